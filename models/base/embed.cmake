@@ -1,0 +1,17 @@
+# Writes OUTPUT: the files of FILES (relative to BASE) as string literals under zplan::embedded::SYMBOL.
+set(text "#include \"models/base/embedded.h\"\n\nnamespace zplan::embedded {\nextern const std::vector<EmbeddedFile> ${SYMBOL}{\n")
+foreach(file IN LISTS FILES)
+  file(READ ${BASE}/${file} content)
+  # A literal may not exceed 64 KiB in every compiler's book: adjacent ones are joined by the compiler.
+  string(APPEND text "{\"${file}\",")
+  string(LENGTH "${content}" length)
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${content}" ${at} 16000 piece)
+    string(APPEND text "\nR\"zplan~(${piece})zplan~\"")
+    math(EXPR at "${at} + 16000")
+  endwhile()
+  string(APPEND text "},\n")
+endforeach()
+string(APPEND text "};\n}  // namespace zplan::embedded\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,193 @@
+#include "models/base/json_reader.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "models/base/names.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr int kDeepest = 64;
+constexpr std::int64_t kLargest = std::int64_t{64} << 20;
+
+/// Line and column (from 1) of byte `offset`.
+std::string line_and_column(std::string_view text, std::size_t offset) {
+  offset = std::min(offset, text.size());
+  const std::string_view before = text.substr(0, offset);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  return fmt::format("line {}, column {}", line, offset - start + 1);
+}
+
+/// Watches the parse: depth and duplicate keys, which nlohmann would accept silently.
+struct Watch {
+  const std::string& source;
+  std::vector<std::set<std::string>> open;
+
+  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) {
+      if (depth >= kDeepest)
+        throw InputError(source, fmt::format("nested deeper than {} levels", kDeepest), "accepted: a flatter document");
+      open.emplace_back();
+    } else if (event == Event::object_end || event == Event::array_end) {
+      open.pop_back();
+    } else if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second) {
+      throw InputError(source, fmt::format("the key {} stands twice in one object", in_quotes(parsed.get<std::string>())),
+                       "accepted: each key once");
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& source) {
+  if (static_cast<std::int64_t>(text.size()) > kLargest)
+    throw InputError(source, fmt::format("{} bytes", text.size()), "accepted: JSON of at most 64 MiB");
+  Watch watch{source, {}};
+  try {
+    return Json::parse(text, std::ref(watch));
+  } catch (const Json::parse_error& error) {
+    const std::size_t offset = error.byte == 0 ? 0 : error.byte - 1;
+    const bool ended = offset >= text.size();
+    throw InputError(source, fmt::format("not JSON: {} at {}", ended ? "the text ends" : "unexpected text",
+                                         line_and_column(text, offset)),
+                     ended ? "accepted: a whole JSON document (is the file truncated?)" : "accepted: a JSON document");
+  } catch (const Json::exception&) {
+    throw InputError(source, "not JSON: a number that no 64-bit value can hold", "accepted: a JSON document");
+  }
+}
+
+std::string read_file(const std::string& path, std::int64_t limit_bytes) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) throw InputError(path, "is a folder", "accepted: a file");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw InputError(path, std::strerror(errno), "accepted: a file that can be read");
+  std::string text;
+  std::string chunk(std::size_t{1} << 16, '\0');
+  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
+    text.append(chunk, 0, static_cast<std::size_t>(file.gcount()));
+    if (static_cast<std::int64_t>(text.size()) > limit_bytes)
+      throw InputError(path, fmt::format("is larger than {} bytes", limit_bytes), "accepted: a smaller file");
+  }
+  return text;
+}
+
+bool JsonReader::has(std::string_view key) const {
+  if (!value_->is_object()) return false;
+  const auto it = value_->find(key);
+  return it != value_->end() && !it->is_null();
+}
+
+JsonReader JsonReader::child(const Json& value, std::string_view step) const {
+  return {value, source_, pointer_ + "/" + std::string(step)};
+}
+
+std::optional<JsonReader> JsonReader::find(std::string_view key) const {
+  if (!has(key)) return std::nullopt;
+  return child(*value_->find(key), key);
+}
+
+JsonReader JsonReader::at(std::string_view key) const {
+  if (!value_->is_object()) fail_type("a JSON object");
+  if (auto found = find(key)) return *found;
+  fail(fmt::format("has no {}", in_quotes(key)), "this field is needed");
+}
+
+std::vector<JsonReader> JsonReader::items() const {
+  if (!value_->is_array()) fail_type("a list");
+  std::vector<JsonReader> out;
+  for (std::size_t i = 0; i < value_->size(); ++i) out.push_back(child((*value_)[i], std::to_string(i)));
+  return out;
+}
+
+std::vector<std::string> JsonReader::keys() const {
+  if (!value_->is_object()) fail_type("a JSON object");
+  std::vector<std::string> out;
+  for (const auto& [key, value] : value_->items()) out.push_back(key);
+  return out;
+}
+
+std::int64_t JsonReader::integer(std::int64_t low, std::int64_t high) const {
+  const std::string accepted = fmt::format("a whole number from {} to {}", low, high);
+  // 5e8 is how people write bucket sizes: a float with a whole value is a whole number.
+  if (value_->is_number_float()) {
+    const double given = value_->get<double>();
+    if (std::floor(given) != given || given < static_cast<double>(low) || given > static_cast<double>(high))
+      fail_type(accepted);
+    return static_cast<std::int64_t>(given);
+  }
+  if (!value_->is_number_integer()) fail_type(accepted);
+  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+    fail_type(accepted);
+  const auto given = value_->get<std::int64_t>();
+  if (given < low || given > high) fail_type(accepted);
+  return given;
+}
+
+double JsonReader::number(double low, double high) const {
+  if (!value_->is_number()) fail_type(fmt::format("a number from {} to {}", low, high));
+  const double given = value_->get<double>();
+  if (!(given >= low && given <= high)) fail_type(fmt::format("a number from {} to {}", low, high));
+  return given;
+}
+
+bool JsonReader::boolean() const {
+  if (!value_->is_boolean()) fail_type("true or false");
+  return value_->get<bool>();
+}
+
+std::string JsonReader::text() const {
+  if (!value_->is_string()) fail_type("a text in quotes");
+  return value_->get<std::string>();
+}
+
+std::int64_t JsonReader::integer_or(std::string_view key, std::int64_t fallback, std::int64_t low,
+                                    std::int64_t high) const {
+  const auto found = find(key);
+  return found ? found->integer(low, high) : fallback;
+}
+
+bool JsonReader::boolean_or(std::string_view key, bool fallback) const {
+  const auto found = find(key);
+  return found ? found->boolean() : fallback;
+}
+
+std::string JsonReader::text_or(std::string_view key, std::string_view fallback) const {
+  const auto found = find(key);
+  return found ? found->text() : std::string(fallback);
+}
+
+void JsonReader::only_keys(const std::vector<std::string>& known) const {
+  for (const std::string& key : keys()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    fail(fmt::format("unknown key {}", in_quotes(key)), accepted_words(key, known));
+  }
+}
+
+std::string JsonReader::place() const { return pointer_.empty() ? source_ : source_ + "#" + pointer_; }
+
+void JsonReader::fail(const std::string& found, const std::string& accepted) const {
+  throw InputError(place(), found, accepted);
+}
+
+void JsonReader::fail_type(const std::string& accepted) const {
+  // A value may be a whole document: scalars are shown, the rest only named.
+  const std::string shown = value_->is_structured() ? std::string("a JSON ") + value_->type_name()
+                            : value_->is_string()   ? in_quotes(value_->get_ref<const std::string&>())
+                                                    : value_->dump();
+  throw InputError(place(), shown, "accepted: " + accepted);
+}
+
+}  // namespace zplan

@@ -1,0 +1,65 @@
+#pragma once
+// Reading JSON that somebody else wrote: every value is checked, and what is wrong is named by file and pointer.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/error.h"
+
+namespace zplan {
+
+using Json = nlohmann::ordered_json;
+
+/// Text → JSON. Throws InputError naming `source` with line and column where it is not JSON, is nested deeper than
+/// 64 levels, has a duplicate key, or is larger than 64 MiB.
+[[nodiscard]] Json parse_json(std::string_view text, const std::string& source);
+
+/// The whole file (at most `limit_bytes`), or an InputError that names it and says why it cannot be read.
+[[nodiscard]] std::string read_file(const std::string& path, std::int64_t limit_bytes = std::int64_t{64} << 20);
+
+/// A place in a JSON document. Copying is cheap; the document must outlive it.
+class JsonReader {
+ public:
+  JsonReader(const Json& root, std::string source) : value_(&root), source_(std::move(source)) {}
+
+  [[nodiscard]] bool has(std::string_view key) const;  ///< present and not null
+  [[nodiscard]] JsonReader at(std::string_view key) const;  ///< InputError where absent or null
+  [[nodiscard]] std::optional<JsonReader> find(std::string_view key) const;
+  [[nodiscard]] std::vector<JsonReader> items() const;  ///< elements of an array
+  [[nodiscard]] std::vector<std::string> keys() const;  ///< keys of an object, in file order
+
+  [[nodiscard]] std::int64_t integer(std::int64_t low, std::int64_t high) const;  ///< whole number in [low, high]
+  [[nodiscard]] double number(double low, double high) const;
+  [[nodiscard]] bool boolean() const;
+  [[nodiscard]] std::string text() const;
+
+  [[nodiscard]] std::int64_t integer_or(std::string_view key, std::int64_t fallback, std::int64_t low,
+                                        std::int64_t high) const;
+  [[nodiscard]] bool boolean_or(std::string_view key, bool fallback) const;
+  [[nodiscard]] std::string text_or(std::string_view key, std::string_view fallback) const;
+
+  /// Throws InputError for the first key that is not in `known`, naming the nearest one that is.
+  void only_keys(const std::vector<std::string>& known) const;
+
+  /// InputError at this place: "<file>#<pointer>: <found>; <accepted>".
+  [[noreturn]] void fail(const std::string& found, const std::string& accepted) const;
+  [[noreturn]] void fail_type(const std::string& accepted) const;  ///< found = this value, shortened
+
+  [[nodiscard]] const Json& raw() const { return *value_; }
+  [[nodiscard]] std::string place() const;
+
+ private:
+  JsonReader(const Json& value, std::string source, std::string pointer)
+      : value_(&value), source_(std::move(source)), pointer_(std::move(pointer)) {}
+  [[nodiscard]] JsonReader child(const Json& value, std::string_view step) const;
+
+  const Json* value_;
+  std::string source_;
+  std::string pointer_;
+};
+
+}  // namespace zplan

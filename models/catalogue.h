@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/json_reader.h"
+#include "models/model.h"
+
+namespace zplan {
+
+/// A named model: its Hugging Face config and where that came from. Counts are derived, never stored.
+struct CatalogueEntry {
+  std::string name;  ///< Hub id: "Qwen/Qwen3-8B"
+  std::vector<std::string> aliases;
+  std::string source;    ///< where the config was read
+  std::string revision;  ///< of the source; empty where it has none
+  Json config;
+};
+
+/// The models compiled into the program, sorted by name.
+[[nodiscard]] const std::vector<CatalogueEntry>& catalogue();
+
+/// Where resolve_model looks beside the catalogue. Paths come from the caller: nothing here reads the environment.
+struct ModelSearch {
+  std::string user_models;  ///< folder of the user's own *.json entries; empty: none
+  std::string hub_cache;    ///< Hugging Face hub cache ("…/huggingface/hub"); empty: none
+};
+
+/// `text` as --model takes it: a catalogue name or alias (case-insensitive, with or without the organisation), a bare
+/// size ("8B"), a config.json, a folder that holds one, or a Hub id in the local cache.
+/// Throws InputError("--model", …) with the nearest names where nothing matches.
+[[nodiscard]] Model resolve_model(std::string_view text, const ModelSearch& where);
+
+/// The model of a catalogue entry.
+[[nodiscard]] Model catalogue_model(const CatalogueEntry& entry);
+
+/// "8B", "0.5B", "1.1T", "350M" → elements; nothing where the text is not a bare size.
+[[nodiscard]] std::optional<Elements> parse_size(std::string_view text);
+
+/// A dense Llama-style model of exactly `size` parameters: the nearest such shape of the catalogue, scaled.
+[[nodiscard]] Model infer_model(Elements size);
+
+/// Entries whose name or alias contains every word of `words`, best first.
+[[nodiscard]] std::vector<const CatalogueEntry*> search_catalogue(std::string_view words);
+
+}  // namespace zplan

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "models/inventory.h"
+
+namespace zplan {
+
+enum class ModelSource { catalogue, config, size, cache };
+template <>
+struct EnumNames<ModelSource> {
+  static constexpr std::array<std::pair<ModelSource, std::string_view>, 4> table{{
+      {ModelSource::catalogue, "catalogue"},
+      {ModelSource::config, "config"},
+      {ModelSource::size, "size"},
+      {ModelSource::cache, "cache"},
+  }};
+};
+
+enum class NormKind { rms, layer };
+
+/// Routed feed-forward. Layers without it have the dense MLP of ModelShape::intermediate_size.
+struct MixtureOfExperts {
+  std::int64_t experts{};
+  std::int64_t experts_per_token{};
+  std::int64_t intermediate_size{};         ///< of one routed expert
+  std::int64_t shared_intermediate_size{};  ///< of all shared experts together; 0 where there are none
+  std::int64_t layers{};                    ///< how many layers are routed
+  bool operator==(const MixtureOfExperts&) const = default;
+};
+
+/// Multi-head latent attention (DeepSeek): queries and keys/values pass a low-rank bottleneck.
+struct LatentAttention {
+  std::int64_t query_rank{};  ///< 0: queries are projected directly
+  std::int64_t key_value_rank{};
+  std::int64_t nope_head_size{}, rope_head_size{}, value_head_size{};
+  bool operator==(const LatentAttention&) const = default;
+};
+
+/// What a planner needs to know of a model beside its tensors: sizes in the words of config.json, and what the
+/// block looks like as far as it changes what is saved for the backward pass.
+struct ModelShape {
+  std::string architecture;  ///< config.json's model_type: "llama", "qwen3_moe", …
+  std::int64_t layers{};
+  std::int64_t hidden_size{};
+  std::int64_t intermediate_size{};  ///< of the dense MLP
+  std::int64_t attention_heads{};
+  std::int64_t key_value_heads{};
+  std::int64_t head_size{};
+  std::int64_t vocabulary_size{};
+  std::int64_t max_positions{};  ///< 0 where the config does not say
+  bool tied_embeddings{};
+
+  bool gated_mlp{true};           ///< gate and up projections (SwiGLU, GeGLU) rather than one
+  bool query_key_norm{};          ///< each head's query and key normalised (Qwen3, Gemma 3)
+  bool fused_query_key_value{};   ///< one projection for query, key and value
+  bool fused_gate_up{};
+  bool parallel_attention{};      ///< attention and MLP read the same input (NeoX, Falcon, Phi)
+  bool sandwich_norms{};          ///< norms behind attention and MLP too (Gemma 2 and 3)
+  bool logit_soft_cap{};          ///< tanh on the logits (Gemma 2)
+  double dropout{};               ///< hidden dropout in training as the config has it
+  NormKind norm{NormKind::rms};
+  std::int64_t sliding_window{};  ///< 0: none
+  std::int64_t sliding_layers{};  ///< layers that use the window
+  std::optional<MixtureOfExperts> experts;
+  std::optional<LatentAttention> latent_attention;
+  bool operator==(const ModelShape&) const = default;
+};
+
+struct Model {
+  std::string name;
+  ModelSource source{ModelSource::catalogue};
+  std::string origin;  ///< where its numbers come from: repository and revision, a path, or how the shape was inferred
+  ModelShape shape;
+  Inventory inventory;
+};
+
+[[nodiscard]] Elements parameters(const Model& model);
+/// Parameters that one token passes: routed experts count experts_per_token of experts.
+[[nodiscard]] Elements active_parameters(const Model& model);
+/// The largest layer's parameters.
+[[nodiscard]] Elements largest_layer(const Model& model);
+
+}  // namespace zplan
