@@ -1,0 +1,117 @@
+// Errors, names and JSON that somebody else wrote.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "models/base/json_reader.h"
+#include "models/base/names.h"
+
+namespace zplan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// The message of the InputError that `act` throws.
+template <class Act>
+std::string message_of(Act act) {
+  try {
+    if constexpr (std::is_void_v<decltype(act())>) act();
+    else static_cast<void>(act());
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+std::string parse_error(std::string_view text) {
+  return message_of([&] { static_cast<void>(parse_json(text, "file.json")); });
+}
+
+TEST(InputErrors, AreOneLineOfPlaceFoundAndAccepted) {
+  EXPECT_STREQ(InputError("--gpus", "0", "accepted: at least 1").what(), "--gpus: 0; accepted: at least 1");
+  EXPECT_STREQ(InputError("a.json", "is a folder", "").what(), "a.json: is a folder");
+}
+
+TEST(Quotes, EscapeControlCharactersAndCutLongText) {
+  EXPECT_EQ(in_quotes("a\nb\"c"), "\"a\\x0ab\\\"c\"");
+  EXPECT_EQ(in_quotes("abcdef", 3), "\"abc…\"");
+  EXPECT_EQ(in_quotes("ααα", 3), "\"α…\"") << "cut inside a character";
+}
+
+TEST(NearestWord, FindsWhatWasMeant) {
+  const std::vector<std::string> words{"zero_optimization", "gradient_clipping", "H100-SXM-80GB"};
+  EXPECT_EQ(nearest_word("gradient_clipp1ng", words), "gradient_clipping");
+  EXPECT_EQ(nearest_word("h100 sxm 80gb", words), "H100-SXM-80GB");
+  EXPECT_EQ(nearest_word("zero_optimisation", words), "zero_optimization");
+  EXPECT_EQ(nearest_word("banana", words), std::nullopt);
+  EXPECT_EQ(nearest_word("", words), std::nullopt);
+  EXPECT_EQ(nearest_word("...", words), std::nullopt);
+}
+
+TEST(Json, IsReadWithItsOrder) {
+  const Json json = parse_json(R"({"b": 1, "a": [true, null]})", "file.json");
+  EXPECT_EQ(JsonReader(json, "file.json").keys(), (std::vector<std::string>{"b", "a"}));
+}
+
+TEST(Json, ThatIsBrokenNamesThePlace) {
+  EXPECT_THAT(parse_error("{\"a\": 1,\n \"b\": }"), HasSubstr("file.json: not JSON: unexpected text at line 2, column 7"));
+  EXPECT_THAT(parse_error("{\"a\": [1, 2"), HasSubstr("the text ends"));
+  EXPECT_THAT(parse_error(""), HasSubstr("the text ends"));
+  EXPECT_THAT(parse_error(R"({"a": 1, "a": 2})"), HasSubstr("the key \"a\" stands twice"));
+  EXPECT_THAT(parse_error(std::string(70, '[') + std::string(70, ']')), HasSubstr("nested deeper than 64"));
+  EXPECT_THAT(parse_error("{\"a\": 1e999}"), HasSubstr("not JSON"));
+  EXPECT_THAT(parse_error("\xff\xfe\x00{"), HasSubstr("not JSON"));
+  EXPECT_THAT(parse_error("// comment\n{}"), HasSubstr("not JSON"));
+}
+
+class Reading : public ::testing::Test {
+ protected:
+  Json json_ = parse_json(R"({"n": 32, "f": 5e8, "half": 0.5, "s": "text", "big": 18446744073709551615,
+                              "deep": {"list": [1, "two"]}, "none": null})", "c.json");
+  JsonReader reader_{json_, "c.json"};
+};
+
+TEST_F(Reading, NumbersWithinBounds) {
+  EXPECT_EQ(reader_.at("n").integer(1, 100), 32);
+  EXPECT_EQ(reader_.at("f").integer(1, 1'000'000'000), 500'000'000) << "a float with a whole value is a whole number";
+  EXPECT_EQ(reader_.integer_or("absent", 7, 1, 10), 7);
+  EXPECT_EQ(reader_.integer_or("none", 7, 1, 10), 7) << "null is absent";
+}
+
+TEST_F(Reading, WrongValuesNameThePointer) {
+  EXPECT_EQ(message_of([&] { return reader_.at("n").integer(1, 10); }), "c.json#/n: 32; accepted: a whole number from 1 to 10");
+  EXPECT_THAT(message_of([&] { return reader_.at("half").integer(0, 10); }), HasSubstr("c.json#/half: 0.5"));
+  EXPECT_THAT(message_of([&] { return reader_.at("s").integer(0, 10); }), HasSubstr("c.json#/s: \"text\""));
+  EXPECT_THAT(message_of([&] { return reader_.at("big").integer(0, INT64_MAX); }), HasSubstr("c.json#/big"));
+  EXPECT_THAT(message_of([&] { return reader_.at("deep").text(); }), HasSubstr("c.json#/deep: a JSON object"));
+  EXPECT_THAT(message_of([&] { return reader_.at("deep").at("list").items()[1].integer(0, 9); }), HasSubstr("c.json#/deep/list/1"));
+  EXPECT_THAT(message_of([&] { return reader_.at("absent"); }), HasSubstr("has no \"absent\""));
+  EXPECT_THAT(message_of([&] { return reader_.at("n").boolean(); }), HasSubstr("true or false"));
+}
+
+TEST_F(Reading, UnknownKeysNameTheNearest) {
+  EXPECT_THAT(message_of([&] { reader_.only_keys({"n", "f", "half", "s", "big", "deap", "none"}); }),
+              HasSubstr("unknown key \"deep\"; did you mean deap?"));
+}
+
+TEST(Files, ThatCannotBeReadAreNamed) {
+  const auto folder = std::filesystem::temp_directory_path();
+  EXPECT_THAT(message_of([&] { return read_file(folder.string()); }), HasSubstr("is a folder"));
+  EXPECT_THAT(message_of([&] { return read_file((folder / "zplan-no-such-file").string()); }), HasSubstr("No such file"));
+}
+
+TEST(Files, ThatAreTooLargeAreRefused) {
+  const auto path = std::filesystem::temp_directory_path() / "zplan-large-file-test";
+  std::ofstream(path) << std::string(2000, 'x');
+  EXPECT_THAT(message_of([&] { return read_file(path.string(), 1000); }), HasSubstr("is larger than 1000 bytes"));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace zplan
