@@ -64,7 +64,8 @@ struct Tensor {
   /// does), features for an MLP, rows for a vocabulary.
   std::int64_t split_units{1};
   std::optional<Linear> linear;  ///< set on weights (not biases) of linear layers
-  /// peft's name of the module that holds it: the last part of the module path ("q_proj"; "experts" for expert stacks)
+  /// The last part of the path of the module that holds it: "q_proj"; "experts" for expert stacks. Adapters of LoRA have
+  /// their base weight's.
   std::string module;
 
   [[nodiscard]] Elements elements() const;
@@ -98,6 +99,9 @@ void for_each_tensor(const Inventory& inventory, const std::function<void(const 
 [[nodiscard]] Elements elements(const Inventory& inventory);
 /// Parameters of one role.
 [[nodiscard]] Elements elements(const Inventory& inventory, TensorRole role);
+
+/// All parameters in floating point: for telling, before anything is counted exactly, that 64 bits hold the count.
+[[nodiscard]] double approximate_elements(const Inventory& inventory);
 
 /// Units of `total` that rank `rank` of `ranks` holds: total / ranks, one more on the first total % ranks ranks.
 /// Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.

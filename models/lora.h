@@ -8,17 +8,25 @@
 
 namespace zplan {
 
-/// Which modules get adapters: "all-linear" (peft's meaning: every linear layer but the head), "q_v", or module names.
+/// Which modules get adapters, as peft's target_modules: "all-linear" (every linear layer but the head),
+/// "q_v" (queries and values; the fused weight where there is one, q_b_proj and kv_b_proj in latent
+/// attention), or module names, each matched against the end of a module's path ("v_proj",
+/// "self_attn.v_proj").
 struct LoraTargets {
   std::vector<std::string> modules{"all-linear"};
   bool operator==(const LoraTargets&) const = default;
 };
 
-/// The adapter tensors (lora_A and lora_B of each adapted weight) as an inventory of the same layers.
-/// Throws InputError("--lora-targets", …) for a module that the model does not have, naming those it has.
+/// The adapter tensors (lora_A and lora_B of each adapted weight) as an inventory of the same layers, named
+/// as peft 0.21 names them. lora_A reads what the base weight reads and lora_B writes what it writes, so that
+/// each is split where the base weight is and whole elsewhere. Throws InputError("--lora-targets", …) for a
+/// module that the model does not have, naming those it has, and InputError("--lora-rank", …) for a rank that
+/// is not positive or far too large.
 [[nodiscard]] Inventory lora_adapters(const Model& model, std::int64_t rank, const LoraTargets& targets);
 
-/// Names of modules that can carry an adapter, in order of appearance.
+/// Names of modules that can carry an adapter, in order of appearance. Stacks of experts go by the names that
+/// their parts had before transformers stacked them (gate_proj, up_proj, down_proj; w1, w3, w2 in Mixtral),
+/// as in peft.
 [[nodiscard]] std::vector<std::string> adaptable_modules(const Model& model);
 
 }  // namespace zplan

@@ -1,0 +1,163 @@
+// GPT-2 and those that kept its names, and OPT. Source: transformers 5.23 configuration_<family>.py,
+// modeling_<family>.py.
+#include "models/architectures/families.h"
+#include "models/architectures/parts.h"
+#include "models/architectures/sizes.h"
+
+namespace zplan::architectures {
+
+namespace {
+
+/// n_embd and its kin; Hugging Face takes the usual names too (attribute_map).
+SizeRules gpt_rules(bool tied) {
+  return {.layers = {"n_layer", "num_hidden_layers"},
+          .hidden_size = {"n_embd", "hidden_size"},
+          .attention_heads = {"n_head", "num_attention_heads"},
+          .key_value_heads = {},
+          .head_size = {},
+          .positions = {"n_positions", "max_position_embeddings"},
+          .default_tied = tied};
+}
+
+ModelShape gpt_shape(const JsonReader& config, bool tied, double default_dropout) {
+  ModelShape shape = read_sizes(config, gpt_rules(tied));
+  shape.intermediate_size = size_or(config, {"n_inner"}, 4 * shape.hidden_size, kWidestMlp);
+  shape.norm = NormKind::layer;
+  shape.gated_mlp = false;
+  shape.dropout = dropout(config, "resid_pdrop", default_dropout);
+  return shape;
+}
+
+/// transformers' Conv1D keeps its weight as [in, out].
+Tensors as_conv1d(Tensors tensors) {
+  for (Tensor& tensor : tensors)
+    if (tensor.linear) std::swap(tensor.shape[0], tensor.shape[1]);
+  return tensors;
+}
+
+Tensors learned_positions(const ModelShape& shape, const std::string& path, std::int64_t rows) {
+  return {plain(path + ".weight", {rows, shape.hidden_size}, TensorRole::position_embedding)};
+}
+
+/// wte and wpe; both sizes are needed where positions are learned.
+Tensors gpt_embeddings(const JsonReader& config, const ModelShape& shape) {
+  const std::int64_t rows = size_or(config, {"n_positions", "max_position_embeddings"}, 1024, kMostPositions);
+  return join({token_embedding(shape, "transformer.wte"), learned_positions(shape, "transformer.wpe", rows)});
+}
+
+Tensors gpt_block(const ModelShape& shape) {
+  const TwoLayers layers{
+      .up = "mlp.c_fc", .down = "mlp.c_proj", .width = shape.intermediate_size, .bias = true};
+  const Biases biases{.input = true, .output = true};
+  return join({fused_attention(shape, biases, "attn.c_attn", "attn.c_proj"),
+               norm("ln_2", shape.hidden_size, true), mlp(shape, layers)});
+}
+
+Model gpt_model(const JsonReader& config, const ModelShape& shape, const Tensors& block) {
+  return assemble(shape, {.prefix = "transformer.h.{}.",
+                          .before = gpt_embeddings(config, shape),
+                          .kinds = {{"decoder", join({norm("ln_1", shape.hidden_size, true), block})}},
+                          .layers = all_alike(shape),
+                          .after = join({norm("transformer.ln_f", shape.hidden_size, true), head(shape)})});
+}
+
+struct OptRules {
+  bool bias{}, norms{};
+  std::int64_t embedding_width{};
+};
+
+OptRules opt_rules(const JsonReader& config, const ModelShape& shape) {
+  return {.bias = config.boolean_or("enable_bias", true),
+          .norms = config.boolean_or("layer_norm_elementwise_affine", true),
+          .embedding_width = size_or(config, {"word_embed_proj_dim"}, shape.hidden_size, kWidest)};
+}
+
+Tensors opt_norm(const ModelShape& shape, const OptRules& rules, const std::string& path) {
+  return rules.norms ? norm(path, shape.hidden_size, true) : Tensors{};
+}
+
+/// AutoTP takes OPT's feed-forward for attention, because "mlp" is not in its name, and deals it out by
+/// heads. Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.
+Tensors opt_mlp(const ModelShape& shape, const OptRules& rules) {
+  Tensors tensors =
+      mlp(shape, {.up = "fc1", .down = "fc2", .width = shape.intermediate_size, .bias = rules.bias});
+  for (Tensor& tensor : tensors)
+    if (tensor.split != TensorParallelSplit::replicated)
+      tensor.split_units = attention_units(shape, shape.intermediate_size);
+  return tensors;
+}
+
+Tensors opt_layer(const ModelShape& shape, const OptRules& rules) {
+  const AttentionNames names{.inputs = {"k_proj", "v_proj", "q_proj"}, .output = "out_proj"};
+  return join({attention(shape, {.input = rules.bias, .output = rules.bias}, names),
+               opt_norm(shape, rules, "self_attn_layer_norm"), opt_mlp(shape, rules),
+               opt_norm(shape, rules, "final_layer_norm")});
+}
+
+/// Where the embedding is narrower than the model, a linear layer widens it and another narrows what goes to
+/// the head.
+Tensors opt_projections(const ModelShape& shape, const OptRules& rules) {
+  if (rules.embedding_width == shape.hidden_size) return {};
+  return join(
+      {linear({.path = "model.decoder.project_out", .in = shape.hidden_size, .out = rules.embedding_width}),
+       linear({.path = "model.decoder.project_in", .in = rules.embedding_width, .out = shape.hidden_size})});
+}
+
+Tensors opt_before(const JsonReader& config, const ModelShape& shape, const OptRules& rules) {
+  ModelShape narrow = shape;
+  narrow.hidden_size = rules.embedding_width;
+  // OPT keeps two rows in front of its positions.
+  const std::int64_t rows = size_or(config, {"max_position_embeddings"}, 2048, kMostPositions) + 2;
+  const bool final_norm = config.boolean_or("do_layer_norm_before", true) &&
+                          !config.boolean_or("_remove_final_layer_norm", false);
+  return join({token_embedding(narrow, "model.decoder.embed_tokens"),
+               learned_positions(shape, "model.decoder.embed_positions", rows), opt_projections(shape, rules),
+               final_norm ? opt_norm(shape, rules, "model.decoder.final_layer_norm") : Tensors{}});
+}
+
+}  // namespace
+
+Model gpt2(const JsonReader& config) {
+  ModelShape shape = gpt_shape(config, true, 0.1);
+  shape.fused_query_key_value = true;
+  return gpt_model(config, shape, as_conv1d(gpt_block(shape)));
+}
+
+Model gpt_bigcode(const JsonReader& config) {
+  ModelShape shape = gpt_shape(config, true, 0.1);
+  shape.fused_query_key_value = true;
+  if (config.boolean_or("multi_query", true)) shape.key_value_heads = 1;
+  return gpt_model(config, shape, gpt_block(shape));
+}
+
+Model gptj(const JsonReader& config) {
+  ModelShape shape = gpt_shape(config, false, 0.0);
+  shape.parallel_attention = true;
+  const AttentionNames names{.path = "attn", .inputs = {"k_proj", "v_proj", "q_proj"}, .output = "out_proj"};
+  const TwoLayers layers{
+      .up = "mlp.fc_in", .down = "mlp.fc_out", .width = shape.intermediate_size, .bias = true};
+  Model model = gpt_model(config, shape, join({attention(shape, {}, names), mlp(shape, layers)}));
+  model.inventory.before = token_embedding(shape, "transformer.wte");  // its positions are rotary
+  model.inventory.after =
+      join({norm("transformer.ln_f", shape.hidden_size, true), head(shape, "lm_head", true)});
+  return model;
+}
+
+Model opt(const JsonReader& config) {
+  ModelShape shape = read_sizes(config, {.key_value_heads = {}, .head_size = {}, .default_tied = true});
+  shape.intermediate_size = size(config, {"ffn_dim"}, kWidestMlp);
+  shape.norm = NormKind::layer;
+  shape.gated_mlp = false;
+  shape.dropout = dropout(config, "dropout", 0.1);
+  const OptRules rules = opt_rules(config, shape);
+  ModelShape narrow = shape;
+  narrow.hidden_size = rules.embedding_width;
+  return kept_whole(assemble(shape, {.prefix = "model.decoder.layers.{}.",
+                                     .before = opt_before(config, shape, rules),
+                                     .kinds = {{"decoder", opt_layer(shape, rules)}},
+                                     .layers = all_alike(shape),
+                                     .after = head(narrow)}),
+                    {TensorRole::token_embedding});
+}
+
+}  // namespace zplan::architectures

@@ -1,0 +1,238 @@
+#include "models/architectures/parts.h"
+
+#include <algorithm>
+
+namespace zplan::architectures {
+
+namespace {
+
+std::string last_part(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string::npos ? path : path.substr(dot + 1);
+}
+
+Tensor weight_of(const LinearLayer& layer) {
+  Tensor tensor;
+  tensor.name = layer.path + ".weight";
+  tensor.shape = {layer.out, layer.in};
+  tensor.role = layer.role;
+  tensor.split = layer.split;
+  tensor.split_units = layer.units;
+  tensor.linear = Linear{.in_features = layer.in, .out_features = layer.out};
+  tensor.module = last_part(layer.path);
+  return tensor;
+}
+
+Tensor bias_of(const LinearLayer& layer) {
+  Tensor tensor = plain(layer.path + ".bias", {layer.out}, layer.role);
+  if (layer.split != TensorParallelSplit::row) {
+    tensor.split = layer.split;
+    tensor.split_units = layer.units;
+  }
+  tensor.module = last_part(layer.path);
+  return tensor;
+}
+
+LinearLayer attention_input(const ModelShape& shape, const std::string& path, std::int64_t features,
+                            bool bias) {
+  return {.path = path,
+          .in = shape.hidden_size,
+          .out = features,
+          .bias = bias,
+          .role = TensorRole::attention,
+          .split = TensorParallelSplit::column,
+          .units = attention_units(shape, features)};
+}
+
+LinearLayer attention_output(const ModelShape& shape, const std::string& path, bool bias) {
+  const std::int64_t features = shape.attention_heads * shape.head_size;
+  return {.path = path,
+          .in = features,
+          .out = shape.hidden_size,
+          .bias = bias,
+          .role = TensorRole::attention,
+          .split = TensorParallelSplit::row,
+          .units = attention_units(shape, features)};
+}
+
+Tensor expert_stack(const std::string& name, std::int64_t experts, std::int64_t in, std::int64_t out) {
+  Tensor tensor = plain(name, {experts, out, in}, TensorRole::expert);
+  tensor.linear = Linear{.in_features = in, .out_features = out, .copies = experts};
+  tensor.module = "experts";
+  return tensor;
+}
+
+void put_prefix(Tensors& tensors, const std::string& prefix) {
+  for (Tensor& tensor : tensors) tensor.name.insert(0, prefix);
+}
+
+}  // namespace
+
+Tensor plain(const std::string& name, std::vector<std::int64_t> shape, TensorRole role) {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.shape = std::move(shape);
+  tensor.role = role;
+  return tensor;
+}
+
+Tensors linear(const LinearLayer& layer) {
+  Tensors tensors{weight_of(layer)};
+  if (layer.bias) tensors.push_back(bias_of(layer));
+  return tensors;
+}
+
+Tensors norm(const std::string& path, std::int64_t size, bool bias) {
+  Tensors tensors{plain(path + ".weight", {size}, TensorRole::norm)};
+  if (bias) tensors.push_back(plain(path + ".bias", {size}, TensorRole::norm));
+  for (Tensor& tensor : tensors) tensor.module = last_part(path);
+  return tensors;
+}
+
+Biases both(bool bias) { return {.input = bias, .output = bias}; }
+
+std::int64_t attention_units(const ModelShape& shape, std::int64_t features) {
+  return features % shape.key_value_heads == 0 ? shape.key_value_heads : features;
+}
+
+Tensors attention(const ModelShape& shape, Biases biases, const AttentionNames& names) {
+  std::vector<Tensors> parts;
+  for (const std::string& name : names.inputs) {
+    const std::int64_t heads = name.starts_with('q') ? shape.attention_heads : shape.key_value_heads;
+    parts.push_back(
+        linear(attention_input(shape, names.path + "." + name, heads * shape.head_size, biases.input)));
+  }
+  parts.push_back(linear(attention_output(shape, names.path + "." + names.output, biases.output)));
+  return join(parts);
+}
+
+Tensors fused_attention(const ModelShape& shape, Biases biases, const std::string& input,
+                        const std::string& output) {
+  const std::int64_t features = (shape.attention_heads + 2 * shape.key_value_heads) * shape.head_size;
+  return join({linear(attention_input(shape, input, features, biases.input)),
+               linear(attention_output(shape, output, biases.output))});
+}
+
+Tensors mlp(const ModelShape& shape, const TwoLayers& layers) {
+  const LinearLayer up{.path = layers.up,
+                       .in = shape.hidden_size,
+                       .out = layers.width,
+                       .bias = layers.bias,
+                       .role = TensorRole::mlp,
+                       .split = TensorParallelSplit::column,
+                       .units = layers.width};
+  LinearLayer down = up;
+  down.path = layers.down;
+  std::swap(down.in, down.out);
+  down.split = TensorParallelSplit::row;
+  return join({linear(up), linear(down)});
+}
+
+Tensors gated_mlp(const ModelShape& shape, const GatedMlp& mlp) {
+  const LinearLayer gate{.path = mlp.path + ".gate_proj",
+                         .in = shape.hidden_size,
+                         .out = mlp.width,
+                         .bias = mlp.bias,
+                         .role = mlp.role,
+                         .split = TensorParallelSplit::column,
+                         .units = mlp.width};
+  LinearLayer up = gate;
+  up.path = mlp.path + ".up_proj";
+  LinearLayer down = gate;
+  down.path = mlp.path + ".down_proj";
+  std::swap(down.in, down.out);
+  down.split = TensorParallelSplit::row;
+  return join({linear(gate), linear(up), linear(down)});
+}
+
+Tensors fused_gated_mlp(const ModelShape& shape, const std::string& gate_up, const std::string& down) {
+  Tensors tensors = mlp(shape, {.up = gate_up, .down = down, .width = shape.intermediate_size});
+  Tensor& fused = tensors.front();
+  fused.shape.front() *= 2;
+  fused.linear->out_features *= 2;
+  return tensors;
+}
+
+Tensors expert_stacks(const ModelShape& shape, const std::string& path) {
+  const MixtureOfExperts& experts = *shape.experts;
+  Tensors tensors{
+      expert_stack(path + ".gate_up_proj", experts.experts, shape.hidden_size, 2 * experts.intermediate_size),
+      expert_stack(path + ".down_proj", experts.experts, experts.intermediate_size, shape.hidden_size)};
+  tensors[0].split = TensorParallelSplit::column;
+  tensors[1].split = TensorParallelSplit::row;
+  for (Tensor& tensor : tensors) tensor.split_units = experts.intermediate_size;
+  return tensors;
+}
+
+Tensors router(const ModelShape& shape, const std::string& path) {
+  return linear(
+      {.path = path, .in = shape.hidden_size, .out = shape.experts->experts, .role = TensorRole::router});
+}
+
+Tensors join(const std::vector<Tensors>& parts) {
+  Tensors all;
+  for (const Tensors& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+Tensors token_embedding(const ModelShape& shape, const std::string& path) {
+  Tensor tensor =
+      plain(path + ".weight", {shape.vocabulary_size, shape.hidden_size}, TensorRole::token_embedding);
+  tensor.module = last_part(path);
+  if (shape.tied_embeddings) {
+    tensor.split = TensorParallelSplit::vocabulary;
+    tensor.split_units = shape.vocabulary_size;
+  }
+  return {tensor};
+}
+
+Tensors head(const ModelShape& shape, const std::string& path, bool bias) {
+  Tensors tensors = linear({.path = path,
+                            .in = shape.hidden_size,
+                            .out = shape.vocabulary_size,
+                            .bias = bias,
+                            .role = TensorRole::head,
+                            .split = TensorParallelSplit::vocabulary,
+                            .units = shape.vocabulary_size});
+  if (shape.tied_embeddings) tensors.erase(tensors.begin());
+  return tensors;
+}
+
+Model assemble(const ModelShape& shape, Stack stack) {
+  Inventory inventory{
+      .before = std::move(stack.before), .kinds = {}, .layers = {}, .after = std::move(stack.after)};
+  std::vector<std::size_t> place(stack.kinds.size(), stack.kinds.size());
+  for (const std::size_t kind : stack.layers) {
+    if (place[kind] == stack.kinds.size()) {
+      place[kind] = inventory.kinds.size();
+      inventory.kinds.push_back(stack.kinds[kind]);
+      put_prefix(inventory.kinds.back().tensors, stack.prefix);
+    }
+    inventory.layers.push_back(place[kind]);
+  }
+  Model model;
+  model.source = ModelSource::config;
+  model.shape = shape;
+  model.inventory = std::move(inventory);
+  return model;
+}
+
+Model kept_whole(Model model, const std::vector<TensorRole>& roles) {
+  const auto visit = [&](Tensors& tensors) {
+    for (Tensor& tensor : tensors) {
+      if (std::find(roles.begin(), roles.end(), tensor.role) == roles.end()) continue;
+      tensor.split = TensorParallelSplit::replicated;
+      tensor.split_units = 1;
+    }
+  };
+  visit(model.inventory.before);
+  for (LayerKind& kind : model.inventory.kinds) visit(kind.tensors);
+  visit(model.inventory.after);
+  return model;
+}
+
+std::vector<std::size_t> all_alike(const ModelShape& shape) {
+  return std::vector<std::size_t>(static_cast<std::size_t>(shape.layers), 0);
+}
+
+}  // namespace zplan::architectures

@@ -1,0 +1,102 @@
+#pragma once
+// The parts that decoders are made of, as tensors in the order of named_parameters(). Paths are relative to
+// the layer; `Stack` below puts the layer's prefix in front.
+
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+
+namespace zplan::architectures {
+
+using Tensors = std::vector<Tensor>;
+
+/// One torch.nn.Linear, and how AutoTP deals it out.
+struct LinearLayer {
+  std::string path;  ///< "self_attn.q_proj"
+  std::int64_t in{}, out{};
+  bool bias{};
+  TensorRole role{TensorRole::other};
+  TensorParallelSplit split{TensorParallelSplit::replicated};
+  std::int64_t units{1};
+};
+
+/// Weight, then bias. The bias of a column is split as its weight, that of a row is whole on every rank
+/// (DeepSpeed 0.19.8 module_inject/layers.py: LinearLayer, LinearAllreduce).
+[[nodiscard]] Tensors linear(const LinearLayer& layer);
+
+/// A normalisation: its weight, and its bias where it has one.
+[[nodiscard]] Tensors norm(const std::string& path, std::int64_t size, bool bias = false);
+/// A tensor that no matrix product belongs to.
+[[nodiscard]] Tensor plain(const std::string& name, std::vector<std::int64_t> shape, TensorRole role);
+
+/// Names and biases of an attention with separate projections, in the order in which they are listed.
+struct AttentionNames {
+  std::string path{"self_attn"};
+  std::vector<std::string> inputs{"q_proj", "k_proj",
+                                  "v_proj"};  ///< the one that starts with q is the query's
+  std::string output{"o_proj"};
+};
+struct Biases {
+  bool input{}, output{};
+};
+[[nodiscard]] Biases both(bool bias);
+/// Query, key and value (columns) and the output projection (a row); key-value heads are the units.
+[[nodiscard]] Tensors attention(const ModelShape& shape, Biases biases = {},
+                                const AttentionNames& names = {});
+/// The same with query, key and value in one weight.
+[[nodiscard]] Tensors fused_attention(const ModelShape& shape, Biases biases, const std::string& input,
+                                      const std::string& output);
+/// Units in which AutoTP deals out `features` of an attention: key-value heads, or single features where
+/// those do not divide them. Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.
+[[nodiscard]] std::int64_t attention_units(const ModelShape& shape, std::int64_t features);
+
+/// Two linear layers, `in` → `width` → `in`.
+struct TwoLayers {
+  std::string up, down;
+  std::int64_t width{};
+  bool bias{};
+};
+[[nodiscard]] Tensors mlp(const ModelShape& shape, const TwoLayers& layers);
+
+/// gate_proj, up_proj and down_proj under `path`.
+struct GatedMlp {
+  std::string path{"mlp"};
+  std::int64_t width{};
+  bool bias{};
+  TensorRole role{TensorRole::mlp};
+};
+[[nodiscard]] Tensors gated_mlp(const ModelShape& shape, const GatedMlp& mlp);
+/// gate and up in one weight, then down.
+[[nodiscard]] Tensors fused_gated_mlp(const ModelShape& shape, const std::string& gate_up,
+                                      const std::string& down);
+
+/// Every routed expert's gate and up, then down: two tensors with a row of experts.
+[[nodiscard]] Tensors expert_stacks(const ModelShape& shape, const std::string& path = "mlp.experts");
+/// The linear layer that scores the experts. transformers keeps it in a module of its own, not in a
+/// torch.nn.Linear.
+[[nodiscard]] Tensors router(const ModelShape& shape, const std::string& path = "mlp.gate");
+
+[[nodiscard]] Tensors join(const std::vector<Tensors>& parts);
+
+/// The token embedding. Tied, AutoTP splits its vocabulary together with the head's.
+[[nodiscard]] Tensors token_embedding(const ModelShape& shape, const std::string& path);
+/// The head, or nothing where it is the embedding's weight.
+[[nodiscard]] Tensors head(const ModelShape& shape, const std::string& path = "lm_head", bool bias = false);
+
+/// A model in the order of named_parameters(); kinds that no layer has are left out.
+struct Stack {
+  std::string prefix;  ///< "model.layers.{}."
+  Tensors before;
+  std::vector<LayerKind> kinds;
+  std::vector<std::size_t> layers;
+  Tensors after;
+};
+[[nodiscard]] Model assemble(const ModelShape& shape, Stack stack);
+/// The model with every tensor of `roles` whole on every rank: what AutoTP finds no rule for in this
+/// architecture, as tests/reference/autotp/families.json has recorded it.
+[[nodiscard]] Model kept_whole(Model model, const std::vector<TensorRole>& roles);
+/// All layers alike.
+[[nodiscard]] std::vector<std::size_t> all_alike(const ModelShape& shape);
+
+}  // namespace zplan::architectures

@@ -1,0 +1,235 @@
+// What peft 0.21 adapts. Source: peft 0.21.2 tuners/tuners_utils.py (_maybe_include_all_linear_layers),
+// utils/transformers_weight_conversion.py (_convert_peft_config_moe); transformers 5.23
+// conversion_mapping.py.
+#include "models/lora.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "models/base/names.h"
+
+namespace zplan {
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+constexpr std::int64_t kHighestRank = 65'536;
+constexpr double kMostParameters = static_cast<double>(std::int64_t{1} << 60);
+
+/// Targets that peft turns from modules into stacked expert tensors. An architecture that is not listed keeps
+/// its experts and router out of reach.
+struct ExpertNames {
+  Names gate_up, down;
+};
+
+const ExpertNames* expert_names(const Model& model) {
+  static const ExpertNames mixtral{.gate_up = {"w1", "w3"}, .down = {"w2"}};
+  static const ExpertNames qwen{.gate_up = {"gate_proj", "up_proj"}, .down = {"down_proj"}};
+  static const std::vector<std::pair<std::string_view, const ExpertNames*>> table{
+      {"mixtral", &mixtral}, {"minimax_m2", &mixtral}, {"deepseek_v2", &qwen}, {"deepseek_v3", &qwen},
+      {"glm4_moe", &qwen},   {"olmoe", &qwen},         {"qwen3_moe", &qwen},
+  };
+  for (const auto& [architecture, names] : table)
+    if (architecture == model.shape.architecture) return names;
+  return nullptr;
+}
+
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_gate_up(const Tensor& stack) { return stack.name.ends_with("gate_up_proj"); }
+
+/// The module's path: the tensor's without ".weight", or without the tensor's own name in a stack of experts.
+std::string module_path(const Tensor& tensor) { return tensor.name.substr(0, tensor.name.rfind('.')); }
+
+/// Names by which the weight is targeted, all of which must be given; none where peft cannot adapt it.
+Names target_names(const Tensor& tensor, const ExpertNames* experts) {
+  if (!tensor.linear) return {};
+  if (tensor.role == TensorRole::expert)
+    return experts == nullptr ? Names{} : is_gate_up(tensor) ? experts->gate_up : experts->down;
+  if (tensor.role == TensorRole::router) return experts == nullptr ? Names{} : Names{"gate"};
+  // Once a name means the experts, it no longer means the dense and shared layers that go by it too.
+  if (experts != nullptr &&
+      (contains(experts->gate_up, tensor.module) || contains(experts->down, tensor.module)))
+    return {};
+  return {tensor.module};
+}
+
+/// peft's rule: a target is the whole path of a module, or the end of it.
+bool targets_module(const std::string& target, const std::string& path) {
+  return target == path || path.ends_with("." + target);
+}
+
+bool matches(const Tensor& tensor, const std::string& name, const Names& targets) {
+  const std::string path = module_path(tensor);
+  const bool stacked = tensor.role == TensorRole::expert;
+  const std::string whole = stacked ? path + "." + name : path;
+  return std::any_of(targets.begin(), targets.end(),
+                     [&](const std::string& target) { return targets_module(target, whole); });
+}
+
+/// The weight of the fused query, key and value: the column of the attention.
+std::string fused_query_module(const Model& model) {
+  for (const Tensor& tensor : model.inventory.kinds.front().tensors)
+    if (tensor.role == TensorRole::attention && tensor.split == TensorParallelSplit::column)
+      return tensor.module;
+  return "query_key_value";
+}
+
+Names query_and_value(const Model& model) {
+  if (const auto& latent = model.shape.latent_attention)
+    return {latent->query_rank == 0 ? "q_proj" : "q_b_proj", "kv_b_proj"};
+  if (model.shape.fused_query_key_value) return {fused_query_module(model)};
+  return {"q_proj", "v_proj"};
+}
+
+/// Targets with "q_v" spelled out.
+Names spelled_out(const Model& model, const LoraTargets& targets) {
+  Names names;
+  for (const std::string& target : targets.modules) {
+    const Names more = target == "q_v" ? query_and_value(model) : Names{target};
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  return names;
+}
+
+/// Calls visit for every weight that some target name can mean.
+template <class Visit>
+void for_each_adaptable(const Model& model, const Visit& visit) {
+  const ExpertNames* experts = expert_names(model);
+  const auto over = [&](const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors)
+      if (const Names names = target_names(tensor, experts); !names.empty()) visit(tensor, names);
+  };
+  over(model.inventory.before);
+  for (const LayerKind& kind : model.inventory.kinds) over(kind.tensors);
+  over(model.inventory.after);
+}
+
+void check_known(const Model& model, const Names& targets) {
+  for (const std::string& target : targets) {
+    bool known = false;
+    for_each_adaptable(model, [&](const Tensor& tensor, const Names& names) {
+      for (const std::string& name : names) known = known || matches(tensor, name, {target});
+    });
+    if (known) continue;
+    Names accepted{"all-linear", "q_v"};
+    const Names modules = adaptable_modules(model);
+    accepted.insert(accepted.end(), modules.begin(), modules.end());
+    throw InputError("--lora-targets", "the model has no module " + in_quotes(target),
+                     accepted_words(target, accepted));
+  }
+}
+
+/// Gate and up are one tensor: peft refuses to adapt half of it.
+void check_whole_stacks(const Model& model, const Names& targets) {
+  for_each_adaptable(model, [&](const Tensor& tensor, const Names& names) {
+    const auto given = std::count_if(names.begin(), names.end(),
+                                     [&](const std::string& name) { return matches(tensor, name, targets); });
+    if (given > 0 && static_cast<std::size_t>(given) < names.size())
+      throw InputError("--lora-targets",
+                       fmt::format("only one of {}, which are one tensor", fmt::join(names, " and ")),
+                       "accepted: both or neither");
+  });
+}
+
+/// Which weights of a model get adapters, at which rank.
+struct Plan {
+  bool all_linear{};
+  Names targets;
+  const ExpertNames* experts{};
+  std::int64_t rank{};
+
+  [[nodiscard]] bool adapts(const Tensor& tensor) const {
+    const Names names = target_names(tensor, experts);
+    if (names.empty()) return false;
+    if (all_linear) return tensor.role != TensorRole::head;
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return matches(tensor, name, targets); });
+  }
+  /// gate and up are fused, so their adapter has the ranks of both.
+  [[nodiscard]] std::int64_t rank_of(const Tensor& tensor) const {
+    return tensor.role == TensorRole::expert && is_gate_up(tensor) ? 2 * rank : rank;
+  }
+};
+
+/// lora_A and lora_B of one weight, on the module at `path`.
+std::array<Tensor, 2> adapter_pair(const Tensor& base, const std::string& path, std::int64_t rank) {
+  const Linear& linear = *base.linear;
+  Tensor down = base;
+  down.name = "base_model.model." + path + ".lora_A.default.weight";
+  down.shape = {rank * linear.copies, linear.in_features};
+  down.linear = Linear{.in_features = linear.in_features, .out_features = rank, .copies = linear.copies};
+  Tensor up = base;
+  up.name = "base_model.model." + path + ".lora_B.default.weight";
+  up.shape = {linear.out_features, rank * linear.copies};
+  up.linear = Linear{.in_features = rank, .out_features = linear.out_features, .copies = linear.copies};
+  Tensor& whole = base.split == TensorParallelSplit::row ? up : down;
+  whole.split = TensorParallelSplit::replicated;
+  whole.split_units = 1;
+  return {down, up};
+}
+
+std::vector<Tensor> adapters_of(const std::vector<Tensor>& tensors, const Plan& plan) {
+  const auto down_stack = [&](const Tensor& tensor) {
+    return tensor.role == TensorRole::expert && !is_gate_up(tensor) && plan.adapts(tensor);
+  };
+  const bool nested = std::any_of(tensors.begin(), tensors.end(), down_stack);
+  std::vector<Tensor> adapters;
+  for (const Tensor& tensor : tensors) {
+    if (!plan.adapts(tensor)) continue;
+    std::string path = module_path(tensor);
+    // peft wraps the experts once per stack, the second wrapper around the first.
+    if (tensor.role == TensorRole::expert && is_gate_up(tensor) && nested) path += ".base_layer";
+    for (Tensor& each : adapter_pair(tensor, path, plan.rank_of(tensor))) adapters.push_back(std::move(each));
+  }
+  return adapters;
+}
+
+Plan make_plan(const Model& model, std::int64_t rank, const LoraTargets& targets) {
+  if (rank < 1 || rank > kHighestRank)
+    throw InputError("--lora-rank", fmt::format("{}", rank),
+                     fmt::format("accepted: a whole number from 1 to {}", kHighestRank));
+  if (targets.modules.empty())
+    throw InputError("--lora-targets", "no module", accepted_words("", adaptable_modules(model)));
+  Plan plan{.all_linear = contains(targets.modules, "all-linear"),
+            .targets = {},
+            .experts = expert_names(model),
+            .rank = rank};
+  if (plan.all_linear) return plan;
+  plan.targets = spelled_out(model, targets);
+  check_known(model, plan.targets);
+  check_whole_stacks(model, plan.targets);
+  return plan;
+}
+
+}  // namespace
+
+Inventory lora_adapters(const Model& model, std::int64_t rank, const LoraTargets& targets) {
+  const Plan plan = make_plan(model, rank, targets);
+  Inventory adapters{.before = adapters_of(model.inventory.before, plan),
+                     .kinds = {},
+                     .layers = model.inventory.layers,
+                     .after = adapters_of(model.inventory.after, plan)};
+  for (const LayerKind& kind : model.inventory.kinds)
+    adapters.kinds.push_back({kind.name, adapters_of(kind.tensors, plan)});
+  if (approximate_elements(adapters) > kMostParameters)
+    throw InputError("--lora-rank", fmt::format("{} makes more than 2^60 parameters", rank),
+                     "accepted: a lower rank");
+  return adapters;
+}
+
+std::vector<std::string> adaptable_modules(const Model& model) {
+  Names modules;
+  for_each_adaptable(model, [&](const Tensor&, const Names& names) {
+    for (const std::string& name : names)
+      if (!contains(modules, name)) modules.push_back(name);
+  });
+  return modules;
+}
+
+}  // namespace zplan
