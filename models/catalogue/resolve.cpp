@@ -1,0 +1,143 @@
+// What --model says, in the order in which it is understood.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "models/catalogue/cache.h"
+#include "models/catalogue/catalogue.h"
+#include "models/catalogue/entries.h"
+#include "models/catalogue/lookup.h"
+
+namespace zplan {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kOption = "--model";
+constexpr std::string_view kForms =
+    "a name of the catalogue, a size such as 8B, a config.json or its folder, or a Hub id in the local cache";
+
+[[noreturn]] void fail(const std::string& found, const std::string& accepted) {
+  throw InputError(std::string(kOption), found, accepted);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+/// Written as a path: nothing in the catalogue or on the Hub is called so.
+bool written_as_path(std::string_view text) {
+  const auto starts = [&](std::string_view with) { return text.substr(0, with.size()) == with; };
+  const bool json = text.size() > 5 && text.substr(text.size() - 5) == ".json";
+  return json || text == "." || text == ".." || starts("/") || starts("./") || starts("../") || starts("~");
+}
+
+/// A word without a slash may be a model and, by chance, also a folder here: only one with a config.json
+/// counts.
+bool is_path(std::string_view text) {
+  if (written_as_path(text)) return true;
+  const fs::path path(text);
+  if (text.find('/') != std::string_view::npos || !is_folder(path)) return is_there(path);
+  return is_there(path / "config.json");
+}
+
+/// Of ".../Qwen3-8B/config.json" the folder, of ".../mine.json" the file without its ending.
+std::string name_of_file(const fs::path& path) {
+  if (path.filename() != "config.json") return path.stem().string();
+  std::error_code ignored;
+  const std::string folder = fs::absolute(path, ignored).lexically_normal().parent_path().filename().string();
+  return folder.empty() ? "config" : folder;
+}
+
+Model model_at_path(std::string_view text) {
+  fs::path path(text);
+  if (!is_there(path))
+    fail(fmt::format("there is no file or folder {}", in_quotes(text, 200)),
+         fmt::format("accepted: {}", kForms));
+  if (is_folder(path)) {
+    path /= "config.json";
+    if (!is_there(path))
+      fail(fmt::format("the folder {} has no config.json", in_quotes(text, 200)),
+           "accepted: a folder with the config.json of a Hugging Face model");
+  }
+  return config_model(path.string(), name_of_file(path));
+}
+
+std::vector<CatalogueEntry> user_entries(const std::string& folder) {
+  if (folder.empty() || !is_folder(folder)) return {};
+  std::error_code error;
+  std::vector<std::string> files;
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error))
+    if (it->path().extension() == ".json") files.push_back(it->path().string());
+  if (error) throw InputError(folder, error.message(), "accepted: a folder that can be read");
+  std::sort(files.begin(), files.end());
+  std::vector<CatalogueEntry> all;
+  for (const std::string& file : files)
+    for (CatalogueEntry& entry : read_entries(parse_json(read_file(file), file), file))
+      all.push_back(std::move(entry));
+  return all;
+}
+
+/// The one entry that `text` names, or none; InputError where it names several.
+const CatalogueEntry* the_entry(std::string_view text, NameMatch match,
+                                const std::vector<CatalogueEntry>& entries) {
+  const auto found = entries_named(text, match, entries);
+  if (found.size() < 2) return found.empty() ? nullptr : found.front();
+  std::vector<std::string_view> names;
+  for (const CatalogueEntry* entry : found) names.emplace_back(entry->name);
+  fail(fmt::format("{} may mean several models", in_quotes(text)),
+       fmt::format("accepted: one of {}", fmt::join(names, ", ")));
+}
+
+Model user_model(const CatalogueEntry& entry) {
+  Model model = catalogue_model(entry);
+  model.source = ModelSource::config;
+  return model;
+}
+
+bool is_number(std::string_view text) {
+  return text.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+[[noreturn]] void unknown(std::string_view text, const std::vector<CatalogueEntry>& known) {
+  constexpr std::size_t kMost = 8;
+  const std::string found = fmt::format("no model is known as {}", in_quotes(text));
+  const std::string all = "\"zplan models list\" shows all";
+  if (is_number(text))
+    fail(found, fmt::format("a size needs its unit: {0}M or {0}B; {1}", text.substr(0, 20), all));
+  const auto names = near_names(text, kMost, known);
+  if (names.empty()) fail(found, fmt::format("accepted: {}; {}", kForms, all));
+  const std::vector<std::string> others(names.begin() + 1, names.end());
+  const std::string also = others.empty() ? "" : fmt::format(" Or {}?", fmt::join(others, ", "));
+  fail(found, fmt::format("did you mean {}?{} {}", names.front(), also, all));
+}
+
+}  // namespace
+
+Model resolve_model(std::string_view text, const ModelSearch& where) {
+  if (text.empty()) fail("is empty", fmt::format("accepted: {}", kForms));
+  if (const auto* entry = the_entry(text, NameMatch::exact, catalogue())) return catalogue_model(*entry);
+  if (const auto size = parse_size(text)) return infer_model(*size);
+  if (is_path(text)) return model_at_path(text);
+  if (auto model = cached_model(text, where.hub_cache)) return *std::move(model);
+  const auto users = user_entries(where.user_models);
+  if (const auto* entry = the_entry(text, NameMatch::exact, users)) return user_model(*entry);
+  if (const auto* entry = the_entry(text, NameMatch::loose, catalogue())) return catalogue_model(*entry);
+  if (const auto* entry = the_entry(text, NameMatch::loose, users)) return user_model(*entry);
+  auto known = users;
+  known.insert(known.end(), catalogue().begin(), catalogue().end());
+  unknown(text, known);
+}
+
+}  // namespace zplan

@@ -1,0 +1,40 @@
+"""Writes transformers.json: the parameters that transformers counts for every model of the catalogue.
+
+    python generate.py
+
+Models are built on the meta device from the catalogue's configs, so nothing is allocated or downloaded.
+Architectures whose code comes with their weights are left out: transformers has no module of its own for them.
+"""
+import json
+import pathlib
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM
+
+HERE = pathlib.Path(__file__).parent
+CATALOGUE = HERE.parents[2] / "models" / "catalogue"
+REMOTE_CODE = {"baichuan", "chatglm", "internlm2", "qwen"}
+
+
+def count(config):
+    given = {key: value for key, value in config.items() if key not in ("architectures", "model_type")}
+    given["pad_token_id"] = 0  # some defaults lie outside small vocabularies
+    if config["model_type"] == "exaone4" and given.get("sliding_window") is None:
+        given["layer_types"] = ["full_attention"] * given["num_hidden_layers"]
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(config["model_type"], **given))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def main():
+    entries = [entry for file in sorted(CATALOGUE.glob("*.json")) if not file.name.endswith("schema.json")
+               for entry in json.loads(file.read_text())]
+    native = [entry for entry in entries if entry["config"]["model_type"] not in REMOTE_CODE]
+    totals = {entry["name"]: count(entry["config"]) for entry in sorted(native, key=lambda entry: entry["name"])}
+    document = {"transformers": transformers.__version__, "torch": torch.__version__, "parameters": totals}
+    (HERE / "transformers.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
