@@ -1,0 +1,176 @@
+#include "hardware_profiles/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hardware_profiles/link_speed.h"
+#include "models/base/error.h"
+#include "models/base/format.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::int64_t kMostGpus = 1'000'000;
+constexpr Bytes kLeastMemory{std::int64_t{512} << 20}, kMostMemory{std::int64_t{4096} << 30};
+constexpr Bytes kLeastHostMemory = kGiB, kMostHostMemory{std::int64_t{1048576} << 30};
+
+void check_counts(const ClusterRequest& request) {
+  if (request.gpus < 1 || request.gpus > kMostGpus)
+    throw InputError("--gpus", std::to_string(request.gpus), "accepted: 1 to 1000000");
+  if (request.nodes < 1 || request.nodes > request.gpus)
+    throw InputError("--nodes", std::to_string(request.nodes),
+                     fmt::format("accepted: 1 to {}, the number of GPUs", request.gpus));
+  if (request.gpus % request.nodes != 0)
+    throw InputError("--nodes", fmt::format("{} does not divide {} GPUs", request.nodes, request.gpus),
+                     "accepted: a number of nodes that hold the same number of GPUs each");
+}
+
+void check_size(std::string_view option, Bytes size, Bytes least, Bytes most, std::string_view accepted) {
+  if (size < least || size > most)
+    throw InputError(std::string(option), format_bytes(size),
+                     fmt::format("accepted: {} per {}", accepted, option == "--mem" ? "GPU" : "node"));
+}
+
+void check(const ClusterRequest& request) {
+  check_counts(request);
+  if (request.memory) check_size("--mem", *request.memory, kLeastMemory, kMostMemory, "0.5 to 4096 GiB");
+  if (request.host_memory)
+    check_size("--host-mem", *request.host_memory, kLeastHostMemory, kMostHostMemory, "1 to 1048576 GiB");
+}
+
+Gpu gpu_from_file(const std::string& path) {
+  const Json json = parse_json(read_file(path), path);
+  const HardwareProfiles read = read_profiles(JsonReader(json, path));
+  if (read.gpus.empty())
+    throw InputError("--gpu", in_quotes(path) + " is no GPU profile", "accepted: zplan.gpu/1");
+  return read.gpus.front();
+}
+
+std::string rate_in_tera(const std::optional<FlopsPerSecond>& rate) {
+  return fmt::format("{:g} TFLOP/s", rate ? rate->value / 1e12 : 0.0);
+}
+
+std::string generic_sentence(const Gpu& gpu) {
+  return fmt::format(
+      "no card named: a generic Ampere-class one, {} bf16, memory at {}, PCIe 4 x16 {} "
+      "peer-to-peer, no NVLink, matrix products at {} of the peak (--gpu)",
+      rate_in_tera(gpu.bf16), format_rate(gpu.memory_bandwidth), gpu.peer_to_peer ? "with" : "without",
+      format_percent(gpu.matrix_efficiency));
+}
+
+/// Figures that have a sentence of their own where they are used, or are overruled by the request.
+bool told_elsewhere(std::string_view figure, const ClusterRequest& request) {
+  return figure == "usual_node" || figure == "usual_network" || (figure == "memory_mib" && request.memory);
+}
+
+void add_assumed_figures(Cluster& cluster, const ClusterRequest& request) {
+  for (const std::string& figure : assumed_figures(cluster.gpu))
+    if (!told_elsewhere(figure, request))
+      cluster.assumptions.push_back(
+          fmt::format("{}: {} is {}", cluster.gpu.name, figure, cluster.gpu.sources.at(figure)));
+}
+
+void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles) {
+  if (request.gpu.empty()) {
+    cluster.gpu = find_gpu(profiles, "generic");
+    cluster.assumptions.push_back(generic_sentence(cluster.gpu));
+    if (!request.memory)
+      cluster.assumptions.push_back(fmt::format("{} of GPU memory, because neither a card nor --mem is given",
+                                                format_bytes(cluster.gpu.memory)));
+  } else {
+    cluster.gpu =
+        request.gpu.ends_with(".json") ? gpu_from_file(request.gpu) : find_gpu(profiles, request.gpu);
+    add_assumed_figures(cluster, request);
+  }
+  cluster.memory = request.memory.value_or(cluster.gpu.memory);
+  cluster.usable_memory = usable_memory(cluster.gpu, cluster.memory);
+}
+
+void check_fabric(const Gpu& gpu, const Node& node) {
+  const bool needs_nvlink = node.fabric == Fabric::nvswitch || node.fabric == Fabric::nvlink_bridge;
+  if (needs_nvlink && gpu.nvlink == BytesPerSecond{})
+    throw InputError("--node", fmt::format("{}, but {} has no NVLink", in_quotes(node.name), gpu.name),
+                     "accepted: pcie, pcie-no-p2p");
+}
+
+void remark_on_node(Cluster& cluster) {
+  if (cluster.gpus_per_node > cluster.node.usual_gpus)
+    cluster.assumptions.push_back(fmt::format("{} GPUs in one node, where {} nodes usually hold {} (--nodes)",
+                                              cluster.gpus_per_node, cluster.node.name,
+                                              cluster.node.usual_gpus));
+  if (cluster.node.fabric == Fabric::pcie_peer && !cluster.gpu.peer_to_peer && cluster.gpus_per_node > 1)
+    cluster.assumptions.push_back(
+        fmt::format("peer-to-peer over PCIe between {} cards, which the stock driver does not offer (--node)",
+                    cluster.gpu.name));
+}
+
+void take_node(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles) {
+  const bool alone = cluster.gpus_per_node == 1;
+  const std::string usual = alone ? "single" : cluster.gpu.usual_node;
+  cluster.node = find_node(profiles, request.node.empty() ? usual : request.node);
+  if (cluster.node.name == "single" && !alone)
+    throw InputError("--node", fmt::format("\"single\", but {} GPUs per node", cluster.gpus_per_node),
+                     "accepted: as many nodes as GPUs, or another node type");
+  check_fabric(cluster.gpu, cluster.node);
+  if (request.node.empty() && !alone)
+    cluster.assumptions.push_back(
+        fmt::format("nodes of type {}, usual for {} (--node)", cluster.node.name, cluster.gpu.name));
+  remark_on_node(cluster);
+}
+
+void take_host_memory(Cluster& cluster, const ClusterRequest& request) {
+  cluster.host_memory_per_node = request.host_memory.value_or(cluster.node.host_memory);
+  if (!request.host_memory)
+    cluster.assumptions.push_back(fmt::format("{} of host memory per node, usual for type {} (--host-mem)",
+                                              format_bytes(cluster.host_memory_per_node), cluster.node.name));
+}
+
+/// One GPU sends nothing inside its node: how that speed came about is no assumption of the plan.
+SourcedSpeed take_inside(Cluster& cluster) {
+  SourcedSpeed inside = speed_inside(cluster.gpu, cluster.node, cluster.gpus_per_node);
+  cluster.inside = inside.speed;
+  cluster.inside_source = inside.source;
+  if (cluster.gpus_per_node > 1 && !inside.source.starts_with("measured:"))
+    cluster.assumptions.push_back("speed of collectives inside a node " + inside.source);
+  return inside;
+}
+
+void take_network(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles,
+                  const SourcedSpeed& inside) {
+  if (cluster.nodes == 1) {
+    if (!request.network.empty()) (void)find_network(profiles, request.network);
+    return;
+  }
+  cluster.network =
+      find_network(profiles, request.network.empty() ? cluster.gpu.usual_network : request.network);
+  if (request.network.empty())
+    cluster.assumptions.push_back(fmt::format("network {} between nodes, {} out of each (--network)",
+                                              cluster.network->name, format_rate(cluster.network->per_node)));
+  const SourcedSpeed between =
+      speed_between(cluster.gpu, inside, *cluster.network, cluster.nodes, cluster.gpus_per_node);
+  cluster.between = between.speed;
+  cluster.between_source = between.source;
+}
+
+}  // namespace
+
+Bytes usable_memory(const Gpu& gpu, Bytes memory) {
+  constexpr std::int64_t largest_part = 20;
+  return memory - std::min(gpu.driver_reserved, Bytes(memory.value / largest_part));
+}
+
+Cluster assemble_cluster(const ClusterRequest& request, const HardwareProfiles& profiles) {
+  check(request);
+  Cluster cluster{
+      .gpus = request.gpus, .nodes = request.nodes, .gpus_per_node = request.gpus / request.nodes};
+  take_gpu(cluster, request, profiles);
+  take_node(cluster, request, profiles);
+  take_host_memory(cluster, request);
+  const SourcedSpeed inside = take_inside(cluster);
+  take_network(cluster, request, profiles, inside);
+  return cluster;
+}
+
+}  // namespace zplan

@@ -1,0 +1,52 @@
+#pragma once
+// One kind of card. Figures are data with sources (hardware_profiles/gpus/*.json); nothing is guessed in
+// code.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hardware_profiles/link.h"
+#include "models/base/quantity.h"
+
+namespace zplan {
+
+/// Figure → where it was read. A text that starts with "assumed:" marks a figure that is not certain.
+using Sources = std::map<std::string, std::string>;
+
+/// One kind of card.
+struct Gpu {
+  std::string name{};  ///< "H100-SXM-80GB"
+  std::vector<std::string> aliases{};
+  Bytes memory{};           ///< what nvidia-smi prints as total
+  Bytes driver_reserved{};  ///< of that, what cudaMemGetInfo does not count: the driver keeps it
+  BytesPerSecond memory_bandwidth{};
+  /// Dense peak rates of matrix products with fp32 accumulation; absent where the card does not do the type
+  /// in its matrix units. fp32: the plain units.
+  std::optional<FlopsPerSecond> bf16{}, fp16{}, tf32{}, fp32{}, fp8{};
+  std::string compute_capability{};   ///< "9.0"
+  BytesPerSecond nvlink{};            ///< rated, one direction, all links together; 0: none
+  BytesPerSecond nvlink_effective{};  ///< as a ring of NCCL reaches it
+  BytesPerSecond pcie{};              ///< rated, one direction to the host, as the slot is wired
+  BytesPerSecond pcie_effective{};    ///< as NCCL and large copies reach it
+  bool peer_to_peer{};                ///< GPUs read each other over PCIe with the stock driver
+  double matrix_efficiency{};   ///< fraction of the peak that training reaches in matrix products, measured
+  std::string usual_node{};     ///< node type where none is named
+  std::string usual_network{};  ///< network where several nodes and none is named
+  std::vector<MeasuredLink>
+      links;  ///< what collectives were measured to reach, per fabric and number of GPUs
+  std::vector<CollectivePoint> collectives{};  ///< measured curves, where there are any
+  Sources sources{};
+  friend bool operator==(const Gpu&, const Gpu&) = default;
+};
+
+/// True where the source marks a figure as not certain.
+[[nodiscard]] bool is_assumed(std::string_view source);
+
+/// The figures of the card that are not certain, by their key in the profile, in alphabetical order.
+[[nodiscard]] std::vector<std::string> assumed_figures(const Gpu& gpu);
+
+}  // namespace zplan

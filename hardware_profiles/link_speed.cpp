@@ -1,0 +1,101 @@
+#include "hardware_profiles/link_speed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/base/format.h"
+
+namespace zplan {
+
+namespace {
+
+/// GPUs that a node is built for, when its NICs are counted per GPU.
+constexpr std::int64_t kNodeGpus = 8;
+
+bool in_pair(std::int64_t gpus) { return gpus <= 2; }
+
+/// A figure of one pair says nothing of rings that leave the pair, nor the other way round.
+bool speaks_for(const MeasuredLink& link, Fabric fabric, std::int64_t gpus) {
+  return link.fabric == fabric && (fabric != Fabric::nvlink_bridge || in_pair(link.gpus) == in_pair(gpus));
+}
+
+const MeasuredLink* nearest_measured(const Gpu& gpu, Fabric fabric, std::int64_t gpus) {
+  const auto distance = [gpus](const MeasuredLink& link) {
+    return std::abs(std::log2(static_cast<double>(link.gpus) / static_cast<double>(gpus)));
+  };
+  const MeasuredLink* best = nullptr;
+  for (const MeasuredLink& link : gpu.links)
+    if (speaks_for(link, fabric, gpus) && (best == nullptr || distance(link) < distance(*best))) best = &link;
+  return best;
+}
+
+BytesPerSecond link_rate(const Gpu& gpu, Fabric fabric, std::int64_t gpus) {
+  if (fabric == Fabric::nvswitch) return gpu.nvlink_effective;
+  if (fabric != Fabric::nvlink_bridge) return gpu.pcie_effective;
+  return in_pair(gpus) ? gpu.nvlink_effective : std::min(gpu.nvlink_effective, gpu.pcie_effective);
+}
+
+std::string_view link_name(Fabric fabric, std::int64_t gpus) {
+  const bool nvlink = fabric == Fabric::nvswitch || (fabric == Fabric::nvlink_bridge && in_pair(gpus));
+  return nvlink ? "NVLink" : "PCIe";
+}
+
+SourcedSpeed derived_inside(const Gpu& gpu, const Node& node, std::int64_t gpus) {
+  const BytesPerSecond rate = link_rate(gpu, node.fabric, gpus);
+  const BytesPerSecond reached = rate * node.link_fraction;
+  return {{reached, reached, node.latency},
+          fmt::format("derived: {} at {}, of which a ring reaches {}", link_name(node.fabric, gpus),
+                      format_rate(rate), format_percent(node.link_fraction))};
+}
+
+/// t of the header: what a tree saves on the NICs against the share that a node sends in a ring.
+double tree_factor(std::int64_t nodes) { return nodes == 2 ? 2.0 : nodes == 3 ? 4.0 / 3.0 : 1.0; }
+
+/// Hopper and later: compute capability 9.0 and up.
+bool uses_tree(const Gpu& gpu) {
+  const std::string_view digits = gpu.compute_capability;
+  return digits.find('.') >= 2 || digits.starts_with('9');
+}
+
+BytesPerSecond ring_between(BytesPerSecond inside, BytesPerSecond out_of_node, std::int64_t gpus_per_node) {
+  if (gpus_per_node == 1) return out_of_node;
+  const double steps = static_cast<double>(gpus_per_node) / static_cast<double>(gpus_per_node - 1);
+  return std::min(out_of_node, inside * steps);
+}
+
+BytesPerSecond tree_between(BytesPerSecond inside, BytesPerSecond out_of_node, std::int64_t nodes,
+                            std::int64_t gpus_per_node) {
+  const auto all = static_cast<double>(nodes * gpus_per_node);
+  const BytesPerSecond outside = out_of_node * (tree_factor(nodes) * (all - 1) / all);
+  return gpus_per_node == 1 ? outside : std::min(inside, outside);
+}
+
+}  // namespace
+
+SourcedSpeed speed_inside(const Gpu& gpu, const Node& node, std::int64_t gpus) {
+  if (node.measured) return {*node.measured, "measured: node profile " + node.name};
+  if (const MeasuredLink* link = nearest_measured(gpu, node.fabric, gpus))
+    return {link->speed, is_assumed(link->source) ? link->source : "measured: " + link->source};
+  return derived_inside(gpu, node, gpus);
+}
+
+BytesPerSecond network_out_of_node(const Network& network, std::int64_t gpus_per_node) {
+  const std::int64_t nics_per_gpu = (network.nics + kNodeGpus - 1) / kNodeGpus;
+  const std::int64_t used = std::min(network.nics, gpus_per_node * nics_per_gpu);
+  return network.per_nic * static_cast<double>(used);
+}
+
+SourcedSpeed speed_between(const Gpu& gpu, const SourcedSpeed& inside, const Network& network,
+                           std::int64_t nodes, std::int64_t gpus_per_node) {
+  const BytesPerSecond out = network_out_of_node(network, gpus_per_node);
+  const BytesPerSecond ring = ring_between(inside.speed.all_reduce, out, gpus_per_node);
+  const BytesPerSecond tree = tree_between(inside.speed.all_reduce, out, nodes, gpus_per_node);
+  return {
+      {uses_tree(gpu) ? std::max(ring, tree) : ring,
+       ring_between(inside.speed.all_gather, out, gpus_per_node), network.latency},
+      fmt::format("derived: rings over all nodes, {} out of each node ({})", format_rate(out), network.name)};
+}
+
+}  // namespace zplan

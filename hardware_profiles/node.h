@@ -1,0 +1,44 @@
+#pragma once
+// Machines and what connects them.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hardware_profiles/gpu.h"
+#include "hardware_profiles/link.h"
+#include "models/base/quantity.h"
+
+namespace zplan {
+
+/// A machine, or the kind of one.
+struct Node {
+  std::string name{};  ///< "nvswitch", "pcie", …
+  std::vector<std::string> aliases{};
+  Fabric fabric{Fabric::pcie_peer};
+  std::int64_t usual_gpus{8};           ///< how many GPUs such a node holds; more is possible and remarked on
+  Bytes host_memory{};                  ///< usual, as an assumption that the report prints
+  double link_fraction{1.0};            ///< share of the card's effective link rate that a ring reaches here
+  Seconds latency{};                    ///< of a small collective, where the card has no measured figure
+  std::optional<LinkSpeed> measured{};  ///< of this very machine; wins over the card's figures and the links
+  std::vector<CollectivePoint> collectives{};  ///< measured curves of this machine
+  Sources sources{};
+  friend bool operator==(const Node&, const Node&) = default;
+};
+
+/// What connects nodes.
+struct Network {
+  std::string name{};  ///< "8x400g", "efa", "tcp", …
+  std::vector<std::string> aliases{};
+  std::int64_t nics{1};       ///< per node
+  BytesPerSecond nic{};       ///< line rate of one NIC, one direction
+  BytesPerSecond per_nic{};   ///< one NIC, one direction, as reached
+  BytesPerSecond per_node{};  ///< one direction, all NICs of a node, as reached: nics × per_nic
+  Seconds latency{};          ///< of a small collective across nodes
+  std::vector<CollectivePoint> collectives{};
+  Sources sources{};
+  friend bool operator==(const Network&, const Network&) = default;
+};
+
+}  // namespace zplan

@@ -1,0 +1,299 @@
+// Profile files → values, every figure checked and sourced. The schemas in hardware_profiles/schema say the
+// same.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "hardware_profiles/profiles.h"
+#include "models/base/names.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr double kLargestRate = 100'000;  ///< GB/s or TFLOP/s: far above any machine
+constexpr double kLeastRate = 0.001;
+
+BytesPerSecond gigabytes_per_second(const JsonReader& at) {
+  return BytesPerSecond(at.number(kLeastRate, kLargestRate) * 1e9);
+}
+
+BytesPerSecond gigabytes_per_second_or_none(const JsonReader& file, std::string_view key) {
+  const auto at = file.find(key);
+  return at ? gigabytes_per_second(*at) : BytesPerSecond{};
+}
+
+std::optional<FlopsPerSecond> teraflops(const JsonReader& file, std::string_view key) {
+  const auto at = file.find(key);
+  if (!at) return std::nullopt;
+  return FlopsPerSecond(at->number(kLeastRate, kLargestRate) * 1e12);
+}
+
+Bytes mebibytes(const JsonReader& at, std::int64_t low, std::int64_t high) {
+  return kMiB * at.integer(low, high);
+}
+
+Bytes gibibytes(const JsonReader& at) {
+  return Bytes(static_cast<std::int64_t>(at.number(1, 1048576) * static_cast<double>(kGiB.value)));
+}
+
+Seconds microseconds(const JsonReader& at) { return Seconds(at.number(0.01, 1e6) * 1e-6); }
+
+/// A fraction above 0, at most 1.
+double fraction(const JsonReader& at) {
+  const double value = at.number(0, 1);
+  if (!(value > 0)) at.fail_type("a number above 0, at most 1");
+  return value;
+}
+
+std::string text_not_empty(const JsonReader& at) {
+  std::string text = at.text();
+  if (text.empty()) at.fail_type("a text that is not empty");
+  return text;
+}
+
+/// Fit to be typed, listed and compared: begins with a letter or digit, and holds no control characters.
+std::string name_of(const JsonReader& file) {
+  const JsonReader at = file.at("name");
+  const std::string name = text_not_empty(at);
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._- ").find(c) != std::string_view::npos;
+  };
+  const bool begins = std::string_view("._- ").find(name.front()) == std::string_view::npos;
+  if (!begins || !std::all_of(name.begin(), name.end(), fits) || name.size() > 100)
+    at.fail_type(
+        "a name of letters, digits, dots, dashes, underscores and blanks, a letter or digit in front");
+  return name;
+}
+
+std::vector<std::string> aliases_of(const JsonReader& file) {
+  std::vector<std::string> aliases;
+  if (const auto list = file.find("aliases"))
+    for (const JsonReader& each : list->items()) aliases.push_back(text_not_empty(each));
+  return aliases;
+}
+
+Fabric fabric_of(const JsonReader& at) {
+  const std::string name = at.text();
+  if (const auto fabric = from_name<Fabric>(name)) return *fabric;
+  at.fail(in_quotes(name), accepted_words(name, all_names<Fabric>()));
+}
+
+std::string operation_of(const JsonReader& at) {
+  const std::string name = at.text();
+  if (std::find(kCollectiveNames.begin(), kCollectiveNames.end(), name) != kCollectiveNames.end())
+    return name;
+  at.fail(in_quotes(name), accepted_words(name, {kCollectiveNames.begin(), kCollectiveNames.end()}));
+}
+
+LinkSpeed link_speed_of(const JsonReader& at) {
+  return {.all_reduce = gigabytes_per_second(at.at("all_reduce_bus_gb_per_s")),
+          .all_gather = gigabytes_per_second(at.at("all_gather_bus_gb_per_s")),
+          .latency = microseconds(at.at("latency_us"))};
+}
+
+MeasuredLink measured_link(const JsonReader& at) {
+  at.only_keys(
+      {"fabric", "gpus", "all_reduce_bus_gb_per_s", "all_gather_bus_gb_per_s", "latency_us", "source"});
+  return {.fabric = fabric_of(at.at("fabric")),
+          .gpus = at.at("gpus").integer(2, 1024),
+          .speed = link_speed_of(at),
+          .source = text_not_empty(at.at("source"))};
+}
+
+CollectivePoint collective_point(const JsonReader& at, Fabric fabric) {
+  at.only_keys({"operation", "fabric", "gpus", "nodes", "bytes", "seconds"});
+  const auto given = at.find("fabric");
+  const JsonReader seconds = at.at("seconds");
+  if (!(seconds.number(0, 3600) > 0)) seconds.fail_type("a time above 0, at most 3600 seconds");
+  return {.operation = operation_of(at.at("operation")),
+          .fabric = given ? fabric_of(*given) : fabric,
+          .gpus = at.at("gpus").integer(2, 1'000'000),
+          .nodes = at.integer_or("nodes", 1, 1, 1'000'000),
+          .bytes = Bytes(at.at("bytes").integer(1, std::int64_t{1} << 50)),
+          .seconds = Seconds(seconds.number(0, 3600))};
+}
+
+std::vector<CollectivePoint> collectives_of(const JsonReader& file, Fabric fabric) {
+  std::vector<CollectivePoint> points;
+  if (const auto list = file.find("collectives"))
+    for (const JsonReader& each : list->items()) points.push_back(collective_point(each, fabric));
+  return points;
+}
+
+/// A source for every figure of the file, and for nothing else.
+Sources sources_of(const JsonReader& file, const std::set<std::string>& not_figures) {
+  const JsonReader at = file.at("sources");
+  Sources sources;
+  for (const std::string& figure : at.keys()) {
+    if (!file.has(figure) || not_figures.contains(figure))
+      at.fail(fmt::format("{} is no figure of this profile", in_quotes(figure)),
+              "one source per figure, by its key");
+    sources[figure] = text_not_empty(at.at(figure));
+  }
+  for (const std::string& key : file.keys())
+    if (!not_figures.contains(key) && !sources.contains(key))
+      at.fail(fmt::format("has no {}", in_quotes(key)),
+              "where each figure was read; \"assumed: …\" where it is not certain");
+  return sources;
+}
+
+const std::set<std::string> kNotFigures{"schema", "name",     "aliases",    "sources",
+                                        "links",  "measured", "collectives"};
+
+/// NVLink is given as rated and as reached, or not at all.
+void check_nvlink(const JsonReader& file) {
+  const std::string rated = "nvlink_gb_per_s_per_direction",
+                    reached = "nvlink_effective_gb_per_s_per_direction";
+  if (file.has(rated) != file.has(reached)) (void)file.at(file.has(rated) ? reached : rated);
+}
+
+/// What is reached cannot be more than what is rated.
+void check_order(const JsonReader& file, std::string_view reached, std::string_view rated) {
+  if (file.has(reached) && file.has(rated) &&
+      file.at(reached).number(0, kLargestRate) > file.at(rated).number(0, kLargestRate))
+    file.at(reached).fail("more than the rated speed", fmt::format("at most {}", rated));
+}
+
+void check_reserved(const JsonReader& file) {
+  if (file.at("driver_reserved_mib").integer(0, 65536) >= file.at("memory_mib").integer(512, 4194304))
+    file.at("driver_reserved_mib").fail("all of the memory", "less than memory_mib");
+}
+
+std::string compute_capability_of(const JsonReader& at) {
+  std::string text = at.text();
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  const std::size_t dot = text.find('.');
+  const bool fits = (dot == 1 || dot == 2) && text.size() == dot + 2 &&
+                    std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(dot), digit) &&
+                    digit(text.back());
+  if (!fits) at.fail_type("a compute capability such as \"9.0\"");
+  return text;
+}
+
+void check_gpu(const JsonReader& file) {
+  file.only_keys({"schema",
+                  "name",
+                  "aliases",
+                  "memory_mib",
+                  "driver_reserved_mib",
+                  "memory_bandwidth_gb_per_s",
+                  "bf16_dense_tflops",
+                  "fp16_dense_tflops",
+                  "tf32_dense_tflops",
+                  "fp32_tflops",
+                  "fp8_dense_tflops",
+                  "compute_capability",
+                  "nvlink_gb_per_s_per_direction",
+                  "nvlink_effective_gb_per_s_per_direction",
+                  "pcie_gb_per_s_per_direction",
+                  "pcie_effective_gb_per_s_per_direction",
+                  "peer_to_peer",
+                  "matrix_efficiency",
+                  "usual_node",
+                  "usual_network",
+                  "links",
+                  "collectives",
+                  "sources"});
+  check_nvlink(file);
+  check_order(file, "nvlink_effective_gb_per_s_per_direction", "nvlink_gb_per_s_per_direction");
+  check_order(file, "pcie_effective_gb_per_s_per_direction", "pcie_gb_per_s_per_direction");
+  check_reserved(file);
+  (void)file.at("fp16_dense_tflops");
+  (void)file.at("fp32_tflops");
+}
+
+std::vector<MeasuredLink> links_of(const JsonReader& file) {
+  std::vector<MeasuredLink> links;
+  if (const auto list = file.find("links"))
+    for (const JsonReader& each : list->items()) links.push_back(measured_link(each));
+  return links;
+}
+
+Gpu read_gpu(const JsonReader& file) {
+  check_gpu(file);
+  return {.name = name_of(file),
+          .aliases = aliases_of(file),
+          .memory = mebibytes(file.at("memory_mib"), 512, 4194304),
+          .driver_reserved = mebibytes(file.at("driver_reserved_mib"), 0, 65536),
+          .memory_bandwidth = gigabytes_per_second(file.at("memory_bandwidth_gb_per_s")),
+          .bf16 = teraflops(file, "bf16_dense_tflops"),
+          .fp16 = teraflops(file, "fp16_dense_tflops"),
+          .tf32 = teraflops(file, "tf32_dense_tflops"),
+          .fp32 = teraflops(file, "fp32_tflops"),
+          .fp8 = teraflops(file, "fp8_dense_tflops"),
+          .compute_capability = compute_capability_of(file.at("compute_capability")),
+          .nvlink = gigabytes_per_second_or_none(file, "nvlink_gb_per_s_per_direction"),
+          .nvlink_effective = gigabytes_per_second_or_none(file, "nvlink_effective_gb_per_s_per_direction"),
+          .pcie = gigabytes_per_second(file.at("pcie_gb_per_s_per_direction")),
+          .pcie_effective = gigabytes_per_second(file.at("pcie_effective_gb_per_s_per_direction")),
+          .peer_to_peer = file.at("peer_to_peer").boolean(),
+          .matrix_efficiency = fraction(file.at("matrix_efficiency")),
+          .usual_node = text_not_empty(file.at("usual_node")),
+          .usual_network = text_not_empty(file.at("usual_network")),
+          .links = links_of(file),
+          .collectives = collectives_of(file, Fabric::pcie_peer),
+          .sources = sources_of(file, kNotFigures)};
+}
+
+std::optional<LinkSpeed> measured_of(const JsonReader& file) {
+  const auto at = file.find("measured");
+  if (!at) return std::nullopt;
+  at->only_keys({"all_reduce_bus_gb_per_s", "all_gather_bus_gb_per_s", "latency_us"});
+  return link_speed_of(*at);
+}
+
+Node read_node(const JsonReader& file) {
+  file.only_keys({"schema", "name", "aliases", "fabric", "usual_gpus", "host_memory_gib", "link_fraction",
+                  "latency_us", "measured", "collectives", "sources"});
+  const Fabric fabric = fabric_of(file.at("fabric"));
+  return {.name = name_of(file),
+          .aliases = aliases_of(file),
+          .fabric = fabric,
+          .usual_gpus = file.at("usual_gpus").integer(1, 1024),
+          .host_memory = gibibytes(file.at("host_memory_gib")),
+          .link_fraction = fraction(file.at("link_fraction")),
+          .latency = microseconds(file.at("latency_us")),
+          .measured = measured_of(file),
+          .collectives = collectives_of(file, fabric),
+          .sources = sources_of(file, kNotFigures)};
+}
+
+Network read_network(const JsonReader& file) {
+  file.only_keys({"schema", "name", "aliases", "nics_per_node", "nic_gb_per_s_per_direction",
+                  "nic_effective_gb_per_s_per_direction", "latency_us", "collectives", "sources"});
+  check_order(file, "nic_effective_gb_per_s_per_direction", "nic_gb_per_s_per_direction");
+  const std::int64_t nics = file.at("nics_per_node").integer(1, 1024);
+  const BytesPerSecond per_nic = gigabytes_per_second(file.at("nic_effective_gb_per_s_per_direction"));
+  return {.name = name_of(file),
+          .aliases = aliases_of(file),
+          .nics = nics,
+          .nic = gigabytes_per_second(file.at("nic_gb_per_s_per_direction")),
+          .per_nic = per_nic,
+          .per_node = per_nic * static_cast<double>(nics),
+          .latency = microseconds(file.at("latency_us")),
+          .collectives = collectives_of(file, Fabric::pcie_peer),
+          .sources = sources_of(file, kNotFigures)};
+}
+
+}  // namespace
+
+HardwareProfiles read_profiles(const JsonReader& file) {
+  const JsonReader schema = file.at("schema");
+  const std::string kind = schema.text();
+  HardwareProfiles profiles;
+  if (kind == "zplan.gpu/1")
+    profiles.gpus.push_back(read_gpu(file));
+  else if (kind == "zplan.node/1")
+    profiles.nodes.push_back(read_node(file));
+  else if (kind == "zplan.network/1")
+    profiles.networks.push_back(read_network(file));
+  else
+    schema.fail(in_quotes(kind), accepted_words(kind, {"zplan.gpu/1", "zplan.node/1", "zplan.network/1"}));
+  return profiles;
+}
+
+}  // namespace zplan
