@@ -1,0 +1,261 @@
+#include "planner/deepspeed/ds_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace zplan {
+
+namespace {
+
+/// DeepSpeed 0.19.8 offload_config.py: elements of one buffer for parameters on NVMe. A larger partition
+/// stops training.
+constexpr std::int64_t kSwapBuffer = 100'000'000;
+
+struct Inputs {
+  const Plan& plan;
+  const Question& question;
+  ConfigStyle style;
+
+  [[nodiscard]] const Strategy& strategy() const { return plan.strategy; }
+  [[nodiscard]] const Training& training() const { return question.training; }
+  [[nodiscard]] bool autos() const { return style != ConfigStyle::plain; }
+  /// `value`, or "auto" where the HF Trainer knows it.
+  template <class T>
+  [[nodiscard]] Json filled(const T& value) const {
+    return autos() ? Json("auto") : Json(value);
+  }
+};
+
+bool is_16_bit(const Training& training) { return training.precision != Precision::fp32; }
+
+/// bf16 with fp32 accumulation at stage 1 runs in an optimizer of its own, without buckets.
+/// Source: DeepSpeed 0.19.8 runtime/engine.py _do_optimizer_sanity_check.
+bool uses_bf16_optimizer(const Training& training, const Strategy& s) {
+  return s.zero_stage == 1 && training.precision == Precision::bf16 && s.zero.fp32_gradient_accumulation &&
+         s.offload_optimizer != OffloadDevice::cpu;
+}
+
+/// Whether 16-bit masters can be had: DeepSpeed keeps fp16 ones only for its CPU Adam, bf16 ones of offloaded
+/// states too. Source: DeepSpeed 0.19.8 runtime/base_optimizer.py _configure_master_weights;
+/// runtime/config.py _do_error_check.
+bool can_drop_master(const Training& training, const Strategy& s) {
+  if (s.zero_stage == 0) return false;
+  const bool cpu_adam = s.offload_optimizer != OffloadDevice::none && training.optimizer == Optimizer::adamw;
+  if (training.precision == Precision::fp16) return cpu_adam;
+  return s.offload_optimizer == OffloadDevice::none || cpu_adam;
+}
+
+// ---- batch, precision
+// ----------------------------------------------------------------------------------------
+
+void add_batch(Json& config, const Inputs& in) {
+  const Strategy& s = in.strategy();
+  config["train_micro_batch_size_per_gpu"] = in.filled(s.micro_batch_size);
+  config["gradient_accumulation_steps"] = in.filled(s.gradient_accumulation_steps);
+  if (s.tensor_parallel == 1) config["train_batch_size"] = in.filled(s.global_batch_size());
+  config["gradient_clipping"] = in.filled(1.0);
+}
+
+void add_precision(Json& config, const Inputs& in) {
+  const Training& training = in.training();
+  if (!is_16_bit(training)) return;
+  Json section = {{"enabled", in.filled(true)}};
+  const bool bf16 = training.precision == Precision::bf16;
+  if (!training.master_weights && can_drop_master(training, in.strategy())) {
+    section[bf16 ? "bf16_master_weights_and_grads" : "fp16_master_weights_and_grads"] = true;
+    if (bf16) section["bf16_optimizer_states"] = true;
+  }
+  config[bf16 ? "bf16" : "fp16"] = section;
+}
+
+void add_accumulation(Json& config, const Inputs& in) {
+  const bool wanted = in.strategy().zero.fp32_gradient_accumulation && is_16_bit(in.training());
+  if (wanted && in.strategy().zero_stage > 0) config["data_types"] = {{"grad_accum_dtype", "fp32"}};
+}
+
+// ---- optimizer
+// -----------------------------------------------------------------------------------------------
+
+/// What "optimizer" says of each: DeepSpeed's own types, or classes of torch.optim, which it looks up by
+/// name. `tested`: whether ZeRO takes it without zero_allow_untested_optimizer. Source: DeepSpeed 0.19.8
+/// runtime/engine.py _configure_basic_optimizer; runtime/zero/utils.py.
+struct NativeOptimizer {
+  std::string_view type;  ///< empty: only a training script can make it
+  bool tested{};
+  bool weight_decay{};
+};
+
+NativeOptimizer native(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adamw: return {"AdamW", true, true};
+    case Optimizer::lion: return {"Lion", true, true};
+    case Optimizer::muon: return {"Muon", true, true};
+    case Optimizer::sgd:
+    case Optimizer::sgd_momentum: return {"SGD", false, false};
+    case Optimizer::adafactor: return {"Adafactor", false, false};
+    case Optimizer::adamw8bit: break;
+  }
+  return {};
+}
+
+Json optimizer_params(const Inputs& in, const NativeOptimizer& optimizer) {
+  Json params = {{"lr", in.filled(starting_learning_rate(in.training()))}};
+  const bool adamw = in.training().optimizer == Optimizer::adamw;
+  if (adamw && in.autos()) params["betas"] = "auto", params["eps"] = "auto";
+  if (optimizer.weight_decay) params["weight_decay"] = in.filled(kWeightDecay);
+  if (in.training().optimizer == Optimizer::sgd_momentum) params["momentum"] = 0.9;
+  return params;
+}
+
+void add_optimizer(Json& config, const Inputs& in) {
+  const NativeOptimizer optimizer = native(in.training().optimizer);
+  const bool made_by_swift = in.style == ConfigStyle::ms_swift && in.training().optimizer == Optimizer::adamw;
+  const bool written = !optimizer.type.empty() && !made_by_swift;
+  if (written) config["optimizer"] = {{"type", optimizer.type}, {"params", optimizer_params(in, optimizer)}};
+  // For an optimizer of the script's the HF Trainer sets it itself.
+  if (in.strategy().zero_stage > 0 && !optimizer.tested && (written || !in.autos()))
+    config["zero_allow_untested_optimizer"] = true;
+}
+
+// ---- zero_optimization
+// ---------------------------------------------------------------------------------------
+
+/// Sets `key` where `value` is not DeepSpeed's default; "auto" where that is what the HF Trainer makes of it.
+void set_size(Json& section, std::string_view key, Elements value, Elements by_default,
+              std::optional<Elements> by_trainer = {}) {
+  if (by_trainer == value)
+    section[std::string(key)] = "auto";
+  else if (value != by_default)
+    section[std::string(key)] = value.value;
+}
+
+void add_buckets(Json& section, const Inputs& in) {
+  const ZeroOptions& zero = in.strategy().zero;
+  const ZeroOptions defaults;
+  const ZeroOptions trainer = zero_options(Buckets::hf_auto, in.question.model.shape.hidden_size);
+  const auto filled = [&](Elements value) { return in.autos() ? std::optional(value) : std::nullopt; };
+  if (uses_bf16_optimizer(in.training(), in.strategy())) return;
+  set_size(section, "reduce_bucket_size", zero.reduce_bucket_size, defaults.reduce_bucket_size,
+           filled(trainer.reduce_bucket_size));
+  if (zero.overlap_comm) section["overlap_comm"] = *zero.overlap_comm;
+  if (in.strategy().zero_stage < 3 && zero.parameter_alignment) section["parameter_alignment"] = true;
+  if (in.strategy().zero_stage < 3) return;
+  set_size(section, "stage3_prefetch_bucket_size", zero.prefetch_bucket_size, defaults.prefetch_bucket_size,
+           filled(trainer.prefetch_bucket_size));
+  set_size(section, "stage3_param_persistence_threshold", zero.persistence_threshold,
+           defaults.persistence_threshold, filled(trainer.persistence_threshold));
+  set_size(section, "stage3_max_live_parameters", zero.max_live_parameters, defaults.max_live_parameters);
+  set_size(section, "stage3_max_reuse_distance", zero.max_reuse_distance, defaults.max_reuse_distance);
+  set_size(section, "sub_group_size", zero.sub_group_size, defaults.sub_group_size);
+}
+
+Json device(OffloadDevice where) {
+  Json section = {{"device", to_name(where)}};
+  if (where == OffloadDevice::nvme) section["nvme_path"] = "/local_nvme";
+  return section;
+}
+
+/// The largest partition of a parameter: every one must fit in a swap buffer.
+Elements largest_partition(const Inputs& in) {
+  const Strategy& s = in.strategy();
+  return share(rank_model(in.question.model, in.training(), s.tensor_parallel).largest_tensor,
+               s.data_parallel);
+}
+
+void add_offload(Json& section, const Inputs& in) {
+  const Strategy& s = in.strategy();
+  if (s.offload_optimizer != OffloadDevice::none) section["offload_optimizer"] = device(s.offload_optimizer);
+  if (s.zero_stage < 3 || s.offload_parameters == OffloadDevice::none) return;
+  Json parameters = device(s.offload_parameters);
+  if (s.offload_parameters == OffloadDevice::nvme && largest_partition(in) > Elements(kSwapBuffer))
+    parameters["buffer_size"] = largest_partition(in).value;
+  section["offload_param"] = parameters;
+}
+
+void add_zero(Json& config, const Inputs& in) {
+  const int stage = in.strategy().zero_stage;
+  Json section = {{"stage", stage}};
+  if (stage > 0) {
+    add_buckets(section, in);
+    add_offload(section, in);
+  }
+  // Without it the Trainer's save_model writes no weights that from_pretrained could load.
+  if (stage == 3 && in.autos()) section["stage3_gather_16bit_weights_on_model_save"] = true;
+  config["zero_optimization"] = section;
+}
+
+void add_disk(Json& config, const Inputs& in) {
+  const Strategy& s = in.strategy();
+  if (s.offload_optimizer != OffloadDevice::nvme && s.offload_parameters != OffloadDevice::nvme) return;
+  // Source: the NVMe example of transformers' documentation; the rest are DeepSpeed's defaults.
+  config["aio"] = {{"block_size", 262144}, {"queue_depth", 32}};
+}
+
+// ---- notes
+// ---------------------------------------------------------------------------------------------------
+
+using Notes = std::vector<std::string>;
+
+void note_checkpointing(const Plan& plan, Notes& notes) {
+  if (plan.strategy.checkpointing == Checkpointing::full)
+    notes.emplace_back(
+        "activation checkpointing is the training script's: model.gradient_checkpointing_enable(); "
+        "DeepSpeed's own section does nothing for Hugging Face models");
+  if (plan.strategy.checkpointing == Checkpointing::selective)
+    notes.emplace_back(
+        "selective checkpointing is the training script's: torch.utils.checkpoint with a policy that "
+        "saves matrix products and attention");
+}
+
+void note_optimizer(const Training& training, Notes& notes) {
+  if (training.optimizer == Optimizer::adamw8bit)
+    notes.emplace_back(
+        "the training script makes the optimizer (bitsandbytes.optim.AdamW8bit) and hands it to "
+        "deepspeed.initialize: DeepSpeed has no 8-bit AdamW");
+}
+
+void note_limits(const Plan& plan, const Training& training, Notes& notes) {
+  const Strategy& s = plan.strategy;
+  if (is_16_bit(training) && !training.master_weights && !can_drop_master(training, s))
+    notes.push_back(fmt::format(
+        "DeepSpeed {} keeps fp32 master weights at stage {} with {} and {}: no setting turns them off",
+        "0.19.8", s.zero_stage, to_name(training.precision), to_name(training.optimizer)));
+  if (s.zero_stage == 0 && s.zero.fp32_gradient_accumulation && is_16_bit(training))
+    notes.emplace_back(
+        "DeepSpeed stops at fp32 accumulation of 16-bit gradients without ZeRO: it is left out");
+  if (s.tensor_parallel > 1)
+    notes.emplace_back(
+        "train_batch_size is left out under AutoTP: DeepSpeed works it out, and without an mpu it counts "
+        "the tensor-parallel ranks too");
+}
+
+}  // namespace
+
+double starting_learning_rate(const Training& training) {
+  return training.method == Method::full ? 1e-5 : 1e-4;
+}
+
+Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
+  const Inputs in{plan, question, style};
+  Json config = Json::object();
+  add_batch(config, in);
+  add_precision(config, in);
+  add_accumulation(config, in);
+  add_optimizer(config, in);
+  add_zero(config, in);
+  if (plan.strategy.tensor_parallel > 1)
+    config["tensor_parallel"] = {{"autotp_size", plan.strategy.tensor_parallel}};
+  add_disk(config, in);
+  return config;
+}
+
+std::vector<std::string> ds_config_notes(const Plan& plan, const Question& question) {
+  Notes notes;
+  note_checkpointing(plan, notes);
+  note_optimizer(question.training, notes);
+  note_limits(plan, question.training, notes);
+  return notes;
+}
+
+}  // namespace zplan

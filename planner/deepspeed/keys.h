@@ -1,0 +1,56 @@
+#pragma once
+// What DeepSpeed knows in a ds_config: its keys, as data (keys.json, generated from the installed package).
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/json_reader.h"
+
+namespace zplan {
+
+/// The DeepSpeed release whose keys and rules this room writes and reads.
+inline constexpr std::string_view kDeepSpeedVersion = "0.19.8";
+
+/// One object of a ds_config.
+struct DsSection {
+  std::string pointer;     ///< "" for the top level, "/zero_optimization", …
+  bool rejects_unknown{};  ///< whether DeepSpeed raises for a key that it does not know, or ignores it
+  std::vector<std::string>
+      keys{};  ///< pydantic sections: JSON names and the Python names, which are accepted too
+  std::map<std::string, std::string> replaced_by{};  ///< deprecated key → what took its place
+};
+
+/// Arguments of a constructor; nothing where they are not known.
+using Arguments = std::optional<std::vector<std::string>>;
+
+struct DsKeys {
+  std::vector<DsSection> sections;
+  std::map<std::string, std::vector<std::string>>
+      removed;  ///< pointer of a section → keys that DeepSpeed took out
+  std::map<std::string, Arguments>
+      optimizers;  ///< DeepSpeed's in lower case, torch.optim's as torch has them
+  std::map<std::string, Arguments> schedulers;
+  std::vector<std::string> auto_pointers;  ///< where the HF Trainer or accelerate fills "auto" in
+};
+
+[[nodiscard]] const DsKeys& ds_keys();
+
+/// The section at `pointer`, or nothing where the object is not one that is checked.
+[[nodiscard]] const DsSection* find_section(const DsKeys& keys, std::string_view pointer);
+
+/// The optimizer that `type` names: DeepSpeed ignores case for its own, torch's are spelled exactly.
+[[nodiscard]] const Arguments* find_optimizer(const DsKeys& keys, const std::string& type);
+
+/// Whether the value is the text "auto".
+[[nodiscard]] bool is_auto(const Json& value);
+[[nodiscard]] bool is_auto(const JsonReader& value);
+
+/// Checks every key of `config`, which is the whole document: unknown keys at the top level and in sections
+/// where DeepSpeed raises, removed keys, and arguments that an optimizer or scheduler does not have, throw
+/// InputError naming the nearest legal key. Returns one sentence for each key that DeepSpeed ignores silently
+/// or calls deprecated, and for each "auto" that nobody fills in.
+[[nodiscard]] std::vector<std::string> check_keys(const JsonReader& config);
+
+}  // namespace zplan

@@ -1,0 +1,329 @@
+#include "planner/deepspeed/read_config.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "models/base/json_reader.h"
+#include "planner/deepspeed/keys.h"
+#include "planner/deepspeed/not_counted.h"
+
+namespace zplan {
+
+namespace {
+
+/// More elements than this are as good as no limit, and sums of them still fit.
+constexpr std::int64_t kManyElements = 1'000'000'000'000'000;
+constexpr std::int64_t kLargestBatch = 1'000'000'000'000;
+constexpr std::int64_t kLargestSteps = 1'000'000;
+constexpr std::int64_t kLargestDegree = 1'000'000;
+constexpr std::int64_t kWithout = std::numeric_limits<std::int64_t>::max();
+
+using Section = std::optional<JsonReader>;
+
+template <class T>
+Pin<T> pin(T value, const JsonReader& at) {
+  return Pinned<T>{value, at.place()};
+}
+
+/// DeepSpeed's default for a key that the file does not have.
+template <class T>
+Pin<T> pin_default(T value, const JsonReader& root, std::string_view key) {
+  return Pinned<T>{value, fmt::format("{}, which has no \"{}\" (DeepSpeed's default)", root.place(), key)};
+}
+
+/// The value under one of its names; nothing where it is absent, null or "auto".
+Section decided(const Section& section, std::string_view key, std::string_view other_name = {}) {
+  if (!section) return std::nullopt;
+  auto found = section->find(key);
+  if (!found && !other_name.empty()) found = section->find(other_name);
+  return found && !is_auto(*found) ? found : std::nullopt;
+}
+
+bool has_auto(const Section& section, std::string_view key) {
+  const Section found = section ? section->find(key) : std::nullopt;
+  return found && is_auto(*found);
+}
+
+Section object(const JsonReader& root, std::string_view key) {
+  Section found = root.find(key);
+  if (found && !found->raw().is_object()) found->fail_type("a JSON object");
+  return found;
+}
+
+bool flag(const Section& section, std::string_view key, bool fallback) {
+  const Section found = decided(section, key);
+  return found ? found->boolean() : fallback;
+}
+
+// ---- zero_optimization
+// -------------------------------------------------------------------------------------
+
+struct Zero {
+  const JsonReader& root;
+  Section section;  ///< absent: stage 0, or the old form that is only true or false
+  int stage{};
+};
+
+/// "zero_optimization": true is how it was written before there were stages: stage 1.
+Zero read_zero(const JsonReader& root, DsConfigPins& pins) {
+  const auto found = root.find("zero_optimization");
+  if (found && found->raw().is_boolean()) {
+    pins.zero_stage = pin(found->boolean() ? 1 : 0, *found);
+    return {root, std::nullopt, pins.zero_stage->value};
+  }
+  const Section section = object(root, "zero_optimization");
+  const Section stage = decided(section, "stage");
+  if (stage) pins.zero_stage = pin(static_cast<int>(stage->integer(0, 3)), *stage);
+  // accelerate 1.15 DeepSpeedPlugin: 2 where nothing else is asked for.
+  else if (has_auto(section, "stage"))
+    pins.zero_stage = pin(2, section->at("stage"));
+  else
+    pins.zero_stage = pin_default(0, root, "zero_optimization/stage");
+  return {root, section, pins.zero_stage->value};
+}
+
+Elements elements(const Section& section, std::string_view key, std::string_view field, Elements fallback,
+                  std::int64_t lowest = 0) {
+  const Section found = decided(section, key, field);
+  return found ? Elements(std::min(found->integer(lowest, kWithout), kManyElements)) : fallback;
+}
+
+ZeroOptions read_options(const Section& section, std::int64_t hidden_size) {
+  ZeroOptions options;
+  const ZeroOptions filled = zero_options(Buckets::hf_auto, hidden_size);
+  const auto fallback = [&](std::string_view key, Elements by_trainer, Elements by_deepspeed) {
+    return has_auto(section, key) ? by_trainer : by_deepspeed;
+  };
+  options.reduce_bucket_size =
+      elements(section, "reduce_bucket_size", {},
+               fallback("reduce_bucket_size", filled.reduce_bucket_size, options.reduce_bucket_size), 1);
+  options.prefetch_bucket_size = elements(
+      section, "stage3_prefetch_bucket_size", "prefetch_bucket_size",
+      fallback("stage3_prefetch_bucket_size", filled.prefetch_bucket_size, options.prefetch_bucket_size));
+  options.persistence_threshold =
+      elements(section, "stage3_param_persistence_threshold", "param_persistence_threshold",
+               fallback("stage3_param_persistence_threshold", filled.persistence_threshold,
+                        options.persistence_threshold));
+  options.max_live_parameters =
+      elements(section, "stage3_max_live_parameters", "max_live_parameters", options.max_live_parameters);
+  options.max_reuse_distance =
+      elements(section, "stage3_max_reuse_distance", "max_reuse_distance", options.max_reuse_distance);
+  options.sub_group_size = elements(section, "sub_group_size", {}, options.sub_group_size);
+  if (const Section overlap = decided(section, "overlap_comm")) options.overlap_comm = overlap->boolean();
+  options.parameter_alignment = flag(section, "parameter_alignment", false);
+  return options;
+}
+
+/// Keys of `zero_optimization` that do nothing at the config's stage.
+void warn_without_effect(const Zero& zero, DsConfigPins& pins) {
+  if (!zero.section) return;
+  for (const std::string& key : zero.section->keys()) {
+    const Section value = decided(zero.section, key);
+    if (!value) continue;
+    const bool only_stage3 = key.starts_with("stage3_") || key == "sub_group_size" || key == "offload_param";
+    const bool none = value->raw().is_object() && value->raw().value("device", Json("none")) == "none";
+    if (only_stage3 && zero.stage < 3 && !none)
+      pins.warnings.push_back(fmt::format("{} does nothing at stage {}", value->place(), zero.stage));
+  }
+}
+
+/// Where one of the offload sections puts things. The old switches (cpu_offload, cpu_offload_param) mean the
+/// host.
+OffloadDevice read_device(const Zero& zero, std::string_view key, std::string_view old_switch) {
+  if (flag(zero.section, old_switch, false)) return OffloadDevice::cpu;
+  const Section section = zero.section ? object(*zero.section, key) : std::nullopt;
+  const Section device = decided(section, "device");
+  if (!device) return OffloadDevice::none;
+  const auto where = parse_name<OffloadDevice>(device->place(), device->text());
+  if (where == OffloadDevice::nvme && !section->has("nvme_path"))
+    section->fail("has device \"nvme\" but no \"nvme_path\"",
+                  "accepted: \"nvme_path\": a folder on the disk");
+  return where;
+}
+
+void read_offload(const Zero& zero, DsConfigPins& pins) {
+  Offload offload{read_device(zero, "offload_optimizer", "cpu_offload"),
+                  read_device(zero, "offload_param", "cpu_offload_param")};
+  if (zero.stage < 3) offload.parameters = OffloadDevice::none;  // see warn_without_effect
+  if (zero.stage == 0 && offload.optimizer != OffloadDevice::none) {
+    pins.warnings.push_back(
+        fmt::format("{}#/zero_optimization/offload_optimizer does nothing at stage 0", zero.root.place()));
+    offload.optimizer = OffloadDevice::none;
+  }
+  pins.offload = Pinned<Offload>{offload, zero.section ? zero.section->place() : zero.root.place()};
+}
+
+void check_zero(const Zero& zero) {
+  const Section bucket = decided(zero.section, "allgather_bucket_size");
+  if ((zero.stage == 1 || zero.stage == 2) && bucket && bucket->integer(0, kWithout) % 2 != 0)
+    bucket->fail_type("an even number: ZeRO 1 and 2 align it to 2 elements");
+}
+
+// ---- precision
+// -----------------------------------------------------------------------------------------------
+
+void read_precision(const JsonReader& root, DsConfigPins& pins) {
+  const Section bf16 = root.has("bf16") ? object(root, "bf16") : object(root, "bfloat16");
+  const Section fp16 = object(root, "fp16");
+  const bool use_bf16 = flag(bf16, "enabled", false), use_fp16 = flag(fp16, "enabled", false);
+  if (use_bf16 && use_fp16)
+    fp16->fail(fmt::format("is enabled, and so is {}", bf16->place()), "accepted: one of bf16 and fp16");
+  if (use_bf16)
+    pins.precision = pin(Precision::bf16, *bf16);
+  else if (use_fp16)
+    pins.precision = pin(Precision::fp16, *fp16);
+  else if (!has_auto(bf16, "enabled") && !has_auto(fp16, "enabled"))
+    pins.precision = pin_default(Precision::fp32, root, "bf16 or fp16");
+  const Section section = use_bf16 ? bf16 : fp16;
+  if (!use_bf16 && !use_fp16) return;
+  const bool low =
+      flag(section, use_bf16 ? "bf16_master_weights_and_grads" : "fp16_master_weights_and_grads", false);
+  pins.master_weights = pin(!low, *section);
+}
+
+std::optional<Precision> accumulation_type(const JsonReader& value) {
+  // DeepSpeed takes torch's names too (runtime/config.py DtypeEnum).
+  std::string name = value.text();
+  if (name.starts_with("torch.")) name.erase(0, 6);
+  if (name == "fp32" || name == "float32" || name == "float") return Precision::fp32;
+  if (name == "bf16" || name == "bfloat16") return Precision::bf16;
+  if (name == "fp16" || name == "float16" || name == "half") return Precision::fp16;
+  value.fail_type("fp32, bf16, fp16 or null");
+}
+
+void read_accumulation(const JsonReader& root, DsConfigPins& pins) {
+  const Section given = decided(object(root, "data_types"), "grad_accum_dtype");
+  if (!given) return;
+  const auto type = accumulation_type(*given);
+  pins.zero.fp32_gradient_accumulation =
+      type == Precision::fp32 && !(pins.precision && pins.precision->value == Precision::fp32);
+  if (type != Precision::fp32 && pins.precision && pins.precision->value != *type)
+    pins.warnings.push_back(
+        fmt::format("not counted: {} = {} beside {} (accumulation in another 16-bit type)", given->place(),
+                    in_quotes(given->text()), to_name(pins.precision->value)));
+}
+
+// ---- the rest
+// ------------------------------------------------------------------------------------------------
+
+Pin<std::int64_t> read_count(const JsonReader& root, std::string_view key, std::int64_t largest) {
+  const Section found = decided(root, key);
+  if (!found) return std::nullopt;
+  return pin(found->integer(1, largest), *found);
+}
+
+void read_batch(const JsonReader& root, DsConfigPins& pins) {
+  pins.micro_batch_size = read_count(root, "train_micro_batch_size_per_gpu", kLargestSteps);
+  pins.gradient_accumulation_steps = read_count(root, "gradient_accumulation_steps", kLargestSteps);
+  pins.train_batch_size = read_count(root, "train_batch_size", kLargestBatch);
+  pins.micro_batch_is_auto = has_auto(root, "train_micro_batch_size_per_gpu");
+  if (!root.has("train_micro_batch_size_per_gpu") && !root.has("train_batch_size"))
+    pins.warnings.push_back(
+        fmt::format("{}: DeepSpeed needs train_micro_batch_size_per_gpu or train_batch_size", root.place()));
+}
+
+void read_tensor_parallel(const JsonReader& root, DsConfigPins& pins) {
+  const Section size = decided(object(root, "tensor_parallel"), "autotp_size");
+  if (!size) {
+    pins.tensor_parallel = pin_default<std::int64_t>(1, root, "tensor_parallel/autotp_size");
+    return;
+  }
+  pins.tensor_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
+  if (pins.tensor_parallel->value > 1 && pins.zero_stage->value == 3 && pins.train_batch_size)
+    throw InputError(pins.train_batch_size->place, fmt::format("beside {} at ZeRO-3", size->place()),
+                     "accepted: no train_batch_size: DeepSpeed checks it once with and once without the "
+                     "tensor-parallel ranks, and no value passes both");
+}
+
+std::optional<Optimizer> optimizer_of(std::string type, bool momentum) {
+  for (char& c : type)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  if (type == "sgd") return momentum ? Optimizer::sgd_momentum : Optimizer::sgd;
+  if (type == "adafactor" || type == "lion" || type == "muon" || type == "adam" || type == "adamw")
+    return from_name<Optimizer>(type);
+  return std::nullopt;
+}
+
+void read_optimizer(const JsonReader& root, DsConfigPins& pins) {
+  const Section section = object(root, "optimizer");
+  if (!section) return;
+  const JsonReader type = section->at("type");
+  const Section params = object(*section, "params");
+  const Section momentum = decided(params, "momentum");
+  const auto known = optimizer_of(type.text(), momentum && momentum->number(0, 1) > 0);
+  if (known)
+    pins.optimizer = pin(*known, type);
+  else
+    pins.warnings.push_back(
+        fmt::format("not counted: {} = {} (its states are not known: those of --optimizer are counted)",
+                    type.place(), in_quotes(type.text())));
+}
+
+}  // namespace
+
+DsConfigPins read_ds_config(std::string_view text, const std::string& source, std::int64_t hidden_size) {
+  const Json document = parse_json(text, source);
+  const JsonReader root(document, source);
+  DsConfigPins pins;
+  pins.warnings = check_keys(root);
+  const Zero zero = read_zero(root, pins);
+  check_zero(zero);
+  pins.zero = read_options(zero.section, hidden_size);
+  read_offload(zero, pins);
+  warn_without_effect(zero, pins);
+  read_precision(root, pins);
+  read_accumulation(root, pins);
+  read_batch(root, pins);
+  read_tensor_parallel(root, pins);
+  read_optimizer(root, pins);
+  const std::vector<std::string> left_out = not_counted(root, zero.stage);
+  pins.warnings.insert(pins.warnings.end(), left_out.begin(), left_out.end());
+  return pins;
+}
+
+namespace {
+
+[[noreturn]] void fail_batch(const Pinned<std::int64_t>& train, const std::string& found,
+                             const std::string& accepted) {
+  throw InputError(train.place, fmt::format("{} {}", train.value, found), "accepted: " + accepted);
+}
+
+/// train / (factor · world), which must come out even.
+std::int64_t quotient(const Pinned<std::int64_t>& train, std::int64_t factor, std::int64_t world,
+                      std::string_view of) {
+  if (train.value % (factor * world) != 0)
+    fail_batch(train, fmt::format("is not a multiple of {} {} x {} ranks", of, factor, world),
+               fmt::format("a multiple of {}", factor * world));
+  return train.value / (factor * world);
+}
+
+}  // namespace
+
+Batch resolve_batch(const DsConfigPins& pins, std::int64_t gpus) {
+  Batch batch;
+  if (pins.micro_batch_size) batch.micro_batch_size = pins.micro_batch_size->value;
+  if (pins.gradient_accumulation_steps)
+    batch.gradient_accumulation_steps = pins.gradient_accumulation_steps->value;
+  if (!pins.train_batch_size) return batch;
+  const Pinned<std::int64_t>& train = *pins.train_batch_size;
+  const std::int64_t tensor_parallel = pins.tensor_parallel ? pins.tensor_parallel->value : 1;
+  if (batch.micro_batch_size) {
+    const std::int64_t steps = quotient(train, *batch.micro_batch_size, gpus, "micro-batch");
+    if (batch.gradient_accumulation_steps.value_or(steps) != steps)
+      fail_batch(train,
+                 fmt::format("is not micro-batch {} x {} accumulation steps x {} ranks",
+                             *batch.micro_batch_size, *batch.gradient_accumulation_steps, gpus),
+                 fmt::format("{}", *batch.micro_batch_size * *batch.gradient_accumulation_steps * gpus));
+    batch.gradient_accumulation_steps = steps;
+  } else if (!pins.micro_batch_is_auto) {
+    batch.gradient_accumulation_steps = batch.gradient_accumulation_steps.value_or(1);
+    batch.micro_batch_size = quotient(train, *batch.gradient_accumulation_steps, gpus, "accumulation steps");
+  }
+  if (train.value % tensor_parallel != 0)
+    fail_batch(train, fmt::format("is not a multiple of tensor parallel {}", tensor_parallel),
+               "DeepSpeed counts tensor-parallel ranks in it");
+  batch.global_batch_size = train.value / tensor_parallel;
+  return batch;
+}
+
+}  // namespace zplan

@@ -1,0 +1,22 @@
+#include "planner/memory/allowances.h"
+
+#include <charconv>
+
+namespace zplan {
+
+Bytes cublas_workspaces(std::string_view compute_capability) {
+  int major = 0;
+  std::from_chars(compute_capability.data(), compute_capability.data() + compute_capability.size(), major);
+  const bool hopper_or_later = major >= 9;
+  return hopper_or_later ? kMiB * 64 : Bytes(2 * 8'519'680);
+}
+
+Bytes cuda_context() { return kMiB * 512; }
+
+Bytes nccl_buffers(std::int64_t communicators) { return kMiB * (256 * communicators); }
+
+AllocatorSlack allocator_slack() { return {}; }
+
+double reserved_growth() { return 0.22; }
+
+}  // namespace zplan

@@ -1,0 +1,69 @@
+#pragma once
+// From a question to an answer: every strategy that the question leaves open is planned, those that fit are ranked by
+// tokens per second, and every other one has a reason.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/format.h"
+#include "planner/plan.h"
+
+namespace zplan {
+
+/// What the search varies. An empty list leaves the choice to the search; a value pins it.
+struct SearchSpace {
+  std::vector<int> zero_stages;
+  std::vector<std::int64_t> tensor_parallel;
+  std::vector<Offload> offloads;
+  Checkpointing checkpointing{Checkpointing::full};
+  std::optional<std::int64_t> micro_batch_size{1};  ///< absent: the largest that fits
+  std::optional<std::int64_t> gradient_accumulation_steps;
+  std::optional<std::int64_t> global_batch_size;
+  Buckets buckets{Buckets::hf_auto};
+  std::optional<ZeroOptions> zero;  ///< from a ds_config; wins over `buckets`
+  bool operator==(const SearchSpace&) const = default;
+};
+
+struct Question {
+  Model model;
+  Cluster cluster;
+  Training training;
+  SearchSpace space;
+  Headroom headroom;
+  ByteUnit unit{ByteUnit::gib};  ///< of sizes in sentences
+};
+
+/// A combination that cannot be trained, and why.
+struct Rejection {
+  Strategy strategy;
+  std::vector<std::string> reasons;
+};
+
+struct Answer {
+  std::vector<Plan> plans;  ///< those that fit, fastest first; then the others, nearest miss first
+  std::vector<Rejection> rejected;
+  std::optional<Plan> alternative;   ///< where nothing fits: the best outside of what was pinned
+  std::string alternative_change;    ///< what it changes: "--zero 3"
+  std::vector<std::string> warnings;
+
+  [[nodiscard]] bool fits() const { return !plans.empty() && plans.front().fits; }
+  /// The plan to take; nothing where nothing fits.
+  [[nodiscard]] const Plan* recommended() const { return fits() ? &plans.front() : nullptr; }
+};
+
+/// Throws InputError where the options contradict each other (batch arithmetic), or where what was pinned leaves not
+/// one legal combination: that names the reasons.
+[[nodiscard]] Answer answer(const Question& question);
+
+/// Legal and illegal combinations of a space, in the order in which they are planned.
+struct Candidates {
+  std::vector<Strategy> legal;
+  std::vector<Rejection> rejected;
+};
+[[nodiscard]] Candidates candidates(const Question& question);
+
+/// The largest micro-batch of `strategy` that fits, by bisection (memory grows with it); nothing where 1 does not.
+[[nodiscard]] std::optional<std::int64_t> largest_micro_batch(const Question& question, const Strategy& strategy);
+
+}  // namespace zplan

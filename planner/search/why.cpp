@@ -1,0 +1,129 @@
+#include "planner/search/why.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace zplan {
+
+namespace {
+
+std::string size_text(Bytes size, const Question& q) { return format_bytes(size, q.unit); }
+
+/// The two parts that hold most at the peak: "28.4 GiB optimizer states and 14.9 GiB parameters".
+std::string largest_parts(const Plan& plan, const Question& q) {
+  std::vector<MemoryPart> parts;
+  for (const auto& [part, name] : EnumNames<MemoryPart>::table) parts.push_back(part);
+  const Composition& holds = plan.memory.peak.holds;
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](MemoryPart a, MemoryPart b) { return holds.part(a) > holds.part(b); });
+  const auto words = [](MemoryPart part) {
+    std::string name(to_name(part));
+    std::replace(name.begin(), name.end(), '_', ' ');
+    return name;
+  };
+  return fmt::format("{} {} and {} {}", size_text(holds.part(parts[0]), q), words(parts[0]),
+                     size_text(holds.part(parts[1]), q), words(parts[1]));
+}
+
+std::string phase_words(const Peak& peak) {
+  return peak.layer >= 0 ? fmt::format("{}, {} {}", to_name(peak.phase), peak.at, peak.layer)
+                         : fmt::format("{}, {}", to_name(peak.phase), peak.at);
+}
+
+std::string device_verdict(const Plan& plan, const Question& q) {
+  const Bytes missing = shortage(plan, q);
+  const Bytes room = available(q.cluster, q.headroom);
+  if (missing.value <= 0)
+    return fmt::format("needs {} of {} available per GPU: {} to spare", size_text(plan.memory.required, q),
+                       size_text(room, q), size_text(room - plan.memory.required, q));
+  return fmt::format("short by {} per GPU: needs {} of {} available", size_text(missing, q),
+                     size_text(plan.memory.required, q), size_text(room, q));
+}
+
+/// Which replicated state is to blame where a lower stage does not fit.
+std::optional<std::string> replication(const Plan& plan, const Question& q) {
+  const Strategy& s = plan.strategy;
+  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
+  const Bytes room = available(q.cluster, q.headroom);
+  if (s.zero_stage < 3 && frozen.value > room.value / 2)
+    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card: only stage 3 shards them", s.zero_stage,
+                       size_text(frozen, q));
+  if (plan.fits_device || s.zero_stage == 3 || s.data_parallel == 1) return std::nullopt;
+  static constexpr std::array<std::string_view, 3> kWhole{"parameters, gradients and optimizer states",
+                                                          "parameters and gradients", "parameters"};
+  return fmt::format("ZeRO-{} keeps all {} on every card", s.zero_stage, kWhole[static_cast<std::size_t>(s.zero_stage)]);
+}
+
+std::string host_verdict(const Plan& plan, const Question& q) {
+  return fmt::format("needs {} of host memory per node, {} more than the {} there", size_text(plan.memory.host.total, q),
+                     size_text(plan.memory.host.total - q.cluster.host_memory_per_node, q),
+                     size_text(q.cluster.host_memory_per_node, q));
+}
+
+void say_what_would_fit(const Plan& plan, const Question& q, std::vector<std::string>& sentences) {
+  constexpr std::int64_t kMostGpus = 1024;
+  std::string remedy = fmt::format("would fit on cards of {}", size_text(round_up(smallest_card(plan, q), kGiB.value), q));
+  const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
+  if (const auto gpus = near ? fewest_gpus(plan, q, kMostGpus) : std::nullopt)
+    remedy += fmt::format(", or on {} GPUs like these", *gpus);
+  sentences.push_back(remedy);
+}
+
+std::string speed(const Plan& plan, const Question&) {
+  const StepTime& time = plan.time;
+  const double share_of_step = [&] {
+    switch (time.bound) {
+      case Bound::compute: return ratio(time.compute, time.step);
+      case Bound::communication: return ratio(time.exposed_communication, time.step);
+      case Bound::offload: return ratio(time.offload, time.step);
+      case Bound::optimizer: return ratio(time.optimizer, time.step);
+    }
+    return 0.0;
+  }();
+  return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step), format_percent(share_of_step),
+                     to_name(time.bound));
+}
+
+}  // namespace
+
+Bytes shortage(const Plan& plan, const Question& q) { return plan.memory.required - available(q.cluster, q.headroom); }
+
+Bytes smallest_card(const Plan& plan, const Question& q) {
+  const Bytes kept_by_driver = q.cluster.memory - q.cluster.usable_memory;
+  const double usable = static_cast<double>(plan.memory.required.value) / (1 - q.headroom.fraction);
+  return Bytes(static_cast<std::int64_t>(std::ceil(usable))) + kept_by_driver;
+}
+
+std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, std::int64_t most) {
+  const std::int64_t t = plan.strategy.tensor_parallel;
+  if (plan.strategy.zero_stage == 0) return std::nullopt;
+  const RankModel rank = rank_model(q.model, q.training, t);
+  const auto fits = [&](std::int64_t data_parallel) {
+    Strategy more = plan.strategy;
+    more.data_parallel = data_parallel;
+    return make_plan(q.model, q.cluster, q.training, more, rank, q.headroom).fits_device;
+  };
+  std::int64_t high = plan.strategy.data_parallel;
+  while (high * t <= most && !fits(high)) high *= 2;
+  if (high * t > most) return std::nullopt;
+  std::int64_t low = std::max<std::int64_t>(high / 2, plan.strategy.data_parallel);
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? high : low) = middle;
+  }
+  return high * t;
+}
+
+std::vector<std::string> why(const Plan& plan, const Question& q) {
+  std::vector<std::string> sentences{device_verdict(plan, q)};
+  if (const auto blame = replication(plan, q)) sentences.push_back(*blame);
+  sentences.push_back(fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
+  if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
+  if (!plan.fits_device) say_what_would_fit(plan, q, sentences);
+  if (plan.fits) sentences.push_back(speed(plan, q));
+  return sentences;
+}
+
+}  // namespace zplan

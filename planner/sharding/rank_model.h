@@ -1,0 +1,42 @@
+#pragma once
+// The model as one rank of a tensor-parallel group sees it, before ZeRO divides anything.
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/strategy.h"
+
+namespace zplan {
+
+/// One parameter tensor on this rank.
+struct RankTensor {
+  Elements elements;
+  int layer{-1};  ///< −1 outside the layers
+  TensorRole role{TensorRole::other};
+  bool trainable{true};
+  bool operator==(const RankTensor&) const = default;
+};
+
+/// Parameters of one tensor-parallel rank in the order of named_parameters(), adapters behind the weight they adapt.
+struct RankModel {
+  std::vector<RankTensor> tensors;
+  Elements trainable;           ///< Ψ of the accounting: what is reduced, sharded by the optimizer, updated
+  Elements frozen;              ///< F
+  Bytes frozen_size;            ///< stored bytes of F: 16-bit, or packed under QLoRA
+  Elements largest_tensor;      ///< of all tensors
+  Elements largest_trainable;   ///< of those that train
+  Elements trainable_matrices;  ///< trainable elements in the layers' matrices (what Muon treats as such)
+  bool operator==(const RankModel&) const = default;
+};
+
+/// What rank `rank` of a tensor-parallel group holds of `model`; rank 0 holds the most (units_on_rank).
+/// Under LoRA the base is frozen and adapters train; under QLoRA the base's linear layers are packed.
+[[nodiscard]] RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
+                                   std::int64_t rank = 0);
+
+/// Stored bytes of one linear weight of `elements` elements packed by bitsandbytes (block size 64).
+/// nf4: n/2 + 4⌈n/64⌉ + 64; nf4 double: n/2 + B + 4⌈B/256⌉ + 1092 with B = ⌈n/64⌉; int8: n + 4·out.
+/// Source: bitsandbytes 0.50.2, stored bytes of 193 layers measured (tests/reference/).
+[[nodiscard]] Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features);
+
+}  // namespace zplan

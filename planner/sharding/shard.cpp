@@ -1,0 +1,157 @@
+#include "planner/sharding/shard.h"
+
+#include <algorithm>
+
+namespace zplan {
+
+namespace {
+
+bool uses_bf16_optimizer(const Training& training, const Strategy& s) {
+  return s.zero_stage == 1 && s.zero.fp32_gradient_accumulation && training.precision == Precision::bf16 &&
+         s.offload_optimizer == OffloadDevice::none;
+}
+
+Shard replicated_shard(const RankModel& model, const Training& training) {
+  return {.optimizer_elements = model.trainable,
+          .parameters = model.trainable * weight_size(training) + model.frozen_size,
+          .persistent_parameters = {},
+          .master_weights = model.trainable * master_size(training),
+          .moments = optimizer_states(model, training, model.trainable),
+          .gradients = {},
+          .bucket = {}};
+}
+
+Shard zero12_shard(const RankModel& model, const Training& training, const Strategy& s) {
+  const Elements slice = zero12_slice(model, training, s);
+  Shard shard;
+  shard.optimizer_elements = slice;
+  shard.parameters = slice * s.data_parallel * weight_size(training) + model.frozen_size;
+  // Even an fp32 model gets a copy of its own slice: the optimizer works on it, not on the flat parameters.
+  shard.master_weights = training.precision == Precision::fp32 ? slice * Bytes(4) : slice * master_size(training);
+  shard.moments = optimizer_states(model, training, slice);
+  if (uses_bf16_optimizer(training, s)) shard.gradients = slice * s.data_parallel * Bytes(4);
+  return shard;
+}
+
+Shard zero3_full_shard(const RankModel& model, const Training& training, const Strategy& s) {
+  const Elements trained = zero3_shard(model, s.data_parallel, true);
+  const Elements frozen = zero3_shard(model, s.data_parallel, false);
+  const Bytes gradient_size = s.zero.fp32_gradient_accumulation ? Bytes(4) : weight_size(training);
+  Shard shard;
+  shard.optimizer_elements = trained;
+  shard.parameters = (trained + frozen) * weight_size(training);
+  shard.persistent_parameters = persistent_parameters(model, s) * weight_size(training);
+  // Stage 3 keeps a separate fp32 partition beside fp32 weights too.
+  shard.master_weights = training.precision == Precision::fp32 ? trained * Bytes(4) : trained * master_size(training);
+  shard.moments = optimizer_states(model, training, trained);
+  shard.gradients = trained * gradient_size;
+  shard.bucket = gradient_bucket(training, s);
+  return shard;
+}
+
+}  // namespace
+
+Elements flat_start(Elements end, const Training& training, const Strategy& s) {
+  return s.zero.parameter_alignment ? round_up(end, 16 / weight_size(training).value) : end;
+}
+
+Bytes gradient_bucket(const Training& training, const Strategy& s) {
+  if (s.zero_stage == 0) return {};
+  const std::int64_t buffers = s.zero_stage < 3 && s.overlaps_communication() ? 2 : 1;
+  return s.zero.reduce_bucket_size * weight_size(training) * buffers;
+}
+
+Elements zero12_slice(const RankModel& model, const Training& training, const Strategy& s) {
+  Elements flat{};
+  for (const RankTensor& tensor : model.tensors)
+    if (tensor.trainable) flat = flat_start(flat, training, s) + tensor.elements;
+  return share(round_up(flat, 2 * s.data_parallel), s.data_parallel);
+}
+
+Slice worst_slice(const RankModel& model, const Training& training, const Strategy& s) {
+  const Elements size = zero12_slice(model, training, s);
+  if (size.value == 0) return {};
+  Slice worst{size, {}, {}};
+  Slice current{size, {}, {}};
+  std::int64_t rank = 0;
+  Elements start{};
+  const auto close = [&] {
+    if (current.touching > worst.touching) worst.touching = current.touching;
+    worst.largest = std::max(worst.largest, current.largest);
+    current = {size, {}, {}};
+  };
+  for (const RankTensor& tensor : model.tensors) {
+    if (!tensor.trainable) continue;
+    // Padding before a parameter is too small to matter to what a slice holds, but not to where the next one lies.
+    const Elements end = flat_start(start, training, s) + tensor.elements;
+    while (start < end) {
+      const Elements slice_end = size * (rank + 1);
+      const Elements piece = std::min(end, slice_end) - start;
+      current.touching += tensor.elements;
+      current.largest = std::max(current.largest, piece);
+      start += piece;
+      if (start == slice_end) close(), ++rank;
+    }
+  }
+  close();
+  return worst;
+}
+
+Elements zero3_shard(const RankModel& model, std::int64_t data_parallel, bool trainable) {
+  Elements sum{};
+  for (const RankTensor& tensor : model.tensors)
+    if (tensor.trainable == trainable) sum += share(tensor.elements, data_parallel);
+  return sum;
+}
+
+Elements persistent_parameters(const RankModel& model, const Strategy& s) {
+  Elements sum{};
+  for (const RankTensor& tensor : model.tensors)
+    if (tensor.elements <= s.zero.persistence_threshold) sum += share(tensor.elements, s.data_parallel) * s.data_parallel;
+  return sum;
+}
+
+Elements largest_sub_group(const RankModel& model, const Strategy& s) {
+  Elements most{}, open{};
+  for (const RankTensor& tensor : model.tensors) {
+    if (!tensor.trainable) continue;
+    open += share(tensor.elements, s.data_parallel);
+    most = std::max(most, open);
+    if (open >= s.zero.sub_group_size) open = {};
+  }
+  return most;
+}
+
+Bytes optimizer_states(const RankModel& model, const Training& training, Elements elements) {
+  switch (training.optimizer) {
+    case Optimizer::adamw: return elements * Bytes(8);
+    case Optimizer::adamw8bit: return elements * Bytes(2) + share(elements, 256) * Bytes(8);
+    case Optimizer::sgd: return Bytes(0);
+    case Optimizer::sgd_momentum:
+    case Optimizer::lion:
+    case Optimizer::adafactor: return elements * Bytes(4);
+    case Optimizer::muon: {
+      if (model.trainable.value == 0) return Bytes(0);
+      // Matrices and the rest are sharded evenly: their proportion on a rank is the model's.
+      const double matrices = ratio(model.trainable_matrices, model.trainable);
+      return elements * Bytes(8) - Bytes(static_cast<std::int64_t>(4.0 * matrices * static_cast<double>(elements.value)));
+    }
+  }
+  return Bytes(0);
+}
+
+Shard make_shard(const RankModel& model, const Training& training, const Strategy& s) {
+  if (s.zero_stage == 0) return replicated_shard(model, training);
+  return s.zero_stage < 3 ? zero12_shard(model, training, s) : zero3_full_shard(model, training, s);
+}
+
+SteadyState steady_state(const RankModel& model, const Training& training, const Strategy& s) {
+  const std::int64_t n = s.data_parallel;
+  const Bytes weights = model.trainable * weight_size(training);
+  const Bytes states = model.trainable * master_size(training) + optimizer_states(model, training, model.trainable);
+  return {.parameters = share(weights + model.frozen_size, s.zero_stage >= 3 ? n : 1),
+          .gradients = share(weights, s.zero_stage >= 2 ? n : 1),
+          .optimizer_states = share(states, s.zero_stage >= 1 ? n : 1)};
+}
+
+}  // namespace zplan

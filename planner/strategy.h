@@ -1,0 +1,176 @@
+#pragma once
+// How a model is trained: what does not change between plans (Training) and what the search varies (Strategy).
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/names.h"
+#include "models/base/quantity.h"
+#include "models/lora.h"
+#include "models/model.h"
+
+namespace zplan {
+
+enum class Method { full, lora, qlora };
+template <>
+struct EnumNames<Method> {
+  static constexpr std::array<std::pair<Method, std::string_view>, 3> table{
+      {{Method::full, "full"}, {Method::lora, "lora"}, {Method::qlora, "qlora"}}};
+};
+
+enum class Precision { bf16, fp16, fp32 };
+template <>
+struct EnumNames<Precision> {
+  static constexpr std::array<std::pair<Precision, std::string_view>, 3> table{
+      {{Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}, {Precision::fp32, "fp32"}}};
+};
+
+enum class Optimizer { adamw, adamw8bit, sgd, sgd_momentum, adafactor, lion, muon };
+template <>
+struct EnumNames<Optimizer> {
+  static constexpr std::array<std::pair<Optimizer, std::string_view>, 8> table{{
+      {Optimizer::adamw, "adamw"},
+      {Optimizer::adamw, "adam"},
+      {Optimizer::adamw8bit, "adamw8bit"},
+      {Optimizer::sgd, "sgd"},
+      {Optimizer::sgd_momentum, "sgd-momentum"},
+      {Optimizer::adafactor, "adafactor"},
+      {Optimizer::lion, "lion"},
+      {Optimizer::muon, "muon"},
+  }};
+};
+
+enum class Quantization { nf4, nf4_double, int8 };
+template <>
+struct EnumNames<Quantization> {
+  static constexpr std::array<std::pair<Quantization, std::string_view>, 3> table{
+      {{Quantization::nf4, "nf4"}, {Quantization::nf4_double, "nf4-double"}, {Quantization::int8, "int8"}}};
+};
+
+enum class OffloadDevice { none, cpu, nvme };
+template <>
+struct EnumNames<OffloadDevice> {
+  static constexpr std::array<std::pair<OffloadDevice, std::string_view>, 3> table{
+      {{OffloadDevice::none, "none"}, {OffloadDevice::cpu, "cpu"}, {OffloadDevice::nvme, "nvme"}}};
+};
+
+/// `full` recomputes each layer from its input; `selective` keeps the outputs of matrix products and attention and
+/// recomputes the rest of a layer.
+enum class Checkpointing { none, selective, full };
+template <>
+struct EnumNames<Checkpointing> {
+  static constexpr std::array<std::pair<Checkpointing, std::string_view>, 3> table{
+      {{Checkpointing::none, "none"}, {Checkpointing::selective, "selective"}, {Checkpointing::full, "full"}}};
+};
+
+enum class Attention { flash, sdpa, eager };
+template <>
+struct EnumNames<Attention> {
+  static constexpr std::array<std::pair<Attention, std::string_view>, 3> table{
+      {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
+};
+
+enum class Framework { deepspeed };
+template <>
+struct EnumNames<Framework> {
+  static constexpr std::array<std::pair<Framework, std::string_view>, 1> table{{{Framework::deepspeed, "deepspeed"}}};
+};
+
+/// Whose bucket sizes are used where no config names them.
+enum class Buckets { hf_auto, defaults };
+template <>
+struct EnumNames<Buckets> {
+  static constexpr std::array<std::pair<Buckets, std::string_view>, 2> table{
+      {{Buckets::hf_auto, "hf-auto"}, {Buckets::defaults, "default"}}};
+};
+
+/// What every plan of one answer has in common.
+struct Training {
+  Method method{Method::full};
+  std::int64_t lora_rank{16};
+  LoraTargets lora_targets{};
+  Quantization quantization{Quantization::nf4};  ///< of the frozen base under qlora
+  Precision precision{Precision::bf16};
+  Optimizer optimizer{Optimizer::adamw};
+  bool master_weights{true};  ///< fp32 copy of 16-bit weights; without meaning under fp32
+  std::int64_t sequence_length{2048};
+  Attention attention{Attention::flash};
+  bool fused_loss{};  ///< cross-entropy in chunks that never holds all logits
+  Framework framework{Framework::deepspeed};
+  bool operator==(const Training&) const = default;
+};
+
+/// DeepSpeed's knobs that change what a rank holds or sends. Bucket sizes are elements, not bytes.
+/// Defaults: DeepSpeed 0.19.8 runtime/zero/config.py.
+struct ZeroOptions {
+  Elements reduce_bucket_size{500'000'000};
+  Elements prefetch_bucket_size{50'000'000};
+  Elements persistence_threshold{100'000};  ///< stage 3 keeps parameters up to this size whole on every rank
+  Elements max_live_parameters{1'000'000'000};
+  Elements max_reuse_distance{1'000'000'000};
+  Elements sub_group_size{1'000'000'000};
+  std::optional<bool> overlap_comm;  ///< absent: DeepSpeed's own default, true only at stage 3
+  bool fp32_gradient_accumulation{};  ///< data_types.grad_accum_dtype = fp32
+  bool parameter_alignment{};         ///< each parameter padded to 16 B in the flat group (ZeRO 1 and 2)
+  bool operator==(const ZeroOptions&) const = default;
+};
+
+/// What HF Accelerate puts where a config says "auto": reduce bucket h², prefetch 0.9·h², persistence 10·h.
+/// Source: accelerate 1.15 accelerator.py _prepare_deepspeed; transformers integrations/deepspeed.py.
+[[nodiscard]] ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size);
+
+struct Strategy {
+  int zero_stage{};
+  std::int64_t tensor_parallel{1};
+  std::int64_t data_parallel{1};
+  OffloadDevice offload_optimizer{OffloadDevice::none};
+  OffloadDevice offload_parameters{OffloadDevice::none};
+  Checkpointing checkpointing{Checkpointing::full};
+  std::int64_t micro_batch_size{1};
+  std::int64_t gradient_accumulation_steps{1};
+  ZeroOptions zero{};
+  bool operator==(const Strategy&) const = default;
+
+  [[nodiscard]] std::int64_t global_batch_size() const {
+    return micro_batch_size * gradient_accumulation_steps * data_parallel;
+  }
+  /// Whether gradients are reduced while the backward still runs, on a stream of their own.
+  [[nodiscard]] bool overlaps_communication() const { return zero.overlap_comm.value_or(zero_stage == 3); }
+};
+
+/// How people write a strategy: "zero3", "tp4+zero1", "zero3+offload-all", "zero2+offload-optimizer-nvme".
+[[nodiscard]] std::string strategy_id(const Strategy& strategy);
+
+/// What --offload takes: where optimizer states and parameters go together.
+struct Offload {
+  OffloadDevice optimizer{OffloadDevice::none};
+  OffloadDevice parameters{OffloadDevice::none};
+  bool operator==(const Offload&) const = default;
+};
+template <>
+struct EnumNames<Offload> {
+  static constexpr std::array<std::pair<Offload, std::string_view>, 6> table{{
+      {{OffloadDevice::none, OffloadDevice::none}, "none"},
+      {{OffloadDevice::cpu, OffloadDevice::none}, "optimizer"},
+      {{OffloadDevice::cpu, OffloadDevice::cpu}, "all"},
+      {{OffloadDevice::none, OffloadDevice::cpu}, "param"},
+      {{OffloadDevice::nvme, OffloadDevice::none}, "optimizer-nvme"},
+      {{OffloadDevice::nvme, OffloadDevice::nvme}, "all-nvme"},
+  }};
+};
+
+/// Why this combination cannot be trained; empty where it can. Each entry is one sentence.
+[[nodiscard]] std::vector<std::string> why_illegal(const Model& model, const Training& training,
+                                                   const Strategy& strategy, std::int64_t gpus);
+
+// ---- bytes per element -------------------------------------------------------------------------------------
+
+/// Stored weights and gradients: 2 B in 16-bit training, 4 B in fp32.
+[[nodiscard]] Bytes weight_size(const Training& training);
+/// The fp32 master copy: 4 B where there is one, else 0 B.
+[[nodiscard]] Bytes master_size(const Training& training);
+
+}  // namespace zplan

@@ -1,0 +1,284 @@
+// What must hold for every model, stage and world.
+
+#include <gtest/gtest.h>
+
+#include "planner/search/search.h"
+#include "planner/search/why.h"
+#include "tests/planner/support.h"
+
+namespace zplan::testing {
+namespace {
+
+struct Case {
+  std::string name;
+  Model model;
+  std::int64_t gpus;
+};
+void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+
+Model model_of(const Json& config) { return read_config(JsonReader(config, "test model")); }
+
+std::vector<Case> cases() {
+  const Json llama = {{"model_type", "llama"}, {"hidden_size", 2048}, {"intermediate_size", 5632}, {"num_hidden_layers", 22},
+                      {"num_attention_heads", 32}, {"num_key_value_heads", 4}, {"vocab_size", 32000}};
+  Json tied = llama;
+  tied["tie_word_embeddings"] = true;
+  const Json gpt2 = {{"model_type", "gpt2"}, {"n_embd", 1600}, {"n_layer", 48}, {"n_head", 25}, {"vocab_size", 50257}};
+  const Json moe = {{"model_type", "qwen3_moe"}, {"hidden_size", 2048}, {"intermediate_size", 6144}, {"num_hidden_layers", 6},
+                    {"num_attention_heads", 32}, {"num_key_value_heads", 4}, {"head_dim", 128}, {"vocab_size", 151936},
+                    {"num_experts", 128}, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 768}};
+  std::vector<Case> all;
+  for (const std::int64_t gpus : {1, 2, 3, 5, 8, 64}) {
+    const std::string world = "_on_" + std::to_string(gpus);
+    all.push_back({"llama" + world, model_of(llama), gpus});
+    all.push_back({"tied" + world, model_of(tied), gpus});
+    all.push_back({"gpt2" + world, model_of(gpt2), gpus});
+    all.push_back({"mixture" + world, model_of(moe), gpus});
+  }
+  return all;
+}
+
+class EveryModelAndWorld : public ::testing::TestWithParam<Case> {
+ protected:
+  [[nodiscard]] Strategy strategy(int stage) const {
+    Strategy s;
+    s.zero_stage = stage;
+    s.data_parallel = GetParam().gpus;
+    s.zero = zero_options(Buckets::hf_auto, GetParam().model.shape.hidden_size);
+    return s;
+  }
+  [[nodiscard]] Plan plan(const Strategy& s, const Training& training = {}) const {
+    return make_plan(GetParam().model, roomy_cluster(GetParam().gpus), training, s);
+  }
+};
+
+TEST_P(EveryModelAndWorld, AHigherStageNeverHoldsMoreState) {
+  for (const Precision precision : {Precision::bf16, Precision::fp32}) {
+    Training training;
+    training.precision = precision;
+    SteadyState before = plan(strategy(0), training).memory.steady;
+    for (int stage = 1; stage <= 3; ++stage) {
+      const SteadyState now = plan(strategy(stage), training).memory.steady;
+      EXPECT_LE(now.parameters, before.parameters);
+      EXPECT_LE(now.gradients, before.gradients);
+      EXPECT_LE(now.optimizer_states, before.optimizer_states);
+      before = now;
+    }
+  }
+}
+
+TEST_P(EveryModelAndWorld, OnOneGpuZeroIsANoOp) {
+  if (GetParam().gpus > 1) return;
+  const Plan whole = plan(strategy(0));
+  for (int stage = 1; stage <= 3; ++stage) {
+    const Plan sharded = plan(strategy(stage));
+    EXPECT_EQ(sharded.memory.steady, whole.memory.steady);
+    EXPECT_EQ(sharded.shard.moments, whole.shard.optimizer_elements * Bytes(8));
+    EXPECT_TRUE(sharded.communication.collectives.empty());
+  }
+}
+
+TEST_P(EveryModelAndWorld, PartsAddUpToThePeak) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    const Plan each = plan(strategy(stage));
+    Bytes sum{};
+    for (const auto& [part, name] : EnumNames<MemoryPart>::table) {
+      EXPECT_GE(each.memory.peak.holds.part(part), Bytes(0)) << name;
+      sum += each.memory.peak.holds.part(part);
+    }
+    EXPECT_EQ(sum, each.memory.peak.bytes());
+    EXPECT_GE(each.memory.peak.bytes(), each.memory.peak_allocated);
+    EXPECT_GE(each.memory.required, each.memory.peak.bytes());
+  }
+}
+
+TEST_P(EveryModelAndWorld, ThePeakIsTheHighestMoment) {
+  for (int stage = 0; stage <= 3; ++stage) {
+    const Plan each = plan(strategy(stage));
+    Bytes highest{};
+    for (const Moment& moment : each.memory.timeline) highest = std::max(highest, moment.live);
+    EXPECT_EQ(highest, each.memory.peak_allocated);
+  }
+}
+
+TEST_P(EveryModelAndWorld, NothingIsLeftBehindByAStep) {
+  const Case& each = GetParam();
+  for (int stage = 0; stage <= 3; ++stage)
+    for (const std::int64_t micro_steps : {1, 4})
+      for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::full}) {
+        Strategy s = strategy(stage);
+        s.gradient_accumulation_steps = micro_steps;
+        s.checkpointing = checkpointing;
+        const Training training;
+        const RankModel rank = rank_model(each.model, training, 1);
+        const Shard shard = make_shard(rank, training, s);
+        const Slice slice = stage == 1 || stage == 2 ? worst_slice(rank, training, s) : Slice{};
+        const Activations saved = activations(each.model, training, s);
+        const Composition left = step_timeline({each.model, training, s, rank, shard, slice, saved}, "8.0").live();
+        for (const Term term : {Term::saved_activations, Term::model_inputs, Term::layer_working_set, Term::gradients,
+                                Term::gathered_parameters, Term::gathered_experts, Term::head_gradients, Term::logits,
+                                Term::loss_temporaries, Term::gradient_copy, Term::bucket_copy})
+          EXPECT_EQ(left[term], Bytes(0)) << info(term).name << ", stage " << stage << ", " << micro_steps << " micro-steps";
+      }
+}
+
+TEST_P(EveryModelAndWorld, LongerSequencesAndLargerBatchesNeedMore) {
+  Training training;
+  Strategy s = strategy(GetParam().gpus > 1 ? 3 : 0);
+  Bytes before{};
+  for (const std::int64_t length : {512, 1024, 4096, 16384}) {
+    training.sequence_length = length;
+    const Bytes now = plan(s, training).memory.peak_allocated;
+    EXPECT_GE(now, before);
+    before = now;
+  }
+  for (const std::int64_t batch : {2, 3, 8}) {
+    s.micro_batch_size = batch;
+    const Bytes now = plan(s, training).memory.peak_allocated;
+    EXPECT_GT(now, before);
+    before = now;
+  }
+}
+
+TEST_P(EveryModelAndWorld, CheckpointingNeverNeedsMoreActivations) {
+  Strategy s = strategy(0);
+  s.checkpointing = Checkpointing::none;
+  const Training training;
+  const Activations none = activations(GetParam().model, training, s);
+  s.checkpointing = Checkpointing::selective;
+  const Activations selective = activations(GetParam().model, training, s);
+  s.checkpointing = Checkpointing::full;
+  const Activations full = activations(GetParam().model, training, s);
+  for (std::size_t kind = 0; kind < none.kinds.size(); ++kind) {
+    EXPECT_LE(selective.kinds[kind].saved, none.kinds[kind].saved);
+    EXPECT_LT(full.kinds[kind].saved, selective.kinds[kind].saved);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Planner, EveryModelAndWorld, ::testing::ValuesIn(cases()),
+                         [](const auto& each) { return each.param.name; });
+
+// ---- the search --------------------------------------------------------------------------------------------
+
+Question question(std::int64_t gpus, Bytes memory) {
+  Question q{.model = cases()[0].model, .cluster = roomy_cluster(gpus), .training = {}, .space = {}, .headroom = {}, .unit = {}};
+  q.cluster.memory = q.cluster.usable_memory = memory;
+  return q;
+}
+
+TEST(Search, RanksWhatFitsBySpeedAndTheRestByNeed) {
+  const Answer found = answer(question(4, kGiB * 12));
+  ASSERT_TRUE(found.fits());
+  for (std::size_t i = 1; i < found.plans.size(); ++i) {
+    const Plan &a = found.plans[i - 1], &b = found.plans[i];
+    EXPECT_TRUE(a.fits || !b.fits) << "a plan that fits stands behind one that does not";
+    if (a.fits && b.fits) {
+      EXPECT_GE(a.time.tokens_per_second, b.time.tokens_per_second);
+    }
+    if (!a.fits && !b.fits) {
+      EXPECT_LE(a.memory.required, b.memory.required);
+    }
+  }
+}
+
+TEST(Search, EveryPlanHasAReason) {
+  const Question q = question(4, kGiB * 12);
+  for (const Plan& plan : answer(q).plans) {
+    ASSERT_FALSE(plan.why.empty()) << plan.id();
+    EXPECT_EQ(plan.why.front().starts_with("short by"), !plan.fits_device) << plan.id();
+  }
+}
+
+TEST(Search, APinnedPlanEqualsTheOneThatTheSearchReports) {
+  const Question q = question(4, kGiB * 12);
+  for (const Plan& plan : answer(q).plans) {
+    const Plan again = make_plan(q.model, q.cluster, q.training, plan.strategy, q.headroom);
+    EXPECT_EQ(again.memory.required, plan.memory.required);
+    EXPECT_EQ(again.memory.peak.holds, plan.memory.peak.holds);
+    EXPECT_EQ(again.communication.collectives, plan.communication.collectives);
+  }
+}
+
+TEST(Search, FewestGpusIsTheFirstWorldThatFits) {
+  const Question q = question(2, kGiB * 10);
+  Strategy s{.zero_stage = 3, .data_parallel = 2, .zero = zero_options(Buckets::hf_auto, 2048)};
+  const Plan plan = make_plan(q.model, q.cluster, q.training, s);
+  ASSERT_FALSE(plan.fits_device);
+  const auto gpus = fewest_gpus(plan, q, 64);
+  ASSERT_TRUE(gpus.has_value());
+  s.data_parallel = *gpus;
+  EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, s).fits_device);
+  s.data_parallel = *gpus - 1;
+  EXPECT_FALSE(make_plan(q.model, q.cluster, q.training, s).fits_device);
+}
+
+TEST(Search, SmallestCardIsExact) {
+  Question q = question(4, kGiB * 80);
+  const Strategy s{.zero_stage = 2, .data_parallel = 4};
+  const Bytes card = smallest_card(make_plan(q.model, q.cluster, q.training, s), q);
+  q.cluster.memory = q.cluster.usable_memory = card;
+  EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, s).fits_device);
+  q.cluster.memory = q.cluster.usable_memory = card - kMiB;
+  EXPECT_FALSE(make_plan(q.model, q.cluster, q.training, s).fits_device);
+}
+
+TEST(Search, LargestMicroBatchIsTheLast) {
+  const Question q = question(4, kGiB * 24);
+  const Strategy s{.zero_stage = 3, .data_parallel = 4};
+  const auto most = largest_micro_batch(q, s);
+  ASSERT_TRUE(most.has_value());
+  Strategy larger = s;
+  larger.micro_batch_size = *most;
+  EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, larger).fits);
+  larger.micro_batch_size = *most + 1;
+  EXPECT_FALSE(make_plan(q.model, q.cluster, q.training, larger).fits);
+}
+
+TEST(Search, AGlobalBatchSetsTheAccumulation) {
+  Question q = question(4, kGiB * 80);
+  q.space.global_batch_size = 64;
+  q.space.micro_batch_size = 2;
+  for (const Plan& plan : answer(q).plans) EXPECT_EQ(plan.strategy.global_batch_size(), 64) << plan.id();
+}
+
+TEST(Search, ContradictingBatchSizesAreBadInput) {
+  Question q = question(4, kGiB * 80);
+  q.space.global_batch_size = 65;
+  q.space.gradient_accumulation_steps = 8;
+  q.space.micro_batch_size = 2;
+  EXPECT_THROW(static_cast<void>(answer(q)), InputError);
+}
+
+TEST(Search, NothingLegalNamesTheReason) {
+  Question q = question(5, kGiB * 80);
+  q.space.tensor_parallel = {4};
+  try {
+    static_cast<void>(answer(q));
+    FAIL() << "5 GPUs with tensor parallel 4 was planned";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("5 GPUs are not a multiple of tensor parallel 4"), std::string::npos);
+  }
+}
+
+TEST(Search, OffloadOfParametersBelowStage3SaysWhy) {
+  Question q = question(4, kGiB * 80);
+  q.space.zero_stages = {2, 3};
+  q.space.offloads = {{OffloadDevice::cpu, OffloadDevice::cpu}};
+  const Answer found = answer(q);
+  ASSERT_EQ(found.plans.size(), 1U);
+  ASSERT_EQ(found.rejected.size(), 1U);
+  EXPECT_NE(found.rejected[0].reasons[0].find("offload_param needs ZeRO-3"), std::string::npos);
+}
+
+TEST(Search, WhereNothingFitsItSaysWhatWould) {
+  Question q = question(4, kGiB * 12);
+  q.space.zero_stages = {0};
+  q.space.tensor_parallel = {1};
+  const Answer found = answer(q);
+  EXPECT_FALSE(found.fits());
+  ASSERT_TRUE(found.alternative.has_value());
+  EXPECT_TRUE(found.alternative->fits);
+}
+
+}  // namespace
+}  // namespace zplan::testing
