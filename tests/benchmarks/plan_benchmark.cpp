@@ -1,0 +1,79 @@
+// How long answers take. Figures in docs/performance.md come from here; none of them is a test.
+
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "models/catalogue/catalogue.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+namespace {
+
+Question question(const std::string& model, std::int64_t gpus, std::int64_t gib) {
+  ClusterRequest request;
+  request.gpus = gpus;
+  request.memory = kGiB * gib;
+  return {.model = resolve_model(model, {}),
+          .cluster = assemble_cluster(request, built_in_profiles()),
+          .training = {},
+          .space = {},
+          .headroom = {},
+          .unit = {}};
+}
+
+void find_model(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(resolve_model("Qwen/Qwen3-8B", {}));
+}
+BENCHMARK(find_model);
+
+void one_plan(benchmark::State& state) {
+  const Question q = question("meta-llama/Meta-Llama-3-8B", 8, 80);
+  const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .data_parallel = 8};
+  const RankModel rank = rank_model(q.model, q.training, 1);
+  for (auto _ : state) benchmark::DoNotOptimize(make_plan(q.model, q.cluster, q.training, strategy, rank, {}));
+}
+BENCHMARK(one_plan)->DenseRange(0, 3);
+
+void all_strategies(benchmark::State& state, const char* model, std::int64_t gpus, std::int64_t gib) {
+  const Question q = question(model, gpus, gib);
+  for (auto _ : state) benchmark::DoNotOptimize(answer(q));
+}
+BENCHMARK_CAPTURE(all_strategies, 8B_on_5, "8B", 5, 44);
+BENCHMARK_CAPTURE(all_strategies, llama3_70B_on_64, "meta-llama/Meta-Llama-3-70B", 64, 80);
+BENCHMARK_CAPTURE(all_strategies, qwen3_30B_A3B_on_5, "Qwen/Qwen3-30B-A3B", 5, 44);
+
+int run_quietly(std::vector<std::string> words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  int status = 0;
+  if (posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ) == 0) waitpid(child, &status, 0);
+  posix_spawn_file_actions_destroy(&actions);
+  return status;
+}
+
+/// The whole process; beside it one that does nothing, so that the machine's own cost of a process is known.
+void whole_process(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(run_quietly({ZPLAN_BINARY, "--model", "8B", "--gpus", "5", "--mem", "44"}));
+}
+BENCHMARK(whole_process)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+void empty_process(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(run_quietly({"/bin/true"}));
+}
+BENCHMARK(empty_process)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+}  // namespace
+}  // namespace zplan
+
+BENCHMARK_MAIN();
