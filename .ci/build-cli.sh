@@ -1,0 +1,95 @@
+# shellcheck shell=sh
+# The slow path of ./zplan, sourced by it: $root, $build, $program, $stamp and changed_since_build are its own.
+# shellcheck disable=SC2154
+
+# shellcheck source=.ci/packages.sh
+. "$root/.ci/packages.sh"
+
+absolute() { (CDPATH='' cd -- "$1" && pwd -P); }
+
+# One line that counts up on a terminal; nothing elsewhere. Everything goes to the log.
+show_progress() {
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$log"
+    case $line in \[*\]*) [ -t 2 ] && printf '\r\033[Kzplan: building %s' "${line%%\]*}]" >&2 ;; esac
+  done
+  if [ -t 2 ]; then printf '\r\033[K' >&2; fi
+}
+
+configure() {
+  if ! [ -e "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then set -- -GNinja; fi
+  cmake -S "$root" -B "$build" "$@" -DCMAKE_BUILD_TYPE=Release \
+    -DZPLAN_BUILD_CLI=ON -DZPLAN_BUILD_TESTS=OFF -DZPLAN_BUILD_GUI=OFF >>"$log" 2>&1 </dev/null
+}
+
+# A build folder that came with a moved or copied checkout belongs to another place.
+is_from_elsewhere() {
+  [ -e "$build/CMakeCache.txt" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"
+}
+
+forget_configuration() { rm -rf "$build/CMakeCache.txt" "$build/CMakeFiles"; }
+
+# Files with an old date that are new here: build tools compare dates and would miss them.
+has_backdated_sources() {
+  [ -e "$stamp" ] && [ -n "$(changed_since_build -type f ! -newer "$stamp")" ]
+}
+
+compile() {
+  jobs=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+  {
+    cmake --build "$build" --target zplan --parallel "$jobs" "$@" 2>&1 </dev/null
+    echo $? >"$build/status"
+  } | show_progress
+  return "$(cat "$build/status")"
+}
+
+build_failed() {
+  {
+    echo "zplan: could not be built: $1. The end of $log:"
+    tail -n 20 "$log" | sed 's/^/  | /'
+    echo "zplan: not built; nothing was planned."
+  } >&2
+  return 1
+}
+
+build_under_lock() {
+  # Another run may have built it while this one waited.
+  if [ -x "$program" ] && [ -e "$stamp" ] && [ -z "$(changed_since_build)" ]; then return 0; fi
+  log=$build/build.log
+  : >"$log"
+  if [ -x "$program" ]; then say "sources changed, building again"
+  else say "building the command line, once; this takes a minute or two (log: $log)"; fi
+  began=$(date +%s)
+  clean=''
+  if is_from_elsewhere; then forget_configuration && clean=--clean-first; fi
+  if has_backdated_sources; then clean=--clean-first; fi
+  : >"$stamp.next"
+  # What is installed is only looked at where configuring fails: the usual case costs nothing.
+  if ! { command -v cmake >/dev/null && configure; }; then
+    provide "$log" cli || return 1
+    forget_configuration
+    configure || { build_failed "CMake stopped"; return 1; }
+  fi
+  compile ${clean:+"$clean"} || { build_failed "the compiler stopped"; return 1; }
+  mv "$stamp.next" "$stamp"
+  say "built in $(($(date +%s) - began)) s"
+}
+
+build_command_line() {
+  if ! mkdir -p "$build" 2>/dev/null || ! [ -w "$build" ]; then
+    say "cannot write $build; set ZPLAN_BUILD_DIR to a folder that you can write"
+    return 1
+  fi
+  root=$(absolute "$root") build=$(absolute "$build") program=$build/bin/zplan stamp=$build/built
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+  if command -v flock >/dev/null; then
+    exec 9>"$build/lock"
+    flock -n 9 || { say "waiting for another run that is building"; flock 9; }
+    (build_under_lock 9>&-) || { exec 9>&-; return 1; }
+    exec 9>&-
+  else
+    build_under_lock || return 1
+  fi
+  trap - INT TERM
+}
