@@ -55,6 +55,8 @@ void check_method(const Training& training, const Strategy& s, Reasons& reasons)
                          "use stage 2 or lower, or LoRA on 16-bit weights");
   if (training.optimizer == Optimizer::muon && s.zero_stage == 0)
     reasons.emplace_back("DeepSpeed's Muon runs under ZeRO-1 or higher");
+  if (s.zero.fp32_gradient_accumulation && s.zero_stage == 0 && training.precision != Precision::fp32)
+    reasons.emplace_back("DeepSpeed does not accumulate 16-bit gradients in fp32 at stage 0");
 }
 
 }  // namespace

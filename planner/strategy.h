@@ -152,13 +152,15 @@ struct Offload {
 };
 template <>
 struct EnumNames<Offload> {
-  static constexpr std::array<std::pair<Offload, std::string_view>, 6> table{{
+  static constexpr std::array<std::pair<Offload, std::string_view>, 8> table{{
       {{OffloadDevice::none, OffloadDevice::none}, "none"},
       {{OffloadDevice::cpu, OffloadDevice::none}, "optimizer"},
       {{OffloadDevice::cpu, OffloadDevice::cpu}, "all"},
       {{OffloadDevice::none, OffloadDevice::cpu}, "param"},
       {{OffloadDevice::nvme, OffloadDevice::none}, "optimizer-nvme"},
       {{OffloadDevice::nvme, OffloadDevice::nvme}, "all-nvme"},
+      {{OffloadDevice::nvme, OffloadDevice::cpu}, "optimizer-nvme+param"},
+      {{OffloadDevice::cpu, OffloadDevice::nvme}, "optimizer+param-nvme"},
   }};
 };
 

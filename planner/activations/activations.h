@@ -41,6 +41,7 @@ struct Activations {
 struct SavedPerToken {
   std::int64_t replicated{};
   std::int64_t split{};
+  std::int64_t fixed{};  ///< bytes per layer, whatever the tokens
 };
 [[nodiscard]] SavedPerToken saved_per_token(const Model& model, const Training& training, const Strategy& strategy,
                                             const LayerKind& kind);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Writes keys.json: every key that DeepSpeed, the HF Trainer and accelerate know in a ds_config.
 
-Nothing is typed by hand: pydantic sections are asked for their fields; the other sections are found by letting
-DeepSpeedConfig read a dictionary that remembers which keys it was asked for; optimizers and schedulers by the
-signature of their constructor; "auto" by the calls in the HF Trainer's and accelerate's source.
+Nothing is typed by hand: pydantic sections are asked for their fields; the other sections are found by
+letting DeepSpeedConfig read a dictionary that remembers which keys it was asked for; optimizers and
+schedulers by the signature of their constructor; "auto" by the calls in the Trainer's and accelerate's source.
 
-    DS_ACCELERATOR=cpu python generate_keys.py > keys.json    # needs deepspeed, torch, transformers, accelerate
+Needs deepspeed, torch, transformers and accelerate:
+
+    DS_ACCELERATOR=cpu python generate_keys.py > keys.json
 """
 import inspect
 import json
@@ -66,7 +68,7 @@ PYDANTIC = {
 # Sections whose inside no plan depends on and whose readers are not in DeepSpeedConfig.
 FREE = ["/autotuning", "/data_efficiency", "/expert_parallel", "/pipeline", "/datastates_ckpt",
         "/checkpoint/writer", "/scheduler/params", "/optimizer/params"]
-# Read by deepspeed.initialize before DeepSpeedConfig sees the dictionary, or only beside "zero_optimization": true.
+# Read by deepspeed.initialize before DeepSpeedConfig, or only beside "zero_optimization": true.
 READ_ELSEWHERE = ["sequence_parallel_size", "data_parallel_size", "allgather_size"]
 
 
@@ -149,7 +151,7 @@ def arguments(constructor):
 
 
 def optimizers():
-    """type → arguments. DeepSpeed's own types in lower case (it ignores case for them), torch's as torch spells them."""
+    """type → arguments. DeepSpeed's types in lower case (it ignores case for them), torch's as torch has them."""
     adam = set(arguments(FusedAdam)) | set(arguments(DeepSpeedCPUAdam)) | set(arguments(torch.optim.AdamW))
     adam = sorted((adam - {"adamw_mode"}) | {"torch_adam", "adam_w_mode", "fp32_optimizer_states"})
     muon = set(DeepSpeedEngine._MUON_HALF_KEYS) | set(DeepSpeedEngine._ADAM_HALF_KEYS)
@@ -158,9 +160,10 @@ def optimizers():
            "adagrad": arguments(torch.optim.Adagrad)}
     # Not imported: they need a CUDA build or another package, so that their arguments are not checked.
     own |= {name: None for name in ds.DEEPSPEED_OPTIMIZERS if name not in own}
-    classes = [c for n, c in vars(torch.optim).items() if inspect.isclass(c) and issubclass(c, torch.optim.Optimizer)]
+    base = torch.optim.Optimizer
+    classes = [c for c in vars(torch.optim).values() if inspect.isclass(c) and issubclass(c, base)]
     torch_own = {c.__name__: arguments(c) for c in classes
-                 if c is not torch.optim.Optimizer and c.__name__.lower() not in own}
+                 if c is not base and c.__name__.lower() not in own}
     return own | dict(sorted(torch_own.items()))
 
 

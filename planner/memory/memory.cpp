@@ -10,7 +10,7 @@ namespace zplan {
 
 namespace {
 
-/// torch's pinned allocator hands out powers of two.
+/// torch's pinned allocator hands out powers of two: that much is gone from the host, whatever was asked for.
 Bytes pinned_block(Bytes size) {
   if (size.value <= 0) return {};
   return Bytes(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size.value))));
@@ -18,7 +18,9 @@ Bytes pinned_block(Bytes size) {
 
 struct HostTally {
   HostMemory sum;
-  void pinned(Bytes size) { sum.total += size, sum.pinned += pinned_block(size); }
+  void pinned(Bytes size) { exact_pinned(pinned_block(size)); }
+  /// DeepSpeed's own AIO buffers are not rounded.
+  void exact_pinned(Bytes size) { sum.total += size, sum.pinned += size; }
   void pageable(Bytes size) { sum.total += size; }
   void nvme(Bytes size) { sum.nvme += size; }
 };
@@ -49,18 +51,18 @@ void offload_shard(const StepInputs& in, HostTally& host) {
   // On NVMe the states pass through buffers: four (buffer_count) of the largest sub-group.
   constexpr std::int64_t kBuffers = 4;
   const Bytes buffer = largest_sub_group(in.rank, in.strategy) * Bytes(4);
-  host.pageable(buffer * kBuffers);
-  host.sum.pinned += buffer * kBuffers;  // exact: AIO buffers are not rounded
+  host.exact_pinned(buffer * kBuffers);
   host.nvme(in.shard.master_weights + in.shard.moments + gradient);
 }
 
 void offload_parameters(const StepInputs& in, HostTally& host) {
   if (in.strategy.offload_parameters == OffloadDevice::cpu) return host.pinned(in.shard.parameters);
-  // Five buffers of 1e8 elements and up to 1e9 elements kept in memory (buffer_count, buffer_size, max_in_cpu).
+  // Five buffers (buffer_count) of 1e8 elements (buffer_size), or of the largest partition where that is larger: the
+  // emitted config raises buffer_size then. Up to 1e9 elements stay in memory (max_in_cpu).
   const Bytes weight = weight_size(in.training);
-  const Bytes buffers = Elements(500'000'000) * weight;
-  host.pageable(buffers);
-  host.sum.pinned += buffers;
+  const Elements largest = share(in.rank.largest_tensor, in.strategy.data_parallel);
+  const Bytes buffers = std::max(Elements(100'000'000), largest) * weight * 5;
+  host.exact_pinned(buffers);
   host.pageable(std::min(Elements(1'000'000'000) * weight, in.shard.parameters));
   host.nvme(in.shard.parameters);
 }

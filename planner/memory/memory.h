@@ -10,8 +10,8 @@ namespace zplan {
 
 /// Host memory and disk of one node.
 struct HostMemory {
-  Bytes total;   ///< everything that DeepSpeed's offload keeps in host memory
-  Bytes pinned;  ///< of that, page-locked, each block rounded up to a power of two as torch's pinned allocator does
+  Bytes total;   ///< what DeepSpeed's offload takes of host memory
+  Bytes pinned;  ///< of that, page-locked: each block rounded up to a power of two, as torch's pinned allocator does
   Bytes nvme;    ///< on disk
   bool operator==(const HostMemory&) const = default;
 };

@@ -97,23 +97,26 @@ Bytes smallest_card(const Plan& plan, const Question& q) {
 }
 
 std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, std::int64_t most) {
-  const std::int64_t t = plan.strategy.tensor_parallel;
   if (plan.strategy.zero_stage == 0) return std::nullopt;
+  // Whole nodes where there are several; else one tensor-parallel group at a time.
+  const std::int64_t t = plan.strategy.tensor_parallel;
+  const std::int64_t step = q.cluster.nodes > 1 ? std::max(t, q.cluster.gpus_per_node) : t;
   const RankModel rank = rank_model(q.model, q.training, t);
-  const auto fits = [&](std::int64_t data_parallel) {
+  const auto fits = [&](std::int64_t steps) {
     Strategy more = plan.strategy;
-    more.data_parallel = data_parallel;
+    more.data_parallel = steps * step / t;
     return make_plan(q.model, q.cluster, q.training, more, rank, q.headroom).fits_device;
   };
-  std::int64_t high = plan.strategy.data_parallel;
-  while (high * t <= most && !fits(high)) high *= 2;
-  if (high * t > most) return std::nullopt;
-  std::int64_t low = std::max<std::int64_t>(high / 2, plan.strategy.data_parallel);
+  const std::int64_t now = q.cluster.gpus / step;
+  std::int64_t high = std::max<std::int64_t>(1, now);
+  while (high * step <= most && !fits(high)) high *= 2;
+  if (high * step > most) return std::nullopt;
+  std::int64_t low = std::max<std::int64_t>(high / 2, now);
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
     (fits(middle) ? high : low) = middle;
   }
-  return high * t;
+  return high * step;
 }
 
 std::vector<std::string> why(const Plan& plan, const Question& q) {

@@ -42,8 +42,9 @@ std::map<Key, std::int64_t> planned_elements(const RecordedRun& run) {
 }
 
 /// What this version plans: DeepSpeed's defaults in every stage, adapters, accumulation, buckets of any size, offload,
-/// AutoTP, and ZeRO-3 where parameters stay resident or none do. Not yet: communication in another dtype, reduce to
-/// owners, reduce_scatter off, hierarchical partitions, fp32 accumulation, and partial residency at stage 3.
+/// AutoTP, and ZeRO-3 where max_reuse_distance has its default. Not yet: communication in another dtype, reduce to
+/// owners, reduce_scatter off, hierarchical partitions, fp32 accumulation, another max_reuse_distance, AutoTP with ZeRO-3,
+/// with reentrant checkpointing, with a vocabulary-parallel head that is not tied, or with uneven heads.
 bool is_planned(const RecordedRun& run) {
   const Json& row = run.row;
   const Json& zero = row["zero"];
@@ -51,7 +52,7 @@ bool is_planned(const RecordedRun& run) {
                          zero["use_all_reduce_for_fetch_params"].get<bool>() || zero["zero_hpz_partition_size"] != 1 ||
                          run.strategy.zero.fp32_gradient_accumulation;
   const bool scatter_off = run.strategy.zero_stage == 3 && !zero["reduce_scatter"].get<bool>();
-  const bool partial = run.strategy.zero_stage == 3 && run.strategy.zero.max_reuse_distance.value != 1'000'000'000 ;
+  const bool partial = run.strategy.zero_stage == 3 && run.strategy.zero.max_reuse_distance.value != 1'000'000'000;
   const bool reentrant_tensor_parallel = run.strategy.tensor_parallel > 1 && row["spec"].value("reentrant", false);
   const bool vocabulary_parallel = run.name.find("vocabpar") != std::string::npos;
   const bool uneven = run.name == "tp4_dp1_s0_ga1_kv2";
@@ -76,7 +77,7 @@ std::vector<RecordedRun> planned_runs() {
 INSTANTIATE_TEST_SUITE_P(RecordedRuns, RecordedSchedule, ::testing::ValuesIn(planned_runs()),
                          [](const auto& run) { return run.param.name; });
 
-TEST(RecordedSchedule, CoversMostRuns) { EXPECT_GE(planned_runs().size(), 95U); }
+TEST(RecordedSchedule, CoversMostRuns) { EXPECT_GE(planned_runs().size(), 128U); }
 
 TEST(RingWireBytes, AsNcclTestsDerivesThem) {
   const Bytes size(1'000'000);

@@ -1,0 +1,71 @@
+// Stored bytes of quantised weights, optimizer states and allocator slack, against what was measured.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "planner/memory/allowances.h"
+#include "planner/sharding/shard.h"
+#include "tests/planner/support.h"
+
+namespace zplan::testing {
+namespace {
+
+TEST(QuantisedWeights, AreStoredAsBitsandbytesStoresThem) {
+  std::size_t rows = 0;
+  for (const Json& row : test_json("reference/quantised/stored.json")) {
+    const Model model = read_config(JsonReader(row["config"], "measured model"));
+    Training training;
+    training.method = Method::qlora;
+    training.quantization = parse_name<Quantization>("quantization", row["quantization"].get<std::string>());
+    EXPECT_EQ(rank_model(model, training, 1).frozen_size.value, row["stored"].get<std::int64_t>())
+        << row["model"] << " " << row["quantization"];
+    ++rows;
+  }
+  EXPECT_GE(rows, 14U);
+}
+
+// Small tensors keep fp32 states under 8-bit Adam, and blocks end with a tensor: together below 0.01 %.
+TEST(OptimizerStates, AreWhatTheOptimizersKeep) {
+  std::size_t rows = 0;
+  for (const Json& row : test_json("reference/quantised/optimizer_states.json")) {
+    const Model model = read_config(JsonReader(row["config"], "measured model"));
+    Training training;
+    training.optimizer = parse_name<Optimizer>("optimizer", row["optimizer"].get<std::string>());
+    const RankModel rank = rank_model(model, training, 1);
+    const auto measured = row["state"].get<double>();
+    EXPECT_NEAR(static_cast<double>(optimizer_states(rank, training, rank.trainable).value), measured, 1e-3 * measured)
+        << row["model"] << " " << row["optimizer"];
+    ++rows;
+  }
+  EXPECT_GE(rows, 4U);
+}
+
+/// `quantile` of more/less − 1 over the bisected runs.
+double growth(const char* more, const char* less, double quantile) {
+  std::vector<double> values;
+  for (const Json& row : test_json("reference/capacity/capacity.json"))
+    values.push_back(row[more].get<double>() / row[less].get<double>() - 1);
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(quantile * static_cast<double>(values.size() - 1))];
+}
+
+TEST(AllocatorSlack, IsTheMedianOfTheBisectedRunsBetweenTheirExtremes) {
+  const AllocatorSlack slack = allocator_slack();
+  EXPECT_NEAR(slack.expected, growth("runs_with", "peak_allocated", 0.5), 0.005);
+  EXPECT_NEAR(slack.high, growth("runs_with", "peak_allocated", 1), 0.005);
+  EXPECT_LE(slack.low, growth("runs_with", "peak_allocated", 0));
+}
+
+TEST(ReservedMemory, GrowsByTheMedianOfTheSameRuns) {
+  EXPECT_NEAR(reserved_growth(), growth("reserved", "peak_allocated", 0.5), 0.01);
+}
+
+TEST(CublasWorkspaces, AreLargerFromHopperOn) {
+  EXPECT_EQ(cublas_workspaces("8.0"), Bytes(2 * 8'519'680));
+  EXPECT_EQ(cublas_workspaces("9.0"), kMiB * 64);
+  EXPECT_EQ(cublas_workspaces("12.0"), kMiB * 64);
+}
+
+}  // namespace
+}  // namespace zplan::testing
