@@ -1,0 +1,26 @@
+#pragma once
+// `zplan models` and `zplan hardware`: what is known, and where each figure comes from.
+
+#include <string>
+
+#include "cli/environment.h"
+#include "cli/options.h"
+#include "cli/text.h"
+
+namespace zplan {
+
+/// list (the default), show NAME, search WORDS; as a table, or JSON with --json. Throws InputError for other
+/// words.
+[[nodiscard]] std::string models_command(const Options& options, const Environment& environment,
+                                         const Style& style);
+[[nodiscard]] std::string hardware_command(const Options& options, const Environment& environment,
+                                           const Style& style);
+
+/// The first word of a catalogue command and the others as one text.
+struct CatalogueAction {
+  std::string verb;  ///< "list", "show" or "search"
+  std::string text;  ///< empty for "list" alone
+};
+[[nodiscard]] CatalogueAction catalogue_action(const Options& options);
+
+}  // namespace zplan

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+namespace zplan {
+
+/// What the program takes from its surroundings: read once in main, a plain value everywhere else.
+struct Environment {
+  std::string home;                ///< HOME
+  std::string config_home;         ///< XDG_CONFIG_HOME
+  std::string hugging_face_home;   ///< HF_HOME
+  std::string hugging_face_cache;  ///< HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE
+  std::string terminal;            ///< TERM
+  bool no_color{};                 ///< NO_COLOR is set and not empty
+  bool output_is_terminal{};       ///< stdout
+  int terminal_width{};            ///< columns of that terminal, or COLUMNS; 0: unknown
+};
+
+[[nodiscard]] Environment read_environment();
+
+/// Columns that a table may take: the terminal's, or 100 where there is none.
+[[nodiscard]] int output_width(const Environment& environment);
+
+/// The user's own models ("…/zplan/models") and hardware profiles; empty where there is no home.
+[[nodiscard]] std::string user_models_folder(const Environment& environment);
+[[nodiscard]] std::string user_hardware_folder(const Environment& environment);
+
+/// Where the Hugging Face libraries keep what they downloaded. Source: huggingface_hub constants.py:
+/// HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub.
+[[nodiscard]] std::string hub_cache_folder(const Environment& environment);
+
+}  // namespace zplan

@@ -1,0 +1,177 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/values.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kLaterCommands{"fit", "lint", "check", "bench", "gui"};
+
+std::vector<std::string> command_names() { return all_names<Command>(); }
+
+bool is_option(const std::string& word) { return word.size() > 1 && word.front() == '-'; }
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : option_table()) names.emplace_back(spec.name);
+  return names;
+}
+
+[[noreturn]] void unknown_option(const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const auto near = nearest_word(name, option_names());
+  throw InputError(in_quotes(name), "no such option",
+                   near ? fmt::format("did you mean {}?", *near) : "zplan --help lists the options");
+}
+
+[[noreturn]] void unknown_command(const std::string& word) {
+  if (std::find(kLaterCommands.begin(), kLaterCommands.end(), word) != kLaterCommands.end())
+    throw InputError(word, "not in this version",
+                     fmt::format("accepted: {}", fmt::join(command_names(), ", ")));
+  throw InputError(in_quotes(word), "no such command", accepted_words(word, command_names()));
+}
+
+/// How often an option stands in the arguments, with or without "=value".
+std::ptrdiff_t times_given(const std::vector<std::string>& arguments, std::string_view name) {
+  return std::count_if(arguments.begin(), arguments.end(),
+                       [name](const std::string& each) { return each.substr(0, each.find('=')) == name; });
+}
+
+/// CLI11's complaint as one of ours. Its messages begin with the option's name.
+[[noreturn]] void rethrow(const CLI::ParseError& error, const std::vector<std::string>& arguments) {
+  const std::string message = error.what();
+  for (const OptionSpec& spec : option_table()) {
+    if (!message.starts_with(fmt::format("{}:", spec.name)) && !message.ends_with(spec.name)) continue;
+    if (times_given(arguments, spec.name) > 1)
+      throw InputError(std::string(spec.name), "given more than once", "accepted: once");
+    if (spec.value.empty()) throw InputError(std::string(spec.name), "a value", "accepted: none");
+    throw InputError(std::string(spec.name), "no value",
+                     fmt::format("accepted: {} {}", spec.name, spec.value));
+  }
+  throw InputError("arguments", message.substr(0, message.find('\n')), "zplan --help lists the options");
+}
+
+void add_options(CLI::App& app, Options& options) {
+  app.set_help_flag();
+  app.add_flag_function("-h,--help", [&](std::int64_t) { options.help = true; });
+  app.add_flag_function("-V,--version", [&](std::int64_t) { options.version = true; });
+  for (const OptionSpec& spec : option_table()) {
+    const auto set = [&options, &spec](const std::string& text) {
+      options.given.emplace_back(spec.name);
+      spec.set(options, text);
+    };
+    const std::string name(spec.name);
+    if (spec.name == "--help" || spec.name == "--version") continue;
+    if (spec.value.empty())
+      app.add_flag_callback(name, [set] { set(""); });
+    else
+      app.add_option_function<std::string>(name, set)->type_name(std::string(spec.value));
+  }
+}
+
+void add_commands(CLI::App& app, Options& options) {
+  app.require_subcommand(0, 1);
+  for (const CommandSpec& spec : command_table()) {
+    CLI::App* command = app.add_subcommand(std::string(to_name(spec.command)));
+    command->set_help_flag();
+    command->fallthrough();
+    command->add_option("words", options.words);
+    command->callback([&options, &spec] { options.command = spec.command; });
+  }
+}
+
+/// CLI11 would read "--json=no" as the flag's absence.
+void check_flags(const std::vector<std::string>& arguments) {
+  for (const OptionSpec& spec : option_table())
+    for (const std::string& word : arguments)
+      if (spec.value.empty() && word.starts_with(fmt::format("{}=", spec.name)))
+        throw InputError(std::string(spec.name), fmt::format("a value: {}", in_quotes(word)),
+                         "accepted: none");
+}
+
+void check_leftovers(const CLI::App& app) {
+  const std::vector<std::string> left = app.remaining(true);
+  for (const std::string& word : left)
+    if (is_option(word) && word != "--") unknown_option(word);
+  if (!left.empty()) unknown_command(left.front());
+}
+
+/// Catalogue commands take few of the options, and one that does nothing would mislead.
+void check_belongs(const Options& options) {
+  if (options.command == Command::plan || options.command == Command::compare) return;
+  for (const OptionSpec& spec : option_table())
+    if (!spec.everywhere && options.has(spec.name))
+      throw InputError(std::string(spec.name), fmt::format("not an option of {}", to_name(options.command)),
+                       "accepted: --json, --no-color");
+}
+
+void check_output(const Options& options) {
+  const bool text = options.format == OutputFormat::text;
+  if (options.emit == "-" && (!text || options.explain))
+    throw InputError("--emit", "- together with another output", "accepted: a file, or --emit - alone");
+  if (options.explain && !text && options.format != OutputFormat::json)
+    throw InputError("--explain", "together with a table for programs", "accepted: with text or --json");
+  if (options.command == Command::plan && !options.words.empty())
+    throw InputError(in_quotes(options.words.front()), "plan takes options only",
+                     "accepted: --model, --gpus, …");
+}
+
+}  // namespace
+
+bool Options::has(std::string_view option) const {
+  return std::find(given.begin(), given.end(), option) != given.end();
+}
+
+const std::vector<CommandSpec>& command_table() {
+  static const std::vector<CommandSpec> table{
+      {Command::plan,
+       "",
+       "every strategy: memory, traffic, time, which fits, which to take and why (the default)",
+       {}},
+      {Command::compare,
+       "STRATEGY STRATEGY…",
+       "pinned strategies side by side: zero3, tp8+zero1, zero3+offload-all",
+       {}},
+      {Command::models,
+       "[list | show NAME | search WORDS]",
+       "the catalogue of models",
+       {"list", "show", "search"}},
+      {Command::hardware,
+       "[list | show NAME | search WORDS]",
+       "the catalogue of GPUs, nodes and networks",
+       {"list", "show", "search"}},
+      {Command::completion,
+       "bash | zsh | fish",
+       "a completion script for your shell",
+       {"bash", "zsh", "fish"}},
+  };
+  return table;
+}
+
+Options parse_options(const std::vector<std::string>& arguments) {
+  check_flags(arguments);
+  Options options;
+  CLI::App app;
+  app.allow_extras();
+  add_options(app, options);
+  add_commands(app, options);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::ParseError& error) {
+    rethrow(error, arguments);
+  }
+  check_leftovers(app);
+  check_belongs(options);
+  check_output(options);
+  return options;
+}
+
+}  // namespace zplan

@@ -1,0 +1,76 @@
+#pragma once
+// What can be typed. One table of options and one of commands: parsing, --help, completion and the man page's
+// test all read them.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hardware_profiles/cluster.h"
+#include "planner/deepspeed/ds_config.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+
+enum class Command { plan, compare, models, hardware, completion };
+template <>
+struct EnumNames<Command> {
+  static constexpr std::array<std::pair<Command, std::string_view>, 5> table{
+      {{Command::plan, "plan"},
+       {Command::compare, "compare"},
+       {Command::models, "models"},
+       {Command::hardware, "hardware"},
+       {Command::completion, "completion"}}};
+};
+
+enum class OutputFormat { text, json, csv, markdown };
+
+/// A value for each option. The planner's own structs hold the defaults; what was typed is in `given`.
+struct Options {
+  Command command{Command::plan};
+  std::vector<std::string> words;  ///< what follows the command: strategies, names
+  bool help{}, version{};
+
+  std::string model;
+  ClusterRequest cluster;
+  Training training;
+  SearchSpace space;
+  Headroom headroom;
+  ByteUnit unit{ByteUnit::gib};
+
+  std::string ds_config;  ///< file to plan; empty: none
+
+  OutputFormat format{OutputFormat::text};
+  bool explain{}, no_color{};
+  std::string emit;  ///< file to write the ds_config to, "-" for stdout; empty: none
+  ConfigStyle config_style{ConfigStyle::plain};
+
+  std::vector<std::string> given;  ///< options that were typed: "--gpus"
+  [[nodiscard]] bool has(std::string_view option) const;
+};
+
+struct OptionSpec {
+  std::string_view name;   ///< "--gpus"
+  std::string_view value;  ///< what its value is called: "N"; empty: a flag
+  std::string_view group;  ///< heading of --help
+  std::string_view help;   ///< one line, defaults in brackets
+  void (*set)(Options&, const std::string& text);
+  std::vector<std::string> (*choices)(){nullptr};  ///< words it takes, where they are few
+  bool everywhere{};                               ///< for every command, not only those that plan
+};
+[[nodiscard]] const std::vector<OptionSpec>& option_table();
+
+struct CommandSpec {
+  Command command;
+  std::string_view arguments;  ///< "STRATEGY STRATEGY…"
+  std::string_view help;
+  std::vector<std::string> words;  ///< what the first argument can be, where that is a fixed list
+};
+[[nodiscard]] const std::vector<CommandSpec>& command_table();
+
+/// Arguments (without the program's name) → options. Throws InputError for whatever cannot be meant, with the
+/// nearest word that can.
+[[nodiscard]] Options parse_options(const std::vector<std::string>& arguments);
+
+}  // namespace zplan

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+
+/// Everything that a report is made from. The question and the answer must outlive it.
+struct Report {
+  const Question& question;
+  const Answer& answer;
+  const Options& options;
+  std::vector<std::string> arguments;  ///< as they were typed, for the next command to type
+  std::vector<std::string> order;  ///< compare: ids of the plans as they were asked for; empty: as answered
+};
+
+/// The plans as they are shown: best first, or as `compare` was asked.
+[[nodiscard]] std::vector<const Plan*> plans_in_order(const Report& report);
+
+/// The plan to take or, where none fits, the one that misses by least.
+[[nodiscard]] const Plan& leading_plan(const Report& report);
+
+/// Parameters that train: the adapters under LoRA.
+[[nodiscard]] Elements trainable_parameters(const Question& question);
+
+}  // namespace zplan

@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "cli/report_json.h"
+
+namespace zplan {
+
+namespace {
+
+struct Field {
+  std::string_view name;
+  std::function<std::string(const Plan&)> text;
+};
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
+std::string text_of(double value) { return fmt::format("{:.9g}", value); }
+
+std::vector<Field> memory_fields() {
+  std::vector<Field> fields;
+  for (const auto& [part, name] : EnumNames<MemoryPart>::table)
+    fields.push_back({name, [part](const Plan& p) { return text_of(p.memory.peak.holds.part(part).value); }});
+  return fields;
+}
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> all = [] {
+    std::vector<Field> list{
+        {"id", [](const Plan& p) { return p.id(); }},
+        {"fits", [](const Plan& p) { return std::string(p.fits ? "true" : "false"); }},
+        {"zero_stage", [](const Plan& p) { return text_of(std::int64_t{p.strategy.zero_stage}); }},
+        {"tensor_parallel", [](const Plan& p) { return text_of(p.strategy.tensor_parallel); }},
+        {"data_parallel", [](const Plan& p) { return text_of(p.strategy.data_parallel); }},
+        {"offload_optimizer",
+         [](const Plan& p) { return std::string(to_name(p.strategy.offload_optimizer)); }},
+        {"offload_parameters",
+         [](const Plan& p) { return std::string(to_name(p.strategy.offload_parameters)); }},
+        {"micro_batch_size", [](const Plan& p) { return text_of(p.strategy.micro_batch_size); }},
+        {"gradient_accumulation_steps",
+         [](const Plan& p) { return text_of(p.strategy.gradient_accumulation_steps); }},
+    };
+    for (Field& field : memory_fields()) list.push_back(std::move(field));
+    const std::vector<Field> rest{
+        {"peak", [](const Plan& p) { return text_of(p.memory.peak.bytes().value); }},
+        {"required", [](const Plan& p) { return text_of(p.memory.required.value); }},
+        {"required_low", [](const Plan& p) { return text_of(p.memory.required_low.value); }},
+        {"required_high", [](const Plan& p) { return text_of(p.memory.required_high.value); }},
+        {"host", [](const Plan& p) { return text_of(p.memory.host.total.value); }},
+        {"nvme", [](const Plan& p) { return text_of(p.memory.host.nvme.value); }},
+        {"wire_bytes_per_gpu",
+         [](const Plan& p) { return text_of(p.communication.wire_bytes_per_gpu().value); }},
+        {"step_seconds", [](const Plan& p) { return text_of(p.time.step.value); }},
+        {"tokens_per_second", [](const Plan& p) { return text_of(p.time.tokens_per_second); }},
+        {"mfu", [](const Plan& p) { return text_of(p.time.mfu); }},
+        {"why", [](const Plan& p) { return p.why.empty() ? std::string() : p.why.front(); }},
+    };
+    list.insert(list.end(), rest.begin(), rest.end());
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace
+
+std::string report_csv(const Report& report) {
+  std::string out;
+  for (const Field& field : fields()) (out += out.empty() ? "" : ",") += field.name;
+  out += "\r\n";
+  for (const Plan* plan : plans_in_order(report)) {
+    std::string line;
+    for (const Field& field : fields())
+      (line += &field == &fields().front() ? "" : ",") += quoted(field.text(*plan));
+    out += line + "\r\n";
+  }
+  return out;
+}
+
+}  // namespace zplan

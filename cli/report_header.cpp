@@ -1,0 +1,150 @@
+// The report's first lines: what was asked, and what was assumed.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/report_text.h"
+#include "models/base/version.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::string_view kIndent = "           ";  // as wide as the labels
+
+/// Lines under a label; those that begin with "- " hang behind it.
+std::string block(std::string_view label, const std::vector<std::string>& lines, const Style& style) {
+  std::string out;
+  for (const std::string& line : lines) {
+    const bool bullet = line.starts_with("- ");
+    const std::string first =
+        (out.empty() ? fmt::format("{:<11}", label) : std::string(kIndent)) + (bullet ? "- " : "");
+    std::string text = paragraph(first, line.substr(bullet ? 2 : 0), style.width);
+    if (out.empty()) text.replace(0, label.size(), style(Tone::strong, label));
+    out += text;
+  }
+  return out;
+}
+
+std::vector<std::string> bullets(std::vector<std::string> lines) {
+  for (std::string& line : lines) line = "- " + line;
+  return lines;
+}
+
+std::string plural(std::int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", group_digits(count), thing, count == 1 ? "" : "s");
+}
+
+std::string shape_line(const ModelShape& shape) {
+  std::string heads =
+      shape.key_value_heads == shape.attention_heads
+          ? fmt::format("{} heads", shape.attention_heads)
+          : fmt::format("{} heads ({} key-value)", shape.attention_heads, shape.key_value_heads);
+  std::string line = fmt::format("{}: {}, hidden {}, {}, feed-forward {}, vocabulary {}", shape.architecture,
+                                 plural(shape.layers, "layer"), shape.hidden_size, heads,
+                                 shape.intermediate_size, shape.vocabulary_size);
+  if (shape.experts)
+    line += fmt::format(", {} of {} experts of {} per token", shape.experts->experts_per_token,
+                        shape.experts->experts, shape.experts->intermediate_size);
+  return line + (shape.tied_embeddings ? ", tied embeddings" : "");
+}
+
+std::vector<std::string> model_lines(const Question& q) {
+  const Elements all = parameters(q.model), active = active_parameters(q.model),
+                 trained = trainable_parameters(q);
+  std::string first =
+      fmt::format("{}: {} parameters ({})", q.model.name, group_digits(all.value), format_count(all));
+  if (active != all) first += fmt::format(", {} active per token", format_count(active));
+  std::vector<std::string> lines{
+      first, shape_line(q.model.shape),
+      q.model.source == ModelSource::size ? q.model.origin : fmt::format("from {}", q.model.origin)};
+  if (q.training.method != Method::full)
+    lines.push_back(fmt::format("{} trainable: adapters of rank {} on {}", group_digits(trained.value),
+                                q.training.lora_rank, fmt::join(q.training.lora_targets.modules, ", ")));
+  return lines;
+}
+
+std::vector<std::string> cluster_lines(const Question& q) {
+  const Cluster& c = q.cluster;
+  std::vector<std::string> lines{
+      fmt::format("{} x {} with {}: {} usable, {} after {} headroom", c.gpus, c.gpu.name,
+                  format_bytes(c.memory, q.unit), format_bytes(c.usable_memory, q.unit),
+                  format_bytes(available(c, q.headroom), q.unit), format_percent(q.headroom.fraction))};
+  std::string nodes =
+      c.nodes == 1 ? "1 node" : fmt::format("{} nodes of {}", c.nodes, plural(c.gpus_per_node, "GPU"));
+  if (c.network) nodes += fmt::format(", network {}", c.network->name);
+  lines.push_back(
+      fmt::format("{}, {} of host memory each", nodes, format_bytes(c.host_memory_per_node, q.unit)));
+  return lines;
+}
+
+std::string method_words(const Training& t) {
+  if (t.method == Method::full) return "full fine-tuning";
+  if (t.method == Method::lora) return "LoRA";
+  return fmt::format("QLoRA ({})", to_name(t.quantization));
+}
+
+std::string precision_words(const Training& t) {
+  if (t.precision == Precision::fp32) return "fp32";
+  return fmt::format("{} {} fp32 master weights", to_name(t.precision),
+                     t.master_weights ? "with" : "without");
+}
+
+std::string batch_words(const Report& report) {
+  const SearchSpace& space = report.question.space;
+  const Strategy& s = leading_plan(report).strategy;
+  const std::string micro = space.micro_batch_size ? fmt::format("micro-batch {}", *space.micro_batch_size)
+                                                   : std::string("the largest micro-batch that fits");
+  const std::string steps = s.gradient_accumulation_steps == 1
+                                ? std::string("no gradient accumulation")
+                                : fmt::format("{} micro-batches per step", s.gradient_accumulation_steps);
+  return fmt::format("{} of {} tokens, {}", micro, report.question.training.sequence_length, steps);
+}
+
+std::string training_line(const Report& report) {
+  const Training& t = report.question.training;
+  return fmt::format("{}, {}, {}; {}; {} checkpointing, {} attention{}", method_words(t), precision_words(t),
+                     to_name(t.optimizer), batch_words(report), to_name(report.question.space.checkpointing),
+                     to_name(t.attention), t.fused_loss ? ", fused loss" : "");
+}
+
+/// Options that shape the answer and were left to their defaults: the values are in the line above.
+std::string defaults_line(const Options& options) {
+  std::vector<std::string> untold;
+  for (const std::string_view name : {"--gpus", "--method", "--precision", "--optimizer", "--seq",
+                                      "--micro-batch", "--checkpointing", "--attention", "--headroom"}) {
+    if (options.has(name)) continue;
+    if (name == "--micro-batch" && options.has("--global-batch")) continue;
+    untold.emplace_back(name);
+  }
+  return untold.empty() ? "" : fmt::format("defaults of options not given: {}", fmt::join(untold, " "));
+}
+
+std::string buckets_line(const Report& report) {
+  const ZeroOptions& zero = leading_plan(report).strategy.zero;
+  return fmt::format(
+      "bucket sizes {}: reduce {}, prefetch {}, persistence threshold {} elements (--buckets)",
+      report.question.space.buckets == Buckets::hf_auto ? "as HF sets them for \"auto\"" : "of DeepSpeed",
+      group_digits(zero.reduce_bucket_size.value), group_digits(zero.prefetch_bucket_size.value),
+      group_digits(zero.persistence_threshold.value));
+}
+
+std::vector<std::string> assumption_lines(const Report& report) {
+  std::vector<std::string> lines;
+  if (const std::string line = defaults_line(report.options); !line.empty()) lines.push_back(line);
+  if (!report.options.has("--buckets")) lines.push_back(buckets_line(report));
+  for (const std::string& each : report.question.cluster.assumptions) lines.push_back(each);
+  return lines;
+}
+
+}  // namespace
+
+std::string header_text(const Report& report, const Style& style) {
+  std::string out = block("Model", model_lines(report.question), style) +
+                    block("Cluster", cluster_lines(report.question), style) +
+                    block("Training", {training_line(report)}, style);
+  out += block("Assumed", bullets(assumption_lines(report)), style);
+  return out + block("Warning", bullets(report.answer.warnings), style);
+}
+
+}  // namespace zplan

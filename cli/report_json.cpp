@@ -1,0 +1,201 @@
+#include "cli/report_json.h"
+
+#include "cli/explain.h"
+#include "cli/output_files.h"
+#include "models/base/version.h"
+
+namespace zplan {
+
+namespace {
+
+template <class E>
+Json name_json(E value) {
+  return std::string(to_name(value));
+}
+
+Json model_json(const Question& q) {
+  const ModelShape& shape = q.model.shape;
+  const MixtureOfExperts experts = shape.experts.value_or(MixtureOfExperts{});
+  return {{"name", q.model.name},
+          {"source", name_json(q.model.source)},
+          {"origin", q.model.origin},
+          {"architecture", shape.architecture},
+          {"parameters", parameters(q.model).value},
+          {"trainable_parameters", trainable_parameters(q).value},
+          {"active_parameters", active_parameters(q.model).value},
+          {"layers", shape.layers},
+          {"hidden_size", shape.hidden_size},
+          {"intermediate_size", shape.intermediate_size},
+          {"attention_heads", shape.attention_heads},
+          {"key_value_heads", shape.key_value_heads},
+          {"head_size", shape.head_size},
+          {"vocabulary_size", shape.vocabulary_size},
+          {"tied_embeddings", shape.tied_embeddings},
+          {"experts", experts.experts},
+          {"experts_per_token", experts.experts_per_token}};
+}
+
+Json cluster_json(const Question& q) {
+  const Cluster& cluster = q.cluster;
+  return {{"gpu", cluster.gpu.name},
+          {"gpus", cluster.gpus},
+          {"nodes", cluster.nodes},
+          {"gpus_per_node", cluster.gpus_per_node},
+          {"memory_bytes", cluster.memory.value},
+          {"usable_memory_bytes", cluster.usable_memory.value},
+          {"available_memory_bytes", available(cluster, q.headroom).value},
+          {"headroom", q.headroom.fraction},
+          {"host_memory_bytes_per_node", cluster.host_memory_per_node.value},
+          {"node", cluster.node.name},
+          {"network", cluster.network ? Json(cluster.network->name) : Json(nullptr)},
+          {"assumptions", cluster.assumptions}};
+}
+
+Json training_json(const Training& training) {
+  const bool adapters = training.method != Method::full;
+  return {
+      {"method", name_json(training.method)},
+      {"lora_rank", adapters ? Json(training.lora_rank) : Json(nullptr)},
+      {"lora_targets", adapters ? Json(training.lora_targets.modules) : Json(nullptr)},
+      {"quantization", training.method == Method::qlora ? name_json(training.quantization) : Json(nullptr)},
+      {"precision", name_json(training.precision)},
+      {"optimizer", name_json(training.optimizer)},
+      {"master_weights", master_size(training) > Bytes{}},
+      {"sequence_length", training.sequence_length},
+      {"attention", name_json(training.attention)},
+      {"fused_loss", training.fused_loss},
+      {"framework", name_json(training.framework)}};
+}
+
+Json strategy_json(const Strategy& s) {
+  return {{"zero_stage", s.zero_stage},
+          {"tensor_parallel", s.tensor_parallel},
+          {"data_parallel", s.data_parallel},
+          {"offload_optimizer", name_json(s.offload_optimizer)},
+          {"offload_parameters", name_json(s.offload_parameters)},
+          {"activation_checkpointing", name_json(s.checkpointing)},
+          {"micro_batch_size", s.micro_batch_size},
+          {"gradient_accumulation_steps", s.gradient_accumulation_steps},
+          {"global_batch_size", s.global_batch_size()},
+          {"reduce_bucket_elements", s.zero.reduce_bucket_size.value},
+          {"prefetch_bucket_elements", s.zero.prefetch_bucket_size.value},
+          {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
+}
+
+Json timeline_json(const std::vector<Moment>& timeline) {
+  Json moments = Json::array();
+  for (const Moment& moment : timeline) {
+    Json each{
+        {"phase", name_json(moment.phase)}, {"at", std::string(moment.at)}, {"bytes", moment.live.value}};
+    if (moment.layer >= 0) each["layer"] = moment.layer;
+    moments.push_back(std::move(each));
+  }
+  return moments;
+}
+
+Json memory_json(const MemoryPlan& memory) {
+  Json out;
+  for (const auto& [part, name] : EnumNames<MemoryPart>::table)
+    out[std::string(name)] = memory.peak.holds.part(part).value;
+  out["peak"] = memory.peak.bytes().value;
+  out["peak_allocated"] = memory.peak_allocated.value;
+  out["peak_reserved"] = memory.peak_reserved.value;
+  out["required"] = memory.required.value;
+  out["required_low"] = memory.required_low.value;
+  out["required_high"] = memory.required_high.value;
+  out["peak_phase"] = name_json(memory.peak.phase);
+  out["steady"] = {{"parameters", memory.steady.parameters.value},
+                   {"gradients", memory.steady.gradients.value},
+                   {"optimizer_states", memory.steady.optimizer_states.value}};
+  out["host"] = memory.host.total.value;
+  out["host_pinned"] = memory.host.pinned.value;
+  out["nvme"] = memory.host.nvme.value;
+  out["timeline"] = timeline_json(memory.timeline);
+  return out;
+}
+
+Json collective_json(const Collective& each) {
+  return {{"operation", name_json(each.operation)},
+          {"group", name_json(each.group)},
+          {"group_size", each.group_size},
+          {"phase", name_json(each.phase)},
+          {"dtype", std::string(each.dtype)},
+          {"purpose", std::string(each.purpose)},
+          {"count", each.count},
+          {"elements", each.elements.value},
+          {"bytes", each.bytes.value},
+          {"wire_bytes_per_gpu", each.wire_bytes_per_gpu.value}};
+}
+
+Json communication_json(const Schedule& schedule) {
+  Json collectives = Json::array();
+  for (const Collective& each : schedule.collectives) collectives.push_back(collective_json(each));
+  return {{"collectives", std::move(collectives)},
+          {"bytes", schedule.bytes().value},
+          {"wire_bytes_per_gpu", schedule.wire_bytes_per_gpu().value},
+          {"host_to_device_bytes", schedule.host_to_device.value},
+          {"device_to_host_bytes", schedule.device_to_host.value}};
+}
+
+Json time_json(const StepTime& time) {
+  return {{"step", time.step.value},
+          {"compute", time.compute.value},
+          {"communication", time.communication.value},
+          {"exposed_communication", time.exposed_communication.value},
+          {"offload", time.offload.value},
+          {"optimizer", time.optimizer.value},
+          {"tokens_per_second", time.tokens_per_second},
+          {"tokens_per_second_per_gpu", time.tokens_per_second_per_gpu},
+          {"mfu", time.mfu},
+          {"bound", name_json(time.bound)}};
+}
+
+Json plan_json(const Plan& plan, const Report& report) {
+  Json out{{"id", plan.id()},
+           {"strategy", strategy_json(plan.strategy)},
+           {"fits", plan.fits},
+           {"fits_device", plan.fits_device},
+           {"fits_host", plan.fits_host},
+           {"memory", memory_json(plan.memory)},
+           {"communication", communication_json(plan.communication)},
+           {"time", time_json(plan.time)},
+           {"why", plan.why}};
+  if (report.options.explain) out["explain"] = explain_json(plan, report.question);
+  return out;
+}
+
+Json rejected_json(const std::vector<Rejection>& rejected) {
+  Json out = Json::array();
+  for (const Rejection& each : rejected)
+    out.push_back({{"id", strategy_id(each.strategy)}, {"reasons", each.reasons}});
+  return out;
+}
+
+Json alternative_json(const Report& report) {
+  if (!report.answer.alternative) return nullptr;
+  return {{"change", report.answer.alternative_change},
+          {"plan", plan_json(*report.answer.alternative, report)}};
+}
+
+}  // namespace
+
+Json report_json(const Report& report) {
+  Json plans = Json::array();
+  for (const Plan& plan : report.answer.plans) plans.push_back(plan_json(plan, report));
+  const Plan* recommended = report.answer.recommended();
+  return {{"schema", "zplan.report/1"},
+          {"zplan_version", std::string(version())},
+          {"model", model_json(report.question)},
+          {"cluster", cluster_json(report.question)},
+          {"training", training_json(report.question.training)},
+          {"plans", std::move(plans)},
+          {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
+          {"rejected", rejected_json(report.answer.rejected)},
+          {"alternative", alternative_json(report)},
+          {"ds_config", recommended ? ds_config(*recommended, report.question, report.options.config_style)
+                                    : Json(nullptr)},
+          {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
+          {"warnings", report.answer.warnings}};
+}
+
+}  // namespace zplan

@@ -1,0 +1,83 @@
+#include "cli/report_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <utility>
+
+#include "cli/explain.h"
+
+namespace zplan {
+
+namespace {
+
+std::string table_title(const Report& report) {
+  const Question& q = report.question;
+  return fmt::format("Strategies, best first: {} per GPU at the peak, of {} available\n\n", unit_name(q.unit),
+                     format_bytes(available(q.cluster, q.headroom), q.unit));
+}
+
+/// What the short headings of the columns that are shown stand for.
+std::string legend(const Table& table, const Style& style) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kMeanings{{
+      {"states", "parameters, gradients and optimizer states"},
+      {"activ", "activations and loss"},
+      {"buffers", "communication buffers and temporaries"},
+      {"other", "buffers, temporaries, CUDA context, NCCL and allocator slack"},
+      {"overhead", "CUDA context, cuBLAS, NCCL and allocator slack"},
+      {"host", "offloaded, per node"},
+      {"sent", "over the links, per GPU and step"},
+  }};
+  std::vector<std::string> shown;
+  for (const auto& [heading, meaning] : kMeanings)
+    for (const Column& column : table.columns)
+      if (column.heading == heading) shown.push_back(fmt::format("{}: {}", heading, meaning));
+  return shown.empty() ? ""
+                       : "\n" + style(Tone::faint,
+                                      paragraph("", fmt::format("{}", fmt::join(shown, "; ")), style.width));
+}
+
+/// As many strategies side by side as the width takes; the first stands in every block.
+std::string comparison_text(const Report& report, const Style& style) {
+  const std::vector<const Plan*> plans = plans_in_order(report);
+  std::string out;
+  for (std::size_t at = 1; at < plans.size();) {
+    std::vector<const Plan*> block{plans.front(), plans[at++]};
+    while (at < plans.size()) {
+      block.push_back(plans[at]);
+      if (natural_width(comparison_table(report, block)) > static_cast<std::size_t>(style.width)) {
+        block.pop_back();
+        break;
+      }
+      ++at;
+    }
+    out += (out.empty() ? "" : "\n") + render_text(comparison_table(report, block), style);
+  }
+  return out;
+}
+
+std::string plans_text(const Report& report, const Style& style) {
+  if (!report.order.empty())
+    return fmt::format("Differences are from {}\n\n", report.order.front()) + comparison_text(report, style);
+  const Table table = narrowed(strategies_table(report, style.width), static_cast<std::size_t>(style.width));
+  return table_title(report) + render_text(table, style) + legend(table, style);
+}
+
+std::string explanations(const Report& report, const Style& style) {
+  if (!report.options.explain) return "";
+  std::string out;
+  if (report.order.empty()) return "\n" + explain_text(leading_plan(report), report.question, style.width);
+  for (const Plan* plan : plans_in_order(report))
+    out += "\n" + explain_text(*plan, report.question, style.width);
+  return out;
+}
+
+}  // namespace
+
+std::string report_text(const Report& report, const Style& style) {
+  return header_text(report, style) + "\n" + plans_text(report, style) + explanations(report, style) +
+         verdict_text(report, style);
+}
+
+}  // namespace zplan

@@ -1,0 +1,125 @@
+#include "cli/request.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "cli/ds_config_option.h"
+#include "cli/strategy_words.h"
+
+namespace zplan {
+
+namespace {
+
+void check_needed(const Options& options) {
+  if (!options.has("--model"))
+    throw InputError("--model", "missing",
+                     "needed: a model and a cluster, such as --model 8B --gpus 5 --mem 44 (zplan --help)");
+}
+
+/// An option that could not do anything would mislead.
+void check_method(const Options& options) {
+  const Method method = options.training.method;
+  for (const std::string_view option : {"--lora-rank", "--lora-targets"})
+    if (method == Method::full && options.has(option))
+      throw InputError(std::string(option), "does nothing with --method full",
+                       "accepted: with --method lora or qlora");
+  if (method != Method::qlora && options.has("--quantization"))
+    throw InputError("--quantization", fmt::format("does nothing with --method {}", to_name(method)),
+                     "accepted: with --method qlora");
+}
+
+/// Each option alone is in range; together they can still ask for more than 64 bits count.
+void check_magnitude(const Question& q) {
+  constexpr double kMostTokens = 268'435'456, kMostScores = 4.4e12, kMostMoved = 4e18;
+  const auto tokens = static_cast<double>(q.training.sequence_length) *
+                      static_cast<double>(q.space.micro_batch_size.value_or(1));
+  const double steps = static_cast<double>(
+      q.space.global_batch_size.value_or(q.space.gradient_accumulation_steps.value_or(1)));
+  if (tokens > kMostTokens)
+    throw InputError("--seq, --micro-batch", fmt::format("{:.0f} tokens in one micro-batch", tokens),
+                     "accepted: up to 268435456");
+  if (q.training.attention == Attention::eager &&
+      tokens * static_cast<double>(q.training.sequence_length) > kMostScores)
+    throw InputError("--attention", "eager with so long a sequence: its score matrices cannot be counted",
+                     "accepted: flash, sdpa");
+  if (static_cast<double>(parameters(q.model).value) * 12 * steps > kMostMoved)
+    throw InputError(q.space.global_batch_size ? "--global-batch" : "--grad-accum",
+                     fmt::format("{:.0f} is too many for this model", steps), "accepted: fewer");
+}
+
+void check_compare_options(const Options& options) {
+  for (const std::string_view option : {"--zero", "--tp", "--offload"})
+    if (options.has(option))
+      throw InputError(std::string(option), "together with compare",
+                       "accepted: in the strategies, as in tp8+zero1+offload-all");
+  if (options.words.size() < 2)
+    throw InputError("compare", options.words.empty() ? "no strategies" : "one strategy",
+                     "accepted: two or more, such as zero3 zero3+offload-all");
+}
+
+/// One strategy alone; InputError with the reason where it cannot be trained.
+Question pinned_question(const Question& question, const std::string& text) {
+  Question one = question;
+  one.space = pinned(question.space, parse_strategy(text, question.space.checkpointing));
+  const Candidates found = candidates(one);
+  if (found.legal.empty() && !found.rejected.empty())
+    throw InputError(fmt::format("strategy {}", in_quotes(text)),
+                     fmt::format("{}", fmt::join(found.rejected.front().reasons, "; ")), "");
+  return one;
+}
+
+bool better(const Plan& a, const Plan& b) {
+  if (a.fits != b.fits) return a.fits;
+  return a.fits ? a.time.tokens_per_second > b.time.tokens_per_second : a.memory.required < b.memory.required;
+}
+
+void add_new(std::vector<std::string>& lines, const std::vector<std::string>& more) {
+  for (const std::string& line : more)
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+}
+
+}  // namespace
+
+ModelSearch model_search(const Environment& environment) {
+  return {.user_models = user_models_folder(environment), .hub_cache = hub_cache_folder(environment)};
+}
+
+Request make_request(const Options& options, const Environment& environment) {
+  check_needed(options);
+  check_method(options);
+  if (options.command == Command::compare) check_compare_options(options);
+  Request request{
+      {.model = resolve_model(options.model, model_search(environment)),
+       .cluster = assemble_cluster(options.cluster, with_user_profiles(user_hardware_folder(environment))),
+       .training = options.training,
+       .space = options.space,
+       .headroom = options.headroom,
+       .unit = options.unit},
+      {}};
+  if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
+  check_magnitude(request.question);
+  return request;
+}
+
+Comparison compare(const Question& question, const std::vector<std::string>& strategies) {
+  Comparison result;
+  for (const std::string& text : strategies) {
+    Answer one = answer(pinned_question(question, text));
+    result.ids.push_back(one.plans.front().id());
+    if (!result.answer.alternative) {
+      result.answer.alternative = std::move(one.alternative);
+      result.answer.alternative_change = std::move(one.alternative_change);
+    }
+    add_new(result.answer.warnings, one.warnings);
+    result.answer.plans.push_back(std::move(one.plans.front()));
+  }
+  std::stable_sort(result.answer.plans.begin(), result.answer.plans.end(), better);
+  if (result.answer.fits()) result.answer.alternative.reset(), result.answer.alternative_change.clear();
+  return result;
+}
+
+}  // namespace zplan

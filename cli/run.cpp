@@ -1,0 +1,107 @@
+#include "cli/run.h"
+
+#include <fmt/format.h>
+
+#include "cli/catalogue_commands.h"
+#include "cli/help.h"
+#include "cli/options.h"
+#include "cli/output_files.h"
+#include "cli/report_json.h"
+#include "cli/report_text.h"
+#include "cli/request.h"
+
+namespace zplan {
+
+namespace {
+
+Style style_of(const Options& options, const Environment& environment) {
+  const bool capable = environment.output_is_terminal && environment.terminal != "dumb";
+  return {.width = output_width(environment), .color = capable && !environment.no_color && !options.no_color};
+}
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string report_in_format(const Report& report, const Style& style) {
+  switch (report.options.format) {
+    case OutputFormat::text: return report_text(report, style);
+    case OutputFormat::json: return json_text(report_json(report));
+    case OutputFormat::csv: return report_csv(report);
+    case OutputFormat::markdown: return report_markdown(report);
+  }
+  return "";
+}
+
+/// --emit FILE: writes the file and says so.
+void emit_config(const Report& report, const Json& config, std::ostream& err) {
+  write_file(report.options.emit, json_text(config));
+  err << fmt::format("zplan: wrote {} for {}\n", report.options.emit, report.answer.recommended()->id());
+}
+
+/// --emit -: stdout is the configuration's alone; where there is none, the verdict goes to stderr.
+int emit_to_stdout(const Report& report, const Style& style, std::ostream& out, std::ostream& err) {
+  const Plan* plan = report.answer.recommended();
+  if (plan == nullptr) {
+    err << verdict_text(report, style);
+    return kNothingFits;
+  }
+  out << json_text(ds_config(*plan, report.question, report.options.config_style));
+  return kFits;
+}
+
+int deliver(const Report& report, const Style& style, std::ostream& out, std::ostream& err) {
+  if (report.options.emit == "-") return emit_to_stdout(report, style, out, err);
+  const std::string text = report_in_format(report, style);
+  const Plan* plan = report.answer.recommended();
+  if (!report.options.emit.empty()) {
+    if (plan != nullptr)
+      emit_config(report, ds_config(*plan, report.question, report.options.config_style), err);
+    else
+      err << fmt::format("zplan: nothing fits: {} is not written\n", report.options.emit);
+  }
+  out << text;
+  return plan != nullptr ? kFits : kNothingFits;
+}
+
+int run_planning(const Options& options, const std::vector<std::string>& arguments,
+                 const Environment& environment, std::ostream& out, std::ostream& err) {
+  const Request request = make_request(options, environment);
+  const Question& question = request.question;
+  const Style style = style_of(options, environment);
+  if (options.command == Command::compare) {
+    Comparison result = compare(question, options.words);
+    return deliver({question, result.answer, options, arguments, result.ids}, style, out, err);
+  }
+  Answer result = answer(question);
+  result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());
+  return deliver({question, result, options, arguments, {}}, style, out, err);
+}
+
+int run_completion(const Options& options, std::ostream& out) {
+  if (options.words.size() != 1)
+    throw InputError("completion", fmt::format("{} words", options.words.size()),
+                     "accepted: bash, zsh or fish");
+  out << completion_script(options.words.front());
+  return kFits;
+}
+
+}  // namespace
+
+int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
+        std::ostream& err) {
+  const Options options = parse_options(arguments);
+  if (options.help) return out << help_text(output_width(environment)), kFits;
+  if (options.version) return out << version_text(), kFits;
+  const Style style = style_of(options, environment);
+  switch (options.command) {
+    case Command::plan:
+    case Command::compare: return run_planning(options, arguments, environment, out, err);
+    case Command::models: return out << models_command(options, environment, style), kFits;
+    case Command::hardware: return out << hardware_command(options, environment, style), kFits;
+    case Command::completion: return run_completion(options, out);
+  }
+  return kBadInput;
+}
+
+}  // namespace zplan

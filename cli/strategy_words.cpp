@@ -1,0 +1,101 @@
+#include "cli/strategy_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cli/values.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::int64_t kMostDegree = 1024;
+
+[[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
+  std::vector<std::string> words{"zero0", "zero1", "zero2", "zero3", "tp2", "tp4", "tp8"};
+  for (const std::string& name : all_names<Offload>())
+    if (name != "none") words.push_back("offload-" + name);
+  for (const std::string& name : all_names<Checkpointing>()) words.push_back("checkpointing-" + name);
+  throw InputError(fmt::format("strategy {}", in_quotes(text)),
+                   fmt::format("unknown part {}", in_quotes(part)), accepted_words(part, words));
+}
+
+/// "offload" of "offload-all", "zero" of "zero3".
+std::string_view kind_of(std::string_view part) {
+  for (const std::string_view kind : {"offload-", "checkpointing-", "zero", "tp"})
+    if (part.starts_with(kind) && part.size() > kind.size()) return kind;
+  return {};
+}
+
+/// Where the part that begins at `begin` ends. Names of offloads may hold a "+" of their own: the longest one
+/// counts.
+std::size_t end_of_part(std::string_view text, std::size_t begin) {
+  constexpr std::string_view kOffload = "offload-";
+  std::size_t end = std::min(text.find('+', begin), text.size());
+  if (!text.substr(begin).starts_with(kOffload)) return end;
+  for (const std::string& name : all_names<Offload>()) {
+    const std::size_t after = begin + kOffload.size() + name.size();
+    const bool stands_here = text.substr(begin + kOffload.size()).starts_with(name);
+    if (stands_here && (after == text.size() || text[after] == '+')) end = std::max(end, after);
+  }
+  return end;
+}
+
+bool all_digits(std::string_view text) {
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// False where the part is none of the known ones.
+bool take_part(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
+  if (kind == "zero") {
+    if (value.size() != 1 || value.front() < '0' || value.front() > '3') return false;
+    strategy.zero_stage = value.front() - '0';
+  } else if (kind == "tp") {
+    if (!all_digits(value) || value.size() > 4) return false;
+    strategy.tensor_parallel = parse_integer("tp", value, 1, kMostDegree);
+  } else if (kind == "offload-") {
+    const auto offload = from_name<Offload>(value);
+    if (!offload) return false;
+    strategy.offload = *offload;
+  } else if (kind == "checkpointing-") {
+    const auto checkpointing = from_name<Checkpointing>(value);
+    if (!checkpointing) return false;
+    strategy.checkpointing = *checkpointing;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing) {
+  PinnedStrategy strategy;
+  strategy.checkpointing = checkpointing;
+  std::set<std::string_view> seen;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = end_of_part(text, begin);
+    const std::string_view part = text.substr(begin, end - begin), kind = kind_of(part);
+    if (!take_part(strategy, kind, part.substr(kind.size()))) unknown_part(text, part);
+    if (!seen.insert(kind).second)
+      throw InputError(fmt::format("strategy {}", in_quotes(text)),
+                       fmt::format("a second {}", in_quotes(part)), "accepted: each part once");
+    begin = end + 1;
+  }
+  if (!seen.contains("zero"))
+    throw InputError(fmt::format("strategy {}", in_quotes(text)), "no ZeRO stage",
+                     "accepted: zero0 to zero3, as in tp8+zero1");
+  return strategy;
+}
+
+SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
+  space.zero_stages = {strategy.zero_stage};
+  space.tensor_parallel = {strategy.tensor_parallel};
+  space.offloads = {strategy.offload};
+  space.checkpointing = strategy.checkpointing;
+  return space;
+}
+
+}  // namespace zplan

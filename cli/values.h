@@ -1,0 +1,37 @@
+#pragma once
+// Texts of the command line → values. Each throws InputError with the option, what was given and what is
+// accepted.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/names.h"
+#include "models/base/quantity.h"
+
+namespace zplan {
+
+[[nodiscard]] std::int64_t parse_integer(std::string_view option, std::string_view text, std::int64_t low,
+                                         std::int64_t high);
+
+/// A finite number in [low, high].
+[[nodiscard]] double parse_number(std::string_view option, std::string_view text, double low, double high);
+
+/// "44", "44.5" or "44GiB". Only positive; how much makes sense is assemble_cluster's to say.
+[[nodiscard]] Bytes parse_gib(std::string_view option, std::string_view text);
+
+/// "a,b,c" → its words. Empty words and words given twice are an error.
+[[nodiscard]] std::vector<std::string> parse_list(std::string_view option, std::string_view text);
+
+[[nodiscard]] std::vector<std::int64_t> parse_integers(std::string_view option, std::string_view text,
+                                                       std::int64_t low, std::int64_t high);
+
+template <class E>
+[[nodiscard]] std::vector<E> parse_names(std::string_view option, std::string_view text) {
+  std::vector<E> values;
+  for (const std::string& word : parse_list(option, text)) values.push_back(parse_name<E>(option, word));
+  return values;
+}
+
+}  // namespace zplan

@@ -1,0 +1,153 @@
+// What the program is for, with figures that can be worked out by hand.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support.h"
+
+namespace zplan::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string first_reason(const json& plan) { return plan.at("why").at(0).get<std::string>(); }
+
+/// On cards of 44 GiB five GPUs hold an 8-billion model only where its states are sharded: bf16 Adam needs 16
+/// B per parameter, 119 GiB; stage 2 leaves 2 B + 14 B / 5 on each card, 36 GiB before anything else.
+class EightBillion : public testing::TestWithParam<const char*> {};
+
+TEST_P(EightBillion, TakesStage3AndSaysByHowMuchTheOthersMiss) {
+  const json r = report(std::string("--gpus 5 --mem 44 --model ") + GetParam());
+  EXPECT_EQ(r.at("recommended"), "zero3");
+  for (const char* id : {"zero0", "zero1", "zero2"}) {
+    EXPECT_FALSE(plan_of(r, id).at("fits")) << id;
+    EXPECT_THAT(first_reason(plan_of(r, id)), HasSubstr("short by")) << id;
+  }
+}
+
+TEST_P(EightBillion, OffloadFitsButIsSlower) {
+  const json r = report(std::string("--gpus 5 --mem 44 --model ") + GetParam());
+  for (const char* id : {"zero3+offload-optimizer", "zero3+offload-all"}) {
+    EXPECT_TRUE(plan_of(r, id).at("fits")) << id;
+    EXPECT_LT(plan_of(r, id).at("time").at("tokens_per_second"),
+              plan_of(r, "zero3").at("time").at("tokens_per_second"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EightBillion, testing::Values("8B", "Qwen/Qwen3-8B"),
+                         [](const auto& each) { return each.index == 0 ? "Size" : "Catalogue"; });
+
+/// The table of Rajbhandari et al. 2020, figure 1, for K bytes per parameter: weights + gradients + optimizer
+/// states, of which stage 1 divides the last, stage 2 the last two and stage 3 all by the number of GPUs.
+struct SteadyCase {
+  std::string options;
+  std::vector<double> gigabytes;  ///< stages 0 to 3
+};
+
+void PrintTo(const SteadyCase& each, std::ostream* out) { *out << each.options; }
+
+std::int64_t steady_bytes(const json& plan) {
+  const json& steady = plan.at("memory").at("steady");
+  std::int64_t sum = 0;
+  for (const char* part : {"parameters", "gradients", "optimizer_states"})
+    sum += steady.at(part).get<std::int64_t>();
+  return sum;
+}
+
+class SteadyState : public testing::TestWithParam<SteadyCase> {};
+
+TEST_P(SteadyState, IsWhatTheZeroPaperTabulates) {
+  const json r = report(GetParam().options + " --units GB --tp 1 --offload none");
+  for (std::size_t stage = 0; stage < 4; ++stage)
+    EXPECT_EQ(steady_bytes(plan_of(r, "zero" + std::to_string(stage))),
+              static_cast<std::int64_t>(GetParam().gigabytes[stage] * 1e9))
+        << "stage " << stage;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Tables, SteadyState,
+    testing::Values(SteadyCase{"--model 8B --gpus 5 --mem 44 --precision bf16 --no-master-weights",
+                               {96, 44.8, 32, 19.2}},
+                    SteadyCase{"--model 175B --gpus 8 --mem 80 --precision fp32", {2800, 1575, 962.5, 350}},
+                    SteadyCase{"--model 7B --gpus 1 --mem 80 --precision fp32", {112, 112, 112, 112}},
+                    SteadyCase{"--model 8B --gpus 1 --mem 80", {128, 128, 128, 128}}));
+
+TEST(FrozenMixture, Stage2LeavesItsWeightsOnEveryCard) {
+  const Result text =
+      in_process("--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2");
+  EXPECT_EQ(text.status, kNothingFits);
+  // 30,532,122,624 parameters (named_parameters of the Hub's own module) of 2 B are 56.9 GiB.
+  EXPECT_THAT(text.out, HasSubstr("ZeRO-2 leaves 56.9 GiB of frozen weights on every card"));
+  EXPECT_THAT(text.out, HasSubstr("What fits instead: zero3"));
+  EXPECT_THAT(text.out, HasSubstr("--zero 3"));
+}
+
+TEST(FrozenMixture, TheCommandThatIsOfferedFits) {
+  const std::string line =
+      "--model Qwen/Qwen3-30B-A3B --method lora --gpus 5 --mem 44 --micro-batch 2 --zero 3 --tp 1 --offload "
+      "none";
+  EXPECT_THAT(
+      in_process("--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2").out,
+      HasSubstr("zplan " + line + "\n"));
+  EXPECT_EQ(in_process(line).status, kFits);
+}
+
+TEST(ExactCounts, ABareSizeIsExactlyThat) {
+  EXPECT_EQ(report("--model 8B --gpus 1 --mem 80").at("model").at("parameters"), 8'000'000'000);
+  EXPECT_EQ(report("--model 0.5B --gpus 1 --mem 80").at("model").at("parameters"), 500'000'000);
+}
+
+TEST(Adapters, OnlyThemTrain) {
+  const json r =
+      report("--model Qwen/Qwen3-8B --method lora --lora-rank 8 --lora-targets q_v --gpus 1 --mem 80");
+  // Rank 8 on q_proj (4096 → 4096) and v_proj (4096 → 1024) of 36 layers: 36·8·((4096 + 4096) + (4096 +
+  // 1024)).
+  EXPECT_EQ(r.at("model").at("trainable_parameters"), 36 * 8 * (8192 + 5120));
+  EXPECT_EQ(r.at("training").at("lora_rank"), 8);
+}
+
+TEST(Compare, StandsInTheOrderAskedAndRecommendsTheFastestThatFits) {
+  const std::string line = "compare --model 8B --gpus 5 --mem 44 zero3+offload-all zero3 zero0";
+  const Result text = in_process(line);
+  EXPECT_EQ(text.status, kFits);
+  EXPECT_THAT(text.out, HasSubstr("Differences are from zero3+offload-all"));
+  const json r = report(line);
+  EXPECT_EQ(r.at("plans").size(), 3U);
+  EXPECT_EQ(r.at("recommended"), "zero3");
+  EXPECT_EQ(r.at("plans").at(0).at("id"), "zero3");
+}
+
+TEST(Compare, GivesTheSameFiguresAsThePlan) {
+  const json one = report("compare --model 8B --gpus 5 --mem 44 zero3 zero2"),
+             all = report("--model 8B --gpus 5 --mem 44");
+  for (const char* id : {"zero2", "zero3"}) EXPECT_EQ(plan_of(one, id), plan_of(all, id));
+}
+
+TEST(MicroBatch, MaxIsTheLargestThatFits) {
+  const std::string line = "--model 8B --gpus 8 --mem 80 --zero 3 --offload none --tp 1";
+  const json most = report(line + " --micro-batch max");
+  const auto batch = plan_of(most, "zero3").at("strategy").at("micro_batch_size").get<std::int64_t>();
+  EXPECT_GT(batch, 1);
+  EXPECT_TRUE(report(line + " --micro-batch " + std::to_string(batch)).at("plans").at(0).at("fits"));
+  EXPECT_FALSE(report(line + " --micro-batch " + std::to_string(batch + 1)).at("plans").at(0).at("fits"));
+}
+
+TEST(Headroom, LeavesThatShareFree) {
+  const json r = report("--model 0.5B --gpus 1 --mem 40 --headroom 25");
+  const auto usable = r.at("cluster").at("usable_memory_bytes").get<double>();
+  EXPECT_NEAR(r.at("cluster").at("available_memory_bytes").get<double>(), 0.75 * usable, 1);
+}
+
+TEST(Units, ChangeTheReportAndNotTheFigures) {
+  const std::string line = "--model 8B --gpus 5 --mem 44";
+  EXPECT_THAT(in_process(line + " --units GB").out, HasSubstr("47.2 GB"));  // 44 GiB
+  EXPECT_THAT(in_process(line + " --units GB").out, Not(HasSubstr("needs 32.0 GiB")));
+  json gib = report(line), gb = report(line + " --units GB");
+  for (json* each : {&gib, &gb})
+    for (json& plan : each->at("plans")) plan.erase("why");
+  EXPECT_EQ(gib.at("plans"), gb.at("plans"));
+}
+
+}  // namespace
+}  // namespace zplan::test

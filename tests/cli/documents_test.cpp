@@ -1,0 +1,56 @@
+// The man page and the user's page tell of every option and command, and of no other.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+
+#include "cli/options.h"
+#include "support.h"
+
+namespace zplan::test {
+namespace {
+
+std::set<std::string> options_in(const std::string& text) {
+  std::set<std::string> found;
+  const std::regex option(R"(--[a-z][a-z-]*)");
+  for (std::sregex_iterator at(text.begin(), text.end(), option), end; at != end; ++at)
+    found.insert(at->str());
+  return found;
+}
+
+std::set<std::string> options_of_program() {
+  std::set<std::string> names;
+  for (const OptionSpec& spec : option_table()) names.emplace(spec.name);
+  return names;
+}
+
+TEST(Documents, TheManPageHasEveryOption) {
+  const std::string page =
+      std::regex_replace(read_text(std::string(ZPLAN_SOURCE) + "/cli/zplan.1"), std::regex(R"(\\-)"), "-");
+  EXPECT_EQ(options_in(page), options_of_program());
+  for (const CommandSpec& spec : command_table())
+    EXPECT_THAT(page, testing::HasSubstr(std::string(to_name(spec.command))));
+}
+
+TEST(Documents, TheUsersPageHasEveryOption) {
+  const std::string page = read_text(std::string(ZPLAN_SOURCE) + "/docs/command-line.md");
+  EXPECT_EQ(options_in(page), options_of_program());
+}
+
+TEST(Documents, HelpHasEveryOptionAndCommand) {
+  const std::string help = in_process("--help").out;
+  EXPECT_EQ(options_in(help), options_of_program());
+  for (const CommandSpec& spec : command_table())
+    EXPECT_THAT(help, testing::HasSubstr("\n  " + std::string(to_name(spec.command))));
+}
+
+TEST(Documents, HelpComesForEveryCommand) {
+  const std::string help = in_process("--help").out;
+  for (const char* line : {"-h", "plan --help", "compare --help", "models --help", "--model 8B --help"})
+    EXPECT_EQ(in_process(line).out, help) << line;
+}
+
+}  // namespace
+}  // namespace zplan::test

@@ -1,0 +1,99 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/output_files.h"
+#include "support.h"
+
+namespace zplan::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::vector<std::string> question(const std::string& emit) {
+  return {"--model", "8B", "--gpus", "5", "--mem", "44", "--emit", emit};
+}
+
+std::size_t files_in(const std::string& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator{}));
+}
+
+TEST(Emit, WritesTheRecommendedConfig) {
+  const Folder folder;
+  const std::string path = folder.path("ds.json");
+  const Result result = as_process(question(path));
+  EXPECT_EQ(result.status, kFits);
+  EXPECT_THAT(result.err, HasSubstr("wrote " + path + " for zero3"));
+  EXPECT_THAT(result.out, HasSubstr("--deepspeed " + path));
+  EXPECT_EQ(json::parse(read_text(path)), report("--model 8B --gpus 5 --mem 44").at("ds_config"));
+  EXPECT_EQ(json::parse(read_text(path)).at("zero_optimization").at("stage"), 3);
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+TEST(Emit, TakesThePlaceOfAFileAndFollowsALink) {
+  const Folder folder;
+  folder.write("real.json", "old");
+  fs::create_symlink(folder.path("real.json"), folder.path("link.json"));
+  EXPECT_EQ(as_process(question(folder.path("link.json"))).status, kFits);
+  EXPECT_TRUE(fs::is_symlink(folder.path("link.json")));
+  EXPECT_TRUE(json::parse(read_text(folder.path("real.json"))).is_object());
+}
+
+TEST(Emit, ToStdoutIsTheConfigAlone) {
+  const Result result = as_process(question("-"));
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(json::parse(result.out).at("train_micro_batch_size_per_gpu"), 1);
+}
+
+TEST(Emit, StyleLeavesToTheTrainerWhatIsIts) {
+  std::vector<std::string> line = question("-");
+  line.insert(line.end(), {"--config-style", "hf-auto"});
+  EXPECT_EQ(json::parse(as_process(line).out).at("train_micro_batch_size_per_gpu"), "auto");
+}
+
+TEST(Emit, WhereItCannotBeWrittenIsBadInputAndNothingIsPrinted) {
+  const Folder folder;
+  folder.write("file", "kept");
+  for (const std::string& path :
+       {folder.path(), folder.path("no/such/ds.json"), folder.path("file/ds.json")}) {
+    const Result result = as_process(question(path));
+    EXPECT_EQ(result.status, kBadInput) << path;
+    EXPECT_EQ(result.out, "") << path;
+    EXPECT_THAT(result.err, HasSubstr("--emit")) << path;
+  }
+  EXPECT_EQ(read_text(folder.path("file")), "kept");
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+TEST(Emit, NothingIsWrittenWhereNothingFits) {
+  const Folder folder;
+  folder.write("ds.json", "kept");
+  const Result result =
+      as_process({"--model", "175B", "--gpus", "1", "--mem", "8", "--emit", folder.path("ds.json")});
+  EXPECT_EQ(result.status, kNothingFits);
+  EXPECT_THAT(result.err, HasSubstr("is not written"));
+  EXPECT_EQ(read_text(folder.path("ds.json")), "kept");
+}
+
+TEST(Emit, ToStdoutWhereNothingFitsSaysSoOnStderr) {
+  const Result result = as_process({"--model", "175B", "--gpus", "1", "--mem", "8", "--emit", "-"});
+  EXPECT_EQ(result.status, kNothingFits);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("Nothing fits"));
+}
+
+TEST(Emit, WhatIsEmittedIsPlannedTheSame) {
+  const Folder folder;
+  const std::string path = folder.path("ds.json");
+  ASSERT_EQ(as_process(question(path)).status, kFits);
+  const json again = report("--model 8B --gpus 5 --mem 44 --ds-config " + path),
+             first = report("--model 8B --gpus 5 --mem 44");
+  ASSERT_EQ(again.at("plans").size(), 1U);
+  EXPECT_EQ(again.at("plans").at(0).at("memory"), plan_of(first, "zero3").at("memory"));
+  EXPECT_EQ(again.at("plans").at(0).at("communication"), plan_of(first, "zero3").at("communication"));
+}
+
+}  // namespace
+}  // namespace zplan::test

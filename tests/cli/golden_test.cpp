@@ -1,0 +1,108 @@
+// Reports as people see them. ZPLAN_UPDATE_GOLDEN=1 writes what is there now; look at the difference before
+// it is kept.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "cli/text.h"
+#include "support.h"
+
+namespace zplan::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+struct Case {
+  std::string name, line;
+  int width;
+};
+
+const std::vector<Case> kCases{
+    {"help", "--help", 100},
+    {"plan_8b", "--model 8B --gpus 5 --mem 44", 100},
+    {"plan_8b_narrow", "--model 8B --gpus 5 --mem 44", 72},
+    {"plan_8b_wide", "--model 8B --gpus 5 --mem 44", 150},
+    {"nothing_fits", "--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2",
+     100},
+    {"rejected", "--model 8B --method qlora --gpus 4 --gpu A100-SXM-80GB --zero 2,3 --global-batch 8", 100},
+    {"compare",
+     "compare --model 70B --gpus 16 --nodes 2 --gpu H100-SXM-80GB zero3 tp8+zero1 zero3+offload-all", 100},
+    {"markdown", "--model 8B --gpus 5 --mem 44 --markdown", 100},
+    {"hardware_h100", "hardware show H100-SXM-80GB", 100},
+    {"model_qwen3_8b", "models show Qwen/Qwen3-8B", 100},
+};
+
+void PrintTo(const Case& each, std::ostream* out) { *out << each.line; }
+
+class Golden : public testing::TestWithParam<Case> {};
+
+TEST_P(Golden, ReadsAsBefore) {
+  const std::string path = std::string(ZPLAN_TEST_DATA) + "/cli/golden/" + GetParam().name + ".txt";
+  Environment environment;
+  environment.terminal_width = GetParam().width;
+  const Result result = in_process(split(GetParam().line), environment);
+  ASSERT_EQ(result.err, "");
+  if (std::getenv("ZPLAN_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << result.out;
+  EXPECT_EQ(result.out, read_text(path)) << "zplan " << GetParam().line;
+}
+
+/// Commands to copy and Markdown are never broken; every other line keeps to the width.
+TEST_P(Golden, KeepsToTheWidth) {
+  Environment environment;
+  environment.terminal_width = GetParam().width;
+  std::istringstream lines(in_process(split(GetParam().line), environment).out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const bool command =
+        line.starts_with("  zplan ") || line.starts_with("  deepspeed ") || line.starts_with("| ");
+    if (!command) {
+      EXPECT_LE(display_width(line), static_cast<std::size_t>(GetParam().width)) << line;
+    }
+  }
+  EXPECT_GT(count, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Reports, Golden, testing::ValuesIn(kCases),
+                         [](const auto& each) { return each.param.name; });
+
+TEST(Colour, OnlyOnATerminalThatWantsIt) {
+  Environment terminal;
+  terminal.output_is_terminal = true, terminal.terminal = "xterm";
+  const std::vector<std::string> line = split("--model 8B --gpus 5 --mem 44");
+  const auto colourful = [&](const Environment& e, std::vector<std::string> words = {}) {
+    std::vector<std::string> all = line;
+    all.insert(all.end(), words.begin(), words.end());
+    return in_process(all, e).out.find('\033') != std::string::npos;
+  };
+  EXPECT_TRUE(colourful(terminal));
+  EXPECT_FALSE(colourful(terminal, {"--no-color"}));
+  EXPECT_FALSE(colourful(Environment{}));
+  Environment plain = terminal;
+  plain.no_color = true;
+  EXPECT_FALSE(colourful(plain));
+  plain = terminal, plain.terminal = "dumb";
+  EXPECT_FALSE(colourful(plain));
+}
+
+TEST(Colour, ChangesNothingButTheColour) {
+  Environment terminal;
+  terminal.output_is_terminal = true, terminal.terminal = "xterm";
+  const std::vector<std::string> line = split("--model 8B --gpus 5 --mem 44");
+  std::string text = in_process(line, terminal).out;
+  for (std::size_t at = 0; (at = text.find('\033')) != std::string::npos;)
+    text.erase(at, text.find('m', at) - at + 1);
+  EXPECT_EQ(text, in_process(line).out);
+}
+
+TEST(Report, ThePipedProgramPrintsTheSame) {
+  const std::vector<std::string> line = split("--model 8B --gpus 5 --mem 44");
+  EXPECT_EQ(as_process(line).out, in_process(line).out);
+}
+
+}  // namespace
+}  // namespace zplan::test

@@ -1,0 +1,159 @@
+#include "cli/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cli/command_line.h"
+#include "cli/request.h"
+#include "cli/values.h"
+#include "support.h"
+
+namespace zplan::test {
+namespace {
+
+using testing::ElementsAre;
+
+Options parsed(const std::string& line) { return parse_options(split(line)); }
+
+TEST(Options, EveryValueReachesItsField) {
+  const Options o = parsed(
+      "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --mem 44.5 --node nvswitch --network 8x400g "
+      "--host-mem 900GiB "
+      "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
+      "--lora-targets q_proj,v_proj --seq 4096 --micro-batch 2 --grad-accum 3 --precision fp16 --optimizer "
+      "lion "
+      "--checkpointing none --attention sdpa --fused-loss --emit x.json --config-style hf-auto --units GB "
+      "--explain --no-color");
+  EXPECT_EQ(o.command, Command::plan);
+  EXPECT_EQ(o.model, "8B");
+  EXPECT_EQ(o.cluster.gpus, 16);
+  EXPECT_EQ(o.cluster.nodes, 2);
+  EXPECT_EQ(o.cluster.gpu, "H100-SXM-80GB");
+  EXPECT_EQ(o.cluster.memory, Bytes(47'781'511'168));  // 44.5 · 1024³
+  EXPECT_EQ(o.cluster.node, "nvswitch");
+  EXPECT_EQ(o.cluster.network, "8x400g");
+  EXPECT_EQ(o.cluster.host_memory, kGiB * 900);
+  EXPECT_DOUBLE_EQ(o.headroom.fraction, 0.05);
+  EXPECT_THAT(o.space.zero_stages, ElementsAre(2, 3));
+  EXPECT_THAT(o.space.tensor_parallel, ElementsAre(1, 4));
+  EXPECT_THAT(o.space.offloads, ElementsAre(Offload{}, Offload{OffloadDevice::cpu, OffloadDevice::cpu}));
+  EXPECT_EQ(o.space.buckets, Buckets::defaults);
+  EXPECT_EQ(o.training.method, Method::lora);
+  EXPECT_EQ(o.training.lora_rank, 8);
+  EXPECT_THAT(o.training.lora_targets.modules, ElementsAre("q_proj", "v_proj"));
+  EXPECT_EQ(o.training.sequence_length, 4096);
+  EXPECT_EQ(o.space.micro_batch_size, 2);
+  EXPECT_EQ(o.space.gradient_accumulation_steps, 3);
+  EXPECT_EQ(o.training.precision, Precision::fp16);
+  EXPECT_EQ(o.training.optimizer, Optimizer::lion);
+  EXPECT_EQ(o.space.checkpointing, Checkpointing::none);
+  EXPECT_EQ(o.training.attention, Attention::sdpa);
+  EXPECT_TRUE(o.training.fused_loss);
+  EXPECT_EQ(o.emit, "x.json");
+  EXPECT_EQ(o.config_style, ConfigStyle::hf_auto);
+  EXPECT_EQ(o.unit, ByteUnit::gb);
+  EXPECT_TRUE(o.explain);
+  EXPECT_TRUE(o.no_color);
+}
+
+TEST(Options, WithoutAWordThePlannersDefaultsHold) {
+  const Options o = parsed("--model 8B");
+  EXPECT_EQ(o.training, Training{});
+  EXPECT_EQ(o.space, SearchSpace{});
+  EXPECT_EQ(o.headroom.fraction, Headroom{}.fraction);
+  EXPECT_EQ(o.cluster.gpus, 1);
+  EXPECT_FALSE(o.cluster.memory.has_value());
+}
+
+TEST(Options, EqualSignsAndOrderDoNotMatter) {
+  EXPECT_EQ(parsed("--gpus=4 --model=8B").cluster.gpus, 4);
+  const Options o = parsed("--model 8B compare zero3 --gpus 4 tp2+zero1");
+  EXPECT_EQ(o.command, Command::compare);
+  EXPECT_EQ(o.cluster.gpus, 4);
+  EXPECT_THAT(o.words, ElementsAre("zero3", "tp2+zero1"));
+}
+
+TEST(Options, CommandNamesAreWordsBehindACommand) {
+  EXPECT_THAT(parsed("models search plan").words, ElementsAre("search", "plan"));
+}
+
+TEST(Options, MaxLeavesTheMicroBatchOpen) {
+  EXPECT_FALSE(parsed("--model 8B --micro-batch max").space.micro_batch_size.has_value());
+}
+
+TEST(Options, EachStandsOnceInTheTable) {
+  std::set<std::string_view> names;
+  for (const OptionSpec& spec : option_table()) {
+    EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
+    EXPECT_TRUE(spec.name.starts_with("--"));
+    EXPECT_FALSE(spec.help.empty()) << spec.name;
+  }
+}
+
+TEST(Options, EveryChoiceThatIsOfferedIsTaken) {
+  int tried = 0;
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.choices == nullptr) continue;
+    for (const std::string& word : spec.choices()) {
+      EXPECT_NO_THROW((void)parse_options({std::string(spec.name), word})) << spec.name << " " << word;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 30);
+}
+
+TEST(Values, GibibytesWithAndWithoutTheUnit) {
+  EXPECT_EQ(parse_gib("--mem", "44"), kGiB * 44);
+  EXPECT_EQ(parse_gib("--mem", "44GiB"), kGiB * 44);
+  EXPECT_EQ(parse_gib("--mem", "44 GiB"), kGiB * 44);
+  EXPECT_EQ(parse_gib("--mem", "0.5"), kMiB * 512);
+  for (const char* text : {"", "GiB", "44TB", "44gib", "-1", "0", "nan", "inf", "1e30", "0x10", "44 44"})
+    EXPECT_THROW((void)parse_gib("--mem", text), InputError) << text;
+}
+
+TEST(Values, IntegersInTheirRangeOnly) {
+  EXPECT_EQ(parse_integer("--gpus", "8", 1, 8), 8);
+  for (const char* text : {"", "9", "0", "-1", "1.0", "1e3", " 1", "1 ", "9223372036854775808"})
+    EXPECT_THROW((void)parse_integer("--gpus", text, 1, 8), InputError) << text;
+}
+
+TEST(CommandLine, QuotesWhatAShellWouldRead) {
+  EXPECT_EQ(command_line({"--model", "my model", "--emit", "it's.json", "--zero", "2,3"}),
+            "zplan --model 'my model' --emit 'it'\\''s.json' --zero 2,3");
+  EXPECT_EQ(command_line({"--model", ""}), "zplan --model ''");
+}
+
+TEST(CommandLine, ChangesReplaceWhatWasTyped) {
+  EXPECT_THAT(with_options({"--zero", "2", "--model", "8B", "--zero=1", "--explain"},
+                           {{"--zero", "3"}, {"--explain", ""}}),
+              ElementsAre("--model", "8B", "--zero", "3"));
+}
+
+TEST(Environment, FoldersFollowTheVariables) {
+  Environment e;
+  e.home = "/home/u";
+  EXPECT_EQ(user_models_folder(e), "/home/u/.config/zplan/models");
+  EXPECT_EQ(hub_cache_folder(e), "/home/u/.cache/huggingface/hub");
+  e.config_home = "/etc/u", e.hugging_face_home = "/data/hf";
+  EXPECT_EQ(user_hardware_folder(e), "/etc/u/zplan/hardware");
+  EXPECT_EQ(hub_cache_folder(e), "/data/hf/hub");
+  e.hugging_face_cache = "/data/hub";
+  EXPECT_EQ(hub_cache_folder(e), "/data/hub");
+  EXPECT_EQ(hub_cache_folder(Environment{}), "");
+}
+
+TEST(Environment, VariablesAreReadByTheProgram) {
+  const Folder folder;
+  folder.write(
+      "zplan/models/mine.json",
+      R"([{"name": "me/tiny", "source": "made here", "config": {"model_type": "llama", "hidden_size": 64,
+                   "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                   "vocab_size": 1000, "max_position_embeddings": 512, "tie_word_embeddings": false}}])");
+  EXPECT_EQ(as_process(split("models show me/tiny"), {"XDG_CONFIG_HOME=" + folder.path()}).status, 0);
+  EXPECT_EQ(as_process(split("models show me/tiny")).status, kBadInput);
+}
+
+}  // namespace
+}  // namespace zplan::test

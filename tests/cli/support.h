@@ -1,0 +1,51 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/run.h"
+
+namespace zplan::test {
+
+using nlohmann::json;
+
+/// What a run left behind.
+struct Result {
+  int status{};
+  std::string out, err;
+};
+
+/// "--model 8B --gpus 5" → its words.
+std::vector<std::string> split(const std::string& line);
+
+/// run() in this process, with no home, no cache and 100 columns; bad input is status 2 with its message, as
+/// main has it.
+Result in_process(const std::vector<std::string>& arguments, const Environment& environment = {});
+Result in_process(const std::string& line);
+
+/// The program itself, in an environment with nothing but what `variables` names ("NO_COLOR=1").
+Result as_process(const std::vector<std::string>& arguments, const std::vector<std::string>& variables = {},
+                  const std::string& stdout_to = {});
+
+/// The report of a question as JSON; fails the test where it is none.
+json report(const std::string& line);
+const json& plan_of(const json& report, const std::string& id);
+
+std::string read_text(const std::string& path);
+
+/// A folder that is gone with the object.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string path(const std::string& name = {}) const;
+  std::string write(const std::string& name, const std::string& text) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace zplan::test

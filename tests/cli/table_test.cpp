@@ -1,0 +1,67 @@
+#include "cli/table.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace zplan {
+namespace {
+
+const Table kTable{{{"name", "", false, kAlways}, {"size", "GiB", true, kAlways}, {"note", "", true, 1}},
+                   {{{"a", "1.5", "first"}}, {{"größer", "10.25", "x"}}, {{"模型", "3", ""}}}};
+
+TEST(Table, AlignsByWhatIsSeen) {
+  EXPECT_EQ(render_text(kTable, {.width = 100}),
+            "name     size   note\n"
+            "          GiB\n"
+            "a         1.5  first\n"
+            "größer  10.25      x\n"
+            "模型        3\n");
+}
+
+TEST(Table, DropsTheLeastImportantColumnRatherThanWrap) {
+  EXPECT_EQ(render_text(kTable, {.width = 15}),
+            "name     size\n"
+            "          GiB\n"
+            "a         1.5\n"
+            "größer  10.25\n"
+            "模型        3\n");
+}
+
+TEST(Table, NoLineIsLongerThanTheWidth) {
+  Table table = kTable;
+  table.rows.push_back({{"a name that is far too long for a narrow terminal", "7", "y"}});
+  for (int width = 20; width < 80; ++width) {
+    std::istringstream lines(render_text(table, {.width = width}));
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(display_width(line), static_cast<std::size_t>(width)) << line;
+  }
+}
+
+TEST(Table, MarkdownKeepsEveryColumnAndEscapesBars) {
+  EXPECT_EQ(render_markdown({{{"a", "", false, 1}, {"b", "s", true, 1}}, {{{"x|y", "1"}}}}),
+            "| a | b (s) |\n| --- | ---: |\n| x\\|y | 1 |\n");
+}
+
+TEST(Text, WidthCountsColumns) {
+  EXPECT_EQ(display_width("abc"), 3U);
+  EXPECT_EQ(display_width("Ψ·⌈n⌉"), 5U);
+  EXPECT_EQ(display_width("模型"), 4U);
+  EXPECT_EQ(display_width("e\xCC\x81"), 1U);  // e and a combining acute
+}
+
+TEST(Text, ParagraphsHangBehindTheirBeginning) {
+  EXPECT_EQ(paragraph("- ", "one two three", 9), "- one two\n  three\n");
+  EXPECT_EQ(paragraph("", "", 9), "\n");
+  EXPECT_EQ(paragraph("", "unbreakablyLongWord x", 9), "unbreakablyLongWord\nx\n");
+}
+
+TEST(Text, NumbersKeepTheirUnits) { EXPECT_EQ(paragraph("", "aaaa 86 % of it", 8), "aaaa\n86 % of\nit\n"); }
+
+TEST(Text, ColourOnlyWhereAskedFor) {
+  EXPECT_EQ(Style{.color = false}(Tone::good, "fits"), "fits");
+  EXPECT_EQ((Style{.width = 100, .color = true}(Tone::good, "fits")), "\033[32mfits\033[0m");
+}
+
+}  // namespace
+}  // namespace zplan
