@@ -28,7 +28,8 @@ Question question(const QString& model, int gpus, double gib) {
 }
 
 QString verdict(const Answer& answer) {
-  if (const Plan* best = answer.recommended()) return MainWindow::tr("Recommended: %1").arg(QString::fromStdString(best->id()));
+  if (const Plan* best = answer.recommended())
+    return MainWindow::tr("Recommended: %1").arg(QString::fromStdString(best->id()));
   return MainWindow::tr("Nothing fits.");
 }
 

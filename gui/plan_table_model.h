@@ -6,7 +6,8 @@
 
 namespace zplan::gui {
 
-/// The plans of one answer as a table: a row a strategy, best first, in the words and units of the command line.
+/// The plans of one answer as a table: a row a strategy, best first, in the words and units of the command
+/// line.
 class PlanTableModel : public QAbstractTableModel {
   Q_OBJECT
 

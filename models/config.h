@@ -8,9 +8,10 @@
 
 namespace zplan {
 
-/// A Hugging Face config.json → the model: shape and every parameter tensor. Unset `name`, `source` and `origin`
-/// are the caller's to fill. Throws InputError naming file and JSON pointer: an architecture that is not
-/// supported (with those that are), a missing field, a value out of range, or sizes that do not go together.
+/// A Hugging Face config.json → the model: shape and every parameter tensor. Unset `name`, `source` and
+/// `origin` are the caller's to fill. Throws InputError naming file and JSON pointer: an architecture that is
+/// not supported (with those that are), a missing field, a value out of range, or sizes that do not go
+/// together.
 [[nodiscard]] Model read_config(const JsonReader& config);
 
 /// model_type of every architecture that read_config knows, sorted.

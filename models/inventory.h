@@ -42,11 +42,12 @@ struct EnumNames<TensorRole> {
   }};
 };
 
-/// How AutoTP deals a tensor out. `column` splits the output features, `row` the input features (its matrix product
-/// ends in an all-reduce), `vocabulary` the vocabulary; the rest is replicated.
+/// How AutoTP deals a tensor out. `column` splits the output features, `row` the input features (its matrix
+/// product ends in an all-reduce), `vocabulary` the vocabulary; the rest is replicated.
 enum class TensorParallelSplit { replicated, column, row, vocabulary };
 
-/// The matrix product behind a weight, where there is one: what LoRA adapts and what costs floating-point operations.
+/// The matrix product behind a weight, where there is one: what LoRA adapts and what costs floating-point
+/// operations.
 struct Linear {
   std::int64_t in_features{};
   std::int64_t out_features{};
@@ -60,12 +61,12 @@ struct Tensor {
   std::vector<std::int64_t> shape;
   TensorRole role{TensorRole::other};
   TensorParallelSplit split{TensorParallelSplit::replicated};
-  /// Equal units that tensor parallelism deals out, lower ranks first: key-value heads for attention (as AutoTP
-  /// does), features for an MLP, rows for a vocabulary.
+  /// Equal units that tensor parallelism deals out, lower ranks first: key-value heads for attention (as
+  /// AutoTP does), features for an MLP, rows for a vocabulary.
   std::int64_t split_units{1};
   std::optional<Linear> linear;  ///< set on weights (not biases) of linear layers
-  /// The last part of the path of the module that holds it: "q_proj"; "experts" for expert stacks. Adapters of LoRA have
-  /// their base weight's.
+  /// The last part of the path of the module that holds it: "q_proj"; "experts" for expert stacks. Adapters
+  /// of LoRA have their base weight's.
   std::string module;
 
   [[nodiscard]] Elements elements() const;
@@ -80,13 +81,13 @@ struct LayerKind {
 };
 
 /// Every parameter tensor of a model in the order of named_parameters(): `before`, the layers, `after`.
-/// Tied tensors are listed once, where they first appear. Layers are kept as kinds, so that cost does not grow
-/// with depth where it need not.
+/// Tied tensors are listed once, where they first appear. Layers are kept as kinds, so that cost does not
+/// grow with depth where it need not.
 struct Inventory {
-  std::vector<Tensor> before;        ///< embeddings
-  std::vector<LayerKind> kinds;      ///< distinct kinds of layers
-  std::vector<std::size_t> layers;   ///< the kind of each layer, in order
-  std::vector<Tensor> after;         ///< final norm, head
+  std::vector<Tensor> before;       ///< embeddings
+  std::vector<LayerKind> kinds;     ///< distinct kinds of layers
+  std::vector<std::size_t> layers;  ///< the kind of each layer, in order
+  std::vector<Tensor> after;        ///< final norm, head
   bool operator==(const Inventory&) const = default;
 };
 
@@ -100,11 +101,12 @@ void for_each_tensor(const Inventory& inventory, const std::function<void(const 
 /// Parameters of one role.
 [[nodiscard]] Elements elements(const Inventory& inventory, TensorRole role);
 
-/// All parameters in floating point: for telling, before anything is counted exactly, that 64 bits hold the count.
+/// All parameters in floating point: for telling, before anything is counted exactly, that 64 bits hold the
+/// count.
 [[nodiscard]] double approximate_elements(const Inventory& inventory);
 
-/// Units of `total` that rank `rank` of `ranks` holds: total / ranks, one more on the first total % ranks ranks.
-/// Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.
+/// Units of `total` that rank `rank` of `ranks` holds: total / ranks, one more on the first total % ranks
+/// ranks. Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.
 [[nodiscard]] std::int64_t units_on_rank(std::int64_t total, std::int64_t ranks, std::int64_t rank);
 /// Elements of `tensor` on one rank of a tensor-parallel group.
 [[nodiscard]] Elements elements_on_rank(const Tensor& tensor, std::int64_t ranks, std::int64_t rank);

@@ -39,8 +39,8 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
-/// What a planner needs to know of a model beside its tensors: sizes in the words of config.json, and what the
-/// block looks like as far as it changes what is saved for the backward pass.
+/// What a planner needs to know of a model beside its tensors: sizes in the words of config.json, and what
+/// the block looks like as far as it changes what is saved for the backward pass.
 struct ModelShape {
   std::string architecture;  ///< config.json's model_type: "llama", "qwen3_moe", …
   std::int64_t layers{};
@@ -53,14 +53,14 @@ struct ModelShape {
   std::int64_t max_positions{};  ///< 0 where the config does not say
   bool tied_embeddings{};
 
-  bool gated_mlp{true};           ///< gate and up projections (SwiGLU, GeGLU) rather than one
-  bool query_key_norm{};          ///< each head's query and key normalised (Qwen3, Gemma 3)
-  bool fused_query_key_value{};   ///< one projection for query, key and value
+  bool gated_mlp{true};          ///< gate and up projections (SwiGLU, GeGLU) rather than one
+  bool query_key_norm{};         ///< each head's query and key normalised (Qwen3, Gemma 3)
+  bool fused_query_key_value{};  ///< one projection for query, key and value
   bool fused_gate_up{};
-  bool parallel_attention{};      ///< attention and MLP read the same input (NeoX, Falcon, Phi)
-  bool sandwich_norms{};          ///< norms behind attention and MLP too (Gemma 2 and 3)
-  bool logit_soft_cap{};          ///< tanh on the logits (Gemma 2)
-  double dropout{};               ///< hidden dropout in training as the config has it
+  bool parallel_attention{};  ///< attention and MLP read the same input (NeoX, Falcon, Phi)
+  bool sandwich_norms{};      ///< norms behind attention and MLP too (Gemma 2 and 3)
+  bool logit_soft_cap{};      ///< tanh on the logits (Gemma 2)
+  double dropout{};           ///< hidden dropout in training as the config has it
   NormKind norm{NormKind::rms};
   std::int64_t sliding_window{};  ///< 0: none
   std::int64_t sliding_layers{};  ///< layers that use the window
@@ -72,7 +72,8 @@ struct ModelShape {
 struct Model {
   std::string name;
   ModelSource source{ModelSource::catalogue};
-  std::string origin;  ///< where its numbers come from: repository and revision, a path, or how the shape was inferred
+  std::string origin;  ///< where its numbers come from: repository and revision, a path, or how the shape was
+                       ///< inferred
   ModelShape shape;
   Inventory inventory;
 };

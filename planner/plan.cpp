@@ -3,8 +3,8 @@
 namespace zplan {
 
 Bytes available(const Cluster& cluster, Headroom headroom) {
-  return cluster.usable_memory -
-         Bytes(static_cast<std::int64_t>(headroom.fraction * static_cast<double>(cluster.usable_memory.value)));
+  return cluster.usable_memory - Bytes(static_cast<std::int64_t>(
+                                     headroom.fraction * static_cast<double>(cluster.usable_memory.value)));
 }
 
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
@@ -25,8 +25,10 @@ Plan make_plan(const Model& model, const Cluster& cluster, const Training& train
   return plan;
 }
 
-Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy, Headroom headroom) {
-  return make_plan(model, cluster, training, strategy, rank_model(model, training, strategy.tensor_parallel), headroom);
+Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
+               Headroom headroom) {
+  return make_plan(model, cluster, training, strategy, rank_model(model, training, strategy.tensor_parallel),
+                   headroom);
 }
 
 }  // namespace zplan

@@ -36,8 +36,8 @@ struct Headroom {
 /// Device bytes that `required` may take: usable memory less the headroom.
 [[nodiscard]] Bytes available(const Cluster& cluster, Headroom headroom);
 
-/// The plan of a legal strategy. `rank` must be rank_model(model, training, strategy.tensor_parallel): it is the
-/// same for all stages, so a search makes it once.
+/// The plan of a legal strategy. `rank` must be rank_model(model, training, strategy.tensor_parallel): it is
+/// the same for all stages, so a search makes it once.
 [[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,
                              const Strategy& strategy, const RankModel& rank, Headroom headroom);
 [[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,

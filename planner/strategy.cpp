@@ -11,36 +11,42 @@ namespace {
 
 using Reasons = std::vector<std::string>;
 
-/// Architectures that DeepSpeed 0.19.8 refuses to split for training under transformers 5.23 (tests/reference/autotp/).
+/// Architectures that DeepSpeed 0.19.8 refuses to split for training under transformers 5.23
+/// (tests/reference/autotp/).
 bool autotp_refuses(const std::string& architecture) {
   static constexpr std::array kRefused{"mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3",
                                        "phi3",    "glm",       "glm4",      "olmo2",       "gpt2"};
   return std::find(kRefused.begin(), kRefused.end(), architecture) != kRefused.end();
 }
 
-void check_tensor_parallel(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+void check_tensor_parallel(const Model& model, const Training& training, const Strategy& s,
+                           Reasons& reasons) {
   const std::int64_t t = s.tensor_parallel;
   if (t == 1) return;
   const ModelShape& shape = model.shape;
   if (autotp_refuses(shape.architecture))
     reasons.push_back(fmt::format("DeepSpeed 0.19 refuses AutoTP for {}", shape.architecture));
   if (shape.key_value_heads % t != 0)
-    reasons.push_back(fmt::format("tensor parallel {} does not divide the {} key-value heads: AutoTP would leave some "
-                                  "ranks with fewer heads or none",
-                                  t, shape.key_value_heads));
+    reasons.push_back(
+        fmt::format("tensor parallel {} does not divide the {} key-value heads: AutoTP would leave some "
+                    "ranks with fewer heads or none",
+                    t, shape.key_value_heads));
   if (shape.intermediate_size % t != 0)
-    reasons.push_back(fmt::format("tensor parallel {} does not divide the feed-forward size {}", t, shape.intermediate_size));
+    reasons.push_back(fmt::format("tensor parallel {} does not divide the feed-forward size {}", t,
+                                  shape.intermediate_size));
   if (shape.experts) reasons.emplace_back("AutoTP training does not split stacked experts (DeepSpeed 0.19)");
   if (training.method != Method::full)
     reasons.emplace_back("AutoTP training does not split LoRA adapters with their layers (DeepSpeed 0.19)");
   if (s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none)
-    reasons.emplace_back("AutoTP with offload is not planned: no recorded run of DeepSpeed to hold it against");
+    reasons.emplace_back(
+        "AutoTP with offload is not planned: no recorded run of DeepSpeed to hold it against");
 }
 
 void check_offload(const Training& training, const Strategy& s, Reasons& reasons) {
   const bool optimizer = s.offload_optimizer != OffloadDevice::none;
   if (s.offload_parameters != OffloadDevice::none && s.zero_stage < 3)
-    reasons.push_back(fmt::format("offload_param needs ZeRO-3: at stage {} every GPU keeps all parameters", s.zero_stage));
+    reasons.push_back(
+        fmt::format("offload_param needs ZeRO-3: at stage {} every GPU keeps all parameters", s.zero_stage));
   if (optimizer && s.zero_stage == 0) reasons.emplace_back("offload_optimizer needs ZeRO-1 or higher");
   if (s.offload_optimizer == OffloadDevice::nvme && s.zero_stage < 3)
     reasons.push_back(fmt::format("optimizer states on NVMe need ZeRO-3 (stage {} given)", s.zero_stage));
@@ -51,8 +57,9 @@ void check_offload(const Training& training, const Strategy& s, Reasons& reasons
 
 void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.method == Method::qlora && s.zero_stage == 3)
-    reasons.emplace_back("ZeRO-3 does not shard bitsandbytes' packed 4- and 8-bit weights without special storage: "
-                         "use stage 2 or lower, or LoRA on 16-bit weights");
+    reasons.emplace_back(
+        "ZeRO-3 does not shard bitsandbytes' packed 4- and 8-bit weights without special storage: "
+        "use stage 2 or lower, or LoRA on 16-bit weights");
   if (training.optimizer == Optimizer::muon && s.zero_stage == 0)
     reasons.emplace_back("DeepSpeed's Muon runs under ZeRO-1 or higher");
   if (s.zero.fp32_gradient_accumulation && s.zero_stage == 0 && training.precision != Precision::fp32)
@@ -76,14 +83,17 @@ std::string strategy_id(const Strategy& s) {
                                          : fmt::format("zero{}", s.zero_stage);
   const Offload offload{s.offload_optimizer, s.offload_parameters};
   if (offload != Offload{}) id += fmt::format("+offload-{}", to_name(offload));
-  if (s.checkpointing != Checkpointing::full) id += fmt::format("+checkpointing-{}", to_name(s.checkpointing));
+  if (s.checkpointing != Checkpointing::full)
+    id += fmt::format("+checkpointing-{}", to_name(s.checkpointing));
   return id;
 }
 
-std::vector<std::string> why_illegal(const Model& model, const Training& training, const Strategy& s, std::int64_t gpus) {
+std::vector<std::string> why_illegal(const Model& model, const Training& training, const Strategy& s,
+                                     std::int64_t gpus) {
   Reasons reasons;
   if (gpus % s.tensor_parallel != 0)
-    reasons.push_back(fmt::format("{} GPUs are not a multiple of tensor parallel {}", gpus, s.tensor_parallel));
+    reasons.push_back(
+        fmt::format("{} GPUs are not a multiple of tensor parallel {}", gpus, s.tensor_parallel));
   check_tensor_parallel(model, training, s, reasons);
   check_offload(training, s, reasons);
   check_method(training, s, reasons);

@@ -1,5 +1,6 @@
 #pragma once
-// How a model is trained: what does not change between plans (Training) and what the search varies (Strategy).
+// How a model is trained: what does not change between plans (Training) and what the search varies
+// (Strategy).
 
 #include <array>
 #include <cstdint>
@@ -57,13 +58,15 @@ struct EnumNames<OffloadDevice> {
       {{OffloadDevice::none, "none"}, {OffloadDevice::cpu, "cpu"}, {OffloadDevice::nvme, "nvme"}}};
 };
 
-/// `full` recomputes each layer from its input; `selective` keeps the outputs of matrix products and attention and
-/// recomputes the rest of a layer.
+/// `full` recomputes each layer from its input; `selective` keeps the outputs of matrix products and
+/// attention and recomputes the rest of a layer.
 enum class Checkpointing { none, selective, full };
 template <>
 struct EnumNames<Checkpointing> {
   static constexpr std::array<std::pair<Checkpointing, std::string_view>, 3> table{
-      {{Checkpointing::none, "none"}, {Checkpointing::selective, "selective"}, {Checkpointing::full, "full"}}};
+      {{Checkpointing::none, "none"},
+       {Checkpointing::selective, "selective"},
+       {Checkpointing::full, "full"}}};
 };
 
 enum class Attention { flash, sdpa, eager };
@@ -76,7 +79,8 @@ struct EnumNames<Attention> {
 enum class Framework { deepspeed };
 template <>
 struct EnumNames<Framework> {
-  static constexpr std::array<std::pair<Framework, std::string_view>, 1> table{{{Framework::deepspeed, "deepspeed"}}};
+  static constexpr std::array<std::pair<Framework, std::string_view>, 1> table{
+      {{Framework::deepspeed, "deepspeed"}}};
 };
 
 /// Whose bucket sizes are used where no config names them.
@@ -112,7 +116,7 @@ struct ZeroOptions {
   Elements max_live_parameters{1'000'000'000};
   Elements max_reuse_distance{1'000'000'000};
   Elements sub_group_size{1'000'000'000};
-  std::optional<bool> overlap_comm;  ///< absent: DeepSpeed's own default, true only at stage 3
+  std::optional<bool> overlap_comm;   ///< absent: DeepSpeed's own default, true only at stage 3
   bool fp32_gradient_accumulation{};  ///< data_types.grad_accum_dtype = fp32
   bool parameter_alignment{};         ///< each parameter padded to 16 B in the flat group (ZeRO 1 and 2)
   bool operator==(const ZeroOptions&) const = default;
@@ -168,7 +172,8 @@ struct EnumNames<Offload> {
 [[nodiscard]] std::vector<std::string> why_illegal(const Model& model, const Training& training,
                                                    const Strategy& strategy, std::int64_t gpus);
 
-// ---- bytes per element -------------------------------------------------------------------------------------
+// ---- bytes per element
+// -------------------------------------------------------------------------------------
 
 /// Stored weights and gradients: 2 B in 16-bit training, 4 B in fp32.
 [[nodiscard]] Bytes weight_size(const Training& training);

@@ -6,7 +6,8 @@ namespace zplan {
 
 namespace {
 std::string one_line(const std::string& place, const std::string& found, const std::string& accepted) {
-  return accepted.empty() ? fmt::format("{}: {}", place, found) : fmt::format("{}: {}; {}", place, found, accepted);
+  return accepted.empty() ? fmt::format("{}: {}", place, found)
+                          : fmt::format("{}: {}; {}", place, found, accepted);
 }
 }  // namespace
 
@@ -25,9 +26,12 @@ std::string in_quotes(std::string_view text, std::size_t limit) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) out += fmt::format("\\x{:02x}", byte);
-    else if (c == '"' || c == '\\') (out += '\\') += c;
-    else out += c;
+    if (byte < 0x20 || byte == 0x7F)
+      out += fmt::format("\\x{:02x}", byte);
+    else if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else
+      out += c;
   }
   return out + (cut ? "…\"" : "\"");
 }

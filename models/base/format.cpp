@@ -36,7 +36,8 @@ std::string three_digits(double value) {
 std::string unit_name(ByteUnit unit) { return unit == ByteUnit::gib ? "GiB" : "GB"; }
 
 std::string format_bytes_value(Bytes size, ByteUnit unit) {
-  const double value = static_cast<double>(size.value) / (unit == ByteUnit::gib ? static_cast<double>(kGiB.value) : 1e9);
+  const double value =
+      static_cast<double>(size.value) / (unit == ByteUnit::gib ? static_cast<double>(kGiB.value) : 1e9);
   const double shown = std::abs(value);
   if (shown >= 999.5) return fmt::format("{:.0f}", value);
   return shown >= 9.995 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
@@ -45,17 +46,20 @@ std::string format_bytes_value(Bytes size, ByteUnit unit) {
 std::string format_bytes(Bytes size, ByteUnit unit) {
   const auto value = static_cast<double>(size.value);
   const double base = unit == ByteUnit::gib ? 1024.0 : 1000.0;
-  if (std::abs(value) >= 0.1 * base * base * base) return format_bytes_value(size, unit) + " " + unit_name(unit);
+  if (std::abs(value) >= 0.1 * base * base * base)
+    return format_bytes_value(size, unit) + " " + unit_name(unit);
   if (std::abs(value) >= 0.1 * base * base)
     return fmt::format("{} {}", three_digits(value / (base * base)), unit == ByteUnit::gib ? "MiB" : "MB");
   return fmt::format("{} B", size.value);
 }
 
 std::string format_count(Elements count) {
-  static constexpr std::array<Scale, 5> kScales{{{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e3, " k"}, {1, ""}}};
+  static constexpr std::array<Scale, 5> kScales{
+      {{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e3, " k"}, {1, ""}}};
   const auto value = static_cast<double>(count.value);
   const Scale scale = scale_for(value, kScales, 0.9995);
-  return scale.factor == 1 ? fmt::format("{}", count.value) : three_digits(value / scale.factor) + std::string(scale.suffix);
+  return scale.factor == 1 ? fmt::format("{}", count.value)
+                           : three_digits(value / scale.factor) + std::string(scale.suffix);
 }
 
 std::string group_digits(std::int64_t number) {

@@ -15,7 +15,8 @@ enum class ByteUnit { gib, gb };  ///< 1024³, or 1000³ with --units GB
 [[nodiscard]] std::string format_bytes(Bytes size, ByteUnit unit = ByteUnit::gib);
 [[nodiscard]] std::string unit_name(ByteUnit unit);  ///< "GiB" or "GB"
 
-/// "8.03 B", "494 M", "1.10 T": counts of parameters as people say them. `exact` appends nothing: see group_digits.
+/// "8.03 B", "494 M", "1.10 T": counts of parameters as people say them. `exact` appends nothing: see
+/// group_digits.
 [[nodiscard]] std::string format_count(Elements count);
 /// "8,030,261,248"
 [[nodiscard]] std::string group_digits(std::int64_t number);

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -37,13 +37,15 @@ struct Watch {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
       if (depth >= kDeepest)
-        throw InputError(source, fmt::format("nested deeper than {} levels", kDeepest), "accepted: a flatter document");
+        throw InputError(source, fmt::format("nested deeper than {} levels", kDeepest),
+                         "accepted: a flatter document");
       open.emplace_back();
     } else if (event == Event::object_end || event == Event::array_end) {
       open.pop_back();
     } else if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second) {
-      throw InputError(source, fmt::format("the key {} stands twice in one object", in_quotes(parsed.get<std::string>())),
-                       "accepted: each key once");
+      throw InputError(
+          source, fmt::format("the key {} stands twice in one object", in_quotes(parsed.get<std::string>())),
+          "accepted: each key once");
     }
     return true;
   }
@@ -60,9 +62,11 @@ Json parse_json(std::string_view text, const std::string& source) {
   } catch (const Json::parse_error& error) {
     const std::size_t offset = error.byte == 0 ? 0 : error.byte - 1;
     const bool ended = offset >= text.size();
-    throw InputError(source, fmt::format("not JSON: {} at {}", ended ? "the text ends" : "unexpected text",
-                                         line_and_column(text, offset)),
-                     ended ? "accepted: a whole JSON document (is the file truncated?)" : "accepted: a JSON document");
+    throw InputError(
+        source,
+        fmt::format("not JSON: {} at {}", ended ? "the text ends" : "unexpected text",
+                    line_and_column(text, offset)),
+        ended ? "accepted: a whole JSON document (is the file truncated?)" : "accepted: a JSON document");
   } catch (const Json::exception&) {
     throw InputError(source, "not JSON: a number that no 64-bit value can hold", "accepted: a JSON document");
   }

@@ -1,5 +1,6 @@
 #pragma once
-// Reading JSON that somebody else wrote: every value is checked, and what is wrong is named by file and pointer.
+// Reading JSON that somebody else wrote: every value is checked, and what is wrong is named by file and
+// pointer.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -14,25 +15,27 @@ namespace zplan {
 
 using Json = nlohmann::ordered_json;
 
-/// Text → JSON. Throws InputError naming `source` with line and column where it is not JSON, is nested deeper than
-/// 64 levels, has a duplicate key, or is larger than 64 MiB.
+/// Text → JSON. Throws InputError naming `source` with line and column where it is not JSON, is nested deeper
+/// than 64 levels, has a duplicate key, or is larger than 64 MiB.
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& source);
 
 /// The whole file (at most `limit_bytes`), or an InputError that names it and says why it cannot be read.
-[[nodiscard]] std::string read_file(const std::string& path, std::int64_t limit_bytes = std::int64_t{64} << 20);
+[[nodiscard]] std::string read_file(const std::string& path,
+                                    std::int64_t limit_bytes = std::int64_t{64} << 20);
 
 /// A place in a JSON document. Copying is cheap; the document must outlive it.
 class JsonReader {
  public:
   JsonReader(const Json& root, std::string source) : value_(&root), source_(std::move(source)) {}
 
-  [[nodiscard]] bool has(std::string_view key) const;  ///< present and not null
+  [[nodiscard]] bool has(std::string_view key) const;       ///< present and not null
   [[nodiscard]] JsonReader at(std::string_view key) const;  ///< InputError where absent or null
   [[nodiscard]] std::optional<JsonReader> find(std::string_view key) const;
   [[nodiscard]] std::vector<JsonReader> items() const;  ///< elements of an array
   [[nodiscard]] std::vector<std::string> keys() const;  ///< keys of an object, in file order
 
-  [[nodiscard]] std::int64_t integer(std::int64_t low, std::int64_t high) const;  ///< whole number in [low, high]
+  [[nodiscard]] std::int64_t integer(std::int64_t low,
+                                     std::int64_t high) const;  ///< whole number in [low, high]
   [[nodiscard]] double number(double low, double high) const;
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string text() const;

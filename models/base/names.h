@@ -12,8 +12,8 @@
 
 namespace zplan {
 
-/// Specialise with `static constexpr std::array<std::pair<E, std::string_view>, N> table`; the first name of a
-/// value is the one that is printed, further ones are accepted when reading.
+/// Specialise with `static constexpr std::array<std::pair<E, std::string_view>, N> table`; the first name of
+/// a value is the one that is printed, further ones are accepted when reading.
 template <class E>
 struct EnumNames;
 
@@ -38,9 +38,10 @@ template <class E>
   return names;
 }
 
-/// The word of `words` nearest to `given` (Damerau-Levenshtein, case and punctuation ignored), or nothing where
-/// none is near enough to be meant.
-[[nodiscard]] std::optional<std::string> nearest_word(std::string_view given, const std::vector<std::string>& words);
+/// The word of `words` nearest to `given` (Damerau-Levenshtein, case and punctuation ignored), or nothing
+/// where none is near enough to be meant.
+[[nodiscard]] std::optional<std::string> nearest_word(std::string_view given,
+                                                      const std::vector<std::string>& words);
 
 /// "accepted: a, b, c", with "did you mean a?" in front where one is near.
 [[nodiscard]] std::string accepted_words(std::string_view given, const std::vector<std::string>& words);

@@ -1,5 +1,6 @@
 #pragma once
-// Sizes are types. Adding bytes to elements, or dividing bytes by seconds the wrong way round, does not compile.
+// Sizes are types. Adding bytes to elements, or dividing bytes by seconds the wrong way round, does not
+// compile.
 
 #include <compare>
 #include <cstdint>
@@ -19,8 +20,14 @@ struct Quantity {
 
   friend constexpr auto operator<=>(const Quantity&, const Quantity&) = default;
 
-  constexpr Quantity& operator+=(Quantity other) { value += other.value; return *this; }
-  constexpr Quantity& operator-=(Quantity other) { value -= other.value; return *this; }
+  constexpr Quantity& operator+=(Quantity other) {
+    value += other.value;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity other) {
+    value -= other.value;
+    return *this;
+  }
 
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.value + b.value); }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.value - b.value); }
@@ -34,7 +41,8 @@ struct Quantity {
 };
 
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
-using Elements = Quantity<struct ElementsTag, std::int64_t>;  ///< scalars in tensors; DeepSpeed counts buckets in these
+using Elements =
+    Quantity<struct ElementsTag, std::int64_t>;  ///< scalars in tensors; DeepSpeed counts buckets in these
 using Seconds = Quantity<struct SecondsTag, double>;
 using BytesPerSecond = Quantity<struct BytesPerSecondTag, double>;
 using Flops = Quantity<struct FlopsTag, double>;  ///< floating-point operations (a count, not a rate)
@@ -43,21 +51,27 @@ using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
 [[nodiscard]] constexpr Seconds operator/(Bytes size, BytesPerSecond rate) {
   return Seconds(static_cast<double>(size.value) / rate.value);
 }
-[[nodiscard]] constexpr Seconds operator/(Flops work, FlopsPerSecond rate) { return Seconds(work.value / rate.value); }
+[[nodiscard]] constexpr Seconds operator/(Flops work, FlopsPerSecond rate) {
+  return Seconds(work.value / rate.value);
+}
 
 /// One of `parts` equal shares, rounded up: the share of the rank that holds the most.
 template <class Tag>
-[[nodiscard]] constexpr Quantity<Tag, std::int64_t> share(Quantity<Tag, std::int64_t> whole, std::int64_t parts) {
+[[nodiscard]] constexpr Quantity<Tag, std::int64_t> share(Quantity<Tag, std::int64_t> whole,
+                                                          std::int64_t parts) {
   return Quantity<Tag, std::int64_t>(whole.value / parts + (whole.value % parts != 0 ? 1 : 0));
 }
 
 /// The next multiple of `step` at or above `whole`.
 template <class Tag>
-[[nodiscard]] constexpr Quantity<Tag, std::int64_t> round_up(Quantity<Tag, std::int64_t> whole, std::int64_t step) {
+[[nodiscard]] constexpr Quantity<Tag, std::int64_t> round_up(Quantity<Tag, std::int64_t> whole,
+                                                             std::int64_t step) {
   return share(whole, step) * step;
 }
 
-[[nodiscard]] constexpr Bytes operator*(Elements count, Bytes each) { return Bytes(count.value * each.value); }
+[[nodiscard]] constexpr Bytes operator*(Elements count, Bytes each) {
+  return Bytes(count.value * each.value);
+}
 [[nodiscard]] constexpr Bytes operator*(Bytes each, Elements count) { return count * each; }
 
 inline constexpr Bytes kKiB{std::int64_t{1} << 10};

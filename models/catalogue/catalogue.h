@@ -22,14 +22,15 @@ struct CatalogueEntry {
 /// The models compiled into the program, sorted by name.
 [[nodiscard]] const std::vector<CatalogueEntry>& catalogue();
 
-/// Where resolve_model looks beside the catalogue. Paths come from the caller: nothing here reads the environment.
+/// Where resolve_model looks beside the catalogue. Paths come from the caller: nothing here reads the
+/// environment.
 struct ModelSearch {
   std::string user_models;  ///< folder of the user's own *.json entries; empty: none
   std::string hub_cache;    ///< Hugging Face hub cache ("…/huggingface/hub"); empty: none
 };
 
-/// `text` as --model takes it: a catalogue name or alias (case-insensitive, with or without the organisation), a bare
-/// size ("8B"), a config.json, a folder that holds one, or a Hub id in the local cache.
+/// `text` as --model takes it: a catalogue name or alias (case-insensitive, with or without the
+/// organisation), a bare size ("8B"), a config.json, a folder that holds one, or a Hub id in the local cache.
 /// Throws InputError("--model", …) with the nearest names where nothing matches.
 [[nodiscard]] Model resolve_model(std::string_view text, const ModelSearch& where);
 

@@ -17,14 +17,17 @@ bool is_routed(const LayerKind& kind) {
 /// Bytes per element of the activations' dtype over bf16's.
 std::int64_t width(const Training& training) { return training.precision == Precision::fp32 ? 2 : 1; }
 
-/// Routed feed-forward: K copies of every token's input and of the expert's inner tensors, routing indices and weights.
+/// Routed feed-forward: K copies of every token's input and of the expert's inner tensors, routing indices
+/// and weights.
 std::int64_t routed_mlp(const BlockSizes& x, const MixtureOfExperts& moe, bool frozen) {
-  const std::int64_t per_expert = frozen ? 2 * x.h + 6 * moe.intermediate_size : 4 * x.h + 8 * moe.intermediate_size;
+  const std::int64_t per_expert =
+      frozen ? 2 * x.h + 6 * moe.intermediate_size : 4 * x.h + 8 * moe.intermediate_size;
   const std::int64_t shared = (frozen ? 6 : 8) * moe.shared_intermediate_size;
   return moe.experts_per_token * (per_expert + 40) + 4 * moe.experts + 4 + shared;
 }
 
-SavedPerToken trained_layer(const BlockSizes& x, const BlockForm& form, const ModelShape& shape, bool routed) {
+SavedPerToken trained_layer(const BlockSizes& x, const BlockForm& form, const ModelShape& shape,
+                            bool routed) {
   const std::int64_t attention = form.query_key_norms + form.attention + form.output_input;
   if (routed) return {form.norms + routed_mlp(x, *shape.experts, false), attention, form.fixed};
   return {form.norms, form.mlp + attention, form.fixed};
@@ -33,7 +36,8 @@ SavedPerToken trained_layer(const BlockSizes& x, const BlockForm& form, const Mo
 /// lora_A: it reads the adapted layer's input. Expert stacks have one more dimension in front.
 bool is_adapter_input(const Tensor& tensor) { return tensor.name.find("lora_A") != std::string::npos; }
 
-/// Adapters in the engine's precision: stages 0-2 cast them to the model's 16 bits, zero.Init (stage 3) leaves fp32.
+/// Adapters in the engine's precision: stages 0-2 cast them to the model's 16 bits, zero.Init (stage 3)
+/// leaves fp32.
 bool fp32_adapters(const Training& training, const Strategy& strategy) {
   return training.precision == Precision::fp32 || strategy.zero_stage == 3;
 }
@@ -46,7 +50,8 @@ std::int64_t fp32_adapter_inputs(const LayerKind& adapters) {
   return bytes;
 }
 
-/// In 16 bits layers that read the same tensor share it, and what attention or ReLU keep anyway costs nothing more.
+/// In 16 bits layers that read the same tensor share it, and what attention or ReLU keep anyway costs nothing
+/// more.
 std::int64_t bf16_adapter_inputs(const BlockSizes& x, const BlockForm& form, const LayerKind& adapters) {
   std::int64_t bytes = 0;
   bool attention_input = false, output_input = false, mlp_input = false, mlp_output = false;
@@ -54,8 +59,10 @@ std::int64_t bf16_adapter_inputs(const BlockSizes& x, const BlockForm& form, con
     if (!is_adapter_input(tensor)) continue;
     bytes += 2 * tensor.shape.front();
     const bool row = tensor.split == TensorParallelSplit::row;
-    if (tensor.role == TensorRole::attention) (row ? output_input : attention_input) = true;
-    else (row ? mlp_output : mlp_input) = true;
+    if (tensor.role == TensorRole::attention)
+      (row ? output_input : attention_input) = true;
+    else
+      (row ? mlp_output : mlp_input) = true;
   }
   if (attention_input) bytes += 2 * x.h;
   if (output_input) bytes += form.output_input;
@@ -64,13 +71,15 @@ std::int64_t bf16_adapter_inputs(const BlockSizes& x, const BlockForm& form, con
   return bytes;
 }
 
-SavedPerToken adapted_layer(const BlockSizes& x, const BlockForm& form, const Model& model, const Training& training,
-                            const Strategy& strategy, const LayerKind& kind) {
+SavedPerToken adapted_layer(const BlockSizes& x, const BlockForm& form, const Model& model,
+                            const Training& training, const Strategy& strategy, const LayerKind& kind) {
   const Inventory adapters = lora_adapters(model, training.lora_rank, training.lora_targets);
   const LayerKind& own = adapters.kinds[static_cast<std::size_t>(&kind - model.inventory.kinds.data())];
-  const std::int64_t inputs = fp32_adapters(training, strategy) ? fp32_adapter_inputs(own) : bf16_adapter_inputs(x, form, own);
+  const std::int64_t inputs =
+      fp32_adapters(training, strategy) ? fp32_adapter_inputs(own) : bf16_adapter_inputs(x, form, own);
   const std::int64_t attention = form.query_key_norms_frozen + form.attention;
-  if (is_routed(kind)) return {form.norms_frozen + inputs + routed_mlp(x, *model.shape.experts, true), attention, form.fixed};
+  if (is_routed(kind))
+    return {form.norms_frozen + inputs + routed_mlp(x, *model.shape.experts, true), attention, form.fixed};
   return {form.norms_frozen + inputs, form.mlp_frozen + attention, form.fixed};
 }
 
@@ -79,13 +88,15 @@ Bytes per_rank(SavedPerToken saved, const BlockSizes& x) {
 }
 
 /// Kept by `selective`: the layer's input and the outputs of its matrix products and of attention.
-Bytes selective_layer(const BlockSizes& x, const BlockForm& form, const ModelShape& shape, const Training& training) {
+Bytes selective_layer(const BlockSizes& x, const BlockForm& form, const ModelShape& shape,
+                      const Training& training) {
   const std::int64_t wide = width(training) * (shape.gated_mlp ? 4 : 2) * x.f;
   return per_rank({width(training) * 6 * x.h, form.attention + wide, 0}, x);
 }
 
 /// While one layer's backward runs, on top of what is kept. Gradients of parameters are not counted here.
-Bytes working_set(const BlockSizes& x, Bytes saved, const Training& training, Checkpointing checkpointing, std::int64_t f) {
+Bytes working_set(const BlockSizes& x, Bytes saved, const Training& training, Checkpointing checkpointing,
+                  std::int64_t f) {
   const auto per_token = [&](std::int64_t coefficient) { return Bytes(coefficient * x.T); };
   const Bytes nothing{};
   const std::int64_t ft = share(Elements(f), x.t).value;
@@ -97,20 +108,23 @@ Bytes working_set(const BlockSizes& x, Bytes saved, const Training& training, Ch
   }
   // The layer is computed again: its saved tensors are back, less the input that was kept all along.
   if (training.method != Method::full) return saved + per_token(4 * ft + 6 * x.h - 4);
-  return std::max(saved - per_token(6 * x.h + 4), nothing) + std::max(per_token(4 * ft), per_token(2 * ft) + weight_gradient);
+  return std::max(saved - per_token(6 * x.h + 4), nothing) +
+         std::max(per_token(4 * ft), per_token(2 * ft) + weight_gradient);
 }
 
 LayerActivations layer_activations(const BlockSizes& x, const Model& model, const Training& training,
                                    const Strategy& strategy, const LayerKind& kind) {
   const BlockForm form = block_form(model, training, strategy);
   const Bytes saved = per_rank(saved_per_token(model, training, strategy, kind), x);
-  const std::int64_t f = is_routed(kind) ? model.shape.experts->intermediate_size * model.shape.experts->experts_per_token +
-                                               model.shape.experts->shared_intermediate_size
-                                         : x.f;
+  const std::int64_t f =
+      is_routed(kind) ? model.shape.experts->intermediate_size * model.shape.experts->experts_per_token +
+                            model.shape.experts->shared_intermediate_size
+                      : x.f;
   const Bytes working = working_set(x, saved, training, strategy.checkpointing, f);
   switch (strategy.checkpointing) {
     case Checkpointing::none: return {saved, working};
-    case Checkpointing::selective: return {std::min(saved, selective_layer(x, form, model.shape, training)), working};
+    case Checkpointing::selective:
+      return {std::min(saved, selective_layer(x, form, model.shape, training)), working};
     case Checkpointing::full: return {Bytes(width(training) * 2 * x.h * x.T), working};
   }
   return {saved, working};
@@ -123,20 +137,25 @@ Bytes model_inputs(const BlockSizes& x, const Training& training, const Strategy
   return Bytes(norm * x.T + 4 * x.s * x.d + positions);
 }
 
-/// Liger-style chunked head and loss: rows are cut so that a chunk of logits is about as large as the hidden states.
-/// Source: Liger-Kernel fused_linear_cross_entropy (chunk = next power of two of T / ⌈V/h⌉).
+/// Liger-style chunked head and loss: rows are cut so that a chunk of logits is about as large as the hidden
+/// states. Source: Liger-Kernel fused_linear_cross_entropy (chunk = next power of two of T / ⌈V/h⌉).
 LossActivations fused_loss(const BlockSizes& x, const Training& training) {
   const std::int64_t w = 2 * width(training);
   const std::int64_t chunks = share(Elements(x.V), x.h).value;
-  const auto rows = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(share(Elements(x.T), chunks).value)));
+  const auto rows = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(share(Elements(x.T), chunks).value)));
   const Bytes hidden(w * x.h * x.T);
   const Bytes head = training.method == Method::full ? Bytes(w * x.V * x.h) : Bytes{};
-  return {.logits = Bytes(w * x.V * std::min(rows, x.T)), .forward = hidden + head, .backward = {}, .logit_gradient = {},
+  return {.logits = Bytes(w * x.V * std::min(rows, x.T)),
+          .forward = hidden + head,
+          .backward = {},
+          .logit_gradient = {},
           .head_gradient = hidden + head};
 }
 
-/// Full logits: 16-bit logits, their fp32 copy and log-softmax forward; log-softmax and two gradients backward.
-/// A tied head is split over the vocabulary by AutoTP, with a vocabulary-parallel loss; an untied one is gathered.
+/// Full logits: 16-bit logits, their fp32 copy and log-softmax forward; log-softmax and two gradients
+/// backward. A tied head is split over the vocabulary by AutoTP, with a vocabulary-parallel loss; an untied
+/// one is gathered.
 LossActivations full_loss(const BlockSizes& x, const ModelShape& shape, const Training& training) {
   const std::int64_t w = 2 * width(training);
   const std::int64_t V = shape.tied_embeddings ? share(Elements(x.V), x.t).value : x.V;
@@ -155,7 +174,8 @@ LossActivations full_loss(const BlockSizes& x, const ModelShape& shape, const Tr
 
 }  // namespace
 
-SavedPerToken saved_per_token(const Model& model, const Training& training, const Strategy& strategy, const LayerKind& kind) {
+SavedPerToken saved_per_token(const Model& model, const Training& training, const Strategy& strategy,
+                              const LayerKind& kind) {
   const BlockSizes x = block_sizes(model, training, strategy);
   const BlockForm form = block_form(model, training, strategy);
   if (training.method != Method::full) return adapted_layer(x, form, model, training, strategy, kind);

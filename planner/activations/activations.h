@@ -1,6 +1,6 @@
 #pragma once
-// What one micro-batch keeps for its backward pass, and the temporaries on top, in closed forms per block family.
-// Derivation, errors and what is not covered: docs/activations.md.
+// What one micro-batch keeps for its backward pass, and the temporaries on top, in closed forms per block
+// family. Derivation, errors and what is not covered: docs/activations.md.
 
 #include <cstdint>
 #include <vector>
@@ -18,11 +18,11 @@ struct LayerActivations {
 
 /// The output head and the loss.
 struct LossActivations {
-  Bytes logits;             ///< in the model's precision
-  Bytes forward;            ///< on top of the logits, while the loss is computed
-  Bytes backward;           ///< cross-entropy's backward: log-softmax and its gradients
-  Bytes logit_gradient;     ///< in the head's backward
-  Bytes head_gradient;      ///< weight (where it trains) and hidden-state gradients
+  Bytes logits;          ///< in the model's precision
+  Bytes forward;         ///< on top of the logits, while the loss is computed
+  Bytes backward;        ///< cross-entropy's backward: log-softmax and its gradients
+  Bytes logit_gradient;  ///< in the head's backward
+  Bytes head_gradient;   ///< weight (where it trains) and hidden-state gradients
   bool operator==(const LossActivations&) const = default;
 };
 
@@ -30,20 +30,22 @@ struct Activations {
   std::vector<LayerActivations> kinds;  ///< as Inventory::kinds
   Bytes model_inputs;                   ///< what the model keeps outside its layers
   LossActivations loss;
-  bool measured{};  ///< the block family's form was checked against measurements; otherwise derived by analogy
+  bool
+      measured{};  ///< the block family's form was checked against measurements; otherwise derived by analogy
   bool operator==(const Activations&) const = default;
 };
 
 [[nodiscard]] Activations activations(const Model& model, const Training& training, const Strategy& strategy);
 
 /// Bytes per token that one layer of a kind keeps without checkpointing: S of the formulas.
-/// `split` is what lies between a column- and a row-split product and is divided by the tensor-parallel degree.
+/// `split` is what lies between a column- and a row-split product and is divided by the tensor-parallel
+/// degree.
 struct SavedPerToken {
   std::int64_t replicated{};
   std::int64_t split{};
   std::int64_t fixed{};  ///< bytes per layer, whatever the tokens
 };
-[[nodiscard]] SavedPerToken saved_per_token(const Model& model, const Training& training, const Strategy& strategy,
-                                            const LayerKind& kind);
+[[nodiscard]] SavedPerToken saved_per_token(const Model& model, const Training& training,
+                                            const Strategy& strategy, const LayerKind& kind);
 
 }  // namespace zplan

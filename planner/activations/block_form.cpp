@@ -19,8 +19,8 @@ Family family(const ModelShape& shape) {
 
 enum class Kernel { flash, masked, eager };
 
-/// Without a mask SDPA takes the flash kernel. A window shorter than the sequence is an explicit mask to it, and
-/// sends it to the memory-efficient kernel; the flash-attention package needs none.
+/// Without a mask SDPA takes the flash kernel. A window shorter than the sequence is an explicit mask to it,
+/// and sends it to the memory-efficient kernel; the flash-attention package needs none.
 Kernel kernel(const ModelShape& shape, const Training& training) {
   if (training.attention == Attention::eager) return Kernel::eager;
   const bool windowed = shape.sliding_window > 0 && training.sequence_length >= shape.sliding_window;
@@ -28,24 +28,31 @@ Kernel kernel(const ModelShape& shape, const Training& training) {
 }
 
 /// Bytes of the mask per token, averaged over layers: those without a window have none.
-std::int64_t mask_bytes(const BlockSizes& x, const ModelShape& shape) { return 2 * x.s * shape.sliding_layers / x.L; }
+std::int64_t mask_bytes(const BlockSizes& x, const ModelShape& shape) {
+  return 2 * x.s * shape.sliding_layers / x.L;
+}
 
 std::int64_t latent_attention(const BlockSizes& x, const LatentAttention& mla) {
   return 4 * x.a * (mla.nope_head_size + mla.rope_head_size + mla.value_head_size) + 4 * x.a;
 }
 
-/// Queries, keys and values after rotation, the output, and per head the log-sum-exp. The memory-efficient kernel
-/// wants keys and values repeated to all heads, unless one head serves all: then they stay views.
+/// Queries, keys and values after rotation, the output, and per head the log-sum-exp. The memory-efficient
+/// kernel wants keys and values repeated to all heads, unless one head serves all: then they stay views.
 std::int64_t kernel_tensors(Family form, Kernel which, const BlockSizes& x, const ModelShape& shape) {
-  if (form == Family::phi3) return 6 * (x.a + x.k) * x.d + 4 * x.a + (which == Kernel::masked ? mask_bytes(x, shape) : 0);
+  if (form == Family::phi3)
+    return 6 * (x.a + x.k) * x.d + 4 * x.a + (which == Kernel::masked ? mask_bytes(x, shape) : 0);
   if (which == Kernel::flash) return 4 * (x.a + x.k) * x.d + 4 * x.a;
   return (x.k == 1 ? 4 * (x.a + x.k) * x.d : 8 * x.a * x.d) + 4 * x.a + mask_bytes(x, shape);
 }
 
-/// Scores are materialised: fp32 softmax and 16-bit probabilities (GPT-2: softmax in 16 bits and a dropout mask;
-/// Gemma 2: the soft cap's tanh too). Of a single sample some models keep the fused or shared projection as well.
+/// Scores are materialised: fp32 softmax and 16-bit probabilities (GPT-2: softmax in 16 bits and a dropout
+/// mask; Gemma 2: the soft cap's tanh too). Of a single sample some models keep the fused or shared
+/// projection as well.
 std::int64_t eager_tensors(Family form, const BlockSizes& x, const ModelShape& shape) {
-  const std::int64_t scores = x.a * x.s * (form == Family::gpt2 ? 5 : form == Family::gemma && shape.logit_soft_cap ? 8 : 6);
+  const std::int64_t scores = x.a * x.s *
+                              (form == Family::gpt2                            ? 5
+                               : form == Family::gemma && shape.logit_soft_cap ? 8
+                                                                               : 6);
   const bool one_sample = x.b == 1;
   switch (form) {
     case Family::neox: return scores + (one_sample ? 6 : 2) * x.a * x.d;
@@ -55,13 +62,15 @@ std::int64_t eager_tensors(Family form, const BlockSizes& x, const ModelShape& s
   }
 }
 
-void add_attention(BlockForm& form, Family which, const BlockSizes& x, const ModelShape& shape, const Training& training) {
+void add_attention(BlockForm& form, Family which, const BlockSizes& x, const ModelShape& shape,
+                   const Training& training) {
   if (shape.latent_attention) {
     form.attention = latent_attention(x, *shape.latent_attention);
     return;
   }
   const Kernel used = kernel(shape, training);
-  form.attention = used == Kernel::eager ? eager_tensors(which, x, shape) : kernel_tensors(which, used, x, shape);
+  form.attention =
+      used == Kernel::eager ? eager_tensors(which, x, shape) : kernel_tensors(which, used, x, shape);
   const bool transposed_copy = which == Family::neox || which == Family::phi3;
   if (used == Kernel::eager || (used == Kernel::flash && transposed_copy)) form.output_input = 2 * x.a * x.d;
 }
@@ -132,15 +141,16 @@ BlockForm block_form(const Model& model, const Training& training, const Strateg
     form.query_key_norms_frozen = 4 * (x.a + x.k) * x.d + 4 * (x.a + x.k);
   }
   // MLA's bottlenecks: the inputs of their norms in fp32 and 16 bits, and of the up-projections.
-  if (shape.latent_attention) form.norms += 8 * (shape.latent_attention->query_rank + shape.latent_attention->key_value_rank);
+  if (shape.latent_attention)
+    form.norms += 8 * (shape.latent_attention->query_rank + shape.latent_attention->key_value_rank);
   add_attention(form, which, x, shape, training);
   if (training.precision == Precision::fp32) widen(form, which, x);
   return form;
 }
 
 bool is_measured_family(const ModelShape& shape) {
-  static constexpr std::array kMeasured{"llama", "mistral", "qwen2",       "qwen3", "mixtral", "qwen3_moe", "gemma2",
-                                        "gpt2",  "opt",     "gemma3_text", "phi3",  "gpt_neox"};
+  static constexpr std::array kMeasured{"llama",  "mistral", "qwen2", "qwen3",       "mixtral", "qwen3_moe",
+                                        "gemma2", "gpt2",    "opt",   "gemma3_text", "phi3",    "gpt_neox"};
   return std::find(kMeasured.begin(), kMeasured.end(), shape.architecture) != kMeasured.end();
 }
 

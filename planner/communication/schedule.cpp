@@ -28,8 +28,14 @@ Bytes dtype_size(std::string_view dtype) {
 /// Collects calls; those of a group of one are none.
 class Issuer {
  public:
-  Issuer(const Model& model, const Training& training, const Strategy& strategy, const RankModel& rank, const Shard& shard)
-      : model_(model), training_(training), s_(strategy), rank_(rank), shard_(shard), dtype_(dtype_name(training)) {}
+  Issuer(const Model& model, const Training& training, const Strategy& strategy, const RankModel& rank,
+         const Shard& shard)
+      : model_(model),
+        training_(training),
+        s_(strategy),
+        rank_(rank),
+        shard_(shard),
+        dtype_(dtype_name(training)) {}
 
   Schedule issue() {
     if (s_.tensor_parallel > 1) tensor_parallel();
@@ -67,7 +73,8 @@ class Issuer {
     const Elements size = s_.zero_stage == 0 ? Elements(500'000'000) : s_.zero.reduce_bucket_size;
     const bool hooks = s_.zero_stage == 2 || s_.overlaps_communication();
     const auto buckets = static_cast<std::int64_t>(gradient_buckets(trainable_sizes(hooks), size).size());
-    call(Operation::all_reduce, Group::data, Phase::backward, dtype_, "gradients", times * buckets, rank_.trainable * times);
+    call(Operation::all_reduce, Group::data, Phase::backward, dtype_, "gradients", times * buckets,
+         rank_.trainable * times);
   }
 
   /// fp32 at stage 0 has no 16-bit optimizer around it: the engine takes the norm itself.
@@ -97,28 +104,32 @@ class Issuer {
     return std::accumulate(sizes.begin(), sizes.end(), Elements{});
   }
 
-  /// Stage 3: weights gathered for the forward, again for the backward but for what max_reuse_distance kept, gradients
-  /// scattered, every micro-step; small parameters gathered one by one once a step.
+  /// Stage 3: weights gathered for the forward, again for the backward but for what max_reuse_distance kept,
+  /// gradients scattered, every micro-step; small parameters gathered one by one once a step.
   void zero3() {
     const std::int64_t micro_steps = s_.gradient_accumulation_steps;
     const std::vector<Elements> large = gathered_sizes(false);
     const Elements all = sum(large);
     // Prefetch coalesces neighbours into one gather of at most its bucket.
-    const auto calls = static_cast<std::int64_t>(gradient_buckets(large, s_.zero.prefetch_bucket_size).size());
-    call(Operation::all_gather, Group::data, Phase::forward, dtype_, "layer weights", micro_steps * calls, all * micro_steps);
+    const auto calls =
+        static_cast<std::int64_t>(gradient_buckets(large, s_.zero.prefetch_bucket_size).size());
+    call(Operation::all_gather, Group::data, Phase::forward, dtype_, "layer weights", micro_steps * calls,
+         all * micro_steps);
     const Elements again = std::max(all - std::min(all, s_.zero.max_reuse_distance), recomputed_frozen());
     const auto calls_again = static_cast<std::int64_t>(
         std::ceil(all.value == 0 ? 0.0 : ratio(again, all) * static_cast<double>(calls)));
-    call(Operation::all_gather, Group::data, Phase::backward, dtype_, "layer weights", micro_steps * calls_again,
-         again * micro_steps);
+    call(Operation::all_gather, Group::data, Phase::backward, dtype_, "layer weights",
+         micro_steps * calls_again, again * micro_steps);
     scatter_gradients(micro_steps);
     const bool on_device = s_.offload_optimizer == OffloadDevice::none;
-    call(Operation::all_reduce, Group::data, Phase::step, on_device ? "float64" : "float32", "gradient norm", 1, Elements(1));
+    call(Operation::all_reduce, Group::data, Phase::step, on_device ? "float64" : "float32", "gradient norm",
+         1, Elements(1));
     const std::vector<Elements> small = gathered_sizes(true);
-    call(Operation::all_gather, Group::data, Phase::step, dtype_, "small weights", static_cast<std::int64_t>(small.size()),
-         sum(small));
+    call(Operation::all_gather, Group::data, Phase::step, dtype_, "small weights",
+         static_cast<std::int64_t>(small.size()), sum(small));
   }
-  /// Frozen weights of a checkpointed layer are let go after its recomputation, whatever max_reuse_distance says.
+  /// Frozen weights of a checkpointed layer are let go after its recomputation, whatever max_reuse_distance
+  /// says.
   [[nodiscard]] Elements recomputed_frozen() const {
     Elements sum{};
     if (s_.checkpointing == Checkpointing::none) return sum;
@@ -134,8 +145,9 @@ class Issuer {
          shard_.optimizer_elements * s_.data_parallel * micro_steps);
   }
 
-  /// AutoTP: an all-reduce of b·s·h behind each row-split product, and in the backward one for each column-split
-  /// product (they do not share it: five a layer where query, key, value, gate and up are apart).
+  /// AutoTP: an all-reduce of b·s·h behind each row-split product, and in the backward one for each
+  /// column-split product (they do not share it: five a layer where query, key, value, gate and up are
+  /// apart).
   void tensor_parallel() {
     const Elements hidden(s_.micro_batch_size * training_.sequence_length * model_.shape.hidden_size);
     const std::int64_t micro_steps = s_.gradient_accumulation_steps;
@@ -145,8 +157,8 @@ class Issuer {
       rows += tensor.split == TensorParallelSplit::row ? 1 : 0;
       columns += tensor.split == TensorParallelSplit::column ? 1 : 0;
     });
-    call(Operation::all_reduce, Group::tensor, Phase::forward, dtype_, "row-split outputs", micro_steps * rows,
-         hidden * (micro_steps * rows));
+    call(Operation::all_reduce, Group::tensor, Phase::forward, dtype_, "row-split outputs",
+         micro_steps * rows, hidden * (micro_steps * rows));
     head_calls(micro_steps, hidden);
     const std::int64_t again = s_.checkpointing == Checkpointing::none ? 0 : model_.shape.layers;
     call(Operation::all_reduce, Group::tensor, Phase::backward, dtype_, "column-split input gradients",
@@ -163,9 +175,10 @@ class Issuer {
       return;
     }
     const Elements shifted(s_.micro_batch_size * (training_.sequence_length - 1));
-    call(Operation::all_reduce, Group::tensor, Phase::forward, dtype_, "split embedding", micro_steps, hidden * micro_steps);
-    call(Operation::all_reduce, Group::tensor, Phase::forward, "float32", "vocabulary-parallel loss", 3 * micro_steps,
-         shifted * (3 * micro_steps));
+    call(Operation::all_reduce, Group::tensor, Phase::forward, dtype_, "split embedding", micro_steps,
+         hidden * micro_steps);
+    call(Operation::all_reduce, Group::tensor, Phase::forward, "float32", "vocabulary-parallel loss",
+         3 * micro_steps, shifted * (3 * micro_steps));
   }
 
   /// What crosses to the host and back, per GPU.
@@ -177,7 +190,8 @@ class Issuer {
       schedule_.host_to_device += shard_.optimizer_elements * weight;
     }
     if (s_.offload_parameters != OffloadDevice::none) {
-      const Bytes kept = std::min(shard_.parameters, share(s_.zero.max_reuse_distance, s_.data_parallel) * weight);
+      const Bytes kept =
+          std::min(shard_.parameters, share(s_.zero.max_reuse_distance, s_.data_parallel) * weight);
       schedule_.host_to_device += (shard_.parameters * 2 - kept) * micro_steps;
     }
   }
@@ -222,8 +236,8 @@ Bytes ring_wire_bytes(Operation operation, Bytes bytes, std::int64_t ranks) {
   return bytes;
 }
 
-Schedule schedule(const Model& model, const Training& training, const Strategy& strategy, const RankModel& rank,
-                  const Shard& shard) {
+Schedule schedule(const Model& model, const Training& training, const Strategy& strategy,
+                  const RankModel& rank, const Shard& shard) {
   return Issuer(model, training, strategy, rank, shard).issue();
 }
 

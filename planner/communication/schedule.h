@@ -27,7 +27,8 @@ struct EnumNames<Operation> {
 enum class Group { data, tensor };
 template <>
 struct EnumNames<Group> {
-  static constexpr std::array<std::pair<Group, std::string_view>, 2> table{{{Group::data, "data"}, {Group::tensor, "tensor"}}};
+  static constexpr std::array<std::pair<Group, std::string_view>, 2> table{
+      {{Group::data, "data"}, {Group::tensor, "tensor"}}};
 };
 
 /// Calls of one kind in one phase of an optimizer step (all micro-steps together).
@@ -39,8 +40,9 @@ struct Collective {
   std::string_view dtype;
   std::string_view purpose;  ///< what it moves: "gradients", "layer weights", "logits", …
   std::int64_t count{};      ///< calls
-  Elements elements;         ///< sum over the calls: output of an all_gather, input of a reduce_scatter, else the buffer
-  Bytes bytes;               ///< the same in bytes, as nccl-tests counts sizes
+  Elements
+      elements;  ///< sum over the calls: output of an all_gather, input of a reduce_scatter, else the buffer
+  Bytes bytes;   ///< the same in bytes, as nccl-tests counts sizes
   Bytes wire_bytes_per_gpu;  ///< what a ring sends from one GPU
   bool operator==(const Collective&) const = default;
 };
@@ -52,8 +54,9 @@ struct Schedule {
   [[nodiscard]] Bytes wire_bytes_per_gpu() const;
 };
 
-/// Bytes that a ring sends from each GPU for one operation on `bytes` over `ranks`: 2·(n−1)/n all_reduce, (n−1)/n
-/// all_gather, reduce_scatter and all_to_all, 1 broadcast and reduce. Source: nccl-tests doc/PERFORMANCE.md.
+/// Bytes that a ring sends from each GPU for one operation on `bytes` over `ranks`: 2·(n−1)/n all_reduce,
+/// (n−1)/n all_gather, reduce_scatter and all_to_all, 1 broadcast and reduce. Source: nccl-tests
+/// doc/PERFORMANCE.md.
 [[nodiscard]] Bytes ring_wire_bytes(Operation operation, Bytes bytes, std::int64_t ranks);
 
 [[nodiscard]] Schedule schedule(const Model& model, const Training& training, const Strategy& strategy,

@@ -1,6 +1,6 @@
 #pragma once
-// What a plan cannot derive: memory outside PyTorch's allocator and the allocator's own slack. Each is one named
-// figure with its source, shown in every report, and the same for every model.
+// What a plan cannot derive: memory outside PyTorch's allocator and the allocator's own slack. Each is one
+// named figure with its source, shown in every report, and the same for every model.
 
 #include <string_view>
 
@@ -8,25 +8,29 @@
 
 namespace zplan {
 
-/// cuBLAS keeps one workspace per thread that multiplies: the forward's and autograd's. 8,519,680 B each, 32 MiB from
-/// compute capability 9.0. Source: torch 2.11 aten/src/ATen/cuda/CUDABlas.cpp; the first measured to the byte.
+/// cuBLAS keeps one workspace per thread that multiplies: the forward's and autograd's. 8,519,680 B each, 32
+/// MiB from compute capability 9.0. Source: torch 2.11 aten/src/ATen/cuda/CUDABlas.cpp; the first measured to
+/// the byte.
 [[nodiscard]] Bytes cublas_workspaces(std::string_view compute_capability);
 
-/// CUDA context with PyTorch's kernels loaded: 0.5 GiB, within the 0.3-0.6 GiB seen in nvidia-smi for idle processes.
+/// CUDA context with PyTorch's kernels loaded: 0.5 GiB, within the 0.3-0.6 GiB seen in nvidia-smi for idle
+/// processes.
 [[nodiscard]] Bytes cuda_context();
 
-/// NCCL's transport buffers: 0 for one GPU, else 0.25 GiB per communicator: up to 32 channels with a 4 MiB buffer for
-/// each direction. Source: NCCL user guide, NCCL_BUFFSIZE and NCCL_MAX_CTAS.
+/// NCCL's transport buffers: 0 for one GPU, else 0.25 GiB per communicator: up to 32 channels with a 4 MiB
+/// buffer for each direction. Source: NCCL user guide, NCCL_BUFFSIZE and NCCL_MAX_CTAS.
 [[nodiscard]] Bytes nccl_buffers(std::int64_t communicators);
 
-/// Live tensors → the smallest pool on which PyTorch's caching allocator still runs. 50 whole training runs bisected
-/// over the device's size needed 0-20 % more than their peak of live tensors: median 6 %, the figure taken here.
+/// Live tensors → the smallest pool on which PyTorch's caching allocator still runs. 50 whole training runs
+/// bisected over the device's size needed 0-20 % more than their peak of live tensors: median 6 %, the figure
+/// taken here.
 struct AllocatorSlack {
   double low{0.00}, expected{0.06}, high{0.20};
 };
 [[nodiscard]] AllocatorSlack allocator_slack();
 
-/// Live tensors → what the allocator reserves on a card with room to spare: the same 50 runs, median 22 % more.
+/// Live tensors → what the allocator reserves on a card with room to spare: the same 50 runs, median 22 %
+/// more.
 [[nodiscard]] double reserved_growth();
 
 }  // namespace zplan

@@ -25,8 +25,8 @@ struct HostTally {
   void nvme(Bytes size) { sum.nvme += size; }
 };
 
-/// ZeRO 1 and 2: master, Adam, fp32 gradient, 16-bit staging, the largest parameter, and accumulators of whole
-/// parameters where gradients accumulate.
+/// ZeRO 1 and 2: master, Adam, fp32 gradient, 16-bit staging, the largest parameter, and accumulators of
+/// whole parameters where gradients accumulate.
 void offload_slice(const StepInputs& in, HostTally& host) {
   const Elements slice = in.shard.optimizer_elements;
   const Bytes weight = weight_size(in.training);
@@ -57,8 +57,8 @@ void offload_shard(const StepInputs& in, HostTally& host) {
 
 void offload_parameters(const StepInputs& in, HostTally& host) {
   if (in.strategy.offload_parameters == OffloadDevice::cpu) return host.pinned(in.shard.parameters);
-  // Five buffers (buffer_count) of 1e8 elements (buffer_size), or of the largest partition where that is larger: the
-  // emitted config raises buffer_size then. Up to 1e9 elements stay in memory (max_in_cpu).
+  // Five buffers (buffer_count) of 1e8 elements (buffer_size), or of the largest partition where that is
+  // larger: the emitted config raises buffer_size then. Up to 1e9 elements stay in memory (max_in_cpu).
   const Bytes weight = weight_size(in.training);
   const Elements largest = share(in.rank.largest_tensor, in.strategy.data_parallel);
   const Bytes buffers = std::max(Elements(100'000'000), largest) * weight * 5;

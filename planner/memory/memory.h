@@ -11,20 +11,21 @@ namespace zplan {
 /// Host memory and disk of one node.
 struct HostMemory {
   Bytes total;   ///< what DeepSpeed's offload takes of host memory
-  Bytes pinned;  ///< of that, page-locked: each block rounded up to a power of two, as torch's pinned allocator does
+  Bytes pinned;  ///< of that, page-locked: each block rounded up to a power of two, as torch's pinned
+                 ///< allocator does
   Bytes nvme;    ///< on disk
   bool operator==(const HostMemory&) const = default;
 };
 
 /// Memory of one plan on the worst rank.
 struct MemoryPlan {
-  Peak peak;                  ///< device bytes at the worst moment, CUDA context and NCCL included
-  Bytes peak_allocated;       ///< what torch.cuda.max_memory_allocated() would say
-  Bytes peak_reserved;        ///< max_memory_reserved() on a card with room to spare
-  Bytes required;             ///< the smallest device on which the step runs, expected
+  Peak peak;                          ///< device bytes at the worst moment, CUDA context and NCCL included
+  Bytes peak_allocated;               ///< what torch.cuda.max_memory_allocated() would say
+  Bytes peak_reserved;                ///< max_memory_reserved() on a card with room to spare
+  Bytes required;                     ///< the smallest device on which the step runs, expected
   Bytes required_low, required_high;  ///< with the least and the most allocator slack seen
   SteadyState steady;
-  HostMemory host;            ///< per node
+  HostMemory host;               ///< per node
   std::vector<Moment> timeline;  ///< live bytes in PyTorch's allocator
 };
 

@@ -10,10 +10,11 @@ namespace zplan {
 
 namespace {
 
-/// What the worst rank of ZeRO 1 and 2 keeps of the reduced gradients: whole parameters that touch its slice in the
-/// model's precision, or with fp32 accumulation a flat fp32 slice.
+/// What the worst rank of ZeRO 1 and 2 keeps of the reduced gradients: whole parameters that touch its slice
+/// in the model's precision, or with fp32 accumulation a flat fp32 slice.
 Bytes kept_gradients(const StepInputs& in) {
-  return in.strategy.zero.fp32_gradient_accumulation ? in.slice.size * Bytes(4) : in.slice.touching * weight_size(in.training);
+  return in.strategy.zero.fp32_gradient_accumulation ? in.slice.size * Bytes(4)
+                                                     : in.slice.touching * weight_size(in.training);
 }
 
 /// Gradients on their way from autograd to where the optimizer finds them, as each stage moves them.
@@ -23,7 +24,8 @@ class GradientPath {
     order_.reserve(in.rank.tensors.size());
   }
 
-  /// The backward has made the gradient of `tensor`, `start` elements into the flattened trainable parameters.
+  /// The backward has made the gradient of `tensor`, `start` elements into the flattened trainable
+  /// parameters.
   void made(const RankTensor& tensor, Elements start) {
     const Bytes size = tensor.elements * weight();
     switch (in_.strategy.zero_stage) {
@@ -54,10 +56,13 @@ class GradientPath {
   [[nodiscard]] bool offloaded() const { return in_.strategy.offload_optimizer != OffloadDevice::none; }
 
   void keep(Bytes size) {
-    if (in_.strategy.zero_stage == 1) make_buckets();  // the first hook makes it, though nothing is copied in yet
+    if (in_.strategy.zero_stage == 1)
+      make_buckets();  // the first hook makes it, though nothing is copied in yet
     // With accumulation the gradients of earlier micro-steps are there already and are added to in place.
-    if (in_.strategy.gradient_accumulation_steps > 1) timeline_.spike(Term::gradients, size);
-    else timeline_.allocate(Term::gradients, size);
+    if (in_.strategy.gradient_accumulation_steps > 1)
+      timeline_.spike(Term::gradients, size);
+    else
+      timeline_.allocate(Term::gradients, size);
   }
 
   /// The whole buffer is made at once, twice with overlap: one fills while the other is reduced.
@@ -66,13 +71,16 @@ class GradientPath {
     timeline_.allocate(Term::gradient_bucket, gradient_bucket(in_.training, in_.strategy));
   }
 
-  /// The worst rank's kept gradients: whole parameters that touch its slice, made at the first bucket that has one.
-  /// With offload they go to the host instead, and their norm is taken on the way, one piece at a time.
+  /// The worst rank's kept gradients: whole parameters that touch its slice, made at the first bucket that
+  /// has one. With offload they go to the host instead, and their norm is taken on the way, one piece at a
+  /// time.
   void make_partition() {
     if (partition_made_) return;
     partition_made_ = true;
-    if (offloaded()) timeline_.spike(Term::norm_in_fp64, in_.slice.largest * Bytes(8));
-    else timeline_.allocate(Term::gradient_partition, kept_gradients(in_));
+    if (offloaded())
+      timeline_.spike(Term::norm_in_fp64, in_.slice.largest * Bytes(8));
+    else
+      timeline_.allocate(Term::gradient_partition, kept_gradients(in_));
   }
 
   [[nodiscard]] bool spans_slices(const std::vector<Pending>& pending) const {
@@ -87,16 +95,20 @@ class GradientPath {
     make_buckets();
     if (!order_.empty() && open_ + tensor.elements > bucket_size()) flush_hook();
     const Bytes size = tensor.elements * weight();
-    if (tensor.elements > bucket_size()) timeline_.allocate(Term::gradients, size), bypassed_ += size;
-    else timeline_.spike(Term::gradients, size);
+    if (tensor.elements > bucket_size())
+      timeline_.allocate(Term::gradients, size), bypassed_ += size;
+    else
+      timeline_.spike(Term::gradients, size);
     order_.push_back({tensor.elements, start});
     open_ += tensor.elements;
   }
 
   void flush_hook() {
     if (order_.empty()) return;
-    const Bytes flat = !alone() && spans_slices(order_) ? std::min(open_, Elements(500'000'000)) * weight() : Bytes{};
-    const Bytes cast = in_.strategy.zero.fp32_gradient_accumulation ? std::min(open_, in_.slice.size) * Bytes(4) : Bytes{};
+    const Bytes flat =
+        !alone() && spans_slices(order_) ? std::min(open_, Elements(500'000'000)) * weight() : Bytes{};
+    const Bytes cast =
+        in_.strategy.zero.fp32_gradient_accumulation ? std::min(open_, in_.slice.size) * Bytes(4) : Bytes{};
     timeline_.spike(Term::bucket_copy, flat);
     make_partition();
     timeline_.spike({{Term::bucket_copy, cast > Bytes{} ? flat : Bytes{}}, {Term::gradient_copy, cast}});
@@ -119,8 +131,8 @@ class GradientPath {
     timeline_.spike(Term::bucket_copy, flat * weight());
   }
 
-  /// Stage 1 without overlap: the hooks do nothing, so all gradients wait for the end of the backward and are then
-  /// reduced bucket by bucket in parameter order while the kept ones are already made.
+  /// Stage 1 without overlap: the hooks do nothing, so all gradients wait for the end of the backward and are
+  /// then reduced bucket by bucket in parameter order while the kept ones are already made.
   void reduce_at_boundary() {
     make_buckets();
     std::vector<Elements> sizes;
@@ -128,7 +140,8 @@ class GradientPath {
       if (tensor.trainable) sizes.push_back(tensor.elements);
     for (const Bucket& bucket : gradient_buckets(sizes, bucket_size())) {
       for (std::size_t i = 0; i < bucket.count; ++i)
-        if (const Elements n = sizes[bucket.first + i]; n <= bucket_size()) timeline_.release(Term::gradients, n * weight());
+        if (const Elements n = sizes[bucket.first + i]; n <= bucket_size())
+          timeline_.release(Term::gradients, n * weight());
       make_partition();
       if (bucket.count == 1 && bucket.elements > bucket_size())
         timeline_.release(Term::gradients, bucket.elements * weight());
@@ -185,7 +198,9 @@ class StepPlayer {
 
  private:
   [[nodiscard]] Bytes weight() const { return weight_size(in_.training); }
-  [[nodiscard]] bool optimizer_on_device() const { return in_.strategy.offload_optimizer == OffloadDevice::none; }
+  [[nodiscard]] bool optimizer_on_device() const {
+    return in_.strategy.offload_optimizer == OffloadDevice::none;
+  }
   [[nodiscard]] bool zero3() const { return in_.strategy.zero_stage == 3; }
   [[nodiscard]] bool zero12() const { return in_.strategy.zero_stage == 1 || in_.strategy.zero_stage == 2; }
   [[nodiscard]] bool trains_head() const { return in_.training.method == Method::full; }
@@ -200,7 +215,8 @@ class StepPlayer {
     const Shard& shard = in_.shard;
     timeline_.enter(Phase::forward, "between steps");
     timeline_.allocate(Term::cublas_workspace, cublas_workspaces(compute_capability_));
-    const Bytes frozen = zero3() ? zero3_shard(in_.rank, in_.strategy.data_parallel, false) * weight() : in_.rank.frozen_size;
+    const Bytes frozen =
+        zero3() ? zero3_shard(in_.rank, in_.strategy.data_parallel, false) * weight() : in_.rank.frozen_size;
     if (in_.strategy.offload_parameters == OffloadDevice::none) {
       timeline_.allocate(Term::trained_parameters, shard.parameters - frozen);
       timeline_.allocate(Term::frozen_parameters, frozen);
@@ -229,18 +245,22 @@ class StepPlayer {
 
   /// Stage 3: parameters of layers up to `layers` are wanted; what fits in max_reuse_distance stays gathered.
   void gather_up_to(std::size_t layers) {
-    const bool views = in_.strategy.data_parallel == 1 && in_.strategy.offload_parameters == OffloadDevice::none;
+    const bool views =
+        in_.strategy.data_parallel == 1 && in_.strategy.offload_parameters == OffloadDevice::none;
     if (!zero3() || views) return;
     const Elements wanted = layers < before_layer_.size() ? before_layer_[layers] : to_gather_;
     const Elements most = std::max(in_.strategy.zero.max_reuse_distance, largest_layer_to_gather());
     const Bytes target = std::min(wanted, most) * weight();
     const Bytes now = timeline_.live()[Term::gathered_parameters];
-    if (target > now) timeline_.allocate(Term::gathered_parameters, target - now);
-    else timeline_.release(Term::gathered_parameters, now - target);
+    if (target > now)
+      timeline_.allocate(Term::gathered_parameters, target - now);
+    else
+      timeline_.release(Term::gathered_parameters, now - target);
   }
   [[nodiscard]] Elements largest_layer_to_gather() const {
     Elements most{};
-    for (std::size_t i = 1; i < before_layer_.size(); ++i) most = std::max(most, before_layer_[i] - before_layer_[i - 1]);
+    for (std::size_t i = 1; i < before_layer_.size(); ++i)
+      most = std::max(most, before_layer_[i] - before_layer_[i - 1]);
     return most;
   }
 
@@ -250,14 +270,17 @@ class StepPlayer {
       timeline_.enter(Phase::forward, "layer forward", static_cast<int>(i));
       gather_up_to(i + 1);
       timeline_.allocate(Term::saved_activations, in_.activations.kinds[inventory.layers[i]].saved);
-      timeline_.allocate(Term::gathered_experts, experts_kept_by_autograd(inventory.kinds[inventory.layers[i]]));
+      timeline_.allocate(Term::gathered_experts,
+                         experts_kept_by_autograd(inventory.kinds[inventory.layers[i]]));
     }
   }
 
-  /// Without checkpointing autograd keeps the gathered expert weights of a layer for its backward: the grouped matrix
-  /// product saves them, and releasing the parameter does not free them. Linear layers save only a reference.
+  /// Without checkpointing autograd keeps the gathered expert weights of a layer for its backward: the
+  /// grouped matrix product saves them, and releasing the parameter does not free them. Linear layers save
+  /// only a reference.
   [[nodiscard]] Bytes experts_kept_by_autograd(const LayerKind& kind) const {
-    if (!zero3() || in_.strategy.checkpointing != Checkpointing::none || in_.strategy.data_parallel == 1) return {};
+    if (!zero3() || in_.strategy.checkpointing != Checkpointing::none || in_.strategy.data_parallel == 1)
+      return {};
     Elements experts{};
     for (const Tensor& tensor : kind.tensors)
       if (tensor.role == TensorRole::expert && tensor.linear) experts += tensor.elements();
@@ -292,7 +315,8 @@ class StepPlayer {
     timeline_.enter(Phase::backward, "head backward");
     make_gradients(-1);
     timeline_.release_all(Term::model_inputs);
-    for (int layer = static_cast<int>(in_.model.inventory.layers.size()) - 1; layer >= 0; --layer) layer_backward(layer);
+    for (int layer = static_cast<int>(in_.model.inventory.layers.size()) - 1; layer >= 0; --layer)
+      layer_backward(layer);
     timeline_.enter(Phase::backward, "embedding backward");
     make_gradients(-1);
     timeline_.enter(Phase::backward, "gradient reduction");
@@ -312,14 +336,16 @@ class StepPlayer {
   }
 
   void layer_backward(int layer) {
-    const LayerActivations& kept = in_.activations.kinds[in_.model.inventory.layers[static_cast<std::size_t>(layer)]];
+    const LayerActivations& kept =
+        in_.activations.kinds[in_.model.inventory.layers[static_cast<std::size_t>(layer)]];
     timeline_.enter(Phase::backward, "layer backward", layer);
     gather_up_to(static_cast<std::size_t>(layer) + 1);
     timeline_.allocate(Term::layer_working_set, kept.working_set);
     make_gradients(layer);
     timeline_.release(Term::layer_working_set, kept.working_set);
     timeline_.release(Term::saved_activations, kept.saved);
-    const LayerKind& kind = in_.model.inventory.kinds[in_.model.inventory.layers[static_cast<std::size_t>(layer)]];
+    const LayerKind& kind =
+        in_.model.inventory.kinds[in_.model.inventory.layers[static_cast<std::size_t>(layer)]];
     timeline_.release(Term::gathered_experts, experts_kept_by_autograd(kind));
   }
 
@@ -336,10 +362,12 @@ class StepPlayer {
     return zero12() ? step_slice() : step_sub_groups();
   }
 
-  /// Stage 0 with FusedAdam: an fp32 list and a flat fp32 copy of all gradients. Plain AdamW in fp32 needs neither.
+  /// Stage 0 with FusedAdam: an fp32 list and a flat fp32 copy of all gradients. Plain AdamW in fp32 needs
+  /// neither.
   void step_replicated() {
     timeline_.enter(Phase::step, "optimizer step");
-    if (master_size(in_.training).value > 0) timeline_.spike(Term::gradient_copy, in_.rank.trainable * Bytes(8));
+    if (master_size(in_.training).value > 0)
+      timeline_.spike(Term::gradient_copy, in_.rank.trainable * Bytes(8));
     timeline_.release_all(Term::gradients);
   }
 
@@ -355,7 +383,8 @@ class StepPlayer {
 
   void step_sub_groups() {
     const Elements group = largest_sub_group(in_.rank, in_.strategy);
-    timeline_.spike(Term::norm_in_fp64, share(in_.rank.largest_trainable, in_.strategy.data_parallel) * Bytes(8));
+    timeline_.spike(Term::norm_in_fp64,
+                    share(in_.rank.largest_trainable, in_.strategy.data_parallel) * Bytes(8));
     timeline_.enter(Phase::step, "optimizer step");
     // A flat copy in the accumulation's precision, then fp32; one copy where that is fp32 already.
     const bool fp32 = weight() == Bytes(4) || in_.strategy.zero.fp32_gradient_accumulation;
@@ -365,7 +394,8 @@ class StepPlayer {
   /// The optimizer runs on the host; ZeRO-3's norm is still the device's.
   void step_offloaded() {
     if (zero3())
-      timeline_.spike(Term::norm_in_fp64, share(in_.rank.largest_trainable, in_.strategy.data_parallel) * Bytes(8));
+      timeline_.spike(Term::norm_in_fp64,
+                      share(in_.rank.largest_trainable, in_.strategy.data_parallel) * Bytes(8));
     timeline_.enter(Phase::step, "optimizer step on the host");
   }
 
@@ -375,7 +405,8 @@ class StepPlayer {
   GradientPath path_;
   std::vector<RankTensor>::const_reverse_iterator next_{};  ///< whose gradient the backward makes next
   Elements next_start_{};  ///< how far into the flattened trainable parameters the last gradient began
-  std::vector<Elements> before_layer_;  ///< [i]: elements to gather in what stands before layer i, layer i−1 included
+  std::vector<Elements>
+      before_layer_;  ///< [i]: elements to gather in what stands before layer i, layer i−1 included
   Elements to_gather_{};
   Bytes tied_gradient_{};
 };

@@ -1,6 +1,6 @@
 #pragma once
-// One optimizer step of DeepSpeed as allocations over its phases, on the worst rank, in the steady state (from the
-// second step on, when the optimizer's states exist), at its worst micro-step.
+// One optimizer step of DeepSpeed as allocations over its phases, on the worst rank, in the steady state
+// (from the second step on, when the optimizer's states exist), at its worst micro-step.
 
 #include <string_view>
 

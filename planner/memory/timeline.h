@@ -1,6 +1,6 @@
 #pragma once
-// One step as allocations over time. Every byte of a plan is one of the terms below: each has a name, a formula and
-// a source, and stands in docs/ under its name.
+// One step as allocations over time. Every byte of a plan is one of the terms below: each has a name, a
+// formula and a source, and stands in docs/ under its name.
 
 #include <array>
 #include <cstdint>
@@ -17,8 +17,10 @@ namespace zplan {
 enum class Phase { forward, loss, backward, step };
 template <>
 struct EnumNames<Phase> {
-  static constexpr std::array<std::pair<Phase, std::string_view>, 4> table{
-      {{Phase::forward, "forward"}, {Phase::loss, "loss"}, {Phase::backward, "backward"}, {Phase::step, "step"}}};
+  static constexpr std::array<std::pair<Phase, std::string_view>, 4> table{{{Phase::forward, "forward"},
+                                                                            {Phase::loss, "loss"},
+                                                                            {Phase::backward, "backward"},
+                                                                            {Phase::step, "step"}}};
 };
 
 /// What reports group terms into: the keys of "memory" in the JSON report.

@@ -48,7 +48,8 @@ std::vector<Offload> offloads(const Question& q) {
   return {{none, none}, {cpu, none}, {cpu, cpu}};
 }
 
-/// Left open, the search spares the reader combinations that nobody would take: they are not rejected, just not tried.
+/// Left open, the search spares the reader combinations that nobody would take: they are not rejected, just
+/// not tried.
 bool worth_trying(const Question& q, const Strategy& s) {
   const bool open_offload = q.space.offloads.empty();
   if (open_offload && s.offload_parameters != OffloadDevice::none && s.zero_stage < 3) return false;
@@ -59,7 +60,8 @@ bool worth_trying(const Question& q, const Strategy& s) {
   return true;
 }
 
-/// Accumulation steps from what was given; InputError where the global batch cannot be made of whole micro-batches.
+/// Accumulation steps from what was given; InputError where the global batch cannot be made of whole
+/// micro-batches.
 std::int64_t accumulation_steps(const Question& q, const Strategy& s) {
   const SearchSpace& space = q.space;
   if (!space.global_batch_size) return space.gradient_accumulation_steps.value_or(1);
@@ -143,21 +145,29 @@ void find_alternative(const Question& q, Answer& result) {
 void warn(const Question& q, Answer& result) {
   if (!q.training.master_weights && q.training.precision != Precision::fp32)
     result.warnings.emplace_back(
-        "without master weights the optimizer's states are counted at 8 B per parameter (fp32 moments); DeepSpeed's "
+        "without master weights the optimizer's states are counted at 8 B per parameter (fp32 moments); "
+        "DeepSpeed's "
         "bf16_master_weights_and_grads with bf16_optimizer_states needs 6 B");
   if (!result.plans.empty() && !result.plans.front().measured_activations)
-    result.warnings.push_back(fmt::format(
-        "the activations of {} are derived by analogy with measured architectures, not measured", q.model.shape.architecture));
+    result.warnings.push_back(
+        fmt::format("the activations of {} are derived by analogy with measured architectures, not measured",
+                    q.model.shape.architecture));
   if (!matrix_peak(q.cluster.gpu, q.training.precision))
-    result.warnings.push_back(fmt::format("{} has no hardware for {}: times assume its fp32 rate", q.cluster.gpu.name,
-                                          to_name(q.training.precision)));
+    result.warnings.push_back(fmt::format("{} has no hardware for {}: times assume its fp32 rate",
+                                          q.cluster.gpu.name, to_name(q.training.precision)));
 }
 
+/// What was pinned leaves nothing: each reason once, with a combination that it rules out.
 [[noreturn]] void fail_without_candidates(const Candidates& found) {
-  std::vector<std::string> reasons;
+  std::vector<std::string> reasons, told;
   for (const Rejection& each : found.rejected)
-    reasons.push_back(fmt::format("{}: {}", strategy_id(each.strategy), each.reasons.front()));
-  throw InputError("--zero, --tp, --offload", "no legal combination", fmt::format("{}", fmt::join(reasons, "; ")));
+    for (const std::string& reason : each.reasons) {
+      if (std::find(told.begin(), told.end(), reason) != told.end()) continue;
+      told.push_back(reason);
+      reasons.push_back(fmt::format("{}: {}", strategy_id(each.strategy), reason));
+    }
+  throw InputError("--zero, --tp, --offload", "no legal combination",
+                   fmt::format("{}", fmt::join(reasons, "; ")));
 }
 
 }  // namespace
@@ -180,8 +190,10 @@ Candidates candidates(const Question& q) {
         std::vector<std::string> reasons = why_illegal(q.model, q.training, s, q.cluster.gpus);
         s.gradient_accumulation_steps = accumulation_steps(q, s);
         if (s.gradient_accumulation_steps == 0) reasons.push_back(batch_mismatch(q, s));
-        if (reasons.empty()) found.legal.push_back(s);
-        else found.rejected.push_back({s, std::move(reasons)});
+        if (reasons.empty())
+          found.legal.push_back(s);
+        else
+          found.rejected.push_back({s, std::move(reasons)});
       }
   return found;
 }
@@ -195,7 +207,8 @@ std::optional<std::int64_t> largest_micro_batch(const Question& q, const Strateg
     set_batch(q, s, micro_batch);
     return plan_one(q, ranks, s).fits;
   };
-  // With a global batch only its divisors are possible, so bisection would skip some: walk down from the largest.
+  // With a global batch only its divisors are possible, so bisection would skip some: walk down from the
+  // largest.
   if (q.space.global_batch_size) {
     for (std::int64_t b = *q.space.global_batch_size / strategy.data_parallel; b >= 1; --b)
       if (*q.space.global_batch_size % (b * strategy.data_parallel) == 0 && fits(b)) return b;
@@ -214,12 +227,15 @@ std::optional<std::int64_t> largest_micro_batch(const Question& q, const Strateg
 Answer answer(const Question& q) {
   const SearchSpace& space = q.space;
   if (space.global_batch_size && space.gradient_accumulation_steps && space.micro_batch_size) {
-    const std::int64_t dp = q.cluster.gpus / (space.tensor_parallel.size() == 1 ? space.tensor_parallel.front() : 1);
+    const std::int64_t dp =
+        q.cluster.gpus / (space.tensor_parallel.size() == 1 ? space.tensor_parallel.front() : 1);
     if (*space.micro_batch_size * *space.gradient_accumulation_steps * dp != *space.global_batch_size)
       throw InputError("--global-batch",
-                       fmt::format("{} is not micro-batch {} x accumulation {} x {} data-parallel ranks", *space.global_batch_size,
-                                   *space.micro_batch_size, *space.gradient_accumulation_steps, dp),
-                       fmt::format("accepted here: {}", *space.micro_batch_size * *space.gradient_accumulation_steps * dp));
+                       fmt::format("{} is not micro-batch {} x accumulation {} x {} data-parallel ranks",
+                                   *space.global_batch_size, *space.micro_batch_size,
+                                   *space.gradient_accumulation_steps, dp),
+                       fmt::format("accepted here: {}",
+                                   *space.micro_batch_size * *space.gradient_accumulation_steps * dp));
   }
   Candidates found = candidates(q);
   if (found.legal.empty()) fail_without_candidates(found);

@@ -1,6 +1,6 @@
 #pragma once
-// From a question to an answer: every strategy that the question leaves open is planned, those that fit are ranked by
-// tokens per second, and every other one has a reason.
+// From a question to an answer: every strategy that the question leaves open is planned, those that fit are
+// ranked by tokens per second, and every other one has a reason.
 
 #include <optional>
 #include <string>
@@ -43,8 +43,8 @@ struct Rejection {
 struct Answer {
   std::vector<Plan> plans;  ///< those that fit, fastest first; then the others, nearest miss first
   std::vector<Rejection> rejected;
-  std::optional<Plan> alternative;   ///< where nothing fits: the best outside of what was pinned
-  std::string alternative_change;    ///< what it changes: "--zero 3"
+  std::optional<Plan> alternative;  ///< where nothing fits: the best outside of what was pinned
+  std::string alternative_change;   ///< what it changes: "--zero 3"
   std::vector<std::string> warnings;
 
   [[nodiscard]] bool fits() const { return !plans.empty() && plans.front().fits; }
@@ -52,8 +52,8 @@ struct Answer {
   [[nodiscard]] const Plan* recommended() const { return fits() ? &plans.front() : nullptr; }
 };
 
-/// Throws InputError where the options contradict each other (batch arithmetic), or where what was pinned leaves not
-/// one legal combination: that names the reasons.
+/// Throws InputError where the options contradict each other (batch arithmetic), or where what was pinned
+/// leaves not one legal combination: that names the reasons.
 [[nodiscard]] Answer answer(const Question& question);
 
 /// Legal and illegal combinations of a space, in the order in which they are planned.
@@ -63,7 +63,9 @@ struct Candidates {
 };
 [[nodiscard]] Candidates candidates(const Question& question);
 
-/// The largest micro-batch of `strategy` that fits, by bisection (memory grows with it); nothing where 1 does not.
-[[nodiscard]] std::optional<std::int64_t> largest_micro_batch(const Question& question, const Strategy& strategy);
+/// The largest micro-batch of `strategy` that fits, by bisection (memory grows with it); nothing where 1 does
+/// not.
+[[nodiscard]] std::optional<std::int64_t> largest_micro_batch(const Question& question,
+                                                              const Strategy& strategy);
 
 }  // namespace zplan

@@ -48,23 +48,26 @@ std::optional<std::string> replication(const Plan& plan, const Question& q) {
   const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
   const Bytes room = available(q.cluster, q.headroom);
   if (s.zero_stage < 3 && frozen.value > room.value / 2)
-    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card: only stage 3 shards them", s.zero_stage,
-                       size_text(frozen, q));
+    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card: only stage 3 shards them",
+                       s.zero_stage, size_text(frozen, q));
   if (plan.fits_device || s.zero_stage == 3 || s.data_parallel == 1) return std::nullopt;
   static constexpr std::array<std::string_view, 3> kWhole{"parameters, gradients and optimizer states",
                                                           "parameters and gradients", "parameters"};
-  return fmt::format("ZeRO-{} keeps all {} on every card", s.zero_stage, kWhole[static_cast<std::size_t>(s.zero_stage)]);
+  return fmt::format("ZeRO-{} keeps all {} on every card", s.zero_stage,
+                     kWhole[static_cast<std::size_t>(s.zero_stage)]);
 }
 
 std::string host_verdict(const Plan& plan, const Question& q) {
-  return fmt::format("needs {} of host memory per node, {} more than the {} there", size_text(plan.memory.host.total, q),
+  return fmt::format("needs {} of host memory per node, {} more than the {} there",
+                     size_text(plan.memory.host.total, q),
                      size_text(plan.memory.host.total - q.cluster.host_memory_per_node, q),
                      size_text(q.cluster.host_memory_per_node, q));
 }
 
 void say_what_would_fit(const Plan& plan, const Question& q, std::vector<std::string>& sentences) {
   constexpr std::int64_t kMostGpus = 1024;
-  std::string remedy = fmt::format("would fit on cards of {}", size_text(round_up(smallest_card(plan, q), kGiB.value), q));
+  std::string remedy =
+      fmt::format("would fit on cards of {}", size_text(round_up(smallest_card(plan, q), kGiB.value), q));
   const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
   if (const auto gpus = near ? fewest_gpus(plan, q, kMostGpus) : std::nullopt)
     remedy += fmt::format(", or on {} GPUs like these", *gpus);
@@ -82,13 +85,15 @@ std::string speed(const Plan& plan, const Question&) {
     }
     return 0.0;
   }();
-  return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step), format_percent(share_of_step),
-                     to_name(time.bound));
+  return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step),
+                     format_percent(share_of_step), to_name(time.bound));
 }
 
 }  // namespace
 
-Bytes shortage(const Plan& plan, const Question& q) { return plan.memory.required - available(q.cluster, q.headroom); }
+Bytes shortage(const Plan& plan, const Question& q) {
+  return plan.memory.required - available(q.cluster, q.headroom);
+}
 
 Bytes smallest_card(const Plan& plan, const Question& q) {
   const Bytes kept_by_driver = q.cluster.memory - q.cluster.usable_memory;
@@ -122,7 +127,8 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, std
 std::vector<std::string> why(const Plan& plan, const Question& q) {
   std::vector<std::string> sentences{device_verdict(plan, q)};
   if (const auto blame = replication(plan, q)) sentences.push_back(*blame);
-  sentences.push_back(fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
+  sentences.push_back(
+      fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
   if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
   if (!plan.fits_device) say_what_would_fit(plan, q, sentences);
   if (plan.fits) sentences.push_back(speed(plan, q));

@@ -7,15 +7,17 @@
 
 namespace zplan {
 
-/// Why a plan fits or does not, what fills the card, and what would make it fit: one sentence each, from the plan's
-/// own figures.
+/// Why a plan fits or does not, what fills the card, and what would make it fit: one sentence each, from the
+/// plan's own figures.
 [[nodiscard]] std::vector<std::string> why(const Plan& plan, const Question& question);
 
 /// Bytes missing on the device; negative where that much is to spare.
 [[nodiscard]] Bytes shortage(const Plan& plan, const Question& question);
 
-/// The fewest GPUs (same nodes' size, all else equal) on which the strategy fits, up to `most`; nothing where none do.
-[[nodiscard]] std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& question, std::int64_t most);
+/// The fewest GPUs (same nodes' size, all else equal) on which the strategy fits, up to `most`; nothing where
+/// none do.
+[[nodiscard]] std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& question,
+                                                      std::int64_t most);
 
 /// The smallest card (per GPU, as nvidia-smi totals it) on which the plan fits with the headroom.
 [[nodiscard]] Bytes smallest_card(const Plan& plan, const Question& question);

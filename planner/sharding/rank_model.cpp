@@ -6,8 +6,8 @@ namespace zplan {
 
 namespace {
 
-/// Whether QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers are plain
-/// parameters in transformers 5, which bitsandbytes leaves in 16 bits.
+/// Whether QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers
+/// are plain parameters in transformers 5, which bitsandbytes leaves in 16 bits.
 bool is_packed(const Tensor& tensor) {
   return tensor.linear && tensor.role != TensorRole::head && tensor.role != TensorRole::expert &&
          tensor.role != TensorRole::router;
@@ -24,7 +24,9 @@ class Collector {
     add(tensor, here, layer, trainable);
     if (!trainable) model_.frozen += here, model_.frozen_size += stored(tensor, here);
   }
-  void adapter(const Tensor& tensor, int layer) { add(tensor, elements_on_rank(tensor, ranks_, rank_), layer, true); }
+  void adapter(const Tensor& tensor, int layer) {
+    add(tensor, elements_on_rank(tensor, ranks_, rank_), layer, true);
+  }
   RankModel take() { return std::move(model_); }
 
  private:
@@ -61,14 +63,15 @@ Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out
   return Bytes(2 * n);
 }
 
-RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel, std::int64_t rank) {
+RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
+                     std::int64_t rank) {
   Collector collector(training, tensor_parallel, rank);
   if (training.method == Method::full) {
     for_each_tensor(model.inventory, [&](const Tensor& tensor, int layer) { collector.base(tensor, layer); });
     return collector.take();
   }
-  // peft puts adapters inside the module they adapt; only the order among trainable tensors matters to ZeRO, and
-  // that is the order of layers, so a layer's adapters follow its base tensors here.
+  // peft puts adapters inside the module they adapt; only the order among trainable tensors matters to ZeRO,
+  // and that is the order of layers, so a layer's adapters follow its base tensors here.
   const Inventory adapters = lora_adapters(model, training.lora_rank, training.lora_targets);
   const auto both = [&](const std::vector<Tensor>& base, const std::vector<Tensor>& adapted, int layer) {
     for (const Tensor& tensor : base) collector.base(tensor, layer);

@@ -17,7 +17,8 @@ struct RankTensor {
   bool operator==(const RankTensor&) const = default;
 };
 
-/// Parameters of one tensor-parallel rank in the order of named_parameters(), adapters behind the weight they adapt.
+/// Parameters of one tensor-parallel rank in the order of named_parameters(), adapters behind the weight they
+/// adapt.
 struct RankModel {
   std::vector<RankTensor> tensors;
   Elements trainable;           ///< Ψ of the accounting: what is reduced, sharded by the optimizer, updated

@@ -27,7 +27,8 @@ Shard zero12_shard(const RankModel& model, const Training& training, const Strat
   shard.optimizer_elements = slice;
   shard.parameters = slice * s.data_parallel * weight_size(training) + model.frozen_size;
   // Even an fp32 model gets a copy of its own slice: the optimizer works on it, not on the flat parameters.
-  shard.master_weights = training.precision == Precision::fp32 ? slice * Bytes(4) : slice * master_size(training);
+  shard.master_weights =
+      training.precision == Precision::fp32 ? slice * Bytes(4) : slice * master_size(training);
   shard.moments = optimizer_states(model, training, slice);
   if (uses_bf16_optimizer(training, s)) shard.gradients = slice * s.data_parallel * Bytes(4);
   return shard;
@@ -42,7 +43,8 @@ Shard zero3_full_shard(const RankModel& model, const Training& training, const S
   shard.parameters = (trained + frozen) * weight_size(training);
   shard.persistent_parameters = persistent_parameters(model, s) * weight_size(training);
   // Stage 3 keeps a separate fp32 partition beside fp32 weights too.
-  shard.master_weights = training.precision == Precision::fp32 ? trained * Bytes(4) : trained * master_size(training);
+  shard.master_weights =
+      training.precision == Precision::fp32 ? trained * Bytes(4) : trained * master_size(training);
   shard.moments = optimizer_states(model, training, trained);
   shard.gradients = trained * gradient_size;
   shard.bucket = gradient_bucket(training, s);
@@ -82,7 +84,8 @@ Slice worst_slice(const RankModel& model, const Training& training, const Strate
   };
   for (const RankTensor& tensor : model.tensors) {
     if (!tensor.trainable) continue;
-    // Padding before a parameter is too small to matter to what a slice holds, but not to where the next one lies.
+    // Padding before a parameter is too small to matter to what a slice holds, but not to where the next one
+    // lies.
     const Elements end = flat_start(start, training, s) + tensor.elements;
     while (start < end) {
       const Elements slice_end = size * (rank + 1);
@@ -107,7 +110,8 @@ Elements zero3_shard(const RankModel& model, std::int64_t data_parallel, bool tr
 Elements persistent_parameters(const RankModel& model, const Strategy& s) {
   Elements sum{};
   for (const RankTensor& tensor : model.tensors)
-    if (tensor.elements <= s.zero.persistence_threshold) sum += share(tensor.elements, s.data_parallel) * s.data_parallel;
+    if (tensor.elements <= s.zero.persistence_threshold)
+      sum += share(tensor.elements, s.data_parallel) * s.data_parallel;
   return sum;
 }
 
@@ -134,7 +138,8 @@ Bytes optimizer_states(const RankModel& model, const Training& training, Element
       if (model.trainable.value == 0) return Bytes(0);
       // Matrices and the rest are sharded evenly: their proportion on a rank is the model's.
       const double matrices = ratio(model.trainable_matrices, model.trainable);
-      return elements * Bytes(8) - Bytes(static_cast<std::int64_t>(4.0 * matrices * static_cast<double>(elements.value)));
+      return elements * Bytes(8) -
+             Bytes(static_cast<std::int64_t>(4.0 * matrices * static_cast<double>(elements.value)));
     }
   }
   return Bytes(0);
@@ -148,7 +153,8 @@ Shard make_shard(const RankModel& model, const Training& training, const Strateg
 SteadyState steady_state(const RankModel& model, const Training& training, const Strategy& s) {
   const std::int64_t n = s.data_parallel;
   const Bytes weights = model.trainable * weight_size(training);
-  const Bytes states = model.trainable * master_size(training) + optimizer_states(model, training, model.trainable);
+  const Bytes states =
+      model.trainable * master_size(training) + optimizer_states(model, training, model.trainable);
   return {.parameters = share(weights + model.frozen_size, s.zero_stage >= 3 ? n : 1),
           .gradients = share(weights, s.zero_stage >= 2 ? n : 1),
           .optimizer_states = share(states, s.zero_stage >= 1 ? n : 1)};

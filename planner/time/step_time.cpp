@@ -14,8 +14,8 @@ constexpr double kCpuAdamElementsPerSecond = 3.9e9;
 /// One NVMe drive per node: 3 GB/s read and write. Assumed: a PCIe 4 x4 data-centre drive.
 constexpr BytesPerSecond kNvme{3e9};
 
-/// Bytes that an optimizer step on the device moves per element: gradient 4, master weights 4 + 4, two moments 8 + 8,
-/// weight 2. Source: the fused Adam kernel reads and writes each once.
+/// Bytes that an optimizer step on the device moves per element: gradient 4, master weights 4 + 4, two
+/// moments 8 + 8, weight 2. Source: the fused Adam kernel reads and writes each once.
 constexpr Bytes kOptimizerTraffic{30};
 
 /// Matrix-product parameters that one token passes.
@@ -47,22 +47,24 @@ CommunicationTime communication_time(const Schedule& schedule, const Cluster& cl
   for (const Collective& call : schedule.collectives) {
     // Tensor-parallel groups lie within a node; data-parallel groups span all nodes.
     const bool inside = call.group == Group::tensor || !cluster.between;
-    (call.group == Group::tensor ? time.tensor : time.data) += collective_time(call, inside ? cluster.inside : *cluster.between);
+    (call.group == Group::tensor ? time.tensor : time.data) +=
+        collective_time(call, inside ? cluster.inside : *cluster.between);
   }
   return time;
 }
 
-/// Stage 3 and overlap_comm send on a stream of their own: only what outlasts the backward (or, at stage 3, the whole
-/// micro-step) shows. Everything else waits.
+/// Stage 3 and overlap_comm send on a stream of their own: only what outlasts the backward (or, at stage 3,
+/// the whole micro-step) shows. Everything else waits.
 Seconds exposed(const CommunicationTime& time, Seconds compute, const Strategy& strategy) {
   if (!strategy.overlaps_communication()) return time.data + time.tensor;
   const double hidden_by = strategy.zero_stage == 3 ? 1.0 : 2.0 / 3.0;
   return time.tensor + std::max(Seconds{}, time.data - compute * hidden_by);
 }
 
-/// Transfers that the backward hides end where it does; the host's Adam and the return of the weights never hide.
-Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard, const Schedule& schedule,
-                     Seconds compute) {
+/// Transfers that the backward hides end where it does; the host's Adam and the return of the weights never
+/// hide.
+Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
+                     const Schedule& schedule, Seconds compute) {
   Seconds time{};
   const auto ranks = static_cast<double>(cluster.gpus_per_node);
   if (strategy.offload_optimizer != OffloadDevice::none) {
@@ -84,7 +86,9 @@ Bound largest_part(const StepTime& time) {
                                                         {time.exposed_communication, Bound::communication},
                                                         {time.offload, Bound::offload},
                                                         {time.optimizer, Bound::optimizer}}};
-  return std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; })->second;
+  return std::max_element(parts.begin(), parts.end(),
+                          [](const auto& a, const auto& b) { return a.first < b.first; })
+      ->second;
 }
 
 }  // namespace
@@ -95,7 +99,8 @@ MicroStepFlops micro_step_flops(const Model& model, const Training& training, co
   const double attention = 4.0 * static_cast<double>(shape.layers) *
                            static_cast<double>(shape.attention_heads * shape.head_size) *
                            static_cast<double>(training.sequence_length);
-  const double forward = (2.0 * active_matrix_parameters(model) + attention) * tokens / static_cast<double>(strategy.tensor_parallel);
+  const double forward = (2.0 * active_matrix_parameters(model) + attention) * tokens /
+                         static_cast<double>(strategy.tensor_parallel);
   const double passes = training.method == Method::full ? 3 : 2;
   const double again = strategy.checkpointing == Checkpointing::full ? 1 : 0;
   return {Flops(forward * passes), Flops(forward * (passes + again))};
@@ -110,12 +115,13 @@ std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision) {
   return std::nullopt;
 }
 
-StepTime step_time(const Model& model, const Training& training, const Strategy& strategy, const Cluster& cluster,
-                   const Shard& shard, const Schedule& schedule) {
+StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,
+                   const Cluster& cluster, const Shard& shard, const Schedule& schedule) {
   const auto micro_steps = static_cast<double>(strategy.gradient_accumulation_steps);
   const MicroStepFlops flops = micro_step_flops(model, training, strategy);
   // A card without the type in hardware falls back on fp32 units.
-  const FlopsPerSecond peak = matrix_peak(cluster.gpu, training.precision).value_or(cluster.gpu.fp32.value_or(FlopsPerSecond(1e12)));
+  const FlopsPerSecond peak =
+      matrix_peak(cluster.gpu, training.precision).value_or(cluster.gpu.fp32.value_or(FlopsPerSecond(1e12)));
   StepTime time;
   time.compute = flops.hardware / (peak * cluster.gpu.matrix_efficiency) * micro_steps;
   const CommunicationTime communication = communication_time(schedule, cluster);

@@ -1,7 +1,7 @@
 #pragma once
-// How long an optimizer step takes, to first order: matrix products at the fraction of the peak that training reaches
-// on the card, collectives at the bus bandwidth their link reaches, offload at what the host and PCIe do.
-// What that leaves out stands in docs/step-time.md.
+// How long an optimizer step takes, to first order: matrix products at the fraction of the peak that training
+// reaches on the card, collectives at the bus bandwidth their link reaches, offload at what the host and PCIe
+// do. What that leaves out stands in docs/step-time.md.
 
 #include <string_view>
 
@@ -14,10 +14,11 @@ namespace zplan {
 enum class Bound { compute, communication, offload, optimizer };
 template <>
 struct EnumNames<Bound> {
-  static constexpr std::array<std::pair<Bound, std::string_view>, 4> table{{{Bound::compute, "compute"},
-                                                                            {Bound::communication, "communication"},
-                                                                            {Bound::offload, "offload"},
-                                                                            {Bound::optimizer, "optimizer"}}};
+  static constexpr std::array<std::pair<Bound, std::string_view>, 4> table{
+      {{Bound::compute, "compute"},
+       {Bound::communication, "communication"},
+       {Bound::offload, "offload"},
+       {Bound::optimizer, "optimizer"}}};
 };
 
 struct StepTime {
@@ -33,16 +34,19 @@ struct StepTime {
   Bound bound{Bound::compute};
 };
 
-/// Floating-point operations of one micro-step on one GPU. Forward per token 2·P + 4·L·a·d·s with P the parameters of
-/// matrix products that a token passes; backward twice that (once where weights are frozen); full checkpointing
-/// repeats the forward. Source: PaLM appendix B; llm-foundry's definition, by which matrix_efficiency was measured.
+/// Floating-point operations of one micro-step on one GPU. Forward per token 2·P + 4·L·a·d·s with P the
+/// parameters of matrix products that a token passes; backward twice that (once where weights are frozen);
+/// full checkpointing repeats the forward. Source: PaLM appendix B; llm-foundry's definition, by which
+/// matrix_efficiency was measured.
 struct MicroStepFlops {
   Flops model;     ///< without recomputation
   Flops hardware;  ///< with
 };
-[[nodiscard]] MicroStepFlops micro_step_flops(const Model& model, const Training& training, const Strategy& strategy);
+[[nodiscard]] MicroStepFlops micro_step_flops(const Model& model, const Training& training,
+                                              const Strategy& strategy);
 
-/// The card's peak rate for matrix products in the training precision; nothing where it cannot do them in hardware.
+/// The card's peak rate for matrix products in the training precision; nothing where it cannot do them in
+/// hardware.
 [[nodiscard]] std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision);
 
 [[nodiscard]] StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,

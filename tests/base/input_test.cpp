@@ -19,8 +19,10 @@ using ::testing::Not;
 template <class Act>
 std::string message_of(Act act) {
   try {
-    if constexpr (std::is_void_v<decltype(act())>) act();
-    else static_cast<void>(act());
+    if constexpr (std::is_void_v<decltype(act())>)
+      act();
+    else
+      static_cast<void>(act());
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
     return error.what();
@@ -60,7 +62,8 @@ TEST(Json, IsReadWithItsOrder) {
 }
 
 TEST(Json, ThatIsBrokenNamesThePlace) {
-  EXPECT_THAT(parse_error("{\"a\": 1,\n \"b\": }"), HasSubstr("file.json: not JSON: unexpected text at line 2, column 7"));
+  EXPECT_THAT(parse_error("{\"a\": 1,\n \"b\": }"),
+              HasSubstr("file.json: not JSON: unexpected text at line 2, column 7"));
   EXPECT_THAT(parse_error("{\"a\": [1, 2"), HasSubstr("the text ends"));
   EXPECT_THAT(parse_error(""), HasSubstr("the text ends"));
   EXPECT_THAT(parse_error(R"({"a": 1, "a": 2})"), HasSubstr("the key \"a\" stands twice"));
@@ -73,43 +76,52 @@ TEST(Json, ThatIsBrokenNamesThePlace) {
 class Reading : public ::testing::Test {
  protected:
   Json json_ = parse_json(R"({"n": 32, "f": 5e8, "half": 0.5, "s": "text", "big": 18446744073709551615,
-                              "deep": {"list": [1, "two"]}, "none": null})", "c.json");
+                              "deep": {"list": [1, "two"]}, "none": null})",
+                          "c.json");
   JsonReader reader_{json_, "c.json"};
 };
 
 TEST_F(Reading, NumbersWithinBounds) {
   EXPECT_EQ(reader_.at("n").integer(1, 100), 32);
-  EXPECT_EQ(reader_.at("f").integer(1, 1'000'000'000), 500'000'000) << "a float with a whole value is a whole number";
+  EXPECT_EQ(reader_.at("f").integer(1, 1'000'000'000), 500'000'000)
+      << "a float with a whole value is a whole number";
   EXPECT_EQ(reader_.integer_or("absent", 7, 1, 10), 7);
   EXPECT_EQ(reader_.integer_or("none", 7, 1, 10), 7) << "null is absent";
 }
 
 TEST_F(Reading, WrongValuesNameThePointer) {
-  EXPECT_EQ(message_of([&] { return reader_.at("n").integer(1, 10); }), "c.json#/n: 32; accepted: a whole number from 1 to 10");
+  EXPECT_EQ(message_of([&] { return reader_.at("n").integer(1, 10); }),
+            "c.json#/n: 32; accepted: a whole number from 1 to 10");
   EXPECT_THAT(message_of([&] { return reader_.at("half").integer(0, 10); }), HasSubstr("c.json#/half: 0.5"));
   EXPECT_THAT(message_of([&] { return reader_.at("s").integer(0, 10); }), HasSubstr("c.json#/s: \"text\""));
   EXPECT_THAT(message_of([&] { return reader_.at("big").integer(0, INT64_MAX); }), HasSubstr("c.json#/big"));
-  EXPECT_THAT(message_of([&] { return reader_.at("deep").text(); }), HasSubstr("c.json#/deep: a JSON object"));
-  EXPECT_THAT(message_of([&] { return reader_.at("deep").at("list").items()[1].integer(0, 9); }), HasSubstr("c.json#/deep/list/1"));
+  EXPECT_THAT(message_of([&] { return reader_.at("deep").text(); }),
+              HasSubstr("c.json#/deep: a JSON object"));
+  EXPECT_THAT(message_of([&] { return reader_.at("deep").at("list").items()[1].integer(0, 9); }),
+              HasSubstr("c.json#/deep/list/1"));
   EXPECT_THAT(message_of([&] { return reader_.at("absent"); }), HasSubstr("has no \"absent\""));
   EXPECT_THAT(message_of([&] { return reader_.at("n").boolean(); }), HasSubstr("true or false"));
 }
 
 TEST_F(Reading, UnknownKeysNameTheNearest) {
-  EXPECT_THAT(message_of([&] { reader_.only_keys({"n", "f", "half", "s", "big", "deap", "none"}); }),
+  EXPECT_THAT(message_of([&] {
+                reader_.only_keys({"n", "f", "half", "s", "big", "deap", "none"});
+              }),
               HasSubstr("unknown key \"deep\"; did you mean deap?"));
 }
 
 TEST(Files, ThatCannotBeReadAreNamed) {
   const auto folder = std::filesystem::temp_directory_path();
   EXPECT_THAT(message_of([&] { return read_file(folder.string()); }), HasSubstr("is a folder"));
-  EXPECT_THAT(message_of([&] { return read_file((folder / "zplan-no-such-file").string()); }), HasSubstr("No such file"));
+  EXPECT_THAT(message_of([&] { return read_file((folder / "zplan-no-such-file").string()); }),
+              HasSubstr("No such file"));
 }
 
 TEST(Files, ThatAreTooLargeAreRefused) {
   const auto path = std::filesystem::temp_directory_path() / "zplan-large-file-test";
   std::ofstream(path) << std::string(2000, 'x');
-  EXPECT_THAT(message_of([&] { return read_file(path.string(), 1000); }), HasSubstr("is larger than 1000 bytes"));
+  EXPECT_THAT(message_of([&] { return read_file(path.string(), 1000); }),
+              HasSubstr("is larger than 1000 bytes"));
   std::filesystem::remove(path);
 }
 

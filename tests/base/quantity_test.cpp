@@ -48,11 +48,17 @@ TEST(Quantity, ElementsTimesBytesEachAreBytes) {
 
 // What must not compile: checked by the compiler, here and now.
 template <class A, class B>
-concept Addable = requires(A a, B b) { a + b; };
+concept Addable = requires(A a, B b) {
+  a + b;
+};
 template <class A, class B>
-concept Divisible = requires(A a, B b) { a / b; };
+concept Divisible = requires(A a, B b) {
+  a / b;
+};
 template <class A, class B>
-concept Comparable = requires(A a, B b) { a < b; };
+concept Comparable = requires(A a, B b) {
+  a < b;
+};
 static_assert(Addable<Bytes, Bytes>);
 static_assert(!Addable<Bytes, Elements>);
 static_assert(!Addable<Bytes, int>);

@@ -36,7 +36,8 @@ void one_plan(benchmark::State& state) {
   const Question q = question("meta-llama/Meta-Llama-3-8B", 8, 80);
   const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .data_parallel = 8};
   const RankModel rank = rank_model(q.model, q.training, 1);
-  for (auto _ : state) benchmark::DoNotOptimize(make_plan(q.model, q.cluster, q.training, strategy, rank, {}));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(make_plan(q.model, q.cluster, q.training, strategy, rank, {}));
 }
 BENCHMARK(one_plan)->DenseRange(0, 3);
 
@@ -64,7 +65,8 @@ int run_quietly(std::vector<std::string> words) {
 
 /// The whole process; beside it one that does nothing, so that the machine's own cost of a process is known.
 void whole_process(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(run_quietly({ZPLAN_BINARY, "--model", "8B", "--gpus", "5", "--mem", "44"}));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(run_quietly({ZPLAN_BINARY, "--model", "8B", "--gpus", "5", "--mem", "44"}));
 }
 BENCHMARK(whole_process)->Unit(benchmark::kMillisecond)->UseRealTime();
 

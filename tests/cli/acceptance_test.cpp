@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "models/catalogue/catalogue.h"
 #include "support.h"
 
 namespace zplan::test {
@@ -147,6 +148,19 @@ TEST(Units, ChangeTheReportAndNotTheFigures) {
   for (json* each : {&gib, &gb})
     for (json& plan : each->at("plans")) plan.erase("why");
   EXPECT_EQ(gib.at("plans"), gb.at("plans"));
+}
+
+// A name and its config.json are one model: the same plans, config and launch lines, byte for byte.
+TEST(ConfigFile, GivesThePlansOfItsCatalogueName) {
+  const Folder folder;
+  const std::vector<CatalogueEntry>& entries = catalogue();
+  for (std::size_t i = 0; i < entries.size(); i += 15) {
+    const std::string file = folder.write("config.json", entries[i].config.dump());
+    const json by_name = report("--gpus 8 --mem 80 --model " + entries[i].name);
+    const json by_file = report("--gpus 8 --mem 80 --model " + file);
+    EXPECT_EQ(by_file.at("plans").dump(), by_name.at("plans").dump()) << entries[i].name;
+    EXPECT_EQ(by_file.at("ds_config").dump(), by_name.at("ds_config").dump()) << entries[i].name;
+  }
 }
 
 }  // namespace

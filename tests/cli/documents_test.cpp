@@ -5,6 +5,7 @@
 
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "cli/options.h"
 #include "support.h"
@@ -50,6 +51,35 @@ TEST(Documents, HelpComesForEveryCommand) {
   const std::string help = in_process("--help").out;
   for (const char* line : {"-h", "plan --help", "compare --help", "models --help", "--model 8B --help"})
     EXPECT_EQ(in_process(line).out, help) << line;
+}
+
+/// The lines between the first pair of ``` fences.
+std::vector<std::string> first_block(const std::string& markdown) {
+  std::istringstream text(markdown);
+  std::vector<std::string> lines;
+  bool inside = false;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("```")) {
+      if (inside) break;
+      inside = true;
+    } else if (inside) {
+      lines.push_back(line);
+    }
+  }
+  return lines;
+}
+
+// What the README shows is what its first command prints, at 100 columns.
+TEST(Readme, ShowsWhatItsFirstCommandPrints) {
+  const std::string printed = in_process("--model 8B --gpus 5 --mem 44").out;
+  const std::vector<std::string> shown = first_block(read_text(ZPLAN_SOURCE "/README.md"));
+  ASSERT_GE(shown.size(), 10U);
+  for (const std::string& line : shown) {
+    const std::size_t left_out = line.find("…");
+    if (left_out == std::string::npos) {
+      EXPECT_THAT(printed, testing::HasSubstr(line + "\n"));
+    }
+  }
 }
 
 }  // namespace

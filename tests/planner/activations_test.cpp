@@ -48,15 +48,17 @@ double error(const Json& row) {
 std::string label(const Json& row) {
   return row["model"].get<std::string>() + " " + row["attention"].get<std::string>() + " adapters " +
          row["adapters"].get<std::string>() + (row["bf16_adapters"].get<bool>() ? " bf16" : "") +
-         (row["checkpointing"].get<bool>() ? " checkpointed" : "") + " b" + row["batch"].dump() + " s" + row["sequence"].dump();
+         (row["checkpointing"].get<bool>() ? " checkpointed" : "") + " b" + row["batch"].dump() + " s" +
+         row["sequence"].dump();
 }
 
-// 0.1 %; where only some layers have a window (Gemma 3 beyond 512 tokens) a layer's mask is an average over the layers
-// measured, which are not the whole model's: 0.3 %.
+// 0.1 %; where only some layers have a window (Gemma 3 beyond 512 tokens) a layer's mask is an average over
+// the layers measured, which are not the whole model's: 0.3 %.
 TEST(SavedActivations, OfOneLayer) {
   std::size_t rows = 0;
   for (const Json& row : test_json("reference/activations/saved_per_layer.json")) {
-    const bool averaged_mask = row["model"] == "Gemma-3-1B" && row["attention"] == "sdpa" && row["sequence"] > 512;
+    const bool averaged_mask =
+        row["model"] == "Gemma-3-1B" && row["attention"] == "sdpa" && row["sequence"] > 512;
     EXPECT_LE(std::abs(error(row)), averaged_mask ? 0.003 : 0.001) << label(row);
     ++rows;
   }

@@ -1,4 +1,5 @@
-// Bytes that real DeepSpeed ranks held, against what the planner says they hold: equal, in every recorded run.
+// Bytes that real DeepSpeed ranks held, against what the planner says they hold: equal, in every recorded
+// run.
 
 #include <gtest/gtest.h>
 
@@ -40,18 +41,20 @@ TEST_P(HeldBytes, OfEveryRank) {
   }
 }
 
-// Stage 0 keeps its fp32 copy in a plain list that no field names; it is what is left of everything in fp32 after the
-// step: moments, step counters, the rotary frequencies (d/2, kept twice, where the model was not cast whole, as the
-// runs with adapters were), and in one run a scalar that Python still holds.
+// Stage 0 keeps its fp32 copy in a plain list that no field names; it is what is left of everything in fp32
+// after the step: moments, step counters, the rotary frequencies (d/2, kept twice, where the model was not
+// cast whole, as the runs with adapters were), and in one run a scalar that Python still holds.
 TEST_P(HeldBytes, MasterWeightsOfStage0) {
   const RecordedRun& run = GetParam();
   const Json& rank = run.row["ranks"][0];
   if (run.strategy.zero_stage > 0 || rank["float32"].is_null()) return;
   const Shard shard = shard_of(0);
   const Bytes weights = run.training.precision == Precision::fp32 ? shard.parameters : Bytes{};
-  const std::int64_t rotary = run.training.method == Method::full ? 2 * 4 * (run.model.shape.head_size / 2) : 0;
+  const std::int64_t rotary =
+      run.training.method == Method::full ? 2 * 4 * (run.model.shape.head_size / 2) : 0;
   const std::int64_t scalar = run.name == "tp4_dp1_s0_ga1_kv4" ? 4 : 0;
-  EXPECT_EQ((shard.master_weights + shard.moments + weights).value + rotary + scalar + bytes(rank, "optimizer_step_counters"),
+  EXPECT_EQ((shard.master_weights + shard.moments + weights).value + rotary + scalar +
+                bytes(rank, "optimizer_step_counters"),
             bytes(rank, "float32"));
 }
 

@@ -1,6 +1,6 @@
 // Whole training steps measured on PyTorch's own allocator, against the planner's peak.
-// Rows whose optimizer is not DeepSpeed's default on the device (torch's foreach and one-at-a-time variants, torch's
-// fused AdamW at stage 0) are left out: this version plans DeepSpeed's FusedAdam.
+// Rows whose optimizer is not DeepSpeed's default on the device (torch's foreach and one-at-a-time variants,
+// torch's fused AdamW at stage 0) are left out: this version plans DeepSpeed's FusedAdam.
 
 #include <gtest/gtest.h>
 
@@ -71,7 +71,8 @@ Row predict(const Json& row) {
   const Activations saved = activations(model, training, strategy);
   const Timeline timeline = step_timeline({model, training, strategy, rank, shard, slice, saved}, "8.0");
   const auto measured = row["peak_requested"].get<double>();
-  return {row["id"].get<std::string>(), (static_cast<double>(timeline.peak().bytes().value) - measured) / measured};
+  return {row["id"].get<std::string>(),
+          (static_cast<double>(timeline.peak().bytes().value) - measured) / measured};
 }
 
 bool is_planned(const Json& row) {
@@ -91,7 +92,8 @@ std::vector<Row> planned_rows() {
 TEST(MeasuredSteps, MedianPeakIsWithinHalfAPercent) {
   std::vector<Row> rows = planned_rows();
   ASSERT_GE(rows.size(), 180U);
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return std::abs(a.error) < std::abs(b.error); });
+  std::sort(rows.begin(), rows.end(),
+            [](const Row& a, const Row& b) { return std::abs(a.error) < std::abs(b.error); });
   EXPECT_LE(std::abs(rows[rows.size() / 2].error), 0.005);
   EXPECT_LE(std::abs(rows[rows.size() * 9 / 10].error), 0.06);
 }

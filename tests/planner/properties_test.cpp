@@ -19,14 +19,17 @@ void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
 Model model_of(const Json& config) { return read_config(JsonReader(config, "test model")); }
 
 std::vector<Case> cases() {
-  const Json llama = {{"model_type", "llama"}, {"hidden_size", 2048}, {"intermediate_size", 5632}, {"num_hidden_layers", 22},
-                      {"num_attention_heads", 32}, {"num_key_value_heads", 4}, {"vocab_size", 32000}};
+  const Json llama = {{"model_type", "llama"},   {"hidden_size", 2048},       {"intermediate_size", 5632},
+                      {"num_hidden_layers", 22}, {"num_attention_heads", 32}, {"num_key_value_heads", 4},
+                      {"vocab_size", 32000}};
   Json tied = llama;
   tied["tie_word_embeddings"] = true;
-  const Json gpt2 = {{"model_type", "gpt2"}, {"n_embd", 1600}, {"n_layer", 48}, {"n_head", 25}, {"vocab_size", 50257}};
-  const Json moe = {{"model_type", "qwen3_moe"}, {"hidden_size", 2048}, {"intermediate_size", 6144}, {"num_hidden_layers", 6},
-                    {"num_attention_heads", 32}, {"num_key_value_heads", 4}, {"head_dim", 128}, {"vocab_size", 151936},
-                    {"num_experts", 128}, {"num_experts_per_tok", 8}, {"moe_intermediate_size", 768}};
+  const Json gpt2 = {
+      {"model_type", "gpt2"}, {"n_embd", 1600}, {"n_layer", 48}, {"n_head", 25}, {"vocab_size", 50257}};
+  const Json moe = {{"model_type", "qwen3_moe"}, {"hidden_size", 2048},         {"intermediate_size", 6144},
+                    {"num_hidden_layers", 6},    {"num_attention_heads", 32},   {"num_key_value_heads", 4},
+                    {"head_dim", 128},           {"vocab_size", 151936},        {"num_experts", 128},
+                    {"num_experts_per_tok", 8},  {"moe_intermediate_size", 768}};
   std::vector<Case> all;
   for (const std::int64_t gpus : {1, 2, 3, 5, 8, 64}) {
     const std::string world = "_on_" + std::to_string(gpus);
@@ -114,11 +117,14 @@ TEST_P(EveryModelAndWorld, NothingIsLeftBehindByAStep) {
         const Shard shard = make_shard(rank, training, s);
         const Slice slice = stage == 1 || stage == 2 ? worst_slice(rank, training, s) : Slice{};
         const Activations saved = activations(each.model, training, s);
-        const Composition left = step_timeline({each.model, training, s, rank, shard, slice, saved}, "8.0").live();
-        for (const Term term : {Term::saved_activations, Term::model_inputs, Term::layer_working_set, Term::gradients,
-                                Term::gathered_parameters, Term::gathered_experts, Term::head_gradients, Term::logits,
-                                Term::loss_temporaries, Term::gradient_copy, Term::bucket_copy})
-          EXPECT_EQ(left[term], Bytes(0)) << info(term).name << ", stage " << stage << ", " << micro_steps << " micro-steps";
+        const Composition left =
+            step_timeline({each.model, training, s, rank, shard, slice, saved}, "8.0").live();
+        for (const Term term :
+             {Term::saved_activations, Term::model_inputs, Term::layer_working_set, Term::gradients,
+              Term::gathered_parameters, Term::gathered_experts, Term::head_gradients, Term::logits,
+              Term::loss_temporaries, Term::gradient_copy, Term::bucket_copy})
+          EXPECT_EQ(left[term], Bytes(0))
+              << info(term).name << ", stage " << stage << ", " << micro_steps << " micro-steps";
       }
 }
 
@@ -158,10 +164,16 @@ TEST_P(EveryModelAndWorld, CheckpointingNeverNeedsMoreActivations) {
 INSTANTIATE_TEST_SUITE_P(Planner, EveryModelAndWorld, ::testing::ValuesIn(cases()),
                          [](const auto& each) { return each.param.name; });
 
-// ---- the search --------------------------------------------------------------------------------------------
+// ---- the search
+// --------------------------------------------------------------------------------------------
 
 Question question(std::int64_t gpus, Bytes memory) {
-  Question q{.model = cases()[0].model, .cluster = roomy_cluster(gpus), .training = {}, .space = {}, .headroom = {}, .unit = {}};
+  Question q{.model = cases()[0].model,
+             .cluster = roomy_cluster(gpus),
+             .training = {},
+             .space = {},
+             .headroom = {},
+             .unit = {}};
   q.cluster.memory = q.cluster.usable_memory = memory;
   return q;
 }
@@ -256,7 +268,8 @@ TEST(Search, NothingLegalNamesTheReason) {
     static_cast<void>(answer(q));
     FAIL() << "5 GPUs with tensor parallel 4 was planned";
   } catch (const InputError& error) {
-    EXPECT_NE(std::string(error.what()).find("5 GPUs are not a multiple of tensor parallel 4"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("5 GPUs are not a multiple of tensor parallel 4"),
+              std::string::npos);
   }
 }
 

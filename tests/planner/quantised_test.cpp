@@ -34,7 +34,8 @@ TEST(OptimizerStates, AreWhatTheOptimizersKeep) {
     training.optimizer = parse_name<Optimizer>("optimizer", row["optimizer"].get<std::string>());
     const RankModel rank = rank_model(model, training, 1);
     const auto measured = row["state"].get<double>();
-    EXPECT_NEAR(static_cast<double>(optimizer_states(rank, training, rank.trainable).value), measured, 1e-3 * measured)
+    EXPECT_NEAR(static_cast<double>(optimizer_states(rank, training, rank.trainable).value), measured,
+                1e-3 * measured)
         << row["model"] << " " << row["optimizer"];
     ++rows;
   }

@@ -55,7 +55,8 @@ inline Strategy recorded_strategy(const Json& row) {
 inline std::vector<RecordedRun> recorded_runs() {
   std::vector<RecordedRun> runs;
   for (const Json& row : test_json("reference/deepspeed_runs/held.json"))
-    runs.push_back({row["name"].get<std::string>(), row, tiny_llama(row["model"]), recorded_training(row), recorded_strategy(row)});
+    runs.push_back({row["name"].get<std::string>(), row, tiny_llama(row["model"]), recorded_training(row),
+                    recorded_strategy(row)});
   return runs;
 }
 

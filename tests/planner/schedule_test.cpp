@@ -1,11 +1,12 @@
 // Collectives that real DeepSpeed issued, against the planner's schedule.
 
+#include "planner/communication/schedule.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
 #include <tuple>
 
-#include "planner/communication/schedule.h"
 #include "tests/planner/recorded_run.h"
 
 namespace zplan::testing {
@@ -33,32 +34,37 @@ std::map<Key, std::int64_t> recorded_elements(const Json& row) {
 
 std::map<Key, std::int64_t> planned_elements(const RecordedRun& run) {
   const RankModel rank = rank_model(run.model, run.training, run.strategy.tensor_parallel);
-  const Schedule plan = schedule(run.model, run.training, run.strategy, rank, make_shard(rank, run.training, run.strategy));
+  const Schedule plan =
+      schedule(run.model, run.training, run.strategy, rank, make_shard(rank, run.training, run.strategy));
   std::map<Key, std::int64_t> sums;
   for (const Collective& c : plan.collectives)
-    sums[{std::string(to_name(c.operation)), std::string(c.dtype), c.group_size, std::string(to_name(c.phase))}] +=
-        c.elements.value;
+    sums[{std::string(to_name(c.operation)), std::string(c.dtype), c.group_size,
+          std::string(to_name(c.phase))}] += c.elements.value;
   return sums;
 }
 
-/// What this version plans: DeepSpeed's defaults in every stage, adapters, accumulation, buckets of any size, offload,
-/// AutoTP, and ZeRO-3 where max_reuse_distance has its default. Not yet: communication in another dtype, reduce to
-/// owners, reduce_scatter off, hierarchical partitions, fp32 accumulation, another max_reuse_distance, AutoTP with ZeRO-3,
-/// with reentrant checkpointing, with a vocabulary-parallel head that is not tied, or with uneven heads.
+/// What this version plans: DeepSpeed's defaults in every stage, adapters, accumulation, buckets of any size,
+/// offload, AutoTP, and ZeRO-3 where max_reuse_distance has its default. Not yet: communication in another
+/// dtype, reduce to owners, reduce_scatter off, hierarchical partitions, fp32 accumulation, another
+/// max_reuse_distance, AutoTP with ZeRO-3, with reentrant checkpointing, with a vocabulary-parallel head that
+/// is not tied, or with uneven heads.
 bool is_planned(const RecordedRun& run) {
   const Json& row = run.row;
   const Json& zero = row["zero"];
-  const bool odd_knobs = !row["communication_dtype"].is_null() || !zero["use_multi_rank_bucket_allreduce"].get<bool>() ||
-                         zero["use_all_reduce_for_fetch_params"].get<bool>() || zero["zero_hpz_partition_size"] != 1 ||
-                         run.strategy.zero.fp32_gradient_accumulation;
+  const bool odd_knobs = !row["communication_dtype"].is_null() ||
+                         !zero["use_multi_rank_bucket_allreduce"].get<bool>() ||
+                         zero["use_all_reduce_for_fetch_params"].get<bool>() ||
+                         zero["zero_hpz_partition_size"] != 1 || run.strategy.zero.fp32_gradient_accumulation;
   const bool scatter_off = run.strategy.zero_stage == 3 && !zero["reduce_scatter"].get<bool>();
-  const bool partial = run.strategy.zero_stage == 3 && run.strategy.zero.max_reuse_distance.value != 1'000'000'000;
-  const bool reentrant_tensor_parallel = run.strategy.tensor_parallel > 1 && row["spec"].value("reentrant", false);
+  const bool partial =
+      run.strategy.zero_stage == 3 && run.strategy.zero.max_reuse_distance.value != 1'000'000'000;
+  const bool reentrant_tensor_parallel =
+      run.strategy.tensor_parallel > 1 && row["spec"].value("reentrant", false);
   const bool vocabulary_parallel = run.name.find("vocabpar") != std::string::npos;
   const bool uneven = run.name == "tp4_dp1_s0_ga1_kv2";
   const bool tensor_parallel_zero3 = run.strategy.tensor_parallel > 1 && run.strategy.zero_stage == 3;
-  return !odd_knobs && !scatter_off && !partial && !reentrant_tensor_parallel && !vocabulary_parallel && !uneven &&
-         !tensor_parallel_zero3;
+  return !odd_knobs && !scatter_off && !partial && !reentrant_tensor_parallel && !vocabulary_parallel &&
+         !uneven && !tensor_parallel_zero3;
 }
 
 class RecordedSchedule : public ::testing::TestWithParam<RecordedRun> {};

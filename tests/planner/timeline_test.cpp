@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "planner/memory/timeline.h"
+
+#include <gtest/gtest.h>
 
 namespace zplan {
 namespace {
