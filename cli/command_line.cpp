@@ -33,7 +33,10 @@ std::vector<std::string> with_options(const std::vector<std::string>& arguments,
       ++i;  // the value behind it goes too
   }
   for (const auto& [option, value] : changes)
-    if (!value.empty()) kept.insert(kept.end(), {option, value});
+    if (value == kFlagGiven)
+      kept.push_back(option);
+    else if (!value.empty())
+      kept.insert(kept.end(), {option, value});
   return kept;
 }
 

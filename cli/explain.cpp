@@ -49,8 +49,9 @@ std::vector<Symbol> training_symbols(const Plan& plan, const Question& q) {
 /// S: bytes per token that one layer of each kind keeps without checkpointing.
 std::vector<Symbol> saved_symbols(const Plan& plan, const Question& q) {
   std::vector<Symbol> symbols;
-  for (const LayerKind& kind : q.model.inventory.kinds) {
-    const SavedPerToken saved = saved_per_token(q.model, q.training, plan.strategy, kind);
+  for (std::size_t i = 0; i < q.model.inventory.kinds.size(); ++i) {
+    const LayerKind& kind = q.model.inventory.kinds[i];
+    const SavedPerToken saved = saved_per_token(q.model, q.training, plan.strategy, i);
     symbols.push_back({"S",
                        fmt::format("bytes per token that a {} layer saves: whole + divided by t", kind.name),
                        fmt::format("{} + {}/t", group_digits(saved.replicated), group_digits(saved.split))});

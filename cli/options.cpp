@@ -65,6 +65,9 @@ void add_options(CLI::App& app, Options& options) {
   for (const OptionSpec& spec : option_table()) {
     const auto set = [&options, &spec](const std::string& text) {
       options.given.emplace_back(spec.name);
+      if (text.empty() && !spec.value.empty())
+        throw InputError(std::string(spec.name), "\"\"",
+                         fmt::format("accepted: {} {}", spec.name, spec.value));
       spec.set(options, text);
     };
     const std::string name(spec.name);

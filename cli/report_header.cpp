@@ -133,6 +133,9 @@ std::vector<std::string> assumption_lines(const Report& report) {
   std::vector<std::string> lines;
   if (const std::string line = defaults_line(report.options); !line.empty()) lines.push_back(line);
   if (!report.options.has("--buckets")) lines.push_back(buckets_line(report));
+  if (!report.question.space.zero)
+    lines.emplace_back(
+        "overlap_comm on at ZeRO 1 and 2, where DeepSpeed's own default is off: the ds_config says so");
   for (const std::string& each : report.question.cluster.assumptions) lines.push_back(each);
   return lines;
 }

@@ -46,6 +46,7 @@ Json cluster_json(const Question& q) {
           {"available_memory_bytes", available(cluster, q.headroom).value},
           {"headroom", q.headroom.fraction},
           {"host_memory_bytes_per_node", cluster.host_memory_per_node.value},
+          {"available_host_memory_bytes_per_node", available_on_host(cluster, q.headroom).value},
           {"node", cluster.node.name},
           {"network", cluster.network ? Json(cluster.network->name) : Json(nullptr)},
           {"assumptions", cluster.assumptions}};
@@ -60,7 +61,7 @@ Json training_json(const Training& training) {
       {"quantization", training.method == Method::qlora ? name_json(training.quantization) : Json(nullptr)},
       {"precision", name_json(training.precision)},
       {"optimizer", name_json(training.optimizer)},
-      {"master_weights", master_size(training) > Bytes{}},
+      {"master_weights", training.master_weights && training.precision != Precision::fp32},
       {"sequence_length", training.sequence_length},
       {"attention", name_json(training.attention)},
       {"fused_loss", training.fused_loss},

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "cli/command_line.h"
 #include "cli/output_files.h"
@@ -32,10 +33,12 @@ std::string items(const std::vector<std::string>& sentences, const Style& style)
 
 std::string range_sentence(const Plan& plan, const Question& q) {
   const MemoryPlan& m = plan.memory;
-  return fmt::format(
-      "between {} and {}, by how PyTorch's allocator packs{}", format_bytes(m.required_low, q.unit),
-      format_bytes(m.required_high, q.unit),
-      m.required_high > available(q.cluster, q.headroom) ? ": the upper end eats into the headroom" : "");
+  const std::string_view risk =
+      m.required_high > q.cluster.usable_memory            ? ": the upper end is more than the card has"
+      : m.required_high > available(q.cluster, q.headroom) ? ": the upper end eats into the headroom"
+                                                           : "";
+  return fmt::format("between {} and {}, by how PyTorch's allocator packs{}",
+                     format_bytes(m.required_low, q.unit), format_bytes(m.required_high, q.unit), risk);
 }
 
 bool is_plain(const Plan& plan) {
@@ -105,10 +108,12 @@ Changes pinning(const Strategy& s) {
 /// What turns the question into the one that the alternative answers.
 Changes alternative_changes(const Answer& answer) {
   Changes changes = pinning(answer.alternative->strategy);
-  if (answer.alternative_change.starts_with("--")) {
-    const std::size_t blank = answer.alternative_change.find(' ');
-    changes.emplace_back(answer.alternative_change.substr(0, blank),
-                         answer.alternative_change.substr(blank + 1));
+  std::istringstream words(answer.alternative_change);
+  for (std::string word; words >> word;) {
+    if (word.starts_with("--"))
+      changes.emplace_back(word, kFlagGiven);
+    else
+      changes.back().second = word;
   }
   return changes;
 }
@@ -144,11 +149,15 @@ std::string alternative_text(const Report& report, const Style& style) {
   if (!answer.alternative) return "";
   const Changes changes = alternative_changes(answer);
   std::vector<std::string> words;
-  for (const auto& [option, value] : changes) words.push_back(option + " " + value);
+  for (const auto& [option, value] : changes)
+    words.push_back(value == kFlagGiven ? option : option + " " + value);
   std::string out =
       heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(), fmt::join(words, " ")),
               style, Tone::good);
-  out += items(answer.alternative->why, style);
+  std::vector<std::string> sentences = answer.alternative->why;
+  if (!sentences.empty())
+    sentences.insert(sentences.begin() + 1, range_sentence(*answer.alternative, report.question));
+  out += items(sentences, style);
   std::vector<std::string> arguments = with_options(report.arguments, changes);
   if (report.options.command == Command::compare) return out;
   return out + next_text({command_line(arguments)}, style);

@@ -34,12 +34,12 @@ void check_method(const Options& options) {
 
 /// Each option alone is in range; together they can still ask for more than 64 bits count.
 void check_magnitude(const Question& q) {
-  constexpr double kMostTokens = 268'435'456, kMostScores = 4.4e12, kMostMoved = 4e18;
+  constexpr double kMostScores = 4.4e12, kMostMoved = 4e18;
   const auto tokens = static_cast<double>(q.training.sequence_length) *
                       static_cast<double>(q.space.micro_batch_size.value_or(1));
   const double steps = static_cast<double>(
       q.space.global_batch_size.value_or(q.space.gradient_accumulation_steps.value_or(1)));
-  if (tokens > kMostTokens)
+  if (tokens > static_cast<double>(kMostTokens))
     throw InputError("--seq, --micro-batch", fmt::format("{:.0f} tokens in one micro-batch", tokens),
                      "accepted: up to 268435456");
   if (q.training.attention == Attention::eager &&
@@ -49,6 +49,28 @@ void check_magnitude(const Question& q) {
   if (static_cast<double>(parameters(q.model).value) * 12 * steps > kMostMoved)
     throw InputError(q.space.global_batch_size ? "--global-batch" : "--grad-accum",
                      fmt::format("{:.0f} is too many for this model", steps), "accepted: fewer");
+}
+
+/// Defaults that depend on the model and the card: no more tokens than the model has positions for, and no
+/// flash attention where its kernels do not run (before Ampere, or in fp32).
+void choose_defaults(const Options& options, Question& q) {
+  const std::int64_t positions = q.model.shape.max_positions;
+  const bool too_long = positions > 0 && positions < q.training.sequence_length;
+  const bool learned = elements(q.model.inventory, TensorRole::position_embedding).value > 0;
+  if (too_long && learned && options.has("--seq"))
+    throw InputError("--seq",
+                     fmt::format("{}, but {} has learned positions for {}", q.training.sequence_length,
+                                 q.model.name, positions),
+                     fmt::format("accepted: up to {}", positions));
+  if (too_long && !options.has("--seq")) q.training.sequence_length = positions;
+  const bool runs_flash =
+      q.training.precision != Precision::fp32 && capability_major(q.cluster.gpu.compute_capability) >= 8;
+  if (runs_flash || q.training.attention != Attention::flash) return;
+  if (options.has("--attention"))
+    throw InputError("--attention",
+                     "flash in fp32 or on a card before compute capability 8.0: its kernels do not run",
+                     "accepted: sdpa, eager");
+  q.training.attention = Attention::sdpa;
 }
 
 void check_compare_options(const Options& options) {
@@ -70,11 +92,6 @@ Question pinned_question(const Question& question, const std::string& text) {
     throw InputError(fmt::format("strategy {}", in_quotes(text)),
                      fmt::format("{}", fmt::join(found.rejected.front().reasons, "; ")), "");
   return one;
-}
-
-bool better(const Plan& a, const Plan& b) {
-  if (a.fits != b.fits) return a.fits;
-  return a.fits ? a.time.tokens_per_second > b.time.tokens_per_second : a.memory.required < b.memory.required;
 }
 
 void add_new(std::vector<std::string>& lines, const std::vector<std::string>& more) {
@@ -101,6 +118,10 @@ Request make_request(const Options& options, const Environment& environment) {
        .unit = options.unit},
       {}};
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
+  choose_defaults(options, request.question);
+  const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;
+  request.question.space.micro_batch_follows =
+      free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");
   check_magnitude(request.question);
   return request;
 }
@@ -117,7 +138,7 @@ Comparison compare(const Question& question, const std::vector<std::string>& str
     add_new(result.answer.warnings, one.warnings);
     result.answer.plans.push_back(std::move(one.plans.front()));
   }
-  std::stable_sort(result.answer.plans.begin(), result.answer.plans.end(), better);
+  std::stable_sort(result.answer.plans.begin(), result.answer.plans.end(), better_plan);
   if (result.answer.fits()) result.answer.alternative.reset(), result.answer.alternative_change.clear();
   return result;
 }

@@ -27,7 +27,7 @@ struct Gpu {
   /// Dense peak rates of matrix products with fp32 accumulation; absent where the card does not do the type
   /// in its matrix units. fp32: the plain units.
   std::optional<FlopsPerSecond> bf16{}, fp16{}, tf32{}, fp32{}, fp8{};
-  std::string compute_capability{};   ///< "9.0"
+  std::string compute_capability{};   ///< "9.0"; see capability_major
   BytesPerSecond nvlink{};            ///< rated, one direction, all links together; 0: none
   BytesPerSecond nvlink_effective{};  ///< as a ring of NCCL reaches it
   BytesPerSecond pcie{};              ///< rated, one direction to the host, as the slot is wired
@@ -48,5 +48,8 @@ struct Gpu {
 
 /// The figures of the card that are not certain, by their key in the profile, in alphabetical order.
 [[nodiscard]] std::vector<std::string> assumed_figures(const Gpu& gpu);
+
+/// 9 of "9.0": the generation, which decides what kernels a card runs. 0 where the text is no version.
+[[nodiscard]] int capability_major(std::string_view compute_capability);
 
 }  // namespace zplan

@@ -88,14 +88,16 @@ BytesPerSecond network_out_of_node(const Network& network, std::int64_t gpus_per
 }
 
 SourcedSpeed speed_between(const Gpu& gpu, const SourcedSpeed& inside, const Network& network,
-                           std::int64_t nodes, std::int64_t gpus_per_node) {
-  const BytesPerSecond out = network_out_of_node(network, gpus_per_node);
-  const BytesPerSecond ring = ring_between(inside.speed.all_reduce, out, gpus_per_node);
-  const BytesPerSecond tree = tree_between(inside.speed.all_reduce, out, nodes, gpus_per_node);
-  return {
-      {uses_tree(gpu) ? std::max(ring, tree) : ring,
-       ring_between(inside.speed.all_gather, out, gpus_per_node), network.latency},
-      fmt::format("derived: rings over all nodes, {} out of each node ({})", format_rate(out), network.name)};
+                           std::int64_t nodes, std::int64_t gpus_per_node, std::int64_t groups) {
+  const BytesPerSecond out_of_node = network_out_of_node(network, gpus_per_node);
+  const BytesPerSecond out = out_of_node * (1.0 / static_cast<double>(groups));
+  const std::int64_t visited = std::max<std::int64_t>(1, gpus_per_node / groups);
+  const BytesPerSecond ring = ring_between(inside.speed.all_reduce, out, visited);
+  const BytesPerSecond tree = tree_between(inside.speed.all_reduce, out, nodes, visited);
+  return {{uses_tree(gpu) ? std::max(ring, tree) : ring, ring_between(inside.speed.all_gather, out, visited),
+           network.latency},
+          fmt::format("derived: rings over all nodes, {} out of each node ({})", format_rate(out_of_node),
+                      network.name)};
 }
 
 }  // namespace zplan

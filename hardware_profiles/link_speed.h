@@ -47,7 +47,11 @@ struct SourcedSpeed {
 /// 48 on 4×100 Gb/s, 188 of 192 GB/s on 8×200 Gb/s). Checks: 2×8 B200, 8×400 Gb/s: 705 against 684 to 718
 /// measured, all_gather 376 against 308; 2×8 H100: 483 against 466. Sources: NVIDIA/nccl-tests
 /// doc/PERFORMANCE.md; NCCL src/graph/tuning.cc; SimAI astra-sim calbusbw.cc (factors t).
+///
+/// `groups` rings side by side over the same nodes, as data-parallel groups are under tensor parallelism:
+/// each visits g / groups GPUs of a node and has 1 / groups of the way out.
 [[nodiscard]] SourcedSpeed speed_between(const Gpu& gpu, const SourcedSpeed& inside, const Network& network,
-                                         std::int64_t nodes, std::int64_t gpus_per_node);
+                                         std::int64_t nodes, std::int64_t gpus_per_node,
+                                         std::int64_t groups = 1);
 
 }  // namespace zplan

@@ -2,9 +2,16 @@
 
 namespace zplan {
 
-Bytes available(const Cluster& cluster, Headroom headroom) {
-  return cluster.usable_memory - Bytes(static_cast<std::int64_t>(
-                                     headroom.fraction * static_cast<double>(cluster.usable_memory.value)));
+namespace {
+Bytes less(Bytes whole, Headroom headroom) {
+  return whole - Bytes(static_cast<std::int64_t>(headroom.fraction * static_cast<double>(whole.value)));
+}
+}  // namespace
+
+Bytes available(const Cluster& cluster, Headroom headroom) { return less(cluster.usable_memory, headroom); }
+
+Bytes available_on_host(const Cluster& cluster, Headroom headroom) {
+  return less(cluster.host_memory_per_node, headroom);
 }
 
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
@@ -20,7 +27,7 @@ Plan make_plan(const Model& model, const Cluster& cluster, const Training& train
   plan.communication = schedule(model, training, strategy, rank, plan.shard);
   plan.time = step_time(model, training, strategy, cluster, plan.shard, plan.communication);
   plan.fits_device = plan.memory.required <= available(cluster, headroom);
-  plan.fits_host = plan.memory.host.total <= cluster.host_memory_per_node;
+  plan.fits_host = plan.memory.host.total <= available_on_host(cluster, headroom);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;
 }

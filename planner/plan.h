@@ -35,6 +35,9 @@ struct Headroom {
 
 /// Device bytes that `required` may take: usable memory less the headroom.
 [[nodiscard]] Bytes available(const Cluster& cluster, Headroom headroom);
+/// Host bytes that offload may take on one node: its memory less the same share, for the system, the training
+/// processes and the data loader.
+[[nodiscard]] Bytes available_on_host(const Cluster& cluster, Headroom headroom);
 
 /// The plan of a legal strategy. `rank` must be rank_model(model, training, strategy.tensor_parallel): it is
 /// the same for all stages, so a search makes it once.

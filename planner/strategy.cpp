@@ -55,6 +55,14 @@ void check_offload(const Training& training, const Strategy& s, Reasons& reasons
                                   to_name(training.optimizer)));
 }
 
+void check_positions(const Model& model, const Training& training, Reasons& reasons) {
+  const ModelShape& shape = model.shape;
+  const bool learned = elements(model.inventory, TensorRole::position_embedding).value > 0;
+  if (learned && shape.max_positions > 0 && training.sequence_length > shape.max_positions)
+    reasons.push_back(fmt::format("{} has learned positions for {} tokens, fewer than --seq {}",
+                                  shape.architecture, shape.max_positions, training.sequence_length));
+}
+
 void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.method == Method::qlora && s.zero_stage == 3)
     reasons.emplace_back(
@@ -89,21 +97,49 @@ std::string strategy_id(const Strategy& s) {
 }
 
 std::vector<std::string> why_illegal(const Model& model, const Training& training, const Strategy& s,
-                                     std::int64_t gpus) {
+                                     World world) {
   Reasons reasons;
-  if (gpus % s.tensor_parallel != 0)
+  const std::int64_t t = s.tensor_parallel;
+  if (world.gpus % t != 0)
+    reasons.push_back(fmt::format("{} GPUs are not a multiple of tensor parallel {}", world.gpus, t));
+  else if (world.gpus_per_node % t != 0)
     reasons.push_back(
-        fmt::format("{} GPUs are not a multiple of tensor parallel {}", gpus, s.tensor_parallel));
+        fmt::format("tensor parallel {} does not divide the {} GPUs of a node: some groups would "
+                    "reach across the network",
+                    t, world.gpus_per_node));
   check_tensor_parallel(model, training, s, reasons);
   check_offload(training, s, reasons);
   check_method(training, s, reasons);
+  check_positions(model, training, reasons);
   return reasons;
 }
 
 Bytes weight_size(const Training& training) { return Bytes(training.precision == Precision::fp32 ? 4 : 2); }
 
-Bytes master_size(const Training& training) {
-  return Bytes(training.precision != Precision::fp32 && training.master_weights ? 4 : 0);
+bool can_drop_master(const Training& training, const Strategy& s) {
+  if (s.zero_stage == 0 || training.precision == Precision::fp32) return false;
+  const bool on_device = s.offload_optimizer == OffloadDevice::none;
+  const bool cpu_adam = !on_device && training.optimizer == Optimizer::adamw;
+  return training.precision == Precision::fp16 ? cpu_adam : on_device || cpu_adam;
+}
+
+bool drops_master(const Training& training, const Strategy& s) {
+  return !training.master_weights && can_drop_master(training, s);
+}
+
+Bytes master_size(const Training& training, const Strategy& s) {
+  if (training.precision == Precision::fp32) return Bytes(0);
+  return Bytes(drops_master(training, s) ? 2 : 4);
+}
+
+bool accumulates_whole_fp32(const Training& training, const Strategy& s) {
+  return s.zero_stage == 1 && s.zero.fp32_gradient_accumulation && training.precision != Precision::fp32 &&
+         !uses_bf16_optimizer(training, s);
+}
+
+bool uses_bf16_optimizer(const Training& training, const Strategy& s) {
+  return s.zero_stage == 1 && s.zero.fp32_gradient_accumulation && training.precision == Precision::bf16 &&
+         s.offload_optimizer == OffloadDevice::none;
 }
 
 }  // namespace zplan

@@ -168,16 +168,37 @@ struct EnumNames<Offload> {
   }};
 };
 
+/// Where ranks lie: what decides whether a tensor-parallel group stays within a node.
+struct World {
+  std::int64_t gpus{1};
+  std::int64_t gpus_per_node{1};
+};
+
 /// Why this combination cannot be trained; empty where it can. Each entry is one sentence.
 [[nodiscard]] std::vector<std::string> why_illegal(const Model& model, const Training& training,
-                                                   const Strategy& strategy, std::int64_t gpus);
+                                                   const Strategy& strategy, World world);
 
 // ---- bytes per element
 // -------------------------------------------------------------------------------------
 
 /// Stored weights and gradients: 2 B in 16-bit training, 4 B in fp32.
 [[nodiscard]] Bytes weight_size(const Training& training);
-/// The fp32 master copy: 4 B where there is one, else 0 B.
-[[nodiscard]] Bytes master_size(const Training& training);
+/// Whether DeepSpeed can do without an fp32 master copy: not at stage 0; fp16 ones only for its CPU Adam;
+/// bf16 ones on the device, or for its CPU Adam. Source: DeepSpeed 0.19.8 runtime/base_optimizer.py
+/// _configure_master_weights; runtime/config.py _do_error_check.
+[[nodiscard]] bool can_drop_master(const Training& training, const Strategy& strategy);
+/// Whether --no-master-weights is asked for and DeepSpeed does it: bf16_master_weights_and_grads and
+/// bf16_optimizer_states, or fp16_master_weights_and_grads.
+[[nodiscard]] bool drops_master(const Training& training, const Strategy& strategy);
+/// The master copy of a 16-bit weight that the optimizer works on: 4 B, or 2 B where fp32 is dropped; 0 B in
+/// fp32.
+[[nodiscard]] Bytes master_size(const Training& training, const Strategy& strategy);
+/// fp32 accumulation at stage 1 outside BF16_Optimizer (fp16, or offloaded states): every parameter gets a
+/// whole fp32 accumulator, and buckets are fp32. Source: DeepSpeed 0.19.8 stage_1_and_2.py
+/// use_grad_accum_attribute.
+[[nodiscard]] bool accumulates_whole_fp32(const Training& training, const Strategy& strategy);
+/// bf16 with fp32 accumulation at stage 1 runs in an optimizer of its own (BF16_Optimizer): whole fp32
+/// gradients, no bucket. Source: DeepSpeed 0.19.8 runtime/engine.py _do_optimizer_sanity_check.
+[[nodiscard]] bool uses_bf16_optimizer(const Training& training, const Strategy& strategy);
 
 }  // namespace zplan

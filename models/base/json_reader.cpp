@@ -76,6 +76,8 @@ std::string read_file(const std::string& path, std::int64_t limit_bytes) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) throw InputError(path, "is a folder", "accepted: a file");
+  if (fs::is_fifo(path, ignored) || fs::is_socket(path, ignored))
+    throw InputError(path, "is a pipe or a socket", "accepted: a file");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(path, std::strerror(errno), "accepted: a file that can be read");
   std::string text;
@@ -128,7 +130,10 @@ std::int64_t JsonReader::integer(std::int64_t low, std::int64_t high) const {
   // 5e8 is how people write bucket sizes: a float with a whole value is a whole number.
   if (value_->is_number_float()) {
     const double given = value_->get<double>();
-    if (std::floor(given) != given || given < static_cast<double>(low) || given > static_cast<double>(high))
+    // 2^63 itself is a double but no 64-bit integer, though static_cast<double>(INT64_MAX) is 2^63.
+    constexpr double kTooLarge = 9223372036854775808.0;
+    if (std::floor(given) != given || given < static_cast<double>(low) || given > static_cast<double>(high) ||
+        given >= kTooLarge)
       fail_type(accepted);
     return static_cast<std::int64_t>(given);
   }

@@ -72,13 +72,13 @@ std::int64_t bf16_adapter_inputs(const BlockSizes& x, const BlockForm& form, con
 }
 
 SavedPerToken adapted_layer(const BlockSizes& x, const BlockForm& form, const Model& model,
-                            const Training& training, const Strategy& strategy, const LayerKind& kind) {
+                            const Training& training, const Strategy& strategy, std::size_t kind) {
   const Inventory adapters = lora_adapters(model, training.lora_rank, training.lora_targets);
-  const LayerKind& own = adapters.kinds[static_cast<std::size_t>(&kind - model.inventory.kinds.data())];
+  const LayerKind& own = adapters.kinds[kind];
   const std::int64_t inputs =
       fp32_adapters(training, strategy) ? fp32_adapter_inputs(own) : bf16_adapter_inputs(x, form, own);
   const std::int64_t attention = form.query_key_norms_frozen + form.attention;
-  if (is_routed(kind))
+  if (is_routed(model.inventory.kinds[kind]))
     return {form.norms_frozen + inputs + routed_mlp(x, *model.shape.experts, true), attention, form.fixed};
   return {form.norms_frozen + inputs, form.mlp_frozen + attention, form.fixed};
 }
@@ -113,13 +113,14 @@ Bytes working_set(const BlockSizes& x, Bytes saved, const Training& training, Ch
 }
 
 LayerActivations layer_activations(const BlockSizes& x, const Model& model, const Training& training,
-                                   const Strategy& strategy, const LayerKind& kind) {
+                                   const Strategy& strategy, std::size_t kind) {
   const BlockForm form = block_form(model, training, strategy);
   const Bytes saved = per_rank(saved_per_token(model, training, strategy, kind), x);
   const std::int64_t f =
-      is_routed(kind) ? model.shape.experts->intermediate_size * model.shape.experts->experts_per_token +
-                            model.shape.experts->shared_intermediate_size
-                      : x.f;
+      is_routed(model.inventory.kinds[kind])
+          ? model.shape.experts->intermediate_size * model.shape.experts->experts_per_token +
+                model.shape.experts->shared_intermediate_size
+          : x.f;
   const Bytes working = working_set(x, saved, training, strategy.checkpointing, f);
   switch (strategy.checkpointing) {
     case Checkpointing::none: return {saved, working};
@@ -175,17 +176,17 @@ LossActivations full_loss(const BlockSizes& x, const ModelShape& shape, const Tr
 }  // namespace
 
 SavedPerToken saved_per_token(const Model& model, const Training& training, const Strategy& strategy,
-                              const LayerKind& kind) {
+                              std::size_t kind) {
   const BlockSizes x = block_sizes(model, training, strategy);
   const BlockForm form = block_form(model, training, strategy);
   if (training.method != Method::full) return adapted_layer(x, form, model, training, strategy, kind);
-  return trained_layer(x, form, model.shape, is_routed(kind));
+  return trained_layer(x, form, model.shape, is_routed(model.inventory.kinds[kind]));
 }
 
 Activations activations(const Model& model, const Training& training, const Strategy& strategy) {
   const BlockSizes x = block_sizes(model, training, strategy);
   Activations result;
-  for (const LayerKind& kind : model.inventory.kinds)
+  for (std::size_t kind = 0; kind < model.inventory.kinds.size(); ++kind)
     result.kinds.push_back(layer_activations(x, model, training, strategy, kind));
   result.model_inputs = model_inputs(x, training, strategy);
   result.loss = training.fused_loss ? fused_loss(x, training) : full_loss(x, model.shape, training);

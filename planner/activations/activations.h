@@ -37,15 +37,15 @@ struct Activations {
 
 [[nodiscard]] Activations activations(const Model& model, const Training& training, const Strategy& strategy);
 
-/// Bytes per token that one layer of a kind keeps without checkpointing: S of the formulas.
-/// `split` is what lies between a column- and a row-split product and is divided by the tensor-parallel
-/// degree.
+/// Bytes per token that one layer of kind `kind` (an index of Inventory::kinds) keeps without checkpointing:
+/// S of the formulas. `split` is what lies between a column- and a row-split product and is divided by the
+/// tensor-parallel degree.
 struct SavedPerToken {
   std::int64_t replicated{};
   std::int64_t split{};
   std::int64_t fixed{};  ///< bytes per layer, whatever the tokens
 };
 [[nodiscard]] SavedPerToken saved_per_token(const Model& model, const Training& training,
-                                            const Strategy& strategy, const LayerKind& kind);
+                                            const Strategy& strategy, std::size_t kind);
 
 }  // namespace zplan

@@ -181,19 +181,32 @@ class Issuer {
          3 * micro_steps, shifted * (3 * micro_steps));
   }
 
-  /// What crosses to the host and back, per GPU.
+  /// What crosses to the host and back, per GPU. Gradients are cast to fp32 on the device and copied once a
+  /// step; with accumulation the sums of earlier micro-steps lie on the host in 16 bits, come back and go out
+  /// again. Source: DeepSpeed 0.19.8 stage_1_and_2.py async_inplace_copy_grad_to_fp32_buffer_from_gpu,
+  /// async_accumulate_grad_in_cpu_via_gpu; stage3.py partition_grads.
   void offload() {
     const Bytes weight = weight_size(training_);
     const std::int64_t micro_steps = s_.gradient_accumulation_steps;
     if (s_.offload_optimizer != OffloadDevice::none) {
-      schedule_.device_to_host += shard_.optimizer_elements * weight * micro_steps;
-      schedule_.host_to_device += shard_.optimizer_elements * weight;
+      const Bytes sums = accumulated_on_host() * weight;
+      schedule_.device_to_host += shard_.optimizer_elements * Bytes(4) + sums * micro_steps;
+      schedule_.host_to_device += sums * (micro_steps - 1);
+      if (s_.offload_parameters == OffloadDevice::none)
+        schedule_.host_to_device += shard_.optimizer_elements * weight;
     }
     if (s_.offload_parameters != OffloadDevice::none) {
       const Bytes kept =
           std::min(shard_.parameters, share(s_.zero.max_reuse_distance, s_.data_parallel) * weight);
       schedule_.host_to_device += (shard_.parameters * 2 - kept) * micro_steps;
     }
+  }
+  /// Elements of one rank's gradients that are summed on the host: none at stage 1, which reduces once; whole
+  /// parameters that touch the slice at stage 2, where there is something to sum; the shard at stage 3.
+  [[nodiscard]] Elements accumulated_on_host() const {
+    if (s_.zero_stage == 3) return shard_.optimizer_elements;
+    if (s_.zero_stage < 2 || s_.gradient_accumulation_steps == 1) return {};
+    return worst_slice(rank_, training_, s_).touching;
   }
 
   const Model& model_;

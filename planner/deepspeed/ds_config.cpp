@@ -8,9 +8,8 @@ namespace zplan {
 
 namespace {
 
-/// DeepSpeed 0.19.8 offload_config.py: elements of one buffer for parameters on NVMe. A larger partition
-/// stops training.
-constexpr std::int64_t kSwapBuffer = 100'000'000;
+/// DeepSpeed 0.19.8 offload_config.py: elements of one buffer for parameters on NVMe where none are named.
+constexpr Elements kSwapBuffer{100'000'000};
 
 struct Inputs {
   const Plan& plan;
@@ -29,23 +28,6 @@ struct Inputs {
 
 bool is_16_bit(const Training& training) { return training.precision != Precision::fp32; }
 
-/// bf16 with fp32 accumulation at stage 1 runs in an optimizer of its own, without buckets.
-/// Source: DeepSpeed 0.19.8 runtime/engine.py _do_optimizer_sanity_check.
-bool uses_bf16_optimizer(const Training& training, const Strategy& s) {
-  return s.zero_stage == 1 && training.precision == Precision::bf16 && s.zero.fp32_gradient_accumulation &&
-         s.offload_optimizer != OffloadDevice::cpu;
-}
-
-/// Whether 16-bit masters can be had: DeepSpeed keeps fp16 ones only for its CPU Adam, bf16 ones of offloaded
-/// states too. Source: DeepSpeed 0.19.8 runtime/base_optimizer.py _configure_master_weights;
-/// runtime/config.py _do_error_check.
-bool can_drop_master(const Training& training, const Strategy& s) {
-  if (s.zero_stage == 0) return false;
-  const bool cpu_adam = s.offload_optimizer != OffloadDevice::none && training.optimizer == Optimizer::adamw;
-  if (training.precision == Precision::fp16) return cpu_adam;
-  return s.offload_optimizer == OffloadDevice::none || cpu_adam;
-}
-
 // ---- batch, precision
 // ----------------------------------------------------------------------------------------
 
@@ -62,7 +44,7 @@ void add_precision(Json& config, const Inputs& in) {
   if (!is_16_bit(training)) return;
   Json section = {{"enabled", in.filled(true)}};
   const bool bf16 = training.precision == Precision::bf16;
-  if (!training.master_weights && can_drop_master(training, in.strategy())) {
+  if (drops_master(training, in.strategy())) {
     section[bf16 ? "bf16_master_weights_and_grads" : "fp16_master_weights_and_grads"] = true;
     if (bf16) section["bf16_optimizer_states"] = true;
   }
@@ -156,11 +138,9 @@ Json device(OffloadDevice where) {
   return section;
 }
 
-/// The largest partition of a parameter: every one must fit in a swap buffer.
-Elements largest_partition(const Inputs& in) {
+Elements swap_buffer(const Inputs& in) {
   const Strategy& s = in.strategy();
-  return share(rank_model(in.question.model, in.training(), s.tensor_parallel).largest_tensor,
-               s.data_parallel);
+  return swap_buffer_size(rank_model(in.question.model, in.training(), s.tensor_parallel), s);
 }
 
 void add_offload(Json& section, const Inputs& in) {
@@ -168,8 +148,9 @@ void add_offload(Json& section, const Inputs& in) {
   if (s.offload_optimizer != OffloadDevice::none) section["offload_optimizer"] = device(s.offload_optimizer);
   if (s.zero_stage < 3 || s.offload_parameters == OffloadDevice::none) return;
   Json parameters = device(s.offload_parameters);
-  if (s.offload_parameters == OffloadDevice::nvme && largest_partition(in) > Elements(kSwapBuffer))
-    parameters["buffer_size"] = largest_partition(in).value;
+  const Elements buffer = swap_buffer(in);
+  if (s.offload_parameters == OffloadDevice::nvme && buffer > kSwapBuffer)
+    parameters["buffer_size"] = buffer.value;
   section["offload_param"] = parameters;
 }
 

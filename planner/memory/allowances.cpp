@@ -1,13 +1,11 @@
 #include "planner/memory/allowances.h"
 
-#include <charconv>
+#include "hardware_profiles/gpu.h"
 
 namespace zplan {
 
 Bytes cublas_workspaces(std::string_view compute_capability) {
-  int major = 0;
-  std::from_chars(compute_capability.data(), compute_capability.data() + compute_capability.size(), major);
-  const bool hopper_or_later = major >= 9;
+  const bool hopper_or_later = capability_major(compute_capability) >= 9;
   return hopper_or_later ? kMiB * 64 : Bytes(2 * 8'519'680);
 }
 

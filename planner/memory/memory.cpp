@@ -18,15 +18,16 @@ Bytes pinned_block(Bytes size) {
 
 struct HostTally {
   HostMemory sum;
-  void pinned(Bytes size) { exact_pinned(pinned_block(size)); }
+  std::vector<Bytes> pinned_blocks;  ///< as torch's pinned allocator hands them out
+  void pinned(Bytes size) { pinned_blocks.push_back(pinned_block(size)), exact_pinned(pinned_blocks.back()); }
   /// DeepSpeed's own AIO buffers are not rounded.
   void exact_pinned(Bytes size) { sum.total += size, sum.pinned += size; }
   void pageable(Bytes size) { sum.total += size; }
   void nvme(Bytes size) { sum.nvme += size; }
 };
 
-/// ZeRO 1 and 2: master, Adam, fp32 gradient, 16-bit staging, the largest parameter, and accumulators of
-/// whole parameters where gradients accumulate.
+/// ZeRO 1 and 2: master, fp32 gradient, 16-bit staging and the largest parameter pinned, Adam pageable; at
+/// stage 2 accumulators of whole parameters where gradients accumulate.
 void offload_slice(const StepInputs& in, HostTally& host) {
   const Elements slice = in.shard.optimizer_elements;
   const Bytes weight = weight_size(in.training);
@@ -35,36 +36,53 @@ void offload_slice(const StepInputs& in, HostTally& host) {
   host.pinned(slice * Bytes(4));
   host.pinned(slice * weight);
   host.pinned(in.rank.largest_trainable * weight);
-  if (in.strategy.gradient_accumulation_steps > 1) host.pinned(in.slice.touching * weight);
+  if (in.strategy.zero_stage == 2 && in.strategy.gradient_accumulation_steps > 1)
+    host.pinned(in.slice.touching * weight);
 }
 
-/// ZeRO 3: master, Adam and fp32 gradient, plus the flat gradient partition that stays on the host.
+/// ZeRO 3: the flat gradient partition pinned, an fp32 gradient pinned per sub-group, master and Adam
+/// pageable.
 void offload_shard(const StepInputs& in, HostTally& host) {
   host.pinned(in.shard.gradients);
-  const Bytes gradient = in.shard.optimizer_elements * Bytes(4);
   if (in.strategy.offload_optimizer == OffloadDevice::cpu) {
-    host.pinned(in.shard.master_weights);
-    host.pinned(gradient);
-    host.pageable(in.shard.moments);
+    for (const Elements group : sub_groups(in.rank, in.strategy)) host.pinned(group * Bytes(4));
+    host.pageable(in.shard.master_weights + in.shard.moments);
     return;
   }
   // On NVMe the states pass through buffers: four (buffer_count) of the largest sub-group.
   constexpr std::int64_t kBuffers = 4;
-  const Bytes buffer = largest_sub_group(in.rank, in.strategy) * Bytes(4);
-  host.exact_pinned(buffer * kBuffers);
-  host.nvme(in.shard.master_weights + in.shard.moments + gradient);
+  host.exact_pinned(largest_sub_group(in.rank, in.strategy) * Bytes(4 * kBuffers));
+  host.nvme(in.shard.master_weights + in.shard.moments + in.shard.optimizer_elements * Bytes(4));
 }
 
-void offload_parameters(const StepInputs& in, HostTally& host) {
-  if (in.strategy.offload_parameters == OffloadDevice::cpu) return host.pinned(in.shard.parameters);
-  // Five buffers (buffer_count) of 1e8 elements (buffer_size), or of the largest partition where that is
-  // larger: the emitted config raises buffer_size then. Up to 1e9 elements stay in memory (max_in_cpu).
+/// Parameters on the host: the flat buffer, and beside it the blocks in which each tensor's part was pinned
+/// before it moved there; the pinned allocator keeps them. A tied head is pinned too before it becomes the
+/// embedding.
+void pin_parameters(const StepInputs& in, HostTally& host) {
   const Bytes weight = weight_size(in.training);
-  const Elements largest = share(in.rank.largest_tensor, in.strategy.data_parallel);
-  const Bytes buffers = std::max(Elements(100'000'000), largest) * weight * 5;
-  host.exact_pinned(buffers);
+  host.pinned(in.shard.parameters);
+  for (const RankTensor& tensor : in.rank.tensors)
+    for (int times = in.model.shape.tied_embeddings && tensor.role == TensorRole::token_embedding ? 2 : 1;
+         times > 0; --times)
+      host.pinned(share(tensor.elements, in.strategy.data_parallel) * weight);
+}
+
+/// On NVMe: five buffers (buffer_count) of buffer_size elements; up to 1e9 elements stay in memory
+/// (max_in_cpu).
+void swap_parameters(const StepInputs& in, HostTally& host) {
+  const Bytes weight = weight_size(in.training);
+  host.exact_pinned(swap_buffer_size(in.rank, in.strategy) * weight * 5);
   host.pageable(std::min(Elements(1'000'000'000) * weight, in.shard.parameters));
   host.nvme(in.shard.parameters);
+}
+
+HostTally host_tally(const StepInputs& in) {
+  HostTally host;
+  if (in.strategy.offload_optimizer != OffloadDevice::none)
+    in.strategy.zero_stage == 3 ? offload_shard(in, host) : offload_slice(in, host);
+  if (in.strategy.offload_parameters == OffloadDevice::cpu) pin_parameters(in, host);
+  if (in.strategy.offload_parameters == OffloadDevice::nvme) swap_parameters(in, host);
+  return host;
 }
 
 Bytes scaled(Bytes size, double factor) {
@@ -79,12 +97,11 @@ std::int64_t communicators(const Strategy& s) {
 }
 
 HostMemory host_memory(const StepInputs& in, std::int64_t ranks_per_node) {
-  HostTally host;
-  if (in.strategy.offload_optimizer != OffloadDevice::none)
-    in.strategy.zero_stage == 3 ? offload_shard(in, host) : offload_slice(in, host);
-  if (in.strategy.offload_parameters != OffloadDevice::none) offload_parameters(in, host);
-  return {host.sum.total * ranks_per_node, host.sum.pinned * ranks_per_node, host.sum.nvme * ranks_per_node};
+  const HostMemory rank = host_tally(in).sum;
+  return {rank.total * ranks_per_node, rank.pinned * ranks_per_node, rank.nvme * ranks_per_node};
 }
+
+std::vector<Bytes> pinned_blocks(const StepInputs& in) { return host_tally(in).pinned_blocks; }
 
 MemoryPlan plan_memory(const StepInputs& in, const Cluster& cluster) {
   const Timeline timeline = step_timeline(in, cluster.gpu.compute_capability);

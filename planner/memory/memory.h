@@ -36,6 +36,9 @@ struct MemoryPlan {
 /// Source: DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/; sizes measured (docs/host-memory.md).
 [[nodiscard]] HostMemory host_memory(const StepInputs& inputs, std::int64_t ranks_per_node);
 
+/// Blocks that one rank's offload takes from torch's pinned allocator, rounded as it rounds them.
+[[nodiscard]] std::vector<Bytes> pinned_blocks(const StepInputs& inputs);
+
 [[nodiscard]] MemoryPlan plan_memory(const StepInputs& inputs, const Cluster& cluster);
 
 }  // namespace zplan

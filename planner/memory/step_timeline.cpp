@@ -10,6 +10,11 @@ namespace zplan {
 
 namespace {
 
+/// A gradient while it waits whole: in the model's precision, or in its fp32 accumulator.
+Bytes gradient_size(const StepInputs& in) {
+  return accumulates_whole_fp32(in.training, in.strategy) ? Bytes(4) : weight_size(in.training);
+}
+
 /// What the worst rank of ZeRO 1 and 2 keeps of the reduced gradients: whole parameters that touch its slice
 /// in the model's precision, or with fp32 accumulation a flat fp32 slice.
 Bytes kept_gradients(const StepInputs& in) {
@@ -27,7 +32,7 @@ class GradientPath {
   /// The backward has made the gradient of `tensor`, `start` elements into the flattened trainable
   /// parameters.
   void made(const RankTensor& tensor, Elements start) {
-    const Bytes size = tensor.elements * weight();
+    const Bytes size = tensor.elements * gradient_size(in_);
     switch (in_.strategy.zero_stage) {
       case 0: return keep(size);
       case 1: return in_.strategy.overlaps_communication() ? reduce_in_hook(tensor, start) : keep(size);
@@ -134,6 +139,7 @@ class GradientPath {
   /// Stage 1 without overlap: the hooks do nothing, so all gradients wait for the end of the backward and are
   /// then reduced bucket by bucket in parameter order while the kept ones are already made.
   void reduce_at_boundary() {
+    if (uses_bf16_optimizer(in_.training, in_.strategy)) return reduce_fp32_copy();
     make_buckets();
     std::vector<Elements> sizes;
     for (const RankTensor& tensor : in_.rank.tensors)
@@ -141,13 +147,19 @@ class GradientPath {
     for (const Bucket& bucket : gradient_buckets(sizes, bucket_size())) {
       for (std::size_t i = 0; i < bucket.count; ++i)
         if (const Elements n = sizes[bucket.first + i]; n <= bucket_size())
-          timeline_.release(Term::gradients, n * weight());
+          timeline_.release(Term::gradients, n * gradient_size(in_));
       make_partition();
       if (bucket.count == 1 && bucket.elements > bucket_size())
-        timeline_.release(Term::gradients, bucket.elements * weight());
+        timeline_.release(Term::gradients, bucket.elements * gradient_size(in_));
     }
     timeline_.release_all(Term::gradients);
     timeline_.release_all(Term::gradient_bucket);
+  }
+
+  /// BF16_Optimizer: the fp32 gradients are sent as one 16-bit copy.
+  void reduce_fp32_copy() {
+    timeline_.spike(Term::bucket_copy, in_.rank.trainable * weight());
+    timeline_.release_all(Term::gradients);
   }
 
   /// Stage 3: into the persistent bucket, then concatenated shard by shard and reduce-scattered.
@@ -236,7 +248,7 @@ class StepPlayer {
   void hold_earlier_micro_steps() {
     if (in_.strategy.gradient_accumulation_steps == 1) return;
     const bool whole = in_.strategy.zero_stage <= 1;
-    if (whole) timeline_.allocate(Term::gradients, in_.rank.trainable * weight());
+    if (whole) timeline_.allocate(Term::gradients, in_.rank.trainable * gradient_size(in_));
     if (in_.strategy.zero_stage == 1)
       timeline_.allocate(Term::gradient_bucket, gradient_bucket(in_.training, in_.strategy));
     if (in_.strategy.zero_stage == 2 && optimizer_on_device())
@@ -366,8 +378,7 @@ class StepPlayer {
   /// neither.
   void step_replicated() {
     timeline_.enter(Phase::step, "optimizer step");
-    if (master_size(in_.training).value > 0)
-      timeline_.spike(Term::gradient_copy, in_.rank.trainable * Bytes(8));
+    if (weight() == Bytes(2)) timeline_.spike(Term::gradient_copy, in_.rank.trainable * Bytes(8));
     timeline_.release_all(Term::gradients);
   }
 
@@ -375,10 +386,13 @@ class StepPlayer {
     const Elements slice = in_.slice.size;
     timeline_.spike(Term::norm_in_fp64, in_.slice.largest * Bytes(8));
     timeline_.enter(Phase::step, "optimizer step");
-    const Bytes cast = weight() == Bytes(2) ? slice * Bytes(4) : Bytes{};
-    timeline_.spike(Term::gradient_copy, slice * weight() + cast);
+    // BF16_Optimizer's master weights take views of the fp32 gradients; 16-bit masters take the flat copy as
+    // it is.
+    if (uses_bf16_optimizer(in_.training, in_.strategy)) return;
+    const bool casts = weight() == Bytes(2) && !drops_master(in_.training, in_.strategy);
+    timeline_.spike(Term::gradient_copy, slice * weight() + (casts ? slice * Bytes(4) : Bytes{}));
     timeline_.release_all(Term::gradient_partition);
-    timeline_.spike(Term::gradient_copy, slice * Bytes(4));
+    timeline_.spike(Term::gradient_copy, slice * (casts ? Bytes(4) : weight()));
   }
 
   void step_sub_groups() {
@@ -388,7 +402,8 @@ class StepPlayer {
     timeline_.enter(Phase::step, "optimizer step");
     // A flat copy in the accumulation's precision, then fp32; one copy where that is fp32 already.
     const bool fp32 = weight() == Bytes(4) || in_.strategy.zero.fp32_gradient_accumulation;
-    timeline_.spike(Term::gradient_copy, group * Bytes(fp32 ? 4 : 6));
+    const bool casts = !fp32 && !drops_master(in_.training, in_.strategy);
+    timeline_.spike(Term::gradient_copy, group * Bytes(fp32 ? 4 : casts ? 6 : 2));
   }
 
   /// The optimizer runs on the host; ZeRO-3's norm is still the device's.

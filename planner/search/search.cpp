@@ -13,8 +13,6 @@ namespace zplan {
 
 namespace {
 
-constexpr std::int64_t kLargestMicroBatch = 65536;
-
 /// Rank models differ by tensor-parallel degree only: made once each.
 class RankModels {
  public:
@@ -33,6 +31,18 @@ class RankModels {
 Plan plan_one(const Question& q, RankModels& ranks, const Strategy& strategy) {
   return make_plan(q.model, q.cluster, q.training, strategy, ranks.of(strategy.tensor_parallel), q.headroom);
 }
+
+/// Knobs of a config where one is given; else bucket sizes as asked for, and overlap_comm at stages 1 and 2
+/// too, which DeepSpeed leaves off there: it hides the reduction and lets stage 1 free gradients as they are
+/// reduced.
+ZeroOptions zero_knobs(const Question& q, int stage) {
+  if (q.space.zero) return *q.space.zero;
+  ZeroOptions options = zero_options(q.space.buckets, q.model.shape.hidden_size);
+  if (stage == 1 || stage == 2) options.overlap_comm = true;
+  return options;
+}
+
+World world(const Question& q) { return {q.cluster.gpus, q.cluster.gpus_per_node}; }
 
 std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
   if (!q.space.tensor_parallel.empty()) return q.space.tensor_parallel;
@@ -56,39 +66,40 @@ bool worth_trying(const Question& q, const Strategy& s) {
   if (open_offload && s.offload_optimizer != OffloadDevice::none && s.zero_stage < 2) return false;
   const bool open_degree = q.space.tensor_parallel.empty();
   if (open_degree && s.tensor_parallel > 1)
-    return why_illegal(q.model, q.training, s, q.cluster.gpus).empty() && s.zero_stage < 3;
+    return why_illegal(q.model, q.training, s, world(q)).empty() && s.zero_stage < 3;
   return true;
 }
 
-/// Accumulation steps from what was given; InputError where the global batch cannot be made of whole
-/// micro-batches.
-std::int64_t accumulation_steps(const Question& q, const Strategy& s) {
+std::string batch_mismatch(const Question& q, const Strategy& s, std::string_view of) {
+  return fmt::format("a global batch of {} is not a multiple of {}{} data-parallel ranks",
+                     *q.space.global_batch_size, of, s.data_parallel);
+}
+
+/// Fills micro-batch and accumulation of `s` from what was given; the reason where the global batch cannot be
+/// made so.
+std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_t micro_batch) {
   const SearchSpace& space = q.space;
-  if (!space.global_batch_size) return space.gradient_accumulation_steps.value_or(1);
-  const std::int64_t per_step = s.micro_batch_size * s.data_parallel;
-  const std::int64_t global = *space.global_batch_size;
-  if (global % per_step != 0) return 0;
-  return global / per_step;
-}
-
-std::string batch_mismatch(const Question& q, const Strategy& s) {
-  return fmt::format("a global batch of {} is not a multiple of micro-batch {} x {} data-parallel ranks",
-                     *q.space.global_batch_size, s.micro_batch_size, s.data_parallel);
-}
-
-void set_batch(const Question& q, Strategy& s, std::int64_t micro_batch) {
   s.micro_batch_size = micro_batch;
-  s.gradient_accumulation_steps = std::max<std::int64_t>(1, accumulation_steps(q, s));
-}
-
-/// Fits first; among those, faster first; among the others, the one that needs least first.
-bool better(const Plan& a, const Plan& b) {
-  if (a.fits != b.fits) return a.fits;
-  const auto key = [](const Plan& p) {
-    return std::tuple(p.fits ? -p.time.tokens_per_second : static_cast<double>(p.memory.required.value),
-                      p.strategy.zero_stage, p.strategy.tensor_parallel);
-  };
-  return key(a) < key(b);
+  s.gradient_accumulation_steps = space.gradient_accumulation_steps.value_or(1);
+  if (!space.global_batch_size) return std::nullopt;
+  const std::int64_t global = *space.global_batch_size;
+  if (!space.gradient_accumulation_steps) {
+    if (global % (micro_batch * s.data_parallel) != 0)
+      return batch_mismatch(q, s, fmt::format("micro-batch {} x ", micro_batch));
+    s.gradient_accumulation_steps = global / (micro_batch * s.data_parallel);
+    return std::nullopt;
+  }
+  const std::int64_t samples = s.gradient_accumulation_steps * s.data_parallel;
+  if (space.micro_batch_follows) {
+    if (global % samples != 0)
+      return batch_mismatch(q, s, fmt::format("accumulation {} x ", s.gradient_accumulation_steps));
+    s.micro_batch_size = global / samples;
+  } else if (micro_batch * samples != global) {
+    return fmt::format(
+        "a global batch of {} is not micro-batch {} x accumulation {} x {} data-parallel ranks", global,
+        micro_batch, s.gradient_accumulation_steps, s.data_parallel);
+  }
+  return std::nullopt;
 }
 
 std::vector<Plan> plan_all(const Question& q, const std::vector<Strategy>& strategies) {
@@ -98,35 +109,51 @@ std::vector<Plan> plan_all(const Question& q, const std::vector<Strategy>& strat
   for (const Strategy& strategy : strategies) {
     Strategy sized = strategy;
     if (!q.space.micro_batch_size)
-      if (const auto most = largest_micro_batch(q, strategy)) set_batch(q, sized, *most);
+      if (const auto most = largest_micro_batch(q, strategy)) static_cast<void>(set_batch(q, sized, *most));
     plans.push_back(plan_one(q, ranks, sized));
   }
-  std::stable_sort(plans.begin(), plans.end(), better);
+  std::stable_sort(plans.begin(), plans.end(), better_plan);
   return plans;
 }
 
 struct Wider {
   Question question;
-  std::string change;
+  std::string options;  ///< what to type beside the strategy: all that was loosened
 };
 
-/// Questions that loosen what was pinned, least change first.
+/// Questions that loosen what was asked for, each further than the one before: the strategy, the micro-batch,
+/// checkpointing, then what is trained.
 std::vector<Wider> wider_questions(const Question& q) {
   std::vector<Wider> wider;
-  Question open = q;
-  open.space.zero_stages.clear(), open.space.tensor_parallel.clear(), open.space.offloads.clear();
-  if (!(open.space == q.space)) wider.push_back({open, "another strategy"});
-  if (open.space.checkpointing != Checkpointing::full) {
-    open.space.checkpointing = Checkpointing::full;
-    wider.push_back({open, "--checkpointing full"});
+  Wider next{q, ""};
+  const auto loosen = [&](const std::string& option) {
+    next.options += (next.options.empty() || option.empty() ? "" : " ") + option;
+    wider.push_back(next);
+  };
+  SearchSpace& space = next.question.space;
+  space.zero_stages.clear(), space.tensor_parallel.clear(), space.offloads.clear();
+  if (!(space == q.space)) loosen("");
+  if (space.micro_batch_size.value_or(1) > 1 && !space.gradient_accumulation_steps) {
+    space.micro_batch_size.reset();
+    loosen("--micro-batch max");
   }
-  if (q.training.method == Method::full) {
-    open.training.method = Method::lora;
-    wider.push_back({open, "--method lora"});
+  if (space.checkpointing != Checkpointing::full) {
+    space.checkpointing = Checkpointing::full;
+    loosen("--checkpointing full");
   }
-  if (q.training.method != Method::qlora) {
-    open.training.method = Method::qlora;
-    wider.push_back({open, "--method qlora"});
+  if (!next.question.training.fused_loss) {
+    next.question.training.fused_loss = true;
+    loosen("--fused-loss");
+    next.question.training.fused_loss = false;
+    next.options = next.options.substr(0, next.options.size() - std::string_view("--fused-loss").size());
+    while (next.options.ends_with(' ')) next.options.pop_back();
+  }
+  for (const Method method : {Method::lora, Method::qlora}) {
+    if (q.training.method == method || q.training.method == Method::qlora) continue;
+    next.question.training.method = method;
+    const std::string before = next.options;
+    loosen(fmt::format("--method {}", to_name(method)));
+    next.options = before;
   }
   return wider;
 }
@@ -137,7 +164,7 @@ void find_alternative(const Question& q, Answer& result) {
     if (plans.empty() || !plans.front().fits) continue;
     result.alternative = std::move(plans.front());
     result.alternative->why = why(*result.alternative, wider.question);
-    result.alternative_change = wider.change;
+    result.alternative_change = wider.options;
     return;
   }
 }
@@ -145,13 +172,31 @@ void find_alternative(const Question& q, Answer& result) {
 void warn(const Question& q, Answer& result) {
   if (!q.training.master_weights && q.training.precision != Precision::fp32)
     result.warnings.emplace_back(
-        "without master weights the optimizer's states are counted at 8 B per parameter (fp32 moments); "
-        "DeepSpeed's "
-        "bf16_master_weights_and_grads with bf16_optimizer_states needs 6 B");
+        "--no-master-weights: memory counts a 16-bit master copy and 16-bit moments, as DeepSpeed's "
+        "bf16_master_weights_and_grads and bf16_optimizer_states keep them; where DeepSpeed cannot (stage 0, "
+        "fp16 or "
+        "Lion offloaded) it counts fp32 master weights; \"steady\" is the ZeRO papers' table, with fp32 "
+        "moments");
   if (!result.plans.empty() && !result.plans.front().measured_activations)
     result.warnings.push_back(
         fmt::format("the activations of {} are derived by analogy with measured architectures, not measured",
                     q.model.shape.architecture));
+  const ModelShape& shape = q.model.shape;
+  if (shape.max_positions > 0 && q.training.sequence_length > shape.max_positions)
+    result.warnings.push_back(fmt::format("{} was made for sequences of up to {} tokens, not {}",
+                                          q.model.name, shape.max_positions, q.training.sequence_length));
+  const Cluster& cluster = q.cluster;
+  if (cluster.nodes == 1 && cluster.node.usual_gpus > 0 && cluster.gpus > cluster.node.usual_gpus)
+    result.warnings.push_back(fmt::format(
+        "{} GPUs in one node, which usually holds {}: --nodes {} spreads them over a network", cluster.gpus,
+        cluster.node.usual_gpus, (cluster.gpus + cluster.node.usual_gpus - 1) / cluster.node.usual_gpus));
+  if (const Plan* best = result.recommended();
+      best != nullptr && best->memory.required_high > cluster.usable_memory)
+    result.warnings.push_back(
+        fmt::format("{} may run out of memory: packed as badly as was ever measured it needs {}, more than "
+                    "the {} of the card",
+                    best->id(), format_bytes(best->memory.required_high, q.unit),
+                    format_bytes(cluster.usable_memory, q.unit)));
   if (!matrix_peak(q.cluster.gpu, q.training.precision))
     result.warnings.push_back(fmt::format("{} has no hardware for {}: times assume its fp32 rate",
                                           q.cluster.gpu.name, to_name(q.training.precision)));
@@ -166,7 +211,10 @@ void warn(const Question& q, Answer& result) {
       told.push_back(reason);
       reasons.push_back(fmt::format("{}: {}", strategy_id(each.strategy), reason));
     }
-  throw InputError("--zero, --tp, --offload", "no legal combination",
+  const bool batch_alone = std::all_of(told.begin(), told.end(), [](const std::string& reason) {
+    return reason.starts_with("a global batch");
+  });
+  throw InputError(batch_alone ? "--global-batch" : "--zero, --tp, --offload", "no legal combination",
                    fmt::format("{}", fmt::join(reasons, "; ")));
 }
 
@@ -185,11 +233,14 @@ Candidates candidates(const Question& q) {
                    .offload_parameters = offload.parameters,
                    .checkpointing = q.space.checkpointing,
                    .micro_batch_size = q.space.micro_batch_size.value_or(1),
-                   .zero = q.space.zero.value_or(zero_options(q.space.buckets, q.model.shape.hidden_size))};
+                   .zero = zero_knobs(q, stage)};
         if (!worth_trying(q, s)) continue;
-        std::vector<std::string> reasons = why_illegal(q.model, q.training, s, q.cluster.gpus);
-        s.gradient_accumulation_steps = accumulation_steps(q, s);
-        if (s.gradient_accumulation_steps == 0) reasons.push_back(batch_mismatch(q, s));
+        std::vector<std::string> reasons = why_illegal(q.model, q.training, s, world(q));
+        const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
+        // The largest micro-batch is found later, among those that make the global batch.
+        const bool found_later =
+            !q.space.micro_batch_size && q.space.global_batch_size.value_or(0) % s.data_parallel == 0;
+        if (mismatch && !found_later) reasons.push_back(*mismatch);
         if (reasons.empty())
           found.legal.push_back(s);
         else
@@ -198,25 +249,34 @@ Candidates candidates(const Question& q) {
   return found;
 }
 
+bool better_plan(const Plan& a, const Plan& b) {
+  if (a.fits != b.fits) return a.fits;
+  // What fits the device and misses on the host alone is nearer than what misses on the device.
+  const auto key = [](const Plan& p) {
+    const auto need = static_cast<double>(p.memory.required.value);
+    return std::tuple(!p.fits_device, p.fits ? -p.time.tokens_per_second : need, p.strategy.zero_stage,
+                      p.strategy.tensor_parallel);
+  };
+  return key(a) < key(b);
+}
+
 std::optional<std::int64_t> largest_micro_batch(const Question& q, const Strategy& strategy) {
   RankModels ranks(q);
+  const std::int64_t most = std::max<std::int64_t>(1, kMostTokens / q.training.sequence_length);
   const auto fits = [&](std::int64_t micro_batch) {
     Strategy s = strategy;
-    s.micro_batch_size = micro_batch;
-    if (q.space.global_batch_size && accumulation_steps(q, s) == 0) return false;
-    set_batch(q, s, micro_batch);
-    return plan_one(q, ranks, s).fits;
+    return micro_batch <= most && !set_batch(q, s, micro_batch) && plan_one(q, ranks, s).fits;
   };
   // With a global batch only its divisors are possible, so bisection would skip some: walk down from the
   // largest.
   if (q.space.global_batch_size) {
-    for (std::int64_t b = *q.space.global_batch_size / strategy.data_parallel; b >= 1; --b)
-      if (*q.space.global_batch_size % (b * strategy.data_parallel) == 0 && fits(b)) return b;
+    for (std::int64_t b = std::min(*q.space.global_batch_size / strategy.data_parallel, most); b >= 1; --b)
+      if (fits(b)) return b;
     return std::nullopt;
   }
   if (!fits(1)) return std::nullopt;
   std::int64_t low = 1, high = 2;
-  while (high <= kLargestMicroBatch && fits(high)) low = high, high *= 2;
+  while (fits(high)) low = high, high *= 2;
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
     (fits(middle) ? low : high) = middle;
@@ -225,18 +285,6 @@ std::optional<std::int64_t> largest_micro_batch(const Question& q, const Strateg
 }
 
 Answer answer(const Question& q) {
-  const SearchSpace& space = q.space;
-  if (space.global_batch_size && space.gradient_accumulation_steps && space.micro_batch_size) {
-    const std::int64_t dp =
-        q.cluster.gpus / (space.tensor_parallel.size() == 1 ? space.tensor_parallel.front() : 1);
-    if (*space.micro_batch_size * *space.gradient_accumulation_steps * dp != *space.global_batch_size)
-      throw InputError("--global-batch",
-                       fmt::format("{} is not micro-batch {} x accumulation {} x {} data-parallel ranks",
-                                   *space.global_batch_size, *space.micro_batch_size,
-                                   *space.gradient_accumulation_steps, dp),
-                       fmt::format("accepted here: {}",
-                                   *space.micro_batch_size * *space.gradient_accumulation_steps * dp));
-  }
   Candidates found = candidates(q);
   if (found.legal.empty()) fail_without_candidates(found);
   Answer result;

@@ -20,6 +20,7 @@ struct SearchSpace {
   std::optional<std::int64_t> micro_batch_size{1};  ///< absent: the largest that fits
   std::optional<std::int64_t> gradient_accumulation_steps;
   std::optional<std::int64_t> global_batch_size;
+  bool micro_batch_follows{};  ///< micro-batch = global batch / accumulation / data-parallel ranks
   Buckets buckets{Buckets::hf_auto};
   std::optional<ZeroOptions> zero;  ///< from a ds_config; wins over `buckets`
   bool operator==(const SearchSpace&) const = default;
@@ -44,7 +45,8 @@ struct Answer {
   std::vector<Plan> plans;  ///< those that fit, fastest first; then the others, nearest miss first
   std::vector<Rejection> rejected;
   std::optional<Plan> alternative;  ///< where nothing fits: the best outside of what was pinned
-  std::string alternative_change;   ///< what it changes: "--zero 3"
+  /// The options beside --zero, --tp and --offload that the alternative changes: "--method lora", or nothing.
+  std::string alternative_change;
   std::vector<std::string> warnings;
 
   [[nodiscard]] bool fits() const { return !plans.empty() && plans.front().fits; }
@@ -62,6 +64,13 @@ struct Candidates {
   std::vector<Rejection> rejected;
 };
 [[nodiscard]] Candidates candidates(const Question& question);
+
+/// Whether `a` comes before `b` in an answer: what fits, fastest first; then misses, those of the host alone
+/// first, then the one that needs least.
+[[nodiscard]] bool better_plan(const Plan& a, const Plan& b);
+
+/// The most tokens of one micro-batch that are planned: byte counts stay far inside 64 bits.
+inline constexpr std::int64_t kMostTokens = 268'435'456;
 
 /// The largest micro-batch of `strategy` that fits, by bisection (memory grows with it); nothing where 1 does
 /// not.

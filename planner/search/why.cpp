@@ -27,6 +27,13 @@ std::string largest_parts(const Plan& plan, const Question& q) {
                      size_text(holds.part(parts[1]), q), words(parts[1]));
 }
 
+/// GPUs in a node like these: as many as there are where there are several nodes, else at least the usual
+/// number.
+std::int64_t node_size(const Question& q) {
+  const Cluster& cluster = q.cluster;
+  return cluster.nodes > 1 ? cluster.gpus_per_node : std::max(cluster.node.usual_gpus, cluster.gpus_per_node);
+}
+
 std::string phase_words(const Peak& peak) {
   return peak.layer >= 0 ? fmt::format("{}, {} {}", to_name(peak.phase), peak.at, peak.layer)
                          : fmt::format("{}, {}", to_name(peak.phase), peak.at);
@@ -45,32 +52,39 @@ std::string device_verdict(const Plan& plan, const Question& q) {
 /// Which replicated state is to blame where a lower stage does not fit.
 std::optional<std::string> replication(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
+  if (s.zero_stage == 3 || s.data_parallel == 1) return std::nullopt;
   const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
   const Bytes room = available(q.cluster, q.headroom);
-  if (s.zero_stage < 3 && frozen.value > room.value / 2)
-    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card: only stage 3 shards them",
-                       s.zero_stage, size_text(frozen, q));
-  if (plan.fits_device || s.zero_stage == 3 || s.data_parallel == 1) return std::nullopt;
+  if (frozen.value > room.value / 2)
+    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card{}", s.zero_stage,
+                       size_text(frozen, q),
+                       q.training.method == Method::qlora ? "" : ": only stage 3 shards them");
+  if (plan.fits_device) return std::nullopt;
   static constexpr std::array<std::string_view, 3> kWhole{"parameters, gradients and optimizer states",
                                                           "parameters and gradients", "parameters"};
-  return fmt::format("ZeRO-{} keeps all {} on every card", s.zero_stage,
-                     kWhole[static_cast<std::size_t>(s.zero_stage)]);
+  return fmt::format("ZeRO-{} keeps all {} {}", s.zero_stage, kWhole[static_cast<std::size_t>(s.zero_stage)],
+                     s.tensor_parallel > 1 ? "of its tensor-parallel share on every card" : "on every card");
 }
 
 std::string host_verdict(const Plan& plan, const Question& q) {
-  return fmt::format("needs {} of host memory per node, {} more than the {} there",
-                     size_text(plan.memory.host.total, q),
-                     size_text(plan.memory.host.total - q.cluster.host_memory_per_node, q),
-                     size_text(q.cluster.host_memory_per_node, q));
+  const Bytes room = available_on_host(q.cluster, q.headroom);
+  return fmt::format("needs {} of host memory per node, {} more than the {} available",
+                     size_text(plan.memory.host.total, q), size_text(plan.memory.host.total - room, q),
+                     size_text(room, q));
 }
 
 void say_what_would_fit(const Plan& plan, const Question& q, std::vector<std::string>& sentences) {
   constexpr std::int64_t kMostGpus = 1024;
-  std::string remedy =
-      fmt::format("would fit on cards of {}", size_text(round_up(smallest_card(plan, q), kGiB.value), q));
+  constexpr Bytes kLargestCard = kGiB * 1024;
+  const Bytes card = round_up(smallest_card(plan, q), kGiB.value);
+  if (!plan.fits_host || card > kLargestCard) return;
+  std::string remedy = fmt::format("would fit on cards of {}", size_text(card, q));
   const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
-  if (const auto gpus = near ? fewest_gpus(plan, q, kMostGpus) : std::nullopt)
+  if (const auto gpus = near ? fewest_gpus(plan, q, kMostGpus) : std::nullopt) {
     remedy += fmt::format(", or on {} GPUs like these", *gpus);
+    if (const std::int64_t nodes = *gpus / node_size(q); *gpus > node_size(q))
+      remedy += fmt::format(" in {} nodes", nodes);
+  }
   sentences.push_back(remedy);
 }
 
@@ -103,25 +117,33 @@ Bytes smallest_card(const Plan& plan, const Question& q) {
 
 std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, std::int64_t most) {
   if (plan.strategy.zero_stage == 0) return std::nullopt;
-  // Whole nodes where there are several; else one tensor-parallel group at a time.
   const std::int64_t t = plan.strategy.tensor_parallel;
-  const std::int64_t step = q.cluster.nodes > 1 ? std::max(t, q.cluster.gpus_per_node) : t;
   const RankModel rank = rank_model(q.model, q.training, t);
-  const auto fits = [&](std::int64_t steps) {
+  const auto fits = [&](std::int64_t gpus) {
     Strategy more = plan.strategy;
-    more.data_parallel = steps * step / t;
+    more.data_parallel = gpus / t;
     return make_plan(q.model, q.cluster, q.training, more, rank, q.headroom).fits_device;
   };
-  const std::int64_t now = q.cluster.gpus / step;
-  std::int64_t high = std::max<std::int64_t>(1, now);
-  while (high * step <= most && !fits(high)) high *= 2;
-  if (high * step > most) return std::nullopt;
-  std::int64_t low = std::max<std::int64_t>(high / 2, now);
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? high : low) = middle;
+  // The first multiple of `step` that fits, in (low, high]; low does not fit, high does.
+  const auto first = [&](std::int64_t low, std::int64_t high, std::int64_t step) {
+    while (high - low > step) {
+      const std::int64_t middle = low + (high - low) / step / 2 * step;
+      (fits(middle) ? high : low) = middle;
+    }
+    return high;
+  };
+  // Within one node a tensor-parallel group at a time; beyond it whole nodes.
+  const std::int64_t node = node_size(q);
+  std::int64_t low = q.cluster.gpus;
+  if (q.cluster.nodes == 1 && node > low && node % t == 0) {
+    if (fits(node)) return first(low, node, t);
+    low = node;
   }
-  return high * step;
+  if (low % node != 0 || node % t != 0) return std::nullopt;
+  std::int64_t high = low + node;
+  while (high < most && !fits(high)) low = high, high = std::min(high * 2, most / node * node);
+  if (high > most || !fits(high)) return std::nullopt;
+  return first(low, high, node);
 }
 
 std::vector<std::string> why(const Plan& plan, const Question& q) {

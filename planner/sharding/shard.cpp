@@ -6,16 +6,25 @@ namespace zplan {
 
 namespace {
 
-bool uses_bf16_optimizer(const Training& training, const Strategy& s) {
-  return s.zero_stage == 1 && s.zero.fp32_gradient_accumulation && training.precision == Precision::bf16 &&
-         s.offload_optimizer == OffloadDevice::none;
+/// The optimizer's copy of the weights it updates. Even an fp32 model gets one of its own slice or shard at
+/// ZeRO 1 to 3: the optimizer works on it, not on the flat parameters.
+Bytes master_copy(Elements elements, const Training& training, const Strategy& s) {
+  return elements * (training.precision == Precision::fp32 ? Bytes(4) : master_size(training, s));
 }
 
-Shard replicated_shard(const RankModel& model, const Training& training) {
+/// States as this strategy stores them: bf16_optimizer_states halves what is fp32 otherwise.
+Bytes stored_states(const RankModel& model, const Training& training, const Strategy& s, Elements elements) {
+  const Bytes states = optimizer_states(model, training, elements);
+  const bool halved = drops_master(training, s) && training.precision == Precision::bf16 &&
+                      training.optimizer != Optimizer::adamw8bit;
+  return halved ? share(states, 2) : states;
+}
+
+Shard replicated_shard(const RankModel& model, const Training& training, const Strategy& s) {
   return {.optimizer_elements = model.trainable,
           .parameters = model.trainable * weight_size(training) + model.frozen_size,
           .persistent_parameters = {},
-          .master_weights = model.trainable * master_size(training),
+          .master_weights = model.trainable * master_size(training, s),
           .moments = optimizer_states(model, training, model.trainable),
           .gradients = {},
           .bucket = {}};
@@ -26,10 +35,8 @@ Shard zero12_shard(const RankModel& model, const Training& training, const Strat
   Shard shard;
   shard.optimizer_elements = slice;
   shard.parameters = slice * s.data_parallel * weight_size(training) + model.frozen_size;
-  // Even an fp32 model gets a copy of its own slice: the optimizer works on it, not on the flat parameters.
-  shard.master_weights =
-      training.precision == Precision::fp32 ? slice * Bytes(4) : slice * master_size(training);
-  shard.moments = optimizer_states(model, training, slice);
+  shard.master_weights = master_copy(slice, training, s);
+  shard.moments = stored_states(model, training, s, slice);
   if (uses_bf16_optimizer(training, s)) shard.gradients = slice * s.data_parallel * Bytes(4);
   return shard;
 }
@@ -42,10 +49,8 @@ Shard zero3_full_shard(const RankModel& model, const Training& training, const S
   shard.optimizer_elements = trained;
   shard.parameters = (trained + frozen) * weight_size(training);
   shard.persistent_parameters = persistent_parameters(model, s) * weight_size(training);
-  // Stage 3 keeps a separate fp32 partition beside fp32 weights too.
-  shard.master_weights =
-      training.precision == Precision::fp32 ? trained * Bytes(4) : trained * master_size(training);
-  shard.moments = optimizer_states(model, training, trained);
+  shard.master_weights = master_copy(trained, training, s);
+  shard.moments = stored_states(model, training, s, trained);
   shard.gradients = trained * gradient_size;
   shard.bucket = gradient_bucket(training, s);
   return shard;
@@ -58,9 +63,10 @@ Elements flat_start(Elements end, const Training& training, const Strategy& s) {
 }
 
 Bytes gradient_bucket(const Training& training, const Strategy& s) {
-  if (s.zero_stage == 0) return {};
+  if (s.zero_stage == 0 || uses_bf16_optimizer(training, s)) return {};
   const std::int64_t buffers = s.zero_stage < 3 && s.overlaps_communication() ? 2 : 1;
-  return s.zero.reduce_bucket_size * weight_size(training) * buffers;
+  const Bytes each = accumulates_whole_fp32(training, s) ? Bytes(4) : weight_size(training);
+  return s.zero.reduce_bucket_size * each * buffers;
 }
 
 Elements zero12_slice(const RankModel& model, const Training& training, const Strategy& s) {
@@ -115,15 +121,25 @@ Elements persistent_parameters(const RankModel& model, const Strategy& s) {
   return sum;
 }
 
-Elements largest_sub_group(const RankModel& model, const Strategy& s) {
-  Elements most{}, open{};
+std::vector<Elements> sub_groups(const RankModel& model, const Strategy& s) {
+  std::vector<Elements> groups;
+  Elements open{};
   for (const RankTensor& tensor : model.tensors) {
     if (!tensor.trainable) continue;
     open += share(tensor.elements, s.data_parallel);
-    most = std::max(most, open);
-    if (open >= s.zero.sub_group_size) open = {};
+    if (open >= s.zero.sub_group_size) groups.push_back(open), open = {};
   }
-  return most;
+  if (open.value > 0) groups.push_back(open);
+  return groups;
+}
+
+Elements swap_buffer_size(const RankModel& model, const Strategy& s) {
+  return std::max(Elements(100'000'000), share(model.largest_tensor, s.data_parallel));
+}
+
+Elements largest_sub_group(const RankModel& model, const Strategy& s) {
+  const std::vector<Elements> groups = sub_groups(model, s);
+  return groups.empty() ? Elements{} : *std::max_element(groups.begin(), groups.end());
 }
 
 Bytes optimizer_states(const RankModel& model, const Training& training, Elements elements) {
@@ -146,15 +162,17 @@ Bytes optimizer_states(const RankModel& model, const Training& training, Element
 }
 
 Shard make_shard(const RankModel& model, const Training& training, const Strategy& s) {
-  if (s.zero_stage == 0) return replicated_shard(model, training);
+  if (s.zero_stage == 0) return replicated_shard(model, training, s);
   return s.zero_stage < 3 ? zero12_shard(model, training, s) : zero3_full_shard(model, training, s);
 }
 
 SteadyState steady_state(const RankModel& model, const Training& training, const Strategy& s) {
   const std::int64_t n = s.data_parallel;
   const Bytes weights = model.trainable * weight_size(training);
+  // The papers' table: a dropped master copy is simply not there, and moments stay fp32.
+  const bool master = training.master_weights && training.precision != Precision::fp32;
   const Bytes states =
-      model.trainable * master_size(training) + optimizer_states(model, training, model.trainable);
+      model.trainable * Bytes(master ? 4 : 0) + optimizer_states(model, training, model.trainable);
   return {.parameters = share(weights + model.frozen_size, s.zero_stage >= 3 ? n : 1),
           .gradients = share(weights, s.zero_stage >= 2 ? n : 1),
           .optimizer_states = share(states, s.zero_stage >= 1 ? n : 1)};

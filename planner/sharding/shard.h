@@ -51,8 +51,16 @@ struct Shard {
 /// in the backward.
 [[nodiscard]] Bytes gradient_bucket(const Training& training, const Strategy& strategy);
 
-/// Elements of the largest sub-group that ZeRO-3's optimizer updates at once.
-/// A group is closed once it reaches sub_group_size, so it can exceed it.
+/// Sub-groups that ZeRO-3's optimizer updates one after the other, in elements of this rank's shards. A group
+/// is closed once it reaches sub_group_size, so it can exceed it.
+[[nodiscard]] std::vector<Elements> sub_groups(const RankModel& model, const Strategy& strategy);
+
+/// buffer_size of offload_param on NVMe: 1e8 elements, or the largest shard of a tensor where that is larger,
+/// since DeepSpeed stops otherwise. Source: DeepSpeed 0.19.8 offload_config.py,
+/// swap_tensor/partitioned_param_swapper.py.
+[[nodiscard]] Elements swap_buffer_size(const RankModel& model, const Strategy& strategy);
+
+/// The largest of sub_groups.
 [[nodiscard]] Elements largest_sub_group(const RankModel& model, const Strategy& strategy);
 
 /// Optimizer states of `elements` elements: Adam 8 B, 8-bit Adam 2 B + 8 B per block of 256, Lion 4 B, SGD 0

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "hardware_profiles/link_speed.h"
+
 namespace zplan {
 
 namespace {
@@ -40,45 +42,84 @@ Seconds collective_time(const Collective& call, const LinkSpeed& link) {
 }
 
 struct CommunicationTime {
-  Seconds data, tensor;
+  Seconds tensor;             ///< tensor-parallel: products wait for it
+  Seconds forward, backward;  ///< data-parallel
+  Seconds step;               ///< data-parallel, behind the optimizer
+  [[nodiscard]] Seconds all() const { return tensor + forward + backward + step; }
 };
-CommunicationTime communication_time(const Schedule& schedule, const Cluster& cluster) {
+
+/// Bus bandwidth of a data-parallel group: inside the node, or one of t rings side by side over all nodes.
+LinkSpeed data_link(const Cluster& cluster, std::int64_t tensor_parallel) {
+  if (!cluster.between || !cluster.network) return cluster.inside;
+  return speed_between(cluster.gpu, {cluster.inside, ""}, *cluster.network, cluster.nodes,
+                       cluster.gpus_per_node, tensor_parallel)
+      .speed;
+}
+
+CommunicationTime communication_time(const Schedule& schedule, const Cluster& cluster,
+                                     std::int64_t tensor_parallel) {
+  const LinkSpeed data = data_link(cluster, tensor_parallel);
   CommunicationTime time;
   for (const Collective& call : schedule.collectives) {
-    // Tensor-parallel groups lie within a node; data-parallel groups span all nodes.
-    const bool inside = call.group == Group::tensor || !cluster.between;
-    (call.group == Group::tensor ? time.tensor : time.data) +=
-        collective_time(call, inside ? cluster.inside : *cluster.between);
+    // Tensor-parallel groups lie within a node.
+    if (call.group == Group::tensor)
+      time.tensor += collective_time(call, cluster.inside);
+    else
+      (call.phase == Phase::step      ? time.step
+       : call.phase == Phase::forward ? time.forward
+                                      : time.backward) += collective_time(call, data);
   }
   return time;
 }
 
-/// Stage 3 and overlap_comm send on a stream of their own: only what outlasts the backward (or, at stage 3,
-/// the whole micro-step) shows. Everything else waits.
-Seconds exposed(const CommunicationTime& time, Seconds compute, const Strategy& strategy) {
-  if (!strategy.overlaps_communication()) return time.data + time.tensor;
-  const double hidden_by = strategy.zero_stage == 3 ? 1.0 : 2.0 / 3.0;
-  return time.tensor + std::max(Seconds{}, time.data - compute * hidden_by);
+/// Of a micro-step's compute the backward has two thirds: twice the forward's operations.
+constexpr double kBackwardShare = 2.0 / 3.0;
+
+/// Compute that runs while data-parallel collectives do. Stage 3 gathers ahead and scatters behind in both
+/// passes; with overlap_comm the backwards that reduce do, every one at stage 2 and the last at stage 1; else
+/// nothing does.
+struct Hiding {
+  Seconds forward, backward;
+};
+Hiding hiding_compute(const Strategy& strategy, Seconds compute) {
+  if (!strategy.overlaps_communication() || strategy.zero_stage == 0) return {};
+  if (strategy.zero_stage == 3) return {compute * (1 - kBackwardShare), compute * kBackwardShare};
+  const double last =
+      strategy.zero_stage == 1 ? static_cast<double>(strategy.gradient_accumulation_steps) : 1.0;
+  return {Seconds{}, compute * (kBackwardShare / last)};
 }
 
-/// Transfers that the backward hides end where it does; the host's Adam and the return of the weights never
-/// hide.
-Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
-                     const Schedule& schedule, Seconds compute) {
-  Seconds time{};
+Seconds beyond(Seconds time, Seconds hidden_by) { return std::max(Seconds{}, time - hidden_by); }
+
+Seconds exposed(const CommunicationTime& time, Seconds compute, const Strategy& strategy) {
+  const Hiding hiding = hiding_compute(strategy, compute);
+  return time.tensor + time.step + beyond(time.forward, hiding.forward) +
+         beyond(time.backward, hiding.backward);
+}
+
+/// The host's optimizer, and NVMe's part of it: nothing runs meanwhile.
+Seconds host_optimizer_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard) {
+  if (strategy.offload_optimizer == OffloadDevice::none) return {};
   const auto ranks = static_cast<double>(cluster.gpus_per_node);
-  if (strategy.offload_optimizer != OffloadDevice::none) {
-    time += Seconds(static_cast<double>(shard.optimizer_elements.value) * ranks / kCpuAdamElementsPerSecond);
-    if (strategy.offload_optimizer == OffloadDevice::nvme)
-      time += ((shard.master_weights + shard.moments) * 2) / BytesPerSecond(kNvme.value / ranks);
-  }
+  Seconds time(static_cast<double>(shard.optimizer_elements.value) * ranks / kCpuAdamElementsPerSecond);
+  if (strategy.offload_optimizer == OffloadDevice::nvme)
+    time += ((shard.master_weights + shard.moments) * 2) / BytesPerSecond(kNvme.value / ranks);
+  return time;
+}
+
+/// Transfers run while the micro-steps compute and communicate: only what outlasts both shows. Updated
+/// weights that go back to the device behind the optimizer always show.
+Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
+                     const Schedule& schedule, Seconds micro_steps) {
+  const BytesPerSecond disk(kNvme.value / static_cast<double>(cluster.gpus_per_node));
+  const bool parameters_away = strategy.offload_parameters != OffloadDevice::none;
   Seconds to_device = schedule.host_to_device / cluster.gpu.pcie_effective;
   if (strategy.offload_parameters == OffloadDevice::nvme)
-    to_device = std::max(to_device, schedule.host_to_device / BytesPerSecond(kNvme.value / ranks));
+    to_device = std::max(to_device, schedule.host_to_device / disk);
   const Seconds from_device = schedule.device_to_host / cluster.gpu.pcie_effective;
-  const bool hides = strategy.offload_parameters != OffloadDevice::none;
-  time += hides ? std::max(Seconds{}, to_device - compute) : to_device;
-  return time + std::max(Seconds{}, from_device - compute * (2.0 / 3.0));
+  const Seconds transfers = parameters_away ? beyond(std::max(to_device, from_device), micro_steps)
+                                            : to_device + beyond(from_device, micro_steps * kBackwardShare);
+  return transfers + host_optimizer_time(strategy, cluster, shard);
 }
 
 Bound largest_part(const StepTime& time) {
@@ -124,10 +165,10 @@ StepTime step_time(const Model& model, const Training& training, const Strategy&
       matrix_peak(cluster.gpu, training.precision).value_or(cluster.gpu.fp32.value_or(FlopsPerSecond(1e12)));
   StepTime time;
   time.compute = flops.hardware / (peak * cluster.gpu.matrix_efficiency) * micro_steps;
-  const CommunicationTime communication = communication_time(schedule, cluster);
-  time.communication = communication.data + communication.tensor;
+  const CommunicationTime communication = communication_time(schedule, cluster, strategy.tensor_parallel);
+  time.communication = communication.all();
   time.exposed_communication = exposed(communication, time.compute, strategy);
-  time.offload = offload_time(strategy, cluster, shard, schedule, time.compute);
+  time.offload = offload_time(strategy, cluster, shard, schedule, time.compute + time.exposed_communication);
   if (strategy.offload_optimizer == OffloadDevice::none)
     time.optimizer = (shard.optimizer_elements * kOptimizerTraffic) / cluster.gpu.memory_bandwidth;
   time.step = time.compute + time.exposed_communication + time.offload + time.optimizer;

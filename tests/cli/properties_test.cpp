@@ -62,7 +62,7 @@ TEST_P(Grid, TheTimelinePeaksAtTheAllocatedPeak) {
 TEST_P(Grid, FittingIsWhatTheFiguresSay) {
   const json r = report(GetParam());
   const json &room = r.at("cluster").at("available_memory_bytes"),
-             &host = r.at("cluster").at("host_memory_bytes_per_node");
+             &host = r.at("cluster").at("available_host_memory_bytes_per_node");
   for (const json& plan : r.at("plans")) {
     const json& memory = plan.at("memory");
     EXPECT_EQ(plan.at("fits").get<bool>(), memory.at("required") <= room && memory.at("host") <= host)

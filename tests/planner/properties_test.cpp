@@ -226,11 +226,13 @@ TEST(Search, FewestGpusIsTheFirstWorldThatFits) {
 
 TEST(Search, SmallestCardIsExact) {
   Question q = question(4, kGiB * 80);
+  const Bytes kept_by_driver = kMiB * 600;
+  q.cluster.usable_memory = q.cluster.memory - kept_by_driver;
   const Strategy s{.zero_stage = 2, .data_parallel = 4};
   const Bytes card = smallest_card(make_plan(q.model, q.cluster, q.training, s), q);
-  q.cluster.memory = q.cluster.usable_memory = card;
+  q.cluster.memory = card, q.cluster.usable_memory = card - kept_by_driver;
   EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, s).fits_device);
-  q.cluster.memory = q.cluster.usable_memory = card - kMiB;
+  q.cluster.memory = card - kMiB, q.cluster.usable_memory = card - kMiB - kept_by_driver;
   EXPECT_FALSE(make_plan(q.model, q.cluster, q.training, s).fits_device);
 }
 

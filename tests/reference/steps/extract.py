@@ -17,6 +17,8 @@ for row in json.load(open(sys.argv[1])):
         "peak_requested": measured["peak_requested"],
         "peak_allocated": measured["peak_allocated"],
         "peak_phase": measured["peak_phase"],
+        **({"host": {k: row["host_bytes"][k] for k in ("pinned", "pageable")}}
+           if row.get("host_bytes") and "pin=False" not in row["id"] else {}),
         "phases": {name: phase["peak_requested"] for name, phase in measured["phases"].items()},
     })
 print("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]")
