@@ -26,7 +26,9 @@ std::string text_of(double value) { return fmt::format("{:.9g}", value); }
 std::vector<Field> memory_fields() {
   std::vector<Field> fields;
   for (const auto& [part, name] : EnumNames<MemoryPart>::table)
-    fields.push_back({name, [part](const Plan& p) { return text_of(p.memory.peak.holds.part(part).value); }});
+    // A copy: clang 14 cannot capture a structured binding.
+    fields.push_back(
+        {name, [wanted = part](const Plan& p) { return text_of(p.memory.peak.holds.part(wanted).value); }});
   return fields;
 }
 

@@ -35,8 +35,8 @@ class GradientPath {
     const Bytes size = tensor.elements * gradient_size(in_);
     switch (in_.strategy.zero_stage) {
       case 0: return keep(size);
-      case 1: return in_.strategy.overlaps_communication() ? reduce_in_hook(tensor, start) : keep(size);
-      case 2: return reduce_in_hook(tensor, start);
+      case 1:
+      case 2: return reduces_in_hooks() ? reduce_in_hook(tensor, start) : keep(size);
       default: return reduce_scatter(tensor);
     }
   }
@@ -45,8 +45,7 @@ class GradientPath {
   void finish() {
     const Strategy& s = in_.strategy;
     if (s.zero_stage == 0) return reduce_whole();
-    if (s.zero_stage == 1 && !s.overlaps_communication()) return reduce_at_boundary();
-    if (s.zero_stage < 3) return finish_hooks();
+    if (s.zero_stage < 3) return reduces_in_hooks() ? finish_hooks() : reduce_at_boundary();
     flush_shards();
   }
 
@@ -55,6 +54,12 @@ class GradientPath {
     Elements elements, start;
   };
 
+  /// Stage 2 always; stage 1 with overlap_comm, unless gradients wait in whole fp32 accumulators.
+  [[nodiscard]] bool reduces_in_hooks() const {
+    if (in_.strategy.zero_stage == 2) return true;
+    return in_.strategy.overlaps_communication() && !uses_bf16_optimizer(in_.training, in_.strategy) &&
+           !accumulates_whole_fp32(in_.training, in_.strategy);
+  }
   [[nodiscard]] Bytes weight() const { return weight_size(in_.training); }
   [[nodiscard]] Elements bucket_size() const { return in_.strategy.zero.reduce_bucket_size; }
   [[nodiscard]] bool alone() const { return in_.strategy.data_parallel == 1; }

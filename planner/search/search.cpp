@@ -174,9 +174,8 @@ void warn(const Question& q, Answer& result) {
     result.warnings.emplace_back(
         "--no-master-weights: memory counts a 16-bit master copy and 16-bit moments, as DeepSpeed's "
         "bf16_master_weights_and_grads and bf16_optimizer_states keep them; where DeepSpeed cannot (stage 0, "
-        "fp16 or "
-        "Lion offloaded) it counts fp32 master weights; \"steady\" is the ZeRO papers' table, with fp32 "
-        "moments");
+        "fp16 without offload, Lion offloaded) it counts fp32 master weights; \"steady\" is the ZeRO papers' "
+        "table, with fp32 moments");
   if (!result.plans.empty() && !result.plans.front().measured_activations)
     result.warnings.push_back(
         fmt::format("the activations of {} are derived by analogy with measured architectures, not measured",

@@ -21,7 +21,7 @@ struct Shard {
   Elements optimizer_elements;  ///< that this rank updates, padding included
   Bytes parameters;             ///< trainable and frozen, as stored between steps
   Bytes persistent_parameters;  ///< ZeRO-3: small parameters kept whole beside their shard
-  Bytes master_weights;         ///< fp32 copy
+  Bytes master_weights;         ///< the optimizer's copy: fp32, or 16-bit where that is dropped
   Bytes moments;                ///< optimizer states
   Bytes gradients;              ///< held from initialisation on (ZeRO-3; ZeRO-1 with fp32 accumulation)
   Bytes bucket;                 ///< held from initialisation on (ZeRO-3)

@@ -51,7 +51,7 @@ TEST(MeasuredSteps, MedianPeakIsWithinHalfAPercent) {
 // Too low is worse than too high. The rows that are, and why (docs/accuracy.md):
 TEST(MeasuredSteps, OnlyKnownRowsAreTooLowByMoreThanFivePercent) {
   const std::vector<std::string> known{
-      // fp16 with fp32 accumulation at stage 1 accumulates in an unsharded fp32 copy that is not planned yet
+      // fp16 with fp32 accumulation at stage 1 keeps more than its fp32 accumulators and bucket
       "Qwen2.5-0.5B|z1|n4|b1s1024|ckpt|accum_dtype=fp32|precision=fp16",
       // one GPU with the optimizer on the host: gradients wait in a bucket of their own
       "Qwen2.5-0.5B|z3|n1|b1s1024|ckpt|offload=optimizer|optimizer=ds_cpu",
