@@ -27,7 +27,7 @@ std::string block(std::string_view label, const std::vector<std::string>& lines,
 }
 
 std::vector<std::string> bullets(std::vector<std::string> lines) {
-  for (std::string& line : lines) line = "- " + line;
+  for (std::string& line : lines) line.insert(0, "- ");
   return lines;
 }
 

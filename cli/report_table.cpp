@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -133,9 +134,8 @@ Table filled(const Report& report, const std::vector<Field>& list) {
 }
 
 bool any_host(const Report& report) {
-  for (const Plan& plan : report.answer.plans)
-    if (plan.memory.host.total > Bytes{}) return true;
-  return false;
+  return std::ranges::any_of(report.answer.plans,
+                             [](const Plan& plan) { return plan.memory.host.total > Bytes{}; });
 }
 
 // ---- compare

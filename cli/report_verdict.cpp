@@ -150,7 +150,7 @@ std::string alternative_text(const Report& report, const Style& style) {
   const Changes changes = alternative_changes(answer);
   std::vector<std::string> words;
   for (const auto& [option, value] : changes)
-    words.push_back(value == kFlagGiven ? option : option + " " + value);
+    words.push_back(value == kFlagGiven ? option : fmt::format("{} {}", option, value));
   std::string out =
       heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(), fmt::join(words, " ")),
               style, Tone::good);

@@ -37,7 +37,7 @@ struct Table {
 
 /// Lines of at most style.width columns: first the least important columns go, then text columns are cut with
 /// "…".
-[[nodiscard]] std::string render_text(const Table& table, const Style& style);
+[[nodiscard]] std::string render_text(const Table& whole, const Style& style);
 
 /// A GitHub-flavoured Markdown table with every column.
 [[nodiscard]] std::string render_markdown(const Table& table);

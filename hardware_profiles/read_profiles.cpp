@@ -57,7 +57,7 @@ std::string text_not_empty(const JsonReader& at) {
 /// Fit to be typed, listed and compared: begins with a letter or digit, and holds no control characters.
 std::string name_of(const JsonReader& file) {
   const JsonReader at = file.at("name");
-  const std::string name = text_not_empty(at);
+  std::string name = text_not_empty(at);
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("._- ").find(c) != std::string_view::npos;
@@ -83,7 +83,7 @@ Fabric fabric_of(const JsonReader& at) {
 }
 
 std::string operation_of(const JsonReader& at) {
-  const std::string name = at.text();
+  std::string name = at.text();
   if (std::find(kCollectiveNames.begin(), kCollectiveNames.end(), name) != kCollectiveNames.end())
     return name;
   at.fail(in_quotes(name), accepted_words(name, {kCollectiveNames.begin(), kCollectiveNames.end()}));

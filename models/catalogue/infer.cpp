@@ -127,7 +127,7 @@ std::int64_t fitting_mlp(const ModelShape& shape, Elements size) {
 std::int64_t fitting_layers(const ModelShape& shape, Elements size, double mlp_ratio) {
   const auto width = static_cast<double>(shape.hidden_size);
   const double layer = static_cast<double>(layer_without_mlp(shape)) + 3.0 * width * width * mlp_ratio;
-  const double inside = static_cast<double>(size.value - outside_layers(shape));
+  const auto inside = static_cast<double>(size.value - outside_layers(shape));
   return std::max<std::int64_t>(1, std::llround(inside / layer));
 }
 
@@ -186,7 +186,8 @@ std::string size_name(Elements size) {
       {{1'000'000'000'000, 'T'}, {1'000'000'000, 'B'}, {1'000'000, 'M'}}};
   for (const auto& [unit, letter] : units) {
     if (size.value < unit || size.value % (unit / 1000) != 0) continue;
-    return fmt::format("{}{}", static_cast<double>(size.value / (unit / 1000)) / 1000.0, letter);
+    const std::int64_t thousandths = size.value / (unit / 1000);
+    return fmt::format("{}{}", static_cast<double>(thousandths) / 1000.0, letter);
   }
   return group_digits(size.value);
 }

@@ -136,8 +136,7 @@ OffloadDevice read_device(const Zero& zero, std::string_view key, std::string_vi
   if (!device) return OffloadDevice::none;
   const auto where = parse_name<OffloadDevice>(device->place(), device->text());
   if (where == OffloadDevice::nvme && !section->has("nvme_path"))
-    section->fail("has device \"nvme\" but no \"nvme_path\"",
-                  "accepted: \"nvme_path\": a folder on the disk");
+    section->fail(R"(has device "nvme" but no "nvme_path")", "accepted: \"nvme_path\": a folder on the disk");
   return where;
 }
 

@@ -6,7 +6,7 @@ namespace zplan {
 
 Bytes cublas_workspaces(std::string_view compute_capability) {
   const bool hopper_or_later = capability_major(compute_capability) >= 9;
-  return hopper_or_later ? kMiB * 64 : Bytes(2 * 8'519'680);
+  return hopper_or_later ? kMiB * 64 : Bytes(std::int64_t{2} * 8'519'680);
 }
 
 Bytes cuda_context() { return kMiB * 512; }

@@ -224,7 +224,7 @@ class StepPlayer {
 
   void count(const RankTensor& tensor) {
     const bool kept = zero3() && tensor.elements <= in_.strategy.zero.persistence_threshold;
-    const auto index = static_cast<std::size_t>(tensor.layer + 1);
+    const auto index = static_cast<std::size_t>(std::int64_t{tensor.layer} + 1);
     if (!kept) before_layer_[index] += tensor.elements, to_gather_ += tensor.elements;
   }
 

@@ -95,7 +95,7 @@ struct Composition {
   [[nodiscard]] Bytes operator[](Term term) const { return terms[static_cast<std::size_t>(term)]; }
   [[nodiscard]] Bytes& operator[](Term term) { return terms[static_cast<std::size_t>(term)]; }
   [[nodiscard]] Bytes total() const;
-  [[nodiscard]] Bytes part(MemoryPart part) const;
+  [[nodiscard]] Bytes part(MemoryPart wanted) const;
   bool operator==(const Composition&) const = default;
 };
 
