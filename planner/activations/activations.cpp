@@ -112,10 +112,15 @@ Bytes working_set(const BlockSizes& x, Bytes saved, const Training& training, Ch
          std::max(per_token(4 * ft), per_token(2 * ft) + weight_gradient);
 }
 
-LayerActivations layer_activations(const BlockSizes& x, const Model& model, const Training& training,
-                                   const Strategy& strategy, std::size_t kind) {
-  const BlockForm form = block_form(model, training, strategy);
-  const Bytes saved = per_rank(saved_per_token(model, training, strategy, kind), x);
+SavedPerToken saved_layer(const BlockSizes& x, const BlockForm& form, const Model& model,
+                          const Training& training, const Strategy& strategy, std::size_t kind) {
+  if (training.method != Method::full) return adapted_layer(x, form, model, training, strategy, kind);
+  return trained_layer(x, form, model.shape, is_routed(model.inventory.kinds[kind]));
+}
+
+LayerActivations layer_activations(const BlockSizes& x, const BlockForm& form, const Model& model,
+                                   const Training& training, const Strategy& strategy, std::size_t kind) {
+  const Bytes saved = per_rank(saved_layer(x, form, model, training, strategy, kind), x);
   const std::int64_t f =
       is_routed(model.inventory.kinds[kind])
           ? model.shape.experts->intermediate_size * model.shape.experts->experts_per_token +
@@ -177,17 +182,16 @@ LossActivations full_loss(const BlockSizes& x, const ModelShape& shape, const Tr
 
 SavedPerToken saved_per_token(const Model& model, const Training& training, const Strategy& strategy,
                               std::size_t kind) {
-  const BlockSizes x = block_sizes(model, training, strategy);
-  const BlockForm form = block_form(model, training, strategy);
-  if (training.method != Method::full) return adapted_layer(x, form, model, training, strategy, kind);
-  return trained_layer(x, form, model.shape, is_routed(model.inventory.kinds[kind]));
+  return saved_layer(block_sizes(model, training, strategy), block_form(model, training, strategy), model,
+                     training, strategy, kind);
 }
 
 Activations activations(const Model& model, const Training& training, const Strategy& strategy) {
   const BlockSizes x = block_sizes(model, training, strategy);
+  const BlockForm form = block_form(model, training, strategy);
   Activations result;
   for (std::size_t kind = 0; kind < model.inventory.kinds.size(); ++kind)
-    result.kinds.push_back(layer_activations(x, model, training, strategy, kind));
+    result.kinds.push_back(layer_activations(x, form, model, training, strategy, kind));
   result.model_inputs = model_inputs(x, training, strategy);
   result.loss = training.fused_loss ? fused_loss(x, training) : full_loss(x, model.shape, training);
   result.measured = is_measured_family(model.shape) && training.precision != Precision::fp32;

@@ -121,39 +121,37 @@ struct Wider {
   std::string options;  ///< what to type beside the strategy: all that was loosened
 };
 
-/// Questions that loosen what was asked for, each further than the one before: the strategy, the micro-batch,
-/// checkpointing, then what is trained.
+/// Questions that loosen what was asked for, least first: the strategy, then the micro-batch and
+/// checkpointing on top, then with those the loss or what is trained.
 std::vector<Wider> wider_questions(const Question& q) {
   std::vector<Wider> wider;
   Wider next{q, ""};
-  const auto loosen = [&](const std::string& option) {
-    next.options += (next.options.empty() || option.empty() ? "" : " ") + option;
-    wider.push_back(next);
+  const auto offer = [&](Wider& question, const std::string& option) {
+    question.options += (question.options.empty() || option.empty() ? "" : " ") + option;
+    wider.push_back(question);
   };
   SearchSpace& space = next.question.space;
   space.zero_stages.clear(), space.tensor_parallel.clear(), space.offloads.clear();
-  if (!(space == q.space)) loosen("");
+  if (!(space == q.space)) offer(next, "");
   if (space.micro_batch_size.value_or(1) > 1 && !space.gradient_accumulation_steps) {
     space.micro_batch_size.reset();
-    loosen("--micro-batch max");
+    offer(next, "--micro-batch max");
   }
   if (space.checkpointing != Checkpointing::full) {
     space.checkpointing = Checkpointing::full;
-    loosen("--checkpointing full");
+    offer(next, "--checkpointing full");
   }
-  if (!next.question.training.fused_loss) {
-    next.question.training.fused_loss = true;
-    loosen("--fused-loss");
-    next.question.training.fused_loss = false;
-    next.options = next.options.substr(0, next.options.size() - std::string_view("--fused-loss").size());
-    while (next.options.ends_with(' ')) next.options.pop_back();
+  // From here on one or the other, not each on top of the one before.
+  if (!q.training.fused_loss) {
+    Wider fused = next;
+    fused.question.training.fused_loss = true;
+    offer(fused, "--fused-loss");
   }
   for (const Method method : {Method::lora, Method::qlora}) {
     if (q.training.method == method || q.training.method == Method::qlora) continue;
-    next.question.training.method = method;
-    const std::string before = next.options;
-    loosen(fmt::format("--method {}", to_name(method)));
-    next.options = before;
+    Wider adapted = next;
+    adapted.question.training.method = method;
+    offer(adapted, fmt::format("--method {}", to_name(method)));
   }
   return wider;
 }
