@@ -46,15 +46,19 @@ std::vector<Symbol> training_symbols(const Plan& plan, const Question& q) {
           count("max_reuse_distance", "elements", s.zero.max_reuse_distance.value)};
 }
 
-/// S: bytes per token that one layer of each kind keeps without checkpointing.
+/// S: bytes that one layer of each kind keeps of a micro-batch for its backward; the last of its kind, since
+/// a first layer may keep less.
 std::vector<Symbol> saved_symbols(const Plan& plan, const Question& q) {
   std::vector<Symbol> symbols;
-  for (std::size_t i = 0; i < q.model.inventory.kinds.size(); ++i) {
-    const LayerKind& kind = q.model.inventory.kinds[i];
-    const SavedPerToken saved = saved_per_token(q.model, q.training, plan.strategy, i);
+  const std::vector<std::size_t>& layers = q.model.inventory.layers;
+  for (std::size_t kind = 0; kind < q.model.inventory.kinds.size(); ++kind) {
+    const auto last = std::find(layers.rbegin(), layers.rend(), kind);
+    if (last == layers.rend()) continue;
+    const Bytes saved = plan.memory.saved_by_layer[static_cast<std::size_t>(layers.rend() - last) - 1];
     symbols.push_back({"S",
-                       fmt::format("bytes per token that a {} layer saves: whole + divided by t", kind.name),
-                       fmt::format("{} + {}/t", group_digits(saved.replicated), group_digits(saved.split))});
+                       fmt::format("what a {} layer keeps of a micro-batch for its backward",
+                                   q.model.inventory.kinds[kind].name),
+                       format_bytes(saved, q.unit)});
   }
   return symbols;
 }
@@ -74,7 +78,8 @@ Figure bytes_figure(std::string name, Bytes size, std::string formula, std::stri
 
 Section memory_section(const Plan& plan, const Question& q) {
   const Peak& peak = plan.memory.peak;
-  Section section{"memory", fmt::format("Memory at the peak ({}, {})", to_name(peak.phase), peak.at), {}};
+  Section section{
+      "memory", fmt::format("Memory at the peak ({}, {})", to_name(reported(peak.phase)), peak.at), {}};
   for (std::size_t i = 0; i < kTerms; ++i) {
     const TermInfo& term = info(static_cast<Term>(i));
     const Bytes size = peak.holds[term.term];
@@ -87,25 +92,28 @@ Section memory_section(const Plan& plan, const Question& q) {
 }
 
 Section required_section(const Plan& plan, const Question& q) {
-  const AllocatorSlack slack = allocator_slack();
-  const std::string source = "50 training runs bisected over the device's size (planner/memory/allowances.h)";
-  const auto formula = [](double fraction) {
-    return fmt::format("allocated at the peak + {} for the caching allocator, + CUDA context + NCCL",
-                       format_percent(fraction));
-  };
+  const std::string source = "PyTorch's caching allocator, simulated (docs/allocator.md)";
   const MemoryPlan& m = plan.memory;
-  return {"required",
-          "The smallest device on which it runs",
-          {bytes_figure("allocated at the peak", m.peak_allocated, "peak without CUDA context and NCCL",
-                        "docs/memory.md", q),
-           bytes_figure("required", m.required, formula(slack.expected), source, q),
-           bytes_figure("required, at least", m.required_low, formula(slack.low), source, q),
-           bytes_figure("required, at most", m.required_high, formula(slack.high), source, q),
-           bytes_figure("available", available(q.cluster, q.headroom),
-                        fmt::format("usable memory of {} less {} headroom",
-                                    format_bytes(q.cluster.usable_memory, q.unit),
-                                    format_percent(q.headroom.fraction)),
-                        fmt::format("{}; --headroom", q.cluster.gpu.name), q)}};
+  return {
+      "required",
+      "The smallest device on which it runs",
+      {bytes_figure("allocated at the peak", m.peak_allocated,
+                    "peak without CUDA context and NCCL, each block rounded as the allocator does", source,
+                    q),
+       bytes_figure("allocated at initialisation", m.initialisation.allocated,
+                    "the highest before the first step", source, q),
+       bytes_figure("reserved", m.peak_reserved, "what the allocator takes of a card with room to spare",
+                    source, q),
+       bytes_figure("required", m.required,
+                    "the least the allocator gets by with, giving back what it caches, + CUDA context + NCCL",
+                    source, q),
+       bytes_figure("required, at least", m.required_low, "allocated + CUDA context + NCCL", source, q),
+       bytes_figure("required, at most", m.required_high, "reserved + CUDA context + NCCL", source, q),
+       bytes_figure(
+           "available", available(q.cluster, q.headroom),
+           fmt::format("usable memory of {} less {} headroom", format_bytes(q.cluster.usable_memory, q.unit),
+                       format_percent(q.headroom.fraction)),
+           fmt::format("{}; --headroom", q.cluster.gpu.name), q)}};
 }
 
 Section steady_section(const Plan& plan, const Question& q) {

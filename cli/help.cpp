@@ -24,11 +24,12 @@ Examples
   zplan --model Qwen/Qwen3-8B --gpus 8 --gpu A100-SXM-80GB --micro-batch max --emit ds_config.json
   zplan compare --model 70B --gpus 16 --nodes 2 --gpu H100-SXM-80GB zero3 tp8+zero1
   zplan --model ./config.json --gpus 4 --mem 24 --method lora --zero 2,3 --json
+  zplan check run.json --worst 10
   zplan models search qwen3
 
 Exit status
-  0  a plan that fits was found
-  1  nothing fits: the report says what would
+  0  a plan that fits was found, or the check holds
+  1  nothing fits: the report says what would; or the check fails
   2  bad usage or input: one line on stderr
 )";
 

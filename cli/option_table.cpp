@@ -12,7 +12,7 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "Training", kBatch = "Batch",
-                           kSearch = "Strategies", kOutput = "Output";
+                           kSearch = "Strategies", kCheck = "Check", kOutput = "Output";
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr std::int64_t kMostTokens = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
@@ -58,6 +58,13 @@ void set_emit(Options& o, const std::string& text) {
   o.emit = text;
 }
 
+/// A fraction, or a percentage where a percent sign says so.
+void set_tolerance(Options& o, const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const std::string number = percent ? text.substr(0, text.size() - 1) : text;
+  o.tolerance = parse_number("--tolerance", number, 0, percent ? 100 : 1) / (percent ? 100 : 1);
+}
+
 using O = Options&;
 using T = const std::string&;
 
@@ -75,7 +82,8 @@ const std::vector<OptionSpec> kTable{
      [] {
        return std::vector<std::string>{"all-linear", "q_v"};
      }},
-    {"--quantization", "KIND", kModel, "of the frozen weights under qlora: nf4, nf4-double, int8 [nf4]",
+    {"--quantization", "KIND", kModel,
+     "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]",
      [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },
      all_names<Quantization>},
 
@@ -111,7 +119,7 @@ const std::vector<OptionSpec> kTable{
     {"--ds-config", "FILE", kSearch, "plan exactly this DeepSpeed config; options fill what it leaves open",
      [](O o, T t) { o.ds_config = t; }},
     {"--framework", "NAME", kSearch, "whose sharding is planned [deepspeed]", set_framework,
-     all_names<Framework>},
+     [] { return std::vector<std::string>{std::string(to_name(Framework::deepspeed))}; }},
 
     {"--precision", "bf16|fp16|fp32", kTraining, "[bf16]",
      [](O o, T t) { o.training.precision = parse_name<Precision>("--precision", t); }, all_names<Precision>},
@@ -135,6 +143,11 @@ const std::vector<OptionSpec> kTable{
      [](O o, T t) { o.space.gradient_accumulation_steps = parse_integer("--grad-accum", t, 1, kMostSteps); }},
     {"--global-batch", "G", kBatch, "samples per optimizer step over all GPUs [what the others make]",
      [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
+
+    {"--worst", "N", kCheck, "of the records only the N that are furthest off [all]",
+     [](O o, T t) { o.worst = static_cast<std::size_t>(parse_integer("--worst", t, 0, 1'000'000)); }},
+    {"--tolerance", "X", kCheck, "exit status 1 where a median error exceeds X: 0.05 or 5% [no limit]",
+     set_tolerance},
 
     {"--json", "", kOutput, "one JSON object (zplan.report/1)",
      [](O o, T) { set_format(o, OutputFormat::json, "--json"); }, nullptr, true},

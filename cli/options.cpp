@@ -12,7 +12,7 @@ namespace zplan {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kLaterCommands{"fit", "lint", "check", "bench", "gui"};
+constexpr std::array<std::string_view, 4> kLaterCommands{"fit", "lint", "bench", "gui"};
 
 std::vector<std::string> command_names() { return all_names<Command>(); }
 
@@ -106,9 +106,25 @@ void check_leftovers(const CLI::App& app) {
   if (!left.empty()) unknown_command(left.front());
 }
 
+/// Options that only `check` takes, and those of the planning commands that it does not.
+void check_belongs_to_check(const Options& options) {
+  const bool checks = options.command == Command::check;
+  for (const OptionSpec& spec : option_table())
+    if (!checks && spec.group == "Check" && options.has(spec.name))
+      throw InputError(std::string(spec.name), fmt::format("not an option of {}", to_name(options.command)),
+                       "accepted: with check");
+  for (const std::string_view option : {"--emit", "--config-style", "--explain", "--headroom"})
+    if (checks && options.has(option))
+      throw InputError(std::string(option), "not an option of check",
+                       "accepted: --worst, --tolerance, --json, …");
+}
+
 /// Catalogue commands take few of the options, and one that does nothing would mislead.
 void check_belongs(const Options& options) {
-  if (options.command == Command::plan || options.command == Command::compare) return;
+  check_belongs_to_check(options);
+  if (options.command == Command::plan || options.command == Command::compare ||
+      options.command == Command::check)
+    return;
   for (const OptionSpec& spec : option_table())
     if (!spec.everywhere && options.has(spec.name))
       throw InputError(std::string(spec.name), fmt::format("not an option of {}", to_name(options.command)),
@@ -141,6 +157,11 @@ const std::vector<CommandSpec>& command_table() {
       {Command::compare,
        "STRATEGY STRATEGY…",
        "pinned strategies side by side: zero3, tp8+zero1, zero3+offload-all",
+       {}},
+      {Command::check,
+       "FILE|FOLDER…",
+       "predictions against measurements: published or recorded runs, DeepSpeed and nccl-tests logs, memory "
+       "snapshots",
        {}},
       {Command::models,
        "[list | show NAME | search WORDS]",

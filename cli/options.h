@@ -13,12 +13,13 @@
 
 namespace zplan {
 
-enum class Command { plan, compare, models, hardware, completion };
+enum class Command { plan, compare, check, models, hardware, completion };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 5> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 6> table{
       {{Command::plan, "plan"},
        {Command::compare, "compare"},
+       {Command::check, "check"},
        {Command::models, "models"},
        {Command::hardware, "hardware"},
        {Command::completion, "completion"}}};
@@ -40,6 +41,9 @@ struct Options {
   ByteUnit unit{ByteUnit::gib};
 
   std::string ds_config;  ///< file to plan; empty: none
+
+  std::optional<std::size_t> worst;  ///< of a check: show only so many records
+  std::optional<double> tolerance;   ///< of a check: the largest median error that holds, as a fraction
 
   OutputFormat format{OutputFormat::text};
   bool explain{}, no_color{};

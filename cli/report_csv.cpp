@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "cli/report_json.h"
+#include "cli/text.h"
 
 namespace zplan {
 
@@ -12,13 +13,6 @@ struct Field {
   std::string_view name;
   std::function<std::string(const Plan&)> text;
 };
-
-std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
 
 std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
 std::string text_of(double value) { return fmt::format("{:.9g}", value); }
@@ -78,7 +72,7 @@ std::string report_csv(const Report& report) {
   for (const Plan* plan : plans_in_order(report)) {
     std::string line;
     for (const Field& field : fields())
-      (line += &field == &fields().front() ? "" : ",") += quoted(field.text(*plan));
+      (line += &field == &fields().front() ? "" : ",") += csv_field(field.text(*plan));
     out += line + "\r\n";
   }
   return out;

@@ -86,8 +86,9 @@ Json strategy_json(const Strategy& s) {
 Json timeline_json(const std::vector<Moment>& timeline) {
   Json moments = Json::array();
   for (const Moment& moment : timeline) {
-    Json each{
-        {"phase", name_json(moment.phase)}, {"at", std::string(moment.at)}, {"bytes", moment.live.value}};
+    Json each{{"phase", name_json(reported(moment.phase))},
+              {"at", std::string(moment.at)},
+              {"bytes", moment.live.value}};
     if (moment.layer >= 0) each["layer"] = moment.layer;
     moments.push_back(std::move(each));
   }
@@ -104,7 +105,7 @@ Json memory_json(const MemoryPlan& memory) {
   out["required"] = memory.required.value;
   out["required_low"] = memory.required_low.value;
   out["required_high"] = memory.required_high.value;
-  out["peak_phase"] = name_json(memory.peak.phase);
+  out["peak_phase"] = name_json(reported(memory.peak.phase));
   out["steady"] = {{"parameters", memory.steady.parameters.value},
                    {"gradients", memory.steady.gradients.value},
                    {"optimizer_states", memory.steady.optimizer_states.value}};

@@ -112,8 +112,8 @@ std::vector<Field> fields(const std::string& unit, Detail detail, bool host) {
   all.push_back(
       {{"tok/s", "", true, 10}, [](P p, Q) { return fmt::format("{:.0f}", p.time.tokens_per_second); }});
   if (detail == Detail::full)
-    all.push_back(
-        {{"peak in", "", false, 0}, [](P p, Q) { return std::string(to_name(p.memory.peak.phase)); }});
+    all.push_back({{"peak in", "", false, 0},
+                   [](P p, Q) { return std::string(to_name(reported(p.memory.peak.phase))); }});
   all.push_back({{"verdict", "", false, kAlways}, [](P p, Q) { return verdict(p); }});
   return all;
 }

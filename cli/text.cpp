@@ -123,6 +123,13 @@ std::string shell_quote(std::string_view argument) {
   return quoted + "'";
 }
 
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
 std::string Style::operator()(Tone tone, std::string_view text) const {
   if (!color || tone == Tone::plain) return std::string(text);
   return fmt::format("{}{}\033[0m", code_of(tone), text);

@@ -20,6 +20,9 @@ namespace zplan {
 /// An argument as a POSIX shell takes it.
 [[nodiscard]] std::string shell_quote(std::string_view argument);
 
+/// A field of CSV, in quotes where it needs them (RFC 4180).
+[[nodiscard]] std::string csv_field(const std::string& text);
+
 enum class Tone { plain, strong, faint, good, bad };
 
 /// How text is set: its width, and whether tones become colours.

@@ -1,5 +1,9 @@
 #include "planner/plan.h"
 
+#include <algorithm>
+
+#include "planner/activations/causal_lm.h"
+
 namespace zplan {
 
 namespace {
@@ -14,28 +18,78 @@ Bytes available_on_host(const Cluster& cluster, Headroom headroom) {
   return less(cluster.host_memory_per_node, headroom);
 }
 
-Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
-               const RankModel& rank, Headroom headroom) {
+const RankModel& PlanContext::rank_of(const Strategy& strategy) {
+  const auto [at, missing] = ranks_.try_emplace(strategy.tensor_parallel);
+  if (missing) at->second = rank_model(model_, training_, strategy.tensor_parallel);
+  return at->second;
+}
+
+const Recording& PlanContext::recording_of(const Strategy& strategy) {
+  const TapeKey key{strategy.tensor_parallel, strategy.micro_batch_size, strategy.zero_stage == 3,
+                    strategy.checkpointing};
+  const auto [at, missing] = recordings_.try_emplace(key);
+  if (missing) at->second = record(model_, training_, strategy);
+  return at->second;
+}
+
+namespace {
+
+/// The slice of the rank that needs most. Which one that is depends on when the backward reaches its
+/// parameters: the first rank's are reduced last, the last one's first; where an embedding is cut, a rank
+/// between holds more of whole gradients than either.
+Slice neediest_slice(const RunInputs& run) {
+  const StepInputs& in = run.step;
+  const std::vector<Slice> all = slices(in.rank, in.training, in.strategy);
+  const auto most = std::max_element(all.begin(), all.end(),
+                                     [](const Slice& a, const Slice& b) { return a.touching < b.touching; });
+  Slice neediest;
+  Bytes needed{-1};
+  for (const Slice& each : {all.front(), all.back(), *most}) {
+    const StepInputs step{in.model, in.training, in.strategy, in.rank, in.shard, each};
+    const Bytes peak = simulate_live({step, run.recording, run.compute_capability}).peak_allocated;
+    if (peak > needed) needed = peak, neediest = each;
+  }
+  return neediest;
+}
+
+}  // namespace
+
+Plan PlanContext::plan(const Strategy& strategy, bool complete) {
+  const RankModel& rank = rank_of(strategy);
+  const Recording& recording = recording_of(strategy);
   Plan plan;
   plan.strategy = strategy;
-  plan.shard = make_shard(rank, training, strategy);
+  plan.shard = make_shard(rank, training_, strategy);
   const bool sliced = strategy.zero_stage == 1 || strategy.zero_stage == 2;
-  const Slice slice = sliced ? worst_slice(rank, training, strategy) : Slice{};
-  const Activations saved = activations(model, training, strategy);
-  plan.measured_activations = saved.measured;
-  plan.memory = plan_memory({model, training, strategy, rank, plan.shard, slice, saved}, cluster);
-  plan.communication = schedule(model, training, strategy, rank, plan.shard);
-  plan.time = step_time(model, training, strategy, cluster, plan.shard, plan.communication);
-  plan.fits_device = plan.memory.required <= available(cluster, headroom);
-  plan.fits_host = plan.memory.host.total <= available_on_host(cluster, headroom);
+  Slice slice;
+  const StepInputs step{model_, training_, strategy, rank, plan.shard, slice};
+  const RunInputs run{step, recording, cluster_.gpu.compute_capability};
+  if (sliced) slice = neediest_slice(run);
+  plan.measured_activations = is_measured(model_.shape);
+  const Bytes room = available(cluster_, headroom_);
+  if (complete) {
+    plan.memory = plan_memory(run, cluster_);
+    // `required` is bisected to half a percent: at the edge the size in question decides.
+    if (plan.memory.required > room && plan.memory.required_low <= room && runs_within(run, room))
+      plan.memory.required = room;
+    plan.fits_device = plan.memory.required <= room;
+  } else {
+    plan.memory = plan_live_memory(run, cluster_);
+    plan.fits_device = plan.memory.required_low <= room && runs_within(run, room);
+  }
+  plan.communication = schedule(model_, training_, strategy, rank, plan.shard);
+  plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication);
+  plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;
 }
 
+Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, false); }
+Plan PlanContext::complete(const Strategy& strategy) { return plan(strategy, true); }
+
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
                Headroom headroom) {
-  return make_plan(model, cluster, training, strategy, rank_model(model, training, strategy.tensor_parallel),
-                   headroom);
+  return PlanContext(model, cluster, training, headroom).complete(strategy);
 }
 
 }  // namespace zplan

@@ -2,6 +2,7 @@
 // One question, one answer:
 //   model × cluster × training × strategy → shards → memory, communication → time → plan.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Plan {
   Schedule communication;
   StepTime time;
   Shard shard;
-  bool measured_activations{};  ///< see Activations::measured
+  bool measured_activations{};  ///< see is_measured()
   bool fits{};                  ///< on the device and on the host
   bool fits_device{}, fits_host{};
   std::vector<std::string> why;  ///< one sentence each
@@ -39,10 +40,40 @@ struct Headroom {
 /// processes and the data loader.
 [[nodiscard]] Bytes available_on_host(const Cluster& cluster, Headroom headroom);
 
-/// The plan of a legal strategy. `rank` must be rank_model(model, training, strategy.tensor_parallel): it is
-/// the same for all stages, so a search makes it once.
-[[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,
-                             const Strategy& strategy, const RankModel& rank, Headroom headroom);
+/// What plans of one question share, made once each: the model as a tensor-parallel rank has it, and tapes.
+class PlanContext {
+ public:
+  PlanContext(const Model& model, const Cluster& cluster, const Training& training, Headroom headroom)
+      : model_(model), cluster_(cluster), training_(training), headroom_(headroom) {}
+  PlanContext(const PlanContext&) = delete;
+  PlanContext& operator=(const PlanContext&) = delete;
+
+  /// The plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it open, and
+  /// `memory.required` is at its low end.
+  [[nodiscard]] Plan outline(const Strategy& strategy);
+  /// The plan with all its figures.
+  [[nodiscard]] Plan complete(const Strategy& strategy);
+
+ private:
+  struct TapeKey {
+    std::int64_t tensor_parallel{}, micro_batch_size{};
+    bool stage3{};
+    Checkpointing checkpointing{};
+    auto operator<=>(const TapeKey&) const = default;
+  };
+  [[nodiscard]] const RankModel& rank_of(const Strategy& strategy);
+  [[nodiscard]] const Recording& recording_of(const Strategy& strategy);
+  [[nodiscard]] Plan plan(const Strategy& strategy, bool complete);
+
+  const Model& model_;
+  const Cluster& cluster_;
+  const Training& training_;
+  Headroom headroom_;
+  std::map<std::int64_t, RankModel> ranks_;
+  std::map<TapeKey, Recording> recordings_;
+};
+
+/// The plan of a legal strategy.
 [[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,
                              const Strategy& strategy, Headroom headroom = {});
 

@@ -22,7 +22,7 @@ bool autotp_refuses(const std::string& architecture) {
 void check_tensor_parallel(const Model& model, const Training& training, const Strategy& s,
                            Reasons& reasons) {
   const std::int64_t t = s.tensor_parallel;
-  if (t == 1) return;
+  if (t == 1 || training.framework != Framework::deepspeed) return;
   const ModelShape& shape = model.shape;
   if (autotp_refuses(shape.architecture))
     reasons.push_back(fmt::format("DeepSpeed 0.19 refuses AutoTP for {}", shape.architecture));
@@ -42,7 +42,40 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
         "AutoTP with offload is not planned: no recorded run of DeepSpeed to hold it against");
 }
 
+/// FSDP2 has two ways to reshard, plain PyTorch shards nothing; neither splits layers here.
+void check_framework(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.framework == Framework::deepspeed) return;
+  const bool fsdp = training.framework == Framework::fsdp;
+  if (fsdp && s.zero_stage < 2)
+    reasons.push_back(
+        fmt::format("FSDP2 shards parameters, gradients and states: it is planned as stage 3 "
+                    "(reshard_after_forward) or 2 "
+                    "(without), not {}",
+                    s.zero_stage));
+  if (!fsdp && s.zero_stage > 0)
+    reasons.emplace_back("plain PyTorch shards nothing: it is planned as stage 0");
+  if (s.tensor_parallel > 1)
+    reasons.emplace_back("tensor parallelism is planned for DeepSpeed's AutoTP alone");
+  if (fsdp && training.method == Method::qlora)
+    reasons.emplace_back("FSDP2 with bitsandbytes' packed weights (quant_storage) is not planned");
+  if (training.optimizer == Optimizer::muon) reasons.emplace_back("Muon is planned as DeepSpeed's alone");
+}
+
+/// CPUOffloadPolicy: shards, gradients and states are on the host together.
+void check_torch_offload(const Training& training, const Strategy& s, Reasons& reasons) {
+  const bool optimizer = s.offload_optimizer != OffloadDevice::none;
+  const bool parameters = s.offload_parameters != OffloadDevice::none;
+  if (!optimizer && !parameters) return;
+  if (training.framework == Framework::torch)
+    reasons.emplace_back("plain PyTorch offloads nothing: take DeepSpeed or FSDP");
+  else if (s.offload_parameters != OffloadDevice::cpu || s.offload_optimizer == OffloadDevice::nvme)
+    reasons.emplace_back("FSDP2 offloads parameters, gradients and optimizer states to the host together");
+  if (packed_optimizer(training.optimizer))  // CUDA kernels
+    reasons.push_back(fmt::format("{} runs on the device alone", to_name(training.optimizer)));
+}
+
 void check_offload(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.framework != Framework::deepspeed) return check_torch_offload(training, s, reasons);
   const bool optimizer = s.offload_optimizer != OffloadDevice::none;
   if (s.offload_parameters != OffloadDevice::none && s.zero_stage < 3)
     reasons.push_back(
@@ -64,17 +97,32 @@ void check_positions(const Model& model, const Training& training, Reasons& reas
 }
 
 void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (training.method == Method::qlora && s.zero_stage == 3)
+  const bool deepspeed = training.framework == Framework::deepspeed;
+  if (deepspeed && training.method == Method::qlora && s.zero_stage == 3)
     reasons.emplace_back(
         "ZeRO-3 does not shard bitsandbytes' packed 4- and 8-bit weights without special storage: "
         "use stage 2 or lower, or LoRA on 16-bit weights");
-  if (training.optimizer == Optimizer::muon && s.zero_stage == 0)
+  if (deepspeed && training.optimizer == Optimizer::muon && s.zero_stage == 0)
     reasons.emplace_back("DeepSpeed's Muon runs under ZeRO-1 or higher");
   if (s.zero.fp32_gradient_accumulation && s.zero_stage == 0 && training.precision != Precision::fp32)
     reasons.emplace_back("DeepSpeed does not accumulate 16-bit gradients in fp32 at stage 0");
 }
 
 }  // namespace
+
+std::optional<PackedOptimizer> packed_optimizer(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adamw8bit: return PackedOptimizer{2, true, false};
+    case Optimizer::adamw32bit: return PackedOptimizer{2, false, false};
+    case Optimizer::paged_adamw8bit: return PackedOptimizer{2, true, true};
+    case Optimizer::paged_adamw32bit: return PackedOptimizer{2, false, true};
+    case Optimizer::lion8bit: return PackedOptimizer{1, true, false};
+    case Optimizer::lion32bit: return PackedOptimizer{1, false, false};
+    case Optimizer::paged_lion8bit: return PackedOptimizer{1, true, true};
+    case Optimizer::paged_lion32bit: return PackedOptimizer{1, false, true};
+    default: return std::nullopt;
+  }
+}
 
 ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size) {
   ZeroOptions options;
@@ -107,6 +155,7 @@ std::vector<std::string> why_illegal(const Model& model, const Training& trainin
         fmt::format("tensor parallel {} does not divide the {} GPUs of a node: some groups would "
                     "reach across the network",
                     t, world.gpus_per_node));
+  check_framework(training, s, reasons);
   check_tensor_parallel(model, training, s, reasons);
   check_offload(training, s, reasons);
   check_method(training, s, reasons);
@@ -115,6 +164,21 @@ std::vector<std::string> why_illegal(const Model& model, const Training& trainin
 }
 
 Bytes weight_size(const Training& training) { return Bytes(training.precision == Precision::fp32 ? 4 : 2); }
+
+bool widens_unpacked(const Training& training) {
+  return training.method == Method::qlora && training.prepares_kbit_training &&
+         !is_gptq(training.quantization);
+}
+
+Bytes parameter_size(const Training& training) {
+  const bool keeps_fp32 = training.framework != Framework::deepspeed && training.master_weights &&
+                          training.method != Method::qlora;
+  return keeps_fp32 ? Bytes(4) : weight_size(training);
+}
+
+Bytes adapter_size(const Training& training) {
+  return training.fp32_adapters ? Bytes(4) : parameter_size(training);
+}
 
 bool can_drop_master(const Training& training, const Strategy& s) {
   if (s.zero_stage == 0 || training.precision == Precision::fp32) return false;

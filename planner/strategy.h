@@ -29,27 +29,85 @@ struct EnumNames<Precision> {
       {{Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}, {Precision::fp32, "fp32"}}};
 };
 
-enum class Optimizer { adamw, adamw8bit, sgd, sgd_momentum, adafactor, lion, muon };
+/// AdamW, SGD (foreach or fused) and Adafactor of torch or transformers, Lion of lion-pytorch, Muon of
+/// DeepSpeed; the others are bitsandbytes'. The second names are those of the Hugging Face Trainer's --optim.
+enum class Optimizer {
+  adamw,
+  adamw8bit,
+  adamw32bit,
+  paged_adamw8bit,
+  paged_adamw32bit,
+  sgd,
+  sgd_momentum,
+  adafactor,
+  adafactor_torch,
+  lion,
+  lion8bit,
+  lion32bit,
+  paged_lion8bit,
+  paged_lion32bit,
+  muon,
+};
 template <>
 struct EnumNames<Optimizer> {
-  static constexpr std::array<std::pair<Optimizer, std::string_view>, 8> table{{
+  static constexpr std::array<std::pair<Optimizer, std::string_view>, 30> table{{
       {Optimizer::adamw, "adamw"},
       {Optimizer::adamw, "adam"},
+      {Optimizer::adamw, "adamw_torch"},
+      {Optimizer::adamw, "adamw_torch_fused"},
       {Optimizer::adamw8bit, "adamw8bit"},
+      {Optimizer::adamw8bit, "adamw_8bit"},
+      {Optimizer::adamw8bit, "adamw_bnb_8bit"},
+      {Optimizer::adamw32bit, "adamw32bit"},
+      {Optimizer::adamw32bit, "adamw_32bit"},
+      {Optimizer::paged_adamw8bit, "paged_adamw8bit"},
+      {Optimizer::paged_adamw8bit, "paged_adamw_8bit"},
+      {Optimizer::paged_adamw32bit, "paged_adamw32bit"},
+      {Optimizer::paged_adamw32bit, "paged_adamw_32bit"},
+      {Optimizer::paged_adamw32bit, "paged_adamw"},
       {Optimizer::sgd, "sgd"},
       {Optimizer::sgd_momentum, "sgd-momentum"},
+      {Optimizer::sgd_momentum, "sgd_momentum"},
       {Optimizer::adafactor, "adafactor"},
+      {Optimizer::adafactor_torch, "adafactor_torch"},
       {Optimizer::lion, "lion"},
+      {Optimizer::lion8bit, "lion8bit"},
+      {Optimizer::lion8bit, "lion_8bit"},
+      {Optimizer::lion32bit, "lion32bit"},
+      {Optimizer::lion32bit, "lion_32bit"},
+      {Optimizer::paged_lion8bit, "paged_lion8bit"},
+      {Optimizer::paged_lion8bit, "paged_lion_8bit"},
+      {Optimizer::paged_lion32bit, "paged_lion32bit"},
+      {Optimizer::paged_lion32bit, "paged_lion_32bit"},
+      {Optimizer::paged_lion32bit, "paged_lion"},
       {Optimizer::muon, "muon"},
   }};
 };
 
-enum class Quantization { nf4, nf4_double, int8 };
+/// bitsandbytes' NF4 and LLM.int8(), packed as the model is loaded, and models that GPTQ packed before.
+/// An optimizer of bitsandbytes: moments in fp32 or in 8 bits with an fp32 maximum per block of 256, and
+/// whether they lie in paged (managed) memory.
+struct PackedOptimizer {
+  int moments{};
+  bool eight_bit{};
+  bool paged{};
+  bool operator==(const PackedOptimizer&) const = default;
+};
+[[nodiscard]] std::optional<PackedOptimizer> packed_optimizer(Optimizer optimizer);
+
+enum class Quantization { nf4, nf4_double, int8, gptq_int4, gptq_int8 };
 template <>
 struct EnumNames<Quantization> {
-  static constexpr std::array<std::pair<Quantization, std::string_view>, 3> table{
-      {{Quantization::nf4, "nf4"}, {Quantization::nf4_double, "nf4-double"}, {Quantization::int8, "int8"}}};
+  static constexpr std::array<std::pair<Quantization, std::string_view>, 5> table{
+      {{Quantization::nf4, "nf4"},
+       {Quantization::nf4_double, "nf4-double"},
+       {Quantization::int8, "int8"},
+       {Quantization::gptq_int4, "gptq-int4"},
+       {Quantization::gptq_int8, "gptq-int8"}}};
 };
+[[nodiscard]] constexpr bool is_gptq(Quantization quantization) {
+  return quantization == Quantization::gptq_int4 || quantization == Quantization::gptq_int8;
+}
 
 enum class OffloadDevice { none, cpu, nvme };
 template <>
@@ -76,11 +134,26 @@ struct EnumNames<Attention> {
       {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
 };
 
-enum class Framework { deepspeed };
+/// Whose sharding, buffers and step are planned. FSDP2 is ZeRO stage 3 (reshard_after_forward) or 2
+/// (without); plain PyTorch is stage 0, replicated by DDP where there are several ranks.
+enum class Framework { deepspeed, fsdp, torch };
 template <>
 struct EnumNames<Framework> {
-  static constexpr std::array<std::pair<Framework, std::string_view>, 1> table{
-      {{Framework::deepspeed, "deepspeed"}}};
+  static constexpr std::array<std::pair<Framework, std::string_view>, 3> table{
+      {{Framework::deepspeed, "deepspeed"}, {Framework::fsdp, "fsdp"}, {Framework::torch, "torch"}}};
+};
+
+/// How PyTorch's optimizer walks the parameters: one kernel over all, lists of tensors (with temporaries for
+/// all of them at once), or one parameter after the other. DeepSpeed's FusedAdam is a fused kernel of its
+/// own.
+enum class OptimizerKernel { fused, foreach, single, deepspeed_fused };
+template <>
+struct EnumNames<OptimizerKernel> {
+  static constexpr std::array<std::pair<OptimizerKernel, std::string_view>, 4> table{
+      {{OptimizerKernel::fused, "fused"},
+       {OptimizerKernel::foreach, "foreach"},
+       {OptimizerKernel::single, "single"},
+       {OptimizerKernel::deepspeed_fused, "deepspeed-fused"}}};
 };
 
 /// Whose bucket sizes are used where no config names them.
@@ -102,8 +175,21 @@ struct Training {
   bool master_weights{true};  ///< fp32 copy of 16-bit weights; without meaning under fp32
   std::int64_t sequence_length{2048};
   Attention attention{Attention::flash};
-  bool fused_loss{};  ///< cross-entropy in chunks that never holds all logits
+  bool fused_loss{};            ///< head and cross-entropy in one kernel that never holds all logits
+  std::int64_t loss_chunks{1};  ///< cross-entropy over this many slices of the tokens; the logits stay whole
   Framework framework{Framework::deepspeed};
+  OptimizerKernel optimizer_kernel{OptimizerKernel::fused};
+
+  // What scripts around the framework choose; the defaults are those of the Hugging Face Trainer.
+  bool padding_mask{};             ///< batches are padded: attention gets an explicit mask
+  bool keeps_cache{};              ///< use_cache left on while training
+  bool reentrant_checkpointing{};  ///< torch.utils.checkpoint(use_reentrant=True)
+  bool fp32_adapters{true};        ///< peft's autocast_adapter_dtype; DeepSpeed's stages 0-2 cast them back
+  double lora_dropout{};
+  bool prepares_kbit_training{};  ///< peft.prepare_model_for_kbit_training: unquantised weights in fp32
+  bool autocast{};                ///< torch.autocast around the forward although weights are 16-bit
+  bool fsdp_reduces_fp32{true};   ///< MixedPrecisionPolicy(reduce_dtype=torch.float32) over fp32 shards
+  bool syncs_each_micro_step{};   ///< FSDP reduces every micro-step's gradients: no_sync() is not used
   bool operator==(const Training&) const = default;
 };
 
@@ -183,6 +269,15 @@ struct World {
 
 /// Stored weights and gradients: 2 B in 16-bit training, 4 B in fp32.
 [[nodiscard]] Bytes weight_size(const Training& training);
+/// Weights as the model is made with them and, but under DeepSpeed, the optimizer updates them: as
+/// weight_size, or 4 B where plain PyTorch or FSDP keep fp32 weights under 16-bit computation
+/// (torch.autocast, MixedPrecisionPolicy); packed blocks aside.
+[[nodiscard]] Bytes parameter_size(const Training& training);
+/// Whether peft.prepare_model_for_kbit_training makes fp32 of what is not packed; it leaves GPTQ's models
+/// alone. Source: peft 0.21.2 utils/other.py.
+[[nodiscard]] bool widens_unpacked(const Training& training);
+/// Weights of adapters as peft makes them: fp32 beside 16-bit weights unless autocast_adapter_dtype is off.
+[[nodiscard]] Bytes adapter_size(const Training& training);
 /// Whether DeepSpeed can do without an fp32 master copy: not at stage 0; fp16 ones only for its CPU Adam;
 /// bf16 ones on the device, or for its CPU Adam. Source: DeepSpeed 0.19.8 runtime/base_optimizer.py
 /// _configure_master_weights; runtime/config.py _do_error_check.

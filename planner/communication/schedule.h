@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "planner/activations/activations.h"
 #include "planner/memory/timeline.h"
+#include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
 
 namespace zplan {

@@ -75,10 +75,10 @@ NativeOptimizer native(Optimizer optimizer) {
     case Optimizer::muon: return {"Muon", true, true};
     case Optimizer::sgd:
     case Optimizer::sgd_momentum: return {"SGD", false, false};
-    case Optimizer::adafactor: return {"Adafactor", false, false};
-    case Optimizer::adamw8bit: break;
+    case Optimizer::adafactor:
+    case Optimizer::adafactor_torch: return {"Adafactor", false, false};
+    default: return {};  // bitsandbytes'
   }
-  return {};
 }
 
 Json optimizer_params(const Inputs& in, const NativeOptimizer& optimizer) {
@@ -189,11 +189,28 @@ void note_checkpointing(const Plan& plan, Notes& notes) {
         "saves matrix products and attention");
 }
 
+/// The class of bitsandbytes.optim; empty for optimizers of others.
+std::string_view packed_class(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adamw8bit: return "AdamW8bit";
+    case Optimizer::adamw32bit: return "AdamW32bit";
+    case Optimizer::paged_adamw8bit: return "PagedAdamW8bit";
+    case Optimizer::paged_adamw32bit: return "PagedAdamW32bit";
+    case Optimizer::lion8bit: return "Lion8bit";
+    case Optimizer::lion32bit: return "Lion32bit";
+    case Optimizer::paged_lion8bit: return "PagedLion8bit";
+    case Optimizer::paged_lion32bit: return "PagedLion32bit";
+    default: return {};
+  }
+}
+
 void note_optimizer(const Training& training, Notes& notes) {
-  if (training.optimizer == Optimizer::adamw8bit)
-    notes.emplace_back(
-        "the training script makes the optimizer (bitsandbytes.optim.AdamW8bit) and hands it to "
-        "deepspeed.initialize: DeepSpeed has no 8-bit AdamW");
+  const std::string_view name = packed_class(training.optimizer);
+  if (name.empty()) return;
+  notes.push_back(
+      fmt::format("the training script makes the optimizer (bitsandbytes.optim.{}) and hands it to "
+                  "deepspeed.initialize: DeepSpeed has none of its kind",
+                  name));
 }
 
 void note_limits(const Plan& plan, const Training& training, Notes& notes) {

@@ -93,7 +93,8 @@ void add_method(Words& words, const Training& training) {
   if (training.method == Method::full) return;
   add(words, {"--lora_rank", std::to_string(training.lora_rank), "--target_modules"});
   for (const std::string& module : target_modules(training.lora_targets)) words.push_back(module);
-  if (training.method != Method::qlora) return;
+  if (training.method != Method::qlora || is_gptq(training.quantization))
+    return;  // GPTQ's models say so themselves
   const bool int8 = training.quantization == Quantization::int8;
   add(words, {"--quant_method", "bnb", "--quant_bits", int8 ? "8" : "4"});
   if (int8) return;
@@ -114,6 +115,21 @@ std::string attention(Attention attention) {
   return attention == Attention::flash ? "flash_attn" : std::string(to_name(attention));
 }
 
+/// What the Hugging Face Trainer calls an optimizer of bitsandbytes; empty for those that the config names.
+/// Source: transformers 5.23 training_args.py OptimizerNames.
+std::string_view trainer_optimizer(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adamw8bit: return "adamw_bnb_8bit";
+    case Optimizer::paged_adamw8bit: return "paged_adamw_8bit";
+    case Optimizer::paged_adamw32bit: return "paged_adamw_32bit";
+    case Optimizer::lion8bit: return "lion_8bit";
+    case Optimizer::lion32bit: return "lion_32bit";
+    case Optimizer::paged_lion8bit: return "paged_lion_8bit";
+    case Optimizer::paged_lion32bit: return "paged_lion_32bit";
+    default: return {};
+  }
+}
+
 void add_training(Words& words, const Plan& plan, const Training& training) {
   const Strategy& s = plan.strategy;
   add(words,
@@ -123,7 +139,8 @@ void add_training(Words& words, const Plan& plan, const Training& training) {
   add(words, {"--gradient_accumulation_steps", std::to_string(s.gradient_accumulation_steps)});
   add(words, {"--learning_rate", fmt::format("{}", starting_learning_rate(training))});
   add(words, {"--weight_decay", fmt::format("{}", kWeightDecay)});
-  if (training.optimizer == Optimizer::adamw8bit) add(words, {"--optim", "adamw_bnb_8bit"});
+  const std::string_view optimizer = trainer_optimizer(training.optimizer);
+  if (!optimizer.empty()) add(words, {"--optim", std::string(optimizer)});
   add(words, {"--gradient_checkpointing", s.checkpointing == Checkpointing::none ? "false" : "true"});
   if (training.fused_loss) add(words, {"--use_liger_kernel", "true"});
 }

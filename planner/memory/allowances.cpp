@@ -9,12 +9,10 @@ Bytes cublas_workspaces(std::string_view compute_capability) {
   return hopper_or_later ? kMiB * 64 : Bytes(std::int64_t{2} * 8'519'680);
 }
 
+Bytes cublaslt_workspace() { return kMiB; }
+
 Bytes cuda_context() { return kMiB * 512; }
 
 Bytes nccl_buffers(std::int64_t communicators) { return kMiB * (256 * communicators); }
-
-AllocatorSlack allocator_slack() { return {}; }
-
-double reserved_growth() { return 0.22; }
 
 }  // namespace zplan

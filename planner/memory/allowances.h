@@ -13,6 +13,10 @@ namespace zplan {
 /// the byte.
 [[nodiscard]] Bytes cublas_workspaces(std::string_view compute_capability);
 
+/// cuBLASLt's workspace of a thread that multiplies and adds a bias: 1 MiB.
+/// Source: torch 2.11 aten/src/ATen/cuda/CublasHandlePool.cpp parseCUDABlasLtWorkspaceSize; measured.
+[[nodiscard]] Bytes cublaslt_workspace();
+
 /// CUDA context with PyTorch's kernels loaded: 0.5 GiB, within the 0.3-0.6 GiB seen in nvidia-smi for idle
 /// processes.
 [[nodiscard]] Bytes cuda_context();
@@ -20,17 +24,5 @@ namespace zplan {
 /// NCCL's transport buffers: 0 for one GPU, else 0.25 GiB per communicator: up to 32 channels with a 4 MiB
 /// buffer for each direction. Source: NCCL user guide, NCCL_BUFFSIZE and NCCL_MAX_CTAS.
 [[nodiscard]] Bytes nccl_buffers(std::int64_t communicators);
-
-/// Live tensors → the smallest pool on which PyTorch's caching allocator still runs. 50 whole training runs
-/// bisected over the device's size needed 0-20 % more than their peak of live tensors: median 6 %, the figure
-/// taken here.
-struct AllocatorSlack {
-  double low{0.00}, expected{0.06}, high{0.20};
-};
-[[nodiscard]] AllocatorSlack allocator_slack();
-
-/// Live tensors → what the allocator reserves on a card with room to spare: the same 50 runs, median 22 %
-/// more.
-[[nodiscard]] double reserved_growth();
 
 }  // namespace zplan

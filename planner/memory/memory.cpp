@@ -85,8 +85,37 @@ HostTally host_tally(const StepInputs& in) {
   return host;
 }
 
-Bytes scaled(Bytes size, double factor) {
-  return Bytes(static_cast<std::int64_t>(std::ceil(static_cast<double>(size.value) * factor)));
+std::vector<Bytes> saved_by_layer(const CondensedTape& tape) {
+  std::vector<Bytes> of_class, of_layer;
+  for (const CondensedTape::Layer& each : tape.classes) {
+    Bytes sum{};
+    for (const Swing& swing : each.forward.swings) sum += swing.net.total();
+    of_class.push_back(sum);
+  }
+  for (const std::size_t each : tape.layers) of_layer.push_back(of_class[each]);
+  return of_layer;
+}
+
+/// What both kinds of plan have in common.
+MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster& cluster) {
+  const StepInputs& in = inputs.step;
+  MemoryPlan plan;
+  plan.peak = run.peak;
+  plan.peak.holds[Term::allocator_rounding] = std::max(run.peak_allocated - run.peak.bytes(), Bytes{});
+  plan.peak.holds[Term::cuda_context] = cuda_context();
+  plan.peak.holds[Term::nccl_buffers] = nccl_buffers(communicators(in.strategy));
+  plan.phases = run.phases;
+  plan.initialisation = run.initialisation;
+  plan.peak_allocated = run.peak_allocated;
+  plan.peak_reserved = run.peak_reserved;
+  const Bytes outside = outside_allocator(in.strategy);
+  plan.required_low = plan.required = std::max(run.peak_allocated, run.initialisation.allocated) + outside;
+  plan.required_high = run.peak_reserved + outside;
+  plan.steady = steady_state(in.rank, in.training, in.strategy);
+  plan.host = host_memory(in, cluster.gpus_per_node);
+  plan.timeline = run.timeline;
+  plan.saved_by_layer = saved_by_layer(inputs.recording.condensed);
+  return plan;
 }
 
 }  // namespace
@@ -103,22 +132,23 @@ HostMemory host_memory(const StepInputs& in, std::int64_t ranks_per_node) {
 
 std::vector<Bytes> pinned_blocks(const StepInputs& in) { return host_tally(in).pinned_blocks; }
 
-MemoryPlan plan_memory(const StepInputs& in, const Cluster& cluster) {
-  const Timeline timeline = step_timeline(in, cluster.gpu.compute_capability);
-  MemoryPlan plan;
-  plan.peak = timeline.peak();
-  plan.peak_allocated = timeline.peak().bytes();
-  plan.peak.holds[Term::cuda_context] = cuda_context();
-  plan.peak.holds[Term::nccl_buffers] = nccl_buffers(communicators(in.strategy));
-  const Bytes outside = cuda_context() + nccl_buffers(communicators(in.strategy));
-  const AllocatorSlack slack = allocator_slack();
-  plan.peak_reserved = scaled(plan.peak_allocated, 1 + reserved_growth());
-  plan.required_low = scaled(plan.peak_allocated, 1 + slack.low) + outside;
-  plan.required = scaled(plan.peak_allocated, 1 + slack.expected) + outside;
-  plan.required_high = scaled(plan.peak_allocated, 1 + slack.high) + outside;
-  plan.steady = steady_state(in.rank, in.training, in.strategy);
-  plan.host = host_memory(in, cluster.gpus_per_node);
-  plan.timeline = timeline.moments();
+Bytes outside_allocator(const Strategy& strategy) {
+  return cuda_context() + nccl_buffers(communicators(strategy));
+}
+
+MemoryPlan plan_live_memory(const RunInputs& inputs, const Cluster& cluster) {
+  return plan_of(simulate_live(inputs), inputs, cluster);
+}
+
+bool runs_within(const RunInputs& inputs, Bytes size) {
+  const Bytes pool = size - outside_allocator(inputs.step.strategy);
+  return pool.value > 0 && simulate_within(inputs, pool).completed;
+}
+
+MemoryPlan plan_memory(const RunInputs& inputs, const Cluster& cluster) {
+  const RunResult run = simulate(inputs, AllocatorOptions{});
+  MemoryPlan plan = plan_of(run, inputs, cluster);
+  plan.required = smallest_pool(inputs, run) + outside_allocator(inputs.step.strategy);
   return plan;
 }
 

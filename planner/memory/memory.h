@@ -1,10 +1,10 @@
 #pragma once
 
-#include <optional>
+#include <array>
 #include <vector>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/memory/step_timeline.h"
+#include "planner/memory/run.h"
 
 namespace zplan {
 
@@ -19,18 +19,28 @@ struct HostMemory {
 
 /// Memory of one plan on the worst rank.
 struct MemoryPlan {
-  Peak peak;                          ///< device bytes at the worst moment, CUDA context and NCCL included
-  Bytes peak_allocated;               ///< what torch.cuda.max_memory_allocated() would say
-  Bytes peak_reserved;                ///< max_memory_reserved() on a card with room to spare
-  Bytes required;                     ///< the smallest device on which the step runs, expected
-  Bytes required_low, required_high;  ///< with the least and the most allocator slack seen
+  Peak peak;  ///< of the steady step: device bytes at the worst moment, CUDA context and NCCL included
+  std::array<PhasePeak, kPhases> phases{};  ///< of the steady step, inside PyTorch's allocator
+  PhasePeak initialisation;                 ///< until the first step
+  Bytes peak_allocated;  ///< what torch.cuda.max_memory_allocated() would say of the steady step
+  Bytes peak_reserved;   ///< max_memory_reserved() of the whole run on a card with room to spare
+  /// The smallest device on which the run completes: PyTorch's allocator under pressure, plus what lies
+  /// outside it.
+  Bytes required;
+  Bytes required_low;   ///< were memory packed without a gap
+  Bytes required_high;  ///< were nothing cached ever given back
   SteadyState steady;
   HostMemory host;               ///< per node
-  std::vector<Moment> timeline;  ///< live bytes in PyTorch's allocator
+  std::vector<Moment> timeline;  ///< live bytes in PyTorch's allocator over the steady step
+  std::vector<Bytes>
+      saved_by_layer;  ///< what each layer keeps of a micro-batch from its forward to its backward
 };
 
 /// NCCL communicators that a strategy opens on one rank: the world's, and the tensor-parallel group's.
 [[nodiscard]] std::int64_t communicators(const Strategy& strategy);
+
+/// Device memory outside PyTorch's allocator: the CUDA context and NCCL's buffers.
+[[nodiscard]] Bytes outside_allocator(const Strategy& strategy);
 
 /// What offload keeps on the host and on disk, per node.
 /// Source: DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/; sizes measured (docs/host-memory.md).
@@ -39,6 +49,14 @@ struct MemoryPlan {
 /// Blocks that one rank's offload takes from torch's pinned allocator, rounded as it rounds them.
 [[nodiscard]] std::vector<Bytes> pinned_blocks(const StepInputs& inputs);
 
-[[nodiscard]] MemoryPlan plan_memory(const StepInputs& inputs, const Cluster& cluster);
+/// A plan by live memory alone, at a twentieth of the cost: the peaks are exact but for the allocator's
+/// rounding, and `required` is at its low end.
+[[nodiscard]] MemoryPlan plan_live_memory(const RunInputs& inputs, const Cluster& cluster);
+
+/// Whether the run completes on a device of `size`.
+[[nodiscard]] bool runs_within(const RunInputs& inputs, Bytes size);
+
+/// The whole plan, with the allocator.
+[[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const Cluster& cluster);
 
 }  // namespace zplan

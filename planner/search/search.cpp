@@ -13,25 +13,6 @@ namespace zplan {
 
 namespace {
 
-/// Rank models differ by tensor-parallel degree only: made once each.
-class RankModels {
- public:
-  explicit RankModels(const Question& question) : question_(question) {}
-  const RankModel& of(std::int64_t tensor_parallel) {
-    const auto [at, missing] = made_.try_emplace(tensor_parallel);
-    if (missing) at->second = rank_model(question_.model, question_.training, tensor_parallel);
-    return at->second;
-  }
-
- private:
-  const Question& question_;
-  std::map<std::int64_t, RankModel> made_;
-};
-
-Plan plan_one(const Question& q, RankModels& ranks, const Strategy& strategy) {
-  return make_plan(q.model, q.cluster, q.training, strategy, ranks.of(strategy.tensor_parallel), q.headroom);
-}
-
 /// Knobs of a config where one is given; else bucket sizes as asked for, and overlap_comm at stages 1 and 2
 /// too, which DeepSpeed leaves off there: it hides the reduction and lets stage 1 free gradients as they are
 /// reduced.
@@ -103,14 +84,14 @@ std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_
 }
 
 std::vector<Plan> plan_all(const Question& q, const std::vector<Strategy>& strategies) {
-  RankModels ranks(q);
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
   std::vector<Plan> plans;
   plans.reserve(strategies.size());
   for (const Strategy& strategy : strategies) {
     Strategy sized = strategy;
     if (!q.space.micro_batch_size)
       if (const auto most = largest_micro_batch(q, strategy)) static_cast<void>(set_batch(q, sized, *most));
-    plans.push_back(plan_one(q, ranks, sized));
+    plans.push_back(context.complete(sized));
   }
   std::stable_sort(plans.begin(), plans.end(), better_plan);
   return plans;
@@ -258,11 +239,11 @@ bool better_plan(const Plan& a, const Plan& b) {
 }
 
 std::optional<std::int64_t> largest_micro_batch(const Question& q, const Strategy& strategy) {
-  RankModels ranks(q);
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const std::int64_t most = std::max<std::int64_t>(1, kMostTokens / q.training.sequence_length);
   const auto fits = [&](std::int64_t micro_batch) {
     Strategy s = strategy;
-    return micro_batch <= most && !set_batch(q, s, micro_batch) && plan_one(q, ranks, s).fits;
+    return micro_batch <= most && !set_batch(q, s, micro_batch) && context.outline(s).fits;
   };
   // With a global batch only its divisors are possible, so bisection would skip some: walk down from the
   // largest.

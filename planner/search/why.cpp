@@ -35,8 +35,8 @@ std::int64_t node_size(const Question& q) {
 }
 
 std::string phase_words(const Peak& peak) {
-  return peak.layer >= 0 ? fmt::format("{}, {} {}", to_name(peak.phase), peak.at, peak.layer)
-                         : fmt::format("{}, {}", to_name(peak.phase), peak.at);
+  return peak.layer >= 0 ? fmt::format("{}, {} {}", to_name(reported(peak.phase)), peak.at, peak.layer)
+                         : fmt::format("{}, {}", to_name(reported(peak.phase)), peak.at);
 }
 
 std::string device_verdict(const Plan& plan, const Question& q) {
@@ -118,11 +118,11 @@ Bytes smallest_card(const Plan& plan, const Question& q) {
 std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, std::int64_t most) {
   if (plan.strategy.zero_stage == 0) return std::nullopt;
   const std::int64_t t = plan.strategy.tensor_parallel;
-  const RankModel rank = rank_model(q.model, q.training, t);
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const auto fits = [&](std::int64_t gpus) {
     Strategy more = plan.strategy;
     more.data_parallel = gpus / t;
-    return make_plan(q.model, q.cluster, q.training, more, rank, q.headroom).fits_device;
+    return context.outline(more).fits_device;
   };
   // The first multiple of `step` that fits, in (low, high]; low does not fit, high does.
   const auto first = [&](std::int64_t low, std::int64_t high, std::int64_t step) {

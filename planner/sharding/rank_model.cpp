@@ -4,14 +4,12 @@
 
 namespace zplan {
 
-namespace {
-
-/// Whether QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers
-/// are plain parameters in transformers 5, which bitsandbytes leaves in 16 bits.
 bool is_packed(const Tensor& tensor) {
   return tensor.linear && tensor.role != TensorRole::head && tensor.role != TensorRole::expert &&
          tensor.role != TensorRole::router;
 }
+
+namespace {
 
 class Collector {
  public:
@@ -21,27 +19,35 @@ class Collector {
   void base(const Tensor& tensor, int layer) {
     const bool trainable = training_.method == Method::full;
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
-    add(tensor, here, layer, trainable);
-    if (!trainable) model_.frozen += here, model_.frozen_size += stored(tensor, here);
+    const bool packed = training_.method == Method::qlora && is_packed(tensor);
+    const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
+                              : here * unpacked_size();
+    add(tensor, {.elements = here, .layer = layer, .trainable = trainable, .stored = size, .packed = packed});
+    if (!trainable) model_.frozen += here, model_.frozen_size += size;
   }
   void adapter(const Tensor& tensor, int layer) {
-    add(tensor, elements_on_rank(tensor, ranks_, rank_), layer, true);
+    const Elements here = elements_on_rank(tensor, ranks_, rank_);
+    add(tensor, {.elements = here, .layer = layer, .stored = here * adapter_size(training_)});
   }
   RankModel take() { return std::move(model_); }
 
  private:
-  void add(const Tensor& tensor, Elements here, int layer, bool trainable) {
-    if (here.value == 0) return;
-    model_.tensors.push_back({here, layer, tensor.role, trainable});
-    model_.largest_tensor = std::max(model_.largest_tensor, here);
-    if (!trainable) return;
-    model_.trainable += here;
-    model_.largest_trainable = std::max(model_.largest_trainable, here);
-    if (layer >= 0 && tensor.shape.size() > 1) model_.trainable_matrices += here;
+  void add(const Tensor& tensor, RankTensor here) {
+    if (here.elements.value == 0) return;
+    here.role = tensor.role;
+    if (!tensor.shape.empty()) here.rows = tensor.shape.front();
+    if (tensor.shape.size() > 1) here.columns = tensor.shape.back();
+    model_.tensors.push_back(here);
+    model_.largest_tensor = std::max(model_.largest_tensor, here.elements);
+    if (!here.trainable) return;
+    model_.trainable += here.elements;
+    model_.largest_trainable = std::max(model_.largest_trainable, here.elements);
+    if (here.layer >= 0 && tensor.shape.size() > 1) model_.trainable_matrices += here.elements;
   }
-  [[nodiscard]] Bytes stored(const Tensor& tensor, Elements here) const {
-    if (training_.method != Method::qlora || !is_packed(tensor)) return here * weight_size(training_);
-    return packed_size(training_.quantization, here, tensor.linear->out_features);
+  /// DeepSpeed's engine casts what prepare_model_for_kbit_training made fp32 back to 16 bits.
+  [[nodiscard]] Bytes unpacked_size() const {
+    const bool prepared = widens_unpacked(training_) && training_.framework != Framework::deepspeed;
+    return prepared ? Bytes(4) : parameter_size(training_);
   }
 
   const Training& training_;
@@ -51,16 +57,37 @@ class Collector {
 
 }  // namespace
 
-Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features) {
-  const std::int64_t n = elements.value;
-  const std::int64_t blocks = share(elements, 64).value;
+namespace {
+
+/// Weights of `bits` bits in 32-bit words, zero points in the same form, fp16 scales, and the group of each
+/// row.
+std::vector<Bytes> gptq_blocks(std::int64_t bits, Elements elements, std::int64_t out) {
+  constexpr std::int64_t kGroup = 128;
+  const std::int64_t in = elements.value / out, scales = share(Elements(in), kGroup).value * out;
+  return {Bytes(elements.value * bits / 8), Bytes(scales * bits / 8), Bytes(2 * scales), Bytes(4 * in)};
+}
+
+}  // namespace
+
+std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements, std::int64_t out_features) {
+  constexpr Bytes kTable{64}, kOffset{4}, kMap{1024};
+  const Elements blocks = share(elements, 64);
+  const Bytes values(share(elements, 2).value);
   switch (quantization) {
-    case Quantization::nf4: return Bytes(share(elements, 2).value + 4 * blocks + 64);
+    case Quantization::nf4: return {blocks * Bytes(4), values, kTable};
     case Quantization::nf4_double:
-      return Bytes(share(elements, 2).value + blocks + 4 * share(Elements(blocks), 256).value + 1092);
-    case Quantization::int8: return Bytes(n + 4 * out_features);
+      return {values, kTable, kOffset, share(blocks, 256) * Bytes(4), blocks * Bytes(1), kMap};
+    case Quantization::int8: return {Bytes(4) * out_features, elements * Bytes(1)};
+    case Quantization::gptq_int4: return gptq_blocks(4, elements, out_features);
+    case Quantization::gptq_int8: return gptq_blocks(8, elements, out_features);
   }
-  return Bytes(2 * n);
+  return {};
+}
+
+Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features) {
+  Bytes sum{};
+  for (const Bytes block : packed_blocks(quantization, elements, out_features)) sum += block;
+  return sum;
 }
 
 RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,

@@ -14,6 +14,10 @@ struct RankTensor {
   int layer{-1};  ///< −1 outside the layers
   TensorRole role{TensorRole::other};
   bool trainable{true};
+  Bytes stored{};           ///< as the module is made: 16-bit, fp32, or packed under QLoRA
+  std::int64_t rows{1};     ///< its first dimension, along which FSDP divides it
+  std::int64_t columns{0};  ///< its last dimension; 0 where there is but one
+  bool packed{};            ///< by bitsandbytes: blocks of packed_blocks
   bool operator==(const RankTensor&) const = default;
 };
 
@@ -35,9 +39,22 @@ struct RankModel {
 [[nodiscard]] RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
                                    std::int64_t rank = 0);
 
-/// Stored bytes of one linear weight of `elements` elements packed by bitsandbytes (block size 64).
-/// nf4: n/2 + 4⌈n/64⌉ + 64; nf4 double: n/2 + B + 4⌈B/256⌉ + 1092 with B = ⌈n/64⌉; int8: n + 4·out.
-/// Source: bitsandbytes 0.50.2, stored bytes of 193 layers measured (tests/reference/).
+/// Whether QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers
+/// are plain parameters in transformers 5, which bitsandbytes leaves in 16 bits.
+[[nodiscard]] bool is_packed(const Tensor& tensor);
+
+/// Stored bytes of one linear weight of `elements` elements packed by bitsandbytes (block size 64) or by GPTQ
+/// (groups of 128 rows).
+/// nf4: n/2 + 4⌈n/64⌉ + 64; nf4 double: n/2 + B + 4⌈B/256⌉ + 1092 with B = ⌈n/64⌉; int8: n + 4·out; GPTQ with
+/// b bits: n·b/8 + G·b/8 + 2·G + 4·in with G = out·⌈in/128⌉. Source: bitsandbytes 0.50.2, stored bytes of 193
+/// layers measured (tests/reference/); AutoGPTQ 0.7 nn_modules/qlinear/qlinear_cuda_old.py, read only.
 [[nodiscard]] Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features);
+
+/// The blocks that packed_size adds up, in the order they are made: nf4 maxima, values, code table; nf4
+/// double values, code table, offset, maxima of the maxima, 8-bit maxima, their map; int8 scales, values;
+/// GPTQ values, zero points, scales, groups. Source: bitsandbytes 0.50.2 functional.py quantize_4bit,
+/// nn/modules.py Int8Params.
+[[nodiscard]] std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements,
+                                               std::int64_t out_features);
 
 }  // namespace zplan

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/sharding/optimizer_state.h"
+
 namespace zplan {
 
 namespace {
@@ -16,8 +18,29 @@ Bytes master_copy(Elements elements, const Training& training, const Strategy& s
 Bytes stored_states(const RankModel& model, const Training& training, const Strategy& s, Elements elements) {
   const Bytes states = optimizer_states(model, training, elements);
   const bool halved = drops_master(training, s) && training.precision == Precision::bf16 &&
-                      training.optimizer != Optimizer::adamw8bit;
+                      !packed_optimizer(training.optimizer);
   return halved ? share(states, 2) : states;
+}
+
+Bytes total(const std::vector<Bytes>& blocks) {
+  Bytes sum{};
+  for (const Bytes block : blocks) sum += block;
+  return sum;
+}
+
+/// Plain PyTorch holds everything; FSDP a part of every parameter, which the optimizer works on.
+Shard torch_shard(const RankModel& model, const Training& training, const Strategy& s) {
+  const std::int64_t ranks = training.framework == Framework::fsdp ? s.data_parallel : 1;
+  Shard shard;
+  for (const RankTensor& tensor : model.tensors)
+    shard.parameters += tensor.packed
+                            ? tensor.stored
+                            : fsdp_shard(tensor, ranks) * Bytes(tensor.stored.value / tensor.elements.value);
+  for (const OptimizerTensor& tensor : optimizer_tensors(model, training, s)) {
+    shard.optimizer_elements += tensor.elements;
+    shard.moments += total(optimizer_state_blocks(training, tensor));
+  }
+  return shard;
 }
 
 Shard replicated_shard(const RankModel& model, const Training& training, const Strategy& s) {
@@ -76,33 +99,36 @@ Elements zero12_slice(const RankModel& model, const Training& training, const St
   return share(round_up(flat, 2 * s.data_parallel), s.data_parallel);
 }
 
-Slice worst_slice(const RankModel& model, const Training& training, const Strategy& s) {
+std::vector<Slice> slices(const RankModel& model, const Training& training, const Strategy& s) {
   const Elements size = zero12_slice(model, training, s);
-  if (size.value == 0) return {};
-  Slice worst{size, {}, {}};
-  Slice current{size, {}, {}};
-  std::int64_t rank = 0;
+  std::vector<Slice> all(static_cast<std::size_t>(s.data_parallel), Slice{size, {}, {}, 0});
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].rank = static_cast<std::int64_t>(i);
+  if (size.value == 0) return all;
+  std::size_t rank = 0;
   Elements start{};
-  const auto close = [&] {
-    if (current.touching > worst.touching) worst.touching = current.touching;
-    worst.largest = std::max(worst.largest, current.largest);
-    current = {size, {}, {}};
-  };
   for (const RankTensor& tensor : model.tensors) {
     if (!tensor.trainable) continue;
     // Padding before a parameter is too small to matter to what a slice holds, but not to where the next one
     // lies.
     const Elements end = flat_start(start, training, s) + tensor.elements;
     while (start < end) {
-      const Elements slice_end = size * (rank + 1);
+      const Elements slice_end = size * static_cast<std::int64_t>(rank + 1);
       const Elements piece = std::min(end, slice_end) - start;
-      current.touching += tensor.elements;
-      current.largest = std::max(current.largest, piece);
+      all[rank].touching += tensor.elements;
+      all[rank].largest = std::max(all[rank].largest, piece);
       start += piece;
-      if (start == slice_end) close(), ++rank;
+      if (start == slice_end && rank + 1 < all.size()) ++rank;
     }
   }
-  close();
+  return all;
+}
+
+Slice worst_slice(const RankModel& model, const Training& training, const Strategy& s) {
+  Slice worst{zero12_slice(model, training, s), {}, {}, 0};
+  for (const Slice& each : slices(model, training, s)) {
+    if (each.touching > worst.touching) worst.touching = each.touching, worst.rank = each.rank;
+    worst.largest = std::max(worst.largest, each.largest);
+  }
   return worst;
 }
 
@@ -145,11 +171,7 @@ Elements largest_sub_group(const RankModel& model, const Strategy& s) {
 Bytes optimizer_states(const RankModel& model, const Training& training, Elements elements) {
   switch (training.optimizer) {
     case Optimizer::adamw: return elements * Bytes(8);
-    case Optimizer::adamw8bit: return elements * Bytes(2) + share(elements, 256) * Bytes(8);
     case Optimizer::sgd: return Bytes(0);
-    case Optimizer::sgd_momentum:
-    case Optimizer::lion:
-    case Optimizer::adafactor: return elements * Bytes(4);
     case Optimizer::muon: {
       if (model.trainable.value == 0) return Bytes(0);
       // Matrices and the rest are sharded evenly: their proportion on a rank is the model's.
@@ -157,11 +179,12 @@ Bytes optimizer_states(const RankModel& model, const Training& training, Element
       return elements * Bytes(8) -
              Bytes(static_cast<std::int64_t>(4.0 * matrices * static_cast<double>(elements.value)));
     }
+    default: return total(optimizer_state_blocks(training, elements, Bytes(4)));
   }
-  return Bytes(0);
 }
 
 Shard make_shard(const RankModel& model, const Training& training, const Strategy& s) {
+  if (training.framework != Framework::deepspeed) return torch_shard(model, training, s);
   if (s.zero_stage == 0) return replicated_shard(model, training, s);
   return s.zero_stage < 3 ? zero12_shard(model, training, s) : zero3_full_shard(model, training, s);
 }

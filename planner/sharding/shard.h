@@ -10,9 +10,10 @@ namespace zplan {
 
 /// The slice of the flattened trainable parameters that one rank's optimizer updates at ZeRO 1 and 2.
 struct Slice {
-  Elements size;      ///< P: every rank's slice, padding included
-  Elements touching;  ///< elements of the parameters that touch it, whole: their gradients are kept whole
-  Elements largest;   ///< the largest piece of one parameter inside it
+  Elements size;        ///< P: every rank's slice, padding included
+  Elements touching;    ///< elements of the parameters that touch it, whole: their gradients are kept whole
+  Elements largest;     ///< the largest piece of one parameter inside it
+  std::int64_t rank{};  ///< whose it is, in the data-parallel group
   bool operator==(const Slice&) const = default;
 };
 
@@ -37,7 +38,11 @@ struct Shard {
 [[nodiscard]] Elements zero12_slice(const RankModel& model, const Training& training,
                                     const Strategy& strategy);
 
-/// The slice of the worst rank: the one whose touching parameters hold most.
+/// The slice of every rank, in order.
+[[nodiscard]] std::vector<Slice> slices(const RankModel& model, const Training& training,
+                                        const Strategy& strategy);
+
+/// What no rank's slice exceeds: the most that touches one, and the largest piece in one.
 [[nodiscard]] Slice worst_slice(const RankModel& model, const Training& training, const Strategy& strategy);
 
 /// Σ ⌈n/N⌉ over tensors: what one rank holds of them at ZeRO-3.
@@ -63,10 +68,10 @@ struct Shard {
 /// The largest of sub_groups.
 [[nodiscard]] Elements largest_sub_group(const RankModel& model, const Strategy& strategy);
 
-/// Optimizer states of `elements` elements: Adam 8 B, 8-bit Adam 2 B + 8 B per block of 256, Lion 4 B, SGD 0
-/// or 4 B, Adafactor 4 B (ZeRO flattens parameters, so nothing can be factored), Muon 4 B for matrices and 8
-/// B for the rest. Source: Rajbhandari et al. 2020 section 3.1; bytes measured for 15 optimizers
-/// (docs/optimizer-states.md).
+/// Optimizer states of `elements` elements in one flat group, in fp32 where they are not packed: Adam 8 B,
+/// SGD 0 or 4 B, Lion and Adafactor 4 B (ZeRO flattens parameters, so nothing can be factored), Muon 4 B for
+/// matrices and 8 B for the rest, bitsandbytes' as optimizer_state_blocks. Source: Rajbhandari et al. 2020
+/// section 3.1; bytes measured for 15 optimizers (docs/optimizer-states.md).
 [[nodiscard]] Bytes optimizer_states(const RankModel& model, const Training& training, Elements elements);
 
 [[nodiscard]] Shard make_shard(const RankModel& model, const Training& training, const Strategy& strategy);

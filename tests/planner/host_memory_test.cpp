@@ -12,24 +12,17 @@ namespace {
 TEST(HostMemory, EqualsWhatOffloadedRunsHeld) {
   std::size_t rows = 0;
   for (const Json& row : test_json("reference/steps/steps.json")) {
-    if (!row.contains("host")) continue;
+    if (!row.contains("host_bytes")) continue;
     const MeasuredStep step(row);
     Bytes pinned{}, pageable{};
     for (const Bytes block : pinned_blocks(step.inputs()))
       if (block >= kMiB * 4) pinned += block;
     const HostMemory host = host_memory(step.inputs(), 1);
     pageable = host.total - host.pinned;
-    const auto measured = row["host"]["pinned"].get<std::int64_t>();
-    // Accumulators are of the parameters that touch a rank's slice: rank 0 was measured, the worst is
-    // planned.
-    const bool of_worst_rank = step.strategy.zero_stage == 2 && step.strategy.gradient_accumulation_steps > 1;
-    if (of_worst_rank) {
-      EXPECT_GE(pinned.value, measured) << row["id"];
-    } else {
-      EXPECT_EQ(pinned.value, measured) << row["id"];
-    }
+    const auto measured = row["host_bytes"]["pinned"].get<std::int64_t>();
+    EXPECT_EQ(pinned.value, measured) << row["id"];
     // Small tensors of states below 4 MiB were not counted either.
-    EXPECT_NEAR(static_cast<double>(pageable.value), row["host"]["pageable"].get<double>(),
+    EXPECT_NEAR(static_cast<double>(pageable.value), row["host_bytes"]["pageable"].get<double>(),
                 1e-4 * static_cast<double>(pageable.value))
         << row["id"];
     ++rows;

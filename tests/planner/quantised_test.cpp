@@ -42,26 +42,6 @@ TEST(OptimizerStates, AreWhatTheOptimizersKeep) {
   EXPECT_GE(rows, 4U);
 }
 
-/// `quantile` of more/less − 1 over the bisected runs.
-double growth(const char* more, const char* less, double quantile) {
-  std::vector<double> values;
-  for (const Json& row : test_json("reference/capacity/capacity.json"))
-    values.push_back(row[more].get<double>() / row[less].get<double>() - 1);
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(quantile * static_cast<double>(values.size() - 1))];
-}
-
-TEST(AllocatorSlack, IsTheMedianOfTheBisectedRunsBetweenTheirExtremes) {
-  const AllocatorSlack slack = allocator_slack();
-  EXPECT_NEAR(slack.expected, growth("runs_with", "peak_allocated", 0.5), 0.005);
-  EXPECT_NEAR(slack.high, growth("runs_with", "peak_allocated", 1), 0.005);
-  EXPECT_LE(slack.low, growth("runs_with", "peak_allocated", 0));
-}
-
-TEST(ReservedMemory, GrowsByTheMedianOfTheSameRuns) {
-  EXPECT_NEAR(reserved_growth(), growth("reserved", "peak_allocated", 0.5), 0.01);
-}
-
 TEST(CublasWorkspaces, AreLargerFromHopperOn) {
   EXPECT_EQ(cublas_workspaces("8.0"), Bytes(2 * 8'519'680));
   EXPECT_EQ(cublas_workspaces("9.0"), kMiB * 64);

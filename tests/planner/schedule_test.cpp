@@ -15,20 +15,12 @@ namespace {
 /// operation, dtype, group size, phase
 using Key = std::tuple<std::string, std::string, std::int64_t, std::string>;
 
-std::string operation_name(const std::string& call) {
-  if (call.starts_with("all_gather")) return "all_gather";
-  return call.starts_with("reduce_scatter") ? "reduce_scatter" : call;
-}
-
 /// Elements per kind of call as nccl-tests counts them: output of a gather, input of a scatter.
-std::map<Key, std::int64_t> recorded_elements(const Json& row) {
+std::map<Key, std::int64_t> recorded_elements(const RecordedRun& run) {
   std::map<Key, std::int64_t> sums;
-  for (const Json& c : row["collectives"]) {
-    const std::string operation = operation_name(c[0].get<std::string>());
-    if (c[2].get<std::int64_t>() == 1) continue;
-    const std::int64_t elements = c[operation == "all_gather" ? 6 : 5].get<std::int64_t>();
-    sums[{operation, c[1].get<std::string>(), c[2].get<std::int64_t>(), c[3].get<std::string>()}] += elements;
-  }
+  for (const check::CallTally& call : run.calls)
+    sums[{std::string(to_name(call.operation)), call.dtype, call.group_size,
+          std::string(to_name(call.phase))}] += call.elements.value;
   return sums;
 }
 
@@ -49,17 +41,17 @@ std::map<Key, std::int64_t> planned_elements(const RecordedRun& run) {
 /// max_reuse_distance, AutoTP with ZeRO-3, with reentrant checkpointing, with a vocabulary-parallel head that
 /// is not tied, or with uneven heads.
 bool is_planned(const RecordedRun& run) {
-  const Json& row = run.row;
-  const Json& zero = row["zero"];
-  const bool odd_knobs = !row["communication_dtype"].is_null() ||
-                         !zero["use_multi_rank_bucket_allreduce"].get<bool>() ||
-                         zero["use_all_reduce_for_fetch_params"].get<bool>() ||
-                         zero["zero_hpz_partition_size"] != 1 || run.strategy.zero.fp32_gradient_accumulation;
-  const bool scatter_off = run.strategy.zero_stage == 3 && !zero["reduce_scatter"].get<bool>();
+  const Json& config = run.row["ds_config"];
+  const Json& zero = config["zero_optimization"];
+  const bool odd_knobs =
+      config.contains("communication_data_type") || !zero.value("use_multi_rank_bucket_allreduce", true) ||
+      zero.value("stage3_use_all_reduce_for_fetch_params", false) ||
+      zero.value("zero_hpz_partition_size", 1) != 1 || run.strategy.zero.fp32_gradient_accumulation;
+  const bool scatter_off = run.strategy.zero_stage == 3 && !zero.value("reduce_scatter", true);
   const bool partial =
       run.strategy.zero_stage == 3 && run.strategy.zero.max_reuse_distance.value != 1'000'000'000;
   const bool reentrant_tensor_parallel =
-      run.strategy.tensor_parallel > 1 && row["spec"].value("reentrant", false);
+      run.strategy.tensor_parallel > 1 && run.training.reentrant_checkpointing;
   const bool vocabulary_parallel = run.name.find("vocabpar") != std::string::npos;
   const bool uneven = run.name == "tp4_dp1_s0_ga1_kv2";
   const bool tensor_parallel_zero3 = run.strategy.tensor_parallel > 1 && run.strategy.zero_stage == 3;
@@ -70,7 +62,7 @@ bool is_planned(const RecordedRun& run) {
 class RecordedSchedule : public ::testing::TestWithParam<RecordedRun> {};
 
 TEST_P(RecordedSchedule, ElementsPerOperationGroupAndPhase) {
-  EXPECT_EQ(planned_elements(GetParam()), recorded_elements(GetParam().row));
+  EXPECT_EQ(planned_elements(GetParam()), recorded_elements(GetParam()));
 }
 
 std::vector<RecordedRun> planned_runs() {

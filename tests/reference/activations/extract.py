@@ -1,21 +1,19 @@
-"""Condenses measured activation rows into saved_per_layer.json: what one decoder layer keeps for its backward.
-usage: extract.py ACTIVATIONS_JSON > saved_per_layer.json"""
+"""Condenses measured activation rows: of every model, attention, dtype, variant, adapters and checkpointing the deepest cut,
+at the smallest, the middle and the largest of the shapes measured.
+usage: extract.py ACTIVATIONS_JSON > activations.json"""
 import json
 import sys
 
-chosen = {}
+KEEP = ("model", "shape", "attn", "dtype", "variant", "b", "s", "ckpt", "lora", "saved_after_forward_bytes", "peaks_above_base",
+        "requested_saved_after_forward_bytes", "requested_peaks_above_base")
+groups = {}
 for row in json.load(open(sys.argv[1])):
-    if row["dtype"] != "bf16" or row["variant"] not in ("", "lora_bf16") or "requested_per_layer_saved" not in row:
-        continue
-    key = (row["model"], row["attn"], row["variant"], row["lora"], row["ckpt"])
-    chosen.setdefault(key, {})[(row["b"], row["s"])] = row
+    key = tuple(str(row[k]) for k in ("model", "attn", "dtype", "variant", "lora", "ckpt"))
+    groups.setdefault(key, []).append(row)
 rows = []
-for key, points in sorted(chosen.items()):
-    # The smallest, the middle and the largest of the shapes measured.
-    shapes = sorted(points, key=lambda p: p[0] * p[1])
-    for shape in sorted({shapes[0], shapes[len(shapes) // 2], shapes[-1]}):
-        row = points[shape]
-        rows.append({"model": row["model"], "shape": row["shape"], "attention": row["attn"], "adapters": row["lora"],
-                     "bf16_adapters": row["variant"] == "lora_bf16", "checkpointing": row["ckpt"], "batch": row["b"],
-                     "sequence": row["s"], "saved": row["requested_per_layer_saved"]})
+for key in sorted(groups):
+    deepest = max(row["shape"]["layers_used"] for row in groups[key])
+    shapes = sorted((r for r in groups[key] if r["shape"]["layers_used"] == deepest), key=lambda r: (r["b"] * r["s"], r["s"]))
+    for index in sorted({0, len(shapes) // 2, len(shapes) - 1}):
+        rows.append({k: shapes[index][k] for k in KEEP})
 print("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]")

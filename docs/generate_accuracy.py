@@ -1,0 +1,173 @@
+"""Writes docs/accuracy.md from what `zplan check` prints over the measurements in tests/reference/.
+
+usage: generate_accuracy.py [--check] ZPLAN
+
+docs/accuracy.in.md is the page with a line {{name}} where figures go. docs/accuracy_explanations.json says, per section and
+record, why the prediction is off; it is kept by hand and survives regeneration. --check writes nothing and fails where the page
+is not what would be written, or where an explanation is of a record that is not shown."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+DOCS = pathlib.Path(__file__).resolve().parent
+ROOT = DOCS.parent
+REFERENCE = "tests/reference/"
+
+# name in the page: (measurements, how many of the worst are shown at least)
+SECTIONS = {
+    "steps": ("steps/steps.json", 8),
+    "qlora": ("qlora/steps.json", 6),
+    "capacity": ("capacity/capacity.json", 6),
+    "activations": ("activations/activations.json", 8),
+    "held": ("deepspeed_runs/runs.json", 6),
+    "schedules": ("schedules/schedules.json", 6),
+    "memory": ("published/memory.json", 12),
+    "speed": ("published/speed.json", 8),
+    "collectives": ("published/collectives.json", 6),
+}
+# Beyond this a row is shown whatever its rank, where it is too low: that is what ends a run.
+SHOWN_WHEN_TOO_LOW = 0.10
+MOST_SHOWN = 25
+
+
+def run_check(program, file):
+    result = subprocess.run([program, "check", REFERENCE + file, "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        sys.exit(f"zplan check {file}: {result.stderr.strip()}")
+    return json.loads(result.stdout)
+
+
+def percent(value):
+    return "–" if value is None else f"{100 * value:.2f} %"
+
+
+def signed(value):
+    return f"{100 * value:+.1f} %"
+
+
+def figure(value, statistic):
+    if value is None:
+        return "–"
+    if statistic == "seconds":
+        return f"{value * 1e6:.4g} µs" if value < 1e-3 else f"{value * 1e3:.4g} ms"
+    if statistic == "tokens_per_second":
+        return f"{value:.0f} tok/s"
+    if statistic == "schedule":
+        return f"{value} calls"
+    return f"{value / 2**30:.3g} GiB" if value >= 2**28 else f"{value / 2**20:.4g} MiB"
+
+
+def measured(record):
+    low = figure(record["measured_low"], record["statistic"])
+    if record["measured_high"] is None:
+        return f"at least {low}"
+    high = figure(record["measured_high"], record["statistic"])
+    return low if low == high else f"{low} to {high}"
+
+
+def table(headings, rows):
+    if not rows:
+        return ""
+    align = ["---" if left else "---:" for _, left in headings]
+    lines = ["| " + " | ".join(name for name, _ in headings) + " |", "| " + " | ".join(align) + " |"]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def summary(report):
+    phases = any(group["phase_right"] is not None for group in report["groups"])
+    headings = [("statistic", True), ("records", False), ("judged", False), ("median", False), ("nine in ten", False), ("worst", False),
+                ("too low by more than 5 %", False), ("not too low", False), ("equal", False)] + ([("phase right", False)] if phases else [])
+    rows = []
+    for group in report["groups"]:
+        row = [group["statistic"].replace("_", " "), group["records"], group["judged"], percent(group["median_error"]),
+               percent(group["p90_error"]), percent(group["worst_error"]), percent(group["under_predicted"]),
+               percent(group["cautious"]), group["exact"]]
+        rows.append(row + ([percent(group["phase_right"])] if phases else []))
+    return table(headings, rows)
+
+
+def key_of(section, record):
+    return f"{section}/{record['statistic']}/{record['id']}"
+
+
+def shown(report, most):
+    judged = sorted((r for r in report["records"] if r["error"]), key=lambda r: -abs(r["error"]))
+    picked = judged[:most]
+    picked += [r for r in judged[most:] if r["error"] < -SHOWN_WHEN_TOO_LOW][:MOST_SHOWN - most]
+    return picked
+
+
+def worst(section, report, most, explanations, used):
+    rows = []
+    for record in shown(report, most):
+        key = key_of(section, record)
+        used.add(key)
+        why = explanations.get(key, "")
+        if record["part"]:
+            why = f"{record['part']}{': ' if why else ''}{why}"
+        rows.append([f"`{record['id']}`", record["statistic"].replace("_", " "), figure(record["predicted"], record["statistic"]),
+                     measured(record), signed(record["error"]), why])
+    if not rows:
+        return "Nothing is off.\n"
+    return table([("furthest off", True), ("statistic", True), ("predicted", False), ("measured", False), ("error", False), ("why", True)], rows)
+
+
+def skips(report):
+    reasons = {}
+    for group in report["groups"]:
+        for reason, count in group["skip_reasons"].items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    if not reasons:
+        return "Nothing is skipped.\n"
+    rows = [[reason, count] for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))]
+    return table([("not modelled", True), ("records", False)], rows)
+
+
+def planners(report):
+    rows = []
+    for each in report["other_planners"]:
+        own = each["zplan"]
+        rows.append([each["planner"], each["judged"], percent(each["median_error"]), percent(each["p90_error"]), percent(each["under_predicted"]),
+                     percent(own["median_error"]), percent(own["under_predicted"]), each["source"]])
+    return table([("planner", True), ("runs", False), ("median", False), ("nine in ten", False), ("too low by more than 5 %", False),
+                  ("zplan on these: median", False), ("too low by more than 5 %", False), ("source", True)], rows)
+
+
+def page(program, explanations, used):
+    text = (DOCS / "accuracy.in.md").read_text(encoding="utf-8")
+    for section, (file, most) in SECTIONS.items():
+        report = run_check(program, file)
+        parts = {"summary": summary(report), "worst": worst(section, report, most, explanations, used), "skipped": skips(report),
+                 "planners": planners(report)}
+        for name, part in parts.items():
+            text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
+    if "{{" in text:
+        sys.exit("accuracy.in.md: nothing to put for " + text[text.index("{{"):text.index("}}") + 2])
+    return text
+
+
+def main():
+    arguments = sys.argv[1:]
+    check = "--check" in arguments
+    programs = [each for each in arguments if each != "--check"]
+    if len(programs) != 1:
+        sys.exit(__doc__)
+    explanations = json.loads((DOCS / "accuracy_explanations.json").read_text(encoding="utf-8"))
+    used = set()
+    text = page(programs[0], explanations, used)
+    stale = sorted(set(explanations) - used)
+    target = DOCS / "accuracy.md"
+    if not check:
+        target.write_text(text, encoding="utf-8")
+        print("\n".join(f"not shown any more: {key}" for key in stale))
+        return
+    if stale:
+        sys.exit("explanations of records that are not shown: " + ", ".join(stale))
+    if target.read_text(encoding="utf-8") != text:
+        sys.exit("docs/accuracy.md is not what zplan check prints: run docs/generate_accuracy.py")
+
+
+main()

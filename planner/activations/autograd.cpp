@@ -1,0 +1,251 @@
+#include "planner/activations/autograd.h"
+
+#include <algorithm>
+
+#include "planner/activations/operators.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+/// Ends a recomputation as soon as everything that was saved is there again.
+struct StopRecomputation {};
+
+bool runs_later(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) {
+  return a->sequence < b->sequence;
+}
+
+void push(std::vector<std::shared_ptr<Node>>& ready, std::shared_ptr<Node> node) {
+  ready.push_back(std::move(node));
+  std::push_heap(ready.begin(), ready.end(), runs_later);
+}
+
+}  // namespace
+
+Tensor Saved::get() const {
+  if (promise_ == nullptr) return tensor_;
+  CheckpointFrame& frame = *promise_->frame;
+  if (!frame.recomputed) {
+    frame.recomputed = true;
+    frame.recompute();
+  }
+  return std::move(promise_->tensor);
+}
+
+Tensor Autograd::make(Layout layout, DType type) {
+  Tensor tensor;
+  tensor.type = type;
+  tensor.layout = std::move(layout);
+  if (tensor.elements() > 0) tensor.storage = recorder_.allocate(tensor.bytes());
+  return tensor;
+}
+
+std::shared_ptr<Node> Autograd::node(const std::vector<const Tensor*>& inputs) {
+  const bool needed =
+      std::any_of(inputs.begin(), inputs.end(), [](const Tensor* each) { return each->requires_gradient; });
+  if (!enabled_ || !needed) return nullptr;
+  auto made = std::make_shared<Node>();
+  made->sequence = sequence_++;
+  made->part = recorder_.current();
+  for (const Tensor* each : inputs)
+    made->next.push_back({each->requires_gradient ? each->gradient : Edge{}, each->layout.sizes, each->type});
+  return made;
+}
+
+std::shared_ptr<Node> Autograd::node(std::initializer_list<const Tensor*> inputs) {
+  return node(std::vector<const Tensor*>(inputs));
+}
+
+void Autograd::connect(Tensor& output, const std::shared_ptr<Node>& node, std::size_t index) {
+  output.requires_gradient = node != nullptr;
+  output.gradient = {node, index};
+  if (node) node->outputs = std::max(node->outputs, index + 1);
+}
+
+Saved Autograd::save(const Tensor& tensor) {
+  if (frames_.empty()) return Saved(tensor.detached());
+  const std::shared_ptr<CheckpointFrame>& frame = frames_.back();
+  if (!frame->recomputed) {
+    auto promise = std::make_shared<Promise>(Promise{frame, {}});
+    frame->promises.push_back(promise);
+    return Saved(std::move(promise));
+  }
+  if (const auto promise = frame->promises[frame->kept++].lock()) promise->tensor = tensor.detached();
+  Saved kept(tensor.detached());
+  if (frame->kept == frame->promises.size()) throw StopRecomputation{};
+  return kept;
+}
+
+void Autograd::multiply(bool biased) {
+  std::array<bool, 2>& has = has_workspace_[running_ ? 1 : 0];
+  for (std::size_t i = 0; i < (biased ? 2U : 1U); ++i)
+    if (!std::exchange(has[i], true)) recorder_.mark(Event::Kind::workspace, static_cast<std::int32_t>(i));
+}
+
+void Autograd::accumulate_into(Tensor& leaf, std::int32_t index) {
+  auto sink = std::make_shared<Node>();
+  sink->sequence = Node::kLeaf;
+  sink->part = recorder_.current();
+  sink->backward = [this, index](Tensors& gradients) {
+    if (gradients[0].storage) recorder_.adopt_gradient(*gradients[0].storage, index);
+    return Tensors{};
+  };
+  leaf.requires_gradient = true;
+  leaf.gradient = {std::move(sink), 0};
+}
+
+void Autograd::require_gradient(Tensor& x) {
+  if (x.requires_gradient) return;
+  auto sink = std::make_shared<Node>();
+  sink->sequence = Node::kLeaf;
+  sink->backward = [leaf = x.detached(), gradient = std::make_shared<Tensor>()](Tensors& gradients) {
+    *gradient = std::move(gradients[0]);
+    return Tensors{};
+  };
+  x.requires_gradient = true;
+  x.gradient = {std::move(sink), 0};
+}
+
+Tensor Autograd::checkpoint(const std::function<Tensor(const Tensor&)>& call, const Tensor& input,
+                            CheckpointKind kind) {
+  if (kind == CheckpointKind::reentrant) return checkpoint_reentrant(call, input);
+  auto frame = std::make_shared<CheckpointFrame>();
+  frame->selective = kind == CheckpointKind::selective;
+  const std::weak_ptr<CheckpointFrame> itself = frame;
+  const int part = recorder_.current();
+  frame->recompute = [this, call, input, itself, part, autocasts = autocast_.enabled()] {
+    const std::shared_ptr<CheckpointFrame> again = itself.lock();
+    const Autocast::Context context(autocast_, autocasts);
+    const bool was_enabled = std::exchange(enabled_, true);
+    frames_.push_back(again);
+    recorder_.enter(part);
+    try {
+      const Tensor output = call(input);
+    } catch (const StopRecomputation&) {
+    }
+    frames_.pop_back();
+    enabled_ = was_enabled;
+  };
+  frames_.push_back(frame);
+  Tensor output = call(input);
+  frames_.pop_back();
+  return output;
+}
+
+Tensor Autograd::expensive(const std::function<Tensor()>& make) {
+  if (frames_.empty() || !frames_.back()->selective) return make();
+  CheckpointFrame& frame = *frames_.back();
+  if (frame.recomputed) return std::move(frame.outputs[frame.taken++]);
+  Tensor output = make();
+  frame.outputs.push_back(output.detached());
+  return output;
+}
+
+Tensor Autograd::checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call, const Tensor& input) {
+  const auto made = node({&input});
+  const bool was_enabled = std::exchange(enabled_, false);
+  Tensor output = call(input);
+  enabled_ = was_enabled;
+  if (!made) return output;
+  made->attribute = std::make_shared<std::function<Tensor(const Tensor&)>>(call);  // and what it was given
+  made->backward = [this, call, kept = input.detached(),
+                    autocasts = autocast_.enabled()](Tensors& gradients) {
+    const bool outer = std::exchange(enabled_, true);
+    Tensor leaf = kept;
+    Tensor gradient_of_input;
+    auto sink = std::make_shared<Node>();
+    sink->sequence = Node::kLeaf;
+    sink->part = recorder_.current();
+    sink->backward = [&gradient_of_input](Tensors& arrived) {
+      gradient_of_input = std::move(arrived[0]);
+      return Tensors{};
+    };
+    leaf.requires_gradient = true;
+    leaf.gradient = {sink, 0};
+    Tensor again;
+    {
+      const Autocast::Context context(autocast_, autocasts);
+      again = call(leaf);
+    }
+    enabled_ = outer;
+    backward(again, gradients[0]);
+    return Tensors{gradient_of_input};
+  };
+  connect(output, made);
+  return output;
+}
+
+void Autograd::backward(const Tensor& root, Tensor gradient) {
+  const bool outer = std::exchange(running_, true);
+  const bool was_enabled = std::exchange(enabled_, false);
+  std::vector<Node*> stack{root.gradient.node.get()};
+  root.gradient.node->dependencies = 0;
+  // Count, for every node, how many gradients it waits for.
+  while (!stack.empty()) {
+    Node* each = stack.back();
+    stack.pop_back();
+    for (const NextEdge& next : each->next) {
+      Node* to = next.edge.node.get();
+      if (to == nullptr) continue;
+      if (to->dependencies++ == 0 && to->buffer.empty()) {
+        to->buffer.resize(to->outputs);
+        stack.push_back(to);
+      }
+    }
+  }
+  std::vector<std::shared_ptr<Node>> ready;
+  root.gradient.node->buffer.assign(1, std::move(gradient));
+  push(ready, root.gradient.node);
+  while (!ready.empty()) {
+    std::pop_heap(ready.begin(), ready.end(), runs_later);
+    const std::shared_ptr<Node> next = std::move(ready.back());
+    ready.pop_back();
+    run(*next, ready);
+  }
+  enabled_ = was_enabled;
+  running_ = outer;
+}
+
+void Autograd::run(Node& node, std::vector<std::shared_ptr<Node>>& ready) {
+  if (before_node) before_node(node);
+  recorder_.enter(node.part);
+  Tensors outputs;
+  {
+    Tensors gradients = std::move(node.buffer);
+    node.buffer.clear();
+    outputs = node.backward(gradients);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].defined() || node.next[i].edge.node == nullptr) continue;
+      fit(outputs[i], node.next[i]);
+    }
+  }
+  if (node.sequence != Node::kLeaf) node.backward = nullptr;
+  for (std::size_t i = 0; i < node.next.size(); ++i) {
+    if (node.next[i].edge.node == nullptr) continue;
+    pass_on(i < outputs.size() ? std::move(outputs[i]) : Tensor{}, node.next[i].edge, ready);
+  }
+}
+
+void Autograd::pass_on(Tensor gradient, const Edge& edge, std::vector<std::shared_ptr<Node>>& ready) {
+  if (gradient.defined()) sum_into(edge.node->buffer[edge.input], std::move(gradient));
+  if (--edge.node->dependencies == 0) push(ready, edge.node);
+}
+
+void Autograd::sum_into(Tensor& buffer, Tensor gradient) {
+  if (!buffer.defined()) {
+    buffer = std::move(gradient);
+    return;
+  }
+  const bool alone =
+      !buffer.view && buffer.storage && buffer.storage.use_count() == 1 && buffer.layout.is_dense();
+  if (alone) return;  // added in place
+  buffer = make(elementwise({&buffer.layout, &gradient.layout}), buffer.type);
+}
+
+void Autograd::fit(Tensor& gradient, const NextEdge& to) {
+  if (gradient.layout.sizes != to.sizes) gradient = sum_to(*this, gradient, to.sizes);
+  if (gradient.type != to.type && is_floating(to.type))
+    gradient = make(elementwise({&gradient.layout}), to.type);
+}
+
+}  // namespace zplan::symbolic

@@ -1,0 +1,161 @@
+#pragma once
+// PyTorch's autograd over tensors without values: what a forward saves, in which order backward runs, when
+// gradients are summed in place and when in new memory, and what checkpointing drops and computes again.
+// Source: torch 2.11 torch/csrc/autograd/{engine,input_buffer,saved_variable}.cpp and
+// torch/utils/checkpoint.py; compared event by event with PyTorch's own allocations (docs/activations.md).
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "planner/activations/autocast.h"
+#include "planner/activations/recorder.h"
+#include "planner/activations/tensor.h"
+
+namespace zplan::symbolic {
+
+using Tensors = std::vector<Tensor>;
+
+/// What a node's inputs looked like, so that their gradients can be brought to that form.
+struct NextEdge {
+  Edge edge;
+  std::vector<std::int64_t> sizes;
+  DType type{DType::bf16};
+};
+
+struct Node {
+  /// Of the nodes that take the gradients of leaves: they run as soon as they can.
+  static constexpr std::uint64_t kLeaf = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint64_t sequence{};  ///< later nodes run first
+  int part{Recorder::kModel};
+  Term term{};  ///< what memory its backward takes is for
+  std::vector<NextEdge> next;
+  /// Gradients of the outputs in, of the inputs out; an undefined tensor where none is needed.
+  std::function<Tensors(Tensors&)> backward;
+
+  [[nodiscard]] bool needs(std::size_t input) const { return next[input].edge.node != nullptr; }
+
+  /// What a function written in Python keeps as an attribute of its context: until the graph is gone.
+  std::shared_ptr<const void> attribute;
+
+  // What the engine keeps while it runs.
+  Tensors buffer;
+  int dependencies{};
+  std::size_t outputs{1};
+};
+
+/// Whether the tensor is a parameter that trains, or another tensor whose graph begins with it.
+[[nodiscard]] inline bool is_leaf(const Tensor& x) {
+  return x.gradient.node != nullptr && x.gradient.node->sequence == Node::kLeaf;
+}
+
+struct CheckpointFrame;
+
+/// A tensor that a checkpointed call computes again; given up where the node that wanted it is gone.
+struct Promise {
+  std::shared_ptr<CheckpointFrame> frame;
+  Tensor tensor;
+};
+
+/// A tensor kept for the backward, or a promise to compute it again.
+class Saved {
+ public:
+  Saved() = default;
+  explicit Saved(Tensor tensor) : tensor_(std::move(tensor)) {}
+  explicit Saved(std::shared_ptr<Promise> promise) : promise_(std::move(promise)) {}
+  [[nodiscard]] Tensor get() const;
+
+ private:
+  Tensor tensor_;
+  std::shared_ptr<Promise> promise_;
+};
+
+/// One checkpointed call: how to run it again, and who waits for what it saves, in order.
+struct CheckpointFrame {
+  std::function<void()> recompute;
+  std::vector<std::weak_ptr<Promise>> promises;
+  std::size_t kept{};  ///< of the promises, by the second run so far
+  bool recomputed{};
+  bool selective{};  ///< outputs of expensive operators are kept, not computed again
+  std::vector<Tensor> outputs;
+  std::size_t taken{};  ///< of them, by the second run
+};
+
+/// How a checkpointed call keeps what its backward needs.
+enum class CheckpointKind : std::uint8_t { full, reentrant, selective };
+
+class Autograd {
+ public:
+  explicit Autograd(Recorder& recorder) : recorder_(recorder) {}
+  Autograd(const Autograd&) = delete;
+  Autograd& operator=(const Autograd&) = delete;
+
+  [[nodiscard]] Recorder& recorder() { return recorder_; }
+  [[nodiscard]] bool enabled() const { return enabled_; }
+  [[nodiscard]] Autocast& autocast() { return autocast_; }
+  /// DeepSpeed's zero.Init puts a function of its own in the place of torch.nn.functional.linear.
+  void replace_linear(bool replaces) { replaces_linear_ = replaces; }
+  [[nodiscard]] bool replaces_linear() const { return replaces_linear_; }
+
+  /// A new tensor in new memory.
+  [[nodiscard]] Tensor make(Layout layout, DType type);
+
+  /// The node of an operation on `inputs`; none where nothing of it needs a gradient.
+  [[nodiscard]] std::shared_ptr<Node> node(std::initializer_list<const Tensor*> inputs);
+  [[nodiscard]] std::shared_ptr<Node> node(const std::vector<const Tensor*>& inputs);
+  /// `output` is what `node` (if any) takes the gradient of, as its input number `index`.
+  static void connect(Tensor& output, const std::shared_ptr<Node>& node, std::size_t index = 0);
+  [[nodiscard]] Saved save(const Tensor& tensor);
+  /// Whether what is saved now stays; a checkpointed call only promises it.
+  [[nodiscard]] bool keeps_saved() const { return frames_.empty() || frames_.back()->recomputed; }
+
+  /// A trainable leaf: its gradient is parameter `index` of the current part.
+  void accumulate_into(Tensor& leaf, std::int32_t index);
+
+  /// The output of an expensive operator (matrix product, attention): under selective checkpointing the first
+  /// run keeps it and the second takes it from there.
+  [[nodiscard]] Tensor expensive(const std::function<Tensor()>& make);
+
+  /// A matrix product runs: the first of each thread (forward's and the engine's) makes cuBLAS keep a
+  /// workspace, the first with a bias one of cuBLASLt.
+  void multiply(bool biased);
+
+  /// x.requires_grad_(True) of a tensor outside the graph: it keeps its gradient, and the graph keeps both.
+  static void require_gradient(Tensor& x);
+
+  /// torch.utils.checkpoint.checkpoint: `call` runs without keeping what it saves and is run again when its
+  /// backward asks. `inputs` are kept.
+  [[nodiscard]] Tensor checkpoint(const std::function<Tensor(const Tensor&)>& call, const Tensor& input,
+                                  CheckpointKind kind);
+
+  /// Runs the backward from `root` with gradient `gradient`.
+  void backward(const Tensor& root, Tensor gradient);
+
+  /// Called before a node runs, with its sequence number: phases end where certain nodes begin.
+  std::function<void(const Node&)> before_node;
+
+ private:
+  friend class Saved;
+  [[nodiscard]] Tensor checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call,
+                                            const Tensor& input);
+  void run(Node& node, std::vector<std::shared_ptr<Node>>& ready);
+  void pass_on(Tensor gradient, const Edge& edge, std::vector<std::shared_ptr<Node>>& ready);
+  void sum_into(Tensor& buffer, Tensor gradient);
+  /// Sums what was broadcast and casts, as validate_outputs does.
+  void fit(Tensor& gradient, const NextEdge& to);
+
+  Recorder& recorder_;
+  Autocast autocast_;
+  bool enabled_{true};
+  bool replaces_linear_{};
+  bool running_{};                                      ///< whether a backward runs
+  std::array<std::array<bool, 2>, 2> has_workspace_{};  ///< by thread, of cuBLAS and of cuBLASLt
+  std::uint64_t sequence_{1};
+  std::vector<std::shared_ptr<CheckpointFrame>> frames_;  ///< checkpointed calls that run now
+};
+
+}  // namespace zplan::symbolic

@@ -1,0 +1,97 @@
+#include "planner/activations/condensed.h"
+
+#include <optional>
+
+namespace zplan {
+
+namespace {
+
+struct Block {
+  Term term{};
+  Bytes size;
+};
+
+/// Plays the whole tape once and notes each class's sections at their first layer.
+class Condenser {
+ public:
+  explicit Condenser(const Tape& tape)
+      : tape_(tape), layout_(tape), blocks_(static_cast<std::size_t>(layout_.blocks())) {
+    result_.layers = tape.layers;
+    result_.classes.resize(tape.classes.size());
+  }
+
+  CondensedTape take() {
+    play(tape_, layout_, *this);
+    close();
+    return std::move(result_);
+  }
+
+  void section(int layer, bool backward) {
+    close();
+    if (layer < 0) {
+      target_ = !begun_ ? &result_.start : backward ? &result_.end : &result_.head;
+      begun_ = true;
+      return;
+    }
+    CondensedTape::Layer& kind = result_.classes[tape_.layers[static_cast<std::size_t>(layer)]];
+    target_ = backward ? &kind.backward : &kind.forward;
+    if (!target_->events.empty()) target_ = &unwanted_;  // noted already
+  }
+  void allocate(std::int32_t block, Term term, Bytes size) {
+    blocks_[static_cast<std::size_t>(block)] = {term, size};
+    swing_.net[term] += size;
+    total_ += size;
+    if (total_ > highest_) highest_ = total_, swing_.highest = swing_.net;
+    open_ = true;
+  }
+  void release(std::int32_t block) {
+    const Block& gone = blocks_[static_cast<std::size_t>(block)];
+    swing_.net[gone.term] -= gone.size;
+    total_ -= gone.size;
+    open_ = true;
+  }
+  void gradient(int, std::int32_t index, std::int32_t block) {
+    const Block& given = blocks_[static_cast<std::size_t>(block)];
+    mark(CondensedEvent::Kind::gradient,
+         {.kind = Event::Kind::adopt_gradient, .term = given.term, .index = index, .size = given.size});
+  }
+  void module(const Event& event, int) { mark(CondensedEvent::Kind::module, event); }
+  void workspace(std::int32_t library) {
+    mark(CondensedEvent::Kind::workspace, {.kind = Event::Kind::workspace, .index = library});
+  }
+  void phase(Phase phase) {
+    if (!begun_) return;  // play() itself begins with the forward
+    mark(CondensedEvent::Kind::phase,
+         {.kind = Event::Kind::phase, .index = static_cast<std::int32_t>(phase)});
+  }
+
+ private:
+  void mark(CondensedEvent::Kind kind, Event event) {
+    close();
+    target_->events.push_back({kind, -1, event});
+  }
+  void close() {
+    if (open_) {
+      target_->events.push_back(
+          {CondensedEvent::Kind::swing, static_cast<std::int32_t>(target_->swings.size()), {}});
+      target_->swings.push_back(swing_);
+    }
+    swing_ = {}, total_ = {}, highest_ = {}, open_ = false;
+  }
+
+  const Tape& tape_;
+  TapeLayout layout_;
+  std::vector<Block> blocks_;
+  CondensedTape result_;
+  CondensedSection unwanted_;
+  CondensedSection* target_{&unwanted_};
+  bool begun_{}, open_{};
+  Swing swing_;
+  Bytes total_{}, highest_{};
+};
+
+}  // namespace
+
+CondensedTape condense(const Tape& tape) { return Condenser(tape).take(); }
+
+}  // namespace zplan

@@ -1,0 +1,78 @@
+#pragma once
+// A tape for questions that need no allocator: what happens between two of the framework's steps becomes one
+// swing of live memory. Twenty times shorter, with the same peaks.
+
+#include <vector>
+
+#include "planner/activations/play.h"
+
+namespace zplan {
+
+/// Live memory of a stretch of the tape, against what was live before it.
+struct Swing {
+  Composition highest;  ///< at its highest
+  Composition net;      ///< behind it
+  bool operator==(const Swing&) const = default;
+};
+
+struct CondensedEvent {
+  enum class Kind : std::uint8_t { swing, gradient, module, workspace, phase };
+  Kind kind{Kind::swing};
+  std::int32_t swing{-1};  ///< into the part's swings
+  Event event{};           ///< of the other kinds; a gradient's carries its size and term
+  bool operator==(const CondensedEvent&) const = default;
+};
+
+struct CondensedSection {
+  std::vector<CondensedEvent> events;
+  std::vector<Swing> swings;
+  bool operator==(const CondensedSection&) const = default;
+};
+
+struct CondensedTape {
+  CondensedSection start, head,
+      end;  ///< around the layers: before them, between forward and backward, behind
+  struct Layer {
+    CondensedSection forward, backward;
+    bool operator==(const Layer&) const = default;
+  };
+  std::vector<Layer> classes;
+  std::vector<std::size_t> layers;
+};
+
+[[nodiscard]] CondensedTape condense(const Tape& tape);
+
+/// As play() of a whole tape, with handler.swing(const Swing&) for allocate and release, and
+/// handler.gradient(layer, parameter, size, term) where the gradient's memory is the framework's from here
+/// on.
+template <class Handler>
+void play(const CondensedTape& tape, Handler& handler) {
+  const auto section = [&](const CondensedSection& part, int layer, bool backward) {
+    handler.section(layer, backward);
+    for (const CondensedEvent& each : part.events) {
+      switch (each.kind) {
+        case CondensedEvent::Kind::swing:
+          handler.swing(part.swings[static_cast<std::size_t>(each.swing)]);
+          break;
+        case CondensedEvent::Kind::gradient:
+          handler.gradient(layer, each.event.index, each.event.size, each.event.term);
+          break;
+        case CondensedEvent::Kind::module: handler.module(each.event, layer); break;
+        case CondensedEvent::Kind::workspace: handler.workspace(each.event.index); break;
+        case CondensedEvent::Kind::phase: handler.phase(static_cast<Phase>(each.event.index)); break;
+      }
+    }
+  };
+  const int layers = static_cast<int>(tape.layers.size());
+  const auto part = [&](int i) -> const CondensedTape::Layer& {
+    return tape.classes[tape.layers[static_cast<std::size_t>(i)]];
+  };
+  handler.phase(Phase::forward);
+  section(tape.start, -1, false);
+  for (int i = 0; i < layers; ++i) section(part(i).forward, i, false);
+  section(tape.head, -1, false);
+  for (int i = layers; i-- > 0;) section(part(i).backward, i, true);
+  section(tape.end, -1, true);
+}
+
+}  // namespace zplan

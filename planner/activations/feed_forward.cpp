@@ -1,0 +1,126 @@
+#include <algorithm>
+
+#include "planner/activations/program.h"
+#include "planner/activations/rare_operators.h"
+#include "planner/activations/style.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+Tensor gelu_by_parts(Program& p, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const Tensor half = scale(torch, x);
+  Tensor bent;
+  {
+    Tensor inner;
+    {
+      Tensor weighted;
+      {
+        const Tensor cube = pow(torch, x);
+        weighted = scale(torch, cube);
+      }
+      inner = add(torch, x, weighted);
+    }
+    inner = scale(torch, inner);
+    inner = tanh(torch, inner);
+    bent = add_number(torch, inner);
+  }
+  return mul(torch, half, bent);
+}
+
+Tensor relu_squared(Program& p, const Tensor& x) {
+  const Tensor positive = relu(p.torch, x);
+  return pow(p.torch, positive);
+}
+
+}  // namespace
+
+Tensor activate(Program& p, const Tensor& x) {
+  switch (style_of(p.shape()).activation) {
+    case Activation::silu: return silu(p.torch, x);
+    case Activation::gelu: return gelu(p.torch, x);
+    case Activation::gelu_by_parts: return gelu_by_parts(p, x);
+    case Activation::gelu_bloom: return gelu_bloom(p.torch, x);
+    case Activation::relu: return relu(p.torch, x);
+    case Activation::relu_squared: return relu_squared(p, x);
+  }
+  return {};
+}
+
+namespace {
+
+/// outer(activation(inner(x))).
+Tensor plain(Program& p, const Parameters& of, const Parameter& inner, const Parameter& outer,
+             const Tensor& x) {
+  Tensor activated;
+  {
+    const Tensor wide = linear_layer(p, of, inner, x);
+    activated = activate(p, wide);
+  }
+  return linear_layer(p, of, outer, activated);
+}
+
+/// down(activation(gate(x)) · up(x)).
+Tensor gated(Program& p, const Parameters& of, const std::vector<const Parameter*>& inner,
+             const Parameter& outer, const Tensor& x) {
+  Tensor product;
+  {
+    Tensor activated;
+    {
+      const Tensor gate = linear_layer(p, of, *inner[0], x);
+      activated = activate(p, gate);
+    }
+    const Tensor up = linear_layer(p, of, *inner[1], x);
+    product = mul(p.torch, activated, up);
+  }
+  return linear_layer(p, of, outer, product);
+}
+
+/// The same where one weight makes gate and up, down(up · activation(gate)): the gate's name keeps both.
+Tensor fused_gated(Program& p, const Parameters& of, const Parameter& inner, const Parameter& outer,
+                   const Tensor& x) {
+  Tensors halves;
+  {
+    const Tensor both = linear_layer(p, of, inner, x);
+    const std::int64_t width = both.layout.sizes.back() / 2;
+    halves = split(p.torch, both, both.layout.rank() - 1, {width, width});
+  }
+  {
+    const Tensor activated = activate(p, halves[0]);
+    halves[1] = mul(p.torch, halves[1], activated);
+  }
+  return linear_layer(p, of, outer, halves[1]);
+}
+
+/// w2(w1's · silu(w2's)): Qwen 1 gates with its second projection.
+Tensor gated_by_second(Program& p, const Parameters& of, const std::vector<const Parameter*>& inner,
+                       const Parameter& outer, const Tensor& x) {
+  Tensor product;
+  const Tensor up = linear_layer(p, of, *inner[0], x);
+  const Tensor gate = linear_layer(p, of, *inner[1], x);
+  {
+    const Tensor activated = activate(p, gate);
+    product = mul(p.torch, up, activated);
+  }
+  return linear_layer(p, of, outer, product);
+}
+
+bool is_routed(const Parameters& of) {
+  return std::any_of(of.all().begin(), of.all().end(),
+                     [](const Parameter& each) { return each.about->role == TensorRole::expert; });
+}
+
+}  // namespace
+
+Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
+  if (is_routed(of)) return routed_feed_forward(p, of, x);
+  const auto inner = of.linears(TensorRole::mlp, TensorParallelSplit::column);
+  const auto outer = of.linears(TensorRole::mlp, TensorParallelSplit::row);
+  if (p.shape().fused_gate_up) return fused_gated(p, of, *inner[0], *outer[0], x);
+  if (!p.shape().gated_mlp) return plain(p, of, *inner[0], *outer[0], x);
+  if (p.shape().architecture == "qwen") return gated_by_second(p, of, inner, *outer[0], x);
+  return gated(p, of, inner, *outer[0], x);
+}
+
+}  // namespace zplan::symbolic

@@ -1,0 +1,30 @@
+#include "planner/check/case.h"
+
+namespace zplan::check {
+
+namespace {
+
+struct StatisticsOf {
+  std::vector<Statistic> operator()(const MeasuredMemory& memory) const {
+    std::vector<Statistic> all;
+    for (const MeasuredFigure& figure : memory.figures) all.push_back(figure.statistic);
+    return all;
+  }
+  std::vector<Statistic> operator()(const MeasuredSpeed&) const { return {Statistic::tokens_per_second}; }
+  std::vector<Statistic> operator()(const MeasuredCalls& timed) const {
+    return std::vector<Statistic>(timed.calls.size(), Statistic::seconds);
+  }
+  std::vector<Statistic> operator()(const MeasuredSchedule&) const { return {Statistic::schedule}; }
+  std::vector<Statistic> operator()(const MeasuredHeld&) const { return {Statistic::held}; }
+  std::vector<Statistic> operator()(const MeasuredActivations&) const {
+    return {Statistic::requested, Statistic::allocated};
+  }
+};
+
+}  // namespace
+
+std::vector<Statistic> statistics_of(const Measured& measured) {
+  return std::visit(StatisticsOf{}, measured);
+}
+
+}  // namespace zplan::check

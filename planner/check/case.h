@@ -1,0 +1,108 @@
+#pragma once
+// What was measured, and the question that zplan would be asked to foretell it.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "planner/check/record.h"
+#include "planner/plan.h"
+
+namespace zplan::check {
+
+/// What a prediction is made from.
+struct Setup {
+  Model model;
+  Training training;
+  Strategy strategy;
+  Cluster cluster;
+  std::int64_t rank{};  ///< of the world, whose figures were taken
+};
+
+/// One figure of a run, in the unit of its statistic.
+struct MeasuredFigure {
+  Statistic statistic{Statistic::allocated};
+  Range range;
+};
+
+/// Peak memory of a training step, by one or more statistics.
+struct MeasuredMemory {
+  std::vector<MeasuredFigure> figures;
+  std::vector<Phase> peak_phases;  ///< the planner's phases that agree with what was seen; empty: not seen
+};
+
+struct MeasuredSpeed {
+  double tokens_per_second_per_gpu{};
+};
+
+/// One message size of a collective.
+struct TimedCall {
+  Operation operation{Operation::all_reduce};
+  Bytes size;  ///< as nccl-tests counts: of all_gather and reduce_scatter the buffer over all ranks
+  Seconds time;
+};
+struct MeasuredCalls {
+  Cluster cluster;
+  std::vector<TimedCall> calls;
+};
+
+/// Calls of one kind in an optimizer step.
+struct CallTally {
+  Operation operation{Operation::all_reduce};
+  std::string dtype;
+  std::int64_t group_size{1};
+  Phase phase{Phase::backward};
+  std::int64_t count{};
+  Elements elements;  ///< sum: output of an all_gather, input of a reduce_scatter, else the buffer
+  bool operator==(const CallTally&) const = default;
+};
+struct MeasuredSchedule {
+  std::vector<CallTally> calls;
+};
+
+/// What one rank held between steps. Absent: the run does not show it.
+struct HeldBytes {
+  Bytes parameters;
+  std::optional<Bytes> parameters_on_host;  ///< given where they are offloaded
+  Bytes persistent_parameters;
+  std::optional<Bytes> master_weights;  ///< stage 0 keeps its copy where no field names it
+  Bytes moments, gradients, bucket;
+  [[nodiscard]] Bytes total() const {
+    return parameters + persistent_parameters + master_weights.value_or(Bytes{}) + moments + gradients +
+           bucket;
+  }
+  bool operator==(const HeldBytes&) const = default;
+};
+struct MeasuredHeld {
+  std::vector<HeldBytes> ranks;  ///< of the world, in order
+};
+
+/// Bytes above parameters, inputs and workspaces of one forward and backward pass whose gradients start
+/// unallocated.
+struct ActivationFigures {
+  Bytes saved_after_forward;
+  Bytes forward, loss, loss_backward, layers_backward;  ///< peaks
+  bool operator==(const ActivationFigures&) const = default;
+};
+struct MeasuredActivations {
+  ActivationFigures requested, allocated;
+};
+
+using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSchedule, MeasuredHeld,
+                              MeasuredActivations>;
+
+/// One measured run.
+struct Case {
+  std::string id;
+  std::string file;
+  Kind kind{Kind::measurement};
+  Measured measured;
+  std::optional<Setup> setup;  ///< absent where it was not needed, or could not be made
+  Skip skip;                   ///< empty: judge it
+};
+
+/// The statistics that judging `measured` gives records for.
+[[nodiscard]] std::vector<Statistic> statistics_of(const Measured& measured);
+
+}  // namespace zplan::check

@@ -1,0 +1,228 @@
+#include "planner/check/judge.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace zplan::check {
+
+namespace {
+
+double number(Bytes size) { return static_cast<double>(size.value); }
+
+Range exactly(double value) { return {value, value}; }
+
+Record blank(const Case& measured, Statistic statistic) {
+  return {.id = measured.id,
+          .file = measured.file,
+          .kind = measured.kind,
+          .statistic = statistic,
+          .predicted = std::nullopt,
+          .measured = std::nullopt,
+          .error = std::nullopt,
+          .phase_right = std::nullopt,
+          .part = {},
+          .skip = {}};
+}
+
+Record judged(const Case& measured, Statistic statistic, double predicted, const Range& range) {
+  Record record = blank(measured, statistic);
+  record.predicted = predicted;
+  record.measured = range;
+  record.error = relative_error(predicted, range);
+  record.exact = range.high && predicted == range.low && predicted == *range.high;
+  return record;
+}
+
+/// The figure of [low, high] nearest to `range`.
+Bytes nearest(Bytes low, Bytes high, const Range& range) {
+  if (number(high) < range.low) return high;
+  return range.high && number(low) > *range.high
+             ? low
+             : Bytes(static_cast<std::int64_t>(std::clamp(range.low, number(low), number(high))));
+}
+
+std::vector<Record> judge_measured(const Case& measured, const MeasuredMemory& memory) {
+  const MemoryPrediction prediction = predict_memory(*measured.setup);
+  std::vector<Record> records;
+  for (const MeasuredFigure& figure : memory.figures) {
+    records.push_back(judged(measured, figure.statistic,
+                             number(predicted_bytes(prediction, figure, measured.kind)), figure.range));
+    if (memory.peak_phases.empty() || figure.statistic != Statistic::allocated) continue;
+    records.back().phase_right = std::find(memory.peak_phases.begin(), memory.peak_phases.end(),
+                                           prediction.peak_phase) != memory.peak_phases.end();
+  }
+  return records;
+}
+
+std::vector<Record> judge_measured(const Case& measured, const MeasuredSpeed& speed) {
+  return {judged(measured, Statistic::tokens_per_second, predict_tokens_per_second_per_gpu(*measured.setup),
+                 exactly(speed.tokens_per_second_per_gpu))};
+}
+
+/// One record per message size: a peak bandwidth says nothing of small messages.
+std::vector<Record> judge_measured(const Case& measured, const MeasuredCalls& timed) {
+  std::vector<Record> records;
+  for (const TimedCall& call : timed.calls) {
+    records.push_back(judged(measured, Statistic::seconds,
+                             predict_call(timed.cluster, call.operation, call.size).value,
+                             exactly(call.time.value)));
+    records.back().id +=
+        " " + std::string(to_name(call.operation)) + " " + std::to_string(call.size.value) + " B";
+  }
+  return records;
+}
+
+std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule& schedule) {
+  const ScheduleDifference difference = compare_calls(predict_calls(*measured.setup), schedule.calls);
+  Record record = blank(measured, Statistic::schedule);
+  record.predicted = static_cast<double>(difference.planned);
+  record.measured = exactly(static_cast<double>(difference.recorded));
+  record.error = difference.share;
+  record.exact = difference.equal;
+  return {record};
+}
+
+/// What the recording does not show is not held against the plan.
+HeldBytes shown(HeldBytes planned, const HeldBytes& recorded) {
+  if (!recorded.master_weights) planned.master_weights.reset();
+  if (!recorded.parameters_on_host) planned.parameters_on_host.reset();
+  return planned;
+}
+
+Record worst_of(const std::vector<Record>& records) {
+  return *std::max_element(records.begin(), records.end(), [](const Record& a, const Record& b) {
+    return std::abs(*a.error) < std::abs(*b.error);
+  });
+}
+
+/// The rank whose bytes are furthest off.
+std::vector<Record> judge_measured(const Case& measured, const MeasuredHeld& held) {
+  std::vector<Record> ranks;
+  bool exact = true;
+  for (std::size_t rank = 0; rank < held.ranks.size(); ++rank) {
+    const HeldBytes& recorded = held.ranks[rank];
+    const HeldBytes planned = shown(predict_held(*measured.setup, static_cast<std::int64_t>(rank)), recorded);
+    exact = exact && planned == recorded;
+    ranks.push_back(
+        judged(measured, Statistic::held, number(planned.total()), exactly(number(recorded.total()))));
+    ranks.back().part = "rank " + std::to_string(rank);
+  }
+  Record worst = worst_of(ranks);
+  worst.exact = exact;
+  return {worst};
+}
+
+struct ActivationPart {
+  const char* name;
+  Bytes ActivationFigures::*figure;
+};
+constexpr std::array<ActivationPart, 5> kActivationParts{
+    {{"saved after the forward", &ActivationFigures::saved_after_forward},
+     {"forward peak", &ActivationFigures::forward},
+     {"loss peak", &ActivationFigures::loss},
+     {"loss backward peak", &ActivationFigures::loss_backward},
+     {"layers backward peak", &ActivationFigures::layers_backward}}};
+
+std::vector<Record> judge_measured(const Case& measured, const MeasuredActivations& seen) {
+  const ActivationPrediction prediction = predict_activations(*measured.setup);
+  const auto one = [&](Statistic statistic, const ActivationFigures& predicted,
+                       const ActivationFigures& range) {
+    std::vector<Record> figures;
+    for (const ActivationPart& part : kActivationParts) {
+      figures.push_back(
+          judged(measured, statistic, number(predicted.*part.figure), exactly(number(range.*part.figure))));
+      figures.back().part = part.name;
+    }
+    Record worst = worst_of(figures);
+    worst.exact = predicted == range;
+    return worst;
+  };
+  return {one(Statistic::requested, prediction.requested, seen.requested),
+          one(Statistic::allocated, prediction.allocated, seen.allocated)};
+}
+
+std::vector<Record> skipped(const Case& measured, const Skip& skip) {
+  std::vector<Record> records;
+  for (const Statistic statistic : statistics_of(measured.measured)) {
+    records.push_back(blank(measured, statistic));
+    records.back().skip = skip;
+  }
+  return records;
+}
+
+using CallKey = std::tuple<Operation, std::string, std::int64_t, Phase>;
+struct CallSum {
+  std::int64_t count{}, elements{};
+};
+
+std::map<CallKey, CallSum> sums(const std::vector<CallTally>& calls) {
+  std::map<CallKey, CallSum> result;
+  for (const CallTally& call : calls) {
+    CallSum& sum = result[{call.operation, call.dtype, call.group_size, call.phase}];
+    sum.count += call.count, sum.elements += call.elements.value;
+  }
+  return result;
+}
+
+/// Σ |planned − recorded| over kinds of call.
+struct Gap {
+  std::int64_t apart{}, planned{}, recorded{};
+  void add(std::int64_t a, std::int64_t b) { apart += std::abs(a - b), planned += a, recorded += b; }
+  [[nodiscard]] double share() const {
+    const double size = static_cast<double>(apart) / static_cast<double>(std::max<std::int64_t>(recorded, 1));
+    return planned < recorded ? -size : size;
+  }
+};
+
+}  // namespace
+
+Bytes predicted_bytes(const MemoryPrediction& prediction, const MeasuredFigure& figure, Kind kind) {
+  switch (figure.statistic) {
+    case Statistic::requested: return prediction.peak_requested;
+    case Statistic::reserved: return prediction.peak_reserved;
+    case Statistic::device: return prediction.peak_reserved + prediction.outside;
+    case Statistic::required:
+      return prediction.required + (kind == Kind::measurement ? prediction.outside : Bytes{});
+    case Statistic::unknown:
+      return nearest(prediction.peak_allocated, prediction.peak_reserved + prediction.outside, figure.range);
+    default: return prediction.peak_allocated;
+  }
+}
+
+ScheduleDifference compare_calls(const std::vector<CallTally>& planned,
+                                 const std::vector<CallTally>& recorded) {
+  const std::map<CallKey, CallSum> ours = sums(planned), theirs = sums(recorded);
+  std::map<CallKey, std::pair<CallSum, CallSum>> all;
+  for (const auto& [key, sum] : ours) all[key].first = sum;
+  for (const auto& [key, sum] : theirs) all[key].second = sum;
+  Gap counts, elements;
+  for (const auto& [key, pair] : all) {
+    counts.add(pair.first.count, pair.second.count);
+    elements.add(pair.first.elements, pair.second.elements);
+  }
+  return {.planned = counts.planned,
+          .recorded = counts.recorded,
+          .share = counts.apart != 0 ? counts.share() : elements.share(),
+          .equal = counts.apart == 0 && elements.apart == 0};
+}
+
+std::vector<Record> judge(const Case& measured) {
+  if (measured.skip.any()) return skipped(measured, measured.skip);
+  if (measured.setup)
+    if (const Skip skip = not_modelled(*measured.setup, measured.measured); skip.any())
+      return skipped(measured, skip);
+  return std::visit([&](const auto& figures) { return judge_measured(measured, figures); },
+                    measured.measured);
+}
+
+std::vector<Record> judge(const std::vector<Case>& cases) {
+  std::vector<Record> records;
+  for (const Case& each : cases)
+    for (Record& record : judge(each)) records.push_back(std::move(record));
+  return records;
+}
+
+}  // namespace zplan::check

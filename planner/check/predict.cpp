@@ -1,0 +1,199 @@
+#include "planner/check/predict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "hardware_profiles/link_speed.h"
+#include "planner/memory/allowances.h"
+#include "planner/memory/memory.h"
+#include "planner/memory/rank_state.h"
+#include "planner/plan.h"
+
+namespace zplan::check {
+
+namespace {
+
+/// A setup with everything that RunInputs refers to.
+struct Prepared {
+  explicit Prepared(const Setup& given)
+      : setup(given),
+        rank(rank_model(given.model, given.training, given.strategy.tensor_parallel,
+                        given.rank % given.strategy.tensor_parallel)),
+        shard(make_shard(rank, given.training, given.strategy)),
+        slice(slice_of(given, rank)),
+        recording(record(given.model, given.training, given.strategy)),
+        step{given.model, given.training, given.strategy, rank, shard, slice} {}
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
+  [[nodiscard]] RunInputs inputs() const { return {step, recording, setup.cluster.gpu.compute_capability}; }
+
+  static Slice slice_of(const Setup& given, const RankModel& rank) {
+    if (given.strategy.zero_stage != 1 && given.strategy.zero_stage != 2) return {};
+    return slices(rank, given.training,
+                  given.strategy)[static_cast<std::size_t>(given.rank / given.strategy.tensor_parallel)];
+  }
+
+  const Setup& setup;
+  RankModel rank;
+  Shard shard;
+  Slice slice;
+  Recording recording;
+  StepInputs step;
+};
+
+std::string name_of(Framework framework) { return fmt::format("framework {}", to_name(framework)); }
+
+/// Combinations that DeepSpeed refuses were never run by it; of the others' the planner's rules say nothing.
+std::vector<std::string> illegal(const Setup& setup) {
+  if (setup.training.framework != Framework::deepspeed) return {};
+  return why_illegal(setup.model, setup.training, setup.strategy,
+                     {setup.cluster.gpus, setup.cluster.gpus_per_node});
+}
+
+std::vector<std::string> unmodelled(const Setup& setup, const MeasuredMemory& /*unused*/) {
+  return illegal(setup);
+}
+
+std::vector<std::string> unmodelled(const Setup& setup, const MeasuredSpeed& /*unused*/) {
+  return illegal(setup);
+}
+
+std::vector<std::string> unmodelled(const Setup& setup, const MeasuredSchedule& /*unused*/) {
+  if (setup.training.framework == Framework::deepspeed) return {};
+  return {name_of(setup.training.framework)};
+}
+
+std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredActivations& /*unused*/) {
+  return {};
+}
+
+std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredCalls& /*unused*/) { return {}; }
+std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredHeld& /*unused*/) { return {}; }
+
+/// Plays one micro-step behind a model's parameters and notes what it adds.
+class ActivationMeter {
+ public:
+  ActivationMeter(const Prepared& prepared, const std::optional<AllocatorOptions>& allocator)
+      : inputs_(prepared.inputs()),
+        device_(allocator),
+        state_(inputs_, device_),
+        layout_(prepared.recording.tape),
+        blocks_(static_cast<std::size_t>(layout_.blocks()), Device::kNone) {
+    state_.make_parameters();
+    // A first step with a short input has left the libraries' workspaces behind.
+    for (const std::int32_t library : {0, 1, 0, 1}) state_.workspace(library);
+    device_.empty_cache();
+    const StepInputs& in = inputs_.step;
+    device_.allocate(Term::model_inputs,
+                     Bytes(8) * in.strategy.micro_batch_size * in.training.sequence_length);
+  }
+
+  ActivationFigures measure() {
+    device_.begin_step();
+    const Bytes base = device_.allocated();
+    play(inputs_.recording.tape, layout_, *this);
+    const auto above = [&](Phase phase) { return device_.peak(phase).allocated - base; };
+    return {.saved_after_forward = saved_ - base,
+            .forward = above(Phase::forward),
+            .loss = above(Phase::loss),
+            .loss_backward = above(Phase::loss_backward),
+            .layers_backward = above(Phase::backward)};
+  }
+
+  void section(int /*unused*/, bool /*unused*/) {}
+  void allocate(std::int32_t block, Term term, Bytes size) {
+    blocks_[at(block)] = device_.allocate(term, size);
+  }
+  void release(std::int32_t block) { device_.release(blocks_[at(block)]); }
+  void gradient(int layer, std::int32_t index, std::int32_t block) {
+    state_.take_gradient(state_.tensor_of(layer, index), std::exchange(blocks_[at(block)], Device::kNone));
+  }
+  void module(const Event& /*unused*/, int /*unused*/) {}
+  void workspace(std::int32_t /*unused*/) {}
+  void phase(Phase phase) {
+    if (phase == Phase::loss_backward) saved_ = device_.allocated();
+    device_.enter(phase, to_name(phase));
+  }
+
+ private:
+  static std::size_t at(std::int32_t block) { return static_cast<std::size_t>(block); }
+
+  RunInputs inputs_;
+  Device device_;
+  RankState state_;
+  TapeLayout layout_;
+  std::vector<Device::Block> blocks_;
+  Bytes saved_;
+};
+
+}  // namespace
+
+MemoryPrediction predict_memory(const Setup& setup) {
+  const Prepared prepared(setup);
+  const RunResult run = simulate(prepared.inputs(), AllocatorOptions{});
+  MemoryPrediction prediction;
+  prediction.outside = outside_allocator(setup.strategy);
+  prediction.peak_requested = run.peak.bytes();
+  prediction.peak_allocated = run.peak_allocated;
+  prediction.peak_reserved = run.peak_reserved;
+  prediction.required = smallest_pool(prepared.inputs(), run);
+  prediction.peak_phase = run.peak.phase;
+  prediction.phases = run.phases;
+  return prediction;
+}
+
+HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
+  const RankModel model = rank_model(setup.model, setup.training, setup.strategy.tensor_parallel,
+                                     rank % setup.strategy.tensor_parallel);
+  const Shard shard = make_shard(model, setup.training, setup.strategy);
+  HeldBytes held{.parameters = shard.parameters,
+                 .parameters_on_host = std::nullopt,
+                 .persistent_parameters = shard.persistent_parameters,
+                 .master_weights = shard.master_weights,
+                 .moments = shard.moments,
+                 .gradients = shard.gradients,
+                 .bucket = shard.bucket};
+  if (setup.strategy.offload_parameters != OffloadDevice::none) held.parameters_on_host = shard.parameters;
+  return held;
+}
+
+std::vector<CallTally> predict_calls(const Setup& setup) {
+  const Prepared prepared(setup);
+  const Schedule plan = schedule(setup.model, setup.training, setup.strategy, prepared.rank, prepared.shard);
+  std::vector<CallTally> calls;
+  for (const Collective& call : plan.collectives)
+    if (call.group_size > 1)
+      calls.push_back(
+          {call.operation, std::string(call.dtype), call.group_size, call.phase, call.count, call.elements});
+  return calls;
+}
+
+double predict_tokens_per_second_per_gpu(const Setup& setup) {
+  return make_plan(setup.model, setup.cluster, setup.training, setup.strategy).time.tokens_per_second_per_gpu;
+}
+
+Seconds predict_call(const Cluster& cluster, Operation operation, Bytes size) {
+  LinkSpeed link = cluster.inside;
+  if (cluster.network)
+    link = speed_between(cluster.gpu, {cluster.inside, ""}, *cluster.network, cluster.nodes,
+                         cluster.gpus_per_node)
+               .speed;
+  const BytesPerSecond rate = operation == Operation::all_reduce ? link.all_reduce : link.all_gather;
+  return ring_wire_bytes(operation, size, cluster.gpus) / rate + link.latency;
+}
+
+ActivationPrediction predict_activations(const Setup& setup) {
+  const Prepared prepared(setup);
+  return {ActivationMeter(prepared, std::nullopt).measure(),
+          ActivationMeter(prepared, AllocatorOptions{}).measure()};
+}
+
+Skip not_modelled(const Setup& setup, const Measured& measured) {
+  return {std::visit([&](const auto& figures) { return unmodelled(setup, figures); }, measured), ""};
+}
+
+}  // namespace zplan::check

@@ -1,0 +1,44 @@
+#pragma once
+// What the planner foretells of a measured run. The only file of this room that asks the planner's engine.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "planner/check/case.h"
+#include "planner/memory/device.h"
+
+namespace zplan::check {
+
+/// Of the steady step: from the second one on, when the optimizer's states exist.
+struct MemoryPrediction {
+  Bytes peak_requested, peak_allocated;
+  Bytes peak_reserved;  ///< on a card with room to spare
+  Bytes required;       ///< the least that PyTorch's allocator must be given
+  Bytes outside;        ///< CUDA context and NCCL: on top of all of the above
+  Phase peak_phase{Phase::forward};
+  std::array<PhasePeak, kPhases> phases{};  ///< by Phase
+};
+[[nodiscard]] MemoryPrediction predict_memory(const Setup& setup);
+
+/// What rank `rank` of the world holds between steps.
+[[nodiscard]] HeldBytes predict_held(const Setup& setup, std::int64_t rank);
+
+/// Collectives of one optimizer step; those of a group of one do nothing and are left out.
+[[nodiscard]] std::vector<CallTally> predict_calls(const Setup& setup);
+
+[[nodiscard]] double predict_tokens_per_second_per_gpu(const Setup& setup);
+
+/// One collective over all GPUs of the cluster: latency, and what a ring sends over the bus bandwidth that
+/// the links reach.
+[[nodiscard]] Seconds predict_call(const Cluster& cluster, Operation operation, Bytes size);
+
+struct ActivationPrediction {
+  ActivationFigures requested, allocated;
+};
+[[nodiscard]] ActivationPrediction predict_activations(const Setup& setup);
+
+/// What about this run the engine does not model; empty where it models all.
+[[nodiscard]] Skip not_modelled(const Setup& setup, const Measured& measured);
+
+}  // namespace zplan::check

@@ -1,0 +1,43 @@
+#include "planner/check/readers/calls.h"
+
+#include "planner/check/readers/run_options.h"
+
+namespace zplan::check {
+
+namespace {
+
+/// "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single" and plain names.
+Operation operation_at(const JsonReader& name) {
+  const std::string text = name.text();
+  for (const auto& [operation, prefix] : EnumNames<Operation>::table)
+    if (text == prefix || (text.starts_with(prefix) && text[prefix.size()] == '_')) return operation;
+  name.fail_type("an operation of torch.distributed");
+}
+
+Phase phase_at(const JsonReader& name) {
+  const std::string text = name.text();
+  if (text == "forward" || text == "loss") return Phase::forward;
+  if (text == "loss_backward" || text == "backward") return Phase::backward;
+  if (text == "micro_step" || text == "clip" || text == "step") return Phase::step;
+  name.fail_type("forward, loss, loss_backward, backward or step");
+}
+
+}  // namespace
+
+std::vector<CallTally> read_calls(const JsonReader& list, const char* in, const char* out) {
+  std::vector<CallTally> calls;
+  for (const JsonReader& each : list.items()) {
+    CallTally call{.operation = operation_at(each.at("op")),
+                   .dtype = each.at("dtype").text(),
+                   .group_size = each.at("group").integer(1, kMostRanks),
+                   .phase = phase_at(each.at("phase")),
+                   .count = each.at("count").integer(1, kMostCalls),
+                   .elements = {}};
+    const char* counted = call.operation == Operation::all_gather ? out : in;
+    call.elements = Elements(each.at(counted).integer(0, kMostBytes));
+    if (call.group_size > 1) calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+}  // namespace zplan::check

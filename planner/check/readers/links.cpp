@@ -1,0 +1,47 @@
+#include "planner/check/readers/links.h"
+
+#include <regex>
+
+#include "hardware_profiles/profiles.h"
+
+namespace zplan::check {
+
+namespace {
+
+bool is_network(const std::string& name) {
+  for (const Network& network : built_in_profiles().networks)
+    if (network.name == name) return true;
+  return false;
+}
+
+/// "8x 200 Gb/s …" → "8x200g"; "1600 Gb/s per node" is what eight NICs make together.
+std::string network_named(const std::string& text) {
+  if (text.find("TCP") != std::string::npos) return "tcp";
+  static const std::regex nics(R"((\d{1,2})x ?(\d{2,4}) ?Gb/s)"), rate(R"((\d{3,4}) Gb/s per node)");
+  std::smatch found;
+  std::string name;
+  if (std::regex_search(text, found, nics))
+    name =
+        (text.find("EFA") != std::string::npos ? "efa-" : "") + found[1].str() + "x" + found[2].str() + "g";
+  else if (std::regex_search(text, found, rate))
+    name = "8x" + std::to_string(std::stoi(found[1].str()) / 8) + "g";
+  return is_network(name) ? name : std::string();
+}
+
+std::string node_named(const std::string& text) {
+  const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
+  if (says("NVLink domain")) return "nvl72";
+  if (says("NVLink bridge")) return "nvlink-bridge";
+  if (says("NVSwitch")) return "nvswitch";
+  if (says("through the host")) return "pcie-no-p2p";
+  return says("peer-to-peer") ? "pcie" : "";
+}
+
+}  // namespace
+
+NamedLinks links_named(std::string_view description) {
+  const std::string text(description);
+  return {node_named(text), network_named(text), text.find("NVLink domain") != std::string::npos};
+}
+
+}  // namespace zplan::check

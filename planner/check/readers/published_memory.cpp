@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include "planner/check/readers/published_options.h"
+#include "planner/check/readers/readers.h"
+#include "planner/check/readers/run_options.h"
+
+namespace zplan::check {
+
+namespace {
+
+constexpr std::string_view kSchema = "zplan.measurement/1";
+
+Cluster cluster_of(const JsonReader& record, std::int64_t gpus) {
+  const auto gpu = record.find("gpu");
+  const auto memory = gpu ? gpu->find("memory_bytes") : std::nullopt;
+  return usual_cluster(profile_named(gpu ? gpu->text_or("name", "") : ""), gpus,
+                       memory ? std::optional(bytes_at(*memory)) : std::nullopt);
+}
+
+/// A run that ended out of memory needed more than the card had, or than it held when it stopped.
+MeasuredFigure needed_more(const JsonReader& measured, const Cluster& cluster) {
+  const Bytes capacity = usable_memory(cluster.gpu, bytes_at(measured.at("capacity_bytes")));
+  const auto low = measured.find("bytes_low");
+  const Bytes proven = low ? std::max(capacity, bytes_at(*low)) : capacity;
+  return {Statistic::required, {static_cast<double>(proven.value), std::nullopt}};
+}
+
+MeasuredFigure peak(const JsonReader& measured) {
+  const auto statistic = named<Statistic>(measured.at("statistic"));
+  const Bytes low = bytes_at(measured.at("bytes_low")), high = bytes_at(measured.at("bytes_high"));
+  if (high < low) measured.at("bytes_high").fail_type("at least bytes_low");
+  return {statistic, {static_cast<double>(low.value), static_cast<double>(high.value)}};
+}
+
+Case memory_case(const JsonReader& record) {
+  if (record.at("schema").text() != kSchema) record.at("schema").fail_type(std::string(kSchema));
+  PublishedRun run = read_published_run(record);
+  const Cluster cluster = cluster_of(record, run.gpus);
+  const JsonReader measured = record.at("measured");
+  const MeasuredFigure figure =
+      record.boolean_or("oom", false) ? needed_more(measured, cluster) : peak(measured);
+  if (const auto doubt = record.find("doubtful")) run.skip = {{"a figure in doubt"}, doubt->text()};
+  if (run.setup) run.setup->cluster = cluster;
+  return {.id = record.at("id").text(),
+          .file = {},
+          .kind = Kind::measurement,
+          .measured = MeasuredMemory{{figure}, {}},
+          .setup = std::move(run.setup),
+          .skip = run.skip};
+}
+
+}  // namespace
+
+std::vector<Case> read_published_memory(const JsonReader& rows) {
+  std::vector<Case> cases;
+  for (const JsonReader& record : rows.items()) cases.push_back(memory_case(record));
+  return cases;
+}
+
+}  // namespace zplan::check

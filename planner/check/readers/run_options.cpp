@@ -1,0 +1,63 @@
+#include "planner/check/readers/run_options.h"
+
+#include <algorithm>
+
+#include "models/config.h"
+#include "models/lora.h"
+
+namespace zplan::check {
+
+Bytes bytes_at(const JsonReader& value) { return Bytes(value.integer(0, kMostBytes)); }
+
+std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
+  const std::string architecture = config.at("model_type").text();
+  const std::vector<std::string> known = supported_architectures();
+  if (std::find(known.begin(), known.end(), architecture) != known.end()) return read_config(config);
+  skip.add("architecture " + architecture);
+  return std::nullopt;
+}
+
+void read_adapters(const JsonReader& options, const Model& model, Training& training, Skip& skip) {
+  training.lora_rank = options.at("lora_rank").integer(1, 65'536);
+  const JsonReader targets = options.at("lora_targets");
+  training.lora_targets.modules.clear();
+  if (targets.raw().is_string()) {
+    training.lora_targets.modules = {targets.text()};
+  } else {
+    for (const JsonReader& target : targets.items()) training.lora_targets.modules.push_back(target.text());
+  }
+  const std::vector<std::string> known = adaptable_modules(model);
+  for (const std::string& target : training.lora_targets.modules)
+    if (target != "all-linear" && target != "q_v" &&
+        std::find(known.begin(), known.end(), target) == known.end()) {
+      skip.add("adapters on modules that zplan does not adapt");
+      skip.detail += (skip.detail.empty() ? "" : ", ") + target;
+    }
+}
+
+std::string profile_named(const std::string& name) {
+  for (std::string words = name; !words.empty();
+       words = words.substr(0, words.find_last_of(' ') == std::string::npos ? 0 : words.find_last_of(' '))) {
+    try {
+      return find_gpu(built_in_profiles(), words).name;
+    } catch (const InputError&) {  // no card of this name: try it with a word less
+    }
+  }
+  return "generic";
+}
+
+Cluster usual_cluster(const std::string& profile, std::int64_t gpus, std::optional<Bytes> memory) {
+  constexpr std::int64_t kPerNode = 8;
+  const std::int64_t nodes = gpus <= kPerNode ? 1 : gpus % kPerNode == 0 ? gpus / kPerNode : gpus;
+  return assemble_cluster(
+      {.gpu = profile, .memory = memory, .gpus = gpus, .nodes = nodes, .host_memory = std::nullopt},
+      built_in_profiles());
+}
+
+void read_offload(const std::string& text, Strategy& strategy) {
+  const bool all = text == "all";
+  if (all || text.find("optimizer") != std::string::npos) strategy.offload_optimizer = OffloadDevice::cpu;
+  if (all || text.find("param") != std::string::npos) strategy.offload_parameters = OffloadDevice::cpu;
+}
+
+}  // namespace zplan::check

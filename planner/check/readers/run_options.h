@@ -1,0 +1,46 @@
+#pragma once
+// Pieces that readers of several formats share: models, cards and adapters as files name them.
+
+#include <optional>
+#include <string>
+
+#include "models/base/json_reader.h"
+#include "planner/check/case.h"
+
+namespace zplan::check {
+
+// Far beyond any run, and small enough that every figure stays within 64 bits.
+inline constexpr std::int64_t kMostBytes = std::int64_t{1} << 50, kMostRanks = 1'000'000, kMostBatch = 65'536,
+                              kMostSequence = 16'777'216, kMostCalls = std::int64_t{1} << 32;
+inline constexpr double kMostSeconds = 1e6;
+
+/// Bytes as a whole number.
+[[nodiscard]] Bytes bytes_at(const JsonReader& value);
+
+/// The model of a row's `config`; nothing, and the reason in `skip`, where its architecture is not known.
+/// Throws InputError for a config of a known architecture that is not one.
+[[nodiscard]] std::optional<Model> model_at(const JsonReader& config, Skip& skip);
+
+/// lora_rank and lora_targets ("all-linear" or names) of a row's options; a target that zplan
+/// does not adapt is a reason in `skip`.
+void read_adapters(const JsonReader& options, const Model& model, Training& training, Skip& skip);
+
+/// The built-in profile that `name` means: words are dropped from its end until one is found ("H100 96GB
+/// HBM2e": H100), else the generic card.
+[[nodiscard]] std::string profile_named(const std::string& name);
+
+/// `gpus` cards in nodes of eight (one node below that), which is what published runs use. Memory of the
+/// profile where `memory` is absent.
+[[nodiscard]] Cluster usual_cluster(const std::string& profile, std::int64_t gpus,
+                                    std::optional<Bytes> memory);
+
+/// "none", "optimizer", "param", "all" or "optimizer+param" to host memory.
+void read_offload(const std::string& text, Strategy& strategy);
+
+/// The value of an enum by its name.
+template <class E>
+[[nodiscard]] E named(const JsonReader& value) {
+  return parse_name<E>(value.place(), value.text());
+}
+
+}  // namespace zplan::check

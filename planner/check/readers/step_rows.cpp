@@ -1,0 +1,80 @@
+#include "planner/check/readers/readers.h"
+#include "planner/check/readers/run_options.h"
+#include "planner/check/readers/training_row.h"
+
+namespace zplan::check {
+
+namespace {
+
+/// The last step measured: the steady state, since optimizers make their states in the first.
+JsonReader steady_step(const JsonReader& measured) {
+  std::string last;
+  for (const std::string& step : measured.keys())
+    if (step.size() > last.size() || (step.size() == last.size() && step > last)) last = step;
+  if (last.empty()) measured.fail("no steps", "accepted: at least one");
+  return measured.at(last);
+}
+
+/// The planner's phases that a measured one can be. Under tensor parallelism the head is replaced, and the
+/// first mark comes behind the loss.
+std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel) {
+  const std::string name = phase.text();
+  if (name == "forward") return {Phase::forward};
+  if (name == "loss")
+    return tensor_parallel ? std::vector{Phase::forward, Phase::loss} : std::vector{Phase::loss};
+  if (name == "loss_backward") return {Phase::loss_backward};
+  if (name == "backward")
+    return tensor_parallel ? std::vector{Phase::loss_backward, Phase::backward}
+                           : std::vector{Phase::backward};
+  if (name == "micro_step" || name == "clip" || name == "step") return {Phase::step};
+  phase.fail_type("forward, loss, loss_backward, backward, micro_step, clip or step");
+}
+
+MeasuredFigure figure(Statistic statistic, const JsonReader& value) {
+  const auto bytes = static_cast<double>(bytes_at(value).value);
+  return {statistic, {bytes, bytes}};
+}
+
+Case step_case(const JsonReader& row) {
+  TrainingRow training = read_training_row(row);
+  const JsonReader step = steady_step(row.at("measured"));
+  const bool split = training.setup && training.setup->strategy.tensor_parallel > 1;
+  MeasuredMemory memory{{figure(Statistic::allocated, step.at("peak_allocated")),
+                         figure(Statistic::reserved, step.at("peak_reserved"))},
+                        planned_phases(step.at("peak_phase"), split)};
+  return {.id = training.id,
+          .file = {},
+          .kind = Kind::step,
+          .measured = std::move(memory),
+          .setup = std::move(training.setup),
+          .skip = training.skip};
+}
+
+Case capacity_case(const JsonReader& row) {
+  TrainingRow training = read_training_row(row);
+  const auto bytes = [&](const char* key) { return static_cast<double>(bytes_at(row.at(key)).value); };
+  if (bytes("fails_with") > bytes("runs_with")) row.at("fails_with").fail_type("at most runs_with");
+  MeasuredMemory memory{{{Statistic::required, {bytes("fails_with"), bytes("runs_with")}}}, {}};
+  return {.id = training.id,
+          .file = {},
+          .kind = Kind::step,
+          .measured = std::move(memory),
+          .setup = std::move(training.setup),
+          .skip = training.skip};
+}
+
+}  // namespace
+
+std::vector<Case> read_step_rows(const JsonReader& rows) {
+  std::vector<Case> cases;
+  for (const JsonReader& row : rows.items()) cases.push_back(step_case(row));
+  return cases;
+}
+
+std::vector<Case> read_capacity_rows(const JsonReader& rows) {
+  std::vector<Case> cases;
+  for (const JsonReader& row : rows.items()) cases.push_back(capacity_case(row));
+  return cases;
+}
+
+}  // namespace zplan::check

@@ -1,0 +1,143 @@
+#include "planner/check/readers/training_row.h"
+
+#include "planner/check/readers/run_options.h"
+#include "planner/deepspeed/read_config.h"
+
+namespace zplan::check {
+
+namespace {
+
+/// The value of "key=value" in "model|z3|n4|key=value|…"; empty where it is not there.
+std::string named_option(const std::string& id, const std::string& key) {
+  const std::size_t at = id.find("|" + key + "=");
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + key.size() + 2;
+  return id.substr(begin, id.find('|', begin) - begin);
+}
+
+Framework framework_of(const JsonReader& options) {
+  const JsonReader framework = options.at("framework");
+  const std::string name = framework.text();
+  if (name == "deepspeed") return Framework::deepspeed;
+  if (name == "fsdp") return Framework::fsdp;
+  if (name == "single") return Framework::torch;
+  framework.fail(in_quotes(name), "accepted: deepspeed, fsdp, single");
+}
+
+void read_precision(const JsonReader& options, Training& training) {
+  const JsonReader precision = options.at("precision");
+  const std::string name = precision.text();
+  training.master_weights = true;
+  if (name == "amp" || name == "bf16 compute, fp32 shards") return;
+  const std::string stored = name.substr(0, name.find(' '));  // "bf16 shards"
+  const auto known = from_name<Precision>(stored);
+  if (!known) precision.fail(in_quotes(name), "accepted: bf16, fp16, fp32, amp");
+  training.precision = *known;
+  training.master_weights = training.framework == Framework::deepspeed;
+}
+
+struct NamedOptimizer {
+  std::string_view name;
+  Optimizer optimizer;
+  OptimizerKernel kernel;
+};
+/// Names under which runs list an optimizer and how it walks the parameters; others go by their own.
+constexpr std::array kOptimizers{
+    NamedOptimizer{"torch_fused", Optimizer::adamw, OptimizerKernel::fused},
+    NamedOptimizer{"torch_foreach", Optimizer::adamw, OptimizerKernel::foreach},
+    NamedOptimizer{"torch_single", Optimizer::adamw, OptimizerKernel::single},
+    NamedOptimizer{"ds_fused", Optimizer::adamw, OptimizerKernel::deepspeed_fused},
+    NamedOptimizer{"ds_cpu", Optimizer::adamw, OptimizerKernel::deepspeed_fused},
+    NamedOptimizer{"bnb_adamw32bit", Optimizer::adamw32bit, OptimizerKernel::fused},
+    NamedOptimizer{"adafactor_hf", Optimizer::adafactor, OptimizerKernel::single},
+    NamedOptimizer{"adafactor_torch", Optimizer::adafactor_torch, OptimizerKernel::foreach},
+    NamedOptimizer{"adafactor_torch_single", Optimizer::adafactor_torch, OptimizerKernel::single},
+    NamedOptimizer{"sgd", Optimizer::sgd, OptimizerKernel::foreach},
+    NamedOptimizer{"sgd_fused", Optimizer::sgd, OptimizerKernel::fused},
+    NamedOptimizer{"sgd_momentum", Optimizer::sgd_momentum, OptimizerKernel::foreach},
+    NamedOptimizer{"sgd_momentum_fused", Optimizer::sgd_momentum, OptimizerKernel::fused},
+    NamedOptimizer{"lion", Optimizer::lion, OptimizerKernel::single},
+};
+
+void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
+  const std::string name = options.at("optimizer").text();
+  for (const NamedOptimizer& known : kOptimizers) {
+    if (known.name != name) continue;
+    training.optimizer = known.optimizer, training.optimizer_kernel = known.kernel;
+    return;
+  }
+  if (const auto known = from_name<Optimizer>(name))
+    training.optimizer = *known;
+  else
+    skip.add("optimizer " + name);
+}
+
+void read_method(const JsonReader& options, Setup& setup, Skip& skip) {
+  Training& training = setup.training;
+  training.method = named<Method>(options.at("method"));
+  if (training.method == Method::full) return;
+  read_adapters(options, setup.model, training, skip);
+  training.fp32_adapters = options.text_or("adapter_dtype", "fp32") == "fp32";
+  if (training.method == Method::qlora)
+    training.quantization = named<Quantization>(options.at("quantization"));
+}
+
+Training read_training(const JsonReader& options, const std::string& id, Skip& skip) {
+  Training training;
+  training.framework = framework_of(options);
+  read_precision(options, training);
+  training.sequence_length = options.at("seq").integer(1, kMostSequence);
+  training.attention = named<Attention>(options.at("attention"));
+  training.reentrant_checkpointing =
+      options.boolean_or("reentrant", false) || named_option(id, "reentrant") == "True";
+  training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
+  training.autocast = options.boolean_or("autocast", false);
+  if (options.at("loss").text() != "full") skip.add("loss " + options.at("loss").text());
+  training.fsdp_reduces_fp32 = options.text_or("reduce", "fp32") == "fp32";
+  training.syncs_each_micro_step = named_option(id, "no_sync") != "True";
+  return training;
+}
+
+int stage_of(const JsonReader& options, Framework framework) {
+  if (framework == Framework::torch) return 0;
+  if (framework == Framework::fsdp) return options.boolean_or("reshard_after_forward", true) ? 3 : 2;
+  return static_cast<int>(options.at("zero").integer(0, 3));
+}
+
+Strategy read_strategy(const JsonReader& row, const Setup& setup, std::int64_t gpus) {
+  const JsonReader options = row.at("options");
+  Strategy s;
+  s.zero_stage = stage_of(options, setup.training.framework);
+  s.tensor_parallel = options.at("tensor_parallel").integer(1, kMostRanks);
+  if (gpus % s.tensor_parallel != 0)
+    options.at("tensor_parallel").fail(std::to_string(s.tensor_parallel), "accepted: a divisor of gpus");
+  s.data_parallel = gpus / s.tensor_parallel;
+  s.micro_batch_size = options.at("micro_batch").integer(1, kMostBatch);
+  s.gradient_accumulation_steps = options.at("grad_accum").integer(1, kMostBatch);
+  s.checkpointing = named<Checkpointing>(options.at("checkpointing"));
+  read_offload(options.text_or("offload", "none"), s);
+  if (const auto config = row.find("ds_config"))
+    s.zero = read_ds_config(config->raw().dump(), config->place(), setup.model.shape.hidden_size).zero;
+  return s;
+}
+
+}  // namespace
+
+TrainingRow read_training_row(const JsonReader& row) {
+  const JsonReader options = row.at("options");
+  TrainingRow result{.id = row.at("id").text(), .setup = std::nullopt, .skip = {}};
+  std::optional<Model> model = model_at(row.at("config"), result.skip);
+  if (!model) return result;
+  Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
+  setup.training = read_training(options, result.id, result.skip);
+  read_method(options, setup, result.skip);
+  read_optimizer(options, setup.training, result.skip);
+  const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);
+  setup.strategy = read_strategy(row, setup, gpus);
+  setup.cluster = usual_cluster("A100-SXM-80GB", gpus, std::nullopt);
+  setup.rank = options.integer_or("rank", 0, 0, gpus - 1);
+  result.setup = std::move(setup);
+  return result;
+}
+
+}  // namespace zplan::check

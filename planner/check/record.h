@@ -1,0 +1,104 @@
+#pragma once
+// One prediction held against one measurement.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/names.h"
+
+namespace zplan::check {
+
+/// What kind of source a measurement comes from.
+enum class Kind { measurement, speed, collectives, schedule, activation, step, log };
+
+/// What was measured. Two statistics never share a group: each is another quantity.
+enum class Statistic {
+  requested,          ///< bytes that tensors asked PyTorch's allocator for, at the peak
+  allocated,          ///< torch.cuda.max_memory_allocated
+  active,             ///< allocated, and blocks that wait for a stream
+  reserved,           ///< torch.cuda.max_memory_reserved
+  required,           ///< the smallest device on which the run does not end out of memory
+  device,             ///< as nvidia-smi counts: reserved, CUDA context and libraries
+  unknown,            ///< not stated: anything from allocated to device
+  held,               ///< bytes of states and buffers that one rank holds between steps
+  schedule,           ///< collectives of an optimizer step, call for call
+  tokens_per_second,  ///< per GPU
+  seconds,            ///< of one collective
+};
+
+/// What a figure is held against. Without `high`: at least `low`.
+struct Range {
+  double low{};
+  std::optional<double> high;
+  bool operator==(const Range&) const = default;
+};
+
+/// Signed and relative to the nearer end of `measured`; 0 inside it. Where that end is 0 there is nothing to
+/// be relative to: anything else than 0 is an error of 1.
+[[nodiscard]] double relative_error(double predicted, const Range& measured);
+
+/// Why nothing was judged: features that are not modelled, by name; of the record itself, what they are here.
+struct Skip {
+  std::vector<std::string> features;
+  std::string detail;
+  bool operator==(const Skip&) const = default;
+
+  [[nodiscard]] bool any() const { return !features.empty(); }
+  /// A feature, once.
+  void add(const std::string& feature);
+  /// "torch.compile; float8 products: detail"
+  [[nodiscard]] std::string text() const;
+};
+
+/// One line of `zplan check`. Bytes, seconds, tokens per second or calls, as the statistic says.
+struct Record {
+  std::string id;
+  std::string file;
+  Kind kind{Kind::measurement};
+  Statistic statistic{Statistic::allocated};
+  std::optional<double> predicted;
+  std::optional<Range> measured;
+  std::optional<double> error;      ///< of the prediction; negative: too low
+  bool exact{};                     ///< prediction and measurement are equal, to the byte and the call
+  std::optional<bool> phase_right;  ///< whether the peak comes in the phase in which it was seen
+  std::string part;                 ///< of several figures, the one that is furthest off: "forward peak"
+  Skip skip;                        ///< empty where it was judged
+  bool operator==(const Record&) const = default;
+
+  [[nodiscard]] bool judged() const { return error.has_value(); }
+};
+
+}  // namespace zplan::check
+
+namespace zplan {
+
+template <>
+struct EnumNames<check::Kind> {
+  static constexpr std::array<std::pair<check::Kind, std::string_view>, 7> table{
+      {{check::Kind::measurement, "measurement"},
+       {check::Kind::speed, "speed"},
+       {check::Kind::collectives, "collectives"},
+       {check::Kind::schedule, "schedule"},
+       {check::Kind::activation, "activation"},
+       {check::Kind::step, "step"},
+       {check::Kind::log, "log"}}};
+};
+
+template <>
+struct EnumNames<check::Statistic> {
+  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 11> table{
+      {{check::Statistic::requested, "requested"},
+       {check::Statistic::allocated, "allocated"},
+       {check::Statistic::active, "active"},
+       {check::Statistic::reserved, "reserved"},
+       {check::Statistic::required, "required"},
+       {check::Statistic::device, "device"},
+       {check::Statistic::unknown, "unknown"},
+       {check::Statistic::held, "held"},
+       {check::Statistic::schedule, "schedule"},
+       {check::Statistic::tokens_per_second, "tokens_per_second"},
+       {check::Statistic::seconds, "seconds"}}};
+};
+
+}  // namespace zplan

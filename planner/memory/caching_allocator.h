@@ -1,0 +1,165 @@
+#pragma once
+// PyTorch's caching allocator as a plain value: which segments it takes from the device for a sequence of
+// allocations and frees, and at which call it runs out of memory. docs/allocator.md says what is modelled.
+// Source: torch 2.11 c10/cuda/CUDACachingAllocator.cpp, c10/core/AllocatorConfig.h.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "models/base/quantity.h"
+
+namespace zplan {
+
+/// The options of PYTORCH_ALLOC_CONF that are modelled, and the device.
+struct AllocatorOptions {
+  std::optional<Bytes> capacity{};  ///< what the device can give to segments; absent: never out of memory
+  bool expandable_segments{};       ///< expandable_segments:True
+  std::optional<Bytes> max_split_size{};  ///< max_split_size_mb; 20 MiB or more, as torch demands
+  bool operator==(const AllocatorOptions&) const = default;
+};
+
+/// What torch.cuda.memory_stats() counts, over all pools.
+struct AllocatorStatistics {
+  Bytes requested;  ///< as asked for: requested_bytes
+  Bytes allocated;  ///< as handed out, rounding and rests included: allocated_bytes and active_bytes
+  Bytes reserved;   ///< taken from the device: reserved_bytes
+  bool operator==(const AllocatorStatistics&) const = default;
+};
+
+/// A stretch of device memory taken in one piece: from cudaMalloc, or a contiguously mapped part of an
+/// expandable segment. What torch.cuda.memory_snapshot() lists.
+struct AllocatorSegment {
+  struct Block {
+    Bytes size;
+    bool in_use{};
+    bool operator==(const Block&) const = default;
+  };
+  int stream{};
+  bool small{};               ///< of the pool for allocations of at most 1 MiB
+  std::vector<Block> blocks;  ///< by address, without gaps
+  bool operator==(const AllocatorSegment&) const = default;
+};
+
+/// One device's allocator. A copy is an independent allocator in the same state.
+/// Blocks used on further streams (record_stream) are free as soon as they are released: torch waits for the
+/// other stream's work, which has no time here.
+class CachingAllocator {
+ public:
+  /// Names a live allocation; small numbers, used again after release().
+  using Handle = std::int32_t;
+  /// What zero bytes get: torch hands out no memory for them.
+  static constexpr Handle kNoMemory = -1;
+
+  /// InputError: max_split_size below 20 MiB.
+  explicit CachingAllocator(const AllocatorOptions& options = {});
+
+  /// `size` >= 0 bytes, for use on stream 0, 1, …
+  /// nullopt: out of memory even after cached segments were given back, where torch raises OutOfMemoryError;
+  /// the allocator can be used on.
+  [[nodiscard]] std::optional<Handle> allocate(Bytes size, int stream = 0);
+  /// `handle`: from allocate(), not yet released.
+  void release(Handle handle);
+  /// Gives wholly free segments back to the device: torch.cuda.empty_cache().
+  void empty_cache();
+
+  [[nodiscard]] const AllocatorStatistics& current() const { return current_; }
+  /// The highest value of each since the start or reset_peak(); each may have been reached at another moment.
+  [[nodiscard]] const AllocatorStatistics& peak() const { return peak_; }
+  void reset_peak() { peak_ = current_; }
+  /// How often cached segments had to be given back to go on (each stalls the device): num_alloc_retries.
+  [[nodiscard]] std::int64_t retries() const { return retries_; }
+  /// By address.
+  [[nodiscard]] std::vector<AllocatorSegment> segments() const;
+
+ private:
+  using Index = std::int32_t;  ///< of blocks_
+  static constexpr Index kNone = -1;
+  enum class State : std::uint8_t { unused, free, in_use, unmapped };
+
+  struct Block {
+    std::int64_t address{}, size{}, requested{};
+    Index previous{kNone}, next{kNone};  ///< neighbours in the segment; `next` also chains unused blocks
+    Index before{kNone}, after{kNone};   ///< of a free block: neighbours in its size class
+    std::int32_t pool{};
+    State state{State::unused};
+
+    [[nodiscard]] bool fits_better_than(const Block& other) const {
+      return size != other.size ? size < other.size : address < other.address;
+    }
+  };
+
+  /// A ring of free blocks whose sizes are within 3 %, best fit first.
+  struct SizeClass {
+    Index first{kNone}, latest{kNone};  ///< best fit; last one that came
+  };
+  static constexpr std::size_t kWords = 20;  ///< of 64 classes: sizes up to 2^43 units of 512 B
+  struct Pool {
+    int stream{};
+    bool small{};
+    std::array<SizeClass, kWords * 64> classes{};
+    std::array<std::uint64_t, kWords> occupied{};  ///< a bit for each class that has a block
+    std::uint32_t occupied_words{};                ///< a bit for each word of `occupied`
+    std::vector<Index> unmapped{};  ///< parts of expandable segments without memory, by address
+  };
+
+  [[nodiscard]] Block& at(Index block) { return blocks_[static_cast<std::size_t>(block)]; }
+  [[nodiscard]] const Block& at(Index block) const { return blocks_[static_cast<std::size_t>(block)]; }
+  [[nodiscard]] Pool& pool_at(std::int32_t pool) { return pools_[static_cast<std::size_t>(pool)]; }
+  [[nodiscard]] Pool& pool_of(Index block) { return pool_at(at(block).pool); }
+  [[nodiscard]] Index add_block(const Block& block);
+  void drop_block(Index block);
+
+  // Finding a block: a cached one, else new memory.
+  [[nodiscard]] std::int32_t pool_for(std::int64_t size, int stream);
+  [[nodiscard]] Index cached_block(const Pool& pool, std::int64_t size);
+  [[nodiscard]] Index least_expandable(const Pool& pool, Index best) const;
+  [[nodiscard]] Index new_block(std::int32_t pool, std::int64_t size);
+  [[nodiscard]] Index new_memory(std::int32_t pool, std::int64_t size);
+  [[nodiscard]] Index new_segment(std::int32_t pool, std::int64_t size);
+  [[nodiscard]] bool reserve(std::int64_t size);
+
+  // Free blocks of a pool in order of fit: by size, then by address.
+  void insert_free(Index block);
+  void erase_free(Index block);
+  [[nodiscard]] Index place_in(const SizeClass& same, const Block& block) const;
+  [[nodiscard]] Index best_fit(const Pool& pool, std::int64_t size) const;
+  [[nodiscard]] Index next_fit(const Pool& pool, Index block) const;
+  [[nodiscard]] Index best_from_class(const Pool& pool, std::size_t index) const;
+  [[nodiscard]] std::vector<Index> all_free(const Pool& pool) const;
+
+  // Cutting and joining.
+  [[nodiscard]] bool should_split(Index block, std::int64_t size);
+  [[nodiscard]] Index cut(Index block, std::int64_t size);
+  void join_neighbours(Index block);
+  void set_aside(Index block);
+  void take_back(Index block);
+
+  // Giving memory back.
+  [[nodiscard]] bool release_oversize(const Pool& pool, std::int64_t needed);
+  void release_cached(const Pool& pool);
+  void release_segment(Index block);
+  void unmap(Index block);
+
+  // Expandable segments.
+  [[nodiscard]] Index expand(std::int32_t pool, std::int64_t size);
+  [[nodiscard]] Index place_to_expand(std::int32_t pool, std::int64_t size);
+  [[nodiscard]] bool has_room(Index first, std::int64_t size) const;
+  [[nodiscard]] Index new_address_space(std::int32_t pool);
+  [[nodiscard]] bool map(Index block, std::int64_t size);
+
+  [[nodiscard]] bool starts_segment(const Block& block) const;
+  [[nodiscard]] AllocatorSegment segment_from(Index first) const;
+
+  AllocatorOptions options_;
+  std::int64_t max_split_size_;
+  std::vector<Block> blocks_;
+  Index unused_{kNone};
+  std::vector<Pool> pools_;  ///< two for each stream: small, large
+  std::int64_t next_address_{};
+  AllocatorStatistics current_, peak_;
+  std::int64_t retries_{};
+};
+
+}  // namespace zplan

@@ -1,0 +1,65 @@
+#pragma once
+// What every framework's run has in common: parameters as the model makes them, gradients as autograd leaves
+// them, the optimizer's states and temporaries.
+
+#include <vector>
+
+#include "planner/memory/device.h"
+#include "planner/memory/optimizer_step.h"
+#include "planner/memory/run.h"
+
+namespace zplan {
+
+/// Blocks of one rank, by tensor of RankModel.
+class RankState {
+ public:
+  RankState(const RunInputs& inputs, Device& device);
+
+  [[nodiscard]] const StepInputs& in() const { return inputs_.step; }
+  [[nodiscard]] const Tape& tape() const { return inputs_.recording.tape; }
+  [[nodiscard]] Device& device() { return device_; }
+  [[nodiscard]] const std::vector<RankTensor>& tensors() const { return in().rank.tensors; }
+  [[nodiscard]] Bytes weight() const { return weight_size(in().training); }
+  /// The tensor that part `layer` of a tape (−1: around the layers) knows as its parameter `index`.
+  [[nodiscard]] std::size_t tensor_of(int layer, std::int32_t index) const;
+
+  /// Every parameter in a block of its own as the module's constructor makes them, packed weights in several;
+  /// then adapters, and what is cast before training starts.
+  void make_parameters();
+  /// The trainable ones are let go: a flat copy took their place.
+  void release_trainable_parameters();
+  void release_parameter(std::size_t tensor) { device_.release(parameters_[tensor]); }
+
+  /// The gradient of `tensor` is in `block`, or was added to the one that is there.
+  void take_gradient(std::size_t tensor, Device::Block block);
+  void release_gradient(std::size_t tensor) { device_.release(gradients_[tensor]); }
+  [[nodiscard]] bool has_gradient(std::size_t tensor) const { return gradients_[tensor] != Device::kNone; }
+  void release_gradients();
+
+  /// What the optimizer takes beside states while it updates flat tensors of these sizes in fp32 (or
+  /// `element` bytes).
+  void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
+
+  /// The workspace that cuBLAS (0) or cuBLASLt (1) keeps for a thread.
+  void workspace(std::int32_t library);
+
+ private:
+  [[nodiscard]] bool is_adapter(std::size_t tensor) const;
+  void make_packed(std::size_t tensor);
+  void make_base();
+  void prepare_unpacked();
+  void make_adapters();
+  void cast_module(bool prepared);
+  /// As a parameter's data is replaced by a copy in another type.
+  void cast(std::size_t tensor, Bytes size);
+
+  const RunInputs& inputs_;
+  Device& device_;
+  std::vector<std::size_t> layer_start_;
+  std::size_t before_{};  ///< tensors in front of the layers
+  std::size_t behind_{};  ///< where tensors behind them begin
+  std::vector<std::vector<Device::Block>> parameters_;
+  std::vector<Device::Block> gradients_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,47 @@
+#pragma once
+// Nothing is sharded: DeepSpeed's stage 0 and plain PyTorch, alone or under DDP.
+// Source: DeepSpeed 0.19.8 runtime/fp16/{fused,unfused}_optimizer.py; torch 2.11 nn/parallel/distributed.py,
+// torch/csrc/distributed/c10d/{reducer,comm}.cpp; compared with allocator traces of whole steps
+// (docs/accuracy.md).
+
+#include "planner/memory/rank_state.h"
+
+namespace zplan {
+
+class ReplicatedRun {
+ public:
+  explicit ReplicatedRun(RankState& state);
+
+  void initialise();
+  void begin_micro_step(bool last);
+  void gradient(std::size_t tensor, Device::Block block);
+  void module(const Event& event, int layer) { (void)event, (void)layer; }
+  void end_backward(bool last);
+  void step(bool first);
+
+ private:
+  [[nodiscard]] const StepInputs& in() const { return state_.in(); }
+  [[nodiscard]] Bytes weight() const { return state_.weight(); }
+  [[nodiscard]] bool is_deepspeed() const { return in().training.framework == Framework::deepspeed; }
+  [[nodiscard]] bool is_distributed() const { return !is_deepspeed() && in().strategy.data_parallel > 1; }
+  [[nodiscard]] bool has_master() const;
+  [[nodiscard]] bool flattens() const;  ///< FP16_Optimizer: DeepSpeed's FusedAdam wants one flat parameter
+
+  void make_masters();
+  void flatten_parameters();
+  void make_states();
+  void step_flat();
+  void step_each(bool first);
+
+  void broadcast_parameters();
+  void rebuild_buckets();
+
+  RankState& state_;
+  Device& device_;
+  std::vector<OptimizerTensor> optimized_;
+  std::vector<Device::Block> buckets_;    ///< DDP's
+  std::vector<std::size_t> ready_order_;  ///< in which gradients came first
+  bool rebuilt_{};
+};
+
+}  // namespace zplan

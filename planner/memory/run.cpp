@@ -1,0 +1,173 @@
+#include "planner/memory/run.h"
+
+#include <algorithm>
+
+#include "planner/activations/causal_lm.h"
+#include "planner/memory/fsdp_run.h"
+#include "planner/memory/partitioned_run.h"
+#include "planner/memory/replicated_run.h"
+#include "planner/memory/sliced_run.h"
+
+namespace zplan {
+
+namespace {
+
+/// Plays tapes for a framework: a class with
+///   void initialise(), begin_micro_step(bool last), gradient(std::size_t tensor, Device::Block),
+///   module(const Event&, int layer), end_backward(bool last), step(bool first),
+/// and, where it needs them, section(int layer, bool backward) and phase(Phase): where these begin.
+template <class Framework>
+class Player {
+ public:
+  Player(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator)
+      : inputs_(inputs),
+        device_(allocator),
+        state_(inputs, device_),
+        framework_(state_),
+        layout_(inputs.recording.tape),
+        blocks_(static_cast<std::size_t>(layout_.blocks()), Device::kNone) {}
+
+  RunResult play(bool condensed) {
+    condensed_ = condensed;
+    device_.enter(Phase::initialisation, "initialisation");
+    framework_.initialise();
+    RunResult result;
+    result.initialisation = {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
+    for (int step = 0; step < 2 && !device_.out_of_memory(); ++step) {
+      device_.begin_step();
+      play_step(step == 0);
+    }
+    result.completed = !device_.out_of_memory();
+    result.peak = device_.peak();
+    for (std::size_t i = 0; i < kPhases; ++i) {
+      result.phases[i] = device_.peak(static_cast<Phase>(i));
+      result.peak_allocated = std::max(result.peak_allocated, result.phases[i].allocated);
+    }
+    result.peak_reserved = device_.peak_reserved();
+    result.held = device_.allocated();
+    result.left = device_.live();
+    result.timeline = device_.moments();
+    return result;
+  }
+
+  // ---- what the tape says
+  void section(int layer, bool backward) {
+    layer_ = layer, backward_ = backward;
+    if constexpr (requires { framework_.section(layer, backward); }) framework_.section(layer, backward);
+    if (layer >= 0)
+      device_.enter(backward ? Phase::backward : Phase::forward,
+                    backward ? "layer backward" : "layer forward", layer);
+  }
+  void allocate(std::int32_t block, Term term, Bytes size) {
+    blocks_[at(block)] = device_.allocate(term, size);
+  }
+  void release(std::int32_t block) { device_.release(blocks_[at(block)]); }
+  void gradient(int layer, std::int32_t index, std::int32_t block) {
+    framework_.gradient(state_.tensor_of(layer, index), std::exchange(blocks_[at(block)], Device::kNone));
+  }
+  void swing(const Swing& swing) { device_.swing(swing); }
+  void gradient(int layer, std::int32_t index, Bytes size, Term term) {
+    framework_.gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
+  }
+  void module(const Event& event, int layer) { framework_.module(event, layer); }
+  void phase(Phase phase) {
+    device_.enter(phase, name_of(phase));
+    if constexpr (requires { framework_.phase(phase); }) framework_.phase(phase);
+  }
+  void workspace(std::int32_t library) {
+    if (first_) state_.workspace(library);
+  }
+
+ private:
+  static std::size_t at(std::int32_t block) { return static_cast<std::size_t>(block); }
+  static std::string_view name_of(Phase phase) {
+    switch (phase) {
+      case Phase::forward: return "embedding";
+      case Phase::loss: return "head and loss";
+      case Phase::loss_backward: return "loss backward";
+      default: return "final norm backward";
+    }
+  }
+
+  void play_step(bool first) {
+    const std::int64_t micro_steps = inputs_.step.strategy.gradient_accumulation_steps;
+    // Between the second and the last all micro-steps are alike.
+    const std::int64_t played = std::min<std::int64_t>(micro_steps, 3);
+    for (std::int64_t i = 0; i < played && !device_.out_of_memory(); ++i) {
+      first_ = first && i == 0;
+      const bool last = i + 1 == played;
+      device_.enter(Phase::forward, "forward");
+      Device::Block ids =
+          device_.allocate(Term::model_inputs, Bytes(8) * inputs_.step.strategy.micro_batch_size *
+                                                   inputs_.step.training.sequence_length);
+      framework_.begin_micro_step(last);
+      if (condensed_)
+        zplan::play(inputs_.recording.condensed, *this);
+      else
+        zplan::play(inputs_.recording.tape, layout_, *this);
+      device_.enter(Phase::backward, "gradient reduction");
+      framework_.end_backward(last);
+      device_.release(ids);
+    }
+    device_.enter(Phase::step, "optimizer step");
+    framework_.step(first);
+  }
+
+  const RunInputs& inputs_;
+  Device device_;
+  RankState state_;
+  Framework framework_;
+  TapeLayout layout_;
+  std::vector<Device::Block> blocks_;
+  int layer_{-1};
+  bool backward_{}, first_{}, condensed_{};
+};
+
+}  // namespace
+
+namespace {
+
+RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, bool condensed) {
+  const StepInputs& in = inputs.step;
+  if (in.training.framework == Framework::fsdp) return Player<FsdpRun>(inputs, allocator).play(condensed);
+  if (in.training.framework == Framework::torch || in.strategy.zero_stage == 0)
+    return Player<ReplicatedRun>(inputs, allocator).play(condensed);
+  if (in.strategy.zero_stage < 3) return Player<SlicedRun>(inputs, allocator).play(condensed);
+  return Player<PartitionedRun>(inputs, allocator).play(condensed);
+}
+
+}  // namespace
+
+Recording record(const Model& model, const Training& training, const Strategy& strategy) {
+  Tape tape = record_tape(model, training, strategy);
+  CondensedTape condensed = condense(tape);
+  return {std::move(tape), std::move(condensed)};
+}
+
+RunResult simulate(const RunInputs& inputs, const AllocatorOptions& allocator) {
+  return play(inputs, allocator, false);
+}
+
+RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
+  AllocatorOptions options;
+  options.capacity = pool;
+  return simulate(inputs, options);
+}
+
+RunResult simulate_live(const RunInputs& inputs) { return play(inputs, std::nullopt, true); }
+
+RunResult simulate_live_from_whole_tape(const RunInputs& inputs) { return play(inputs, std::nullopt, false); }
+
+Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
+  constexpr std::int64_t kStep = std::int64_t{2} << 20;  // segments are multiples of 2 MiB
+  std::int64_t fails = unlimited.peak_allocated.value / kStep * kStep - kStep;
+  std::int64_t runs = unlimited.peak_reserved.value;
+  while (runs - fails > std::max(kStep, runs / 200)) {
+    const std::int64_t middle = (runs + fails) / 2 / kStep * kStep;
+    const bool completed = simulate_within(inputs, Bytes(middle)).completed;
+    (completed ? runs : fails) = middle;
+  }
+  return Bytes(runs);
+}
+
+}  // namespace zplan

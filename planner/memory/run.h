@@ -1,0 +1,66 @@
+#pragma once
+// A training run as its allocations: the model is made, the framework sets up its states, and two optimizer
+// steps are played, the second of which is the steady state (states exist, ZeRO-3 knows its module order).
+
+#include <optional>
+#include <string_view>
+
+#include "planner/activations/condensed.h"
+#include "planner/memory/device.h"
+#include "planner/sharding/rank_model.h"
+#include "planner/sharding/shard.h"
+
+namespace zplan {
+
+/// What a step's memory is made from; all of it outlives the call.
+struct StepInputs {
+  const Model& model;
+  const Training& training;
+  const Strategy& strategy;
+  const RankModel& rank;
+  const Shard& shard;
+  const Slice& slice;  ///< of the rank in question; empty at stages 0 and 3
+};
+
+/// The tape of a micro-step, whole and condensed.
+struct Recording {
+  Tape tape;
+  CondensedTape condensed;
+};
+[[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy);
+
+/// What a run is made from; all of it outlives the call.
+struct RunInputs {
+  const StepInputs& step;
+  const Recording& recording;
+  std::string_view compute_capability;
+};
+
+struct RunResult {
+  bool completed{};                         ///< false: memory ran out
+  Peak peak;                                ///< of the steady step, by what was asked for
+  std::array<PhasePeak, kPhases> phases{};  ///< of the steady step
+  PhasePeak initialisation;                 ///< from the first allocation to the first step
+  Bytes peak_allocated;                     ///< of the steady step
+  Bytes peak_reserved;                      ///< of the whole run
+  Bytes held;                               ///< between steps, as handed out
+  Composition left;                         ///< between steps, by what was asked for
+  std::vector<Moment> timeline;
+};
+
+/// Plays the run on a card whose allocator has these options.
+[[nodiscard]] RunResult simulate(const RunInputs& inputs, const AllocatorOptions& allocator);
+
+/// Plays the run on a card that gives the allocator `pool` bytes.
+[[nodiscard]] RunResult simulate_within(const RunInputs& inputs, Bytes pool);
+
+/// Counts only what is asked for: no allocator, and the condensed tape.
+[[nodiscard]] RunResult simulate_live(const RunInputs& inputs);
+/// The same from the whole tape: what the condensed one must equal.
+[[nodiscard]] RunResult simulate_live_from_whole_tape(const RunInputs& inputs);
+
+/// The smallest pool on which the run completes, to 0.5 %: bisected between what is live at the worst moment
+/// and what an unlimited card reserves. Caution: what is between is taken as not running.
+[[nodiscard]] Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited);
+
+}  // namespace zplan

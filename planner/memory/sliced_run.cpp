@@ -1,0 +1,197 @@
+#include "planner/memory/sliced_run.h"
+
+#include <algorithm>
+
+#include "planner/sharding/optimizer_state.h"
+
+namespace zplan {
+
+SlicedRun::SlicedRun(RankState& state)
+    : state_(state),
+      device_(state.device()),
+      start_(state.tensors().size()),
+      accumulators_(state.tensors().size(), Device::kNone) {
+  Elements next{};
+  for (std::size_t i = 0; i < start_.size(); ++i) {
+    if (!state.tensors()[i].trainable) continue;
+    start_[i] = flat_start(next, in().training, in().strategy);
+    next = start_[i] + state.tensors()[i].elements;
+  }
+}
+
+void SlicedRun::initialise() {
+  state_.make_parameters();
+  const Elements slice = in().slice.size;
+  const std::int64_t ranks = in().strategy.data_parallel;
+  // The flat copy is made beside the parameters, which then become views of it.
+  device_.empty_cache();
+  device_.allocate(Term::trained_parameters, slice * ranks * weight());
+  state_.release_trainable_parameters();
+  if (offloaded()) {
+    device_.allocate(Term::offload_staging, in().rank.largest_trainable * weight());
+    return;
+  }
+  const Bytes master = in().shard.master_weights;
+  Device::Block clone = device_.allocate(Term::trained_parameters, slice * weight());
+  device_.allocate(Term::master_weights, master);
+  device_.release(clone);
+  if (uses_bf16_optimizer(in().training, in().strategy)) {
+    device_.allocate(Term::fp32_gradients, in().shard.gradients);
+    return;
+  }
+  device_.spike(Term::gradient_copy, master);  // the zero gradient of initialize_optimizer_states
+}
+
+bool SlicedRun::reduces_in_hooks() const {
+  if (is_second_stage()) return true;
+  return in().strategy.overlaps_communication() && last_micro_step_ &&
+         !uses_bf16_optimizer(in().training, in().strategy);
+}
+
+void SlicedRun::make_buckets() {
+  if (!buckets_.empty() || uses_bf16_optimizer(in().training, in().strategy)) return;
+  const std::int64_t count = in().strategy.overlaps_communication() ? 2 : 1;
+  const Bytes all = gradient_bucket(in().training, in().strategy);
+  for (std::int64_t i = 0; i < count; ++i)
+    buckets_.push_back(device_.allocate(Term::gradient_bucket, share(all, count)));
+}
+
+void SlicedRun::gradient(std::size_t tensor, Device::Block block) {
+  make_buckets();
+  state_.take_gradient(tensor, block);
+  if (accumulates_whole_fp32(in().training, in().strategy)) {
+    Device::Block& sum = accumulators_[tensor];
+    const Bytes size = state_.tensors()[tensor].elements * Bytes(4);
+    if (sum == Device::kNone)
+      sum = device_.allocate(Term::gradients, size);
+    else
+      device_.spike(Term::gradients, size);  // cast before it is added
+    state_.release_gradient(tensor);
+  }
+  if (reduces_in_hooks()) put_in_bucket(tensor);
+}
+
+void SlicedRun::put_in_bucket(std::size_t tensor) {
+  const Elements n = state_.tensors()[tensor].elements;
+  if (!pending_.empty() && open_ + n > bucket_size()) flush();
+  // What fits is copied into the bucket, and the gradient becomes a view of it.
+  if (n <= bucket_size()) state_.release_gradient(tensor), device_.release(accumulators_[tensor]);
+  pending_.push_back({tensor, n, start_[tensor]});
+  open_ += n;
+}
+
+bool SlicedRun::spans_slices() const {
+  if (in().strategy.data_parallel == 1) return false;
+  Elements low = pending_.front().start, high = low;
+  for (const Pending& each : pending_)
+    low = std::min(low, each.start), high = std::max(high, each.start + each.elements);
+  return low.value / in().slice.size.value != (high.value - 1) / in().slice.size.value;
+}
+
+Elements SlicedRun::piece_of(const Pending& each) const {
+  const Slice& slice = in().slice;
+  const Elements low = slice.size * slice.rank, high = slice.size * (slice.rank + 1);
+  return std::max(std::min(each.start + each.elements, high) - std::max(each.start, low), Elements{});
+}
+
+/// What this rank keeps of a reduced gradient: whole parameters that touch its slice, in one buffer made with
+/// the first of them, or an fp32 slice. With offload it goes to the host, and its norm is taken on the way.
+void SlicedRun::keep(const Pending& each) {
+  const Elements piece = piece_of(each);
+  if (piece.value == 0) return;
+  if (offloaded()) return device_.spike(Term::norm_in_fp64, piece * Bytes(8));
+  const bool fp32 = is_second_stage() && accumulates_fp32();
+  if (partition_ == Device::kNone)
+    partition_ = device_.allocate(Term::gradient_partition,
+                                  fp32 ? in().slice.size * Bytes(4) : in().slice.touching * weight());
+  if (fp32) device_.spike(Term::gradient_copy, piece * Bytes(4));
+}
+
+void SlicedRun::flush() {
+  if (pending_.empty()) return;
+  Device::Block flat = Device::kNone;
+  if (spans_slices())
+    flat = device_.allocate(Term::bucket_copy, std::min(open_, Elements(500'000'000)) * weight());
+  const bool adds_from_flat = is_second_stage() && accumulates_fp32();
+  if (!adds_from_flat) device_.release(flat);
+  for (const Pending& each : pending_) {
+    keep(each);
+    // A gradient too large for the bucket is let go once its piece is kept; stage 1 keeps those of other
+    // ranks.
+    if (is_second_stage() || piece_of(each).value > 0) state_.release_gradient(each.tensor);
+  }
+  device_.release(flat);
+  pending_.clear();
+  open_ = {};
+}
+
+void SlicedRun::end_backward(bool last) {
+  if (is_second_stage()) {
+    flush();
+    release_buckets();
+    if (in().strategy.gradient_accumulation_steps > 1 && !accumulates_fp32() && !offloaded()) {
+      // Sums of earlier micro-steps are added up into them and replaced.
+      device_.release(earlier_partition_);
+      std::swap(earlier_partition_, partition_);
+    }
+    return;
+  }
+  if (!last) return;
+  if (uses_bf16_optimizer(in().training, in().strategy)) {
+    device_.spike(Term::bucket_copy, in().rank.trainable * weight());
+    state_.release_gradients();
+    return;
+  }
+  if (!reduces_in_hooks())
+    for (std::size_t i = 0; i < state_.tensors().size(); ++i)
+      if (state_.tensors()[i].trainable) put_in_bucket(i);
+  flush();
+  release_buckets();
+  state_.release_gradients();
+}
+
+void SlicedRun::step(bool first) {
+  if (offloaded()) {
+    state_.release_gradients();
+    device_.release(accumulators_);
+    accumulators_.assign(state_.tensors().size(), Device::kNone);
+    return;
+  }
+  step_on_device(first);
+}
+
+void SlicedRun::step_on_device(bool first) {
+  const Elements slice = in().slice.size;
+  const Training& training = in().training;
+  const bool bf16_optimizer = uses_bf16_optimizer(training, in().strategy);
+  const bool drops = drops_master(training, in().strategy);
+  device_.spike(Term::norm_in_fp64, in().slice.largest * Bytes(8));
+  Device::Block copy = Device::kNone;
+  // BF16_Optimizer's master weights take views of the fp32 gradients; what is fp32 already is not copied
+  // again.
+  if (!bf16_optimizer) {
+    const bool fp32_partition = is_second_stage() && accumulates_fp32();
+    const bool casts = weight() == Bytes(2) && !drops && !fp32_partition;
+    const bool one_piece = in().slice.largest == slice;
+    Device::Block flat =
+        one_piece || fp32_partition ? Device::kNone : device_.allocate(Term::gradient_copy, slice * weight());
+    if (casts) {
+      copy = device_.allocate(Term::gradient_copy, slice * Bytes(4));
+      device_.release(flat);
+    } else {
+      copy = flat;
+    }
+    device_.release(partition_), device_.release(earlier_partition_);
+    state_.release_gradients();
+  }
+  const Bytes element = in().shard.master_weights.value > 0 ? Bytes(drops ? 2 : 4) : weight();
+  if (first)
+    for (const Bytes state : optimizer_state_blocks(training, slice, element))
+      device_.allocate(Term::optimizer_moments, state);
+  state_.optimizer_temporaries({slice}, element);
+  device_.release(copy);
+  device_.release(accumulators_);
+  accumulators_.assign(state_.tensors().size(), Device::kNone);
+}
+
+}  // namespace zplan

@@ -1,0 +1,57 @@
+#pragma once
+// ZeRO 1 and 2: flat 16-bit parameters on every rank, a slice of the optimizer's states on each.
+// Source: DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py, runtime/bf16_optimizer.py; compared with allocator
+// traces of whole steps (docs/accuracy.md).
+
+#include "planner/memory/rank_state.h"
+
+namespace zplan {
+
+class SlicedRun {
+ public:
+  explicit SlicedRun(RankState& state);
+
+  void initialise();
+  void begin_micro_step(bool last) { last_micro_step_ = last; }
+  void gradient(std::size_t tensor, Device::Block block);
+  void module(const Event& event, int layer) { (void)event, (void)layer; }
+  void end_backward(bool last);
+  void step(bool first);
+
+ private:
+  struct Pending {
+    std::size_t tensor;
+    Elements elements, start;
+  };
+
+  [[nodiscard]] const StepInputs& in() const { return state_.in(); }
+  [[nodiscard]] Bytes weight() const { return state_.weight(); }
+  [[nodiscard]] bool offloaded() const { return in().strategy.offload_optimizer != OffloadDevice::none; }
+  [[nodiscard]] bool is_second_stage() const { return in().strategy.zero_stage == 2; }
+  [[nodiscard]] bool accumulates_fp32() const { return in().strategy.zero.fp32_gradient_accumulation; }
+  [[nodiscard]] bool reduces_in_hooks() const;
+  [[nodiscard]] Elements bucket_size() const { return in().strategy.zero.reduce_bucket_size; }
+  [[nodiscard]] bool spans_slices() const;
+
+  void make_buckets();
+  /// Elements of the parameter that lie in this rank's slice.
+  [[nodiscard]] Elements piece_of(const Pending& each) const;
+  void keep(const Pending& each);
+  void put_in_bucket(std::size_t tensor);
+  void flush();
+  void release_buckets() { state_.device().release(buckets_); }
+  void step_on_device(bool first);
+
+  RankState& state_;
+  Device& device_;
+  std::vector<Elements> start_;  ///< of each tensor in the flattened trainable parameters
+  std::vector<Device::Block> buckets_;
+  std::vector<Device::Block> accumulators_;         ///< whole fp32 gradients, by tensor
+  Device::Block partition_{Device::kNone};          ///< the reduced gradients that this rank keeps
+  Device::Block earlier_partition_{Device::kNone};  ///< of the micro-steps before
+  std::vector<Pending> pending_;
+  Elements open_{};
+  bool last_micro_step_{};
+};
+
+}  // namespace zplan

@@ -1,0 +1,122 @@
+#include "planner/sharding/optimizer_state.h"
+
+#include "planner/sharding/shard.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr Elements kSmallest8Bit{4096};  ///< bitsandbytes' min_8bit_size
+constexpr Elements kSmallestPaged{100'000};
+constexpr std::int64_t kBlock = 256;
+constexpr Bytes kCodeTable{1024};  ///< 256 fp32 values
+
+bool packs(const PackedOptimizer& optimizer, Elements elements) {
+  return optimizer.eight_bit && elements >= kSmallest8Bit;
+}
+
+bool pages(const PackedOptimizer& optimizer, Elements elements) {
+  return optimizer.paged && elements >= kSmallestPaged;
+}
+
+std::vector<Bytes> packed_states(const PackedOptimizer& optimizer, Elements elements) {
+  const bool packed = packs(optimizer, elements);
+  std::vector<Bytes> blocks;
+  for (int i = 0; i < optimizer.moments && !pages(optimizer, elements); ++i)
+    blocks.push_back(elements * Bytes(packed ? 1 : 4));
+  for (int i = 0; i < optimizer.moments && packed; ++i) blocks.push_back(share(elements, kBlock) * Bytes(4));
+  return blocks;
+}
+
+/// A row's and a column's factor of each matrix, or the whole of a vector; a stack of matrices has them for
+/// each.
+std::vector<Bytes> factored_states(const OptimizerTensor& tensor, Bytes element) {
+  if (tensor.columns == 0) return {tensor.elements * element};
+  const std::int64_t n = tensor.elements.value;
+  const std::int64_t middle = n / (tensor.rows * tensor.columns);  // 1 for a matrix
+  return {element * (n / tensor.columns), element * (n / (middle > 1 ? middle : tensor.rows))};
+}
+
+std::vector<OptimizerTensor> flat_groups(const RankModel& model, const Training& training,
+                                         const Strategy& strategy, Bytes element) {
+  if (strategy.zero_stage < 3)
+    return {{.elements = zero12_slice(model, training, strategy), .element = element}};
+  std::vector<OptimizerTensor> groups;
+  for (const Elements each : sub_groups(model, strategy))
+    groups.push_back({.elements = each, .element = element});
+  return groups;
+}
+
+}  // namespace
+
+std::vector<Bytes> optimizer_state_blocks(const Training& training, const OptimizerTensor& tensor) {
+  if (const auto packed = packed_optimizer(training.optimizer))
+    return packed_states(*packed, tensor.elements);
+  const Bytes moment = tensor.elements * tensor.element;
+  switch (training.optimizer) {
+    case Optimizer::adamw:
+      // The fused kernel reads the step's number on the device.
+      if (training.optimizer_kernel == OptimizerKernel::fused) return {Bytes(4), moment, moment};
+      return {moment, moment};
+    case Optimizer::sgd: return {};
+    case Optimizer::adafactor: {
+      std::vector<Bytes> states = factored_states(tensor, Bytes(4));
+      states.push_back(Bytes(4));  // the root mean square of the weight
+      return states;
+    }
+    case Optimizer::adafactor_torch: return factored_states(tensor, tensor.element);
+    default: return {moment};
+  }
+}
+
+std::vector<Bytes> optimizer_state_blocks(const Training& training, Elements elements, Bytes element) {
+  return optimizer_state_blocks(training, {.elements = elements, .element = element});
+}
+
+std::vector<Bytes> shared_state_blocks(const Training& training) {
+  const auto packed = packed_optimizer(training.optimizer);
+  if (!packed || !packed->eight_bit) return {};
+  return std::vector<Bytes>(static_cast<std::size_t>(packed->moments), kCodeTable);
+}
+
+bool flattens_replicated(const Training& training) {
+  return training.framework == Framework::deepspeed && training.precision != Precision::fp32 &&
+         training.optimizer_kernel == OptimizerKernel::deepspeed_fused;
+}
+
+Elements fsdp_shard(const RankTensor& tensor, std::int64_t data_parallel) {
+  const Elements row(tensor.elements.value / tensor.rows);
+  return row * share(Elements(tensor.rows), data_parallel).value;
+}
+
+std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Training& training,
+                                               const Strategy& strategy) {
+  const bool deepspeed = training.framework == Framework::deepspeed;
+  const Bytes master(training.precision == Precision::fp32 ? 4 : master_size(training, strategy).value);
+  if (deepspeed && strategy.zero_stage == 0 && flattens_replicated(training))
+    return {{.elements = model.trainable, .element = master}};
+  if (deepspeed && strategy.zero_stage > 0) return flat_groups(model, training, strategy, master);
+  std::vector<OptimizerTensor> result;
+  for (const RankTensor& tensor : model.tensors) {
+    if (!tensor.trainable) continue;
+    const std::int64_t ranks = training.framework == Framework::fsdp ? strategy.data_parallel : 1;
+    result.push_back({.elements = fsdp_shard(tensor, ranks),
+                      .element = deepspeed ? master : Bytes(tensor.stored.value / tensor.elements.value),
+                      .rows = share(Elements(tensor.rows), ranks).value,
+                      .columns = tensor.columns});
+  }
+  return result;
+}
+
+Bytes paged_states(const RankModel& model, const Training& training, const Strategy& strategy) {
+  const auto packed = packed_optimizer(training.optimizer);
+  if (!packed || !packed->paged) return {};
+  Bytes sum{};
+  for (const OptimizerTensor& tensor : optimizer_tensors(model, training, strategy)) {
+    if (!pages(*packed, tensor.elements)) continue;
+    sum += tensor.elements * Bytes(packs(*packed, tensor.elements) ? 1 : 4) * packed->moments;
+  }
+  return sum;
+}
+
+}  // namespace zplan

@@ -1,0 +1,54 @@
+#pragma once
+// What an optimizer keeps for each tensor it updates.
+
+#include <vector>
+
+#include "planner/sharding/rank_model.h"
+
+namespace zplan {
+
+/// A tensor as an optimizer is given it: a parameter, a rank's piece of one, or a flat group of many.
+struct OptimizerTensor {
+  Elements elements;
+  Bytes element;           ///< it is stored in so many bytes each, and so is its gradient
+  std::int64_t rows{1};    ///< its first dimension
+  std::int64_t columns{};  ///< its last dimension; 0 where there is but one
+  bool operator==(const OptimizerTensor&) const = default;
+};
+
+/// Blocks that the optimizer makes at its first step for one tensor, in order. Adafactor keeps a row and a
+/// column of each matrix; bitsandbytes keeps tensors of fewer than 4096 elements in fp32. Paged states lie
+/// outside PyTorch's allocator and are not among them (paged_states). Source: torch 2.11
+/// optim/{adamw,adam,sgd,_adafactor}.py; transformers 5.23 optimization.py Adafactor; lion-pytorch 0.2.5;
+/// bitsandbytes 0.50.2 optim/optimizer.py init_state; bytes measured for fifteen optimizers
+/// (docs/optimizer-states.md).
+[[nodiscard]] std::vector<Bytes> optimizer_state_blocks(const Training& training,
+                                                        const OptimizerTensor& tensor);
+/// Of `elements` elements without rows and columns: a flat group.
+[[nodiscard]] std::vector<Bytes> optimizer_state_blocks(const Training& training, Elements elements,
+                                                        Bytes element);
+
+/// Blocks that it makes once, before the first tensor's: bitsandbytes' 8-bit code tables, 1 KiB for each
+/// moment.
+[[nodiscard]] std::vector<Bytes> shared_state_blocks(const Training& training);
+
+/// Whether DeepSpeed's stage 0 runs in FP16_Optimizer, which flattens: its FusedAdam does, torch's optimizers
+/// do not. Source: DeepSpeed 0.19.8 runtime/engine.py _configure_fp16_optimizer.
+[[nodiscard]] bool flattens_replicated(const Training& training);
+
+/// What the optimizer of one rank (of FSDP: the first) is given, in order: the parameters (torch, stage 0),
+/// shards of them (FSDP), a slice of all (ZeRO 1 and 2) or groups of shards (ZeRO 3).
+[[nodiscard]] std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Training& training,
+                                                             const Strategy& strategy);
+
+/// Rows of a tensor that the first rank holds under FSDP: ⌈rows/N⌉ of its first dimension.
+/// Source: torch 2.11 distributed/fsdp/_fully_shard/_fsdp_param.py.
+[[nodiscard]] Elements fsdp_shard(const RankTensor& tensor, std::int64_t data_parallel);
+
+/// States of a rank in managed memory: those of paged optimizers, for tensors of 100,000 elements and more.
+/// The driver keeps them on the device while there is room and moves them to the host under pressure; no
+/// figure of PyTorch's allocator contains them. Source: bitsandbytes 0.50.2 optim/optimizer.py
+/// get_state_buffer.
+[[nodiscard]] Bytes paged_states(const RankModel& model, const Training& training, const Strategy& strategy);
+
+}  // namespace zplan

@@ -1,0 +1,151 @@
+// What each statistic is held against.
+
+#include "planner/check/judge.h"
+
+#include <gtest/gtest.h>
+
+#include "support.h"
+
+namespace zplan::check::testing {
+namespace {
+
+MemoryPrediction prediction() {
+  MemoryPrediction made;
+  made.peak_requested = Bytes(90), made.peak_allocated = Bytes(100), made.peak_reserved = Bytes(120);
+  made.required = Bytes(110), made.outside = Bytes(50);
+  return made;
+}
+
+Bytes predicted(Statistic statistic, Range range = {0, 0}, Kind kind = Kind::measurement) {
+  return predicted_bytes(prediction(), {statistic, range}, kind);
+}
+
+TEST(Judging, EachStatisticHasItsOwnFigure) {
+  EXPECT_EQ(predicted(Statistic::requested), Bytes(90));
+  EXPECT_EQ(predicted(Statistic::allocated), Bytes(100));
+  EXPECT_EQ(predicted(Statistic::active), Bytes(100));
+  EXPECT_EQ(predicted(Statistic::reserved), Bytes(120));
+  EXPECT_EQ(predicted(Statistic::device), Bytes(170));
+}
+
+// A card holds the CUDA context too; the stand-in that capacities were bisected on does not.
+TEST(Judging, RequiredIsOfTheCardOrOfTheAllocator) {
+  EXPECT_EQ(predicted(Statistic::required, {0, 0}, Kind::measurement), Bytes(160));
+  EXPECT_EQ(predicted(Statistic::required, {0, 0}, Kind::step), Bytes(110));
+}
+
+// Not stated is anything from allocated (100) to device (170): the nearest of it counts.
+TEST(Judging, UnknownIsJudgedOnTheWholeSpan) {
+  EXPECT_EQ(predicted(Statistic::unknown, {130, 140}), Bytes(130));
+  EXPECT_EQ(predicted(Statistic::unknown, {80, 90}), Bytes(100));
+  EXPECT_EQ(predicted(Statistic::unknown, {90, 105}), Bytes(100));
+  EXPECT_EQ(predicted(Statistic::unknown, {200, 210}), Bytes(170));
+}
+
+CallTally call(Operation operation, std::int64_t count, std::int64_t elements,
+               std::string dtype = "bfloat16") {
+  return {operation, std::move(dtype), 4, Phase::backward, count, Elements(elements)};
+}
+
+TEST(CompareCalls, EqualWhateverTheirOrderAndGrouping) {
+  const ScheduleDifference same =
+      compare_calls({call(Operation::all_reduce, 1, 10), call(Operation::all_gather, 2, 8),
+                     call(Operation::all_reduce, 2, 20)},
+                    {call(Operation::all_gather, 2, 8), call(Operation::all_reduce, 3, 30)});
+  EXPECT_TRUE(same.equal);
+  EXPECT_EQ(same.share, 0);
+  EXPECT_EQ(same.planned, 5);
+  EXPECT_EQ(same.recorded, 5);
+}
+
+TEST(CompareCalls, ACallOfAnotherKindIsTwoThatDiffer) {
+  const ScheduleDifference other =
+      compare_calls({call(Operation::all_reduce, 1, 10)}, {call(Operation::all_reduce, 1, 10, "float32")});
+  EXPECT_FALSE(other.equal);
+  EXPECT_DOUBLE_EQ(other.share, 2);
+}
+
+TEST(CompareCalls, TooFewCallsAreNegative) {
+  EXPECT_DOUBLE_EQ(compare_calls({}, {call(Operation::all_reduce, 4, 10)}).share, -1);
+  EXPECT_DOUBLE_EQ(
+      compare_calls({call(Operation::all_reduce, 3, 10)}, {call(Operation::all_reduce, 4, 10)}).share, -0.25);
+}
+
+TEST(CompareCalls, ElementsCountWhereCallsAgree) {
+  const ScheduleDifference more =
+      compare_calls({call(Operation::all_reduce, 1, 12)}, {call(Operation::all_reduce, 1, 10)});
+  EXPECT_FALSE(more.equal);
+  EXPECT_DOUBLE_EQ(more.share, 0.2);
+}
+
+Case memory_case(std::vector<MeasuredFigure> figures) {
+  return {.id = "a",
+          .file = "b",
+          .kind = Kind::step,
+          .measured = MeasuredMemory{std::move(figures), {}},
+          .setup = sample_plan(),
+          .skip = {}};
+}
+
+TEST(Judge, MakesOneRecordPerStatistic) {
+  const std::vector<Record> records =
+      judge(memory_case({{Statistic::allocated, {1, 1}}, {Statistic::reserved, {1e15, 1e15}}}));
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[0].statistic, Statistic::allocated);
+  EXPECT_GT(*records[0].error, 0);
+  EXPECT_LT(*records[1].error, 0);
+  EXPECT_GE(*records[1].predicted, *records[0].predicted);  // the pool holds what is allocated
+}
+
+TEST(Judge, SkipsWithTheReasonAndJudgesNothing) {
+  Case skipped = memory_case({{Statistic::allocated, {1, 1}}, {Statistic::reserved, {1, 1}}});
+  skipped.skip.add("float8 products");
+  const std::vector<Record> records = judge(skipped);
+  ASSERT_EQ(records.size(), 2U);
+  for (const Record& record : records) {
+    EXPECT_FALSE(record.judged());
+    EXPECT_FALSE(record.predicted);
+    EXPECT_EQ(record.skip.text(), "float8 products");
+  }
+}
+
+TEST(Judge, SaysWhetherThePhaseIsRight) {
+  Case measured = memory_case({{Statistic::allocated, {1, 1}}});
+  auto& memory = std::get<MeasuredMemory>(measured.measured);
+  const Phase peak = predict_memory(sample_plan()).peak_phase;
+  memory.peak_phases = {peak};
+  EXPECT_TRUE(*judge(measured).front().phase_right);
+  memory.peak_phases = {peak == Phase::step ? Phase::forward : Phase::step};
+  EXPECT_FALSE(*judge(measured).front().phase_right);
+}
+
+TEST(Judge, HeldBytesAreExactOnlyWhereEveryRankAndRoleIs) {
+  MeasuredHeld held;
+  for (std::int64_t rank = 0; rank < 4; ++rank) held.ranks.push_back(predict_held(sample_plan(), rank));
+  Case measured{
+      .id = "a", .file = "b", .kind = Kind::schedule, .measured = held, .setup = sample_plan(), .skip = {}};
+  EXPECT_TRUE(judge(measured).front().exact);
+  EXPECT_EQ(*judge(measured).front().error, 0);
+  // The same sum in other roles is not the same.
+  std::get<MeasuredHeld>(measured.measured).ranks[2].moments += Bytes(8);
+  std::get<MeasuredHeld>(measured.measured).ranks[2].parameters -= Bytes(8);
+  EXPECT_FALSE(judge(measured).front().exact);
+  std::get<MeasuredHeld>(measured.measured).ranks[1].moments += Bytes(1 << 20);
+  const Record worst = judge(measured).front();
+  EXPECT_EQ(worst.part, "rank 1");
+  EXPECT_LT(*worst.error, 0);
+}
+
+// Latency alone for nothing, bandwidth alone in the limit.
+TEST(PredictCall, IsLatencyAndWhatARingSends) {
+  const Cluster& cluster = sample_plan().cluster;
+  const Seconds small = predict_call(cluster, Operation::all_reduce, Bytes(0));
+  EXPECT_EQ(small, cluster.inside.latency);
+  const Bytes size = kGiB * 4;
+  const double rate = cluster.inside.all_reduce.value;
+  EXPECT_NEAR((predict_call(cluster, Operation::all_reduce, size) - small).value,
+              1.5 * static_cast<double>(size.value) / rate, 1e-9);
+}
+
+}  // namespace
+}  // namespace zplan::check::testing

@@ -1,0 +1,71 @@
+// The project's own copies of the measurements: everything is read, and nothing is passed over in silence.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "support.h"
+
+namespace zplan::check::testing {
+namespace {
+
+std::vector<Case> reference(const std::string& path) {
+  return cases_of(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/" + path), path);
+}
+
+struct Expected {
+  std::string path;
+  Kind kind;
+  std::size_t cases;
+};
+
+TEST(References, AreReadWhole) {
+  const std::vector<Expected> all{
+      {"steps/steps.json", Kind::step, 307},
+      {"qlora/steps.json", Kind::step, 176},
+      {"capacity/capacity.json", Kind::step, 50},
+      {"schedules/schedules.json", Kind::schedule, 76},
+      {"deepspeed_runs/runs.json", Kind::schedule, 342},
+      {"activations/activations.json", Kind::activation, 652},
+      {"published/memory.json", Kind::measurement, 206},
+      {"published/speed.json", Kind::speed, 177},
+      {"published/collectives.json", Kind::collectives, 36},
+  };
+  for (const Expected& each : all) {
+    const std::vector<Case> cases = reference(each.path);
+    EXPECT_EQ(cases.size(), each.cases) << each.path;
+    for (const Case& one : cases) {
+      EXPECT_EQ(one.kind, each.kind) << each.path;
+      EXPECT_EQ(one.file, each.path);
+      EXPECT_FALSE(one.id.empty());
+      EXPECT_FALSE(statistics_of(one.measured).empty()) << one.id;
+    }
+  }
+}
+
+TEST(References, OtherFilesAreNone) {
+  const std::string folder = std::string(ZPLAN_TEST_DATA) + "/reference/";
+  for (const char* path :
+       {"parameter_counts/parameter_counts.json", "ds_config/defaults.json", "quantised/stored.json"})
+    EXPECT_FALSE(recognised(read_file(folder + path), path).format) << path;
+}
+
+// What every rank of 171 real runs held is what the planner says, to the byte.
+TEST(References, HeldBytesAreExact) {
+  std::size_t exact = 0;
+  for (const Case& each : reference("deepspeed_runs/runs.json"))
+    if (std::holds_alternative<MeasuredHeld>(each.measured)) exact += judge(each).front().exact ? 1U : 0U;
+  EXPECT_EQ(exact, 171U);
+}
+
+TEST(References, ARecordIsJudgedOrSaysWhyNot) {
+  for (const char* path : {"published/memory.json", "published/collectives.json", "capacity/capacity.json"})
+    for (const Record& record : judge(reference(path))) {
+      EXPECT_NE(record.judged(), record.skip.any()) << record.id;
+      EXPECT_EQ(record.judged(), record.predicted.has_value()) << record.id;
+    }
+}
+
+}  // namespace
+}  // namespace zplan::check::testing

@@ -1,0 +1,83 @@
+// States and steps of fourteen optimizers against what their libraries allocate.
+
+#include "planner/sharding/optimizer_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/planner/torch_runs.h"
+
+namespace zplan::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+Training training_of(const Json& row) {
+  Training training;
+  training.framework = Framework::torch;
+  training.master_weights = false;
+  training.optimizer = parse_name<Optimizer>("optimizer", row["optimizer"].get<std::string>());
+  training.optimizer_kernel = parse_name<OptimizerKernel>("kernel", row["kernel"].get<std::string>());
+  training.sequence_length = 256;
+  return training;
+}
+
+Bytes sum(const std::vector<Bytes>& blocks) {
+  Bytes all{};
+  for (const Bytes block : blocks) all += block;
+  return all;
+}
+
+TEST(Optimizers, KeepAndTakeWhatTheirLibrariesDo) {
+  std::size_t rows = 0;
+  for (const Json& row : test_json("reference/optimizers/steps.json")) {
+    SCOPED_TRACE(row["optimizer"].get<std::string>() + ", " + row["kernel"].get<std::string>());
+    const Training training = training_of(row);
+    const TorchRun run(row["config"], training, {.zero_stage = 0});
+    Bytes states = sum(shared_state_blocks(training));
+    for (const OptimizerTensor& tensor : optimizer_tensors(run.rank, training, run.strategy))
+      states += sum(optimizer_state_blocks(training, tensor));
+    EXPECT_EQ(states.value, row["states"].get<std::int64_t>());
+    EXPECT_EQ(paged_states(run.rank, training, run.strategy).value, row["managed"].get<std::int64_t>());
+    const RunResult result = run.play();
+    const Bytes step = result.phases[static_cast<std::size_t>(Phase::step)].requested;
+    // Left out: means over rows and columns, and scalars.
+    EXPECT_NEAR(static_cast<double>(step.value), row["step"].get<double>(), 1e-3 * row["step"].get<double>());
+    EXPECT_NEAR(static_cast<double>(result.left.total().value), row["held"].get<double>(), 32 * 1024);
+    ++rows;
+  }
+  EXPECT_EQ(rows, 14U);
+}
+
+TEST(PackedStates, LeaveSmallTensorsInFp32) {
+  const Training training{.optimizer = Optimizer::adamw8bit};
+  EXPECT_THAT(optimizer_state_blocks(training, Elements(4095), Bytes(2)),
+              ElementsAre(Bytes(16'380), Bytes(16'380)));
+  EXPECT_THAT(optimizer_state_blocks(training, Elements(4097), Bytes(2)),
+              ElementsAre(Bytes(4097), Bytes(4097), Bytes(68), Bytes(68)));
+}
+
+TEST(PackedStates, ArePagedFromAHundredThousandElements) {
+  const Training training{.optimizer = Optimizer::paged_lion32bit};
+  EXPECT_THAT(optimizer_state_blocks(training, Elements(99'999), Bytes(2)), ElementsAre(Bytes(399'996)));
+  EXPECT_THAT(optimizer_state_blocks(training, Elements(100'000), Bytes(2)), ElementsAre());
+}
+
+TEST(Adafactor, FactorsEveryMatrixOfAStack) {
+  const Training training{.optimizer = Optimizer::adafactor_torch};
+  // Two experts of 3 × 5: rows of each, columns of each.
+  const OptimizerTensor stack{.elements = Elements(30), .element = Bytes(2), .rows = 2, .columns = 5};
+  EXPECT_THAT(optimizer_state_blocks(training, stack), ElementsAre(Bytes(2 * 6), Bytes(2 * 10)));
+  const OptimizerTensor matrix{.elements = Elements(15), .element = Bytes(2), .rows = 3, .columns = 5};
+  EXPECT_THAT(optimizer_state_blocks(training, matrix), ElementsAre(Bytes(2 * 3), Bytes(2 * 5)));
+}
+
+TEST(OptimizerNames, AreThoseThatTrainersTake) {
+  EXPECT_EQ(from_name<Optimizer>("paged_adamw_8bit"), Optimizer::paged_adamw8bit);
+  EXPECT_EQ(from_name<Optimizer>("adamw_bnb_8bit"), Optimizer::adamw8bit);
+  EXPECT_EQ(from_name<Optimizer>("paged_lion_32bit"), Optimizer::paged_lion32bit);
+  EXPECT_EQ(to_name(Optimizer::lion8bit), "lion8bit");
+}
+
+}  // namespace
+}  // namespace zplan::testing

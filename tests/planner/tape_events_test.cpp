@@ -1,0 +1,130 @@
+// What record_tape says is made and freed, event by event, against what PyTorch's allocator was asked for.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/base/json_reader.h"
+#include "models/config.h"
+#include "planner/activations/causal_lm.h"
+#include "planner/activations/play.h"
+
+namespace zplan::testing {
+namespace {
+
+/// Sizes in order: made positive, freed negative. Python frees the locals of a function in no order that a
+/// program could mean anything by: a run of frees is a set.
+using Events = std::vector<std::int64_t>;
+
+Events normalised(Events events) {
+  const auto is_free = [](std::int64_t each) { return each < 0; };
+  for (auto at = events.begin(); at != events.end();) {
+    const auto first = std::find_if(at, events.end(), is_free);
+    at = std::find_if_not(first, events.end(), is_free);
+    std::sort(first, at);
+  }
+  return events;
+}
+
+class EventList {
+ public:
+  explicit EventList(std::int32_t blocks) : sizes_(static_cast<std::size_t>(blocks)) {}
+
+  void section(int, bool) {}
+  void allocate(std::int32_t block, Term, Bytes size) { events.push_back(at(block) = size.value); }
+  void release(std::int32_t block) { events.push_back(-at(block)); }
+  void gradient(int, std::int32_t, std::int32_t) {}
+  void module(const Event&, int) {}
+  void workspace(std::int32_t) {}
+  void phase(Phase) {}
+
+  Events events;
+
+ private:
+  std::int64_t& at(std::int32_t block) { return sizes_[static_cast<std::size_t>(block)]; }
+  Events sizes_;
+};
+
+Training training_of(const Json& row) {
+  Training training;
+  const bool deepspeed = row.contains("zero_stage") || row.contains("tensor_parallel");
+  training.framework = deepspeed ? Framework::deepspeed : Framework::torch;
+  training.attention = parse_name<Attention>("attention", row["attention"].get<std::string>());
+  training.sequence_length = row["sequence"];
+  training.master_weights = row.value("autocast", false);
+  if (row.value("fp32", false)) training.precision = Precision::fp32;
+  training.reentrant_checkpointing = row.value("checkpointing", "") == "reentrant";
+  training.padding_mask = row.value("padding_mask", false);
+  training.keeps_cache = row.value("keeps_cache", false);
+  training.fp32_adapters = row.value("fp32_adapters", true);
+  training.lora_dropout = row.value("lora_dropout", 0.0);
+  if (row.contains("lora")) {
+    training.method = Method::lora;
+    training.lora_targets.modules = {row["lora"].get<std::string>()};
+  }
+  if (row.contains("quantization")) {
+    training.method = Method::qlora;
+    training.quantization = parse_name<Quantization>("quantization", row["quantization"].get<std::string>());
+    training.prepares_kbit_training = row.value("prepares_kbit_training", false);
+    training.autocast = row.value("autocast", false);
+  }
+  return training;
+}
+
+Events recorded(const Json& row) {
+  const Model model = read_config(JsonReader(row["config"], "recorded model"));
+  Strategy strategy;
+  strategy.micro_batch_size = row["batch"];
+  strategy.zero_stage = row.value("zero_stage", 0);
+  strategy.tensor_parallel = row.value("tensor_parallel", 1);
+  strategy.checkpointing = row.contains("checkpointing") ? Checkpointing::full : Checkpointing::none;
+  const Tape tape = record_tape(model, training_of(row), strategy);
+  const TapeLayout layout(tape);
+  EventList list(layout.blocks());
+  play(tape, layout, list);
+  return normalised(std::move(list.events));
+}
+
+Json recorded_case(const std::string& name) {
+  return parse_json(read_file(ZPLAN_TEST_DATA "/reference/tape/" + name + ".json"), name);
+}
+
+/// The events around number `at`.
+std::string excerpt(const Events& events, std::size_t at) {
+  std::string text;
+  for (std::size_t i = at < 8 ? 0 : at - 8; i < std::min(at + 8, events.size()); ++i)
+    text += (i == at ? " >" : " ") + std::to_string(events[i]);
+  return text;
+}
+
+class TapeEvents : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(TapeEvents, AreThoseOfPyTorchsAllocator) {
+  const Json row = recorded_case(GetParam());
+  const Events expected = normalised(row["events"].get<Events>());
+  const Events actual = recorded(row);
+  ASSERT_FALSE(expected.empty());
+  const auto [ours, theirs] = std::mismatch(actual.begin(), actual.end(), expected.begin(), expected.end());
+  const auto first = static_cast<std::size_t>(ours - actual.begin());
+  EXPECT_TRUE(ours == actual.end() && theirs == expected.end())
+      << actual.size() << " events of " << expected.size()
+      << " recorded ones; the first difference is number " << first
+      << "\n  ours:    " << excerpt(actual, first) << "\n  PyTorch: " << excerpt(expected, first);
+}
+
+std::vector<std::string> cases() {
+  std::vector<std::string> names;
+  for (const auto& each : std::filesystem::directory_iterator(ZPLAN_TEST_DATA "/reference/tape"))
+    if (each.path().extension() == ".json") names.push_back(each.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, TapeEvents, ::testing::ValuesIn(cases()),
+                         [](const auto& each) { return each.param; });
+
+}  // namespace
+}  // namespace zplan::testing
