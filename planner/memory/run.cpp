@@ -27,13 +27,13 @@ class Player {
         layout_(inputs.recording.tape),
         blocks_(static_cast<std::size_t>(layout_.blocks()), Device::kNone) {}
 
-  RunResult play(bool condensed) {
+  RunResult play(int steps, bool condensed) {
     condensed_ = condensed;
     device_.enter(Phase::initialisation, "initialisation");
     framework_.initialise();
     RunResult result;
     result.initialisation = {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
-    for (int step = 0; step < 2 && !device_.out_of_memory(); ++step) {
+    for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
       device_.begin_step();
       play_step(step == 0);
     }
@@ -129,11 +129,14 @@ namespace {
 
 RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, bool condensed) {
   const StepInputs& in = inputs.step;
-  if (in.training.framework == Framework::fsdp) return Player<FsdpRun>(inputs, allocator).play(condensed);
+  // What is live repeats from the second step on; what the allocator keeps around it drifts for longer.
+  const int steps = allocator ? 3 : 2;
+  if (in.training.framework == Framework::fsdp)
+    return Player<FsdpRun>(inputs, allocator).play(steps, condensed);
   if (in.training.framework == Framework::torch || in.strategy.zero_stage == 0)
-    return Player<ReplicatedRun>(inputs, allocator).play(condensed);
-  if (in.strategy.zero_stage < 3) return Player<SlicedRun>(inputs, allocator).play(condensed);
-  return Player<PartitionedRun>(inputs, allocator).play(condensed);
+    return Player<ReplicatedRun>(inputs, allocator).play(steps, condensed);
+  if (in.strategy.zero_stage < 3) return Player<SlicedRun>(inputs, allocator).play(steps, condensed);
+  return Player<PartitionedRun>(inputs, allocator).play(steps, condensed);
 }
 
 }  // namespace
@@ -159,13 +162,21 @@ RunResult simulate_live(const RunInputs& inputs) { return play(inputs, std::null
 RunResult simulate_live_from_whole_tape(const RunInputs& inputs) { return play(inputs, std::nullopt, false); }
 
 Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
-  constexpr std::int64_t kStep = std::int64_t{2} << 20;  // segments are multiples of 2 MiB
-  std::int64_t fails = unlimited.peak_allocated.value / kStep * kStep - kStep;
-  std::int64_t runs = unlimited.peak_reserved.value;
-  while (runs - fails > std::max(kStep, runs / 200)) {
-    const std::int64_t middle = (runs + fails) / 2 / kStep * kStep;
-    const bool completed = simulate_within(inputs, Bytes(middle)).completed;
-    (completed ? runs : fails) = middle;
+  constexpr std::int64_t kSegment = std::int64_t{2}
+                                    << 20;  // the allocator takes multiples of it from the card
+  const auto round_up = [](std::int64_t bytes) { return (bytes + kSegment - 1) / kSegment * kSegment; };
+  const std::int64_t live = std::max(unlimited.peak_allocated, unlimited.initialisation.allocated).value;
+  // Most runs need little more than what is live: strides from there, each twice the one before, find the
+  // bracket.
+  std::int64_t fails = round_up(live) - kSegment, runs = unlimited.peak_reserved.value;
+  for (std::int64_t stride = live / 200; fails + stride < runs; stride *= 2) {
+    const std::int64_t size = round_up(fails + stride);
+    if (size >= runs) break;
+    (simulate_within(inputs, Bytes(size)).completed ? runs : fails) = size;
+  }
+  while (runs - fails > std::max(kSegment, runs / 200)) {
+    const std::int64_t middle = round_up((runs + fails) / 2);
+    (simulate_within(inputs, Bytes(middle)).completed ? runs : fails) = middle;
   }
   return Bytes(runs);
 }

@@ -32,12 +32,31 @@ void find_model(benchmark::State& state) {
 }
 BENCHMARK(find_model);
 
+/// One run of Llama 3 70B on 64 GPUs, whole tape and allocator: initialisation and two steps.
+void timeline(benchmark::State& state) {
+  const Question q = question("meta-llama/Meta-Llama-3-70B", 64, 80);
+  const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .data_parallel = 64};
+  const RankModel rank = rank_model(q.model, q.training, 1);
+  const Recording recording = record(q.model, q.training, strategy);
+  const Shard shard = make_shard(rank, q.training, strategy);
+  const Slice slice = strategy.zero_stage == 3 ? Slice{} : slices(rank, q.training, strategy).front();
+  const StepInputs step{q.model, q.training, strategy, rank, shard, slice};
+  for (auto _ : state) benchmark::DoNotOptimize(simulate({step, recording, "9.0"}, AllocatorOptions{}));
+}
+BENCHMARK(timeline)->DenseRange(1, 3);
+
+/// The tape that a run plays, made from the model.
+void tape(benchmark::State& state) {
+  const Question q = question("meta-llama/Meta-Llama-3-70B", 64, 80);
+  const Strategy strategy{.zero_stage = 3, .data_parallel = 64};
+  for (auto _ : state) benchmark::DoNotOptimize(record(q.model, q.training, strategy));
+}
+BENCHMARK(tape);
+
 void one_plan(benchmark::State& state) {
   const Question q = question("meta-llama/Meta-Llama-3-8B", 8, 80);
   const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .data_parallel = 8};
-  const RankModel rank = rank_model(q.model, q.training, 1);
-  for (auto _ : state)
-    benchmark::DoNotOptimize(make_plan(q.model, q.cluster, q.training, strategy, rank, {}));
+  for (auto _ : state) benchmark::DoNotOptimize(make_plan(q.model, q.cluster, q.training, strategy));
 }
 BENCHMARK(one_plan)->DenseRange(0, 3);
 

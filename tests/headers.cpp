@@ -1,0 +1,1 @@
+// The precompiled headers of all tests need a target; this is all it compiles.
