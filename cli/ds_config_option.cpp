@@ -100,6 +100,7 @@ std::vector<std::string> apply_ds_config(const Options& options, Question& quest
   pin_value(options, "--no-master-weights", question.training.master_weights, pins.master_weights);
   pin_batch(options, pins, question);
   space.zero = pins.zero;
+  question.training.vocabulary_parallel_head = pins.vocabulary_parallel_head;
   return pins.warnings;
 }
 

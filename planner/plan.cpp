@@ -77,7 +77,7 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
     plan.memory = plan_live_memory(run, cluster_);
     plan.fits_device = plan.memory.required_low <= room && runs_within(run, room);
   }
-  plan.communication = schedule(model_, training_, strategy, rank, plan.shard);
+  plan.communication = schedule(calls_of(run), training_, strategy, rank, plan.shard);
   plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication);
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;

@@ -189,7 +189,9 @@ struct Training {
   bool prepares_kbit_training{};  ///< peft.prepare_model_for_kbit_training: unquantised weights in fp32
   bool autocast{};                ///< torch.autocast around the forward although weights are 16-bit
   bool fsdp_reduces_fp32{true};   ///< MixedPrecisionPolicy(reduce_dtype=torch.float32) over fp32 shards
-  bool syncs_each_micro_step{};   ///< FSDP reduces every micro-step's gradients: no_sync() is not used
+  /// tensor_parallel.vocab_parallel_lm_head: an untied head under AutoTP leaves logits divided by vocabulary.
+  bool vocabulary_parallel_head{};
+  bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used
   bool operator==(const Training&) const = default;
 };
 
@@ -204,7 +206,14 @@ struct ZeroOptions {
   Elements sub_group_size{1'000'000'000};
   std::optional<bool> overlap_comm;   ///< absent: DeepSpeed's own default, true only at stage 3
   bool fp32_gradient_accumulation{};  ///< data_types.grad_accum_dtype = fp32
-  bool parameter_alignment{};         ///< each parameter padded to 16 B in the flat group (ZeRO 1 and 2)
+  bool reduce_scatter{true};  ///< off: stages 1 and 2 reduce whole buckets, stage 3 all-reduces gradients
+  /// Stages 1 and 2 all-reduce a bucket whole; off: each owner's part is reduced to it.
+  bool multi_rank_bucket_allreduce{true};
+  std::optional<Precision> communication_type{};  ///< gradients travel in it: communication_data_type
+  bool gather_by_all_reduce{};                    ///< stage3_use_all_reduce_for_fetch_params
+  bool gather_one_by_one{};                       ///< stage3_allgather_sequential
+  std::int64_t secondary_partition{1};  ///< zero_hpz_partition_size: ranks that share a second copy (ZeRO++)
+  bool parameter_alignment{};           ///< each parameter padded to 16 B in the flat group (ZeRO 1 and 2)
   bool operator==(const ZeroOptions&) const = default;
 };
 

@@ -82,11 +82,12 @@ void Autograd::multiply(bool biased) {
     if (!std::exchange(has[i], true)) recorder_.mark(Event::Kind::workspace, static_cast<std::int32_t>(i));
 }
 
-void Autograd::accumulate_into(Tensor& leaf, std::int32_t index) {
+void Autograd::accumulate_into(Tensor& leaf, std::int32_t index, bool summed) {
   auto sink = std::make_shared<Node>();
   sink->sequence = Node::kLeaf;
   sink->part = recorder_.current();
-  sink->backward = [this, index](Tensors& gradients) {
+  sink->backward = [this, index, summed](Tensors& gradients) {
+    if (summed) recorder_.communicate(TensorCall::replicated_gradient, gradients[0].bytes());
     if (gradients[0].storage) recorder_.adopt_gradient(*gradients[0].storage, index);
     return Tensors{};
   };

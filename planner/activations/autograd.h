@@ -113,8 +113,9 @@ class Autograd {
   /// Whether what is saved now stays; a checkpointed call only promises it.
   [[nodiscard]] bool keeps_saved() const { return frames_.empty() || frames_.back()->recomputed; }
 
-  /// A trainable leaf: its gradient is parameter `index` of the current part.
-  void accumulate_into(Tensor& leaf, std::int32_t index);
+  /// A trainable leaf: its gradient is parameter `index` of the current part. `summed`: over the
+  /// tensor-parallel group first.
+  void accumulate_into(Tensor& leaf, std::int32_t index, bool summed = false);
 
   /// The output of an expensive operator (matrix product, attention): under selective checkpointing the first
   /// run keeps it and the second takes it from there.

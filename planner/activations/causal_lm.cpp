@@ -80,10 +80,20 @@ Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool train
   return tensor;
 }
 
+/// transformers' tensor-parallel plans sum the gradients of norms over each head, of which every rank runs
+/// its own heads: style "replicated_with_grad_allreduce".
+bool is_head_norm(const zplan::Tensor& about) {
+  const std::string module = about.name.substr(0, about.name.rfind('.'));
+  return about.role == TensorRole::norm && about.split == TensorParallelSplit::replicated &&
+         (module.ends_with("q_norm") || module.ends_with("k_norm"));
+}
+
 void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, bool trainable) {
   Parameter parameter{&about, parameter_tensor(p, about, trainable),
                       static_cast<std::int32_t>(list.all().size())};
-  if (trainable) p.torch.accumulate_into(parameter.tensor, parameter.index);
+  if (trainable)
+    p.torch.accumulate_into(parameter.tensor, parameter.index,
+                            p.strategy.tensor_parallel > 1 && is_head_norm(about));
   list.add(std::move(parameter));
 }
 

@@ -59,6 +59,13 @@ class Condenser {
   void workspace(std::int32_t library) {
     mark(CondensedEvent::Kind::workspace, {.kind = Event::Kind::workspace, .index = library});
   }
+  /// Nothing is made or freed: the swing that it falls into goes on.
+  void communicate(TensorCall call, Bytes size) {
+    target_->events.push_back(
+        {CondensedEvent::Kind::communicate,
+         -1,
+         {.kind = Event::Kind::communicate, .index = static_cast<std::int32_t>(call), .size = size}});
+  }
   void phase(Phase phase) {
     if (!begun_) return;  // play() itself begins with the forward
     mark(CondensedEvent::Kind::phase,

@@ -16,7 +16,7 @@ struct Swing {
 };
 
 struct CondensedEvent {
-  enum class Kind : std::uint8_t { swing, gradient, module, workspace, phase };
+  enum class Kind : std::uint8_t { swing, gradient, module, workspace, phase, communicate };
   Kind kind{Kind::swing};
   std::int32_t swing{-1};  ///< into the part's swings
   Event event{};           ///< of the other kinds; a gradient's carries its size and term
@@ -60,6 +60,10 @@ void play(const CondensedTape& tape, Handler& handler) {
         case CondensedEvent::Kind::module: handler.module(each.event, layer); break;
         case CondensedEvent::Kind::workspace: handler.workspace(each.event.index); break;
         case CondensedEvent::Kind::phase: handler.phase(static_cast<Phase>(each.event.index)); break;
+        case CondensedEvent::Kind::communicate:
+          if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}); })
+            handler.communicate(static_cast<TensorCall>(each.event.index), each.event.size);
+          break;
       }
     }
   };

@@ -24,7 +24,13 @@ bool divided(const Program& p, const Parameter& weight) {
 Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const Tensor& x) {
   const Tensor* addend = bias != nullptr ? &bias->tensor : nullptr;
   if (packed(p, weight)) return packed_linear(p, x, weight, addend);
-  if (divided(p, weight)) return divided_linear(p.torch, x, weight.tensor, addend);
+  if (divided(p, weight)) {
+    const bool by_rows = weight.about->split == TensorParallelSplit::row;
+    const Tensor result =
+        divided_linear(p.torch, by_rows ? x : column_parallel_input(p.torch, x), weight.tensor, addend);
+    if (by_rows) p.torch.recorder().communicate(TensorCall::row_output, result.bytes());
+    return result;
+  }
   const std::string& architecture = p.shape().architecture;
   if (architecture == "gpt2" && bias != nullptr) return conv1d(p.torch, x, weight.tensor, bias->tensor);
   if (architecture == "falcon" && bias != nullptr) {

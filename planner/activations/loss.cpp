@@ -74,6 +74,7 @@ Tensor gathered(Program& p, const Tensor& part, std::int64_t V) {
     const Tensor by_rank = torch.make(Layout::contiguous(sizes), part.type);
     whole = torch.make(Layout::contiguous(sizes), part.type);
   }
+  torch.recorder().communicate(TensorCall::logits, whole.bytes());
   if (node) {
     node->backward = [&torch, own = part.layout.sizes](Tensors& gradients) {
       return Tensors{torch.make(Layout::contiguous(own), gradients[0].type)};
@@ -122,14 +123,15 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   const bool divided =
       p.strategy.tensor_parallel > 1 && weight.about->split != TensorParallelSplit::replicated;
   Tensor logits = linear_layer(p, of, weight, hidden);
-  if (divided && !p.shape().tied_embeddings) {
+  const bool stays_divided = divided && (p.shape().tied_embeddings || p.training.vocabulary_parallel_head);
+  if (divided && !stays_divided) {
     Tensor whole = gathered(p, logits, p.shape().vocabulary_size);
     logits = std::move(whole);
   }
   if (style_of(p.shape()).scales_logits) logits = scale(p.torch, logits);
   logits = capped(p, std::move(logits));
   recorder.take_for(Term::loss_temporaries);
-  if (divided && p.shape().tied_embeddings) return vocabulary_parallel_cross_entropy(p.torch, logits);
+  if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);
   return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, logits);
 }
 

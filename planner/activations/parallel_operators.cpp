@@ -28,6 +28,10 @@ Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask) {
   return result;
 }
 
+void exchange(Autograd& torch, TensorCall call, const Tensor& x) {
+  torch.recorder().communicate(call, x.bytes());
+}
+
 std::vector<std::int64_t> result_sizes(const Tensor& x, const Tensor& weight) {
   std::vector<std::int64_t> sizes = x.layout.sizes;
   sizes.back() = weight.size(0);
@@ -65,6 +69,18 @@ Tensor divided_linear(Autograd& torch, const Tensor& x, const Tensor& weight, co
   return bias != nullptr ? add(torch, product, *bias) : product;
 }
 
+Tensor column_parallel_input(Autograd& torch, const Tensor& x) {
+  const auto node = torch.node({&x});
+  if (!node) return x;
+  Tensor result = x;
+  node->backward = [&torch](Tensors& gradients) {
+    exchange(torch, TensorCall::column_input, gradients[0]);
+    return std::move(gradients);
+  };
+  Autograd::connect(result, node);
+  return result;
+}
+
 Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
   const Tensor mask = outside(torch, ids.layout.sizes);
   Tensor own;
@@ -73,7 +89,9 @@ Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, cons
     own = fresh(torch, ids.layout.sizes, DType::int64);
   }
   const Tensor rows = embedding(torch, weight, own);
-  return masked_fill(torch, rows, mask);
+  Tensor result = masked_fill(torch, rows, mask);
+  exchange(torch, TensorCall::split_embedding, result);
+  return result;
 }
 
 // ---- cross-entropy ----------------------------------------------------------------------------------------
@@ -127,14 +145,17 @@ Tensor losses(Autograd& torch, const Shape& tokens) {
 Tensor losses_of(Autograd& torch, const Shape& logits, const Shape& tokens, KeptOfLoss& kept) {
   const Tensor wide = fresh(torch, logits, DType::fp32);
   const Tensor own_maxima = fresh(torch, tokens, DType::fp32), maxima = fresh(torch, tokens, DType::fp32);
+  exchange(torch, TensorCall::token_maxima, maxima);
   {
     const Tensor differences = fresh(torch, logits, DType::fp32);
     kept.exponentials = fresh(torch, logits, DType::fp32);
   }
   kept.sums = fresh(torch, tokens, DType::fp32);
+  exchange(torch, TensorCall::token_sums, kept.sums);
   find_targets(torch, tokens, kept);
   Tensor of_targets = fresh(torch, tokens, DType::fp32);
   of_targets = where_or_zero(torch, of_targets);
+  exchange(torch, TensorCall::token_sums, of_targets);
   return losses(torch, tokens);
 }
 

@@ -17,6 +17,9 @@ namespace zplan::symbolic {
 [[nodiscard]] Tensor divided_linear(Autograd& torch, const Tensor& x, const Tensor& weight,
                                     const Tensor* bias);
 
+/// The input of a layer that is divided by columns: gradients are summed over the group on their way back.
+[[nodiscard]] Tensor column_parallel_input(Autograd& torch, const Tensor& x);
+
 /// VocabParallelEmbedding: rows of tokens that other ranks hold are zeroed before the ranks' sums.
 [[nodiscard]] Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, const Tensor& ids);
 

@@ -56,6 +56,7 @@ class TapeLayout {
 ///   handler.parameter(event, layer)       keep and free events, where the handler has it
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
+///   handler.communicate(call, size)       the tensor-parallel group exchanges, where the handler has it
 template <class Handler>
 void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
   const auto ending = [&](std::size_t which) {
@@ -80,6 +81,10 @@ void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
           break;
         case Event::Kind::workspace: handler.workspace(event.index); break;
         case Event::Kind::phase: handler.phase(static_cast<Phase>(event.index)); break;
+        case Event::Kind::communicate:
+          if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}); })
+            handler.communicate(static_cast<TensorCall>(event.index), event.size);
+          break;
         case Event::Kind::end_layers: ending(static_cast<std::size_t>(event.index)); break;
         default: handler.module(event, layer);
       }

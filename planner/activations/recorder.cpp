@@ -65,6 +65,11 @@ void Recorder::mark(Event::Kind kind, std::int32_t index) {
   list().push_back({.kind = kind, .index = index});
 }
 
+void Recorder::communicate(TensorCall call, Bytes size) {
+  list().push_back(
+      {.kind = Event::Kind::communicate, .index = static_cast<std::int32_t>(call), .size = size});
+}
+
 std::shared_ptr<Storage> Recorder::keep_parameter(std::int32_t index) {
   mark(Event::Kind::keep_parameter, index);
   blocks_.push_back({current_, -1, index});

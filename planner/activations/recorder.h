@@ -42,6 +42,8 @@ class Recorder {
   /// The block becomes the gradient of parameter `index` of the current part.
   void adopt_gradient(Storage& storage, std::int32_t index);
   void mark(Event::Kind kind, std::int32_t index);
+  /// The tensor-parallel group exchanges `size`.
+  void communicate(TensorCall call, Bytes size);
   /// Autograd keeps a view of parameter `index` of the current part until the handle goes. A view, not the
   /// parameter, holds on to the memory that a framework gathers a sharded parameter into
   /// (Event::keep_parameter).

@@ -20,6 +20,17 @@ enum class Owner : std::uint8_t {
   next_gradient,    ///< the gradient that the layer behind left for this one (or the head)
 };
 
+/// What a tensor-parallel group exchanges.
+enum class TensorCall : std::uint8_t {
+  row_output,           ///< a row-split layer's partial outputs are summed
+  column_input,         ///< gradients of a column-split layer's input are summed
+  split_embedding,      ///< rows that other ranks hold are summed in
+  logits,               ///< every rank gathers the logits of all
+  token_maxima,         ///< of the vocabulary-parallel loss
+  token_sums,           ///< the same: sums of exponentials, and logits of the targets
+  replicated_gradient,  ///< of a weight that each rank applies to heads of its own
+};
+
 struct Event {
   enum class Kind : std::uint8_t {
     allocate,
@@ -34,6 +45,7 @@ struct Event {
     end_layers,      ///< every layer frees what stands in its `endings` under `index`
     workspace,       ///< a library keeps one from here on: `index` 0 is cuBLAS, 1 cuBLASLt
     phase,           ///< `index` is a Phase
+    communicate,     ///< `index` is a TensorCall, `size` its buffer
   };
   Kind kind{Kind::allocate};
   Owner owner{Owner::here};

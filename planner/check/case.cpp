@@ -27,4 +27,18 @@ std::vector<Statistic> statistics_of(const Measured& measured) {
   return std::visit(StatisticsOf{}, measured);
 }
 
+void append_folded(std::vector<CallTally>& sequence, CallTally call) {
+  if (!sequence.empty()) {
+    CallTally& last = sequence.back();
+    const bool alike = last.operation == call.operation && last.dtype == call.dtype &&
+                       last.group_size == call.group_size && last.phase == call.phase &&
+                       last.elements.value * call.count == call.elements.value * last.count;
+    if (alike) {
+      last.count += call.count, last.elements += call.elements;
+      return;
+    }
+  }
+  sequence.push_back(std::move(call));
+}
+
 }  // namespace zplan::check

@@ -57,8 +57,12 @@ struct CallTally {
   Elements elements;  ///< sum: output of an all_gather, input of a reduce_scatter, else the buffer
   bool operator==(const CallTally&) const = default;
 };
+/// Puts `call` behind the others, or into the last where each of its calls is like those.
+void append_folded(std::vector<CallTally>& sequence, CallTally call);
 struct MeasuredSchedule {
   std::vector<CallTally> calls;
+  /// In order of issue, equal ones behind each other folded; empty: not recorded.
+  std::vector<CallTally> sequence;
 };
 
 /// What one rank held between steps. Absent: the run does not show it.

@@ -82,6 +82,8 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule&
   record.measured = exactly(static_cast<double>(difference.recorded));
   record.error = difference.share;
   record.exact = difference.equal;
+  const bool ordered = schedule.sequence.empty() || predict_sequence(*measured.setup) == schedule.sequence;
+  if (!ordered) record.part = difference.equal ? "issued in another order" : "";
   return {record};
 }
 

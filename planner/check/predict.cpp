@@ -45,8 +45,6 @@ struct Prepared {
   StepInputs step;
 };
 
-std::string name_of(Framework framework) { return fmt::format("framework {}", to_name(framework)); }
-
 /// Combinations that DeepSpeed refuses were never run by it; of the others' the planner's rules say nothing.
 std::vector<std::string> illegal(const Setup& setup) {
   if (setup.training.framework != Framework::deepspeed) return {};
@@ -62,9 +60,8 @@ std::vector<std::string> unmodelled(const Setup& setup, const MeasuredSpeed& /*u
   return illegal(setup);
 }
 
-std::vector<std::string> unmodelled(const Setup& setup, const MeasuredSchedule& /*unused*/) {
-  if (setup.training.framework == Framework::deepspeed) return {};
-  return {name_of(setup.training.framework)};
+std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredSchedule& /*unused*/) {
+  return {};
 }
 
 std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredActivations& /*unused*/) {
@@ -163,13 +160,22 @@ HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
 
 std::vector<CallTally> predict_calls(const Setup& setup) {
   const Prepared prepared(setup);
-  const Schedule plan = schedule(setup.model, setup.training, setup.strategy, prepared.rank, prepared.shard);
+  const Schedule plan =
+      schedule(calls_of(prepared.inputs()), setup.training, setup.strategy, prepared.rank, prepared.shard);
   std::vector<CallTally> calls;
   for (const Collective& call : plan.collectives)
     if (call.group_size > 1)
       calls.push_back(
           {call.operation, std::string(call.dtype), call.group_size, call.phase, call.count, call.elements});
   return calls;
+}
+
+std::vector<CallTally> predict_sequence(const Setup& setup) {
+  std::vector<CallTally> sequence;
+  for (const Call& call : calls_of(Prepared(setup).inputs()))
+    append_folded(sequence, {call.operation, std::string(call.dtype), call.group_size, call.phase, call.times,
+                             call.elements * call.times});
+  return sequence;
 }
 
 double predict_tokens_per_second_per_gpu(const Setup& setup) {

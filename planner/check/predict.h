@@ -26,6 +26,8 @@ struct MemoryPrediction {
 
 /// Collectives of one optimizer step; those of a group of one do nothing and are left out.
 [[nodiscard]] std::vector<CallTally> predict_calls(const Setup& setup);
+/// The same in order of issue, equal ones behind each other folded.
+[[nodiscard]] std::vector<CallTally> predict_sequence(const Setup& setup);
 
 [[nodiscard]] double predict_tokens_per_second_per_gpu(const Setup& setup);
 

@@ -1,35 +1,14 @@
 #pragma once
-// The collectives of one optimizer step as DeepSpeed issues them, which is not what the ZeRO papers tabulate:
-// docs/communication.md.
+// The collectives of one optimizer step as a run issues them (memory/), which is not what the ZeRO papers
+// tabulate, added up by kind: docs/communication.md.
 
 #include <vector>
 
-#include "planner/memory/timeline.h"
+#include "planner/communication/call.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
 
 namespace zplan {
-
-enum class Operation { all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv };
-template <>
-struct EnumNames<Operation> {
-  static constexpr std::array<std::pair<Operation, std::string_view>, 7> table{{
-      {Operation::all_reduce, "all_reduce"},
-      {Operation::all_gather, "all_gather"},
-      {Operation::reduce_scatter, "reduce_scatter"},
-      {Operation::broadcast, "broadcast"},
-      {Operation::reduce, "reduce"},
-      {Operation::all_to_all, "all_to_all"},
-      {Operation::send_recv, "send_recv"},
-  }};
-};
-
-enum class Group { data, tensor };
-template <>
-struct EnumNames<Group> {
-  static constexpr std::array<std::pair<Group, std::string_view>, 2> table{
-      {{Group::data, "data"}, {Group::tensor, "tensor"}}};
-};
 
 /// Calls of one kind in one phase of an optimizer step (all micro-steps together).
 struct Collective {
@@ -59,7 +38,9 @@ struct Schedule {
 /// doc/PERFORMANCE.md.
 [[nodiscard]] Bytes ring_wire_bytes(Operation operation, Bytes bytes, std::int64_t ranks);
 
-[[nodiscard]] Schedule schedule(const Model& model, const Training& training, const Strategy& strategy,
-                                const RankModel& rank, const Shard& shard);
+/// The calls of one optimizer step by kind, in the order in which each kind is first issued; and what offload
+/// moves beside them.
+[[nodiscard]] Schedule schedule(const std::vector<Call>& calls, const Training& training,
+                                const Strategy& strategy, const RankModel& rank, const Shard& shard);
 
 }  // namespace zplan

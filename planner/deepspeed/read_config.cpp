@@ -111,6 +111,17 @@ ZeroOptions read_options(const Section& section, std::int64_t hidden_size) {
   options.sub_group_size = elements(section, "sub_group_size", {}, options.sub_group_size);
   if (const Section overlap = decided(section, "overlap_comm")) options.overlap_comm = overlap->boolean();
   options.parameter_alignment = flag(section, "parameter_alignment", false);
+  options.reduce_scatter = flag(section, "reduce_scatter", true);
+  options.multi_rank_bucket_allreduce = flag(section, "use_multi_rank_bucket_allreduce", true);
+  const auto field = [&section](std::string_view key, std::string_view name) {
+    const Section found = decided(section, key, name);
+    return found && found->boolean();
+  };
+  options.gather_by_all_reduce =
+      field("stage3_use_all_reduce_for_fetch_params", "use_all_reduce_for_fetch_params");
+  options.gather_one_by_one = field("stage3_allgather_sequential", "allgather_sequential");
+  if (const Section ranks = decided(section, "zero_hpz_partition_size"))
+    options.secondary_partition = ranks->integer(1, kWithout);
   return options;
 }
 
@@ -180,7 +191,7 @@ void read_precision(const JsonReader& root, DsConfigPins& pins) {
   pins.master_weights = pin(!low, *section);
 }
 
-std::optional<Precision> accumulation_type(const JsonReader& value) {
+Precision type_named(const JsonReader& value) {
   // DeepSpeed takes torch's names too (runtime/config.py DtypeEnum).
   std::string name = value.text();
   if (name.starts_with("torch.")) name.erase(0, 6);
@@ -190,13 +201,19 @@ std::optional<Precision> accumulation_type(const JsonReader& value) {
   value.fail_type("fp32, bf16, fp16 or null");
 }
 
+/// communication_data_type: what is named travels, whatever gradients are.
+void read_communication(const JsonReader& root, DsConfigPins& pins) {
+  const Section given = decided(root, "communication_data_type");
+  if (given && !given->raw().is_null()) pins.zero.communication_type = type_named(*given);
+}
+
 void read_accumulation(const JsonReader& root, DsConfigPins& pins) {
   const Section given = decided(object(root, "data_types"), "grad_accum_dtype");
   if (!given) return;
-  const auto type = accumulation_type(*given);
+  const auto type = type_named(*given);
   pins.zero.fp32_gradient_accumulation =
       type == Precision::fp32 && !(pins.precision && pins.precision->value == Precision::fp32);
-  if (type != Precision::fp32 && pins.precision && pins.precision->value != *type)
+  if (type != Precision::fp32 && pins.precision && pins.precision->value != type)
     pins.warnings.push_back(
         fmt::format("not counted: {} = {} beside {} (accumulation in another 16-bit type)", given->place(),
                     in_quotes(given->text()), to_name(pins.precision->value)));
@@ -222,7 +239,9 @@ void read_batch(const JsonReader& root, DsConfigPins& pins) {
 }
 
 void read_tensor_parallel(const JsonReader& root, DsConfigPins& pins) {
-  const Section size = decided(object(root, "tensor_parallel"), "autotp_size");
+  const Section section = object(root, "tensor_parallel");
+  pins.vocabulary_parallel_head = flag(section, "vocab_parallel_lm_head", false);
+  const Section size = decided(section, "autotp_size");
   if (!size) {
     pins.tensor_parallel = pin_default<std::int64_t>(1, root, "tensor_parallel/autotp_size");
     return;
@@ -272,6 +291,7 @@ DsConfigPins read_ds_config(std::string_view text, const std::string& source, st
   warn_without_effect(zero, pins);
   read_precision(root, pins);
   read_accumulation(root, pins);
+  read_communication(root, pins);
   read_batch(root, pins);
   read_tensor_parallel(root, pins);
   read_optimizer(root, pins);

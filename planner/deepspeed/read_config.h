@@ -34,6 +34,7 @@ struct DsConfigPins {
   Pin<Precision> precision;
   Pin<bool> master_weights;
   Pin<Optimizer> optimizer;
+  bool vocabulary_parallel_head{};    ///< tensor_parallel.vocab_parallel_lm_head
   ZeroOptions zero;                   ///< complete: what the file leaves out is DeepSpeed's default
   bool micro_batch_is_auto{};         ///< the HF Trainer fills it in: train_batch_size does not decide it
   std::vector<std::string> warnings;  ///< one sentence each

@@ -50,6 +50,7 @@ class Device {
   /// A new step: peaks per phase, and what the last steps were, are forgotten.
   void begin_step();
 
+  [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] bool out_of_memory() const { return out_of_memory_; }
   [[nodiscard]] const Composition& live() const { return live_; }
   [[nodiscard]] Bytes requested() const { return total_; }

@@ -79,6 +79,9 @@ void FsdpRun::gather(Group& group) {
   for (const Parameter& each : group.parameters) output += each.shard * each.computed * ranks();
   group.gathered = device_.allocate(Term::gathered_parameters, output, kGather);
   while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
+  const Bytes computed = group.parameters.front().computed;
+  state_.communicate(Operation::all_gather, Elements(output.value / computed.value), computed,
+                     "layer weights");
 }
 
 /// In the forward an all-gather's output lives until the next group has copied out, so that the next
@@ -200,6 +203,7 @@ void FsdpRun::reduce(Group& group) {
   device_.release(last_reduced_);
   Device::Block input = device_.allocate(Term::gradient_bucket, shards * element * ranks());
   device_.spike(Term::bucket_copy, Bytes(8) * entries);
+  state_.communicate(Operation::reduce_scatter, shards * ranks(), element, "gradients");
   // Python's loop variable holds the last gradient until the end.
   const std::size_t held = with_gradient.back();
   if (ranks() > 1) with_gradient.pop_back();

@@ -143,6 +143,12 @@ void PartitionedRun::act(const GatherPlan& plan, const GatherAction& action) {
   const auto elements_of = [&](std::int32_t i) {
     return modules_.parameters[static_cast<std::size_t>(i)].elements;
   };
+  if (is_collective(action))
+    state_.communicate(
+        in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
+        call_elements(parameters, modules_.parameters, action.ranks),
+        modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
+        device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
   switch (action.kind) {
     case GatherAction::Kind::gather: {
       const Bytes size = call_elements(parameters, modules_.parameters, action.ranks) * weight();
@@ -193,6 +199,8 @@ void PartitionedRun::flush() {
   if (!as_it_is)
     device_.spike(Term::bucket_copy, padded * weight(),
                   in().strategy.overlaps_communication() ? kReduce : kCompute);
+  state_.communicate(in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
+                     padded, state_.sent_gradient(), "gradients");
   for (const std::size_t each : pending_) state_.release_gradient(each);
   pending_.clear();
   open_ = {};
@@ -206,6 +214,8 @@ void PartitionedRun::end_backward(bool last) {
 }
 
 void PartitionedRun::norm() {
+  const Bytes element(on_host(in().strategy.offload_optimizer) ? 4 : 8);
+  for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, "gradient norm");
   for (std::size_t i = 0; i < state_.tensors().size(); ++i)
     if (state_.tensors()[i].trainable) device_.spike(Term::norm_in_fp64, shard_of(i) * Bytes(8));
 }

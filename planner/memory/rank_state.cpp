@@ -147,4 +147,83 @@ void RankState::workspace(std::int32_t library) {
   device_.allocate(Term::cublas_workspace, size);
 }
 
+namespace {
+
+/// As torch names it.
+std::string_view dtype_of(Bytes element, Precision precision) {
+  switch (element.value) {
+    case 1: return "uint8";
+    case 4: return "float32";
+    case 8: return "float64";
+    default: return precision == Precision::fp16 ? "float16" : "bfloat16";
+  }
+}
+
+/// Reports count the head and the loss with the passes that they belong to.
+Phase pass_of(Phase phase) {
+  if (phase == Phase::loss) return Phase::forward;
+  return phase == Phase::loss_backward ? Phase::backward : phase;
+}
+
+struct TensorCallAbout {
+  Operation operation;
+  std::string_view purpose;
+  bool wide;  ///< fp32
+};
+
+TensorCallAbout about(TensorCall call) {
+  switch (call) {
+    case TensorCall::row_output: return {Operation::all_reduce, "row-split outputs", false};
+    case TensorCall::column_input: return {Operation::all_reduce, "column-split input gradients", false};
+    case TensorCall::split_embedding: return {Operation::all_reduce, "split embedding", false};
+    case TensorCall::logits: return {Operation::all_gather, "logits", false};
+    case TensorCall::token_maxima:
+    case TensorCall::token_sums: return {Operation::all_reduce, "vocabulary-parallel loss", true};
+    case TensorCall::replicated_gradient: return {Operation::all_reduce, "replicated norms", false};
+  }
+  return {};
+}
+
+}  // namespace
+
+void RankState::communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                            std::int64_t ranks) {
+  calls_.add({.operation = operation,
+              .group = Group::data,
+              .group_size = ranks,
+              .phase = pass_of(device_.phase()),
+              .dtype = dtype_of(element, in().training.precision),
+              .purpose = purpose,
+              .elements = elements});
+}
+
+Bytes RankState::sent_gradient() const {
+  const std::optional<Precision>& type = in().strategy.zero.communication_type;
+  if (!type) return weight();
+  return Bytes(*type == Precision::fp32 ? 4 : 2);
+}
+
+void RankState::communicate(TensorCall call, Bytes size) {
+  const TensorCallAbout which = about(call);
+  const Bytes element = which.wide ? Bytes(4) : weight();
+  calls_.add({.operation = which.operation,
+              .group = Group::tensor,
+              .group_size = in().strategy.tensor_parallel,
+              .phase = pass_of(device_.phase()),
+              .dtype = dtype_of(element, in().training.precision),
+              .purpose = which.purpose,
+              .elements = Elements(size.value / element.value)});
+}
+
+void RankState::agree(Group group, Bytes element, std::string_view purpose) {
+  const Strategy& s = in().strategy;
+  calls_.add({.operation = Operation::all_reduce,
+              .group = group,
+              .group_size = group == Group::data ? s.data_parallel : s.tensor_parallel,
+              .phase = Phase::step,
+              .dtype = dtype_of(element, in().training.precision),
+              .purpose = purpose,
+              .elements = Elements(1)});
+}
+
 }  // namespace zplan

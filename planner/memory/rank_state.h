@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "planner/communication/call.h"
 #include "planner/memory/device.h"
 #include "planner/memory/optimizer_step.h"
 #include "planner/memory/run.h"
@@ -40,6 +41,20 @@ class RankState {
   /// `element` bytes).
   void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
 
+  /// A collective of the data-parallel group (or of `ranks` of it) over `elements` of `element` bytes each.
+  void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                   std::int64_t ranks);
+  void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
+    communicate(operation, elements, element, purpose, in().strategy.data_parallel);
+  }
+  /// Of one element of a gradient on its way.
+  [[nodiscard]] Bytes sent_gradient() const;
+  /// A collective of the tensor-parallel group.
+  void communicate(TensorCall call, Bytes size);
+  /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
+  void agree(Group group, Bytes element, std::string_view purpose);
+  [[nodiscard]] CallLog& calls() { return calls_; }
+
   /// The workspace that cuBLAS (0) or cuBLASLt (1) keeps for a thread.
   void workspace(std::int32_t library);
 
@@ -55,6 +70,7 @@ class RankState {
 
   const RunInputs& inputs_;
   Device& device_;
+  CallLog calls_;
   std::vector<std::size_t> layer_start_;
   std::size_t before_{};  ///< tensors in front of the layers
   std::size_t behind_{};  ///< where tensors behind them begin

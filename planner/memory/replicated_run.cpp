@@ -1,6 +1,7 @@
 #include "planner/memory/replicated_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/memory/optimizer_step.h"
 
@@ -95,20 +96,26 @@ void ReplicatedRun::begin_micro_step(bool last) {
 
 /// In the order in which gradients came, a first bucket of 1 MiB and further ones of 25 MiB; the one that
 /// fills a bucket belongs to it.
-void ReplicatedRun::rebuild_buckets() {
+std::vector<Bytes> ReplicatedRun::bucket_sizes() const {
   constexpr Bytes kFirst = kMiB;
   constexpr Bytes kFurther{std::int64_t{25} << 20};
-  device_.release(buckets_);
+  std::vector<Bytes> sizes;
   Bytes open{};
-  const auto close = [&] {
-    buckets_.push_back(device_.allocate(Term::gradient_bucket, open));
-    open = {};
-  };
   for (const std::size_t each : ready_order_) {
     open += state_.tensors()[each].stored;
-    if (open >= (buckets_.empty() ? kFirst : kFurther)) close();
+    if (open >= (sizes.empty() ? kFirst : kFurther)) sizes.push_back(std::exchange(open, Bytes{}));
   }
-  if (open.value > 0) close();
+  if (open.value > 0) sizes.push_back(open);
+  return sizes;
+}
+
+Bytes ReplicatedRun::gradient_element() const {
+  return optimized_.empty() ? weight() : optimized_.front().element;
+}
+
+void ReplicatedRun::rebuild_buckets() {
+  device_.release(buckets_);
+  for (const Bytes each : bucket_sizes()) buckets_.push_back(device_.allocate(Term::gradient_bucket, each));
   rebuilt_ = true;
 }
 
@@ -121,11 +128,16 @@ void ReplicatedRun::gradient(std::size_t tensor, Device::Block block) {
 /// Source: DeepSpeed 0.19.8 runtime/engine.py allreduce_no_retain.
 void ReplicatedRun::end_backward(bool last) {
   constexpr Elements kBucket{500'000'000};
+  if (is_distributed() && (last || in().training.syncs_each_micro_step))
+    for (const Bytes bucket : bucket_sizes())
+      state_.communicate(Operation::all_reduce, Elements(bucket.value / gradient_element().value),
+                         gradient_element(), "gradients");
   if (!last || !is_deepspeed() || in().strategy.data_parallel == 1) return;
   Elements open{};
   int tensors = 0;
   const auto reduce = [&] {
     if (tensors > 1) device_.spike(Term::bucket_copy, open * weight());  // one alone is a view
+    if (tensors > 0) state_.communicate(Operation::all_reduce, open, state_.sent_gradient(), "gradients");
     open = {}, tensors = 0;
   };
   for (const RankTensor& tensor : state_.tensors()) {
@@ -137,8 +149,17 @@ void ReplicatedRun::end_backward(bool last) {
 }
 
 void ReplicatedRun::step(bool first) {
+  if (is_deepspeed()) agree();
   if (flattens()) return step_flat();
   step_each(first);
+}
+
+/// fp32 has no 16-bit optimizer around it: the engine takes the norm itself, over the data-parallel group.
+void ReplicatedRun::agree() {
+  const bool wide = in().training.precision == Precision::fp32;
+  if (wide) state_.communicate(Operation::all_reduce, Elements(1), Bytes(4), "gradient norm");
+  if (!wide) state_.agree(Group::tensor, Bytes(1), "overflow flag");
+  state_.agree(Group::tensor, Bytes(4), "gradient norm");
 }
 
 /// An fp32 list and a flat fp32 copy of all gradients.

@@ -35,6 +35,9 @@ class ReplicatedRun {
 
   void broadcast_parameters();
   void rebuild_buckets();
+  [[nodiscard]] std::vector<Bytes> bucket_sizes() const;  ///< DDP's, once the order of gradients is known
+  [[nodiscard]] Bytes gradient_element() const;
+  void agree();
 
   RankState& state_;
   Device& device_;

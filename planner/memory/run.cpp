@@ -35,6 +35,7 @@ class Player {
     result.initialisation = {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
     for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
       device_.begin_step();
+      state_.calls().begin_step();
       play_step(step == 0);
     }
     result.completed = !device_.out_of_memory();
@@ -47,6 +48,7 @@ class Player {
     result.held = device_.allocated();
     result.left = device_.live();
     result.timeline = device_.moments();
+    result.calls = state_.calls().calls();
     return result;
   }
 
@@ -74,6 +76,7 @@ class Player {
     device_.enter(phase, name_of(phase));
     if constexpr (requires { framework_.phase(phase); }) framework_.phase(phase);
   }
+  void communicate(TensorCall call, Bytes size) { state_.communicate(call, size); }
   void workspace(std::int32_t library) {
     if (first_) state_.workspace(library);
   }
@@ -96,6 +99,7 @@ class Player {
     for (std::int64_t i = 0; i < played && !device_.out_of_memory(); ++i) {
       first_ = first && i == 0;
       const bool last = i + 1 == played;
+      state_.calls().repeat(i == 1 && !last ? micro_steps - 2 : 1);
       device_.enter(Phase::forward, "forward");
       Device::Block ids =
           device_.allocate(Term::model_inputs, Bytes(8) * inputs_.step.strategy.micro_batch_size *
@@ -160,6 +164,8 @@ RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
 RunResult simulate_live(const RunInputs& inputs) { return play(inputs, std::nullopt, true); }
 
 RunResult simulate_live_from_whole_tape(const RunInputs& inputs) { return play(inputs, std::nullopt, false); }
+
+std::vector<Call> calls_of(const RunInputs& inputs) { return simulate_live(inputs).calls; }
 
 Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
   constexpr std::int64_t kSegment = std::int64_t{2}

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "planner/activations/condensed.h"
+#include "planner/communication/call.h"
 #include "planner/memory/device.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
@@ -46,6 +47,7 @@ struct RunResult {
   Bytes held;                               ///< between steps, as handed out
   Composition left;                         ///< between steps, by what was asked for
   std::vector<Moment> timeline;
+  std::vector<Call> calls;  ///< of the steady step
 };
 
 /// Plays the run on a card whose allocator has these options.
@@ -58,6 +60,9 @@ struct RunResult {
 [[nodiscard]] RunResult simulate_live(const RunInputs& inputs);
 /// The same from the whole tape: what the condensed one must equal.
 [[nodiscard]] RunResult simulate_live_from_whole_tape(const RunInputs& inputs);
+
+/// The collectives of the steady step.
+[[nodiscard]] std::vector<Call> calls_of(const RunInputs& inputs);
 
 /// The smallest pool on which the run completes, to 0.5 %: bisected between what is live at the worst moment
 /// and what an unlimited card reserves. Caution: what is between is taken as not running.

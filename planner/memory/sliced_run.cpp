@@ -1,6 +1,7 @@
 #include "planner/memory/sliced_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/sharding/optimizer_state.h"
 
@@ -107,8 +108,80 @@ void SlicedRun::keep(const Pending& each) {
   if (fp32) device_.spike(Term::gradient_copy, piece * Bytes(4));
 }
 
+/// The bucket as its owners' parts, in order. Source: DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py
+/// average_tensor, allreduce_and_scatter, allreduce_no_retain.
+void SlicedRun::send() {
+  const ZeroOptions& zero = in().strategy.zero;
+  if (in().strategy.data_parallel == 1) return;
+  if (!zero.reduce_scatter)
+    return state_.communicate(Operation::all_reduce, open_, state_.sent_gradient(), "gradients");
+  const std::int64_t size = in().slice.size.value;
+  std::vector<std::pair<std::int64_t, Elements>> parts;
+  for (const Pending& each : pending_) {
+    const std::int64_t end = (each.start + each.elements).value;
+    for (std::int64_t at = each.start.value; at < end;) {
+      const std::int64_t owner = at / size, until = std::min(end, (owner + 1) * size);
+      if (parts.empty() || parts.back().first != owner) parts.emplace_back(owner, Elements{});
+      parts.back().second += Elements(until - at);
+      at = until;
+    }
+  }
+  if (!zero.multi_rank_bucket_allreduce) return send_to_owners(parts);
+  Elements together{};
+  for (const auto& [owner, elements] : parts) {
+    together += elements;
+    if (together > bucket_size())
+      state_.communicate(Operation::all_reduce, std::exchange(together, Elements{}), state_.sent_gradient(),
+                         "gradients");
+  }
+  if (together.value > 0)
+    state_.communicate(Operation::all_reduce, together, state_.sent_gradient(), "gradients");
+}
+
+void SlicedRun::send_to_owners(const std::vector<std::pair<std::int64_t, Elements>>& parts) {
+  std::vector<std::pair<std::int64_t, Elements>> by_owner;
+  for (const auto& part : parts) {
+    const auto same = std::find_if(by_owner.begin(), by_owner.end(),
+                                   [&part](const auto& other) { return other.first == part.first; });
+    if (same == by_owner.end())
+      by_owner.push_back(part);
+    else
+      same->second += part.second;
+  }
+  for (const auto& [owner, elements] : by_owner)
+    state_.communicate(Operation::reduce, elements, state_.sent_gradient(), "gradients");
+}
+
+/// BF16_Optimizer's gradients, as the engine reduces them: buckets close once they exceed 5e8 elements.
+void SlicedRun::send_whole() {
+  constexpr Elements kBucket{500'000'000};
+  Elements open{};
+  for (const RankTensor& tensor : state_.tensors()) {
+    if (tensor.trainable) open += tensor.elements;
+    if (open > kBucket)
+      state_.communicate(Operation::all_reduce, std::exchange(open, Elements{}), state_.sent_gradient(),
+                         "gradients");
+  }
+  if (open.value > 0) state_.communicate(Operation::all_reduce, open, state_.sent_gradient(), "gradients");
+}
+
+/// Around the update: whether a gradient overflowed, the norm, and one gather of the whole flat group.
+/// BF16_Optimizer asks neither.
+void SlicedRun::agree_and_gather() {
+  if (!uses_bf16_optimizer(in().training, in().strategy)) {
+    const auto agree = [this](Bytes element, std::string_view purpose) {
+      for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, purpose);
+    };
+    if (in().training.precision != Precision::fp32) agree(Bytes(1), "overflow flag");
+    agree(Bytes(4), "gradient norm");
+  }
+  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.data_parallel, weight(),
+                     "updated weights");
+}
+
 void SlicedRun::flush() {
   if (pending_.empty()) return;
+  send();
   Device::Block flat = Device::kNone;
   if (spans_slices())
     flat = device_.allocate(Term::bucket_copy, std::min(open_, Elements(500'000'000)) * weight());
@@ -139,6 +212,7 @@ void SlicedRun::end_backward(bool last) {
   if (!last) return;
   if (uses_bf16_optimizer(in().training, in().strategy)) {
     device_.spike(Term::bucket_copy, in().rank.trainable * weight());
+    send_whole();
     state_.release_gradients();
     return;
   }
@@ -151,6 +225,7 @@ void SlicedRun::end_backward(bool last) {
 }
 
 void SlicedRun::step(bool first) {
+  agree_and_gather();
   if (offloaded()) {
     state_.release_gradients();
     device_.release(accumulators_);

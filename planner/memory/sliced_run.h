@@ -3,6 +3,8 @@
 // Source: DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py, runtime/bf16_optimizer.py; compared with allocator
 // traces of whole steps (docs/accuracy.md).
 
+#include <utility>
+
 #include "planner/memory/rank_state.h"
 
 namespace zplan {
@@ -39,6 +41,10 @@ class SlicedRun {
   void keep(const Pending& each);
   void put_in_bucket(std::size_t tensor);
   void flush();
+  void send();
+  void send_to_owners(const std::vector<std::pair<std::int64_t, Elements>>& parts);
+  void send_whole();
+  void agree_and_gather();
   void release_buckets() { state_.device().release(buckets_); }
   void step_on_device(bool first);
 

@@ -700,6 +700,9 @@ GatherOptions gather_options(const Strategy& strategy) {
   options.max_live_parameters = strategy.zero.max_live_parameters;
   options.max_reuse_distance = strategy.zero.max_reuse_distance;
   options.overlap_comm = strategy.overlaps_communication();
+  options.one_by_one = strategy.zero.gather_one_by_one;
+  options.by_all_reduce = strategy.zero.gather_by_all_reduce;
+  options.secondary_partition = strategy.zero.secondary_partition;
   options.offloaded = strategy.offload_parameters != OffloadDevice::none;
   return options;
 }

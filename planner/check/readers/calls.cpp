@@ -24,20 +24,39 @@ Phase phase_at(const JsonReader& name) {
 
 }  // namespace
 
+namespace {
+
+CallTally call_at(const JsonReader& each, std::int64_t count, const char* in, const char* out) {
+  CallTally call{.operation = operation_at(each.at("op")),
+                 .dtype = each.at("dtype").text(),
+                 .group_size = each.at("group").integer(1, kMostRanks),
+                 .phase = phase_at(each.at("phase")),
+                 .count = count,
+                 .elements = {}};
+  const char* counted = call.operation == Operation::all_gather ? out : in;
+  call.elements = Elements(each.at(counted).integer(0, kMostBytes));
+  return call;
+}
+
+}  // namespace
+
 std::vector<CallTally> read_calls(const JsonReader& list, const char* in, const char* out) {
   std::vector<CallTally> calls;
   for (const JsonReader& each : list.items()) {
-    CallTally call{.operation = operation_at(each.at("op")),
-                   .dtype = each.at("dtype").text(),
-                   .group_size = each.at("group").integer(1, kMostRanks),
-                   .phase = phase_at(each.at("phase")),
-                   .count = each.at("count").integer(1, kMostCalls),
-                   .elements = {}};
-    const char* counted = call.operation == Operation::all_gather ? out : in;
-    call.elements = Elements(each.at(counted).integer(0, kMostBytes));
+    CallTally call = call_at(each, each.at("count").integer(1, kMostCalls), in, out);
     if (call.group_size > 1) calls.push_back(std::move(call));
   }
   return calls;
+}
+
+std::vector<CallTally> read_sequence(const JsonReader& list) {
+  std::vector<CallTally> sequence;
+  for (const JsonReader& each : list.items()) {
+    CallTally call = call_at(each, each.integer_or("times", 1, 1, kMostCalls), "n_in", "n_out");
+    call.elements = call.elements * call.count;
+    if (call.group_size > 1) append_folded(sequence, std::move(call));
+  }
+  return sequence;
 }
 
 }  // namespace zplan::check

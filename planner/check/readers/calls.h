@@ -10,5 +10,7 @@ namespace zplan::check {
 /// the last two. Calls of a group of one are left out. Phases: what is gathered for the loss belongs to the
 /// forward, what is reduced in its backward to the backward.
 [[nodiscard]] std::vector<CallTally> read_calls(const JsonReader& list, const char* in, const char* out);
+/// The calls of a list in order of issue of {op, dtype, group, phase, n_in, n_out, times}.
+[[nodiscard]] std::vector<CallTally> read_sequence(const JsonReader& list);
 
 }  // namespace zplan::check

@@ -30,6 +30,7 @@ Training recorded_training(const JsonReader& spec, const DsConfigPins& pins) {
   Training training;
   training.precision = pins.precision ? pins.precision->value : Precision::fp32;
   training.sequence_length = spec.at("seq").integer(1, kMostSequence);
+  training.vocabulary_parallel_head = pins.vocabulary_parallel_head;
   training.reentrant_checkpointing = spec.boolean_or("reentrant", false);
   if (const auto rank = spec.find("lora")) {
     training.method = Method::lora;
@@ -69,20 +70,6 @@ Setup recorded_setup(const JsonReader& run) {
   setup.cluster = usual_cluster("A100-SXM-80GB",
                                 setup.strategy.data_parallel * setup.strategy.tensor_parallel, std::nullopt);
   return setup;
-}
-
-/// Keys of a ds_config that change the schedule and that no strategy of zplan says.
-Skip unsaid_keys(const JsonReader& config) {
-  Skip skip;
-  const auto zero = config.find("zero_optimization");
-  if (config.has("communication_data_type")) skip.add("communication_data_type");
-  if (!zero) return skip;
-  const bool stage3 = zero->integer_or("stage", 0, 0, 3) == 3;
-  if (!zero->boolean_or("use_multi_rank_bucket_allreduce", true)) skip.add("use_multi_rank_bucket_allreduce");
-  if (zero->boolean_or("use_all_reduce_for_fetch_params", false)) skip.add("use_all_reduce_for_fetch_params");
-  if (zero->integer_or("zero_hpz_partition_size", 1, 1, kMostRanks) > 1) skip.add("zero_hpz_partition_size");
-  if (stage3 && !zero->boolean_or("reduce_scatter", true)) skip.add("reduce_scatter off");
-  return skip;
 }
 
 Bytes bytes_or_none(const std::optional<JsonReader>& object, const char* key) {
@@ -133,13 +120,14 @@ void add_run(const JsonReader& run, std::vector<Case>& cases) {
                    .measured = held_of(run, setup),
                    .setup = setup,
                    .skip = {}});
-  MeasuredSchedule schedule{read_calls(run.at("collectives"), "elements_total_in", "elements_total_out")};
+  MeasuredSchedule schedule{read_calls(run.at("collectives"), "elements_total_in", "elements_total_out"), {}};
+  if (const auto sequence = run.find("sequence")) schedule.sequence = read_sequence(*sequence);
   cases.push_back({.id = name,
                    .file = {},
                    .kind = Kind::schedule,
                    .measured = std::move(schedule),
                    .setup = setup,
-                   .skip = unsaid_keys(run.at("ds_config"))});
+                   .skip = {}});
 }
 
 }  // namespace

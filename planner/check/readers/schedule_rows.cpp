@@ -8,7 +8,8 @@ std::vector<Case> read_schedule_rows(const JsonReader& rows) {
   std::vector<Case> cases;
   for (const JsonReader& row : rows.items()) {
     TrainingRow training = read_training_row(row);
-    MeasuredSchedule schedule{read_calls(row.at("collectives"), "elements_in", "elements_out")};
+    MeasuredSchedule schedule{read_calls(row.at("collectives"), "elements_in", "elements_out"), {}};
+    if (const auto sequence = row.find("sequence")) schedule.sequence = read_sequence(*sequence);
     cases.push_back({.id = training.id,
                      .file = {},
                      .kind = Kind::schedule,

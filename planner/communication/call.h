@@ -1,0 +1,74 @@
+#pragma once
+// One rank's collectives in the order in which a run issues them.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/base/names.h"
+#include "models/base/quantity.h"
+#include "planner/terms.h"
+
+namespace zplan {
+
+enum class Operation { all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv };
+template <>
+struct EnumNames<Operation> {
+  static constexpr std::array<std::pair<Operation, std::string_view>, 7> table{{
+      {Operation::all_reduce, "all_reduce"},
+      {Operation::all_gather, "all_gather"},
+      {Operation::reduce_scatter, "reduce_scatter"},
+      {Operation::broadcast, "broadcast"},
+      {Operation::reduce, "reduce"},
+      {Operation::all_to_all, "all_to_all"},
+      {Operation::send_recv, "send_recv"},
+  }};
+};
+
+enum class Group { data, tensor };
+template <>
+struct EnumNames<Group> {
+  static constexpr std::array<std::pair<Group, std::string_view>, 2> table{
+      {{Group::data, "data"}, {Group::tensor, "tensor"}}};
+};
+
+/// Calls that are alike and follow each other.
+struct Call {
+  Operation operation{Operation::all_reduce};
+  Group group{Group::data};
+  std::int64_t group_size{1};
+  Phase phase{Phase::backward};
+  std::string_view dtype;
+  std::string_view purpose;  ///< what it moves: "gradients", "layer weights", "logits", …
+  Elements elements;  ///< of one call: output of an all_gather, input of a reduce_scatter, else the buffer
+  std::int64_t times{1};
+  bool operator==(const Call&) const = default;
+};
+
+/// Notes the calls of a step. Those of a group of one are none.
+class CallLog {
+ public:
+  void begin_step() { calls_.clear(), repeats_ = 1; }
+  /// From here on every call stands for so many: micro-steps that are alike are played once.
+  void repeat(std::int64_t times) { repeats_ = times; }
+  void add(Call call) {
+    if (call.group_size <= 1) return;
+    call.times *= repeats_;
+    if (!calls_.empty()) {
+      const std::int64_t times = std::exchange(calls_.back().times, call.times);
+      const bool alike = calls_.back() == call;
+      calls_.back().times = times + (alike ? call.times : 0);
+      if (alike) return;
+    }
+    calls_.push_back(call);
+  }
+  [[nodiscard]] const std::vector<Call>& calls() const { return calls_; }
+
+ private:
+  std::vector<Call> calls_;
+  std::int64_t repeats_{1};
+};
+
+}  // namespace zplan
