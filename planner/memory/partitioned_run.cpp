@@ -140,20 +140,34 @@ void PartitionedRun::initialise() {
     device_.spike(Term::gathered_parameters, shard_of(i) * in().strategy.data_parallel * weight());
 }
 
-/// zero.Init: a parameter is made whole, sharded and let go, then the next.
+/// zero.Init: a parameter is made whole, sharded and let go, then the next; stacks of experts, which one
+/// module holds, are all made before.
 void PartitionedRun::partition_parameters() {
-  const bool tied = in().model.shape.tied_embeddings;
-  std::vector<Device::Block> shards;
-  const auto make = [&](std::size_t i) {
-    Device::Block whole = device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * weight());
-    if (!on_host(in().strategy.offload_parameters))
-      shards.push_back(device_.allocate(Term::trained_parameters, shard_of(i) * weight()));
-    device_.release(whole);
+  const bool on_device = !on_host(in().strategy.offload_parameters);
+  std::vector<Device::Block> shards, whole;
+  const std::size_t count = state_.tensors().size();
+  const auto make = [&](std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < end; ++i)
+      whole.push_back(
+          device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * element_size(i)));
+    for (std::size_t i = first; i < end; ++i) {
+      if (on_device)
+        shards.push_back(device_.allocate(Term::trained_parameters, shard_of(i) * element_size(i)));
+      device_.release(whole[i - first]);
+    }
+    whole.clear();
   };
-  for (std::size_t i = 0; i < state_.tensors().size(); ++i) make(i);
-  if (tied) {
-    make(0);
-    if (!shards.empty()) device_.release(shards.back()), shards.pop_back();
+  const auto of_one_module = [this](const RankTensor& a, const RankTensor& b) {
+    return a.role == TensorRole::expert && b.role == TensorRole::expert && a.layer == b.layer;
+  };
+  for (std::size_t first = 0, end = 0; first < count; first = end) {
+    for (end = first + 1; end < count; ++end)
+      if (!of_one_module(state_.tensors()[first], state_.tensors()[end])) break;
+    make(first, end);
+  }
+  if (in().model.shape.tied_embeddings) {
+    make(0, 1);
+    if (on_device) device_.release(shards.back()), shards.pop_back();
   }
   // Shards pass the host on their way into one flat buffer.
   device_.release(shards);
@@ -258,31 +272,28 @@ void PartitionedRun::flush() {
       casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * accumulated_size(), stream));
     device_.release(flat);
   }
-  Device::Block brought = Device::kNone;
   for (const std::size_t each : pending_) {
-    if (on_host(in().strategy.offload_optimizer)) offload(each, brought);
+    if (on_host(in().strategy.offload_optimizer)) offload(each);
     state_.release_gradient(each);
   }
-  device_.release(brought);
   device_.release(flat);
   device_.release(casts);
   pending_.clear();
   open_ = {};
 }
 
-/// A gradient whose states are on the host passes the device once more, for its norm and for its copy in
-/// fp32; what was brought for the one before goes then.
-void PartitionedRun::offload(std::size_t tensor, Device::Block& brought) {
+/// A gradient whose states are on the host comes back to the device, for its norm and for its copy in fp32.
+void PartitionedRun::offload(std::size_t tensor) {
   constexpr Elements kNormPart{250'000'000};
   const int stream = reduce_stream();
   const Elements n = shard_of(tensor);
-  const Device::Block own = device_.allocate(Term::offload_staging, n * accumulated_size(), stream);
+  Device::Block brought = device_.allocate(Term::offload_staging, n * accumulated_size(), stream);
+  if (last_micro_step_) {
+    for (Elements done{}; done < n; done += kNormPart)
+      device_.spike(Term::norm_in_fp64, std::min(kNormPart, n - done) * Bytes(8), stream);
+    if (accumulated_size() < Bytes(4)) device_.spike(Term::gradient_copy, n * Bytes(4), stream);
+  }
   device_.release(brought);
-  brought = own;
-  if (!last_micro_step_) return;
-  for (Elements done{}; done < n; done += kNormPart)
-    device_.spike(Term::norm_in_fp64, std::min(kNormPart, n - done) * Bytes(8), stream);
-  if (accumulated_size() < Bytes(4)) device_.spike(Term::gradient_copy, n * Bytes(4), stream);
 }
 
 int PartitionedRun::reduce_stream() const {
@@ -326,9 +337,10 @@ void PartitionedRun::step(bool first) {
   std::vector<GatherBlock> behind(persistent, asked_.end());
   asked_.erase(persistent, asked_.end());
   gather(INT32_MAX);
-  norm();
-  if (on_device)
+  if (on_device) {
+    norm();
     for (const Elements group : sub_groups(in().rank, in().strategy)) update(group, first);
+  }
   asked_ = std::move(behind);
   next_ = 0;
   gather(INT32_MAX);

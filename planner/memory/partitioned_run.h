@@ -39,7 +39,7 @@ class PartitionedRun {
   void gather(std::int32_t event);
   void reduce(std::size_t tensor);
   void flush();
-  void offload(std::size_t tensor, Device::Block& brought);
+  void offload(std::size_t tensor);
   [[nodiscard]] int reduce_stream() const;
   /// Of an element of accumulated gradients.
   [[nodiscard]] Bytes accumulated_size() const;
