@@ -206,7 +206,9 @@ const Parameter& attention_output(const Parameters& of) {
   return *found;
 }
 
-Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
+namespace {
+
+Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   if (auto own = own_attention(p, of, x, sliding)) return *std::move(own);
   Heads heads = p.shape().latent_attention        ? latent_heads(p, of, x)
                 : p.shape().fused_query_key_value ? one_projection(p, of, x)
@@ -217,6 +219,13 @@ Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding
   output = linear_layer(p, of, attention_output(of), output);
   const bool drops = p.shape().dropout > 0 && style_of(p.shape()).drops_inside;
   return drops ? dropout(p.torch, output) : output;
+}
+
+}  // namespace
+
+Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
+  return hooked(p, {.name = "attention", .by_keyword = true}, x,
+                [&](const Tensor& input) { return attention_forward(p, of, input, sliding); });
 }
 
 }  // namespace zplan::symbolic

@@ -70,9 +70,19 @@ Saved Autograd::save(const Tensor& tensor) {
     frame->promises.push_back(promise);
     return Saved(std::move(promise));
   }
-  if (const auto promise = frame->promises[frame->kept++].lock()) promise->tensor = tensor.detached();
-  Saved kept(tensor.detached());
+  const Tensor again = recomputed(tensor);
+  if (const auto promise = frame->promises[frame->kept++].lock()) promise->tensor = again;
+  Saved kept(again);
   if (frame->kept == frame->promises.size()) throw StopRecomputation{};
+  return kept;
+}
+
+/// Recomputation keeps trained tensors detached, so that of a gathered parameter holds on to the memory.
+/// Source: torch 2.11 torch/utils/checkpoint.py _recomputation_hook.
+Tensor Autograd::recomputed(const Tensor& tensor) {
+  Tensor kept = tensor.detached();
+  if (gathers_parameters_ && !tensor.storage && is_leaf(tensor) && tensor.gradient.node->parameter >= 0)
+    kept.storage = recorder_.keep_parameter(tensor.gradient.node->parameter);
   return kept;
 }
 
@@ -86,6 +96,7 @@ void Autograd::accumulate_into(Tensor& leaf, std::int32_t index, bool summed) {
   auto sink = std::make_shared<Node>();
   sink->sequence = Node::kLeaf;
   sink->part = recorder_.current();
+  sink->parameter = index;
   sink->backward = [this, index, summed](Tensors& gradients) {
     if (summed) recorder_.communicate(TensorCall::replicated_gradient, gradients[0].bytes());
     if (gradients[0].storage) recorder_.adopt_gradient(*gradients[0].storage, index);

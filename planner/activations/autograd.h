@@ -39,6 +39,9 @@ struct Node {
 
   [[nodiscard]] bool needs(std::size_t input) const { return next[input].edge.node != nullptr; }
 
+  /// Of a leaf: which of its part's parameters it takes the gradient of.
+  std::int32_t parameter{-1};
+
   /// What a function written in Python keeps as an attribute of its context: until the graph is gone.
   std::shared_ptr<const void> attribute;
 
@@ -97,9 +100,10 @@ class Autograd {
   [[nodiscard]] Recorder& recorder() { return recorder_; }
   [[nodiscard]] bool enabled() const { return enabled_; }
   [[nodiscard]] Autocast& autocast() { return autocast_; }
-  /// DeepSpeed's zero.Init puts a function of its own in the place of torch.nn.functional.linear.
-  void replace_linear(bool replaces) { replaces_linear_ = replaces; }
-  [[nodiscard]] bool replaces_linear() const { return replaces_linear_; }
+  /// Parameters are gathered for the modules that use them: ZeRO stage 3. DeepSpeed's zero.Init also puts a
+  /// function of its own in the place of torch.nn.functional.linear.
+  void gather_parameters(bool gathers) { gathers_parameters_ = gathers; }
+  [[nodiscard]] bool gathers_parameters() const { return gathers_parameters_; }
 
   /// A new tensor in new memory.
   [[nodiscard]] Tensor make(Layout layout, DType type);
@@ -141,6 +145,7 @@ class Autograd {
 
  private:
   friend class Saved;
+  [[nodiscard]] Tensor recomputed(const Tensor& tensor);
   [[nodiscard]] Tensor checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call,
                                             const Tensor& input);
   void run(Node& node, std::vector<std::shared_ptr<Node>>& ready);
@@ -152,7 +157,7 @@ class Autograd {
   Recorder& recorder_;
   Autocast autocast_;
   bool enabled_{true};
-  bool replaces_linear_{};
+  bool gathers_parameters_{};
   bool running_{};                                      ///< whether a backward runs
   std::array<std::array<bool, 2>, 2> has_workspace_{};  ///< by thread, of cuBLAS and of cuBLASLt
   std::uint64_t sequence_{1};

@@ -160,7 +160,7 @@ class MicroStep {
         !wide && t.framework == Framework::torch && t.master_weights && t.method != Method::qlora;
     const bool prepared = widens_unpacked(t) && t.framework == Framework::torch;
     program_.weights = wide || mixed || prepared ? DType::fp32 : DType::bf16;
-    torch_.replace_linear(t.framework == Framework::deepspeed && program_.strategy.zero_stage == 3);
+    torch_.gather_parameters(t.framework == Framework::deepspeed && program_.strategy.zero_stage == 3);
     program_.autocasts = mixed || t.autocast;
     const bool casts = t.framework == Framework::fsdp ||
                        (t.framework == Framework::deepspeed && program_.strategy.zero_stage < 3);
@@ -201,15 +201,26 @@ class MicroStep {
     return loss;
   }
 
+  /// peft's two wrappers, the model with its head, the model without.
   Tensor model_loss() {
-    recorder_.take_for(Term::model_inputs);
-    const Tensor hidden = decoder();
+    const auto around = [this](const char* name, const auto& call) {
+      return hooked(program_, {.name = name, .by_keyword = true}, {}, [&](const Tensor&) { return call(); });
+    };
+    const auto with_head = [&] {
+      return around("model with head", [&] { return head_loss(around("model", [&] { return decoder(); })); });
+    };
+    if (program_.training.method == Method::full) return with_head();
+    return around("adapted model", [&] { return around("adapters", with_head); });
+  }
+
+  Tensor head_loss(const Tensor& hidden) {
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
     head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
     return head_and_loss(program_, around_, hidden);
   }
 
   Tensor decoder() {
+    recorder_.take_for(Term::model_inputs);
     Tensor hidden = before_layers(program_, around_);
     for (std::size_t i = 0; i < layers_.size(); ++i) hidden = layer(i, hidden);
     recorder_.enter(Recorder::kModel);

@@ -17,23 +17,27 @@ const Parameter* position_embedding(const Parameters& of) {
   return nullptr;
 }
 
-Tensor looked_up(Program& p, const Parameter& table, const Tensor& places) {
+Tensor rows_of(Program& p, const Parameter& table, const Tensor& places) {
   const bool divided =
       p.strategy.tensor_parallel > 1 && table.about->split == TensorParallelSplit::vocabulary;
-  return hooked(p, {&table}, places, [&](const Tensor& at) {
-    return divided ? vocabulary_parallel_embedding(p.torch, table.tensor, at)
-                   : embedding(p.torch, table.tensor, at);
-  });
+  return divided ? vocabulary_parallel_embedding(p.torch, table.tensor, places)
+                 : embedding(p.torch, table.tensor, places);
+}
+
+Tensor looked_up(Program& p, const Parameter& table, const Tensor& places) {
+  return hooked(p, {&table}, places, [&](const Tensor& at) { return rows_of(p, table, at); });
 }
 
 /// The token embedding. transformers gives checkpointed layers an input that needs a gradient even where the
 /// embedding is frozen. Source: transformers 5.23 modeling_utils.py enable_input_require_grads. Gemma's
 /// embedding multiplies by √h itself.
 Tensor embed_tokens(Program& p, const Parameter& weight, const Tensor& ids) {
-  Tensor embedded = looked_up(p, weight, ids);
-  if (p.shape().architecture.starts_with("gemma")) embedded = scale(p.torch, embedded);
-  if (p.strategy.checkpointing != Checkpointing::none) Autograd::require_gradient(embedded);
-  return embedded;
+  return hooked(p, {&weight}, ids, [&](const Tensor& at) {
+    Tensor embedded = rows_of(p, weight, at);
+    if (p.shape().architecture.starts_with("gemma")) embedded = scale(p.torch, embedded);
+    if (p.strategy.checkpointing != Checkpointing::none) Autograd::require_gradient(embedded);
+    return embedded;
+  });
 }
 
 /// 0, 1, … as the model counts where it is given no positions.

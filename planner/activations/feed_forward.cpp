@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
+#include <string_view>
 
+#include "planner/activations/moe.h"
 #include "planner/activations/program.h"
 #include "planner/activations/rare_operators.h"
 #include "planner/activations/style.h"
@@ -36,7 +39,9 @@ Tensor relu_squared(Program& p, const Tensor& x) {
 
 }  // namespace
 
-Tensor activate(Program& p, const Tensor& x) {
+namespace {
+
+Tensor activation(Program& p, const Tensor& x) {
   switch (style_of(p.shape()).activation) {
     case Activation::silu: return silu(p.torch, x);
     case Activation::gelu: return gelu(p.torch, x);
@@ -46,6 +51,12 @@ Tensor activate(Program& p, const Tensor& x) {
     case Activation::relu_squared: return relu_squared(p, x);
   }
   return {};
+}
+
+}  // namespace
+
+Tensor activate(Program& p, const Tensor& x) {
+  return hooked(p, {.name = "activation"}, x, [&](const Tensor& input) { return activation(p, input); });
 }
 
 namespace {
@@ -111,16 +122,34 @@ bool is_routed(const Parameters& of) {
                      [](const Parameter& each) { return each.about->role == TensorRole::expert; });
 }
 
-}  // namespace
+/// DeepSpeed gathers these blocks of experts as one, since not every rank uses each of them.
+/// Source: DeepSpeed 0.19.8 runtime/zero/leaf_module_config.py.
+bool is_leaf(const ModelShape& shape) {
+  static constexpr std::array<std::string_view, 3> kLeaves{"mixtral", "qwen2_moe", "qwen3_moe"};
+  return std::find(kLeaves.begin(), kLeaves.end(), shape.architecture) != kLeaves.end();
+}
 
-Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
-  if (is_routed(of)) return routed_feed_forward(p, of, x);
+Tensor routed(Program& p, const Parameters& of, const Tensor& x) {
+  const ModuleCall how{.name = "feed-forward", .leaf = is_leaf(p.shape())};
+  return hooked(
+      p, how.leaf ? parameters_under(of, "mlp") : std::vector<const Parameter*>{}, x,
+      [&](const Tensor& input) { return routed_feed_forward(p, of, input); }, how);
+}
+
+Tensor dense(Program& p, const Parameters& of, const Tensor& x) {
   const auto inner = of.linears(TensorRole::mlp, TensorParallelSplit::column);
   const auto outer = of.linears(TensorRole::mlp, TensorParallelSplit::row);
   if (p.shape().fused_gate_up) return fused_gated(p, of, *inner[0], *outer[0], x);
   if (!p.shape().gated_mlp) return plain(p, of, *inner[0], *outer[0], x);
   if (p.shape().architecture == "qwen") return gated_by_second(p, of, inner, *outer[0], x);
   return gated(p, of, inner, *outer[0], x);
+}
+
+}  // namespace
+
+Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
+  if (is_routed(of)) return routed(p, of, x);
+  return hooked(p, {.name = "feed-forward"}, x, [&](const Tensor& input) { return dense(p, of, input); });
 }
 
 }  // namespace zplan::symbolic

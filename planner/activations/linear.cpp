@@ -62,7 +62,10 @@ Tensor low_rank(Program& p, const Adapter& adapter, const Tensor& x) {
   {
     Tensor down;
     {
-      const Tensor dropped = p.training.lora_dropout > 0 ? dropout(p.torch, x) : x;
+      // An identity where nothing is dropped.
+      const Tensor dropped = hooked(
+          p, {.name = "dropout of " + adapter.down->about->name}, x,
+          [&](const Tensor& input) { return p.training.lora_dropout > 0 ? dropout(p.torch, input) : input; });
       down = hooked(p, {adapter.down}, dropped,
                     [&](const Tensor& input) { return linear(p.torch, input, adapter.down->tensor); });
     }
@@ -72,11 +75,20 @@ Tensor low_rank(Program& p, const Adapter& adapter, const Tensor& x) {
   return scale(p.torch, up);
 }
 
+/// The module of this name around a layer reads the type of lora_A's weight.
+void read_type(Program& p, const ModuleCall& module, const Adapter& adapter) {
+  if (!hooks_modules(p)) return;
+  Recorder& recorder = p.torch.recorder();
+  recorder.read_parameter(recorder.module_number({.name = module.name}), adapter.down->index);
+}
+
 /// peft's lora.Linear around an unquantised layer: the sum is computed in the wider of both types and brought
 /// back to the layer's own. Source: peft 0.21.2 tuners/lora/layer.py Linear.forward.
-Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const Adapter& adapter, Tensor x) {
+Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const Adapter& adapter, Tensor x,
+               const ModuleCall& module) {
   Tensor result = base_layer(p, of, weight, x);
   const DType type = result.type;
+  read_type(p, module, adapter);
   x = to(p.torch, x, adapter.down->tensor.type);
   result = add(p.torch, result, low_rank(p, adapter, x));
   return to(p.torch, result, type);
@@ -102,7 +114,11 @@ Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, c
   const Adapter adapter = adapter_of(of, weight);
   if (adapter.down == nullptr) return base_layer(p, of, weight, x);
   const bool by_bitsandbytes = packed(p, weight) && !is_gptq(p.training.quantization);
-  return by_bitsandbytes ? adapted_packed(p, of, weight, adapter, x) : adapted(p, of, weight, adapter, x);
+  const ModuleCall module{.name = "adapted " + weight.about->name};
+  return hooked(p, module, x, [&](const Tensor& input) {
+    return by_bitsandbytes ? adapted_packed(p, of, weight, adapter, input)
+                           : adapted(p, of, weight, adapter, input, module);
+  });
 }
 
 }  // namespace zplan::symbolic

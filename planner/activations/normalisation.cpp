@@ -128,13 +128,8 @@ Tensor layer_norm_of_one_more(Program& p, const Tensor& weight, const Tensor& bi
   return layer_norm(p.torch, narrow[0], &narrow[1], &narrow[2]);
 }
 
-}  // namespace
-
-Tensor normalise(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  const Parameter* found = of.find(module + ".weight");
-  if (found == nullptr) return bare_layer_norm(p, x);
-  const Tensor& weight = found->tensor;
-  const Parameter* bias = of.find(module + ".bias");
+Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, const Tensor& x) {
+  const Tensor& weight = scale.tensor;
   const Tensor* bias_tensor = bias != nullptr ? &bias->tensor : nullptr;
   switch (const WeightKind kind = weight_kind(p.shape())) {
     case WeightKind::narrow:
@@ -145,6 +140,16 @@ Tensor normalise(Program& p, const Parameters& of, const std::string& module, co
     case WeightKind::layer_one_more: return layer_norm_of_one_more(p, weight, bias->tensor, x);
   }
   return {};
+}
+
+}  // namespace
+
+Tensor normalise(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
+  const Parameter* weight = of.find(module + ".weight");
+  if (weight == nullptr)
+    return hooked(p, {.name = module}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
+  const Parameter* bias = of.find(module + ".bias");
+  return hooked(p, {weight, bias}, x, [&](const Tensor& input) { return norm(p, *weight, bias, input); });
 }
 
 }  // namespace zplan::symbolic

@@ -540,7 +540,7 @@ std::vector<std::int64_t> with_last(std::vector<std::int64_t> sizes, std::int64_
 }  // namespace
 
 Tensor linear(Autograd& torch, const Tensor& given, const Tensor& given_weight, const Tensor* given_bias) {
-  if (torch.replaces_linear()) return linear_of_partitioned(torch, given, given_weight, given_bias);
+  if (torch.gathers_parameters()) return linear_of_partitioned(torch, given, given_weight, given_bias);
   return plain_linear(torch, given, given_weight, given_bias);
 }
 

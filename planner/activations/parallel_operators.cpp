@@ -44,15 +44,15 @@ Tensor linear_of_partitioned(Autograd& torch, const Tensor& x, const Tensor& wei
   const Tensor none;
   const Tensor& addend = bias != nullptr ? *bias : none;
   const auto node = torch.node({&x, &weight, &addend});
-  torch.multiply(bias != nullptr && x.layout.rank() == 2);
   Tensor result = fresh(torch, result_sizes(x, weight), x.type);
+  torch.multiply(bias != nullptr && x.layout.rank() == 2);
   if (!node) return result;
   node->backward = [&torch, &itself = *node, kept_x = torch.save(x), kept_weight = torch.save(weight),
                     kept_bias = bias != nullptr ? torch.save(*bias) : Saved{}](Tensors& gradients) {
     const Tensor held = kept_x.get(), held_weight = kept_weight.get(), held_bias = kept_bias.get();
     Tensors outputs(3);
-    torch.multiply(false);
     if (itself.needs(0)) outputs[0] = fresh(torch, held.layout.sizes, gradients[0].type);
+    torch.multiply(false);
     if (itself.needs(1)) {
       const Tensor rows = contiguous(torch, gradients[0]), inputs = contiguous(torch, held);
       outputs[1] = fresh(torch, held_weight.layout.sizes, gradients[0].type);

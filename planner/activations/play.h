@@ -52,8 +52,7 @@ class TapeLayout {
 ///   handler.section(layer, backward)      a layer begins (−1: around the layers)
 ///   handler.allocate(block, term, size), handler.release(block)
 ///   handler.gradient(layer, parameter, block)  the block is that parameter's gradient from here on
-///   handler.module(event, layer)          enter/leave events
-///   handler.parameter(event, layer)       keep and free events, where the handler has it
+///   handler.module(event, layer)          modules are entered and left, parameters read, kept and freed
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
 ///   handler.communicate(call, size)       the tensor-parallel group exchanges, where the handler has it
@@ -74,10 +73,6 @@ void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
         case Event::Kind::release: handler.release(layout.block(event, layer, backward)); break;
         case Event::Kind::adopt_gradient:
           handler.gradient(layer, event.index, layout.block(event, layer, backward));
-          break;
-        case Event::Kind::keep_parameter:
-        case Event::Kind::free_parameter:
-          if constexpr (requires { handler.parameter(event, layer); }) handler.parameter(event, layer);
           break;
         case Event::Kind::workspace: handler.workspace(event.index); break;
         case Event::Kind::phase: handler.phase(static_cast<Phase>(event.index)); break;

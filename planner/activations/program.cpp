@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace zplan::symbolic {
 
@@ -44,23 +45,48 @@ Tensor tapped(Program& p, const Tensor& x, Event::Kind kind, std::int32_t module
   return result;
 }
 
+/// Sets a flag for as long as it stands, exceptions included: recomputation ends by one.
+class Flagged {
+ public:
+  Flagged(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
+  ~Flagged() { flag_ = before_; }
+  Flagged(const Flagged&) = delete;
+  Flagged& operator=(const Flagged&) = delete;
+
+ private:
+  bool& flag_;
+  bool before_;
+};
+
 }  // namespace
 
+bool hooks_modules(const Program& p) {
+  return p.training.framework == Framework::deepspeed && p.strategy.zero_stage == 3 && !p.in_leaf;
+}
+
 Tensor hooked(Program& p, const std::vector<const Parameter*>& own, const Tensor& x,
-              const std::function<Tensor(const Tensor&)>& call) {
-  const bool hooks = p.training.framework == Framework::deepspeed && p.strategy.zero_stage == 3;
-  if (!hooks) return call(x);
-  std::vector<std::int32_t> parameters;
+              const std::function<Tensor(const Tensor&)>& call, const ModuleCall& how) {
+  if (!hooks_modules(p)) return call(x);
+  TapeModule held{.name = how.name, .leaf = how.leaf};
   for (const Parameter* each : own)
-    if (each != nullptr) parameters.push_back(each->index);
+    if (each != nullptr) held.own.push_back(each->index);
   Recorder& recorder = p.torch.recorder();
-  const std::int32_t module = recorder.module_number(parameters);
+  const std::int32_t module = recorder.module_number(held);
   recorder.mark(Event::Kind::enter_module, module);
-  const Tensor input = tapped(p, x, Event::Kind::leave_backward, module);
-  const Tensor output = call(input);
+  const Tensor input = how.by_keyword ? x : tapped(p, x, Event::Kind::leave_backward, module);
+  Tensor output;
+  {
+    const Flagged flagged(p.in_leaf, how.leaf);
+    output = call(input);
+  }
   Tensor result = tapped(p, output, Event::Kind::enter_backward, module);
   recorder.mark(Event::Kind::leave_module, module);
   return result;
+}
+
+Tensor hooked(Program& p, const ModuleCall& how, const Tensor& x,
+              const std::function<Tensor(const Tensor&)>& call) {
+  return hooked(p, {}, x, call, how);
 }
 
 }  // namespace zplan::symbolic

@@ -61,6 +61,7 @@ struct Program {
   Sizes sizes;
   DType weights{DType::bf16};   ///< of what is not packed
   DType adapters{DType::fp32};  ///< of LoRA's parameters
+  bool in_leaf{};               ///< whether a module runs below which none is hooked
   bool autocasts{};             ///< whether products run in 16 bits whatever their operands are
 
   // Of one forward.
@@ -74,10 +75,23 @@ struct Program {
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
 };
 
+/// How a module is called. Where its input is given by keyword, or none of its inputs needs a gradient, hooks
+/// do not see its backward end.
+struct ModuleCall {
+  std::string name;  ///< of one without parameters of its own
+  bool by_keyword{};
+  bool leaf{};  ///< modules below it are not hooked: ZeRO stage 3 gathers all their parameters at once
+};
+
 /// A call of the module that holds these parameters, where a framework hooks modules (DeepSpeed's stage 3):
 /// marks when it is entered and left, forward and backward.
 [[nodiscard]] Tensor hooked(Program& p, const std::vector<const Parameter*>& own, const Tensor& x,
+                            const std::function<Tensor(const Tensor&)>& call, const ModuleCall& how = {});
+/// The same of a module without parameters of its own.
+[[nodiscard]] Tensor hooked(Program& p, const ModuleCall& how, const Tensor& x,
                             const std::function<Tensor(const Tensor&)>& call);
+/// Whether a framework hooks modules here.
+[[nodiscard]] bool hooks_modules(const Program& p);
 
 // ---- parts ------------------------------------------------------------------------------------------------
 

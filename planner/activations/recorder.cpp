@@ -82,12 +82,16 @@ void Recorder::free_parameter(const Block& kept) {
   current_ = outside;
 }
 
-std::int32_t Recorder::module_number(const std::vector<std::int32_t>& parameters) {
-  std::vector<std::vector<std::int32_t>>& modules = part(current_).modules;
-  const auto found = std::find(modules.begin(), modules.end(), parameters);
+std::int32_t Recorder::module_number(const TapeModule& module) {
+  std::vector<TapeModule>& modules = part(current_).modules;
+  const auto found = std::find(modules.begin(), modules.end(), module);
   if (found != modules.end()) return static_cast<std::int32_t>(found - modules.begin());
-  modules.push_back(parameters);
+  modules.push_back(module);
   return static_cast<std::int32_t>(modules.size() - 1);
+}
+
+void Recorder::read_parameter(std::int32_t module, std::int32_t index) {
+  list().push_back({.kind = Event::Kind::read_parameter, .block = module, .index = index});
 }
 
 Tape Recorder::finish(const std::vector<std::size_t>& classes) {

@@ -48,8 +48,10 @@ class Recorder {
   /// parameter, holds on to the memory that a framework gathers a sharded parameter into
   /// (Event::keep_parameter).
   [[nodiscard]] std::shared_ptr<Storage> keep_parameter(std::int32_t index);
-  /// The number of the current part's module that holds these parameters.
-  [[nodiscard]] std::int32_t module_number(const std::vector<std::int32_t>& parameters);
+  /// The number of this module among the current part's.
+  [[nodiscard]] std::int32_t module_number(const TapeModule& module);
+  /// The module reads a parameter of another one.
+  void read_parameter(std::int32_t module, std::int32_t index);
 
   /// The tape; `classes` tells for each recorded layer which class it stands for. Throws std::logic_error
   /// where parts share blocks in a way that a tape cannot say: a mistake in the program.

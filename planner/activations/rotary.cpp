@@ -236,10 +236,10 @@ void complex_table(Program& p) {
 
 }  // namespace
 
-void rotary_tables(Program& p) {
+namespace {
+
+void cosines_and_sines(Program& p) {
   const Style& style = style_of(p.shape());
-  if (style.rotary == Rotary::deepseek_v2) return complex_table(p);
-  if (style.rotary == Rotary::none || style.rotary == Rotary::gptj) return;
   Autograd& torch = p.torch;
   const std::int64_t s = p.sizes.s, d = rotary_features(p);
   Tensor frequencies;
@@ -263,6 +263,17 @@ void rotary_tables(Program& p) {
   p.given.cosines = wide ? cosines : to(torch, cosines, p.weights);
   p.given.sines = wide ? sines : to(torch, sines, p.weights);
   frequencies.reset();
+}
+
+}  // namespace
+
+void rotary_tables(Program& p) {
+  const Rotary rotary = style_of(p.shape()).rotary;
+  if (rotary == Rotary::none || rotary == Rotary::gptj) return;
+  (void)hooked(p, {.name = "rotary", .by_keyword = true}, {}, [&](const Tensor&) {
+    rotary == Rotary::deepseek_v2 ? complex_table(p) : cosines_and_sines(p);
+    return Tensor{};
+  });
 }
 
 void rotate(Program& p, Heads& heads) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "planner/terms.h"
@@ -40,6 +41,7 @@ struct Event {
     leave_module,    ///< and not any more
     enter_backward,  ///< its parameters are needed for its backward
     leave_backward,
+    read_parameter,  ///< parameter `index` is read from outside its module, by module `block`
     keep_parameter,  ///< autograd keeps a view of parameter `index`: the memory it was gathered into stays
     free_parameter,  ///< until here, whatever the framework does with the parameter
     end_layers,      ///< every layer frees what stands in its `endings` under `index`
@@ -57,6 +59,14 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
+/// A module that a framework hooks.
+struct TapeModule {
+  std::string name;                 ///< of one without parameters of its own, which nothing else tells apart
+  std::vector<std::int32_t> own{};  ///< the parameters that it holds itself; of a leaf, all below it
+  bool leaf{};                      ///< modules below it are not hooked
+  bool operator==(const TapeModule&) const = default;
+};
+
 /// One part of the program that stands alone: a class of layers, or what is around them.
 struct TapePart {
   std::vector<Event> forward;
@@ -64,8 +74,8 @@ struct TapePart {
   /// What is freed of it when the model's forward is over (0: autocast's cast weights), and when the loss is
   /// dropped and its graph with it (1: what autograd functions keep as attributes).
   std::array<std::vector<Event>, 2> endings;
-  std::vector<std::vector<std::int32_t>> modules;  ///< the parameters that each hooked module holds itself
-  std::int32_t blocks{};                           ///< how many blocks it names
+  std::vector<TapeModule> modules;
+  std::int32_t blocks{};                  ///< how many blocks it names
   std::int32_t output{-1}, gradient{-1};  ///< of them: the hidden states it returns, the gradient it leaves
   bool operator==(const TapePart&) const = default;
 };

@@ -1,6 +1,8 @@
 #include "planner/memory/partitioned_run.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 #include "planner/sharding/optimizer_state.h"
 
@@ -8,12 +10,17 @@ namespace zplan {
 
 namespace {
 
-ModuleEvent::Kind kind_of(Event::Kind kind) {
+using Kind = ModuleEvent::Kind;
+
+Kind kind_of(Event::Kind kind) {
   switch (kind) {
-    case Event::Kind::enter_module: return ModuleEvent::Kind::enter_forward;
-    case Event::Kind::leave_module: return ModuleEvent::Kind::leave_forward;
-    case Event::Kind::enter_backward: return ModuleEvent::Kind::enter_backward;
-    default: return ModuleEvent::Kind::leave_backward;
+    case Event::Kind::enter_module: return Kind::enter_forward;
+    case Event::Kind::leave_module: return Kind::leave_forward;
+    case Event::Kind::enter_backward: return Kind::enter_backward;
+    case Event::Kind::leave_backward: return Kind::leave_backward;
+    case Event::Kind::read_parameter: return Kind::read;
+    case Event::Kind::keep_parameter: return Kind::keep;
+    default: return Kind::let_go;
   }
 }
 
@@ -21,6 +28,8 @@ ModuleEvent::Kind kind_of(Event::Kind kind) {
 struct HookList {
   std::vector<ModuleEvent>& events;
   const std::vector<std::int32_t>& first_module;
+  const std::vector<std::int32_t>& numbers;
+  const RankState& state;
   void section(int, bool) {}
   void allocate(std::int32_t, Term, Bytes) {}
   void release(std::int32_t) {}
@@ -28,38 +37,94 @@ struct HookList {
   void workspace(std::int32_t) {}
   void phase(Phase) {}
   void module(const Event& event, int layer) {
+    const Kind kind = kind_of(event.kind);
+    const bool names_module = kind <= Kind::read, names_parameter = kind >= Kind::read;
     const std::size_t part = layer < 0 ? first_module.size() - 1 : static_cast<std::size_t>(layer);
-    events.push_back({kind_of(event.kind), first_module[part] + event.index});
+    ModuleEvent made{kind, -1, -1};
+    if (names_module) made.module = first_module[part] + (names_parameter ? event.block : event.index);
+    if (names_parameter) made.parameter = numbers[state.tensor_of(layer, event.index)];
+    events.push_back(made);
   }
 };
 
+/// What is below each module, from what is entered while it runs.
+void find_subtrees(ModuleTape& tape) {
+  std::vector<std::int32_t> open;
+  for (const ModuleEvent& event : tape.events) {
+    if (event.kind == Kind::enter_backward) return;
+    if (event.kind == Kind::leave_forward) open.pop_back();
+    if (event.kind != Kind::enter_forward) continue;
+    open.push_back(event.module);
+    ShardedModule& entered = tape.modules[static_cast<std::size_t>(event.module)];
+    if (entered.leaf) entered.subtree = std::exchange(entered.own, {});
+    const std::vector<std::int32_t> below = entered.leaf ? entered.subtree : entered.own;
+    if (entered.leaf) open.pop_back();
+    for (const std::int32_t each : open) {
+      std::vector<std::int32_t>& subtree = tape.modules[static_cast<std::size_t>(each)].subtree;
+      subtree.insert(subtree.end(), below.begin(), below.end());
+    }
+    if (entered.leaf) open.push_back(event.module);
+  }
+}
+
 }  // namespace
 
-PartitionedRun::PartitionedRun(RankState& state)
-    : state_(state), device_(state.device()), gathered_(state.tensors().size(), Device::kNone) {
+PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.device()) {
+  number_parameters();
   list_modules();
+  options_ = gather_options(in().strategy);
+  options_.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
+  memory_.emplace(modules_, options_, StepKind::first);
+}
+
+/// In the order in which they are made: adapters behind the whole model.
+void PartitionedRun::number_parameters() {
+  const bool adapts = in().training.method != Method::full;
+  numbers_.resize(state_.tensors().size());
+  std::int32_t next = 0;
+  for (const bool adapters : {false, true})
+    for (std::size_t i = 0; i < numbers_.size(); ++i)
+      if ((adapts && state_.tensors()[i].trainable) == adapters) numbers_[i] = next++;
+  tensors_.resize(numbers_.size());
+  for (std::size_t i = 0; i < numbers_.size(); ++i) tensors_[static_cast<std::size_t>(numbers_[i])] = i;
+}
+
+Bytes PartitionedRun::element_size(std::size_t tensor) const {
+  const bool adapter = in().training.method != Method::full && state_.tensors()[tensor].trainable;
+  return adapter && in().training.fp32_adapters ? Bytes(4) : weight();
 }
 
 void PartitionedRun::list_modules() {
   const Tape& tape = state_.tape();
   const auto add = [&](const TapePart& part, int layer) {
     first_module_.push_back(static_cast<std::int32_t>(modules_.modules.size()));
-    for (const std::vector<std::int32_t>& own : part.modules) {
-      ShardedModule module;
-      for (const std::int32_t index : own)
-        module.own.push_back(static_cast<std::int32_t>(state_.tensor_of(layer, index)));
+    for (const TapeModule& each : part.modules) {
+      ShardedModule module{.own = {}, .leaf = each.leaf};
+      for (const std::int32_t index : each.own)
+        module.own.push_back(numbers_[state_.tensor_of(layer, index)]);
       modules_.modules.push_back(std::move(module));
     }
   };
   for (std::size_t i = 0; i < tape.layers.size(); ++i) add(tape.classes[tape.layers[i]], static_cast<int>(i));
   add(tape.model, -1);
-  for (const RankTensor& tensor : state_.tensors())
-    modules_.parameters.push_back(
-        {.elements = tensor.elements, .element_size = weight(), .trainable = tensor.trainable});
+  modules_.parameters.resize(state_.tensors().size());
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    const RankTensor& tensor = state_.tensors()[i];
+    modules_.parameters[static_cast<std::size_t>(numbers_[i])] = {
+        .elements = tensor.elements, .element_size = element_size(i), .trainable = tensor.trainable};
+  }
+  if (in().training.method != Method::full) modules_.named = numbers_;
   mark_persistent(modules_, in().strategy.zero.persistence_threshold);
-  HookList hooks{modules_.events, first_module_};
+  HookList hooks{modules_.events, first_module_, numbers_, state_};
   const TapeLayout layout(tape);
   play(tape, layout, hooks);
+  find_subtrees(modules_);
+  waits_for_leaf_.resize(numbers_.size());
+  for (const ShardedModule& each : modules_.modules)
+    if (each.leaf)
+      for (const std::int32_t p : each.subtree)
+        waits_for_leaf_[tensors_[static_cast<std::size_t>(p)]] =
+            state_.tensors()[tensors_[static_cast<std::size_t>(p)]].trainable;
 }
 
 Elements PartitionedRun::shard_of(std::size_t tensor) const {
@@ -75,20 +140,34 @@ void PartitionedRun::initialise() {
     device_.spike(Term::gathered_parameters, shard_of(i) * in().strategy.data_parallel * weight());
 }
 
-/// zero.Init: a parameter is made whole, sharded and let go, then the next.
+/// zero.Init: a parameter is made whole, sharded and let go, then the next; stacks of experts, which one
+/// module holds, are all made before.
 void PartitionedRun::partition_parameters() {
-  const bool tied = in().model.shape.tied_embeddings;
-  std::vector<Device::Block> shards;
-  const auto make = [&](std::size_t i) {
-    Device::Block whole = device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * weight());
-    if (!on_host(in().strategy.offload_parameters))
-      shards.push_back(device_.allocate(Term::trained_parameters, shard_of(i) * weight()));
-    device_.release(whole);
+  const bool on_device = !on_host(in().strategy.offload_parameters);
+  std::vector<Device::Block> shards, whole;
+  const std::size_t count = state_.tensors().size();
+  const auto make = [&](std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < end; ++i)
+      whole.push_back(
+          device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * element_size(i)));
+    for (std::size_t i = first; i < end; ++i) {
+      if (on_device)
+        shards.push_back(device_.allocate(Term::trained_parameters, shard_of(i) * element_size(i)));
+      device_.release(whole[i - first]);
+    }
+    whole.clear();
   };
-  for (std::size_t i = 0; i < state_.tensors().size(); ++i) make(i);
-  if (tied) {
-    make(0);
-    if (!shards.empty()) device_.release(shards.back()), shards.pop_back();
+  const auto of_one_module = [this](const RankTensor& a, const RankTensor& b) {
+    return a.role == TensorRole::expert && b.role == TensorRole::expert && a.layer == b.layer;
+  };
+  for (std::size_t first = 0, end = 0; first < count; first = end) {
+    for (end = first + 1; end < count; ++end)
+      if (!of_one_module(state_.tensors()[first], state_.tensors()[end])) break;
+    make(first, end);
+  }
+  if (in().model.shape.tied_embeddings) {
+    make(0, 1);
+    if (on_device) device_.release(shards.back()), shards.pop_back();
   }
   // Shards pass the host on their way into one flat buffer.
   device_.release(shards);
@@ -116,70 +195,73 @@ void PartitionedRun::allocate_states() {
 }
 
 void PartitionedRun::begin_micro_step(bool last) {
-  (void)last;
-  if (micro_step_ == 0) {
-    GatherOptions options = gather_options(in().strategy);
-    options.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
-    gathers_ = gather_actions(modules_, options, first_step_ ? StepKind::first : StepKind::steady);
-  }
-  event_ = 0, next_action_ = 0;
+  last_micro_step_ = last;
+  if (micro_step_ == 0)
+    gathers_ = gather_actions(modules_, options_, first_step_ ? StepKind::first : StepKind::steady);
+  event_ = 0;
+  begin(gathers_.micro_step(micro_step_));
 }
 
 void PartitionedRun::module(const Event& event, int layer) {
   (void)event, (void)layer;
-  do_actions(gathers_.micro_step(micro_step_), event_++);
+  const ModuleEvent& hook = modules_.events[static_cast<std::size_t>(event_)];
+  if (hook.kind == Kind::leave_backward) {
+    const ShardedModule& left = modules_.modules[static_cast<std::size_t>(hook.module)];
+    if (left.leaf)
+      for (const std::int32_t each : left.subtree)
+        if (const std::size_t tensor = tensors_[static_cast<std::size_t>(each)]; waits_for_leaf_[tensor])
+          reduce(tensor);
+  }
+  gather(event_++);
 }
 
-void PartitionedRun::do_actions(const GatherPlan& plan, std::int32_t event) {
-  for (; next_action_ < plan.actions.size() && plan.actions[next_action_].event <= event; ++next_action_)
-    act(plan, plan.actions[next_action_]);
+/// What the plan asks of the allocator is next.
+void PartitionedRun::begin(const GatherPlan& plan) {
+  asked_.clear();
+  next_ = 0;
+  plan_ = &plan;
+  next_action_ = 0;
+  memory_->play(plan, asked_);
 }
 
-void PartitionedRun::act(const GatherPlan& plan, const GatherAction& action) {
-  const auto parameters = plan.parameters_of(action);
-  const int stream = action.on_compute_stream ? kCompute : kGather;
-  if (action.call >= 0 && static_cast<std::size_t>(action.call) >= buffers_.size())
-    buffers_.resize(static_cast<std::size_t>(action.call) + 1, Device::kNone);
-  const auto elements_of = [&](std::int32_t i) {
-    return modules_.parameters[static_cast<std::size_t>(i)].elements;
-  };
-  if (is_collective(action))
-    state_.communicate(
-        in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
-        call_elements(parameters, modules_.parameters, action.ranks),
-        modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
-        device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
-  switch (action.kind) {
-    case GatherAction::Kind::gather: {
-      const Bytes size = call_elements(parameters, modules_.parameters, action.ranks) * weight();
-      if (action.landing == Landing::own_buffer || action.landing == Landing::copied_shard)
-        for (const std::int32_t i : parameters)
-          gathered_[static_cast<std::size_t>(i)] = device_.allocate(
-              Term::gathered_parameters,
-              call_elements(std::span(&i, 1), modules_.parameters, action.ranks) * weight(), stream);
-      else if (action.landing != Landing::shard)
-        buffers_[static_cast<std::size_t>(action.call)] =
-            device_.allocate(Term::gathered_parameters, size, stream);
-      return;
-    }
-    case GatherAction::Kind::wait:
-      if (action.landing == Landing::shared_buffer)
-        for (const std::int32_t i : parameters)
-          gathered_[static_cast<std::size_t>(i)] =
-              device_.allocate(Term::gathered_parameters, elements_of(i) * weight(), stream);
-      return;
-    case GatherAction::Kind::drop_buffer:
-      return device_.release(buffers_[static_cast<std::size_t>(action.call)]);
-    case GatherAction::Kind::release:
-      for (const std::int32_t i : parameters) device_.release(gathered_[static_cast<std::size_t>(i)]);
-      return;
-    default: return;
+/// Issues the calls up to this event.
+void PartitionedRun::communicate(std::int32_t event) {
+  const ZeroOptions& zero = in().strategy.zero;
+  for (; next_action_ < plan_->actions.size() && plan_->actions[next_action_].event <= event;
+       ++next_action_) {
+    const GatherAction& action = plan_->actions[next_action_];
+    if (!is_collective(action)) continue;
+    const auto parameters = plan_->parameters_of(action);
+    state_.communicate(zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
+                       call_elements(parameters, modules_.parameters, action.ranks),
+                       modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
+                       device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
+  }
+}
+
+/// Takes and gives back what is gathered and released up to this event.
+void PartitionedRun::gather(std::int32_t event) {
+  communicate(event);
+  for (; next_ < asked_.size() && asked_[next_].event <= event; ++next_) {
+    const GatherBlock& asked = asked_[next_];
+    const auto name = static_cast<std::size_t>(asked.block);
+    if (name >= gathered_.size()) gathered_.resize(name + 1, Device::kNone);
+    if (asked.taken)
+      gathered_[name] = device_.allocate(Term::gathered_parameters, asked.size,
+                                         asked.on_compute_stream ? kCompute : kGather);
+    else
+      device_.release(gathered_[name]);
   }
 }
 
 void PartitionedRun::gradient(std::size_t tensor, Device::Block block) {
-  const Elements n = state_.tensors()[tensor].elements;
   state_.take_gradient(tensor, block);
+  // Those of a leaf wait until its backward is through.
+  if (!waits_for_leaf_[tensor]) reduce(tensor);
+}
+
+void PartitionedRun::reduce(std::size_t tensor) {
+  const Elements n = state_.tensors()[tensor].elements;
   if (!pending_.empty() && open_ + n > in().strategy.zero.reduce_bucket_size) flush();
   pending_.push_back(tensor);
   open_ += n;
@@ -188,49 +270,109 @@ void PartitionedRun::gradient(std::size_t tensor, Device::Block block) {
 }
 
 /// The bucket's gradients are put one behind the other, rank by rank, and reduce-scattered; a single one that
-/// divides evenly is sent as it is.
+/// divides evenly is sent as it is. Then the rank's parts are cast, where they are accumulated in fp32, and
+/// brought to where they are kept.
 void PartitionedRun::flush() {
   if (pending_.empty()) return;
   const std::int64_t ranks = in().strategy.data_parallel;
+  const int stream = reduce_stream();
   const bool as_it_is =
       pending_.size() == 1 && state_.tensors()[pending_.front()].elements.value % ranks == 0;
-  Elements padded{};
-  for (const std::size_t each : pending_) padded += shard_of(each) * ranks;
-  if (!as_it_is)
-    device_.spike(Term::bucket_copy, padded * weight(),
-                  in().strategy.overlaps_communication() ? kReduce : kCompute);
+  const auto number = [this](std::size_t tensor) { return numbers_[tensor]; };
+  std::sort(pending_.begin(), pending_.end(),
+            [&](std::size_t a, std::size_t b) { return number(a) < number(b); });
+  Bytes padded{};
+  for (const std::size_t each : pending_) padded += shard_of(each) * ranks * weight();
+  Device::Block flat = as_it_is ? Device::kNone : device_.allocate(Term::bucket_copy, padded, stream);
+  std::vector<Device::Block> casts;
+  if (accumulated_size() != weight()) {
+    for (const std::size_t each : pending_)
+      casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * accumulated_size(), stream));
+    device_.release(flat);
+  }
+  for (const std::size_t each : pending_) {
+    if (on_host(in().strategy.offload_optimizer)) offload(each);
+    state_.release_gradient(each);
+  }
+  device_.release(flat);
+  device_.release(casts);
   state_.communicate(in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
-                     padded, state_.sent_gradient(), "gradients");
-  for (const std::size_t each : pending_) state_.release_gradient(each);
+                     Elements(padded.value / weight().value), state_.sent_gradient(), "gradients");
   pending_.clear();
   open_ = {};
+}
+
+/// A gradient whose states are on the host comes back to the device, for its norm and for its copy in fp32.
+void PartitionedRun::offload(std::size_t tensor) {
+  constexpr Elements kNormPart{250'000'000};
+  const int stream = reduce_stream();
+  const Elements n = shard_of(tensor);
+  Device::Block brought = device_.allocate(Term::offload_staging, n * accumulated_size(), stream);
+  if (last_micro_step_) {
+    for (Elements done{}; done < n; done += kNormPart)
+      device_.spike(Term::norm_in_fp64, std::min(kNormPart, n - done) * Bytes(8), stream);
+    if (accumulated_size() < Bytes(4)) device_.spike(Term::gradient_copy, n * Bytes(4), stream);
+  }
+  device_.release(brought);
+}
+
+int PartitionedRun::reduce_stream() const {
+  return in().strategy.overlaps_communication() ? kReduce : kCompute;
+}
+
+Bytes PartitionedRun::accumulated_size() const {
+  return in().strategy.zero.fp32_gradient_accumulation ? Bytes(4) : weight();
 }
 
 void PartitionedRun::end_backward(bool last) {
   (void)last;
   flush();
-  do_actions(gathers_.micro_step(micro_step_), INT32_MAX);
+  gather(INT32_MAX);
   ++micro_step_;
 }
 
+/// torch.isinf takes the gradients' magnitudes and compares them, torch.isnan only compares.
+void PartitionedRun::look_for_overflow() {
+  Elements n{};
+  for (const Elements group : sub_groups(in().rank, in().strategy)) n += group;
+  const int stream = reduce_stream();
+  Device::Block magnitudes = device_.allocate(Term::gradient_copy, n * accumulated_size(), stream);
+  device_.spike(Term::gradient_copy, n * Bytes(1), stream);
+  device_.release(magnitudes);
+  device_.spike(Term::gradient_copy, n * Bytes(1), stream);
+}
+
 void PartitionedRun::norm() {
-  const Bytes element(on_host(in().strategy.offload_optimizer) ? 4 : 8);
-  for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, "gradient norm");
   for (std::size_t i = 0; i < state_.tensors().size(); ++i)
     if (state_.tensors()[i].trainable) device_.spike(Term::norm_in_fp64, shard_of(i) * Bytes(8));
 }
 
+/// The norm of each sub-group by itself.
+void PartitionedRun::agree_on_norm() {
+  const Bytes element(on_host(in().strategy.offload_optimizer) ? 4 : 8);
+  for (std::size_t i = 0; i < sub_groups(in().rank, in().strategy).size(); ++i)
+    for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, "gradient norm");
+}
+
 void PartitionedRun::step(bool first) {
   const bool on_device = !on_host(in().strategy.offload_optimizer);
-  next_action_ = 0;
-  const GatherPlan& plan = gathers_.optimizer_step;
-  for (; next_action_ < plan.actions.size() && plan.actions[next_action_].kind != GatherAction::Kind::gather;
-       ++next_action_)
-    act(plan, plan.actions[next_action_]);
-  norm();
-  if (on_device)
+  if (in().training.precision == Precision::fp16 && on_device) look_for_overflow();
+  // Everything is let go of at once; what is persistent is gathered when the weights are updated.
+  begin(gathers_.optimizer_step);
+  const auto persistent =
+      std::find_if(asked_.begin(), asked_.end(), [](const auto& each) { return each.taken; });
+  std::vector<GatherBlock> behind(persistent, asked_.end());
+  asked_.erase(persistent, asked_.end());
+  next_action_ = plan_->actions.size();  // its calls come behind the update
+  gather(INT32_MAX);
+  agree_on_norm();
+  if (on_device) {
+    norm();
     for (const Elements group : sub_groups(in().rank, in().strategy)) update(group, first);
-  for (; next_action_ < plan.actions.size(); ++next_action_) act(plan, plan.actions[next_action_]);
+  }
+  asked_ = std::move(behind);
+  next_ = 0, next_action_ = 0;
+  gather(INT32_MAX);
   micro_step_ = 0;
   first_step_ = false;
 }

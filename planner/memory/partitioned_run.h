@@ -3,8 +3,10 @@
 // Source: DeepSpeed 0.19.8 runtime/zero/{stage3,partition_parameters,partitioned_param_coordinator}.py;
 // compared with allocator traces of whole steps (docs/accuracy.md).
 
+#include <optional>
+
 #include "planner/memory/rank_state.h"
-#include "planner/sharding/coordinator.h"
+#include "planner/sharding/gathered_memory.h"
 
 namespace zplan {
 
@@ -28,26 +30,43 @@ class PartitionedRun {
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
   [[nodiscard]] bool on_host(OffloadDevice device) const { return device != OffloadDevice::none; }
   [[nodiscard]] Elements shard_of(std::size_t tensor) const;
+  [[nodiscard]] Bytes element_size(std::size_t tensor) const;
+  void number_parameters();
   void list_modules();
   void partition_parameters();
   void allocate_states();
-  void do_actions(const GatherPlan& plan, std::int32_t event);
-  void act(const GatherPlan& plan, const GatherAction& action);
+  void begin(const GatherPlan& plan);
+  void gather(std::int32_t event);
+  void communicate(std::int32_t event);
+  void reduce(std::size_t tensor);
   void flush();
+  void offload(std::size_t tensor);
+  [[nodiscard]] int reduce_stream() const;
+  /// Of an element of accumulated gradients.
+  [[nodiscard]] Bytes accumulated_size() const;
+  void look_for_overflow();
+  void agree_on_norm();
   void norm();
   void update(Elements group, bool first);
 
   RankState& state_;
   Device& device_;
+  std::vector<std::int32_t> numbers_;  ///< DeepSpeed's, by tensor
+  std::vector<std::size_t> tensors_;   ///< the other way round
+  std::vector<bool> waits_for_leaf_;  ///< by tensor: its gradient is reduced with those of a block of experts
   ModuleTape modules_;
   std::vector<std::int32_t> first_module_;  ///< of each layer; behind the last: of the model around them
+  GatherOptions options_;
+  std::optional<GatheredMemory> memory_;
   StepGathers gathers_;
   std::size_t micro_step_{};
-  bool first_step_{true};
-  std::int32_t event_{};  ///< hooks that have fired in this micro-step
-  std::size_t next_action_{};
-  std::vector<Device::Block> gathered_;  ///< by tensor
-  std::vector<Device::Block> buffers_;   ///< by call
+  bool first_step_{true}, last_micro_step_{};
+  std::int32_t event_{};                 ///< hooks that have fired in this micro-step
+  std::vector<GatherBlock> asked_;       ///< of the allocator, in this micro-step or the optimizer's step
+  std::size_t next_{};                   ///< of them
+  const GatherPlan* plan_{};             ///< that is followed now
+  std::size_t next_action_{};            ///< of it, for calls
+  std::vector<Device::Block> gathered_;  ///< by GatherBlock::block
   std::vector<std::size_t> pending_;     ///< gradients in the bucket
   Elements open_{};
 };

@@ -144,11 +144,14 @@ TEST(RecordedRuns, GiveTheirScheduleAndTheirBytes) {
   EXPECT_EQ(held.ranks[0].moments, Bytes(10'902'528));
 }
 
-TEST(RecordedRuns, KeysThatNoStrategySaysAreNamed) {
+TEST(RecordedRuns, KnobsOfCommunicationAreRead) {
   const auto all = by_id("deepspeed_runs/runs.json");
-  EXPECT_EQ(all.at("s2_w4_ga1_commfp32").skip.text(), "communication_data_type");
-  EXPECT_EQ(all.at("s3_w4_ga1_pt0_hpz2").skip.text(), "zero_hpz_partition_size");
-  EXPECT_FALSE(all.at("s3_w4_ga1_pt0_hpz2 held").skip.any());
+  const auto zero = [&all](const char* id) { return all.at(id).setup->strategy.zero; };
+  EXPECT_EQ(zero("s2_w4_ga1_commfp32").communication_type, Precision::fp32);
+  EXPECT_EQ(zero("s3_w4_ga1_pt0_hpz2").secondary_partition, 2);
+  EXPECT_FALSE(zero("s2_w4_ga1_multirank0").multi_rank_bucket_allreduce);
+  EXPECT_FALSE(zero("s3_w4_ga1_pt0_rs0").reduce_scatter);
+  EXPECT_TRUE(zero("s3_w4_ga1_pt0_allreducefetch").gather_by_all_reduce);
 }
 
 TEST(ActivationRows, AreModelsCutToAFewLayers) {

@@ -151,11 +151,10 @@ TEST(ReadConfig, NamesWhatIsNotCounted) {
         .warnings;
   };
   EXPECT_THAT(
-      warnings(3, "zero_hpz_partition_size", 8),
-      ElementsAre(
-          "not counted: ds.json#/zero_optimization/zero_hpz_partition_size = 8 (ZeRO++ keeps a second "
-          "copy of the weights in the node)"));
-  EXPECT_THAT(warnings(3, "zero_hpz_partition_size", 1), IsEmpty());
+      warnings(3, "zero_quantized_weights", true),
+      ElementsAre("not counted: ds.json#/zero_optimization/zero_quantized_weights = true (ZeRO++ gathers "
+                  "weights in 8 bits)"));
+  EXPECT_THAT(warnings(3, "zero_quantized_weights", false), IsEmpty());
   EXPECT_THAT(warnings(2, "round_robin_gradients", true), ElementsAre(HasSubstr("not counted")));
   EXPECT_THAT(warnings(3, "round_robin_gradients", true), IsEmpty()) << "ZeRO-3 does not read it";
   EXPECT_THAT(warnings(2, "zenflow", {{"topk_ratio", 0.1}}), ElementsAre(HasSubstr("ZenFlow")));

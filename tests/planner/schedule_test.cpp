@@ -18,10 +18,9 @@ using check::MeasuredSchedule;
 
 std::vector<Case> schedules_in(const char* file, std::vector<Case> (*read)(const JsonReader&)) {
   std::vector<Case> all = read(JsonReader(test_json(file), file));
-  all.erase(std::remove_if(all.begin(), all.end(),
-                           [](const Case& each) {
-                             return !std::holds_alternative<MeasuredSchedule>(each.measured);
-                           }),
+  all.erase(std::remove_if(
+                all.begin(), all.end(),
+                [](const Case& each) { return !std::holds_alternative<MeasuredSchedule>(each.measured); }),
             all.end());
   return all;
 }

@@ -35,6 +35,7 @@ Training recorded_training(const JsonReader& spec, const DsConfigPins& pins) {
   if (const auto rank = spec.find("lora")) {
     training.method = Method::lora;
     training.lora_rank = rank->integer(1, kMostSequence);
+    training.fp32_adapters = false;  // the model was cast behind peft
   }
   return training;
 }
