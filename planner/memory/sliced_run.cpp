@@ -49,6 +49,10 @@ bool SlicedRun::reduces_in_hooks() const {
          !uses_bf16_optimizer(in().training, in().strategy);
 }
 
+bool SlicedRun::keeps_flat_fp32() const {
+  return is_second_stage() ? accumulates_fp32() : accumulates_whole_fp32(in().training, in().strategy);
+}
+
 void SlicedRun::make_buckets() {
   if (!buckets_.empty() || uses_bf16_optimizer(in().training, in().strategy)) return;
   const std::int64_t count = in().strategy.overlaps_communication() ? 2 : 1;
@@ -89,10 +93,24 @@ bool SlicedRun::spans_slices() const {
   return low.value / in().slice.size.value != (high.value - 1) / in().slice.size.value;
 }
 
+/// Neighbours bound for the same rank are one part, but for those that this rank adds to its fp32 slice.
+bool SlicedRun::sends_parts() const {
+  if (spans_slices() || !keeps_flat_fp32()) return spans_slices();
+  return std::count_if(pending_.begin(), pending_.end(),
+                       [&](const Pending& each) { return piece_of(each).value > 0; }) > 1;
+}
+
 Elements SlicedRun::piece_of(const Pending& each) const {
   const Slice& slice = in().slice;
   const Elements low = slice.size * slice.rank, high = slice.size * (slice.rank + 1);
   return std::max(std::min(each.start + each.elements, high) - std::max(each.start, low), Elements{});
+}
+
+void SlicedRun::make_partition() {
+  if (partition_ == Device::kNone)
+    partition_ =
+        device_.allocate(Term::gradient_partition,
+                         keeps_flat_fp32() ? in().slice.size * Bytes(4) : in().slice.touching * weight());
 }
 
 /// What this rank keeps of a reduced gradient: whole parameters that touch its slice, in one buffer made with
@@ -101,11 +119,19 @@ void SlicedRun::keep(const Pending& each) {
   const Elements piece = piece_of(each);
   if (piece.value == 0) return;
   if (offloaded()) return device_.spike(Term::norm_in_fp64, piece * Bytes(8));
-  const bool fp32 = is_second_stage() && accumulates_fp32();
-  if (partition_ == Device::kNone)
-    partition_ = device_.allocate(Term::gradient_partition,
-                                  fp32 ? in().slice.size * Bytes(4) : in().slice.touching * weight());
-  if (fp32) device_.spike(Term::gradient_copy, piece * Bytes(4));
+  make_partition();
+  if (keeps_flat_fp32()) device_.spike(Term::gradient_copy, piece * Bytes(4));
+}
+
+/// The bucket as it is sent: fp32 sums of stage 1 are flattened first and then cast.
+Device::Block SlicedRun::flattened() {
+  const Elements most = std::min(open_, Elements(500'000'000));
+  Device::Block wide = accumulates_whole_fp32(in().training, in().strategy)
+                           ? device_.allocate(Term::bucket_copy, most * Bytes(4))
+                           : Device::kNone;
+  const Device::Block sent = device_.allocate(Term::bucket_copy, most * weight());
+  device_.release(wide);
+  return sent;
 }
 
 /// The bucket as its owners' parts, in order. Source: DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py
@@ -182,18 +208,19 @@ void SlicedRun::agree_and_gather() {
 void SlicedRun::flush() {
   if (pending_.empty()) return;
   send();
-  Device::Block flat = Device::kNone;
-  if (spans_slices())
-    flat = device_.allocate(Term::bucket_copy, std::min(open_, Elements(500'000'000)) * weight());
-  const bool adds_from_flat = is_second_stage() && accumulates_fp32();
-  if (!adds_from_flat) device_.release(flat);
+  const bool owns = std::any_of(pending_.begin(), pending_.end(),
+                                [&](const Pending& each) { return piece_of(each).value > 0; });
+  if (keeps_flat_fp32() && owns && !offloaded()) make_partition();
+  Device::Block sent = sends_parts() ? flattened() : Device::kNone;
+  // Only what is added to the fp32 slice is still read.
+  if (!keeps_flat_fp32()) device_.release(sent);
   for (const Pending& each : pending_) {
     keep(each);
     // A gradient too large for the bucket is let go once its piece is kept; stage 1 keeps those of other
     // ranks.
     if (is_second_stage() || piece_of(each).value > 0) state_.release_gradient(each.tensor);
   }
-  device_.release(flat);
+  device_.release(sent);
   pending_.clear();
   open_ = {};
 }
@@ -220,7 +247,8 @@ void SlicedRun::end_backward(bool last) {
     for (std::size_t i = 0; i < state_.tensors().size(); ++i)
       if (state_.tensors()[i].trainable) put_in_bucket(i);
   flush();
-  release_buckets();
+  // fp32 sums of other ranks' parameters stay until the step, as views of the bucket.
+  if (!keeps_flat_fp32() || in().strategy.data_parallel == 1) release_buckets();
   state_.release_gradients();
 }
 
@@ -235,6 +263,18 @@ void SlicedRun::step(bool first) {
   step_on_device(first);
 }
 
+/// The kept gradients in one piece, in the master weights' type.
+Device::Block SlicedRun::copied_gradients() {
+  const Elements slice = in().slice.size;
+  const bool casts = weight() == Bytes(2) && !drops_master(in().training, in().strategy);
+  const bool one_piece = in().slice.largest == slice;
+  Device::Block flat = one_piece ? Device::kNone : device_.allocate(Term::gradient_copy, slice * weight());
+  if (!casts) return flat;
+  const Device::Block wide = device_.allocate(Term::gradient_copy, slice * Bytes(4));
+  device_.release(flat);
+  return wide;
+}
+
 void SlicedRun::step_on_device(bool first) {
   const Elements slice = in().slice.size;
   const Training& training = in().training;
@@ -242,20 +282,11 @@ void SlicedRun::step_on_device(bool first) {
   const bool drops = drops_master(training, in().strategy);
   device_.spike(Term::norm_in_fp64, in().slice.largest * Bytes(8));
   Device::Block copy = Device::kNone;
+  release_buckets();
   // BF16_Optimizer's master weights take views of the fp32 gradients; what is fp32 already is not copied
   // again.
   if (!bf16_optimizer) {
-    const bool fp32_partition = is_second_stage() && accumulates_fp32();
-    const bool casts = weight() == Bytes(2) && !drops && !fp32_partition;
-    const bool one_piece = in().slice.largest == slice;
-    Device::Block flat =
-        one_piece || fp32_partition ? Device::kNone : device_.allocate(Term::gradient_copy, slice * weight());
-    if (casts) {
-      copy = device_.allocate(Term::gradient_copy, slice * Bytes(4));
-      device_.release(flat);
-    } else {
-      copy = flat;
-    }
+    copy = keeps_flat_fp32() ? std::exchange(partition_, Device::kNone) : copied_gradients();
     device_.release(partition_), device_.release(earlier_partition_);
     state_.release_gradients();
   }

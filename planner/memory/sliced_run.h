@@ -31,21 +31,28 @@ class SlicedRun {
   [[nodiscard]] bool offloaded() const { return in().strategy.offload_optimizer != OffloadDevice::none; }
   [[nodiscard]] bool is_second_stage() const { return in().strategy.zero_stage == 2; }
   [[nodiscard]] bool accumulates_fp32() const { return in().strategy.zero.fp32_gradient_accumulation; }
+  /// Reduced gradients go into a flat fp32 slice, which the step then takes as it is.
+  [[nodiscard]] bool keeps_flat_fp32() const;
   [[nodiscard]] bool reduces_in_hooks() const;
   [[nodiscard]] Elements bucket_size() const { return in().strategy.zero.reduce_bucket_size; }
+  /// Whether what is pending is sent in several parts, which are flattened for it.
+  [[nodiscard]] bool sends_parts() const;
   [[nodiscard]] bool spans_slices() const;
 
   void make_buckets();
   /// Elements of the parameter that lie in this rank's slice.
   [[nodiscard]] Elements piece_of(const Pending& each) const;
+  void make_partition();
   void keep(const Pending& each);
   void put_in_bucket(std::size_t tensor);
+  [[nodiscard]] Device::Block flattened();
   void flush();
   void send();
   void send_to_owners(const std::vector<std::pair<std::int64_t, Elements>>& parts);
   void send_whole();
   void agree_and_gather();
   void release_buckets() { state_.device().release(buckets_); }
+  [[nodiscard]] Device::Block copied_gradients();
   void step_on_device(bool first);
 
   RankState& state_;

@@ -72,6 +72,12 @@ void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
     skip.add("optimizer " + name);
 }
 
+/// Rows name the kernel: PyTorch's own choice of it is what ran, and in fp32 there is no flash kernel.
+Attention attention_of(const JsonReader& options) {
+  const auto attention = named<Attention>(options.at("attention"));
+  return attention == Attention::flash ? Attention::sdpa : attention;
+}
+
 void read_method(const JsonReader& options, Setup& setup, Skip& skip) {
   Training& training = setup.training;
   training.method = named<Method>(options.at("method"));
@@ -87,7 +93,7 @@ Training read_training(const JsonReader& options, const std::string& id, Skip& s
   training.framework = framework_of(options);
   read_precision(options, training);
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
-  training.attention = named<Attention>(options.at("attention"));
+  training.attention = attention_of(options);
   training.reentrant_checkpointing =
       options.boolean_or("reentrant", false) || named_option(id, "reentrant") == "True";
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
