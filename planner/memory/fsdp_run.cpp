@@ -1,5 +1,6 @@
 #include "planner/memory/fsdp_run.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace zplan {
@@ -79,7 +80,7 @@ void FsdpRun::gather(Group& group) {
   for (const Parameter& each : group.parameters) output += each.shard * each.computed * ranks();
   group.gathered = device_.allocate(Term::gathered_parameters, output, kGather);
   while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
-  const Bytes computed = group.parameters.front().computed;
+  const Bytes computed = std::max(group.parameters.front().computed, Bytes(1));  // packed ones go as bytes
   state_.communicate(Operation::all_gather, Elements(output.value / computed.value), computed,
                      "layer weights");
 }
