@@ -249,15 +249,18 @@ class MicroStep {
       program_.given = outside;
       return output;
     };
-    switch (program_.strategy.checkpointing) {
-      case Checkpointing::none: break;
-      case Checkpointing::selective: return torch_.checkpoint(run, hidden, CheckpointKind::selective);
-      case Checkpointing::full:
-        return torch_.checkpoint(
-            run, hidden,
-            program_.training.reentrant_checkpointing ? CheckpointKind::reentrant : CheckpointKind::full);
-    }
-    return run(hidden);
+    // The layer's hooks stand outside of the checkpointed call.
+    return hooked(program_, {.name = "layer"}, hidden, [&](const Tensor& input) {
+      switch (program_.strategy.checkpointing) {
+        case Checkpointing::none: break;
+        case Checkpointing::selective: return torch_.checkpoint(run, input, CheckpointKind::selective);
+        case Checkpointing::full:
+          return torch_.checkpoint(
+              run, input,
+              program_.training.reentrant_checkpointing ? CheckpointKind::reentrant : CheckpointKind::full);
+      }
+      return run(input);
+    });
   }
 
   /// Marks where the loss's backward ends, and what memory the node's backward is for.

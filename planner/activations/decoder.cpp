@@ -190,14 +190,12 @@ bool opt_norms_before(const Program& p) {
 }  // namespace
 
 Tensor decoder_layer(Program& p, const Parameters& of, const Tensor& hidden, bool sliding) {
-  return hooked(p, {.name = "layer"}, hidden, [&](const Tensor& input) {
-    const WeightsHeld held{p.attention_weights};
-    const Layer layer{p, of, style_of(p.shape()), sliding};
-    if (p.shape().architecture == "opt") return opt(layer, input, opt_norms_before(p));
-    if (!p.shape().parallel_attention) return sequential(layer, input);
-    const bool two_norms = has(of, "ln_attn") || has(of, "post_attention_layernorm");
-    return two_norms ? parallel_of_two_norms(layer, input) : parallel(layer, input);
-  });
+  const WeightsHeld held{p.attention_weights};
+  const Layer layer{p, of, style_of(p.shape()), sliding};
+  if (p.shape().architecture == "opt") return opt(layer, hidden, opt_norms_before(p));
+  if (!p.shape().parallel_attention) return sequential(layer, hidden);
+  const bool two_norms = has(of, "ln_attn") || has(of, "post_attention_layernorm");
+  return two_norms ? parallel_of_two_norms(layer, hidden) : parallel(layer, hidden);
 }
 
 }  // namespace zplan::symbolic

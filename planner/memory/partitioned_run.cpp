@@ -79,19 +79,21 @@ PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.
 
 /// In the order in which they are made: adapters behind the whole model.
 void PartitionedRun::number_parameters() {
-  const bool adapts = in().training.method != Method::full;
   numbers_.resize(state_.tensors().size());
   std::int32_t next = 0;
   for (const bool adapters : {false, true})
     for (std::size_t i = 0; i < numbers_.size(); ++i)
-      if ((adapts && state_.tensors()[i].trainable) == adapters) numbers_[i] = next++;
+      if (is_adapter(i) == adapters) numbers_[i] = next++;
   tensors_.resize(numbers_.size());
   for (std::size_t i = 0; i < numbers_.size(); ++i) tensors_[static_cast<std::size_t>(numbers_[i])] = i;
 }
 
+bool PartitionedRun::is_adapter(std::size_t tensor) const {
+  return in().training.method != Method::full && state_.tensors()[tensor].trainable;
+}
+
 Bytes PartitionedRun::element_size(std::size_t tensor) const {
-  const bool adapter = in().training.method != Method::full && state_.tensors()[tensor].trainable;
-  return adapter && in().training.fp32_adapters ? Bytes(4) : weight();
+  return is_adapter(tensor) && in().training.fp32_adapters ? Bytes(4) : weight();
 }
 
 void PartitionedRun::list_modules() {
@@ -134,64 +136,102 @@ Elements PartitionedRun::shard_of(std::size_t tensor) const {
 void PartitionedRun::initialise() {
   partition_parameters();
   allocate_states();
-  if (in().strategy.data_parallel == 1) return;
-  // Each parameter is gathered once, alone.
-  for (std::size_t i = 0; i < state_.tensors().size(); ++i)
-    device_.spike(Term::gathered_parameters, shard_of(i) * in().strategy.data_parallel * weight());
+  gather_each();
 }
 
 /// zero.Init: a parameter is made whole, sharded and let go, then the next; stacks of experts, which one
-/// module holds, are all made before.
+/// module holds, are all made before. Adapters come later and are sharded when the engine is made.
 void PartitionedRun::partition_parameters() {
-  const bool on_device = !on_host(in().strategy.offload_parameters);
-  std::vector<Device::Block> shards, whole;
+  std::vector<Device::Block> frozen, trained;
   const std::size_t count = state_.tensors().size();
-  const auto make = [&](std::size_t first, std::size_t end) {
-    for (std::size_t i = first; i < end; ++i)
-      whole.push_back(
-          device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * element_size(i)));
-    for (std::size_t i = first; i < end; ++i) {
-      if (on_device)
-        shards.push_back(device_.allocate(Term::trained_parameters, shard_of(i) * element_size(i)));
-      device_.release(whole[i - first]);
-    }
-    whole.clear();
-  };
   const auto of_one_module = [this](const RankTensor& a, const RankTensor& b) {
     return a.role == TensorRole::expert && b.role == TensorRole::expert && a.layer == b.layer;
   };
   for (std::size_t first = 0, end = 0; first < count; first = end) {
     for (end = first + 1; end < count; ++end)
       if (!of_one_module(state_.tensors()[first], state_.tensors()[end])) break;
-    make(first, end);
+    if (!is_adapter(first)) partition(first, end, state_.tensors()[first].trainable ? trained : frozen);
   }
   if (in().model.shape.tied_embeddings) {
-    make(0, 1);
-    if (on_device) device_.release(shards.back()), shards.pop_back();
+    std::vector<Device::Block> head;
+    partition(0, 1, head);
+    device_.release(head);
   }
-  // Shards pass the host on their way into one flat buffer.
-  device_.release(shards);
+  partition_adapters(trained);
+  if (on_host(in().strategy.offload_parameters)) return;
+  // Trained shards pass the host on their way into one flat buffer.
+  Bytes flat{};
+  for (std::size_t i = 0; i < count; ++i)
+    if (state_.tensors()[i].trainable) flat += shard_of(i) * element_size(i);
+  device_.release(trained);
   device_.empty_cache();
+  device_.allocate(Term::trained_parameters, flat);
+}
+
+void PartitionedRun::partition(std::size_t first, std::size_t end, std::vector<Device::Block>& shards) {
+  const auto term = [this](std::size_t i) {
+    return state_.tensors()[i].trainable ? Term::trained_parameters : Term::frozen_parameters;
+  };
+  std::vector<Device::Block> whole;
+  for (std::size_t i = first; i < end; ++i)
+    whole.push_back(device_.allocate(term(i), state_.tensors()[i].elements * element_size(i)));
+  for (std::size_t i = first; i < end; ++i) {
+    if (!on_host(in().strategy.offload_parameters))
+      shards.push_back(device_.allocate(term(i), shard_of(i) * element_size(i)));
+    device_.release(whole[i - first]);
+  }
+}
+
+void PartitionedRun::partition_adapters(std::vector<Device::Block>& shards) {
+  std::vector<std::pair<std::size_t, Device::Block>> adapters;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i)
+    if (is_adapter(i))
+      adapters.emplace_back(
+          i, device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * element_size(i)));
+  for (auto& [tensor, whole] : adapters) {
+    if (!on_host(in().strategy.offload_parameters))
+      shards.push_back(device_.allocate(Term::trained_parameters, shard_of(tensor) * element_size(tensor)));
+    device_.release(whole);
+  }
 }
 
 void PartitionedRun::allocate_states() {
   const Shard& shard = in().shard;
-  if (!on_host(in().strategy.offload_parameters))
-    device_.allocate(Term::trained_parameters, shard.parameters);
   const bool on_device = !on_host(in().strategy.offload_optimizer);
-  if (on_device) {
-    for (const Elements group : sub_groups(in().rank, in().strategy)) {
-      Device::Block copy = device_.allocate(Term::master_weights, group * Bytes(4));
-      device_.allocate(Term::master_weights,
-                       group * Bytes(in().shard.master_weights.value /
-                                     std::max<std::int64_t>(1, shard.optimizer_elements.value)));
-      device_.release(copy);
-    }
-    for (const Elements group : sub_groups(in().rank, in().strategy))
-      device_.spike(Term::gradient_copy, group * Bytes(4));
-  }
+  if (on_device) make_masters();
   device_.allocate(Term::gradient_bucket, shard.bucket);
   if (on_device) device_.allocate(Term::gradient_partition, shard.gradients);
+}
+
+/// Each sub-group is cast and then cloned; Python's variable holds a cast until the next one is there. Then
+/// an optimizer step without gradients is taken with a buffer for the largest.
+void PartitionedRun::make_masters() {
+  const Bytes element(in().shard.master_weights.value /
+                      std::max<std::int64_t>(1, in().shard.optimizer_elements.value));
+  Device::Block cast = Device::kNone;
+  Elements largest{};
+  for (const Elements group : sub_groups(in().rank, in().strategy)) {
+    largest = std::max(largest, group);
+    if (element < Bytes(4) && weight() == Bytes(4)) continue;
+    const Device::Block next = device_.allocate(Term::master_weights, group * Bytes(4));
+    device_.release(cast);
+    cast = next;
+    device_.allocate(Term::master_weights, group * element);
+  }
+  device_.release(cast);
+  device_.spike(Term::gradient_copy, largest * Bytes(4));
+}
+
+/// Each trained parameter is gathered once, alone.
+void PartitionedRun::gather_each() {
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    if (!state_.tensors()[i].trainable) continue;
+    const Bytes shard = shard_of(i) * element_size(i);
+    Device::Block whole =
+        device_.allocate(Term::gathered_parameters, Bytes(shard.value * in().strategy.data_parallel));
+    if (on_host(in().strategy.offload_parameters)) device_.spike(Term::gathered_parameters, shard);
+    device_.release(whole);
+  }
 }
 
 void PartitionedRun::begin_micro_step(bool last) {

@@ -30,11 +30,17 @@ class PartitionedRun {
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
   [[nodiscard]] bool on_host(OffloadDevice device) const { return device != OffloadDevice::none; }
   [[nodiscard]] Elements shard_of(std::size_t tensor) const;
+  [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   [[nodiscard]] Bytes element_size(std::size_t tensor) const;
   void number_parameters();
   void list_modules();
   void partition_parameters();
+  /// Makes tensors `first` … `end` − 1 whole and leaves their shards.
+  void partition(std::size_t first, std::size_t end, std::vector<Device::Block>& shards);
+  void partition_adapters(std::vector<Device::Block>& shards);
   void allocate_states();
+  void make_masters();
+  void gather_each();
   void begin(const GatherPlan& plan);
   void gather(std::int32_t event);
   void communicate(std::int32_t event);
