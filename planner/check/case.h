@@ -91,6 +91,7 @@ struct ActivationFigures {
 };
 struct MeasuredActivations {
   ActivationFigures requested, allocated;
+  std::optional<Setup> first;  ///< what the process ran before, with a short input
 };
 
 using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSchedule, MeasuredHeld,

@@ -129,7 +129,7 @@ constexpr std::array<ActivationPart, 5> kActivationParts{
      {"layers backward peak", &ActivationFigures::layers_backward}}};
 
 std::vector<Record> judge_measured(const Case& measured, const MeasuredActivations& seen) {
-  const ActivationPrediction prediction = predict_activations(*measured.setup);
+  const ActivationPrediction prediction = predict_activations(*measured.setup, seen.first);
   const auto one = [&](Statistic statistic, const ActivationFigures& predicted,
                        const ActivationFigures& range) {
     std::vector<Record> figures;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "hardware_profiles/link_speed.h"
 #include "planner/memory/allowances.h"
@@ -71,30 +72,53 @@ std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredActiv
 std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredCalls& /*unused*/) { return {}; }
 std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredHeld& /*unused*/) { return {}; }
 
-/// Plays one micro-step behind a model's parameters and notes what it adds.
-class ActivationMeter {
+/// The workspaces that the libraries of a process have made: one for each thread, the forward's and
+/// autograd's.
+class Workspaces {
  public:
-  ActivationMeter(const Prepared& prepared, const std::optional<AllocatorOptions>& allocator)
-      : inputs_(prepared.inputs()),
-        device_(allocator),
-        state_(inputs_, device_),
-        layout_(prepared.recording.tape),
-        blocks_(static_cast<std::size_t>(layout_.blocks()), Device::kNone) {
-    state_.make_parameters();
-    // A first step with a short input has left the libraries' workspaces behind.
-    for (const std::int32_t library : {0, 1, 0, 1}) state_.workspace(library);
-    device_.empty_cache();
-    const StepInputs& in = inputs_.step;
-    device_.allocate(Term::model_inputs,
-                     Bytes(8) * in.strategy.micro_batch_size * in.training.sequence_length);
+  [[nodiscard]] bool is_new(std::int32_t library, bool backward) {
+    return !std::exchange(made_[static_cast<std::size_t>(library)][backward ? 1 : 0], true);
   }
 
-  ActivationFigures measure() {
+ private:
+  std::array<std::array<bool, 2>, 2> made_{};
+};
+
+/// Plays micro-steps of a model behind its parameters and notes what they add.
+class ActivationMeter {
+ public:
+  ActivationMeter(const Prepared& prepared, Device& device, Workspaces& workspaces)
+      : inputs_(prepared.inputs()),
+        device_(device),
+        workspaces_(workspaces),
+        state_(inputs_, device),
+        layout_(prepared.recording.tape),
+        blocks_(static_cast<std::size_t>(layout_.blocks()), Device::kNone) {}
+
+  void make_parameters() { state_.make_parameters(); }
+  void release_parameters() {
+    for (std::size_t i = 0; i < state_.tensors().size(); ++i) state_.release_parameter(i);
+  }
+
+  void step() {
+    const StepInputs& in = inputs_.step;
+    Device::Block ids = device_.allocate(
+        Term::model_inputs, Bytes(8) * in.strategy.micro_batch_size * in.training.sequence_length);
+    base_ = device_.allocated();
     device_.begin_step();
-    const Bytes base = device_.allocated();
     play(inputs_.recording.tape, layout_, *this);
-    const auto above = [&](Phase phase) { return device_.peak(phase).allocated - base; };
-    return {.saved_after_forward = saved_ - base,
+    device_.release(ids);
+  }
+  /// Gradients go, and what is cached.
+  void clear() {
+    state_.release_gradients();
+    device_.empty_cache();
+  }
+
+  /// Of the last step.
+  [[nodiscard]] ActivationFigures figures() const {
+    const auto above = [&](Phase phase) { return device_.peak(phase).allocated - base_; };
+    return {.saved_after_forward = saved_ - base_,
             .forward = above(Phase::forward),
             .loss = above(Phase::loss),
             .loss_backward = above(Phase::loss_backward),
@@ -110,9 +134,12 @@ class ActivationMeter {
     state_.take_gradient(state_.tensor_of(layer, index), std::exchange(blocks_[at(block)], Device::kNone));
   }
   void module(const Event& /*unused*/, int /*unused*/) {}
-  void workspace(std::int32_t /*unused*/) {}
+  void workspace(std::int32_t library) {
+    if (workspaces_.is_new(library, backward_)) state_.workspace(library);
+  }
   void phase(Phase phase) {
     if (phase == Phase::loss_backward) saved_ = device_.allocated();
+    backward_ = phase == Phase::loss_backward || phase == Phase::backward;
     device_.enter(phase, to_name(phase));
   }
 
@@ -120,12 +147,44 @@ class ActivationMeter {
   static std::size_t at(std::int32_t block) { return static_cast<std::size_t>(block); }
 
   RunInputs inputs_;
-  Device device_;
+  Device& device_;
+  Workspaces& workspaces_;
   RankState state_;
   TapeLayout layout_;
   std::vector<Device::Block> blocks_;
-  Bytes saved_;
+  Bytes base_, saved_;
+  bool backward_{};
 };
+
+/// The setup with one sample of eight tokens, as a measurement warms up.
+Setup with_short_input(Setup setup) {
+  setup.strategy.micro_batch_size = 1;
+  setup.training.sequence_length = 8;
+  setup.training.padding_mask = false;
+  return setup;
+}
+
+/// A process measures a first step behind warm-up steps with a short input, of this model and, before it, of
+/// the first one that it ran: what these leave behind are workspaces, and the segments that they lie in.
+ActivationFigures measured_step(const Prepared& prepared, const Prepared& short_input, const Prepared* first,
+                                const std::optional<AllocatorOptions>& allocator) {
+  Device device(allocator);
+  Workspaces workspaces;
+  if (first != nullptr) {
+    ActivationMeter before(*first, device, workspaces);
+    before.make_parameters();
+    before.step();
+    before.release_parameters();
+    before.clear();
+  }
+  // The short input's parameters are this one's; its gradients are gone when it is measured.
+  ActivationMeter meter(prepared, device, workspaces), warm_up(short_input, device, workspaces);
+  meter.make_parameters();
+  warm_up.step();
+  warm_up.clear();
+  meter.step();
+  return meter.figures();
+}
 
 }  // namespace
 
@@ -192,10 +251,15 @@ Seconds predict_call(const Cluster& cluster, Operation operation, Bytes size) {
   return ring_wire_bytes(operation, size, cluster.gpus) / rate + link.latency;
 }
 
-ActivationPrediction predict_activations(const Setup& setup) {
-  const Prepared prepared(setup);
-  return {ActivationMeter(prepared, std::nullopt).measure(),
-          ActivationMeter(prepared, AllocatorOptions{}).measure()};
+ActivationPrediction predict_activations(const Setup& setup, const std::optional<Setup>& first) {
+  const Setup short_setup = with_short_input(setup);
+  const Prepared prepared(setup), short_input(short_setup);
+  std::optional<Prepared> before;
+  if (first) before.emplace(*first);
+  const auto measured = [&](const std::optional<AllocatorOptions>& allocator) {
+    return measured_step(prepared, short_input, before ? &*before : nullptr, allocator);
+  };
+  return {measured(std::nullopt), measured(AllocatorOptions{})};
 }
 
 Skip not_modelled(const Setup& setup, const Measured& measured) {

@@ -2,6 +2,7 @@
 // What the planner foretells of a measured run. The only file of this room that asks the planner's engine.
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,8 @@ struct MemoryPrediction {
 struct ActivationPrediction {
   ActivationFigures requested, allocated;
 };
-[[nodiscard]] ActivationPrediction predict_activations(const Setup& setup);
+/// `first`: what the process ran before, whose workspaces are still there; absent: nothing.
+[[nodiscard]] ActivationPrediction predict_activations(const Setup& setup, const std::optional<Setup>& first);
 
 /// What about this run the engine does not model; empty where it models all.
 [[nodiscard]] Skip not_modelled(const Setup& setup, const Measured& measured);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -57,6 +58,15 @@ TEST(References, HeldBytesAreExact) {
   for (const Case& each : reference("deepspeed_runs/runs.json"))
     if (std::holds_alternative<MeasuredHeld>(each.measured)) exact += judge(each).front().exact ? 1U : 0U;
   EXPECT_EQ(exact, 171U);
+}
+
+// Requested bytes within 0.1 %, and what PyTorch's allocator makes of them within 1 %, in every run.
+TEST(References, ActivationsAreAsMeasured) {
+  for (const Record& record : judge(reference("activations/activations.json"))) {
+    if (!record.judged()) continue;
+    const double tolerance = record.statistic == Statistic::requested ? 0.001 : 0.01;
+    EXPECT_LE(std::abs(*record.error), tolerance) << record.id << ": " << record.part;
+  }
 }
 
 TEST(References, ARecordIsJudgedOrSaysWhyNot) {

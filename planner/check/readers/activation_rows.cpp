@@ -21,6 +21,12 @@ std::optional<Model> cut_model(const std::string& name, std::int64_t layers, con
   return read_config(JsonReader(config, place));
 }
 
+/// Gemma 2 has a window in every second layer, Gemma 3 none in every sixth.
+std::int64_t layers_of_each_kind(const ModelShape& shape) {
+  if (shape.architecture == "gemma2") return 2;
+  return shape.architecture == "gemma3_text" ? 6 : 1;
+}
+
 /// Whether the row measured the model that the catalogue means.
 bool same_sizes(const JsonReader& shape, const ModelShape& model) {
   const auto size = [&](const char* key) { return shape.at(key).integer(1, kMostSequence); };
@@ -49,6 +55,22 @@ Training row_training(const JsonReader& row) {
   return training;
 }
 
+/// What the measuring process began with: the model that the row names, cut to the fewest layers that hold
+/// each of its kinds, in full training, without checkpointing, with one sample of eight tokens.
+std::optional<Setup> first_setup(const JsonReader& row, const Cluster& cluster) {
+  const std::string name = row.text_or("first", "");
+  std::optional<Model> model = name.empty() ? std::nullopt : cut_model(name, 1, row.place());
+  if (!model) return std::nullopt;
+  model = cut_model(name, layers_of_each_kind(model->shape), row.place());
+  Setup first{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = cluster};
+  first.training.framework = Framework::torch;
+  first.training.master_weights = false;
+  first.training.sequence_length = 8;
+  first.training.attention = Attention::sdpa;
+  first.strategy.checkpointing = Checkpointing::none;
+  return first;
+}
+
 ActivationFigures figures(const JsonReader& row, const std::string& prefix) {
   const JsonReader peaks = row.at(prefix + "peaks_above_base");
   return {.saved_after_forward = bytes_at(row.at(prefix + "saved_after_forward_bytes")),
@@ -72,10 +94,12 @@ std::string row_id(const JsonReader& row, std::int64_t layers) {
 Case activation_case(const JsonReader& row) {
   const JsonReader shape = row.at("shape");
   const std::int64_t layers = shape.at("layers_used").integer(1, kMostBatch);
+  MeasuredActivations measured{
+      .requested = figures(row, "requested_"), .allocated = figures(row, ""), .first = std::nullopt};
   Case result{.id = row_id(row, layers),
               .file = {},
               .kind = Kind::activation,
-              .measured = MeasuredActivations{figures(row, "requested_"), figures(row, "")},
+              .measured = measured,
               .setup = std::nullopt,
               .skip = {}};
   std::optional<Model> model = cut_model(row.at("model").text(), layers, row.place());
@@ -87,6 +111,8 @@ Case activation_case(const JsonReader& row) {
   setup.strategy.micro_batch_size = row.at("b").integer(1, kMostBatch);
   setup.strategy.checkpointing = row.at("ckpt").boolean() ? Checkpointing::full : Checkpointing::none;
   setup.cluster = usual_cluster("A100-SXM-80GB", 1, std::nullopt);
+  measured.first = first_setup(row, setup.cluster);
+  result.measured = std::move(measured);
   result.setup = std::move(setup);
   return result;
 }
