@@ -190,6 +190,14 @@ struct Training {
   bool autocast{};                ///< torch.autocast around the forward although weights are 16-bit
   bool fsdp_reduces_fp32{true};   ///< MixedPrecisionPolicy(reduce_dtype=torch.float32) over fp32 shards
   bool syncs_each_micro_step{};   ///< FSDP reduces every micro-step's gradients: no_sync() is not used
+  bool fsdp_makes_shards{};       ///< FSDP: the model is made without memory; only shards reach the device
+  bool widens_output{};           ///< all logits become fp32 before the loss, slices too (Lightning Fabric)
+  bool slices_head{};             ///< with loss_chunks: the head runs slice by slice as well
+  /// Modules of litgpt: one product makes queries, keys and values, adapters go on slices of it, GELU is one
+  /// kernel.
+  bool litgpt_modules{};
+  bool alternate_products{};  ///< selective checkpointing keeps the output of every second matrix product
+  bool packed_keeps_input{};  ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44
   bool operator==(const Training&) const = default;
 };
 
