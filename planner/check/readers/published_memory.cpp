@@ -47,6 +47,8 @@ std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
     const double at = rest.at(variable).get<double>();
     rest.erase(variable);
     rest.erase("lora_parameters");
+    // Where the batch of a step is kept, micro-steps make up for it.
+    if (std::string_view(variable) == "micro_batch") rest.erase("grad_accum");
     const std::string runs = record.text_or("source", "") + record.at("config").raw().dump() +
                              record.at("measured").at("statistic").text() + rest.dump();
     places.push_back({variable, runs, at});

@@ -74,10 +74,8 @@ struct Library {
 /// swift/llm/utils/argument.py; fsdp_qlora train.py @05ed9f2; torchtitan
 /// parallelisms/parallelize_llama.py @9dec370.
 constexpr std::array kLibraries{
-    Library{"Lightning-AI/litgpt", 0.05, true, false},
-    Library{"QwenLM/Qwen", 0.05, false, false},
-    Library{"modelscope/ms-swift", 0.05, false, false},
-    Library{"AnswerDotAI/fsdp_qlora", 0.1, false, false},
+    Library{"Lightning-AI/litgpt", 0.05, true, false},  Library{"QwenLM/Qwen", 0.05, false, false},
+    Library{"modelscope/ms-swift", 0.05, false, false}, Library{"AnswerDotAI/fsdp_qlora", 0.1, false, false},
     Library{"pytorch/torchtitan", 0, false, true},
 };
 
