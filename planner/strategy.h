@@ -192,6 +192,14 @@ struct Training {
   /// tensor_parallel.vocab_parallel_lm_head: an untied head under AutoTP leaves logits divided by vocabulary.
   bool vocabulary_parallel_head{};
   bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used
+  bool fsdp_makes_shards{};       ///< FSDP: the model is made without memory; only shards reach the device
+  bool widens_output{};           ///< all logits become fp32 before the loss, slices too (Lightning Fabric)
+  bool slices_head{};             ///< with loss_chunks: the head runs slice by slice as well
+  /// Modules of litgpt: one product makes queries, keys and values, adapters go on slices of it, GELU is one
+  /// kernel.
+  bool litgpt_modules{};
+  bool alternate_products{};  ///< selective checkpointing keeps the output of every second matrix product
+  bool packed_keeps_input{};  ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44
   bool operator==(const Training&) const = default;
 };
 

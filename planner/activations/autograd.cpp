@@ -144,9 +144,10 @@ Tensor Autograd::checkpoint(const std::function<Tensor(const Tensor&)>& call, co
   return output;
 }
 
-Tensor Autograd::expensive(const std::function<Tensor()>& make) {
+Tensor Autograd::expensive(const std::function<Tensor()>& make, bool is_product) {
   if (frames_.empty() || !frames_.back()->selective) return make();
   CheckpointFrame& frame = *frames_.back();
+  if (is_product && alternate_products && ++frame.products[frame.recomputed ? 1 : 0] % 2 == 0) return make();
   if (frame.recomputed) return std::move(frame.outputs[frame.taken++]);
   Tensor output = make();
   frame.outputs.push_back(output.detached());

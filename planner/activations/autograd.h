@@ -85,7 +85,8 @@ struct CheckpointFrame {
   bool recomputed{};
   bool selective{};  ///< outputs of expensive operators are kept, not computed again
   std::vector<Tensor> outputs;
-  std::size_t taken{};  ///< of them, by the second run
+  std::size_t taken{};                    ///< of them, by the second run
+  std::array<std::size_t, 2> products{};  ///< matrix products of the first and of the second run
 };
 
 /// How a checkpointed call keeps what its backward needs.
@@ -123,7 +124,8 @@ class Autograd {
 
   /// The output of an expensive operator (matrix product, attention): under selective checkpointing the first
   /// run keeps it and the second takes it from there.
-  [[nodiscard]] Tensor expensive(const std::function<Tensor()>& make);
+  [[nodiscard]] Tensor expensive(const std::function<Tensor()>& make, bool is_product = false);
+  bool alternate_products{};  ///< of matrix products every second one is computed again nevertheless
 
   /// A matrix product runs: the first of each thread (forward's and the engine's) makes cuBLAS keep a
   /// workspace, the first with a bias one of cuBLASLt.

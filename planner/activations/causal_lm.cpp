@@ -162,6 +162,7 @@ class MicroStep {
     program_.weights = wide || mixed || prepared ? DType::fp32 : DType::bf16;
     torch_.gather_parameters(t.framework == Framework::deepspeed && program_.strategy.zero_stage == 3);
     program_.autocasts = mixed || t.autocast;
+    torch_.alternate_products = t.alternate_products;
     const bool casts = t.framework == Framework::fsdp ||
                        (t.framework == Framework::deepspeed && program_.strategy.zero_stage < 3);
     program_.adapters = t.fp32_adapters && !casts ? DType::fp32 : program_.weights;

@@ -45,7 +45,7 @@ Tensor activation(Program& p, const Tensor& x) {
   switch (style_of(p.shape()).activation) {
     case Activation::silu: return silu(p.torch, x);
     case Activation::gelu: return gelu(p.torch, x);
-    case Activation::gelu_by_parts: return gelu_by_parts(p, x);
+    case Activation::gelu_by_parts: return p.training.litgpt_modules ? gelu(p.torch, x) : gelu_by_parts(p, x);
     case Activation::gelu_bloom: return gelu_bloom(p.torch, x);
     case Activation::relu: return relu(p.torch, x);
     case Activation::relu_squared: return relu_squared(p, x);

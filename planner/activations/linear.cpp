@@ -110,6 +110,10 @@ Tensor adapted_packed(Program& p, const Parameters& of, const Parameter& weight,
 
 }  // namespace
 
+Tensor base_linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x) {
+  return base_layer(p, of, weight, x);
+}
+
 Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x) {
   const Adapter adapter = adapter_of(of, weight);
   if (adapter.down == nullptr) return base_layer(p, of, weight, x);

@@ -62,6 +62,37 @@ Tensor chunked_loss(Program& p, const Tensor& logits) {
   return sum;
 }
 
+Tensors all_wide(Program& p, const Tensors& logits) {
+  Tensors wide;
+  for (const Tensor& each : logits) wide.push_back(to(p.torch, each, DType::fp32));
+  return wide;
+}
+
+/// Head and cross-entropy of each slice of the sequence: logits of all slices live until the last loss is
+/// there, but never in one piece. Source: litgpt 0.5 model.py GPT.forward (lm_head_chunk_size), utils.py
+/// chunked_cross_entropy.
+Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& weight, const Tensor& hidden) {
+  Autograd& torch = p.torch;
+  const std::int64_t s = p.sizes.s, slice = share(Elements(s), p.training.loss_chunks).value;
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t done = 0; done < s; done += slice) lengths.push_back(std::min(slice, s - done));
+  torch.recorder().take_for(Term::logits);
+  Tensors logits;
+  for (const Tensor& each : split(torch, hidden, 1, lengths))
+    logits.push_back(capped(p, linear_layer(p, of, weight, each)));
+  torch.recorder().take_for(Term::loss_temporaries);
+  if (p.training.widens_output) logits = all_wide(p, logits);
+  const Labels labels = labels_of(p);
+  Tensors losses;
+  for (const Tensor& each : logits) {
+    const Tensor flat = reshape(torch, each, {p.sizes.b * each.size(1), each.layout.sizes.back()});
+    losses.push_back(cross_entropy(torch, to(torch, flat, DType::fp32), labels.shifted));
+  }
+  Tensor sum;
+  for (const Tensor& each : losses) sum = sum.defined() ? add(torch, sum, each) : each;
+  return sum;
+}
+
 /// DeepSpeed's column-parallel head under an untied embedding: every rank gathers the logits of all.
 /// Source: DeepSpeed 0.19.8 module_inject/layers.py GatherFromTensorParallelRegion.
 Tensor gathered(Program& p, const Tensor& part, std::int64_t V) {
@@ -119,6 +150,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   const Parameter& weight = head_weight(of);
   recorder.take_for(Term::loss_temporaries);
   if (p.training.fused_loss) return fused_loss(p, weight, hidden);
+  if (p.training.slices_head && p.training.loss_chunks > 1) return loss_of_sliced_head(p, of, weight, hidden);
   recorder.take_for(Term::logits);
   const bool divided =
       p.strategy.tensor_parallel > 1 && weight.about->split != TensorParallelSplit::replicated;
@@ -131,6 +163,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   if (style_of(p.shape()).scales_logits) logits = scale(p.torch, logits);
   logits = capped(p, std::move(logits));
   recorder.take_for(Term::loss_temporaries);
+  if (p.training.widens_output) logits = to(p.torch, logits, DType::fp32);
   if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);
   return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, logits);
 }

@@ -500,9 +500,11 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
     if (node->needs(1)) kept_x = torch.save(x);
     if (node->needs(0)) kept_weight = torch.save(weight);
   }
-  Tensor result = torch.expensive([&] {
-    return torch.make(Layout::contiguous({x.size(0), weight.size(1)}), x.type);
-  });
+  Tensor result = torch.expensive(
+      [&] {
+        return torch.make(Layout::contiguous({x.size(0), weight.size(1)}), x.type);
+      },
+      true);
   torch.multiply(bias != nullptr);
   if (node) {
     node->backward = [&torch, &itself = *node, kept_x, kept_weight, biased = bias != nullptr,

@@ -101,6 +101,10 @@ struct ModuleCall {
 /// The linear layer of this weight, with its bias, its adapter and its packed storage where it has them.
 [[nodiscard]] Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x);
 
+/// The same without its adapter.
+[[nodiscard]] Tensor base_linear_layer(Program& p, const Parameters& of, const Parameter& weight,
+                                       const Tensor& x);
+
 /// Self-attention behind its norm: projections, rotation, the kernel, the output projection.
 [[nodiscard]] Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding);
 

@@ -17,7 +17,9 @@ struct Setup {
   Training training;
   Strategy strategy;
   Cluster cluster;
-  std::int64_t rank{};  ///< of the world, whose figures were taken
+  std::int64_t rank{};   ///< of the world, whose figures were taken
+  bool card_is_known{};  ///< `cluster` has the memory of the card that was used
+  bool varies{};         ///< the sequence length is a limit: samples have all lengths up to it
 };
 
 /// One figure of a run, in the unit of its statistic.
@@ -105,6 +107,8 @@ struct Case {
   Measured measured;
   std::optional<Setup> setup;  ///< absent where it was not needed, or could not be made
   Skip skip;                   ///< empty: judge it
+  std::string subset{};        ///< as in Record
+  std::vector<SweepPlace> sweeps{};
 };
 
 /// The statistics that judging `measured` gives records for.

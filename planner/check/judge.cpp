@@ -24,7 +24,11 @@ Record blank(const Case& measured, Statistic statistic) {
           .error = std::nullopt,
           .phase_right = std::nullopt,
           .part = {},
-          .skip = {}};
+          .skip = {},
+          .subset = measured.subset,
+          .sweeps = measured.sweeps,
+          .ran = std::nullopt,
+          .fits = std::nullopt};
 }
 
 Record judged(const Case& measured, Statistic statistic, double predicted, const Range& range) {
@@ -44,12 +48,20 @@ Bytes nearest(Bytes low, Bytes high, const Range& range) {
              : Bytes(static_cast<std::int64_t>(std::clamp(range.low, number(low), number(high))));
 }
 
+/// Whether the run is foretold to fit on its card, where that is known, beside whether it did.
+void judge_fit(Record& record, const Setup& setup, const MemoryPrediction& prediction) {
+  if (record.kind != Kind::measurement || !setup.card_is_known) return;
+  record.ran = record.statistic != Statistic::required;
+  record.fits = prediction.required + prediction.outside <= setup.cluster.usable_memory;
+}
+
 std::vector<Record> judge_measured(const Case& measured, const MeasuredMemory& memory) {
   const MemoryPrediction prediction = predict_memory(*measured.setup);
   std::vector<Record> records;
   for (const MeasuredFigure& figure : memory.figures) {
     records.push_back(judged(measured, figure.statistic,
                              number(predicted_bytes(prediction, figure, measured.kind)), figure.range));
+    judge_fit(records.back(), *measured.setup, prediction);
     if (memory.peak_phases.empty() || figure.statistic != Statistic::allocated) continue;
     records.back().phase_right = std::find(memory.peak_phases.begin(), memory.peak_phases.end(),
                                            prediction.peak_phase) != memory.peak_phases.end();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -188,6 +189,45 @@ ActivationFigures measured_step(const Prepared& prepared, const Prepared& short_
 
 }  // namespace
 
+namespace {
+
+/// Micro-steps whose lengths are spread evenly up to the limit, in an order without a trend: multiples of the
+/// golden ratio, modulo one. A batch is as long as its longest sample.
+std::vector<VariedMicroStep> varied_micro_steps(const Setup& setup) {
+  constexpr double kGolden = 0.6180339887498949;
+  constexpr int kMicroSteps = 16;
+  std::vector<VariedMicroStep> steps;
+  double at = 0;
+  for (int i = 0; i < kMicroSteps; ++i) {
+    double longest = 0;
+    for (std::int64_t sample = 0; sample < setup.strategy.micro_batch_size; ++sample) {
+      at += kGolden;
+      at -= std::floor(at);
+      longest = std::max(longest, at);
+    }
+    Training training = setup.training;
+    training.sequence_length = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(longest * static_cast<double>(training.sequence_length)));
+    steps.push_back({training.sequence_length, record(setup.model, training, setup.strategy)});
+  }
+  return steps;
+}
+
+/// What the allocator keeps where lengths vary: on a card that has room, or once it has given back what it
+/// could on one that has not.
+Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
+  const std::vector<VariedMicroStep> varied = varied_micro_steps(setup);
+  RunInputs inputs = prepared.inputs();
+  inputs.varied = &varied;
+  const Bytes roomy = simulate(inputs, AllocatorOptions{}).peak_reserved;
+  const Bytes pool = setup.cluster.usable_memory - outside_allocator(setup.strategy);
+  if (!setup.card_is_known || roomy <= pool) return roomy;
+  const RunResult pressed = simulate_within(inputs, pool);
+  return pressed.completed ? pressed.peak_reserved : roomy;
+}
+
+}  // namespace
+
 MemoryPrediction predict_memory(const Setup& setup) {
   const Prepared prepared(setup);
   const RunResult run = simulate(prepared.inputs(), AllocatorOptions{});
@@ -195,7 +235,7 @@ MemoryPrediction predict_memory(const Setup& setup) {
   prediction.outside = outside_allocator(setup.strategy);
   prediction.peak_requested = run.peak.bytes();
   prediction.peak_allocated = run.peak_allocated;
-  prediction.peak_reserved = run.peak_reserved;
+  prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, prepared) : run.peak_reserved;
   prediction.required = smallest_pool(prepared.inputs(), run);
   prediction.peak_phase = run.peak.phase;
   prediction.phases = run.phases;

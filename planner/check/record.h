@@ -51,6 +51,14 @@ struct Skip {
   [[nodiscard]] std::string text() const;
 };
 
+/// A point of a sweep: runs of one source that differ in one variable alone.
+struct SweepPlace {
+  std::string variable;  ///< "seq", "micro_batch"
+  std::string runs;      ///< the same for all points of the sweep, and for no others
+  double at{};           ///< the variable's value
+  bool operator==(const SweepPlace&) const = default;
+};
+
 /// One line of `zplan check`. Bytes, seconds, tokens per second or calls, as the statistic says.
 struct Record {
   std::string id;
@@ -59,11 +67,15 @@ struct Record {
   Statistic statistic{Statistic::allocated};
   std::optional<double> predicted;
   std::optional<Range> measured;
-  std::optional<double> error;      ///< of the prediction; negative: too low
-  bool exact{};                     ///< prediction and measurement are equal, to the byte and the call
-  std::optional<bool> phase_right;  ///< whether the peak comes in the phase in which it was seen
-  std::string part;                 ///< of several figures, the one that is furthest off: "forward peak"
-  Skip skip;                        ///< empty where it was judged
+  std::optional<double> error;       ///< of the prediction; negative: too low
+  bool exact{};                      ///< prediction and measurement are equal, to the byte and the call
+  std::optional<bool> phase_right;   ///< whether the peak comes in the phase in which it was seen
+  std::string part;                  ///< of several figures, the one that is furthest off: "forward peak"
+  Skip skip;                         ///< empty where it was judged
+  std::string subset{};              ///< rows that are looked at by themselves: "grade A, full and LoRA"
+  std::vector<SweepPlace> sweeps{};  ///< the one-variable sweeps that it is a point of
+  std::optional<bool> ran{};         ///< on the card that was used; false: it ended out of memory
+  std::optional<bool> fits{};        ///< whether it was foretold to run there
   bool operator==(const Record&) const = default;
 
   [[nodiscard]] bool judged() const { return error.has_value(); }

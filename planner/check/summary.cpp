@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace zplan::check {
 
@@ -44,6 +45,19 @@ Group group_of(const std::vector<const Record*>& records) {
   return group;
 }
 
+/// Peaks that are what they are called.
+bool is_counted_peak(Statistic statistic) {
+  return statistic == Statistic::allocated || statistic == Statistic::active ||
+         statistic == Statistic::reserved || statistic == Statistic::device;
+}
+
+struct Point {
+  double at{};
+  const Record* record{};
+};
+
+double middle(const Range& range) { return (range.low + range.high.value_or(range.low)) / 2; }
+
 }  // namespace
 
 ErrorFigures error_figures(const std::vector<double>& signed_errors) {
@@ -65,6 +79,61 @@ std::vector<Group> summarise(const std::vector<Record>& records) {
   groups.reserve(sorted.size());
   for (const auto& [key, members] : sorted) groups.push_back(group_of(members));
   return groups;
+}
+
+std::vector<Subset> summarise_subsets(const std::vector<Record>& records, bool pooled) {
+  std::map<std::tuple<Kind, std::string, Statistic>, std::vector<const Record*>> sorted;
+  std::map<std::pair<Kind, std::string>, std::vector<const Record*>> pools;
+  for (const Record& record : records) {
+    if (record.subset.empty()) continue;
+    sorted[{record.kind, record.subset, record.statistic}].push_back(&record);
+    if (is_counted_peak(record.statistic)) pools[{record.kind, record.subset}].push_back(&record);
+  }
+  std::vector<Subset> subsets;
+  for (const auto& [key, members] : sorted) subsets.push_back({std::get<1>(key), group_of(members)});
+  if (!pooled) return subsets;
+  for (const auto& [key, members] : pools)
+    subsets.push_back({key.second + ", every counted peak", group_of(members)});
+  return subsets;
+}
+
+FitTally fit_tally(const std::vector<Record>& records) {
+  FitTally tally;
+  for (const Record& record : records) {
+    if (!record.ran || !record.fits) continue;
+    ++(*record.ran ? tally.ran : tally.failed);
+    if (*record.fits) ++(*record.ran ? tally.ran_and_fits : tally.failed_and_fits);
+  }
+  return tally;
+}
+
+std::vector<Slope> slopes(const std::vector<Record>& records) {
+  constexpr double kCertain = 1.01;
+  std::map<std::pair<std::string, std::string>, std::vector<Point>> sweeps;
+  for (const Record& record : records) {
+    const bool certain = record.judged() && record.measured && record.measured->high &&
+                         *record.measured->high <= record.measured->low * kCertain;
+    if (!certain) continue;
+    for (const SweepPlace& place : record.sweeps)
+      sweeps[{place.variable, place.runs}].push_back({place.at, &record});
+  }
+  std::vector<Slope> result;
+  for (auto& [key, points] : sweeps) {
+    const auto [least, greatest] = std::minmax_element(
+        points.begin(), points.end(), [](const Point& a, const Point& b) { return a.at < b.at; });
+    const double apart = greatest->at - least->at;
+    if (apart == 0) continue;
+    const Record &low = *least->record, &high = *greatest->record;
+    const double measured = middle(*high.measured) - middle(*low.measured);
+    if (std::abs(measured) < 0.01 * middle(*low.measured)) continue;
+    result.push_back({.variable = key.first,
+                      .from = low.id,
+                      .to = high.id,
+                      .statistic = low.statistic,
+                      .predicted = (*high.predicted - *low.predicted) / apart,
+                      .measured = measured / apart});
+  }
+  return result;
 }
 
 std::vector<Record> worst_records(const std::vector<Record>& records, std::size_t most) {

@@ -1,6 +1,7 @@
 #pragma once
 // Many records as a few figures.
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,6 +32,38 @@ inline constexpr double kUnderPredicted = 0.05;
 
 /// One group per kind and statistic that occurs, in the order of the enums.
 [[nodiscard]] std::vector<Group> summarise(const std::vector<Record>& records);
+
+/// Records of one kind and one statistic that belong to one subset.
+struct Subset {
+  std::string name;
+  Group figures;
+  bool operator==(const Subset&) const = default;
+};
+/// One per kind, statistic and subset; records of no subset are left out. `pooled` puts the peaks that
+/// PyTorch or the driver counted (allocated, active, reserved, device) of a subset behind them as one, whose
+/// statistic says nothing: for targets that are set over all of them.
+[[nodiscard]] std::vector<Subset> summarise_subsets(const std::vector<Record>& records, bool pooled);
+
+/// Runs whose card is known, by whether they ran and whether they were foretold to.
+struct FitTally {
+  std::size_t ran{}, ran_and_fits{};
+  std::size_t failed{}, failed_and_fits{};
+  bool operator==(const FitTally&) const = default;
+};
+[[nodiscard]] FitTally fit_tally(const std::vector<Record>& records);
+
+/// How much a variable adds between the least and the greatest of its values in a sweep.
+struct Slope {
+  std::string variable;
+  std::string from, to;  ///< ids of the two records
+  Statistic statistic{Statistic::allocated};
+  double predicted{}, measured{};  ///< per unit of the variable
+  [[nodiscard]] double error() const { return (predicted - measured) / std::abs(measured); }
+  bool operator==(const Slope&) const = default;
+};
+/// Of every sweep of judged records whose figure is known to within 1 %; those that were measured not to
+/// depend on the variable (by less than 1 %) are left out.
+[[nodiscard]] std::vector<Slope> slopes(const std::vector<Record>& records);
 
 /// The same figures over bare signed errors.
 struct ErrorFigures {

@@ -17,6 +17,13 @@ FsdpRun::FsdpRun(RankState& state)
     const RankTensor& tensor = state.tensors()[i];
     const Bytes stored(tensor.stored.value / tensor.elements.value);
     Group& group = tensor.layer < 0 ? root() : groups_[static_cast<std::size_t>(tensor.layer)];
+    if (tensor.packed) {  // bytes of it are divided, and are not cast
+      group.parameters.push_back({.tensor = i,
+                                  .shard = share(Elements(tensor.stored.value), ranks()),
+                                  .stored = Bytes(1),
+                                  .computed = Bytes(1)});
+      continue;
+    }
     group.parameters.push_back({.tensor = i,
                                 .shard = fsdp_shard(tensor, ranks()),
                                 .stored = stored,
@@ -36,7 +43,7 @@ bool FsdpRun::has_gradient(const Parameter& parameter) const {
 // ---- parameters -------------------------------------------------------------------------------------------
 
 void FsdpRun::initialise() {
-  state_.make_parameters();
+  if (!in().training.fsdp_makes_shards) state_.make_parameters();
   for (Group& group : groups_) shard(group);
 }
 

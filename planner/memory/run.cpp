@@ -20,12 +20,11 @@ template <class Framework>
 class Player {
  public:
   Player(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator)
-      : inputs_(inputs),
-        device_(allocator),
-        state_(inputs, device_),
-        framework_(state_),
-        layout_(inputs.recording.tape),
-        blocks_(static_cast<std::size_t>(layout_.blocks()), Device::kNone) {}
+      : inputs_(inputs), device_(allocator), state_(inputs, device_), framework_(state_) {
+    add_form(inputs.recording.tape, inputs.step.training.sequence_length);
+    if (inputs.varied == nullptr) return;
+    for (const VariedMicroStep& each : *inputs.varied) add_form(each.recording.tape, each.sequence_length);
+  }
 
   RunResult play(int steps, bool condensed) {
     condensed_ = condensed;
@@ -60,12 +59,10 @@ class Player {
       device_.enter(backward ? Phase::backward : Phase::forward,
                     backward ? "layer backward" : "layer forward", layer);
   }
-  void allocate(std::int32_t block, Term term, Bytes size) {
-    blocks_[at(block)] = device_.allocate(term, size);
-  }
-  void release(std::int32_t block) { device_.release(blocks_[at(block)]); }
+  void allocate(std::int32_t block, Term term, Bytes size) { held(block) = device_.allocate(term, size); }
+  void release(std::int32_t block) { device_.release(held(block)); }
   void gradient(int layer, std::int32_t index, std::int32_t block) {
-    framework_.gradient(state_.tensor_of(layer, index), std::exchange(blocks_[at(block)], Device::kNone));
+    framework_.gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
   }
   void swing(const Swing& swing) { device_.swing(swing); }
   void gradient(int layer, std::int32_t index, Bytes size, Term term) {
@@ -82,7 +79,21 @@ class Player {
   }
 
  private:
-  static std::size_t at(std::int32_t block) { return static_cast<std::size_t>(block); }
+  /// The micro-step of one length, and its blocks.
+  struct Form {
+    const Tape* tape{};
+    std::int64_t sequence_length{};
+    TapeLayout layout;
+    std::vector<Device::Block> blocks;
+  };
+  void add_form(const Tape& tape, std::int64_t sequence_length) {
+    TapeLayout layout(tape);
+    std::vector<Device::Block> blocks(static_cast<std::size_t>(layout.blocks()), Device::kNone);
+    forms_.push_back({&tape, sequence_length, std::move(layout), std::move(blocks)});
+  }
+  [[nodiscard]] Device::Block& held(std::int32_t block) {
+    return forms_[form_].blocks[static_cast<std::size_t>(block)];
+  }
   static std::string_view name_of(Phase phase) {
     switch (phase) {
       case Phase::forward: return "embedding";
@@ -94,35 +105,57 @@ class Player {
 
   void play_step(bool first) {
     const std::int64_t micro_steps = inputs_.step.strategy.gradient_accumulation_steps;
+    if (forms_.size() > 1) {
+      first_ = first;
+      return play_varied(micro_steps);
+    }
     // Between the second and the last all micro-steps are alike.
     const std::int64_t played = std::min<std::int64_t>(micro_steps, 3);
     for (std::int64_t i = 0; i < played && !device_.out_of_memory(); ++i) {
       first_ = first && i == 0;
       const bool last = i + 1 == played;
       state_.calls().repeat(i == 1 && !last ? micro_steps - 2 : 1);
-      device_.enter(Phase::forward, "forward");
-      Device::Block ids =
-          device_.allocate(Term::model_inputs, Bytes(8) * inputs_.step.strategy.micro_batch_size *
-                                                   inputs_.step.training.sequence_length);
-      framework_.begin_micro_step(last);
-      if (condensed_)
-        zplan::play(inputs_.recording.condensed, *this);
-      else
-        zplan::play(inputs_.recording.tape, layout_, *this);
-      device_.enter(Phase::backward, "gradient reduction");
-      framework_.end_backward(last);
-      device_.release(ids);
+      play_micro_step(last);
     }
     device_.enter(Phase::step, "optimizer step");
     framework_.step(first);
+  }
+
+  /// Each length once, then the longest, in as many optimizer steps as that takes.
+  void play_varied(std::int64_t micro_steps) {
+    bool first_step = first_;
+    for (std::size_t i = 1; i <= forms_.size() && !device_.out_of_memory(); ++i) {
+      form_ = i % forms_.size();
+      const bool last = form_ == 0 || static_cast<std::int64_t>(i) % micro_steps == 0;
+      play_micro_step(last);
+      first_ = false;
+      if (!last) continue;
+      device_.enter(Phase::step, "optimizer step");
+      framework_.step(std::exchange(first_step, false));
+    }
+  }
+
+  void play_micro_step(bool last) {
+    Form& form = forms_[form_];
+    device_.enter(Phase::forward, "forward");
+    Device::Block ids = device_.allocate(
+        Term::model_inputs, Bytes(8) * inputs_.step.strategy.micro_batch_size * form.sequence_length);
+    framework_.begin_micro_step(last);
+    if (condensed_)
+      zplan::play(inputs_.recording.condensed, *this);
+    else
+      zplan::play(*form.tape, form.layout, *this);
+    device_.enter(Phase::backward, "gradient reduction");
+    framework_.end_backward(last);
+    device_.release(ids);
   }
 
   const RunInputs& inputs_;
   Device device_;
   RankState state_;
   Framework framework_;
-  TapeLayout layout_;
-  std::vector<Device::Block> blocks_;
+  std::vector<Form> forms_;  ///< the longest, then others
+  std::size_t form_{};
   int layer_{-1};
   bool backward_{}, first_{}, condensed_{};
 };

@@ -30,11 +30,21 @@ struct Recording {
 };
 [[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy);
 
+/// A micro-step whose samples have another length than the longest.
+struct VariedMicroStep {
+  std::int64_t sequence_length{};
+  Recording recording;
+};
+
 /// What a run is made from; all of it outlives the call.
 struct RunInputs {
   const StepInputs& step;
   const Recording& recording;
   std::string_view compute_capability;
+  /// Micro-steps of other lengths, in the order in which they come, before each of the longest. The live peak
+  /// stays the longest's; what the allocator keeps does not: a block made for a shorter one is of no use to
+  /// a longer one.
+  const std::vector<VariedMicroStep>* varied{};
 };
 
 struct RunResult {

@@ -147,5 +147,18 @@ TEST(PredictCall, IsLatencyAndWhatARingSends) {
               1.5 * static_cast<double>(size.value) / rate, 1e-9);
 }
 
+// Lengths change what stays reserved, not what lives at the peak.
+TEST(VariedLengths, ReserveMoreThanTheLongestAlone) {
+  check::Setup setup = sample_plan();
+  setup.training.framework = Framework::torch;
+  setup.strategy.zero_stage = 0;
+  setup.strategy.micro_batch_size = 8;
+  const MemoryPrediction steady = predict_memory(setup);
+  setup.varies = true;
+  const MemoryPrediction varied = predict_memory(setup);
+  EXPECT_EQ(varied.peak_allocated, steady.peak_allocated);
+  EXPECT_GT(varied.peak_reserved, steady.peak_reserved);
+}
+
 }  // namespace
 }  // namespace zplan::check::testing

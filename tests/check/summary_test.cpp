@@ -104,5 +104,50 @@ TEST(WorstRecords, AreSortedBySizeAndLeaveOutTheSkipped) {
   EXPECT_EQ(worst_records(worst, 9).size(), 2U);
 }
 
+Record point(const std::string& id, double at, double predicted, double measured) {
+  Record made;
+  made.id = id;
+  made.statistic = Statistic::reserved;
+  made.predicted = predicted, made.measured = Range{measured, measured};
+  made.error = relative_error(predicted, *made.measured);
+  made.sweeps = {{"seq", "the same run", at}};
+  return made;
+}
+
+TEST(Slopes, AreFromTheLeastToTheGreatest) {
+  const std::vector<Slope> found =
+      slopes({point("b", 200, 150, 140), point("a", 100, 100, 100), point("c", 300, 190, 200)});
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_EQ(found[0].from + found[0].to, "ac");
+  EXPECT_DOUBLE_EQ(found[0].predicted, 0.45);
+  EXPECT_DOUBLE_EQ(found[0].measured, 0.5);
+  EXPECT_DOUBLE_EQ(found[0].error(), -0.1);
+}
+
+TEST(Slopes, OfOnePointOrOfNoDifferenceAreNone) {
+  EXPECT_TRUE(slopes({point("a", 100, 1, 1)}).empty());
+  EXPECT_TRUE(slopes({point("a", 100, 100, 100), point("b", 200, 200, 100.5)}).empty());
+}
+
+TEST(Subsets, ArePooledOverCountedPeaksOnly) {
+  std::vector<Record> records{record(Statistic::allocated, 0.1), record(Statistic::reserved, -0.2),
+                              record(Statistic::unknown, 0.9)};
+  for (Record& each : records) each.subset = "grade A";
+  records.push_back(record(Statistic::allocated, 0.5));  // of no subset
+  const std::vector<Subset> subsets = summarise_subsets(records, true);
+  ASSERT_EQ(subsets.size(), 4);
+  EXPECT_EQ(subsets.back().figures.judged, 2);
+  EXPECT_DOUBLE_EQ(subsets.back().figures.worst_error, 0.2);
+}
+
+TEST(FitTallies, CountRunsByWhatWasForetold) {
+  std::vector<Record> records(4);
+  records[0].ran = true, records[0].fits = true;
+  records[1].ran = true, records[1].fits = false;
+  records[2].ran = false, records[2].fits = false;
+  const FitTally expected{.ran = 2, .ran_and_fits = 1, .failed = 1, .failed_and_fits = 0};
+  EXPECT_EQ(fit_tally(records), expected);
+}
+
 }  // namespace
 }  // namespace zplan::check

@@ -32,6 +32,30 @@ MeasuredFigure peak(const JsonReader& measured) {
   return {statistic, {static_cast<double>(low.value), static_cast<double>(high.value)}};
 }
 
+/// By grade and by whether the base is packed: other tolerances are asked of each.
+std::string subset_of(const JsonReader& record) {
+  const bool packed = record.at("options").at("method").text() == "qlora";
+  return "grade " + record.text_or("grade", "?") + (packed ? ", QLoRA" : ", full and LoRA");
+}
+
+/// Whatever else is stated must be equal.
+std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
+  std::vector<SweepPlace> places;
+  for (const char* variable : {"seq", "micro_batch", "lora_rank"}) {
+    Json rest = record.at("options").raw();
+    if (!rest.contains(variable) || !rest.at(variable).is_number()) continue;
+    const double at = rest.at(variable).get<double>();
+    rest.erase(variable);
+    rest.erase("lora_parameters");
+    // Where the batch of a step is kept, micro-steps make up for it.
+    if (std::string_view(variable) == "micro_batch") rest.erase("grad_accum");
+    const std::string runs = record.text_or("source", "") + record.at("config").raw().dump() +
+                             record.at("measured").at("statistic").text() + rest.dump();
+    places.push_back({variable, runs, at});
+  }
+  return places;
+}
+
 Case memory_case(const JsonReader& record) {
   if (record.at("schema").text() != kSchema) record.at("schema").fail_type(std::string(kSchema));
   PublishedRun run = read_published_run(record);
@@ -40,13 +64,19 @@ Case memory_case(const JsonReader& record) {
   const MeasuredFigure figure =
       record.boolean_or("oom", false) ? needed_more(measured, cluster) : peak(measured);
   if (const auto doubt = record.find("doubtful")) run.skip = {{"a figure in doubt"}, doubt->text()};
-  if (run.setup) run.setup->cluster = cluster;
+  if (run.setup) {
+    run.setup->cluster = cluster;
+    const auto gpu = record.find("gpu");
+    run.setup->card_is_known = gpu && gpu->find("memory_bytes");
+  }
   return {.id = record.at("id").text(),
           .file = {},
           .kind = Kind::measurement,
           .measured = MeasuredMemory{{figure}, {}},
           .setup = std::move(run.setup),
-          .skip = run.skip};
+          .skip = run.skip,
+          .subset = subset_of(record),
+          .sweeps = sweeps_of(record)};
 }
 
 }  // namespace

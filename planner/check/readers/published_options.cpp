@@ -62,6 +62,35 @@ void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
                                                                          : OptimizerKernel::foreach;
 }
 
+/// What libraries fix and their users' records do not repeat.
+struct Library {
+  std::string_view source;
+  double lora_dropout;
+  bool litgpt{};              ///< its modules, under Lightning Fabric, with bitsandbytes 0.42
+  bool alternate_products{};  ///< its selective checkpointing
+};
+/// Source: litgpt 0.5 finetune/lora.py, model.py, pyproject.toml; Lightning 2.4
+/// fabric/plugins/precision/half.py convert_output; Qwen finetune.py @2df8e8a; ms-swift 1.5
+/// swift/llm/utils/argument.py; fsdp_qlora train.py @05ed9f2; torchtitan
+/// parallelisms/parallelize_llama.py @9dec370.
+constexpr std::array kLibraries{
+    Library{"Lightning-AI/litgpt", 0.05, true, false},  Library{"QwenLM/Qwen", 0.05, false, false},
+    Library{"modelscope/ms-swift", 0.05, false, false}, Library{"AnswerDotAI/fsdp_qlora", 0.1, false, false},
+    Library{"pytorch/torchtitan", 0, false, true},
+};
+
+void read_library(const JsonReader& record, Training& training) {
+  const std::string source = record.text_or("source", "");
+  // Whoever shards a model with FSDP has no room for it whole: it is made without memory, or on the host.
+  training.fsdp_makes_shards = training.framework == Framework::fsdp;
+  for (const Library& library : kLibraries) {
+    if (library.source != source) continue;
+    training.litgpt_modules = training.widens_output = training.packed_keeps_input = library.litgpt;
+    training.alternate_products = library.alternate_products;
+    training.lora_dropout = library.lora_dropout;
+  }
+}
+
 /// Slices of a chunked cross-entropy, which the libraries fix: litgpt 0.5 takes 128 tokens (litgpt/utils.py
 /// chunked_cross_entropy; of every sample where the head is sliced too, finetune/lora.py), torchtune 0.6
 /// eight slices (torchtune/modules/loss/ce_chunked_output_loss.py).
@@ -81,6 +110,7 @@ void read_loss(const JsonReader& record, Training& training, Skip& skip) {
   training.fused_loss = loss == "fused";
   if (loss == "full" || loss == "fused") return;
   const auto chunks = loss == "chunked" ? loss_chunks(record) : std::nullopt;
+  training.slices_head = record.at("options").boolean_or("logits_chunked", false);
   if (chunks)
     training.loss_chunks = *chunks;
   else
@@ -120,6 +150,7 @@ Training read_training(const JsonReader& record, Skip& skip) {
   read_framework(options, training, skip);
   read_precision(options, training, skip);
   read_loss(record, training, skip);
+  read_library(record, training);
   const std::int64_t gradient = options.at("gradient_dtype_bytes").integer(1, 8);
   training.fsdp_reduces_fp32 = options.integer_or("reduce_dtype_bytes", gradient, 1, 8) == 4;
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
@@ -156,6 +187,9 @@ PublishedRun read_published_run(const JsonReader& record) {
   read_method(options, setup, run.skip);
   read_optimizer(options, setup.training, run.skip);
   setup.strategy = read_strategy(options, setup, run.gpus);
+  // Who empties the cache keeps no blocks of other lengths.
+  const bool empties = record.text_or("remarks", "").find("empty_cache") != std::string::npos;
+  setup.varies = !empties && !options.boolean_or("seq_exact", true);
   run.setup = std::move(setup);
   return run;
 }

@@ -27,6 +27,13 @@ void read_adapters(const JsonReader& options, const Model& model, Training& trai
     for (const JsonReader& target : targets.items()) training.lora_targets.modules.push_back(target.text());
   }
   const std::vector<std::string> known = adaptable_modules(model);
+  const auto is_known = [&](const char* module) {
+    return std::find(known.begin(), known.end(), module) != known.end();
+  };
+  // Libraries with modules of their own call the projection behind attention what Llama calls it.
+  if (!is_known("o_proj") && is_known("dense"))
+    std::replace(training.lora_targets.modules.begin(), training.lora_targets.modules.end(),
+                 std::string("o_proj"), std::string("dense"));
   for (const std::string& target : training.lora_targets.modules)
     if (target != "all-linear" && target != "q_v" &&
         std::find(known.begin(), known.end(), target) == known.end()) {
