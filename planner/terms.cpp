@@ -63,10 +63,10 @@ constexpr std::array<TermInfo, kTerms> kTable{{
      "torch 2.11 CUDACachingAllocator.cpp, simulated (docs/allocator.md)"},
     {cuda_context, MemoryPart::framework_overhead, "CUDA context",
      "allowance per process, outside PyTorch's allocator",
-     "0.3-0.6 GiB reported by nvidia-smi for an idle PyTorch process"},
+     "0.3-0.6 GiB reported by nvidia-smi for an idle PyTorch process; unslothai/unsloth-zoo#1053"},
     {nccl_buffers, MemoryPart::framework_overhead, "NCCL buffers",
      "allowance per communicator, outside PyTorch's allocator",
-     "NCCL_BUFFSIZE 4 MiB per channel and direction (NCCL user guide)"},
+     "NVIDIA/nccl#964 (A100); NCCL_BUFFSIZE 4 MiB per channel and direction (NCCL user guide)"},
 }};
 
 static_assert(

@@ -232,7 +232,7 @@ MemoryPrediction predict_memory(const Setup& setup) {
   const Prepared prepared(setup);
   const RunResult run = simulate(prepared.inputs(), AllocatorOptions{});
   MemoryPrediction prediction;
-  prediction.outside = outside_allocator(setup.strategy);
+  prediction.outside = outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
   prediction.peak_requested = run.peak.bytes();
   prediction.peak_allocated = run.peak_allocated;
   prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, prepared) : run.peak_reserved;

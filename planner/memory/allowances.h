@@ -17,12 +17,17 @@ namespace zplan {
 /// Source: torch 2.11 aten/src/ATen/cuda/CublasHandlePool.cpp parseCUDABlasLtWorkspaceSize; measured.
 [[nodiscard]] Bytes cublaslt_workspace();
 
-/// CUDA context with PyTorch's kernels loaded: 0.5 GiB, within the 0.3-0.6 GiB seen in nvidia-smi for idle
-/// processes.
-[[nodiscard]] Bytes cuda_context();
+/// CUDA context with PyTorch's kernels loaded as they are first used (since CUDA 11.7; before, 1 GiB and
+/// more). Compute capability 8.9: 426 MiB, measured on an RTX 6000 Ada with PyTorch 2.10 for CUDA 13
+/// (nvidia-smi; unslothai/unsloth-zoo#1053). Others: 512 MiB, within the 0.3-0.6 GiB that idle processes
+/// show.
+[[nodiscard]] Bytes cuda_context(std::string_view compute_capability);
 
-/// NCCL's transport buffers: 0 for one GPU, else 0.25 GiB per communicator: up to 32 channels with a 4 MiB
+/// What NCCL keeps for one communicator of `ranks` GPUs; nothing for one. Where the generation is joined by
+/// NVLink (8.0, 9.0 and later) 544 MiB for two ranks and 688 MiB for more: measured on four A100 after an
+/// all-reduce (NVIDIA/nccl#964); eight H100 had 1.06 GB outside PyTorch, the context included
+/// (NVIDIA/nccl#1685). Over PCIe, where fewer channels are opened, 256 MiB: up to 32 channels with a 4 MiB
 /// buffer for each direction. Source: NCCL user guide, NCCL_BUFFSIZE and NCCL_MAX_CTAS.
-[[nodiscard]] Bytes nccl_buffers(std::int64_t communicators);
+[[nodiscard]] Bytes nccl_communicator(std::int64_t ranks, std::string_view compute_capability);
 
 }  // namespace zplan

@@ -96,19 +96,26 @@ std::vector<Bytes> saved_by_layer(const CondensedTape& tape) {
   return of_layer;
 }
 
+/// Of the world's communicator, and of the tensor-parallel group's where there are both.
+Bytes nccl_buffers(const Strategy& s, std::string_view compute_capability) {
+  Bytes sum = nccl_communicator(s.data_parallel * s.tensor_parallel, compute_capability);
+  if (communicators(s) > 1) sum += nccl_communicator(s.tensor_parallel, compute_capability);
+  return sum;
+}
+
 /// What both kinds of plan have in common.
 MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster& cluster) {
   const StepInputs& in = inputs.step;
   MemoryPlan plan;
   plan.peak = run.peak;
   plan.peak.holds[Term::allocator_rounding] = std::max(run.peak_allocated - run.peak.bytes(), Bytes{});
-  plan.peak.holds[Term::cuda_context] = cuda_context();
-  plan.peak.holds[Term::nccl_buffers] = nccl_buffers(communicators(in.strategy));
+  plan.peak.holds[Term::cuda_context] = cuda_context(inputs.compute_capability);
+  plan.peak.holds[Term::nccl_buffers] = nccl_buffers(in.strategy, inputs.compute_capability);
   plan.phases = run.phases;
   plan.initialisation = run.initialisation;
   plan.peak_allocated = run.peak_allocated;
   plan.peak_reserved = run.peak_reserved;
-  const Bytes outside = outside_allocator(in.strategy);
+  const Bytes outside = outside_allocator(in.strategy, inputs.compute_capability);
   plan.required_low = plan.required = std::max(run.peak_allocated, run.initialisation.allocated) + outside;
   plan.required_high = run.peak_reserved + outside;
   plan.steady = steady_state(in.rank, in.training, in.strategy);
@@ -132,8 +139,8 @@ HostMemory host_memory(const StepInputs& in, std::int64_t ranks_per_node) {
 
 std::vector<Bytes> pinned_blocks(const StepInputs& in) { return host_tally(in).pinned_blocks; }
 
-Bytes outside_allocator(const Strategy& strategy) {
-  return cuda_context() + nccl_buffers(communicators(strategy));
+Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capability) {
+  return cuda_context(compute_capability) + nccl_buffers(strategy, compute_capability);
 }
 
 MemoryPlan plan_live_memory(const RunInputs& inputs, const Cluster& cluster) {
@@ -141,14 +148,15 @@ MemoryPlan plan_live_memory(const RunInputs& inputs, const Cluster& cluster) {
 }
 
 bool runs_within(const RunInputs& inputs, Bytes size) {
-  const Bytes pool = size - outside_allocator(inputs.step.strategy);
+  const Bytes pool = size - outside_allocator(inputs.step.strategy, inputs.compute_capability);
   return pool.value > 0 && simulate_within(inputs, pool).completed;
 }
 
 MemoryPlan plan_memory(const RunInputs& inputs, const Cluster& cluster) {
   const RunResult run = simulate(inputs, AllocatorOptions{});
   MemoryPlan plan = plan_of(run, inputs, cluster);
-  plan.required = smallest_pool(inputs, run) + outside_allocator(inputs.step.strategy);
+  plan.required =
+      smallest_pool(inputs, run) + outside_allocator(inputs.step.strategy, inputs.compute_capability);
   return plan;
 }
 

@@ -40,7 +40,7 @@ struct MemoryPlan {
 [[nodiscard]] std::int64_t communicators(const Strategy& strategy);
 
 /// Device memory outside PyTorch's allocator: the CUDA context and NCCL's buffers.
-[[nodiscard]] Bytes outside_allocator(const Strategy& strategy);
+[[nodiscard]] Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capability);
 
 /// What offload keeps on the host and on disk, per node.
 /// Source: DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/; sizes measured (docs/host-memory.md).
