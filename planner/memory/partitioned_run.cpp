@@ -144,7 +144,7 @@ void PartitionedRun::initialise() {
 void PartitionedRun::partition_parameters() {
   std::vector<Device::Block> frozen, trained;
   const std::size_t count = state_.tensors().size();
-  const auto of_one_module = [this](const RankTensor& a, const RankTensor& b) {
+  const auto of_one_module = [](const RankTensor& a, const RankTensor& b) {
     return a.role == TensorRole::expert && b.role == TensorRole::expert && a.layer == b.layer;
   };
   for (std::size_t first = 0, end = 0; first < count; first = end) {
