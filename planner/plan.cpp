@@ -1,6 +1,7 @@
 #include "planner/plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "planner/activations/causal_lm.h"
 
@@ -19,6 +20,7 @@ Bytes available_on_host(const Cluster& cluster, Headroom headroom) {
 }
 
 const RankModel& PlanContext::rank_of(const Strategy& strategy) {
+  const std::lock_guard lock(mutex_);
   const auto [at, missing] = ranks_.try_emplace(strategy.tensor_parallel);
   if (missing) at->second = rank_model(model_, training_, strategy.tensor_parallel);
   return at->second;
@@ -27,6 +29,7 @@ const RankModel& PlanContext::rank_of(const Strategy& strategy) {
 const Recording& PlanContext::recording_of(const Strategy& strategy) {
   const TapeKey key{strategy.tensor_parallel, strategy.micro_batch_size, strategy.zero_stage == 3,
                     strategy.checkpointing};
+  const std::lock_guard lock(mutex_);
   const auto [at, missing] = recordings_.try_emplace(key);
   if (missing) at->second = record(model_, training_, strategy);
   return at->second;
@@ -34,20 +37,30 @@ const Recording& PlanContext::recording_of(const Strategy& strategy) {
 
 namespace {
 
-/// The slice of the rank that needs most. Which one that is depends on when the backward reaches its
-/// parameters: the first rank's are reduced last, the last one's first; where an embedding is cut, a rank
-/// between holds more of whole gradients than either.
-Slice neediest_slice(const RunInputs& run) {
+/// One rank's run by live memory, and the slice of that rank.
+struct NeediestRank {
+  Slice slice;
+  RunResult live;
+};
+
+/// The rank that needs most. Which one that is depends on when the backward reaches its parameters: the first
+/// rank's are reduced last, the last one's first; where an embedding is cut, a rank between holds more of
+/// whole gradients than either.
+NeediestRank neediest_rank(const RunInputs& run) {
   const StepInputs& in = run.step;
+  const int stage = in.strategy.zero_stage;
+  if (stage != 1 && stage != 2) return {{}, simulate_live(run)};
   const std::vector<Slice> all = slices(in.rank, in.training, in.strategy);
   const auto most = std::max_element(all.begin(), all.end(),
-                                     [](const Slice& a, const Slice& b) { return a.touching < b.touching; });
-  Slice neediest;
-  Bytes needed{-1};
-  for (const Slice& each : {all.front(), all.back(), *most}) {
-    const StepInputs step{in.model, in.training, in.strategy, in.rank, in.shard, each};
-    const Bytes peak = simulate_live({step, run.recording, run.compute_capability}).peak_allocated;
-    if (peak > needed) needed = peak, neediest = each;
+                                     [](const Slice& a, const Slice& b) { return a.touching < b.touching; }) -
+                    all.begin();
+  const std::set<std::size_t> asked{0, all.size() - 1, static_cast<std::size_t>(most)};
+  NeediestRank neediest;
+  for (const std::size_t each : asked) {
+    const StepInputs step{in.model, in.training, in.strategy, in.rank, in.shard, all[each]};
+    RunResult live = simulate_live({step, run.recording, run.compute_capability});
+    if (each == 0 || live.peak_allocated > neediest.live.peak_allocated)
+      neediest = {all[each], std::move(live)};
   }
   return neediest;
 }
@@ -60,11 +73,11 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   Plan plan;
   plan.strategy = strategy;
   plan.shard = make_shard(rank, training_, strategy);
-  const bool sliced = strategy.zero_stage == 1 || strategy.zero_stage == 2;
   Slice slice;
   const StepInputs step{model_, training_, strategy, rank, plan.shard, slice};
   const RunInputs run{step, recording, cluster_.gpu.compute_capability};
-  if (sliced) slice = neediest_slice(run);
+  NeediestRank neediest = neediest_rank(run);
+  slice = neediest.slice;
   plan.measured_activations = is_measured(model_.shape);
   const Bytes room = available(cluster_, headroom_);
   if (complete) {
@@ -74,10 +87,10 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
       plan.memory.required = room;
     plan.fits_device = plan.memory.required <= room;
   } else {
-    plan.memory = plan_live_memory(run, cluster_);
+    plan.memory = plan_live_memory(run, neediest.live, cluster_);
     plan.fits_device = plan.memory.required_low <= room && runs_within(run, room);
   }
-  plan.communication = schedule(calls_of(run), training_, strategy, rank, plan.shard);
+  plan.communication = schedule(neediest.live.calls, training_, strategy, rank, plan.shard);
   plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication);
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;

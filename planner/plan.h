@@ -3,6 +3,7 @@
 //   model × cluster × training × strategy → shards → memory, communication → time → plan.
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct Headroom {
 [[nodiscard]] Bytes available_on_host(const Cluster& cluster, Headroom headroom);
 
 /// What plans of one question share, made once each: the model as a tensor-parallel rank has it, and tapes.
+/// Plans may be made from several threads at once.
 class PlanContext {
  public:
   PlanContext(const Model& model, const Cluster& cluster, const Training& training, Headroom headroom)
@@ -64,6 +66,8 @@ class PlanContext {
   [[nodiscard]] const RankModel& rank_of(const Strategy& strategy);
   [[nodiscard]] const Recording& recording_of(const Strategy& strategy);
   [[nodiscard]] Plan plan(const Strategy& strategy, bool complete);
+
+  std::mutex mutex_;  ///< of the maps; what they hold does not move
 
   const Model& model_;
   const Cluster& cluster_;

@@ -20,13 +20,16 @@ bool same_kind(const Collective& one, const Call& call) {
 void add(std::vector<Collective>& kinds, const Call& call) {
   auto at =
       std::find_if(kinds.begin(), kinds.end(), [&](const Collective& one) { return same_kind(one, call); });
-  if (at == kinds.end())
-    at = kinds.insert(at, {.operation = call.operation,
-                           .group = call.group,
-                           .group_size = call.group_size,
-                           .phase = call.phase,
-                           .dtype = call.dtype,
-                           .purpose = call.purpose});
+  if (at == kinds.end()) {
+    Collective kind;
+    kind.operation = call.operation;
+    kind.group = call.group;
+    kind.group_size = call.group_size;
+    kind.phase = call.phase;
+    kind.dtype = call.dtype;
+    kind.purpose = call.purpose;
+    at = kinds.insert(at, kind);
+  }
   at->count += call.times;
   at->elements += call.elements * call.times;
 }

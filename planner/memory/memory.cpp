@@ -143,8 +143,8 @@ Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capab
   return cuda_context(compute_capability) + nccl_buffers(strategy, compute_capability);
 }
 
-MemoryPlan plan_live_memory(const RunInputs& inputs, const Cluster& cluster) {
-  return plan_of(simulate_live(inputs), inputs, cluster);
+MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live, const Cluster& cluster) {
+  return plan_of(live, inputs, cluster);
 }
 
 bool runs_within(const RunInputs& inputs, Bytes size) {

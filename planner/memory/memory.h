@@ -49,9 +49,10 @@ struct MemoryPlan {
 /// Blocks that one rank's offload takes from torch's pinned allocator, rounded as it rounds them.
 [[nodiscard]] std::vector<Bytes> pinned_blocks(const StepInputs& inputs);
 
-/// A plan by live memory alone, at a twentieth of the cost: the peaks are exact but for the allocator's
+/// A plan by a run of simulate_live, at a twentieth of the cost: the peaks are exact but for the allocator's
 /// rounding, and `required` is at its low end.
-[[nodiscard]] MemoryPlan plan_live_memory(const RunInputs& inputs, const Cluster& cluster);
+[[nodiscard]] MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live,
+                                          const Cluster& cluster);
 
 /// Whether the run completes on a device of `size`.
 [[nodiscard]] bool runs_within(const RunInputs& inputs, Bytes size);

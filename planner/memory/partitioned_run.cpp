@@ -144,7 +144,7 @@ void PartitionedRun::initialise() {
 void PartitionedRun::partition_parameters() {
   std::vector<Device::Block> frozen, trained;
   const std::size_t count = state_.tensors().size();
-  const auto of_one_module = [this](const RankTensor& a, const RankTensor& b) {
+  const auto of_one_module = [](const RankTensor& a, const RankTensor& b) {
     return a.role == TensorRole::expert && b.role == TensorRole::expert && a.layer == b.layer;
   };
   for (std::size_t first = 0, end = 0; first < count; first = end) {
@@ -212,14 +212,15 @@ void PartitionedRun::make_masters() {
   Elements largest{};
   for (const Elements group : sub_groups(in().rank, in().strategy)) {
     largest = std::max(largest, group);
-    if (element < Bytes(4) && weight() == Bytes(4)) continue;
-    const Device::Block next = device_.allocate(Term::master_weights, group * Bytes(4));
+    // Weights of the masters' type are only cloned.
+    const Device::Block next =
+        element == weight() ? Device::kNone : device_.allocate(Term::master_weights, group * element);
     device_.release(cast);
     cast = next;
     device_.allocate(Term::master_weights, group * element);
   }
   device_.release(cast);
-  device_.spike(Term::gradient_copy, largest * Bytes(4));
+  device_.spike(Term::gradient_copy, largest * element);
 }
 
 /// Each trained parameter is gathered once, alone.
@@ -280,15 +281,14 @@ void PartitionedRun::communicate(std::int32_t event) {
 }
 
 /// Takes and gives back what is gathered and released up to this event.
-void PartitionedRun::gather(std::int32_t event) {
+void PartitionedRun::gather(std::int32_t event, Term term) {
   communicate(event);
   for (; next_ < asked_.size() && asked_[next_].event <= event; ++next_) {
     const GatherBlock& asked = asked_[next_];
     const auto name = static_cast<std::size_t>(asked.block);
     if (name >= gathered_.size()) gathered_.resize(name + 1, Device::kNone);
     if (asked.taken)
-      gathered_[name] = device_.allocate(Term::gathered_parameters, asked.size,
-                                         asked.on_compute_stream ? kCompute : kGather);
+      gathered_[name] = device_.allocate(term, asked.size, asked.on_compute_stream ? kCompute : kGather);
     else
       device_.release(gathered_[name]);
   }
@@ -412,7 +412,7 @@ void PartitionedRun::step(bool first) {
   }
   asked_ = std::move(behind);
   next_ = 0, next_action_ = 0;
-  gather(INT32_MAX);
+  gather(INT32_MAX, Term::persistent_parameters);
   micro_step_ = 0;
   first_step_ = false;
 }

@@ -21,6 +21,9 @@ class PartitionedRun {
   void end_backward(bool last);
   void step(bool first);
 
+  /// What DeepSpeed's hooks see of a micro-step.
+  [[nodiscard]] const ModuleTape& modules() const { return modules_; }
+
  private:
   /// Streams of their own, as DeepSpeed gives them: blocks are used again only on the stream they were made
   /// on.
@@ -42,7 +45,7 @@ class PartitionedRun {
   void make_masters();
   void gather_each();
   void begin(const GatherPlan& plan);
-  void gather(std::int32_t event);
+  void gather(std::int32_t event, Term term = Term::gathered_parameters);
   void communicate(std::int32_t event);
   void reduce(std::size_t tensor);
   void flush();

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <tuple>
 
@@ -83,18 +84,43 @@ std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_
   return std::nullopt;
 }
 
-std::vector<Plan> plan_all(const Question& q, const std::vector<Strategy>& strategies) {
-  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+/// f(strategy) of every strategy, each in a task of its own, in order.
+template <class F>
+std::vector<Plan> each_in_parallel(const std::vector<Strategy>& strategies, const F& f) {
+  std::vector<std::future<Plan>> tasks;
+  for (const Strategy& each : strategies) tasks.push_back(std::async(std::launch::async, f, each));
   std::vector<Plan> plans;
-  plans.reserve(strategies.size());
-  for (const Strategy& strategy : strategies) {
-    Strategy sized = strategy;
-    if (!q.space.micro_batch_size)
-      if (const auto most = largest_micro_batch(q, strategy)) static_cast<void>(set_batch(q, sized, *most));
-    plans.push_back(context.complete(sized));
-  }
+  for (std::future<Plan>& each : tasks) plans.push_back(each.get());
+  return plans;
+}
+
+Strategy sized(const Question& q, PlanContext& context, Strategy strategy) {
+  if (!q.space.micro_batch_size)
+    if (const auto most = largest_micro_batch(q, context, strategy))
+      static_cast<void>(set_batch(q, strategy, *most));
+  return strategy;
+}
+
+std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::vector<Strategy>& strategies) {
+  std::vector<Plan> plans = each_in_parallel(strategies, [&](const Strategy& strategy) {
+    Plan plan = context.complete(sized(q, context, strategy));
+    plan.why = why(plan, q, context);
+    return plan;
+  });
   std::stable_sort(plans.begin(), plans.end(), better_plan);
   return plans;
+}
+
+/// The best plan that fits, with all its figures; the others are only outlined.
+std::optional<Plan> best_that_fits(const Question& q, const std::vector<Strategy>& strategies) {
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  std::vector<Plan> plans = each_in_parallel(
+      strategies, [&](const Strategy& strategy) { return context.outline(sized(q, context, strategy)); });
+  const auto best = std::min_element(plans.begin(), plans.end(), better_plan);
+  if (best == plans.end() || !best->fits) return std::nullopt;
+  Plan plan = context.complete(best->strategy);
+  plan.why = why(plan, q, context);
+  return plan;
 }
 
 struct Wider {
@@ -139,10 +165,8 @@ std::vector<Wider> wider_questions(const Question& q) {
 
 void find_alternative(const Question& q, Answer& result) {
   for (const Wider& wider : wider_questions(q)) {
-    std::vector<Plan> plans = plan_all(wider.question, candidates(wider.question).legal);
-    if (plans.empty() || !plans.front().fits) continue;
-    result.alternative = std::move(plans.front());
-    result.alternative->why = why(*result.alternative, wider.question);
+    result.alternative = best_that_fits(wider.question, candidates(wider.question).legal);
+    if (!result.alternative) continue;
     result.alternative_change = wider.options;
     return;
   }
@@ -238,8 +262,8 @@ bool better_plan(const Plan& a, const Plan& b) {
   return key(a) < key(b);
 }
 
-std::optional<std::int64_t> largest_micro_batch(const Question& q, const Strategy& strategy) {
-  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+std::optional<std::int64_t> largest_micro_batch(const Question& q, PlanContext& context,
+                                                const Strategy& strategy) {
   const std::int64_t most = std::max<std::int64_t>(1, kMostTokens / q.training.sequence_length);
   const auto fits = [&](std::int64_t micro_batch) {
     Strategy s = strategy;
@@ -266,9 +290,9 @@ Answer answer(const Question& q) {
   Candidates found = candidates(q);
   if (found.legal.empty()) fail_without_candidates(found);
   Answer result;
-  result.plans = plan_all(q, found.legal);
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  result.plans = plan_all(q, context, found.legal);
   result.rejected = std::move(found.rejected);
-  for (Plan& plan : result.plans) plan.why = why(plan, q);
   if (!result.fits()) find_alternative(q, result);
   warn(q, result);
   return result;

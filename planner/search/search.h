@@ -74,7 +74,7 @@ inline constexpr std::int64_t kMostTokens = 268'435'456;
 
 /// The largest micro-batch of `strategy` that fits, by bisection (memory grows with it); nothing where 1 does
 /// not.
-[[nodiscard]] std::optional<std::int64_t> largest_micro_batch(const Question& question,
+[[nodiscard]] std::optional<std::int64_t> largest_micro_batch(const Question& question, PlanContext& context,
                                                               const Strategy& strategy);
 
 }  // namespace zplan

@@ -73,14 +73,15 @@ std::string host_verdict(const Plan& plan, const Question& q) {
                      size_text(room, q));
 }
 
-void say_what_would_fit(const Plan& plan, const Question& q, std::vector<std::string>& sentences) {
+void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& context,
+                        std::vector<std::string>& sentences) {
   constexpr std::int64_t kMostGpus = 1024;
   constexpr Bytes kLargestCard = kGiB * 1024;
   const Bytes card = round_up(smallest_card(plan, q), kGiB.value);
   if (!plan.fits_host || card > kLargestCard) return;
   std::string remedy = fmt::format("would fit on cards of {}", size_text(card, q));
   const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
-  if (const auto gpus = near ? fewest_gpus(plan, q, kMostGpus) : std::nullopt) {
+  if (const auto gpus = near ? fewest_gpus(plan, q, context, kMostGpus) : std::nullopt) {
     remedy += fmt::format(", or on {} GPUs like these", *gpus);
     if (const std::int64_t nodes = *gpus / node_size(q); *gpus > node_size(q))
       remedy += fmt::format(" in {} nodes", nodes);
@@ -115,10 +116,10 @@ Bytes smallest_card(const Plan& plan, const Question& q) {
   return Bytes(static_cast<std::int64_t>(std::ceil(usable))) + kept_by_driver;
 }
 
-std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, std::int64_t most) {
+std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, PlanContext& context,
+                                        std::int64_t most) {
   if (plan.strategy.zero_stage == 0) return std::nullopt;
   const std::int64_t t = plan.strategy.tensor_parallel;
-  PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const auto fits = [&](std::int64_t gpus) {
     Strategy more = plan.strategy;
     more.data_parallel = gpus / t;
@@ -146,13 +147,13 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, std
   return first(low, high, node);
 }
 
-std::vector<std::string> why(const Plan& plan, const Question& q) {
+std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& context) {
   std::vector<std::string> sentences{device_verdict(plan, q)};
   if (const auto blame = replication(plan, q)) sentences.push_back(*blame);
   sentences.push_back(
       fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
   if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
-  if (!plan.fits_device) say_what_would_fit(plan, q, sentences);
+  if (!plan.fits_device) say_what_would_fit(plan, q, context, sentences);
   if (plan.fits) sentences.push_back(speed(plan, q));
   return sentences;
 }

@@ -9,7 +9,7 @@ namespace zplan {
 
 /// Why a plan fits or does not, what fills the card, and what would make it fit: one sentence each, from the
 /// plan's own figures.
-[[nodiscard]] std::vector<std::string> why(const Plan& plan, const Question& question);
+[[nodiscard]] std::vector<std::string> why(const Plan& plan, const Question& question, PlanContext& context);
 
 /// Bytes missing on the device; negative where that much is to spare.
 [[nodiscard]] Bytes shortage(const Plan& plan, const Question& question);
@@ -17,7 +17,7 @@ namespace zplan {
 /// The fewest GPUs (same nodes' size, all else equal) on which the strategy fits, up to `most`; nothing where
 /// none do.
 [[nodiscard]] std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& question,
-                                                      std::int64_t most);
+                                                      PlanContext& context, std::int64_t most);
 
 /// The smallest card (per GPU, as nvidia-smi totals it) on which the plan fits with the headroom.
 [[nodiscard]] Bytes smallest_card(const Plan& plan, const Question& question);

@@ -264,7 +264,8 @@ TEST(Search, FewestGpusIsTheFirstWorldThatFits) {
   Strategy s{.zero_stage = 3, .data_parallel = 2, .zero = zero_options(Buckets::hf_auto, 2048)};
   const Plan plan = make_plan(q.model, q.cluster, q.training, s);
   ASSERT_FALSE(plan.fits_device);
-  const auto gpus = fewest_gpus(plan, q, 64);
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  const auto gpus = fewest_gpus(plan, q, context, 64);
   ASSERT_TRUE(gpus.has_value());
   s.data_parallel = *gpus;
   EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, s).fits_device);
@@ -289,7 +290,8 @@ TEST(Search, SmallestCardIsWithinAPercent) {
 TEST(Search, LargestMicroBatchIsTheLast) {
   const Question q = question(4, kGiB * 24);
   const Strategy s{.zero_stage = 3, .data_parallel = 4};
-  const auto most = largest_micro_batch(q, s);
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  const auto most = largest_micro_batch(q, context, s);
   ASSERT_TRUE(most.has_value());
   Strategy larger = s;
   larger.micro_batch_size = *most;
