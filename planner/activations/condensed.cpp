@@ -1,6 +1,8 @@
 #include "planner/activations/condensed.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace zplan {
 
@@ -99,6 +101,30 @@ class Condenser {
 
 }  // namespace
 
-CondensedTape condense(const Tape& tape) { return Condenser(tape).take(); }
+namespace {
+
+/// Equal layers in a row, but for two of them, tell nothing new: their sections are noted once. Not so where
+/// the head frees something of every layer.
+std::vector<std::size_t> telling_layers(const Tape& tape) {
+  const bool freed_together = std::any_of(tape.classes.begin(), tape.classes.end(), [](const TapePart& part) {
+    return !part.endings[0].empty() || !part.endings[1].empty();
+  });
+  if (freed_together) return tape.layers;
+  std::vector<std::size_t> layers;
+  for (const std::size_t each : tape.layers) {
+    const std::size_t n = layers.size();
+    if (n < 2 || layers[n - 1] != each || layers[n - 2] != each) layers.push_back(each);
+  }
+  return layers;
+}
+
+}  // namespace
+
+CondensedTape condense(Tape& tape) {
+  const std::vector<std::size_t> all = std::exchange(tape.layers, telling_layers(tape));
+  CondensedTape result = Condenser(tape).take();
+  result.layers = tape.layers = all;
+  return result;
+}
 
 }  // namespace zplan

@@ -40,7 +40,8 @@ struct CondensedTape {
   std::vector<std::size_t> layers;
 };
 
-[[nodiscard]] CondensedTape condense(const Tape& tape);
+/// `tape` is as it was when this returns.
+[[nodiscard]] CondensedTape condense(Tape& tape);
 
 /// As play() of a whole tape, with handler.swing(const Swing&) for allocate and release, and
 /// handler.gradient(layer, parameter, size, term) where the gradient's memory is the framework's from here

@@ -75,6 +75,7 @@ PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.
   options_ = gather_options(in().strategy);
   options_.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
   memory_.emplace(modules_, options_, StepKind::first);
+  of_run_ = gathers_of_run(modules_, options_);
 }
 
 /// In the order in which they are made: adapters behind the whole model.
@@ -237,10 +238,9 @@ void PartitionedRun::gather_each() {
 
 void PartitionedRun::begin_micro_step(bool last) {
   last_micro_step_ = last;
-  if (micro_step_ == 0)
-    gathers_ = gather_actions(modules_, options_, first_step_ ? StepKind::first : StepKind::steady);
+  if (micro_step_ == 0) gathers_ = first_step_ ? &of_run_.first : &of_run_.steady;
   event_ = 0;
-  begin(gathers_.micro_step(micro_step_));
+  begin(gathers_->micro_step(micro_step_));
 }
 
 void PartitionedRun::module(const Event& event, int layer) {
@@ -398,7 +398,7 @@ void PartitionedRun::step(bool first) {
   const bool on_device = !on_host(in().strategy.offload_optimizer);
   if (in().training.precision == Precision::fp16 && on_device) look_for_overflow();
   // Everything is let go of at once; what is persistent is gathered when the weights are updated.
-  begin(gathers_.optimizer_step);
+  begin(gathers_->optimizer_step);
   const auto persistent =
       std::find_if(asked_.begin(), asked_.end(), [](const auto& each) { return each.taken; });
   std::vector<GatherBlock> behind(persistent, asked_.end());

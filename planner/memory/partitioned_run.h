@@ -67,7 +67,8 @@ class PartitionedRun {
   std::vector<std::int32_t> first_module_;  ///< of each layer; behind the last: of the model around them
   GatherOptions options_;
   std::optional<GatheredMemory> memory_;
-  StepGathers gathers_;
+  RunGathers of_run_;
+  const StepGathers* gathers_{};  ///< of this step
   std::size_t micro_step_{};
   bool first_step_{true}, last_micro_step_{};
   std::int32_t event_{};                 ///< hooks that have fired in this micro-step

@@ -723,17 +723,34 @@ Landing persistent_landing(const ModuleTape& tape, const GatherOptions& options)
   return options.offloaded ? Landing::copied_shard : Landing::shard;
 }
 
-StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options, StepKind step) {
+namespace {
+
+void check(const ModuleTape& tape, const GatherOptions& options) {
   validate(tape);
   if (options.micro_steps < 1)
     throw InputError("micro-steps", std::to_string(options.micro_steps), "1 or more");
   if (options.data_parallel < 1)
     throw InputError("data parallel ranks", std::to_string(options.data_parallel), "1 or more");
+}
+
+}  // namespace
+
+StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options, StepKind step) {
+  check(tape, options);
   Coordinator coordinator(tape, options);
   if (step == StepKind::first) return step_of(coordinator, options.micro_steps);
   // The second micro-step fixes decisions for good, so the steady state follows from two at most.
   (void)step_of(coordinator, std::min(options.micro_steps, std::int64_t{2}));
   return step_of(coordinator, options.micro_steps);
+}
+
+RunGathers gathers_of_run(const ModuleTape& tape, const GatherOptions& options) {
+  check(tape, options);
+  Coordinator coordinator(tape, options);
+  RunGathers run;
+  run.first = step_of(coordinator, options.micro_steps);
+  run.steady = step_of(coordinator, options.micro_steps);
+  return run;
 }
 
 Elements call_elements(std::span<const std::int32_t> parameters, const std::vector<ShardedParameter>& of,

@@ -164,6 +164,12 @@ enum class StepKind : std::uint8_t { first, steady };
 [[nodiscard]] StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options,
                                          StepKind step = StepKind::steady);
 
+/// A run's: its first step, and all others.
+struct RunGathers {
+  StepGathers first, steady;
+};
+[[nodiscard]] RunGathers gathers_of_run(const ModuleTape& tape, const GatherOptions& options);
+
 /// Where persistent parameters lie after the optimizer's step. A single one is gathered even by one rank.
 [[nodiscard]] Landing persistent_landing(const ModuleTape& tape, const GatherOptions& options);
 
