@@ -152,6 +152,9 @@ int check_command(const Options& options, const Environment& environment, const 
                      .tolerance = options.tolerance,
                      .unit = options.unit};
   report.groups = check::summarise(report.records);
+  report.subsets = check::summarise_subsets(report.records, true);
+  report.slopes = check::slopes(report.records);
+  report.fits = check::fit_tally(report.records);
   report.planners = check::compare_planners(cases, report.records);
   out << in_format(report, options, style);
   return holds(report) ? kFits : kNothingFits;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "cli/report_json.h"
 #include "cli/table.h"
@@ -76,29 +77,81 @@ std::string phase_text(const check::Group& group) {
   return group.phase_judged == 0 ? "-" : fmt::format("{} of {}", group.phase_right, group.phase_judged);
 }
 
+/// Behind a first column of its own, what both kinds of groups are told by.
+Table figures_table(const char* first) {
+  return {{{first, "", false, kAlways},
+           {"statistic", "", false, kAlways},
+           {"records", "", true, 6},
+           {"judged", "", true, kAlways},
+           {"skipped", "", true, 7},
+           {"median", "", true, kAlways},
+           {"p90", "", true, kAlways},
+           {"worst", "", true, kAlways},
+           {"> 5 % low", "", true, kAlways},
+           {"equal", "", true, 5},
+           {"phase right", "", true, 4}},
+          {}};
+}
+
+Row figures_row(const std::string& first, const std::string& statistic, const check::Group& group) {
+  const bool any = group.judged > 0;
+  const auto share = [any](double value) { return any ? share_text(value) : std::string("-"); };
+  return {{first, statistic, fmt::format("{}", group.records), fmt::format("{}", group.judged),
+           fmt::format("{}", group.skipped), share(group.median_error), share(group.p90_error),
+           share(group.worst_error), share(group.under_predicted), fmt::format("{}", group.exact),
+           phase_text(group)}};
+}
+
 Table group_table(const CheckReport& report) {
-  Table table{{{"kind", "", false, kAlways},
-               {"statistic", "", false, kAlways},
-               {"records", "", true, 6},
-               {"judged", "", true, kAlways},
-               {"skipped", "", true, 7},
-               {"median", "", true, kAlways},
-               {"p90", "", true, kAlways},
-               {"worst", "", true, kAlways},
-               {"> 5 % low", "", true, kAlways},
-               {"equal", "", true, 5},
-               {"phase right", "", true, 4}},
-              {}};
-  for (const check::Group& group : report.groups) {
-    const bool any = group.judged > 0;
-    const auto share = [any](double value) { return any ? share_text(value) : std::string("-"); };
+  Table table = figures_table("kind");
+  for (const check::Group& group : report.groups)
     table.rows.push_back(
-        {{std::string(to_name(group.kind)), in_words(to_name(group.statistic)),
-          fmt::format("{}", group.records), fmt::format("{}", group.judged), fmt::format("{}", group.skipped),
-          share(group.median_error), share(group.p90_error), share(group.worst_error),
-          share(group.under_predicted), fmt::format("{}", group.exact), phase_text(group)}});
-  }
+        figures_row(std::string(to_name(group.kind)), in_words(to_name(group.statistic)), group));
   return table;
+}
+
+/// Pooled subsets are of several statistics.
+bool is_pooled(const check::Subset& subset) { return subset.name.ends_with(check::kPooled); }
+
+Table subset_table(const CheckReport& report) {
+  Table table = figures_table("of these");
+  for (const check::Subset& subset : report.subsets)
+    table.rows.push_back(figures_row(
+        subset.name, is_pooled(subset) ? "" : in_words(to_name(subset.figures.statistic)), subset.figures));
+  return table;
+}
+
+Table slope_table(const CheckReport& report) {
+  Table table{{{"sweep of", "", false, kAlways},
+               {"from", "", false, kAlways},
+               {"to", "", false, kAlways},
+               {"statistic", "", false, 5},
+               {"predicted per unit", "", true, kAlways},
+               {"measured per unit", "", true, kAlways},
+               {"error", "", true, kAlways}},
+              {}};
+  for (const check::Slope& slope : report.slopes)
+    table.rows.push_back(
+        {{slope.variable, slope.from, slope.to, in_words(to_name(slope.statistic)),
+          figure_text(slope.predicted, slope.statistic, report.unit),
+          figure_text(slope.measured, slope.statistic, report.unit), error_text(slope.error())}});
+  return table;
+}
+
+std::string fits_text(const check::FitTally& fits) {
+  if (fits.ran + fits.failed == 0) return "";
+  return fmt::format(
+      "of {} runs that ran, {} are foretold to fit; of {} that ended out of memory, {} are foretold not to\n",
+      fits.ran, fits.ran_and_fits, fits.failed, fits.failed - fits.failed_and_fits);
+}
+
+/// What is said of rows by what they are: published peaks have it.
+std::string more_text(const CheckReport& report, const std::function<std::string(const Table&)>& render) {
+  std::string text;
+  for (const Table& table : {subset_table(report), slope_table(report)})
+    if (!table.rows.empty()) text += "\n" + render(table);
+  const std::string fits = fits_text(report.fits);
+  return fits.empty() ? text : text + "\n" + fits;
 }
 
 Table skip_table(const CheckReport& report) {
@@ -167,6 +220,9 @@ Json record_json(const Record& record) {
             {"exact", record.exact},
             {"phase_right", nullptr},
             {"part", nullptr},
+            {"subset", nullptr},
+            {"ran", nullptr},
+            {"fits", nullptr},
             {"skipped", nullptr}};
   if (record.measured) {
     json["measured_low"] = figure_json(record.measured->low, record.statistic);
@@ -175,6 +231,9 @@ Json record_json(const Record& record) {
   if (record.error) json["error"] = *record.error;
   if (record.phase_right) json["phase_right"] = *record.phase_right;
   if (!record.part.empty()) json["part"] = record.part;
+  if (!record.subset.empty()) json["subset"] = record.subset;
+  if (record.ran) json["ran"] = *record.ran;
+  if (record.fits) json["fits"] = *record.fits;
   if (record.skip.any()) json["skipped"] = record.skip.text();
   return json;
 }
@@ -242,6 +301,7 @@ bool holds(const CheckReport& report) {
 std::string check_text(const CheckReport& report, const Style& style) {
   std::string text =
       render_text(record_table(report), style) + "\n" + render_text(group_table(report), style);
+  text += more_text(report, [&style](const Table& table) { return render_text(table, style); });
   const Table skips = skip_table(report);
   if (!skips.rows.empty()) text += "\n" + render_text(skips, style);
   return text + (report.tolerance ? "\n" + verdict(report) : "");
@@ -249,6 +309,7 @@ std::string check_text(const CheckReport& report, const Style& style) {
 
 std::string check_markdown(const CheckReport& report) {
   std::string text = render_markdown(group_table(report)) + "\n" + render_markdown(record_table(report));
+  text += more_text(report, [](const Table& table) { return render_markdown(table); });
   if (const Table skips = skip_table(report); !skips.rows.empty()) text += "\n" + render_markdown(skips);
   if (!report.planners.empty()) text += "\n" + render_markdown(planner_table(report));
   return text;
@@ -257,8 +318,27 @@ std::string check_markdown(const CheckReport& report) {
 Json check_json(const CheckReport& report) {
   Json json{{"schema", "zplan.check/1"}, {"zplan_version", version()}};
   if (report.tolerance) json["tolerance"] = *report.tolerance, json["holds"] = holds(report);
-  json["groups"] = Json::array(), json["records"] = Json::array(), json["other_planners"] = Json::array();
+  for (const char* list : {"groups", "subsets", "slopes", "records", "other_planners"})
+    json[list] = Json::array();
   for (const check::Group& group : report.groups) json["groups"].push_back(group_json(group));
+  for (const check::Subset& each : report.subsets) {
+    Json subset{{"name", each.name}};
+    subset.update(group_json(each.figures));
+    if (is_pooled(each)) subset["statistic"] = nullptr;
+    json["subsets"].push_back(std::move(subset));
+  }
+  for (const check::Slope& each : report.slopes)
+    json["slopes"].push_back({{"variable", each.variable},
+                              {"from", each.from},
+                              {"to", each.to},
+                              {"statistic", to_name(each.statistic)},
+                              {"predicted", each.predicted},
+                              {"measured", each.measured},
+                              {"error", each.error()}});
+  json["fits"] = {{"ran", report.fits.ran},
+                  {"ran_and_fits", report.fits.ran_and_fits},
+                  {"failed", report.fits.failed},
+                  {"failed_and_fits", report.fits.failed_and_fits}};
   for (const Record& record : shown_records(report)) json["records"].push_back(record_json(record));
   for (const check::PlannerComparison& each : report.planners)
     json["other_planners"].push_back(planner_json(each));

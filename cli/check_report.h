@@ -17,6 +17,9 @@ namespace zplan {
 struct CheckReport {
   std::vector<check::Record> records;  ///< in file order
   std::vector<check::Group> groups;
+  std::vector<check::Subset> subsets;
+  std::vector<check::Slope> slopes;
+  check::FitTally fits;
   std::vector<check::PlannerComparison> planners;
   std::optional<std::size_t> worst;  ///< show only so many records
   std::optional<double> tolerance;   ///< of a group's median error, as a fraction

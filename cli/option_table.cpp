@@ -134,6 +134,8 @@ const std::vector<OptionSpec> kTable{
      [](O o, T t) { o.training.attention = parse_name<Attention>("--attention", t); }, all_names<Attention>},
     {"--fused-loss", "", kTraining, "a fused or chunked cross-entropy (Liger and the like): no full logits",
      [](O o, T) { o.training.fused_loss = true; }},
+    {"--expandable-segments", "", kTraining, "PyTorch's allocator with expandable_segments:True",
+     [](O o, T) { o.training.expandable_segments = true; }},
 
     {"--seq", "S", kBatch, "tokens per sample [2048]",
      [](O o, T t) { o.training.sequence_length = parse_integer("--seq", t, 1, kMostTokens); }},

@@ -105,7 +105,8 @@ std::string training_line(const Report& report) {
   const Training& t = report.question.training;
   return fmt::format("{}, {}, {}; {}; {} checkpointing, {} attention{}", method_words(t), precision_words(t),
                      to_name(t.optimizer), batch_words(report), to_name(report.question.space.checkpointing),
-                     to_name(t.attention), t.fused_loss ? ", fused loss" : "");
+                     to_name(t.attention), t.fused_loss ? ", fused loss" : "") +
+         (t.expandable_segments ? ", expandable segments" : "");
 }
 
 /// Options that shape the answer and were left to their defaults: the values are in the line above.

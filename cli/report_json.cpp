@@ -65,6 +65,7 @@ Json training_json(const Training& training) {
       {"sequence_length", training.sequence_length},
       {"attention", name_json(training.attention)},
       {"fused_loss", training.fused_loss},
+      {"expandable_segments", training.expandable_segments},
       {"framework", name_json(training.framework)}};
 }
 

@@ -126,6 +126,29 @@ def skips(report):
     return table([("not modelled", True), ("records", False)], rows)
 
 
+def subsets(report):
+    """Pooled over what PyTorch or the driver counted: a median of each."""
+    rows = []
+    for each in report["subsets"]:
+        if each["statistic"] is None and each["judged"]:
+            rows.append([each["name"], each["judged"], percent(each["median_error"]), percent(each["p90_error"]), percent(each["worst_error"]),
+                         percent(each["under_predicted"])])
+    return table([("rows", True), ("judged", False), ("median", False), ("nine in ten", False), ("worst", False), ("too low by more than 5 %", False)],
+                 rows)
+
+
+def slopes(report):
+    rows = [[each["variable"].replace("_", " "), f"`{each['from']}`", f"`{each['to']}`", figure(each["predicted"], each["statistic"]),
+             figure(each["measured"], each["statistic"]), signed(each["error"])] for each in report["slopes"]]
+    return table([("sweep of", True), ("from", True), ("to", True), ("predicted per unit", False), ("measured per unit", False), ("error", False)], rows)
+
+
+def fits(report):
+    tally = report["fits"]
+    return (f"Of {tally['ran']} runs that ran on a card that is known, {tally['ran_and_fits']} are foretold to fit; of {tally['failed']} that "
+            f"ended out of memory, {tally['failed'] - tally['failed_and_fits']} are foretold not to.\n")
+
+
 def planners(report):
     rows = []
     for each in report["other_planners"]:
@@ -141,7 +164,7 @@ def page(program, explanations, used):
     for section, (file, most) in SECTIONS.items():
         report = run_check(program, file)
         parts = {"summary": summary(report), "worst": worst(section, report, most, explanations, used), "skipped": skips(report),
-                 "planners": planners(report)}
+                 "planners": planners(report), "subsets": subsets(report), "slopes": slopes(report), "fits": fits(report)}
         for name, part in parts.items():
             text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
     if "{{" in text:

@@ -180,6 +180,8 @@ struct Training {
   Framework framework{Framework::deepspeed};
   OptimizerKernel optimizer_kernel{OptimizerKernel::fused};
 
+  bool expandable_segments{};  ///< PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+
   // What scripts around the framework choose; the defaults are those of the Hugging Face Trainer.
   bool padding_mask{};             ///< batches are padded: attention gets an explicit mask
   bool keeps_cache{};              ///< use_cache left on while training

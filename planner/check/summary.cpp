@@ -93,7 +93,7 @@ std::vector<Subset> summarise_subsets(const std::vector<Record>& records, bool p
   for (const auto& [key, members] : sorted) subsets.push_back({std::get<1>(key), group_of(members)});
   if (!pooled) return subsets;
   for (const auto& [key, members] : pools)
-    subsets.push_back({key.second + ", every counted peak", group_of(members)});
+    subsets.push_back({key.second + std::string(kPooled), group_of(members)});
   return subsets;
 }
 

@@ -39,6 +39,8 @@ struct Subset {
   Group figures;
   bool operator==(const Subset&) const = default;
 };
+/// How the names of pooled subsets end.
+inline constexpr std::string_view kPooled = ", every counted peak";
 /// One per kind, statistic and subset; records of no subset are left out. `pooled` puts the peaks that
 /// PyTorch or the driver counted (allocated, active, reserved, device) of a subset behind them as one, whose
 /// statistic says nothing: for targets that are set over all of them.

@@ -188,8 +188,14 @@ RunResult simulate(const RunInputs& inputs, const AllocatorOptions& allocator) {
   return play(inputs, allocator, false);
 }
 
-RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
+AllocatorOptions allocator_options(const Training& training) {
   AllocatorOptions options;
+  options.expandable_segments = training.expandable_segments;
+  return options;
+}
+
+RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
+  AllocatorOptions options = allocator_options(inputs.step.training);
   options.capacity = pool;
   return simulate(inputs, options);
 }

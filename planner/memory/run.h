@@ -60,6 +60,9 @@ struct RunResult {
   std::vector<Call> calls;  ///< of the steady step
 };
 
+/// PyTorch's allocator as this training configures it.
+[[nodiscard]] AllocatorOptions allocator_options(const Training& training);
+
 /// Plays the run on a card whose allocator has these options.
 [[nodiscard]] RunResult simulate(const RunInputs& inputs, const AllocatorOptions& allocator);
 

@@ -24,7 +24,7 @@ TEST(Options, EveryValueReachesItsField) {
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
       "--lora-targets q_proj,v_proj --seq 4096 --micro-batch 2 --grad-accum 3 --precision fp16 --optimizer "
       "lion "
-      "--checkpointing none --attention sdpa --fused-loss --emit x.json --config-style hf-auto --units GB "
+      "--checkpointing none --attention sdpa --fused-loss --expandable-segments --emit x.json --config-style hf-auto --units GB "
       "--explain --no-color");
   EXPECT_EQ(o.command, Command::plan);
   EXPECT_EQ(o.model, "8B");
@@ -51,6 +51,7 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_EQ(o.space.checkpointing, Checkpointing::none);
   EXPECT_EQ(o.training.attention, Attention::sdpa);
   EXPECT_TRUE(o.training.fused_loss);
+  EXPECT_TRUE(o.training.expandable_segments);
   EXPECT_EQ(o.emit, "x.json");
   EXPECT_EQ(o.config_style, ConfigStyle::hf_auto);
   EXPECT_EQ(o.unit, ByteUnit::gb);
