@@ -147,6 +147,9 @@ int check_command(const Options& options, const Environment& environment, const 
   const std::vector<Case> cases = cases_of(documents, options, environment);
   CheckReport report{.records = check::judge(cases),
                      .groups = {},
+                     .subsets = {},
+                     .slopes = {},
+                     .fits = {},
                      .planners = {},
                      .worst = options.worst,
                      .tolerance = options.tolerance,

@@ -121,8 +121,14 @@ void add_buckets(Json& section, const Inputs& in) {
   set_size(section, "reduce_bucket_size", zero.reduce_bucket_size, defaults.reduce_bucket_size,
            filled(trainer.reduce_bucket_size));
   if (zero.overlap_comm) section["overlap_comm"] = *zero.overlap_comm;
+  if (!zero.reduce_scatter) section["reduce_scatter"] = false;
+  if (in.strategy().zero_stage < 3 && !zero.multi_rank_bucket_allreduce)
+    section["use_multi_rank_bucket_allreduce"] = false;
   if (in.strategy().zero_stage < 3 && zero.parameter_alignment) section["parameter_alignment"] = true;
   if (in.strategy().zero_stage < 3) return;
+  if (zero.gather_by_all_reduce) section["stage3_use_all_reduce_for_fetch_params"] = true;
+  if (zero.gather_one_by_one) section["stage3_allgather_sequential"] = true;
+  if (zero.secondary_partition > 1) section["zero_hpz_partition_size"] = zero.secondary_partition;
   set_size(section, "stage3_prefetch_bucket_size", zero.prefetch_bucket_size, defaults.prefetch_bucket_size,
            filled(trainer.prefetch_bucket_size));
   set_size(section, "stage3_param_persistence_threshold", zero.persistence_threshold,
@@ -244,6 +250,10 @@ Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
   add_zero(config, in);
   if (plan.strategy.tensor_parallel > 1)
     config["tensor_parallel"] = {{"autotp_size", plan.strategy.tensor_parallel}};
+  if (plan.strategy.tensor_parallel > 1 && question.training.vocabulary_parallel_head)
+    config["tensor_parallel"]["vocab_parallel_lm_head"] = true;
+  if (const auto& type = plan.strategy.zero.communication_type)
+    config["communication_data_type"] = to_name(*type);
   add_disk(config, in);
   return config;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A training run as its allocations: the model is made, the framework sets up its states, and two optimizer
-// steps are played, the second of which is the steady state (states exist, ZeRO-3 knows its module order).
+// A training run as its allocations: the model is made, the framework sets up its states, and optimizer steps
+// are played, the last of which is the steady state (states exist, ZeRO-3 knows its module order).
 
 #include <optional>
 #include <string_view>
@@ -77,8 +77,8 @@ struct RunResult {
 /// The collectives of the steady step.
 [[nodiscard]] std::vector<Call> calls_of(const RunInputs& inputs);
 
-/// The smallest pool on which the run completes, to 0.5 %: bisected between what is live at the worst moment
-/// and what an unlimited card reserves. Caution: what is between is taken as not running.
+/// The smallest pool on which the run completes, to 0.5 %: strides up from what is live at the worst moment,
+/// then bisection; at most what an unlimited card reserves. Caution: what is between is taken as not running.
 [[nodiscard]] Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited);
 
 }  // namespace zplan

@@ -95,6 +95,9 @@ bool SlicedRun::spans_slices() const {
 
 /// Neighbours bound for the same rank are one part, but for those that this rank adds to its fp32 slice.
 bool SlicedRun::sends_parts() const {
+  const ZeroOptions& zero = in().strategy.zero;
+  // A whole bucket is reduced in place, and what goes to one owner is a view of it.
+  if (!keeps_flat_fp32() && (!zero.reduce_scatter || !zero.multi_rank_bucket_allreduce)) return false;
   if (spans_slices() || !keeps_flat_fp32()) return spans_slices();
   return std::count_if(pending_.begin(), pending_.end(),
                        [&](const Pending& each) { return piece_of(each).value > 0; }) > 1;

@@ -32,7 +32,7 @@ void find_model(benchmark::State& state) {
 }
 BENCHMARK(find_model);
 
-/// One run of Llama 3 70B on 64 GPUs, whole tape and allocator: initialisation and two steps.
+/// One run of Llama 3 70B on 64 GPUs, whole tape and allocator: initialisation and three steps.
 void timeline(benchmark::State& state) {
   const Question q = question("meta-llama/Meta-Llama-3-70B", 64, 80);
   const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .data_parallel = 64};

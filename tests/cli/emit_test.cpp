@@ -95,5 +95,28 @@ TEST(Emit, WhatIsEmittedIsPlannedTheSame) {
   EXPECT_EQ(again.at("plans").at(0).at("communication"), plan_of(first, "zero3").at("communication"));
 }
 
+TEST(Emit, KeysThatOnlyAConfigBringsAreKept) {
+  const Folder folder;
+  const auto emitted = [&folder](const std::string& zero, const std::string& rest) {
+    const std::string path = folder.path("out.json");
+    const std::string given = folder.write(
+        "in.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": )" + zero + rest + "}");
+    EXPECT_EQ(
+        as_process(split("--model 8B --gpus 8 --mem 80 --ds-config " + given + " --emit " + path)).status,
+        kFits);
+    return json::parse(read_text(path));
+  };
+  const json second =
+      emitted(R"({"stage": 2, "reduce_scatter": false, "use_multi_rank_bucket_allreduce": false})",
+              R"(, "bf16": {"enabled": true}, "communication_data_type": "fp32")");
+  EXPECT_EQ(second.at("zero_optimization").at("reduce_scatter"), false);
+  EXPECT_EQ(second.at("zero_optimization").at("use_multi_rank_bucket_allreduce"), false);
+  EXPECT_EQ(second.at("communication_data_type"), "fp32");
+  const json third = emitted(
+      R"({"stage": 3, "zero_hpz_partition_size": 2, "stage3_use_all_reduce_for_fetch_params": true})", "");
+  EXPECT_EQ(third.at("zero_optimization").at("zero_hpz_partition_size"), 2);
+  EXPECT_EQ(third.at("zero_optimization").at("stage3_use_all_reduce_for_fetch_params"), true);
+}
+
 }  // namespace
 }  // namespace zplan::test
