@@ -8,6 +8,7 @@ is not what would be written, or where an explanation is of a record that is not
 
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -30,6 +31,9 @@ SECTIONS = {
 # Beyond this a row is shown whatever its rank, where it is too low: that is what ends a run.
 SHOWN_WHEN_TOO_LOW = 0.10
 MOST_SHOWN = 25
+# Of tokens per second; and up to where it matters little that a planner knows no flash attention.
+TOO_FAST = 0.20
+SHORT_SAMPLE = 4096
 
 
 def run_check(program, file):
@@ -159,12 +163,45 @@ def planners(report):
                   ("zplan on these: median", False), ("too low by more than 5 %", False), ("source", True)], rows)
 
 
+def figures_of(errors):
+    absolute = sorted(abs(error) for error in errors)
+    nine_in_ten = absolute[(len(absolute) * 9 + 9) // 10 - 1]
+    too_fast = sum(error > TOO_FAST for error in errors) / len(errors)
+    return [percent(each) for each in (statistics.median(absolute), nine_in_ten, absolute[-1], too_fast)]
+
+
+def read_reference(file):
+    return json.loads((ROOT / REFERENCE / file).read_text(encoding="utf-8"))
+
+
+def speed_planners(report):
+    """What other planners foretold was recorded; zplan's are of the same runs."""
+    runs = {run["id"]: run for run in read_reference("published/speed.json")}
+    own = {record["id"]: record["error"] for record in report["records"] if record["error"] is not None}
+    errors = {}
+    for each in read_reference("other_planners/speed.json"):
+        if each["id"] in own and "skipped" not in each:
+            measured_speed = runs[each["id"]]["measured"]["tokens_per_second_per_gpu"]
+            errors.setdefault(each["planner"], {})[each["id"]] = each["tokens_per_second_per_gpu"] / measured_speed - 1
+    rows = []
+    kinds = {"all": lambda options: True, f"to {SHORT_SAMPLE} tokens": lambda options: options["seq"] <= SHORT_SAMPLE,
+             "recomputed": lambda options: options["checkpointing"] == "full"}
+    for planner, theirs in errors.items():
+        for kind, belongs in kinds.items():
+            names = [name for name in theirs if belongs(runs[name]["options"])]
+            rows.append([planner, kind, len(names), *figures_of([theirs[name] for name in names]), *figures_of([own[name] for name in names])])
+    figures = ["median", "nine in ten", "worst", "too fast by more than 20 %"]
+    headings = [("planner", True), ("which", True), ("runs", False), *((name, False) for name in figures)]
+    return table(headings + [(("zplan on these: " if name == "median" else "") + name, False) for name in figures], rows)
+
+
 def page(program, explanations, used):
     text = (DOCS / "accuracy.in.md").read_text(encoding="utf-8")
     for section, (file, most) in SECTIONS.items():
         report = run_check(program, file)
+        others = speed_planners if section == "speed" else planners
         parts = {"summary": summary(report), "worst": worst(section, report, most, explanations, used), "skipped": skips(report),
-                 "planners": planners(report), "subsets": subsets(report), "slopes": slopes(report), "fits": fits(report)}
+                 "planners": others(report), "subsets": subsets(report), "slopes": slopes(report), "fits": fits(report)}
         for name, part in parts.items():
             text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
     if "{{" in text:
