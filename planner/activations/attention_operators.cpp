@@ -24,6 +24,27 @@ Tensor token_major(Autograd& torch, const Tensor& like, std::int64_t heads, std:
   return result;
 }
 
+// ---- work -----------------------------------------------------------------------------------------------
+
+/// Pairs of a query and a key that it sees, of one head.
+double seen_pairs(double queries, double keys, bool causal, double window) {
+  if (!causal) return queries * keys;
+  const double w = window > 0 ? std::min(window, keys) : keys;
+  return queries * w - w * (w - 1) / 2;
+}
+
+/// Operations of the scores and of their product with the values. The backward has five products of that size
+/// where the forward has two. Source: Dao 2023 (FlashAttention-2), section 4.1.
+Flops attention_flops(const Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
+                      std::int64_t samples = 1) {
+  const auto n = static_cast<double>(samples);
+  const double pairs = seen_pairs(static_cast<double>(q.size(2)) / n, static_cast<double>(k.size(2)) / n, causal,
+                                  static_cast<double>(torch.attention_window)) *
+                       n;
+  return Flops(2.0 * static_cast<double>(q.size(0) * q.size(1) * (q.size(3) + v.size(3))) * pairs);
+}
+constexpr double kBackwardFlops = 2.5;
+
 // ---- flash ------------------------------------------------------------------------------------------------
 
 /// Into how many parts the keys are split where queries alone would leave multiprocessors idle.
@@ -77,6 +98,7 @@ Tensor contiguous_by_token(Autograd& torch, const Tensor& x) {
 
 struct FlashKept {
   Saved query, key, value, output, sums, seed, unused;
+  Flops flops{};
 };
 
 Tensors flash_backward(Autograd& torch, const FlashKept& kept, const Tensor& gradient) {
@@ -90,17 +112,25 @@ Tensors flash_backward(Autograd& torch, const FlashKept& kept, const Tensor& gra
   outputs[2] = in_order_of(torch, value);
   for (Tensor& each : outputs) each.view = true;
   const std::int64_t padded = rounded(s, 128);
+  torch.attend(kept.flops * kBackwardFlops, true);
   const Tensor delta = fresh(torch, {b, a, padded}, DType::fp32);
   const Tensor accumulated = fresh(torch, {b, padded, a, flash_width(d)}, DType::fp32);
+  torch.drop_kernel();
   if (key.size(1) == a) return outputs;
+  torch.read_only(key.bytes() * 2 * (a / key.size(1)));
   const Tensor keys = fresh(torch, {b, key.size(2), a, d}, query.type);
   const Tensor values = fresh(torch, {b, key.size(2), a, d}, query.type);
   return outputs;
 }
 
-Tensor flash_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v, bool dropout) {
+Tensor flash_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v, bool dropout,
+                    std::int64_t samples) {
   const auto node = torch.node({&q, &k, &v});
-  Tensor result = torch.expensive([&] { return in_order_of(torch, q); });
+  const Flops flops = attention_flops(torch, q, k, v, true, samples);
+  Tensor result = torch.expensive([&] {
+    torch.attend(flops, false);
+    return in_order_of(torch, q);
+  });
   const Tensor sums = torch.expensive([&] {
     return fresh(torch, {q.size(0), q.size(1), q.size(2)}, DType::fp32);
   });
@@ -109,9 +139,11 @@ Tensor flash_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Ten
     Tensor seed = fresh(torch, {2}, DType::int64);
     const Tensor unused = fresh(torch, {1}, DType::int64);
     if (dropout) seed = fresh(torch, {2}, DType::int64);
+    torch.drop_kernel();
     if (!node) return result;
     const FlashKept kept{torch.save(q),    torch.save(k),    torch.save(v),     torch.save(result),
-                         torch.save(sums), torch.save(seed), torch.save(unused)};
+                         torch.save(sums), torch.save(seed), torch.save(unused),
+                         flops};
     node->backward = [&torch, kept](Tensors& gradients) { return flash_backward(torch, kept, gradients[0]); };
   }
   torch.connect(result, node);
@@ -178,6 +210,7 @@ Tensor row_sums(Autograd& torch, const Tensor& q, const Tensor& output) {
 
 struct EfficientKept {
   Saved query, key, value, mask, output, sums;
+  Flops flops{};
 };
 
 Tensors efficient_backward(Autograd& torch, const EfficientKept& kept, const Tensor& gradient) {
@@ -190,6 +223,7 @@ Tensors efficient_backward(Autograd& torch, const EfficientKept& kept, const Ten
   for (Tensor& each : outputs) each.view = true;
   const Tensor delta = row_sums(torch, query, output);
   const Tensor workspace = fresh(torch, {backward_workspace(query, key, value)}, DType::uint8);
+  torch.attend(kept.flops * kBackwardFlops, true);
   return outputs;
 }
 
@@ -202,9 +236,12 @@ Tensor efficient_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const
   const Tensor sums = fresh(torch, {q.size(0), q.size(1), node ? rounded(q.size(2), 32) : 0}, DType::fp32);
   if (q.type != DType::fp32 && std::max(q.size(3), v.size(3)) > 128)
     const Tensor accumulated = fresh(torch, result.layout.sizes, DType::fp32);
+  const Flops flops = attention_flops(torch, q, k, v, !mask.defined());
+  torch.attend(flops, false);
   if (!node) return result;
   const EfficientKept kept{torch.save(q),    torch.save(k),      torch.save(v),
-                           torch.save(mask), torch.save(result), torch.save(sums)};
+                           torch.save(mask), torch.save(result), torch.save(sums),
+                           flops};
   node->backward = [&torch, kept](Tensors& gradients) {
     return efficient_backward(torch, kept, gradients[0]);
   };
@@ -294,15 +331,15 @@ bool efficient_takes(const Tensor& q, const Tensor& k, const Tensor& v) {
 }  // namespace
 
 Tensor flash_attention(Autograd& torch, const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
-                       bool dropout) {
+                       bool dropout, std::int64_t samples) {
   const Tensor v = torch.autocast().narrow(torch, given_v);
   const Tensor k = torch.autocast().narrow(torch, given_k);
   const Tensor q = torch.autocast().narrow(torch, given_q);
   const std::int64_t features = q.size(3);
-  if (features % 8 == 0) return flash_kernel(torch, q, k, v, dropout);
+  if (features % 8 == 0) return flash_kernel(torch, q, k, v, dropout, samples);
   const Tensor wide_q = padded_features(torch, q), wide_k = padded_features(torch, k),
                wide_v = padded_features(torch, v);
-  return slice(torch, flash_kernel(torch, wide_q, wide_k, wide_v, dropout), 3, features);
+  return slice(torch, flash_kernel(torch, wide_q, wide_k, wide_v, dropout, samples), 3, features);
 }
 
 Tensor scaled_dot_product_attention(Autograd& torch, const Tensor& given_q, const Tensor& given_k,

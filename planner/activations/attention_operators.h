@@ -23,8 +23,9 @@ struct AttentionOptions {
                                                   const Tensor& v, const Tensor& mask,
                                                   AttentionOptions options);
 
-/// The flash kernel: 16 bits, no mask, up to 256 features a head.
+/// The flash kernel: causal, 16 bits, no mask, up to 256 features a head. `samples` of equal length lie one
+/// behind the other along s.
 [[nodiscard]] Tensor flash_attention(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
-                                     bool dropout = false);
+                                     bool dropout = false, std::int64_t samples = 1);
 
 }  // namespace zplan::symbolic

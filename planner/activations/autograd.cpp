@@ -23,24 +23,68 @@ void push(std::vector<std::shared_ptr<Node>>& ready, std::shared_ptr<Node> node)
 }  // namespace
 
 Tensor Saved::get() const {
-  if (promise_ == nullptr) return tensor_;
-  CheckpointFrame& frame = *promise_->frame;
-  if (!frame.recomputed) {
-    frame.recomputed = true;
-    frame.recompute();
+  if (torch_ == nullptr) return {};
+  if (promise_ == nullptr) {
+    torch_->read(tensor_);
+    return tensor_;
   }
+  if (!promise_->frame->recomputed) torch_->recompute(*promise_->frame);
+  torch_->read(promise_->tensor);
   return std::move(promise_->tensor);
+}
+
+void Autograd::recompute(CheckpointFrame& frame) {
+  const Kernel outside = std::exchange(pending_, {});
+  frame.recomputed = true;
+  frame.recompute();
+  end_kernel();
+  pending_ = outside;
+}
+
+namespace {
+/// Bytes of memory that a tensor covers: what is broadcast is there once.
+Bytes covered(const Tensor& x) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < x.layout.rank(); ++i)
+    if (x.layout.strides[i] != 0) elements *= x.layout.sizes[i];
+  return Bytes(elements * size_of(x.type));
+}
+}  // namespace
+
+void Autograd::read(const Tensor& x) {
+  if (x.defined()) pending_.read += covered(x);
+}
+
+void Autograd::end_kernel() {
+  const Kernel done = std::exchange(pending_, {});
+  if (done.results == 0) return;  // a view
+  Load& load = recorder_.load();
+  load.moved += done.read + done.written;
+  load.kernels += done.results;
+}
+
+void Autograd::attend(Flops flops, bool backward) {
+  Load& load = recorder_.load();
+  (backward ? load.attention_backward : load.attention_forward) += flops;
+  ++load.kernels;
+  pending_ = {};
 }
 
 Tensor Autograd::make(Layout layout, DType type) {
   Tensor tensor;
   tensor.type = type;
   tensor.layout = std::move(layout);
-  if (tensor.elements() > 0) tensor.storage = recorder_.allocate(tensor.bytes());
+  if (tensor.elements() == 0) return tensor;
+  tensor.storage = recorder_.allocate(tensor.bytes());
+  pending_.written += tensor.bytes();
+  ++pending_.results;
   return tensor;
 }
 
 std::shared_ptr<Node> Autograd::node(const std::vector<const Tensor*>& inputs) {
+  end_kernel();
+  ++recorder_.load().operators;
+  for (const Tensor* each : inputs) read(*each);
   const bool needed =
       std::any_of(inputs.begin(), inputs.end(), [](const Tensor* each) { return each->requires_gradient; });
   if (!enabled_ || !needed) return nullptr;
@@ -63,16 +107,16 @@ void Autograd::connect(Tensor& output, const std::shared_ptr<Node>& node, std::s
 }
 
 Saved Autograd::save(const Tensor& tensor) {
-  if (frames_.empty()) return Saved(tensor.detached());
+  if (frames_.empty()) return {tensor.detached(), *this};
   const std::shared_ptr<CheckpointFrame>& frame = frames_.back();
   if (!frame->recomputed) {
     auto promise = std::make_shared<Promise>(Promise{frame, {}});
     frame->promises.push_back(promise);
-    return Saved(std::move(promise));
+    return {std::move(promise), *this};
   }
   const Tensor again = recomputed(tensor);
   if (const auto promise = frame->promises[frame->kept++].lock()) promise->tensor = again;
-  Saved kept(again);
+  Saved kept(again, *this);
   if (frame->kept == frame->promises.size()) throw StopRecomputation{};
   return kept;
 }
@@ -86,7 +130,21 @@ Tensor Autograd::recomputed(const Tensor& tensor) {
   return kept;
 }
 
-void Autograd::multiply(bool biased) {
+void Autograd::change(const Tensor& x) {
+  end_kernel();
+  pending_ = {.read = x.bytes(), .written = x.bytes(), .results = 1};
+  end_kernel();
+}
+
+void Autograd::compute(const Product& product) {
+  Load& load = recorder_.load();
+  load.add(product);
+  ++load.kernels;
+  drop_kernel();
+}
+
+void Autograd::multiply(bool biased, const Product& product) {
+  compute(product);
   std::array<bool, 2>& has = has_workspace_[running_ ? 1 : 0];
   for (std::size_t i = 0; i < (biased ? 2U : 1U); ++i)
     if (!std::exchange(has[i], true)) recorder_.mark(Event::Kind::workspace, static_cast<std::int32_t>(i));
@@ -222,11 +280,15 @@ void Autograd::backward(const Tensor& root, Tensor gradient) {
 void Autograd::run(Node& node, std::vector<std::shared_ptr<Node>>& ready) {
   if (before_node) before_node(node);
   recorder_.enter(node.part);
+  end_kernel();
+  ++recorder_.load().nodes;
   Tensors outputs;
   {
     Tensors gradients = std::move(node.buffer);
+    for (const Tensor& each : gradients) read(each);
     node.buffer.clear();
     outputs = node.backward(gradients);
+    end_kernel();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].defined() || node.next[i].edge.node == nullptr) continue;
       fit(outputs[i], node.next[i]);
@@ -251,14 +313,22 @@ void Autograd::sum_into(Tensor& buffer, Tensor gradient) {
   }
   const bool alone =
       !buffer.view && buffer.storage && buffer.storage.use_count() == 1 && buffer.layout.is_dense();
-  if (alone) return;  // added in place
+  read(buffer), read(gradient);
+  if (alone) {  // added in place
+    pending_.written += buffer.bytes(), ++pending_.results;
+    return end_kernel();
+  }
   buffer = make(elementwise({&buffer.layout, &gradient.layout}), buffer.type);
+  end_kernel();
 }
 
 void Autograd::fit(Tensor& gradient, const NextEdge& to) {
   if (gradient.layout.sizes != to.sizes) gradient = sum_to(*this, gradient, to.sizes);
-  if (gradient.type != to.type && is_floating(to.type))
+  if (gradient.type != to.type && is_floating(to.type)) {
+    read(gradient);
     gradient = make(elementwise({&gradient.layout}), to.type);
+    end_kernel();
+  }
 }
 
 }  // namespace zplan::symbolic

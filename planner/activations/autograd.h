@@ -68,11 +68,12 @@ struct Promise {
 class Saved {
  public:
   Saved() = default;
-  explicit Saved(Tensor tensor) : tensor_(std::move(tensor)) {}
-  explicit Saved(std::shared_ptr<Promise> promise) : promise_(std::move(promise)) {}
+  Saved(Tensor tensor, class Autograd& torch) : torch_(&torch), tensor_(std::move(tensor)) {}
+  Saved(std::shared_ptr<Promise> promise, Autograd& torch) : torch_(&torch), promise_(std::move(promise)) {}
   [[nodiscard]] Tensor get() const;
 
  private:
+  Autograd* torch_{};
   Tensor tensor_;
   std::shared_ptr<Promise> promise_;
 };
@@ -94,7 +95,11 @@ enum class CheckpointKind : std::uint8_t { full, reentrant, selective };
 
 class Autograd {
  public:
-  explicit Autograd(Recorder& recorder) : recorder_(recorder) {}
+  explicit Autograd(Recorder& recorder) : recorder_(recorder) {
+    recorder.before_step_in = [this] {
+      if (pending_.results > 0) end_kernel();
+    };
+  }
   Autograd(const Autograd&) = delete;
   Autograd& operator=(const Autograd&) = delete;
 
@@ -129,7 +134,26 @@ class Autograd {
 
   /// A matrix product runs: the first of each thread (forward's and the engine's) makes cuBLAS keep a
   /// workspace, the first with a bias one of cuBLASLt.
-  void multiply(bool biased);
+  void multiply(bool biased, const Product& product);
+  /// A matrix product that is not cuBLAS's; what was read and made since the last kernel is its own.
+  void compute(const Product& product);
+
+  // What kernels read and write (Load::moved). An operation reads what it was given and, in its backward, what
+  // it kept; it writes what it makes. These are for what that does not tell.
+  void read(const Tensor& x);
+  /// Not all of an operand is read (rows of a table), or more than it; the same of a result.
+  void read_only(Bytes size) { pending_.read = size; }
+  void write_only(Bytes size) { pending_.written = size, pending_.results = 1; }
+  /// The kernel so far stands alone: what is read and made from here on is another's.
+  void end_kernel();
+  /// A kernel that changes x where it lies.
+  void change(const Tensor& x);
+  /// What was read and made since the last kernel counts with another one.
+  void drop_kernel() { pending_ = {}; }
+  /// A fused attention kernel of so many operations; what it reads and writes is hidden behind them.
+  void attend(Flops flops, bool backward);
+  /// Keys that a query of the layer that runs sees at most; 0: all.
+  std::int64_t attention_window{};
 
   /// x.requires_grad_(True) of a tensor outside the graph: it keeps its gradient, and the graph keeps both.
   static void require_gradient(Tensor& x);
@@ -148,6 +172,7 @@ class Autograd {
  private:
   friend class Saved;
   [[nodiscard]] Tensor recomputed(const Tensor& tensor);
+  void recompute(CheckpointFrame& frame);
   [[nodiscard]] Tensor checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call,
                                             const Tensor& input);
   void run(Node& node, std::vector<std::shared_ptr<Node>>& ready);
@@ -156,8 +181,15 @@ class Autograd {
   /// Sums what was broadcast and casts, as validate_outputs does.
   void fit(Tensor& gradient, const NextEdge& to);
 
+  /// What the kernel that is being described reads and writes.
+  struct Kernel {
+    Bytes read, written;
+    std::int64_t results{};
+  };
+
   Recorder& recorder_;
   Autocast autocast_;
+  Kernel pending_;
   bool enabled_{true};
   bool gathers_parameters_{};
   bool running_{};                                      ///< whether a backward runs

@@ -240,6 +240,7 @@ class MicroStep {
     const auto run = [this, i, sliding, given = given_to_layer(program_, sliding)](const Tensor& input) {
       const Given outside = std::exchange(program_.given, given);
       program_.rotates = outline_.classes[i].rotates;
+      torch_.attention_window = sliding ? program_.shape().sliding_window : 0;
       Tensor output;
       try {
         output = decoder_layer(program_, layers_[i], input, sliding);

@@ -68,6 +68,10 @@ class Condenser {
          -1,
          {.kind = Event::Kind::communicate, .index = static_cast<std::int32_t>(call), .size = size}});
   }
+  void compute(std::int32_t load) {
+    target_->events.push_back(
+        {CondensedEvent::Kind::compute, -1, {.kind = Event::Kind::compute, .index = load}});
+  }
   void phase(Phase phase) {
     if (!begun_) return;  // play() itself begins with the forward
     mark(CondensedEvent::Kind::phase,

@@ -16,7 +16,7 @@ struct Swing {
 };
 
 struct CondensedEvent {
-  enum class Kind : std::uint8_t { swing, gradient, module, workspace, phase, communicate };
+  enum class Kind : std::uint8_t { swing, gradient, module, workspace, phase, communicate, compute };
   Kind kind{Kind::swing};
   std::int32_t swing{-1};  ///< into the part's swings
   Event event{};           ///< of the other kinds; a gradient's carries its size and term
@@ -64,6 +64,9 @@ void play(const CondensedTape& tape, Handler& handler) {
         case CondensedEvent::Kind::communicate:
           if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}); })
             handler.communicate(static_cast<TensorCall>(each.event.index), each.event.size);
+          break;
+        case CondensedEvent::Kind::compute:
+          if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(each.event.index);
           break;
       }
     }

@@ -52,6 +52,7 @@ Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
   if (node) kept = torch.save(ids);
   std::vector<std::int64_t> sizes = ids.layout.sizes;
   sizes.push_back(weight.size(1));
+  torch.read_only(Bytes(ids.elements() * weight.size(1) * size_of(weight.type)));  // rows of the table
   Tensor result = torch.make(Layout::contiguous(sizes), weight.type);
   if (node) {
     node->backward = [&torch, kept, table = weight.detached()](Tensors& gradients) {

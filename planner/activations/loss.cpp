@@ -133,6 +133,12 @@ Tensor fused_loss(Program& p, const Parameter& weight, const Tensor& hidden) {
     const Tensor logits = torch.make(Layout::contiguous({std::min(rows, T), V}), hidden.type);
     if (of_weight.defined())
       const Tensor product = torch.make(Layout::contiguous({V, h}), weight.tensor.type);
+    torch.compute(product_of(T, h, V, hidden.type));
+    torch.compute(product_of(T, V, h, hidden.type));
+    if (of_weight.defined()) torch.compute(product_of(V, T, h, hidden.type));
+    // Logits become their gradient where they lie, read twice on the way.
+    torch.read_only(Bytes(2 * T * V * size_of(hidden.type)));
+    torch.write_only(Bytes(T * V * size_of(hidden.type)));
   }
   if (node) {
     node->backward = [first = torch.save(of_hidden), second = torch.save(of_weight)](Tensors&) {

@@ -307,6 +307,7 @@ Tensor batched_product(Autograd& torch, const Tensor& left, const Tensor& right)
   for (const Tensor* each : {&left, &right})
     if (!suits_cublas(each->layout))
       const Tensor copy = torch.make(Layout::contiguous(each->layout.sizes), each->type);
+  torch.compute(product_of(left.size(1), left.size(2), right.size(2), left.type, left.size(0)));
   return result;
 }
 
@@ -338,6 +339,23 @@ Tensor baddbmm(Autograd& torch, const Tensor& base, const Tensor& left, const Te
   return result;
 }
 
+namespace {
+
+/// The products of the gradients of a product's factors.
+Product of_first(Product product) {
+  std::swap(product.inner, product.columns);
+  return product;
+}
+Product of_second(Product product) {
+  return {.batch = product.batch,
+          .rows = product.inner,
+          .inner = product.rows,
+          .columns = product.columns,
+          .element = product.element};
+}
+
+}  // namespace
+
 Tensor grouped_mm(Autograd& torch, const Tensor& x, const Tensor& weights, const Tensor& offsets,
                   std::optional<std::int32_t> parameter) {
   const auto node = torch.node({&x, &weights});
@@ -352,15 +370,24 @@ Tensor grouped_mm(Autograd& torch, const Tensor& x, const Tensor& weights, const
     }
   }
   Tensor result = torch.make(Layout::contiguous({x.size(0), weights.size(2)}), x.type);
+  const Product product = product_of(share(Elements(x.size(0)), weights.size(0)).value, x.size(1),
+                                     weights.size(2), x.type, weights.size(0));
+  torch.compute(product);
   if (node) {
     node->backward = [&torch, &itself = *node, kept_x, kept_weights, kept_offsets, of_x = x.layout,
-                      of_weights = weights.layout](Tensors& gradients) {
+                      of_weights = weights.layout, product](Tensors& gradients) {
       const Tensor held_weights = itself.needs(0) ? kept_weights.get() : Tensor{};
       const Tensor held_offsets = kept_offsets.get();
       const Tensor held_x = itself.needs(1) ? kept_x.get() : Tensor{};
       Tensors outputs(2);
-      if (itself.needs(1)) outputs[1] = torch.make(of_weights, gradients[0].type);
-      if (itself.needs(0)) outputs[0] = torch.make(of_x, gradients[0].type);
+      if (itself.needs(1)) {
+        outputs[1] = torch.make(of_weights, gradients[0].type);
+        torch.compute(of_second(product));
+      }
+      if (itself.needs(0)) {
+        outputs[0] = torch.make(of_x, gradients[0].type);
+        torch.compute(of_first(product));
+      }
       return outputs;
     };
     torch.connect(result, node);

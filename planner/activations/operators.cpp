@@ -131,8 +131,11 @@ Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>&
       kept[i] = x.layout.sizes[i], outputs *= kept[i];
   }
   if (outer == 1) return alias(x, Layout::contiguous(sizes));
+  torch.end_kernel();
+  torch.read(x);
   Tensor result = torch.make(Layout::contiguous(kept), x.type);
   if (fastest_kept < fastest_reduced) reduce_rows(torch, outputs, outer);
+  torch.end_kernel();
   if (missing > 0) result.layout = Layout::contiguous(sizes);
   return result;
 }
@@ -487,6 +490,15 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
   return result;
 }
 
+Product product_of(std::int64_t rows, std::int64_t inner, std::int64_t columns, DType type,
+                   std::int64_t batch) {
+  return {.batch = batch,
+          .rows = rows,
+          .inner = inner,
+          .columns = columns,
+          .element = Bytes(size_of(type))};
+}
+
 namespace {
 
 /// [T, in] × [in, out], with a bias as addmm. The weight's gradient is computed before the input's in mm,
@@ -502,10 +514,11 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
   }
   Tensor result = torch.expensive(
       [&] {
-        return torch.make(Layout::contiguous({x.size(0), weight.size(1)}), x.type);
+        Tensor made = torch.make(Layout::contiguous({x.size(0), weight.size(1)}), x.type);
+        torch.multiply(bias != nullptr, product_of(x.size(0), x.size(1), weight.size(1), x.type));
+        return made;
       },
       true);
-  torch.multiply(bias != nullptr);
   if (node) {
     node->backward = [&torch, &itself = *node, kept_x, kept_weight, biased = bias != nullptr,
                       turned = !weight.layout.is_contiguous(), rows = x.size(0), in = x.size(1),
@@ -515,15 +528,16 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
       const DType type = gradients[0].type;
       Tensors outputs(3);
       const auto input = [&] {
-        if (itself.needs(0)) outputs[0] = torch.make(Layout::contiguous({rows, in}), type);
-        torch.multiply(false);
+        if (!itself.needs(0)) return;
+        outputs[0] = torch.make(Layout::contiguous({rows, in}), type);
+        torch.multiply(false, product_of(rows, out, in, type));
       };
       if (biased) input();
       if (itself.needs(1)) {
         outputs[1] =
             torch.make(Layout::contiguous(turned ? std::vector{out, in} : std::vector{in, out}), type);
         if (turned) outputs[1].layout = outputs[1].layout.transposed(0, 1);
-        torch.multiply(false);
+        torch.multiply(false, product_of(in, rows, out, type));
       }
       if (!biased) input();
       if (itself.needs(2)) outputs[2] = gradients[0];
@@ -586,16 +600,22 @@ Tensor matmul(Autograd& torch, const Tensor& given_a, const Tensor& given_b) {
     if (node->needs(0)) kept_right = torch.save(right);
   }
   Tensor product = torch.make(Layout::contiguous({batch, m, n}), a.type);
-  torch.multiply(false);
+  torch.multiply(false, product_of(m, k, n, a.type, batch));
   if (node) {
     node->backward = [&torch, &itself = *node, kept_left, kept_right, batch, m, k, n,
                       type = a.type](Tensors&) {
       const Tensor held_right = itself.needs(0) ? kept_right.get() : Tensor{};
       const Tensor held_left = itself.needs(1) ? kept_left.get() : Tensor{};
       Tensors outputs(2);
-      torch.multiply(false);
-      if (itself.needs(1)) outputs[1] = torch.make(Layout::contiguous({batch, k, n}), type);
-      if (itself.needs(0)) outputs[0] = torch.make(Layout::contiguous({batch, m, k}), type);
+      if (itself.needs(1)) {
+        torch.multiply(false, product_of(k, m, n, type, batch));
+        outputs[1] = torch.make(Layout::contiguous({batch, k, n}), type);
+      }
+      if (itself.needs(0)) {
+        torch.multiply(false, product_of(m, n, k, type, batch));
+        outputs[0] = torch.make(Layout::contiguous({batch, m, k}), type);
+      }
+      torch.drop_kernel();
       return outputs;
     };
     torch.connect(product, node);

@@ -73,6 +73,9 @@ void any(Autograd& torch, std::int64_t elements);
 
 // ---- matrix products --------------------------------------------------------------------------------------
 
+/// What a product of [batch, rows, inner] and [batch, inner, columns] computes.
+[[nodiscard]] Product product_of(std::int64_t rows, std::int64_t inner, std::int64_t columns, DType type,
+                                 std::int64_t batch = 1);
 /// torch.nn.functional.linear of x [..., in] with weight [out, in]; DeepSpeed may have replaced it.
 [[nodiscard]] Tensor linear(Autograd& torch, const Tensor& x, const Tensor& weight,
                             const Tensor* bias = nullptr);

@@ -45,17 +45,23 @@ Tensor linear_of_partitioned(Autograd& torch, const Tensor& x, const Tensor& wei
   const Tensor& addend = bias != nullptr ? *bias : none;
   const auto node = torch.node({&x, &weight, &addend});
   Tensor result = fresh(torch, result_sizes(x, weight), x.type);
-  torch.multiply(bias != nullptr && x.layout.rank() == 2);
+  const std::int64_t in = x.layout.sizes.back(), out = weight.size(0), rows = x.elements() / in;
+  torch.multiply(bias != nullptr && x.layout.rank() == 2, product_of(rows, in, out, x.type));
   if (!node) return result;
   node->backward = [&torch, &itself = *node, kept_x = torch.save(x), kept_weight = torch.save(weight),
-                    kept_bias = bias != nullptr ? torch.save(*bias) : Saved{}](Tensors& gradients) {
+                    kept_bias = bias != nullptr ? torch.save(*bias) : Saved{}, rows, in,
+                    out](Tensors& gradients) {
     const Tensor held = kept_x.get(), held_weight = kept_weight.get(), held_bias = kept_bias.get();
     Tensors outputs(3);
-    if (itself.needs(0)) outputs[0] = fresh(torch, held.layout.sizes, gradients[0].type);
-    torch.multiply(false);
+    const DType type = gradients[0].type;
+    if (itself.needs(0)) {
+      outputs[0] = fresh(torch, held.layout.sizes, type);
+      torch.multiply(false, product_of(rows, out, in, type));
+    }
     if (itself.needs(1)) {
-      const Tensor rows = contiguous(torch, gradients[0]), inputs = contiguous(torch, held);
-      outputs[1] = fresh(torch, held_weight.layout.sizes, gradients[0].type);
+      const Tensor gradient = contiguous(torch, gradients[0]), inputs = contiguous(torch, held);
+      outputs[1] = fresh(torch, held_weight.layout.sizes, type);
+      torch.multiply(false, product_of(out, rows, in, type));
     }
     if (itself.needs(2)) outputs[2] = sum_to(torch, gradients[0], held_bias.layout.sizes);
     return outputs;

@@ -56,6 +56,7 @@ class TapeLayout {
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
 ///   handler.communicate(call, size)       the tensor-parallel group exchanges, where the handler has it
+///   handler.compute(load)                 load `load` of the tape runs from here on, where the handler has it
 template <class Handler>
 void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
   const auto ending = [&](std::size_t which) {
@@ -79,6 +80,9 @@ void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
         case Event::Kind::communicate:
           if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}); })
             handler.communicate(static_cast<TensorCall>(event.index), event.size);
+          break;
+        case Event::Kind::compute:
+          if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(event.index);
           break;
         case Event::Kind::end_layers: ending(static_cast<std::size_t>(event.index)); break;
         default: handler.module(event, layer);

@@ -35,19 +35,31 @@ Tensor unpacked_scales(Program& p, const ProductSizes& sizes) {
   return plain(p, (sizes.in * sizes.out + kBlock - 1) / kBlock, DType::fp32);
 }
 
+/// The weight in 16 bits: half a byte and its share of a scale are read.
+Tensor unpacked_weight(Program& p, const ProductSizes& sizes) {
+  const std::int64_t count = sizes.in * sizes.out;
+  p.torch.end_kernel();
+  p.torch.read_only(Bytes(count / 2 + count / kBlock * 4));
+  Tensor wide = plain(p, count, DType::bf16);
+  p.torch.end_kernel();
+  return wide;
+}
+
 /// The weight in 16 bits for the backward: the offset is added to the scales in place.
 Tensor dequantised(Program& p, const ProductSizes& sizes) {
   const Tensor scales = unpacked_scales(p, sizes);
-  return plain(p, sizes.in * sizes.out, DType::bf16);
+  return unpacked_weight(p, sizes);
 }
 
 /// The forward's product: scales without and with their offset live until it is there.
 Tensor product_of_four_bits(Program& p, const ProductSizes& sizes, bool biased) {
   const Tensor scales = unpacked_scales(p, sizes);
   const Tensor shifted = unpacked_scales(p, sizes);
-  const Tensor wide = plain(p, sizes.in * sizes.out, DType::bf16);
-  p.torch.multiply(biased);
-  return p.torch.make(Layout::contiguous(sizes.result), DType::bf16);
+  const Tensor wide = unpacked_weight(p, sizes);
+  p.torch.multiply(biased, product_of(sizes.rows, sizes.in, sizes.out, DType::bf16));
+  Tensor result = p.torch.make(Layout::contiguous(sizes.result), DType::bf16);
+  p.torch.drop_kernel();
+  return result;
 }
 
 /// Linear4bit: the product runs in the compute type, 16 bits, and returns in the input's. Nothing but the
@@ -62,8 +74,10 @@ Tensor four_bits(Program& p, const Tensor& given, const Parameter& weight, bool 
     if (p.training.packed_keeps_input) node->attribute = std::make_shared<Tensor>(x.detached());
     node->backward = [&p, sizes, shape = x.layout.sizes](Tensors&) {
       const Tensor wide = dequantised(p, sizes);
-      p.torch.multiply(false);
-      return Tensors{p.torch.make(Layout::contiguous(shape), DType::bf16)};
+      p.torch.multiply(false, product_of(sizes.rows, sizes.out, sizes.in, DType::bf16));
+      Tensor gradient = p.torch.make(Layout::contiguous(shape), DType::bf16);
+      p.torch.drop_kernel();
+      return Tensors{gradient};
     };
     Autograd::connect(result, node);
   }
@@ -95,7 +109,10 @@ Tensor product_of_bytes(Program& p, const ProductSizes& sizes, DType type) {
     bytes = plain(p, sizes.rows * sizes.in, DType::uint8);
     find_outliers(p, sizes);
   }
+  p.torch.end_kernel();
   const Tensor sums = plain(p, sizes.rows * sizes.out, DType::int32);
+  p.torch.compute(product_of(sizes.rows, sizes.in, sizes.out, DType::uint8));
+  p.torch.read(sums);
   if (half) return p.torch.make(Layout::contiguous(sizes.result), DType::bf16);
   const Tensor narrow = plain(p, sizes.rows * sizes.out, DType::bf16);
   return p.torch.make(Layout::contiguous(sizes.result), type);
@@ -113,8 +130,11 @@ Tensor eight_bits(Program& p, const Tensor& x, const Parameter& weight) {
       const Tensor rows = contiguous(p.torch, gradients[0]);
       const Tensor wide = plain(p, sizes.in * sizes.out, type);
       { const Tensor scales = plain(p, sizes.out, DType::fp32); }
-      p.torch.multiply(false);
-      return Tensors{p.torch.make(Layout::contiguous(shape), type)};
+      p.torch.end_kernel();
+      p.torch.multiply(false, product_of(sizes.rows, sizes.out, sizes.in, type));
+      Tensor gradient = p.torch.make(Layout::contiguous(shape), type);
+      p.torch.drop_kernel();
+      return Tensors{gradient};
     };
     Autograd::connect(result, node);
   }
@@ -123,10 +143,17 @@ Tensor eight_bits(Program& p, const Tensor& x, const Parameter& weight) {
 
 // ---- GPTQ -------------------------------------------------------------------------------------------------
 
-/// Packed numbers as they are unpacked by shifts: 32-bit words of one number each, then small integers.
+/// Packed numbers as they are unpacked by shifts: 32-bit words of one number each, then small integers, of
+/// which the bits that are others' are cleared.
 Tensor unpacked(Program& p, std::int64_t count, DType type) {
+  p.torch.end_kernel();
+  p.torch.read_only(Bytes(p.training.quantization == Quantization::gptq_int8 ? count : count / 2));
   const Tensor words = plain(p, count, DType::int32);
-  return plain(p, count, type);
+  p.torch.end_kernel();
+  p.torch.read(words);
+  Tensor result = plain(p, count, type);
+  p.torch.change(result);
+  return result;
 }
 
 /// What eight bits are unpacked to has 16, as bf16 has.
@@ -146,8 +173,13 @@ Tensor zero_points(Program& p, const ProductSizes& sizes) {
 Tensor dequantised_groups(Program& p, const ProductSizes& sizes) {
   const std::int64_t count = sizes.in * sizes.out;
   const Tensor weight = unpacked(p, count, unpacked_type(p));
+  p.torch.read(weight);
   const Tensor difference = plain(p, count, unpacked_type(p));
-  return p.torch.make(Layout::contiguous({sizes.in, sizes.out}), DType::bf16);
+  p.torch.end_kernel();
+  p.torch.read(difference);
+  Tensor wide = p.torch.make(Layout::contiguous({sizes.in, sizes.out}), DType::bf16);
+  p.torch.end_kernel();
+  return wide;
 }
 
 /// AutoGPTQ's layer for training dequantises the weight for every forward, and autograd keeps it for the

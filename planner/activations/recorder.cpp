@@ -58,16 +58,31 @@ void Recorder::adopt_gradient(Storage& storage, std::int32_t index) {
   Event event{.kind = Event::Kind::adopt_gradient, .index = index};
   name(event, storage.block());
   storage.give_away();
-  list().push_back(event);
+  step_in(event);
 }
 
 void Recorder::mark(Event::Kind kind, std::int32_t index) {
-  list().push_back({.kind = kind, .index = index});
+  step_in({.kind = kind, .index = index});
+}
+
+void Recorder::step_in(const Event& event) {
+  if (before_step_in) before_step_in();
+  list().push_back(event);
+  loaded_ = nullptr;
+}
+
+Load& Recorder::load() {
+  std::vector<Event>& events = list();
+  if (loaded_ != &events) {
+    loaded_ = &events;
+    events.push_back({.kind = Event::Kind::compute, .index = static_cast<std::int32_t>(loads_.size())});
+    loads_.emplace_back();
+  }
+  return loads_.back();
 }
 
 void Recorder::communicate(TensorCall call, Bytes size) {
-  list().push_back(
-      {.kind = Event::Kind::communicate, .index = static_cast<std::int32_t>(call), .size = size});
+  step_in({.kind = Event::Kind::communicate, .index = static_cast<std::int32_t>(call), .size = size});
 }
 
 std::shared_ptr<Storage> Recorder::keep_parameter(std::int32_t index) {
@@ -91,13 +106,14 @@ std::int32_t Recorder::module_number(const TapeModule& module) {
 }
 
 void Recorder::read_parameter(std::int32_t module, std::int32_t index) {
-  list().push_back({.kind = Event::Kind::read_parameter, .block = module, .index = index});
+  step_in({.kind = Event::Kind::read_parameter, .block = module, .index = index});
 }
 
 Tape Recorder::finish(const std::vector<std::size_t>& classes) {
   Tape tape;
   tape.model = std::move(model_);
   tape.head = std::move(head_);
+  tape.loads = std::move(loads_);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (classes[i] == tape.classes.size()) tape.classes.push_back(std::move(parts_[i].tape));
   }

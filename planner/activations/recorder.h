@@ -2,6 +2,7 @@
 // Turns what a symbolic run of a model makes and frees into a Tape: which part of the program a block belongs
 // to, and how the other parts name it.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -19,7 +20,10 @@ class Recorder {
   explicit Recorder(std::size_t layers) : parts_(layers) {}
 
   /// From here on things happen in `part`: a layer's position, or kModel.
-  void enter(int part) { current_ = part; }
+  void enter(int part) {
+    if (before_step_in && part != current_) before_step_in();
+    current_ = part;
+  }
   [[nodiscard]] int current() const { return current_; }
   /// The forward is over: layers are left backwards from here on.
   void turn_to_backward() { backward_ = true; }
@@ -42,6 +46,10 @@ class Recorder {
   /// The block becomes the gradient of parameter `index` of the current part.
   void adopt_gradient(Storage& storage, std::int32_t index);
   void mark(Event::Kind kind, std::int32_t index);
+  /// What is computed between the last moment at which a framework stepped in and the next.
+  [[nodiscard]] Load& load();
+  /// Called before the program goes on elsewhere, or a framework steps in.
+  std::function<void()> before_step_in;
   /// The tensor-parallel group exchanges `size`.
   void communicate(TensorCall call, Bytes size);
   /// Autograd keeps a view of parameter `index` of the current part until the handle goes. A view, not the
@@ -71,12 +79,16 @@ class Recorder {
   }
   [[nodiscard]] std::vector<Event>& list();
   void free_parameter(const Block& kept);
+  /// An event at which a framework steps in: what is computed behind it is another load.
+  void step_in(const Event& event);
   /// How the current part names a block.
   void name(Event& event, std::int32_t block);
 
   std::vector<Block> blocks_;
   TapePart model_;
   std::vector<Event> head_;
+  std::vector<Load> loads_;
+  const std::vector<Event>* loaded_{};  ///< the list that the last load stands in; null: it is closed
   std::vector<Part> parts_;
   int current_{kModel};
   bool started_{}, backward_{}, behind_layers_{};

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/activations/load.h"
 #include "planner/terms.h"
 
 namespace zplan {
@@ -48,6 +49,7 @@ struct Event {
     workspace,       ///< a library keeps one from here on: `index` 0 is cuBLAS, 1 cuBLASLt
     phase,           ///< `index` is a Phase
     communicate,     ///< `index` is a TensorCall, `size` its buffer
+    compute,         ///< the stretch that begins here computes load `index` of the tape
   };
   Kind kind{Kind::allocate};
   Owner owner{Owner::here};
@@ -87,6 +89,7 @@ struct Tape {
   std::vector<Event> head;          ///< between the layers' forward and backward
   std::vector<TapePart> classes;    ///< distinct layers
   std::vector<std::size_t> layers;  ///< the class of each layer
+  std::vector<Load> loads;
   bool operator==(const Tape&) const = default;
 };
 

@@ -18,6 +18,8 @@ using Sizes = std::vector<std::int64_t>;
 
 /// An autograd whose tensors are watched: sizes in bytes, negative where freed.
 class Bench {
+  Recorder recorder_{0};
+
  public:
   Autograd torch{recorder_};
 
@@ -58,7 +60,6 @@ class Bench {
   }
 
  private:
-  Recorder recorder_{0};
   std::int32_t leaves_{};
   std::size_t seen_{};
 };
