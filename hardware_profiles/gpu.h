@@ -17,6 +17,17 @@ namespace zplan {
 /// Figure → where it was read. A text that starts with "assumed:" marks a figure that is not certain.
 using Sources = std::map<std::string, std::string>;
 
+/// What training reaches of a card's peaks, by kind of work; and what its usual host needs to issue it.
+struct Efficiency {
+  double products{0.65};            ///< of the dense matrix rate, by large matrix products
+  double attention_forward{0.45};   ///< of the same, by fused attention kernels
+  double attention_backward{0.35};
+  double memory{0.85};              ///< of the memory bandwidth, by kernels that only read and write
+  Seconds host_per_operator{15e-6}; ///< issued from Python
+  Seconds host_per_node{8e-6};      ///< by autograd's engine
+  friend bool operator==(const Efficiency&, const Efficiency&) = default;
+};
+
 /// One kind of card.
 struct Gpu {
   std::string name{};  ///< "H100-SXM-80GB"
@@ -34,6 +45,7 @@ struct Gpu {
   BytesPerSecond pcie_effective{};    ///< as NCCL and large copies reach it
   bool peer_to_peer{};                ///< GPUs read each other over PCIe with the stock driver
   double matrix_efficiency{};   ///< fraction of the peak that training reaches in matrix products, measured
+  Efficiency efficiency{};
   std::string usual_node{};     ///< node type where none is named
   std::string usual_network{};  ///< network where several nodes and none is named
   std::vector<MeasuredLink>

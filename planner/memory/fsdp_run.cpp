@@ -88,8 +88,8 @@ void FsdpRun::gather(Group& group) {
   group.gathered = device_.allocate(Term::gathered_parameters, output, kGather);
   while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
   const Bytes computed = std::max(group.parameters.front().computed, Bytes(1));  // packed ones go as bytes
-  state_.communicate(Operation::all_gather, Elements(output.value / computed.value), computed,
-                     "layer weights");
+  group.arrives = state_.issue(Operation::all_gather, Elements(output.value / computed.value), computed,
+                               "layer weights", ranks(), copied_out_);
 }
 
 /// In the forward an all-gather's output lives until the next group has copied out, so that the next
@@ -98,8 +98,15 @@ void FsdpRun::copy_out(Group& group, bool in_forward) {
   if (!group.is_gathered) return;
   group.is_gathered = false, group.is_whole = true;
   if (ranks() == 1) return copy_out_alone(group);
-  for (Parameter& each : group.parameters)
-    each.whole = device_.allocate(Term::gathered_parameters, each.shard * each.computed * ranks());
+  state_.wait(group.arrives);
+  Bytes copied{};
+  for (Parameter& each : group.parameters) {
+    const Bytes whole = each.shard * each.computed * ranks();
+    each.whole = device_.allocate(Term::gathered_parameters, whole);
+    copied += whole;
+  }
+  state_.clock().move(copied * 2);
+  copied_out_ = state_.clock().computed();
   if (!in_forward) return device_.release(group.gathered);
   device_.release(last_gathered_);
   last_gathered_ = std::exchange(group.gathered, Device::kNone);
@@ -211,7 +218,10 @@ void FsdpRun::reduce(Group& group) {
   device_.release(last_reduced_);
   Device::Block input = device_.allocate(Term::gradient_bucket, shards * element * ranks());
   device_.spike(Term::bucket_copy, Bytes(8) * entries);
-  state_.communicate(Operation::reduce_scatter, shards * ranks(), element, "gradients");
+  state_.wait(reduced_);
+  state_.clock().move(shards * (element + weight()) * ranks());
+  reduced_ = state_.issue(Operation::reduce_scatter, shards * ranks(), element, "gradients", ranks(),
+                          state_.clock().computed());
   // Python's loop variable holds the last gradient until the end.
   const std::size_t held = with_gradient.back();
   if (ranks() > 1) with_gradient.pop_back();
@@ -244,6 +254,7 @@ void FsdpRun::take_reduced(Group& group, Device::Block reduced) {
 void FsdpRun::end_backward(bool last) {
   (void)last;
   after_backward(root());
+  state_.wait(reduced_);
   device_.release(last_reduced_);
 }
 

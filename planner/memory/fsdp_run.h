@@ -38,10 +38,12 @@ class FsdpRun {
     Device::Block gathered{-1};   ///< the all-gather's output, not yet copied out
     Device::Block gradients{-1};  ///< reduced, flat
     bool is_gathered{}, is_whole{};
+    Seconds arrives;  ///< when its all-gather is through
   };
 
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
   [[nodiscard]] std::int64_t ranks() const { return in().strategy.data_parallel; }
+  [[nodiscard]] Bytes weight() const { return state_.weight(); }
   [[nodiscard]] bool offloads() const { return in().strategy.offload_parameters != OffloadDevice::none; }
   [[nodiscard]] bool reshards_after_forward() const { return in().strategy.zero_stage == 3; }
   [[nodiscard]] bool reduces() const { return last_micro_step_ || in().training.syncs_each_micro_step; }
@@ -73,6 +75,8 @@ class FsdpRun {
   bool last_micro_step_{};
   Device::Block last_gathered_{-1};  ///< forward: kept until the next group has copied out
   Device::Block last_reduced_{-1};   ///< the reduce-scatter's input: kept until the next one's
+  Seconds copied_out_;               ///< when the last group has been: the next all-gather waits for that
+  Seconds reduced_;                  ///< when the last reduce-scatter is through
 };
 
 }  // namespace zplan

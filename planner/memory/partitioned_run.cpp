@@ -122,6 +122,7 @@ void PartitionedRun::list_modules() {
   const TapeLayout layout(tape);
   play(tape, layout, hooks);
   find_subtrees(modules_);
+  whole_.resize(numbers_.size());
   waits_for_leaf_.resize(numbers_.size());
   for (const ShardedModule& each : modules_.modules)
     if (each.leaf)
@@ -265,19 +266,41 @@ void PartitionedRun::begin(const GatherPlan& plan) {
   memory_->play(plan, asked_);
 }
 
-/// Issues the calls up to this event.
+/// Issues the calls up to this event, and waits for those that are needed now.
 void PartitionedRun::communicate(std::int32_t event) {
-  const ZeroOptions& zero = in().strategy.zero;
+  using Kind = GatherAction::Kind;
   for (; next_action_ < plan_->actions.size() && plan_->actions[next_action_].event <= event;
        ++next_action_) {
     const GatherAction& action = plan_->actions[next_action_];
-    if (!is_collective(action)) continue;
-    const auto parameters = plan_->parameters_of(action);
-    state_.communicate(zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
-                       call_elements(parameters, modules_.parameters, action.ranks),
-                       modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
-                       device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
+    if (is_collective(action)) issue(action);
+    if (action.kind == Kind::wait || action.kind == Kind::gather_now) wait(action);
   }
+}
+
+/// On the stream of gathers a call waits for nothing that is computed.
+void PartitionedRun::issue(const GatherAction& action) {
+  const auto parameters = plan_->parameters_of(action);
+  const Operation operation =
+      in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather;
+  const Seconds until =
+      state_.issue(operation, call_elements(parameters, modules_.parameters, action.ranks),
+                   modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
+                   device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks,
+                   action.on_compute_stream ? state_.clock().computed() : Seconds{});
+  for (const std::int32_t each : parameters) whole_[static_cast<std::size_t>(each)] = until;
+  if (device_.phase() == Phase::step) state_.wait(until);
+}
+
+/// What shares a buffer is copied out of it.
+void PartitionedRun::wait(const GatherAction& action) {
+  Bytes copied{};
+  for (const std::int32_t each : plan_->parameters_of(action)) {
+    const auto parameter = static_cast<std::size_t>(each);
+    state_.wait(whole_[parameter]);
+    if (action.landing == Landing::shared_buffer)
+      copied += modules_.parameters[parameter].elements * modules_.parameters[parameter].element_size;
+  }
+  state_.clock().move(copied * 2);
 }
 
 /// Takes and gives back what is gathered and released up to this event.
@@ -336,8 +359,12 @@ void PartitionedRun::flush() {
   }
   device_.release(flat);
   device_.release(casts);
-  state_.communicate(in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
-                     Elements(padded.value / weight().value), state_.sent_gradient(), "gradients");
+  if (!as_it_is) state_.clock().move(padded * 2);
+  reduced_ =
+      state_.issue(in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
+                   Elements(padded.value / weight().value), state_.sent_gradient(), "gradients", ranks,
+                   state_.clock().computed());
+  if (stream == kCompute) state_.wait(reduced_);
   pending_.clear();
   open_ = {};
 }
@@ -368,6 +395,7 @@ void PartitionedRun::end_backward(bool last) {
   (void)last;
   flush();
   gather(INT32_MAX);
+  state_.wait(reduced_);
   ++micro_step_;
 }
 

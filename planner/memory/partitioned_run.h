@@ -47,6 +47,8 @@ class PartitionedRun {
   void begin(const GatherPlan& plan);
   void gather(std::int32_t event, Term term = Term::gathered_parameters);
   void communicate(std::int32_t event);
+  void issue(const GatherAction& action);
+  void wait(const GatherAction& action);
   void reduce(std::size_t tensor);
   void flush();
   void offload(std::size_t tensor);
@@ -77,6 +79,8 @@ class PartitionedRun {
   const GatherPlan* plan_{};             ///< that is followed now
   std::size_t next_action_{};            ///< of it, for calls
   std::vector<Device::Block> gathered_;  ///< by GatherBlock::block
+  std::vector<Seconds> whole_;           ///< by parameter: when the call that gathers it is through
+  Seconds reduced_;                      ///< when the last reduction is through
   std::vector<std::size_t> pending_;     ///< gradients in the bucket
   Elements open_{};
 };

@@ -9,6 +9,7 @@ namespace zplan {
 RankState::RankState(const RunInputs& inputs, Device& device)
     : inputs_(inputs),
       device_(device),
+      clock_(inputs.pace),
       layer_start_(inputs.step.model.inventory.layers.size()),
       parameters_(inputs.step.rank.tensors.size()),
       gradients_(inputs.step.rank.tensors.size(), Device::kNone) {
@@ -126,7 +127,10 @@ void RankState::release_trainable_parameters() {
 
 void RankState::take_gradient(std::size_t tensor, Device::Block block) {
   Device::Block& kept = gradients_[tensor];
-  if (kept != Device::kNone) return device_.release(block);  // added in place
+  if (kept != Device::kNone) {  // added in place
+    clock_.move(tensors()[tensor].elements * weight() * 3);
+    return device_.release(block);
+  }
   device_.rename(block, Term::gradients);
   kept = block;
 }
@@ -186,15 +190,17 @@ TensorCallAbout about(TensorCall call) {
 
 }  // namespace
 
-void RankState::communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                            std::int64_t ranks) {
-  calls_.add({.operation = operation,
-              .group = Group::data,
-              .group_size = ranks,
-              .phase = pass_of(device_.phase()),
-              .dtype = dtype_of(element, in().training.precision),
-              .purpose = purpose,
-              .elements = elements});
+Seconds RankState::issue(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                         std::int64_t ranks, Seconds earliest) {
+  const Call call{.operation = operation,
+                  .group = Group::data,
+                  .group_size = ranks,
+                  .phase = pass_of(device_.phase()),
+                  .dtype = dtype_of(element, in().training.precision),
+                  .purpose = purpose,
+                  .elements = elements};
+  calls_.add(call);
+  return ranks > 1 ? clock_.issue(call, elements * element, earliest) : Seconds{};
 }
 
 Bytes RankState::sent_gradient() const {
@@ -206,24 +212,28 @@ Bytes RankState::sent_gradient() const {
 void RankState::communicate(TensorCall call, Bytes size) {
   const TensorCallAbout which = about(call);
   const Bytes element = which.wide ? Bytes(4) : weight();
-  calls_.add({.operation = which.operation,
-              .group = Group::tensor,
-              .group_size = in().strategy.tensor_parallel,
-              .phase = pass_of(device_.phase()),
-              .dtype = dtype_of(element, in().training.precision),
-              .purpose = which.purpose,
-              .elements = Elements(size.value / element.value)});
+  const Call made{.operation = which.operation,
+                  .group = Group::tensor,
+                  .group_size = in().strategy.tensor_parallel,
+                  .phase = pass_of(device_.phase()),
+                  .dtype = dtype_of(element, in().training.precision),
+                  .purpose = which.purpose,
+                  .elements = Elements(size.value / element.value)};
+  calls_.add(made);
+  if (made.group_size > 1) clock_.exchange(made, size, device_.phase());
 }
 
 void RankState::agree(Group group, Bytes element, std::string_view purpose) {
   const Strategy& s = in().strategy;
-  calls_.add({.operation = Operation::all_reduce,
-              .group = group,
-              .group_size = group == Group::data ? s.data_parallel : s.tensor_parallel,
-              .phase = Phase::step,
-              .dtype = dtype_of(element, in().training.precision),
-              .purpose = purpose,
-              .elements = Elements(1)});
+  const Call call{.operation = Operation::all_reduce,
+                  .group = group,
+                  .group_size = group == Group::data ? s.data_parallel : s.tensor_parallel,
+                  .phase = Phase::step,
+                  .dtype = dtype_of(element, in().training.precision),
+                  .purpose = purpose,
+                  .elements = Elements(1)};
+  calls_.add(call);
+  if (call.group_size > 1) clock_.exchange(call, element, Phase::step);
 }
 
 }  // namespace zplan

@@ -42,11 +42,15 @@ class RankState {
   void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
 
   /// A collective of the data-parallel group (or of `ranks` of it) over `elements` of `element` bytes each.
-  void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                   std::int64_t ranks);
+  /// It does not begin before `earliest`, of what the compute stream leaves: before that is computed. Returns
+  /// when it is through.
+  Seconds issue(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                std::int64_t ranks, Seconds earliest);
+  /// The same, and the compute stream waits for it at once.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
-    communicate(operation, elements, element, purpose, in().strategy.data_parallel);
+    wait(issue(operation, elements, element, purpose, in().strategy.data_parallel, clock_.computed()));
   }
+  void wait(Seconds until) { clock_.wait(until, device_.phase()); }
   /// Of one element of a gradient on its way.
   [[nodiscard]] Bytes sent_gradient() const;
   /// A collective of the tensor-parallel group.
@@ -54,6 +58,7 @@ class RankState {
   /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
   void agree(Group group, Bytes element, std::string_view purpose);
   [[nodiscard]] CallLog& calls() { return calls_; }
+  [[nodiscard]] Clock& clock() { return clock_; }
 
   /// The workspace that cuBLAS (0) or cuBLASLt (1) keeps for a thread.
   void workspace(std::int32_t library);
@@ -71,6 +76,7 @@ class RankState {
   const RunInputs& inputs_;
   Device& device_;
   CallLog calls_;
+  Clock clock_;
   std::vector<std::size_t> layer_start_;
   std::size_t before_{};  ///< tensors in front of the layers
   std::size_t behind_{};  ///< where tensors behind them begin

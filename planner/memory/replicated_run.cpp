@@ -90,6 +90,7 @@ void ReplicatedRun::broadcast_parameters() {
 
 void ReplicatedRun::begin_micro_step(bool last) {
   const bool reduces = last || in().training.syncs_each_micro_step;
+  reduces_ = is_distributed() && reduces, first_bucket_ = true;
   const bool seen = !optimized_.empty() && ready_order_.size() == optimized_.size();
   if (is_distributed() && reduces && seen && !rebuilt_) rebuild_buckets();
 }
@@ -97,16 +98,28 @@ void ReplicatedRun::begin_micro_step(bool last) {
 /// In the order in which gradients came, a first bucket of 1 MiB and further ones of 25 MiB; the one that
 /// fills a bucket belongs to it.
 std::vector<Bytes> ReplicatedRun::bucket_sizes() const {
-  constexpr Bytes kFirst = kMiB;
-  constexpr Bytes kFurther{std::int64_t{25} << 20};
   std::vector<Bytes> sizes;
   Bytes open{};
   for (const std::size_t each : ready_order_) {
     open += state_.tensors()[each].stored;
-    if (open >= (sizes.empty() ? kFirst : kFurther)) sizes.push_back(std::exchange(open, Bytes{}));
+    if (open >= bucket_limit(sizes.empty())) sizes.push_back(std::exchange(open, Bytes{}));
   }
   if (open.value > 0) sizes.push_back(open);
   return sizes;
+}
+
+Bytes ReplicatedRun::bucket_limit(bool first) {
+  constexpr Bytes kFirst = kMiB;
+  constexpr Bytes kFurther{std::int64_t{25} << 20};
+  return first ? kFirst : kFurther;
+}
+
+void ReplicatedRun::send() {
+  const Bytes element = gradient_element();
+  state_.clock().move(open_ * 2);
+  reduced_ = state_.issue(Operation::all_reduce, Elements(open_.value / element.value), element, "gradients",
+                          in().strategy.data_parallel, state_.clock().computed());
+  open_ = {}, first_bucket_ = false;
 }
 
 Bytes ReplicatedRun::gradient_element() const {
@@ -122,16 +135,19 @@ void ReplicatedRun::rebuild_buckets() {
 void ReplicatedRun::gradient(std::size_t tensor, Device::Block block) {
   if (is_distributed() && ready_order_.size() < optimized_.size()) ready_order_.push_back(tensor);
   state_.take_gradient(tensor, block);
+  if (!reduces_) return;
+  open_ += state_.tensors()[tensor].stored;
+  if (open_ >= bucket_limit(first_bucket_)) send();
 }
 
 /// Gradients are flattened, reduced and copied back in buckets that close once they exceed 5e8 elements.
 /// Source: DeepSpeed 0.19.8 runtime/engine.py allreduce_no_retain.
 void ReplicatedRun::end_backward(bool last) {
   constexpr Elements kBucket{500'000'000};
-  if (is_distributed() && (last || in().training.syncs_each_micro_step))
-    for (const Bytes bucket : bucket_sizes())
-      state_.communicate(Operation::all_reduce, Elements(bucket.value / gradient_element().value),
-                         gradient_element(), "gradients");
+  if (reduces_) {
+    if (open_.value > 0) send();
+    state_.wait(reduced_);
+  }
   if (!last || !is_deepspeed() || in().strategy.data_parallel == 1) return;
   Elements open{};
   int tensors = 0;

@@ -35,6 +35,9 @@ class ReplicatedRun {
 
   void broadcast_parameters();
   void rebuild_buckets();
+  /// DDP: the open bucket is all-reduced.
+  void send();
+  [[nodiscard]] static Bytes bucket_limit(bool first);
   [[nodiscard]] std::vector<Bytes> bucket_sizes() const;  ///< DDP's, once the order of gradients is known
   [[nodiscard]] Bytes gradient_element() const;
   void agree();
@@ -44,7 +47,10 @@ class ReplicatedRun {
   std::vector<OptimizerTensor> optimized_;
   std::vector<Device::Block> buckets_;    ///< DDP's
   std::vector<std::size_t> ready_order_;  ///< in which gradients came first
-  bool rebuilt_{};
+  bool rebuilt_{}, reduces_{};
+  Bytes open_;        ///< in the bucket that fills
+  bool first_bucket_{};
+  Seconds reduced_;   ///< when the last all-reduce is through
 };
 
 }  // namespace zplan

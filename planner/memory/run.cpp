@@ -35,6 +35,7 @@ class Player {
     for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
       device_.begin_step();
       state_.calls().begin_step();
+      state_.clock().begin_step();
       play_step(step == 0);
     }
     result.completed = !device_.out_of_memory();
@@ -48,6 +49,7 @@ class Player {
     result.left = device_.live();
     result.timeline = device_.moments();
     result.calls = state_.calls().calls();
+    result.time = state_.clock().time();
     return result;
   }
 
@@ -74,6 +76,7 @@ class Player {
     if constexpr (requires { framework_.phase(phase); }) framework_.phase(phase);
   }
   void communicate(TensorCall call, Bytes size) { state_.communicate(call, size); }
+  void compute(std::int32_t load) { state_.clock().compute(load); }
   void workspace(std::int32_t library) {
     if (first_) state_.workspace(library);
   }
@@ -114,11 +117,16 @@ class Player {
     for (std::int64_t i = 0; i < played && !device_.out_of_memory(); ++i) {
       first_ = first && i == 0;
       const bool last = i + 1 == played;
-      state_.calls().repeat(i == 1 && !last ? micro_steps - 2 : 1);
+      const bool repeats = i == 1 && !last;
+      state_.calls().repeat(repeats ? micro_steps - 2 : 1);
+      state_.clock().begin_micro_step();
       play_micro_step(last);
+      if (repeats) state_.clock().repeat(micro_steps - 3);
     }
+    state_.clock().end_micro_steps();
     device_.enter(Phase::step, "optimizer step");
     framework_.step(first);
+    state_.clock().optimize(optimizer_traffic(inputs_.step));
   }
 
   /// Each length once, then the longest, in as many optimizer steps as that takes.

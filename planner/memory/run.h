@@ -10,6 +10,7 @@
 #include "planner/memory/device.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
+#include "planner/time/clock.h"
 
 namespace zplan {
 
@@ -45,6 +46,7 @@ struct RunInputs {
   /// stays the longest's; what the allocator keeps does not: a block made for a shorter one is of no use to
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
+  const Pace* pace{};  ///< where the run's time is asked for
 };
 
 struct RunResult {
@@ -58,6 +60,7 @@ struct RunResult {
   Composition left;                         ///< between steps, by what was asked for
   std::vector<Moment> timeline;
   std::vector<Call> calls;  ///< of the steady step
+  RunTime time;             ///< of the steady step, where a pace was given
 };
 
 /// PyTorch's allocator as this training configures it.

@@ -81,6 +81,7 @@ void SlicedRun::put_in_bucket(std::size_t tensor) {
   if (!pending_.empty() && open_ + n > bucket_size()) flush();
   // What fits is copied into the bucket, and the gradient becomes a view of it.
   if (n <= bucket_size()) state_.release_gradient(tensor), device_.release(accumulators_[tensor]);
+  if (n <= bucket_size()) state_.clock().move(n * weight() * 2);
   pending_.push_back({tensor, n, start_[tensor]});
   open_ += n;
 }
@@ -143,7 +144,7 @@ void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
   if (in().strategy.data_parallel == 1) return;
   if (!zero.reduce_scatter)
-    return state_.communicate(Operation::all_reduce, open_, state_.sent_gradient(), "gradients");
+    return send(Operation::all_reduce, open_);
   const std::int64_t size = in().slice.size.value;
   std::vector<std::pair<std::int64_t, Elements>> parts;
   for (const Pending& each : pending_) {
@@ -160,11 +161,15 @@ void SlicedRun::send() {
   for (const auto& [owner, elements] : parts) {
     together += elements;
     if (together > bucket_size())
-      state_.communicate(Operation::all_reduce, std::exchange(together, Elements{}), state_.sent_gradient(),
-                         "gradients");
+      send(Operation::all_reduce, std::exchange(together, Elements{}));
   }
-  if (together.value > 0)
-    state_.communicate(Operation::all_reduce, together, state_.sent_gradient(), "gradients");
+  if (together.value > 0) send(Operation::all_reduce, together);
+}
+
+void SlicedRun::send(Operation operation, Elements elements) {
+  reduced_ = state_.issue(operation, elements, state_.sent_gradient(), "gradients", in().strategy.data_parallel,
+                          state_.clock().computed());
+  if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
 }
 
 void SlicedRun::send_to_owners(const std::vector<std::pair<std::int64_t, Elements>>& parts) {
@@ -177,8 +182,7 @@ void SlicedRun::send_to_owners(const std::vector<std::pair<std::int64_t, Element
     else
       same->second += part.second;
   }
-  for (const auto& [owner, elements] : by_owner)
-    state_.communicate(Operation::reduce, elements, state_.sent_gradient(), "gradients");
+  for (const auto& [owner, elements] : by_owner) send(Operation::reduce, elements);
 }
 
 /// BF16_Optimizer's gradients, as the engine reduces them: buckets close once they exceed 5e8 elements.
@@ -231,6 +235,7 @@ void SlicedRun::flush() {
 void SlicedRun::end_backward(bool last) {
   if (is_second_stage()) {
     flush();
+    state_.wait(reduced_);
     release_buckets();
     if (in().strategy.gradient_accumulation_steps > 1 && !accumulates_fp32() && !offloaded()) {
       // Sums of earlier micro-steps are added up into them and replaced.
@@ -250,6 +255,7 @@ void SlicedRun::end_backward(bool last) {
     for (std::size_t i = 0; i < state_.tensors().size(); ++i)
       if (state_.tensors()[i].trainable) put_in_bucket(i);
   flush();
+  state_.wait(reduced_);
   // fp32 sums of other ranks' parameters stay until the step, as views of the bucket.
   if (!keeps_flat_fp32() || in().strategy.data_parallel == 1) release_buckets();
   state_.release_gradients();

@@ -48,6 +48,8 @@ class SlicedRun {
   [[nodiscard]] Device::Block flattened();
   void flush();
   void send();
+  /// A reduction of gradients; without overlap_comm the compute stream waits for it.
+  void send(Operation operation, Elements elements);
   void send_to_owners(const std::vector<std::pair<std::int64_t, Elements>>& parts);
   void send_whole();
   void agree_and_gather();
@@ -63,6 +65,7 @@ class SlicedRun {
   Device::Block partition_{Device::kNone};          ///< the reduced gradients that this rank keeps
   Device::Block earlier_partition_{Device::kNone};  ///< of the micro-steps before
   std::vector<Pending> pending_;
+  Seconds reduced_;  ///< when the last reduction is through
   Elements open_{};
   bool last_micro_step_{};
 };

@@ -1,0 +1,81 @@
+#include "planner/time/pace.h"
+
+#include <algorithm>
+
+#include "hardware_profiles/link_speed.h"
+#include "planner/communication/schedule.h"
+
+namespace zplan {
+
+std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision) {
+  switch (precision) {
+    case Precision::bf16: return gpu.bf16;
+    case Precision::fp16: return gpu.fp16;
+    case Precision::fp32: return gpu.tf32 ? gpu.tf32 : gpu.fp32;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// A card without the type in its matrix units falls back on its plain ones.
+FlopsPerSecond peak_of(const Gpu& gpu, Precision precision) {
+  return matrix_peak(gpu, precision).value_or(gpu.fp32.value_or(FlopsPerSecond(1e12)));
+}
+
+/// fp32 factors among 16-bit training (a router, an fp32 head) run on the units for fp32.
+Precision precision_of(const Product& product, Precision training) {
+  return product.element == Bytes(4) ? Precision::fp32 : training;
+}
+
+}  // namespace
+
+Seconds product_time(const Product& product, const Gpu& gpu, Precision precision) {
+  const FlopsPerSecond rate =
+      peak_of(gpu, precision_of(product, precision)) * gpu.efficiency.products;
+  const std::int64_t values =
+      product.rows * product.inner + product.inner * product.columns + product.rows * product.columns;
+  const Seconds moving =
+      (product.element * (values * product.batch * product.times)) / (gpu.memory_bandwidth * gpu.efficiency.memory);
+  return std::max(product.flops() / rate, moving);
+}
+
+LoadTime load_time(const Load& load, const Gpu& gpu, Precision precision) {
+  LoadTime time;
+  for (const Product& each : load.products) time.products += product_time(each, gpu, precision);
+  const FlopsPerSecond rate = peak_of(gpu, precision);
+  time.attention = load.attention_forward / (rate * gpu.efficiency.attention_forward) +
+                   load.attention_backward / (rate * gpu.efficiency.attention_backward);
+  time.other = load.moved / (gpu.memory_bandwidth * gpu.efficiency.memory);
+  time.host = gpu.efficiency.host_per_operator * static_cast<double>(load.operators) +
+              gpu.efficiency.host_per_node * static_cast<double>(load.nodes);
+  return time;
+}
+
+namespace {
+
+LinkSpeed data_link(const Cluster& cluster, std::int64_t tensor_parallel) {
+  if (!cluster.between || !cluster.network) return cluster.inside;
+  return speed_between(cluster.gpu, {cluster.inside, ""}, *cluster.network, cluster.nodes,
+                       cluster.gpus_per_node, tensor_parallel)
+      .speed;
+}
+
+}  // namespace
+
+Pace::Pace(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy)
+    : cluster_(cluster),
+      data_(data_link(cluster, strategy.tensor_parallel)),
+      tensor_(cluster.inside),
+      memory_(cluster.gpu.memory_bandwidth * cluster.gpu.efficiency.memory) {
+  loads_.reserve(tape.loads.size());
+  for (const Load& each : tape.loads) loads_.push_back(load_time(each, cluster.gpu, training.precision));
+}
+
+Seconds Pace::call(const Call& call, Bytes size) const {
+  const LinkSpeed& link = call.group == Group::tensor ? tensor_ : data_;
+  const BytesPerSecond rate = call.operation == Operation::all_reduce ? link.all_reduce : link.all_gather;
+  return ring_wire_bytes(call.operation, size, call.group_size) / rate + link.latency;
+}
+
+}  // namespace zplan

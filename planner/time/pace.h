@@ -1,0 +1,49 @@
+#pragma once
+// What work takes on a machine: loads of a tape, collectives, bytes that an optimizer moves.
+
+#include <functional>
+#include <vector>
+
+#include "hardware_profiles/cluster.h"
+#include "planner/activations/tape.h"
+#include "planner/communication/call.h"
+#include "planner/strategy.h"
+
+namespace zplan {
+
+/// The card's peak rate for matrix products in the training precision; nothing where it cannot do them in
+/// hardware.
+[[nodiscard]] std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision);
+
+/// A load on the device, by class of operation, and what the host needs to issue it.
+struct LoadTime {
+  Seconds products, attention, other;
+  Seconds host;
+  [[nodiscard]] Seconds device() const { return products + attention + other; }
+};
+
+/// Matrix products: operations over the reached share of the peak, but no less than reading both factors and
+/// writing the result takes.
+[[nodiscard]] Seconds product_time(const Product& product, const Gpu& gpu, Precision precision);
+[[nodiscard]] LoadTime load_time(const Load& load, const Gpu& gpu, Precision precision);
+
+class Pace {
+ public:
+  Pace(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy);
+
+  [[nodiscard]] const LoadTime& load(std::int32_t index) const {
+    return loads_[static_cast<std::size_t>(index)];
+  }
+  /// One of the calls.
+  [[nodiscard]] Seconds call(const Call& call, Bytes size) const;
+  /// A kernel that does nothing but read and write so much.
+  [[nodiscard]] Seconds moving(Bytes size) const { return size / memory_; }
+
+ private:
+  const Cluster& cluster_;
+  LinkSpeed data_, tensor_;
+  BytesPerSecond memory_;
+  std::vector<LoadTime> loads_;
+};
+
+}  // namespace zplan
