@@ -200,7 +200,7 @@ Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
   const std::vector<VariedMicroStep> varied = varied_micro_steps(setup);
   RunInputs inputs = prepared.inputs();
   inputs.varied = &varied;
-  const Bytes roomy = simulate(inputs, AllocatorOptions{}).peak_reserved;
+  const Bytes roomy = simulate(inputs).peak_reserved;
   const Bytes pool =
       setup.cluster.usable_memory - outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
   if (!setup.card_is_known || roomy <= pool) return roomy;
@@ -212,7 +212,7 @@ Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
 
 MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   const Prepared prepared(setup);
-  const RunResult run = simulate(prepared.inputs(), AllocatorOptions{});
+  const RunResult run = simulate(prepared.inputs());
   MemoryPrediction prediction;
   prediction.outside = outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
   prediction.peak_requested = run.peak.bytes();

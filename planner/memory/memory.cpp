@@ -153,7 +153,7 @@ bool runs_within(const RunInputs& inputs, Bytes size) {
 }
 
 MemoryPlan plan_memory(const RunInputs& inputs, const Cluster& cluster) {
-  const RunResult run = simulate(inputs, allocator_options(inputs.step.training));
+  const RunResult run = simulate(inputs);
   MemoryPlan plan = plan_of(run, inputs, cluster);
   plan.required =
       smallest_pool(inputs, run) + outside_allocator(inputs.step.strategy, inputs.compute_capability);

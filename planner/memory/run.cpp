@@ -164,6 +164,12 @@ class Player {
 
 namespace {
 
+AllocatorOptions allocator_options(const Training& training) {
+  AllocatorOptions options;
+  options.expandable_segments = training.expandable_segments;
+  return options;
+}
+
 RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, bool condensed) {
   const StepInputs& in = inputs.step;
   // What is live repeats from the second step on; what the allocator keeps around it drifts for longer.
@@ -184,20 +190,14 @@ Recording record(const Model& model, const Training& training, const Strategy& s
   return {std::move(tape), std::move(condensed)};
 }
 
-RunResult simulate(const RunInputs& inputs, const AllocatorOptions& allocator) {
-  return play(inputs, allocator, false);
-}
-
-AllocatorOptions allocator_options(const Training& training) {
-  AllocatorOptions options;
-  options.expandable_segments = training.expandable_segments;
-  return options;
+RunResult simulate(const RunInputs& inputs) {
+  return play(inputs, allocator_options(inputs.step.training), false);
 }
 
 RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
   AllocatorOptions options = allocator_options(inputs.step.training);
   options.capacity = pool;
-  return simulate(inputs, options);
+  return play(inputs, options, false);
 }
 
 RunResult simulate_live(const RunInputs& inputs) { return play(inputs, std::nullopt, true); }
