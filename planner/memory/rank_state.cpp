@@ -193,6 +193,7 @@ void RankState::communicate(Operation operation, Elements elements, Bytes elemen
               .group_size = ranks,
               .phase = pass_of(device_.phase()),
               .dtype = dtype_of(element, in().training.precision),
+              .element = element,
               .purpose = purpose,
               .elements = elements});
 }
@@ -211,6 +212,7 @@ void RankState::communicate(TensorCall call, Bytes size) {
               .group_size = in().strategy.tensor_parallel,
               .phase = pass_of(device_.phase()),
               .dtype = dtype_of(element, in().training.precision),
+              .element = element,
               .purpose = which.purpose,
               .elements = Elements(size.value / element.value)});
 }
@@ -222,6 +224,7 @@ void RankState::agree(Group group, Bytes element, std::string_view purpose) {
               .group_size = group == Group::data ? s.data_parallel : s.tensor_parallel,
               .phase = Phase::step,
               .dtype = dtype_of(element, in().training.precision),
+              .element = element,
               .purpose = purpose,
               .elements = Elements(1)});
 }
