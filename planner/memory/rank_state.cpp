@@ -198,6 +198,17 @@ void RankState::communicate(Operation operation, Elements elements, Bytes elemen
               .elements = elements});
 }
 
+std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
+  constexpr Elements kBucket{500'000'000};
+  std::vector<EngineBucket> buckets;
+  for (const RankTensor& tensor : tensors()) {
+    if (!tensor.trainable) continue;
+    if (buckets.empty() || buckets.back().elements > kBucket) buckets.emplace_back();
+    buckets.back().elements += tensor.elements, ++buckets.back().tensors;
+  }
+  return buckets;
+}
+
 Bytes RankState::sent_gradient() const {
   const std::optional<Precision>& type = in().strategy.zero.communication_type;
   if (!type) return weight();

@@ -181,17 +181,10 @@ void SlicedRun::send_to_owners(const std::vector<std::pair<std::int64_t, Element
     state_.communicate(Operation::reduce, elements, state_.sent_gradient(), "gradients");
 }
 
-/// BF16_Optimizer's gradients, as the engine reduces them: buckets close once they exceed 5e8 elements.
+/// BF16_Optimizer's gradients, as the engine reduces them.
 void SlicedRun::send_whole() {
-  constexpr Elements kBucket{500'000'000};
-  Elements open{};
-  for (const RankTensor& tensor : state_.tensors()) {
-    if (tensor.trainable) open += tensor.elements;
-    if (open > kBucket)
-      state_.communicate(Operation::all_reduce, std::exchange(open, Elements{}), state_.sent_gradient(),
-                         "gradients");
-  }
-  if (open.value > 0) state_.communicate(Operation::all_reduce, open, state_.sent_gradient(), "gradients");
+  for (const RankState::EngineBucket& bucket : state_.engine_buckets())
+    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients");
 }
 
 /// Around the update: whether a gradient overflowed, the norm, and one gather of the whole flat group.
