@@ -159,15 +159,8 @@ Training read_training(const JsonReader& record, Skip& skip) {
 }
 
 Strategy read_strategy(const JsonReader& options, const Setup& setup, std::int64_t gpus) {
-  Strategy s;
+  Strategy s = read_arrangement(options, gpus);
   s.zero_stage = static_cast<int>(options.at("zero").integer(0, 3));
-  s.tensor_parallel = options.at("tensor_parallel").integer(1, kMostRanks);
-  if (gpus % s.tensor_parallel != 0)
-    options.at("tensor_parallel").fail(std::to_string(s.tensor_parallel), "accepted: a divisor of gpus");
-  s.data_parallel = gpus / s.tensor_parallel;
-  s.micro_batch_size = options.at("micro_batch").integer(1, kMostBatch);
-  s.gradient_accumulation_steps = options.at("grad_accum").integer(1, kMostBatch);
-  s.checkpointing = named<Checkpointing>(options.at("checkpointing"));
   read_offload(options.at("offload").text(), s);
   s.zero = zero_options(Buckets::hf_auto, setup.model.shape.hidden_size);
   return s;
