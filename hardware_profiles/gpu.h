@@ -17,14 +17,11 @@ namespace zplan {
 /// Figure → where it was read. A text that starts with "assumed:" marks a figure that is not certain.
 using Sources = std::map<std::string, std::string>;
 
-/// What training reaches of a card's peaks, by kind of work; and what its usual host needs to issue it.
+/// What training reaches of a card's peaks, by kind of work.
 struct Efficiency {
   double products{0.65};            ///< of the dense matrix rate, by large matrix products
-  double attention_forward{0.45};   ///< of the same, by fused attention kernels
-  double attention_backward{0.35};
+  double attention{0.4};            ///< of the same, by fused attention kernels, forward and backward
   double memory{0.85};              ///< of the memory bandwidth, by kernels that only read and write
-  Seconds host_per_operator{15e-6}; ///< issued from Python
-  Seconds host_per_node{8e-6};      ///< by autograd's engine
   friend bool operator==(const Efficiency&, const Efficiency&) = default;
 };
 

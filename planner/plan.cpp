@@ -1,6 +1,7 @@
 #include "planner/plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "planner/activations/causal_lm.h"
@@ -37,19 +38,19 @@ const Recording& PlanContext::recording_of(const Strategy& strategy) {
 
 namespace {
 
-/// One rank's run by live memory, and the slice of that rank.
+/// A rank's slice, and its run by live memory where that told which rank it is.
 struct NeediestRank {
   Slice slice;
-  RunResult live;
+  std::optional<RunResult> live{};
 };
 
-/// The rank that needs most. Which one that is depends on when the backward reaches its parameters: the first
-/// rank's are reduced last, the last one's first; where an embedding is cut, a rank between holds more of
-/// whole gradients than either.
+/// The rank that needs most; where nothing is sliced they are alike. Which one that is depends on when the
+/// backward reaches its parameters: the first rank's are reduced last, the last one's first; where an
+/// embedding is cut, a rank between holds more of whole gradients than either.
 NeediestRank neediest_rank(const RunInputs& run) {
   const StepInputs& in = run.step;
   const int stage = in.strategy.zero_stage;
-  if (stage != 1 && stage != 2) return {{}, simulate_live(run)};
+  if (stage != 1 && stage != 2) return {};
   const std::vector<Slice> all = slices(in.rank, in.training, in.strategy);
   const auto most = std::max_element(all.begin(), all.end(),
                                      [](const Slice& a, const Slice& b) { return a.touching < b.touching; }) -
@@ -58,8 +59,8 @@ NeediestRank neediest_rank(const RunInputs& run) {
   NeediestRank neediest;
   for (const std::size_t each : asked) {
     const StepInputs step{in.model, in.training, in.strategy, in.rank, in.shard, all[each]};
-    RunResult live = simulate_live({step, run.recording, run.compute_capability});
-    if (each == 0 || live.peak_allocated > neediest.live.peak_allocated)
+    RunResult live = simulate_live({step, run.recording, run.compute_capability, nullptr, run.pace});
+    if (!neediest.live || live.peak_allocated > neediest.live->peak_allocated)
       neediest = {all[each], std::move(live)};
   }
   return neediest;
@@ -75,23 +76,26 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   plan.shard = make_shard(rank, training_, strategy);
   Slice slice;
   const StepInputs step{model_, training_, strategy, rank, plan.shard, slice};
-  const RunInputs run{step, recording, cluster_.gpu.compute_capability};
-  NeediestRank neediest = neediest_rank(run);
+  const Pace pace(recording.tape, cluster_, training_, strategy);
+  const RunInputs run{step, recording, cluster_.gpu.compute_capability, nullptr, &pace};
+  const NeediestRank neediest = neediest_rank(run);
   slice = neediest.slice;
   plan.measured_activations = is_measured(model_.shape);
   const Bytes room = available(cluster_, headroom_);
+  const RunResult played = complete ? simulate(run) : neediest.live ? *neediest.live : simulate_live(run);
   if (complete) {
-    plan.memory = plan_memory(run, cluster_);
+    plan.memory = plan_memory(run, played, cluster_);
     // `required` is bisected to half a percent: at the edge the size in question decides.
     if (plan.memory.required > room && plan.memory.required_low <= room && runs_within(run, room))
       plan.memory.required = room;
     plan.fits_device = plan.memory.required <= room;
   } else {
-    plan.memory = plan_live_memory(run, neediest.live, cluster_);
+    plan.memory = plan_live_memory(run, played, cluster_);
     plan.fits_device = plan.memory.required_low <= room && runs_within(run, room);
   }
-  plan.communication = schedule(neediest.live.calls, training_, strategy, rank, plan.shard);
-  plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication);
+  plan.communication = schedule(played.calls, training_, strategy, rank, plan.shard);
+  plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication,
+                        played.time);
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;

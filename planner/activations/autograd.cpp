@@ -84,6 +84,7 @@ Tensor Autograd::make(Layout layout, DType type) {
 std::shared_ptr<Node> Autograd::node(const std::vector<const Tensor*>& inputs) {
   end_kernel();
   ++recorder_.load().operators;
+  if (!frames_.empty()) ++recorder_.load().checkpointed;
   for (const Tensor* each : inputs) read(*each);
   const bool needed =
       std::any_of(inputs.begin(), inputs.end(), [](const Tensor* each) { return each->requires_gradient; });

@@ -121,7 +121,7 @@ Tensor before_layers(Program& p, const Parameters& of) {
   if (style_of(p.shape()).rotary != Rotary::none) p.given.positions = count_positions(p);
   hidden = drop(p, hidden);
   prepare_positions(p);
-  if (p.shape().architecture == "mpt") p.given.mask = to(p.torch, p.given.mask, DType::boolean);
+  if (p.shape().architecture == "mpt" && p.given.mask.defined()) p.given.mask = to(p.torch, p.given.mask, DType::boolean);
   return hidden;
 }
 

@@ -35,6 +35,7 @@ struct Load {
   Bytes moved;               ///< read and written by all other kernels, each operand once
   std::int64_t kernels{};    ///< how many these are
   std::int64_t operators{};  ///< that the host issues from Python, views among them
+  std::int64_t checkpointed{};  ///< of them, inside a checkpointed call: what they save passes Python
   std::int64_t nodes{};      ///< of the graph that autograd's engine runs
 
   void add(const Product& product) {

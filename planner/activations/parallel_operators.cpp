@@ -14,12 +14,12 @@ Tensor outside(Autograd& torch, const std::vector<std::int64_t>& sizes) {
   return fresh(torch, sizes, DType::boolean);
 }
 
-/// x with zeros where `mask` says so; its backward does the same to the gradient.
-Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask) {
+/// x masked or divided by `other`, which is kept: the backward does the same to the gradient.
+Tensor combined(Autograd& torch, const Tensor& x, const Tensor& other) {
   const auto node = torch.node({&x});
   Tensor result = fresh(torch, x.layout.sizes, x.type);
   if (node) {
-    node->backward = [&torch, kept = torch.save(mask), sizes = x.layout.sizes](Tensors& gradients) {
+    node->backward = [&torch, kept = torch.save(other), sizes = x.layout.sizes](Tensors& gradients) {
       const Tensor held = kept.get();
       return Tensors{fresh(torch, sizes, gradients[0].type)};
     };
@@ -95,7 +95,7 @@ Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, cons
     own = fresh(torch, ids.layout.sizes, DType::int64);
   }
   const Tensor rows = embedding(torch, weight, own);
-  Tensor result = masked_fill(torch, rows, mask);
+  Tensor result = combined(torch, rows, mask);  // zero where the mask says so
   exchange(torch, TensorCall::split_embedding, result);
   return result;
 }
@@ -221,20 +221,6 @@ Tensor count_of_valid(Autograd& torch, const Shape& tokens) {
   return count;
 }
 
-/// x / a number on the device, which is kept.
-Tensor divide(Autograd& torch, const Tensor& x, const Tensor& by) {
-  const auto node = torch.node({&x});
-  Tensor result = fresh(torch, x.layout.sizes, x.type);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(by), sizes = x.layout.sizes](Tensors& gradients) {
-      const Tensor held = kept.get();
-      return Tensors{fresh(torch, sizes, gradients[0].type)};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
-}
-
 /// Targets that no part of the vocabulary has make an error; the answer lives as long as the loss is
 /// computed.
 Tensor check_targets(Autograd& torch, const Shape& tokens) {
@@ -259,7 +245,7 @@ Tensor vocabulary_parallel_cross_entropy(Autograd& torch, const Tensor& logits) 
   const Tensor total = sum(torch, per_token);
   const Tensor count = count_of_valid(torch, tokens);
   const Tensor divisor = fresh(torch, {}, DType::fp32);
-  return divide(torch, total, divisor);
+  return combined(torch, total, divisor);
 }
 
 }  // namespace zplan::symbolic

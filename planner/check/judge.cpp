@@ -48,20 +48,30 @@ Bytes nearest(Bytes low, Bytes high, const Range& range) {
              : Bytes(static_cast<std::int64_t>(std::clamp(range.low, number(low), number(high))));
 }
 
+bool judges_fit(const Case& measured) {
+  return measured.kind == Kind::measurement && measured.setup->card_is_known;
+}
+
+bool needs_required(const Case& measured, const MeasuredMemory& memory) {
+  return judges_fit(measured) ||
+         std::any_of(memory.figures.begin(), memory.figures.end(),
+                     [](const MeasuredFigure& figure) { return figure.statistic == Statistic::required; });
+}
+
 /// Whether the run is foretold to fit on its card, where that is known, beside whether it did.
-void judge_fit(Record& record, const Setup& setup, const MemoryPrediction& prediction) {
-  if (record.kind != Kind::measurement || !setup.card_is_known) return;
+void judge_fit(Record& record, const Case& measured, const MemoryPrediction& prediction) {
+  if (!judges_fit(measured)) return;
   record.ran = record.statistic != Statistic::required;
-  record.fits = prediction.required + prediction.outside <= setup.cluster.usable_memory;
+  record.fits = prediction.required.value() + prediction.outside <= measured.setup->cluster.usable_memory;
 }
 
 std::vector<Record> judge_measured(const Case& measured, const MeasuredMemory& memory) {
-  const MemoryPrediction prediction = predict_memory(*measured.setup);
+  const MemoryPrediction prediction = predict_memory(*measured.setup, needs_required(measured, memory));
   std::vector<Record> records;
   for (const MeasuredFigure& figure : memory.figures) {
     records.push_back(judged(measured, figure.statistic,
                              number(predicted_bytes(prediction, figure, measured.kind)), figure.range));
-    judge_fit(records.back(), *measured.setup, prediction);
+    judge_fit(records.back(), measured, prediction);
     if (memory.peak_phases.empty() || figure.statistic != Statistic::allocated) continue;
     records.back().phase_right = std::find(memory.peak_phases.begin(), memory.peak_phases.end(),
                                            prediction.peak_phase) != memory.peak_phases.end();
@@ -88,13 +98,14 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredCalls& ti
 }
 
 std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule& schedule) {
-  const ScheduleDifference difference = compare_calls(predict_calls(*measured.setup), schedule.calls);
+  const std::vector<CallTally> planned = predict_calls(*measured.setup);
+  const ScheduleDifference difference = compare_calls(planned, schedule.calls);
   Record record = blank(measured, Statistic::schedule);
   record.predicted = static_cast<double>(difference.planned);
   record.measured = exactly(static_cast<double>(difference.recorded));
   record.error = difference.share;
   record.exact = difference.equal;
-  const bool ordered = schedule.sequence.empty() || predict_sequence(*measured.setup) == schedule.sequence;
+  const bool ordered = schedule.sequence.empty() || planned == schedule.sequence;
   if (!ordered) record.part = difference.equal ? "issued in another order" : "";
   return {record};
 }
@@ -199,7 +210,7 @@ Bytes predicted_bytes(const MemoryPrediction& prediction, const MeasuredFigure& 
     case Statistic::reserved: return prediction.peak_reserved;
     case Statistic::device: return prediction.peak_reserved + prediction.outside;
     case Statistic::required:
-      return prediction.required + (kind == Kind::measurement ? prediction.outside : Bytes{});
+      return prediction.required.value() + (kind == Kind::measurement ? prediction.outside : Bytes{});
     case Statistic::unknown:
       return nearest(prediction.peak_allocated, prediction.peak_reserved + prediction.outside, figure.range);
     default: return prediction.peak_allocated;

@@ -54,25 +54,6 @@ std::vector<std::string> illegal(const Setup& setup) {
                      {setup.cluster.gpus, setup.cluster.gpus_per_node});
 }
 
-std::vector<std::string> unmodelled(const Setup& setup, const MeasuredMemory& /*unused*/) {
-  return illegal(setup);
-}
-
-std::vector<std::string> unmodelled(const Setup& setup, const MeasuredSpeed& /*unused*/) {
-  return illegal(setup);
-}
-
-std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredSchedule& /*unused*/) {
-  return {};
-}
-
-std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredActivations& /*unused*/) {
-  return {};
-}
-
-std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredCalls& /*unused*/) { return {}; }
-std::vector<std::string> unmodelled(const Setup& /*unused*/, const MeasuredHeld& /*unused*/) { return {}; }
-
 /// The workspaces that the libraries of a process have made: one for each thread, the forward's and
 /// autograd's.
 class Workspaces {
@@ -219,8 +200,9 @@ Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
   const std::vector<VariedMicroStep> varied = varied_micro_steps(setup);
   RunInputs inputs = prepared.inputs();
   inputs.varied = &varied;
-  const Bytes roomy = simulate(inputs, AllocatorOptions{}).peak_reserved;
-  const Bytes pool = setup.cluster.usable_memory - outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
+  const Bytes roomy = simulate(inputs).peak_reserved;
+  const Bytes pool =
+      setup.cluster.usable_memory - outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
   if (!setup.card_is_known || roomy <= pool) return roomy;
   const RunResult pressed = simulate_within(inputs, pool);
   return pressed.completed ? pressed.peak_reserved : roomy;
@@ -228,15 +210,15 @@ Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
 
 }  // namespace
 
-MemoryPrediction predict_memory(const Setup& setup) {
+MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   const Prepared prepared(setup);
-  const RunResult run = simulate(prepared.inputs(), AllocatorOptions{});
+  const RunResult run = simulate(prepared.inputs());
   MemoryPrediction prediction;
   prediction.outside = outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
   prediction.peak_requested = run.peak.bytes();
   prediction.peak_allocated = run.peak_allocated;
   prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, prepared) : run.peak_reserved;
-  prediction.required = smallest_pool(prepared.inputs(), run);
+  if (with_required) prediction.required = smallest_pool(prepared.inputs(), run);
   prediction.peak_phase = run.peak.phase;
   prediction.phases = run.phases;
   return prediction;
@@ -258,18 +240,6 @@ HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
 }
 
 std::vector<CallTally> predict_calls(const Setup& setup) {
-  const Prepared prepared(setup);
-  const Schedule plan =
-      schedule(calls_of(prepared.inputs()), setup.training, setup.strategy, prepared.rank, prepared.shard);
-  std::vector<CallTally> calls;
-  for (const Collective& call : plan.collectives)
-    if (call.group_size > 1)
-      calls.push_back(
-          {call.operation, std::string(call.dtype), call.group_size, call.phase, call.count, call.elements});
-  return calls;
-}
-
-std::vector<CallTally> predict_sequence(const Setup& setup) {
   std::vector<CallTally> sequence;
   for (const Call& call : calls_of(Prepared(setup).inputs()))
     append_folded(sequence, {call.operation, std::string(call.dtype), call.group_size, call.phase, call.times,
@@ -278,7 +248,8 @@ std::vector<CallTally> predict_sequence(const Setup& setup) {
 }
 
 double predict_tokens_per_second_per_gpu(const Setup& setup) {
-  return make_plan(setup.model, setup.cluster, setup.training, setup.strategy).time.tokens_per_second_per_gpu;
+  PlanContext context(setup.model, setup.cluster, setup.training, Headroom{});
+  return context.outline(setup.strategy).time.tokens_per_second_per_gpu;
 }
 
 Seconds predict_call(const Cluster& cluster, Operation operation, Bytes size) {
@@ -303,7 +274,9 @@ ActivationPrediction predict_activations(const Setup& setup, const std::optional
 }
 
 Skip not_modelled(const Setup& setup, const Measured& measured) {
-  return {std::visit([&](const auto& figures) { return unmodelled(setup, figures); }, measured), ""};
+  const bool of_steps =
+      std::holds_alternative<MeasuredMemory>(measured) || std::holds_alternative<MeasuredSpeed>(measured);
+  return {of_steps ? illegal(setup) : std::vector<std::string>{}, ""};
 }
 
 }  // namespace zplan::check

@@ -14,21 +14,21 @@ namespace zplan::check {
 /// Of the steady step: from the second one on, when the optimizer's states exist.
 struct MemoryPrediction {
   Bytes peak_requested, peak_allocated;
-  Bytes peak_reserved;  ///< on a card with room to spare
-  Bytes required;       ///< the least that PyTorch's allocator must be given
-  Bytes outside;        ///< CUDA context and NCCL: on top of all of the above
+  Bytes peak_reserved;            ///< on a card with room to spare
+  std::optional<Bytes> required;  ///< the least that PyTorch's allocator must be given
+  Bytes outside;                  ///< CUDA context and NCCL: on top of all of the above
   Phase peak_phase{Phase::forward};
   std::array<PhasePeak, kPhases> phases{};  ///< by Phase
 };
-[[nodiscard]] MemoryPrediction predict_memory(const Setup& setup);
+/// `required` is asked for by itself: it takes a dozen runs.
+[[nodiscard]] MemoryPrediction predict_memory(const Setup& setup, bool with_required);
 
 /// What rank `rank` of the world holds between steps.
 [[nodiscard]] HeldBytes predict_held(const Setup& setup, std::int64_t rank);
 
-/// Collectives of one optimizer step; those of a group of one do nothing and are left out.
+/// Collectives of one optimizer step in order of issue, equal ones behind each other folded; those of a group
+/// of one do nothing and are left out.
 [[nodiscard]] std::vector<CallTally> predict_calls(const Setup& setup);
-/// The same in order of issue, equal ones behind each other folded.
-[[nodiscard]] std::vector<CallTally> predict_sequence(const Setup& setup);
 
 [[nodiscard]] double predict_tokens_per_second_per_gpu(const Setup& setup);
 

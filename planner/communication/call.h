@@ -40,7 +40,8 @@ struct Call {
   Group group{Group::data};
   std::int64_t group_size{1};
   Phase phase{Phase::backward};
-  std::string_view dtype;
+  std::string_view dtype;    ///< as torch names it
+  Bytes element;             ///< of one element
   std::string_view purpose;  ///< what it moves: "gradients", "layer weights", "logits", …
   Elements elements;  ///< of one call: output of an all_gather, input of a reduce_scatter, else the buffer
   std::int64_t times{1};

@@ -6,12 +6,6 @@ namespace zplan {
 
 namespace {
 
-Bytes dtype_size(std::string_view dtype) {
-  if (dtype == "float64") return Bytes(8);
-  if (dtype == "float32") return Bytes(4);
-  return Bytes(dtype == "uint8" ? 1 : 2);
-}
-
 bool same_kind(const Collective& one, const Call& call) {
   return one.operation == call.operation && one.group == call.group && one.group_size == call.group_size &&
          one.phase == call.phase && one.dtype == call.dtype && one.purpose == call.purpose;
@@ -32,6 +26,7 @@ void add(std::vector<Collective>& kinds, const Call& call) {
   }
   at->count += call.times;
   at->elements += call.elements * call.times;
+  at->bytes += call.elements * call.element * call.times;
 }
 
 /// Elements of one rank's gradients that are summed on the host: none at stage 1, which reduces once; whole
@@ -99,10 +94,8 @@ Schedule schedule(const std::vector<Call>& calls, const Training& training, cons
                   const RankModel& rank, const Shard& shard) {
   Schedule result;
   for (const Call& call : calls) add(result.collectives, call);
-  for (Collective& each : result.collectives) {
-    each.bytes = each.elements * dtype_size(each.dtype);
+  for (Collective& each : result.collectives)
     each.wire_bytes_per_gpu = ring_wire_bytes(each.operation, each.bytes, each.group_size);
-  }
   add_offload(result, training, strategy, rank, shard);
   return result;
 }

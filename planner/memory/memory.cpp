@@ -152,8 +152,7 @@ bool runs_within(const RunInputs& inputs, Bytes size) {
   return pool.value > 0 && simulate_within(inputs, pool).completed;
 }
 
-MemoryPlan plan_memory(const RunInputs& inputs, const Cluster& cluster) {
-  const RunResult run = simulate(inputs, allocator_options(inputs.step.training));
+MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster) {
   MemoryPlan plan = plan_of(run, inputs, cluster);
   plan.required =
       smallest_pool(inputs, run) + outside_allocator(inputs.step.strategy, inputs.compute_capability);

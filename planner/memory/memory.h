@@ -57,7 +57,7 @@ struct MemoryPlan {
 /// Whether the run completes on a device of `size`.
 [[nodiscard]] bool runs_within(const RunInputs& inputs, Bytes size);
 
-/// The whole plan, with the allocator.
-[[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const Cluster& cluster);
+/// The whole plan, by a run of simulate.
+[[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster);
 
 }  // namespace zplan

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/sharding/optimizer_state.h"
+#include "planner/time/host_time.h"
 
 namespace zplan {
 
@@ -247,6 +248,7 @@ void PartitionedRun::begin_micro_step(bool last) {
 void PartitionedRun::module(const Event& event, int layer) {
   (void)event, (void)layer;
   const ModuleEvent& hook = modules_.events[static_cast<std::size_t>(event_)];
+  if (hook.kind < Kind::read) state_.clock().host(host_time::kModuleHook);
   if (hook.kind == Kind::leave_backward) {
     const ShardedModule& left = modules_.modules[static_cast<std::size_t>(hook.module)];
     if (left.leaf)

@@ -197,10 +197,22 @@ Seconds RankState::issue(Operation operation, Elements elements, Bytes element, 
                   .group_size = ranks,
                   .phase = pass_of(device_.phase()),
                   .dtype = dtype_of(element, in().training.precision),
+                  .element = element,
                   .purpose = purpose,
                   .elements = elements};
   calls_.add(call);
-  return ranks > 1 ? clock_.issue(call, elements * element, earliest) : Seconds{};
+  return ranks > 1 ? clock_.issue(call, earliest) : Seconds{};
+}
+
+std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
+  constexpr Elements kBucket{500'000'000};
+  std::vector<EngineBucket> buckets;
+  for (const RankTensor& tensor : tensors()) {
+    if (!tensor.trainable) continue;
+    if (buckets.empty() || buckets.back().elements > kBucket) buckets.emplace_back();
+    buckets.back().elements += tensor.elements, ++buckets.back().tensors;
+  }
+  return buckets;
 }
 
 Bytes RankState::sent_gradient() const {
@@ -217,10 +229,11 @@ void RankState::communicate(TensorCall call, Bytes size) {
                   .group_size = in().strategy.tensor_parallel,
                   .phase = pass_of(device_.phase()),
                   .dtype = dtype_of(element, in().training.precision),
+                  .element = element,
                   .purpose = which.purpose,
                   .elements = Elements(size.value / element.value)};
   calls_.add(made);
-  if (made.group_size > 1) clock_.exchange(made, size, device_.phase());
+  if (made.group_size > 1) clock_.exchange(made, device_.phase());
 }
 
 void RankState::agree(Group group, Bytes element, std::string_view purpose) {
@@ -230,10 +243,11 @@ void RankState::agree(Group group, Bytes element, std::string_view purpose) {
                   .group_size = group == Group::data ? s.data_parallel : s.tensor_parallel,
                   .phase = Phase::step,
                   .dtype = dtype_of(element, in().training.precision),
+                  .element = element,
                   .purpose = purpose,
                   .elements = Elements(1)};
   calls_.add(call);
-  if (call.group_size > 1) clock_.exchange(call, element, Phase::step);
+  if (call.group_size > 1) clock_.exchange(call, Phase::step);
 }
 
 }  // namespace zplan

@@ -51,6 +51,14 @@ class RankState {
     wait(issue(operation, elements, element, purpose, in().strategy.data_parallel, clock_.computed()));
   }
   void wait(Seconds until) { clock_.wait(until, device_.phase()); }
+  /// Whole trainable gradients as DeepSpeed's engine all-reduces them.
+  struct EngineBucket {
+    Elements elements;
+    int tensors{};
+  };
+  /// They close once they exceed 5e8 elements. Source: DeepSpeed 0.19.8 runtime/engine.py
+  /// allreduce_no_retain.
+  [[nodiscard]] std::vector<EngineBucket> engine_buckets() const;
   /// Of one element of a gradient on its way.
   [[nodiscard]] Bytes sent_gradient() const;
   /// A collective of the tensor-parallel group.

@@ -140,28 +140,18 @@ void ReplicatedRun::gradient(std::size_t tensor, Device::Block block) {
   if (open_ >= bucket_limit(first_bucket_)) send();
 }
 
-/// Gradients are flattened, reduced and copied back in buckets that close once they exceed 5e8 elements.
-/// Source: DeepSpeed 0.19.8 runtime/engine.py allreduce_no_retain.
+/// DeepSpeed's gradients are flattened, reduced and copied back.
 void ReplicatedRun::end_backward(bool last) {
-  constexpr Elements kBucket{500'000'000};
   if (reduces_) {
     if (open_.value > 0) send();
     state_.wait(reduced_);
   }
   if (!last || !is_deepspeed() || in().strategy.data_parallel == 1) return;
-  Elements open{};
-  int tensors = 0;
-  const auto reduce = [&] {
-    if (tensors > 1) device_.spike(Term::bucket_copy, open * weight());  // one alone is a view
-    if (tensors > 0) state_.communicate(Operation::all_reduce, open, state_.sent_gradient(), "gradients");
-    open = {}, tensors = 0;
-  };
-  for (const RankTensor& tensor : state_.tensors()) {
-    if (!tensor.trainable) continue;
-    open += tensor.elements, ++tensors;
-    if (open > kBucket) reduce();
+  for (const RankState::EngineBucket& bucket : state_.engine_buckets()) {
+    // One tensor alone is a view.
+    if (bucket.tensors > 1) device_.spike(Term::bucket_copy, bucket.elements * weight());
+    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients");
   }
-  reduce();
 }
 
 void ReplicatedRun::step(bool first) {

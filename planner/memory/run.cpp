@@ -7,6 +7,7 @@
 #include "planner/memory/partitioned_run.h"
 #include "planner/memory/replicated_run.h"
 #include "planner/memory/sliced_run.h"
+#include "planner/time/optimizer_traffic.h"
 
 namespace zplan {
 
@@ -126,7 +127,7 @@ class Player {
     state_.clock().end_micro_steps();
     device_.enter(Phase::step, "optimizer step");
     framework_.step(first);
-    state_.clock().optimize(optimizer_traffic(inputs_.step));
+    state_.clock().optimize(optimizer_traffic(inputs_.step.strategy, inputs_.step.shard));
   }
 
   /// Each length once, then the longest, in as many optimizer steps as that takes.
@@ -172,6 +173,12 @@ class Player {
 
 namespace {
 
+AllocatorOptions allocator_options(const Training& training) {
+  AllocatorOptions options;
+  options.expandable_segments = training.expandable_segments;
+  return options;
+}
+
 RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, bool condensed) {
   const StepInputs& in = inputs.step;
   // What is live repeats from the second step on; what the allocator keeps around it drifts for longer.
@@ -192,20 +199,14 @@ Recording record(const Model& model, const Training& training, const Strategy& s
   return {std::move(tape), std::move(condensed)};
 }
 
-RunResult simulate(const RunInputs& inputs, const AllocatorOptions& allocator) {
-  return play(inputs, allocator, false);
-}
-
-AllocatorOptions allocator_options(const Training& training) {
-  AllocatorOptions options;
-  options.expandable_segments = training.expandable_segments;
-  return options;
+RunResult simulate(const RunInputs& inputs) {
+  return play(inputs, allocator_options(inputs.step.training), false);
 }
 
 RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
   AllocatorOptions options = allocator_options(inputs.step.training);
   options.capacity = pool;
-  return simulate(inputs, options);
+  return play(inputs, options, false);
 }
 
 RunResult simulate_live(const RunInputs& inputs) { return play(inputs, std::nullopt, true); }

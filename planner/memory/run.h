@@ -63,13 +63,10 @@ struct RunResult {
   RunTime time;             ///< of the steady step, where a pace was given
 };
 
-/// PyTorch's allocator as this training configures it.
-[[nodiscard]] AllocatorOptions allocator_options(const Training& training);
+/// Plays the run on a card with room to spare, whose allocator is as the training configures it.
+[[nodiscard]] RunResult simulate(const RunInputs& inputs);
 
-/// Plays the run on a card whose allocator has these options.
-[[nodiscard]] RunResult simulate(const RunInputs& inputs, const AllocatorOptions& allocator);
-
-/// Plays the run on a card that gives the allocator `pool` bytes.
+/// The same on a card that gives the allocator `pool` bytes.
 [[nodiscard]] RunResult simulate_within(const RunInputs& inputs, Bytes pool);
 
 /// Counts only what is asked for: no allocator, and the condensed tape.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/sharding/optimizer_state.h"
+#include "planner/time/host_time.h"
 
 namespace zplan {
 
@@ -73,7 +74,7 @@ void SlicedRun::gradient(std::size_t tensor, Device::Block block) {
       device_.spike(Term::gradients, size);  // cast before it is added
     state_.release_gradient(tensor);
   }
-  if (reduces_in_hooks()) put_in_bucket(tensor);
+  if (reduces_in_hooks()) put_in_bucket(tensor), state_.clock().host(host_time::kGradientHook);
 }
 
 void SlicedRun::put_in_bucket(std::size_t tensor) {
@@ -185,17 +186,10 @@ void SlicedRun::send_to_owners(const std::vector<std::pair<std::int64_t, Element
   for (const auto& [owner, elements] : by_owner) send(Operation::reduce, elements);
 }
 
-/// BF16_Optimizer's gradients, as the engine reduces them: buckets close once they exceed 5e8 elements.
+/// BF16_Optimizer's gradients, as the engine reduces them.
 void SlicedRun::send_whole() {
-  constexpr Elements kBucket{500'000'000};
-  Elements open{};
-  for (const RankTensor& tensor : state_.tensors()) {
-    if (tensor.trainable) open += tensor.elements;
-    if (open > kBucket)
-      state_.communicate(Operation::all_reduce, std::exchange(open, Elements{}), state_.sent_gradient(),
-                         "gradients");
-  }
-  if (open.value > 0) state_.communicate(Operation::all_reduce, open, state_.sent_gradient(), "gradients");
+  for (const RankState::EngineBucket& bucket : state_.engine_buckets())
+    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients");
 }
 
 /// Around the update: whether a gradient overflowed, the norm, and one gather of the whole flat group.

@@ -59,12 +59,16 @@ class Clock {
     time_.optimizer += time;
     run(time, {});
   }
+  /// The host is busy with the framework's own code.
+  void host(Seconds time) {
+    if (pace_ != nullptr) host_ += time;
+  }
   /// How far the compute stream is.
   [[nodiscard]] Seconds computed() const { return device_; }
   /// A collective of the data-parallel group is issued, and does not begin before `earliest`; when it is through.
-  Seconds issue(const Call& call, Bytes size, Seconds earliest) {
+  Seconds issue(const Call& call, Seconds earliest) {
     if (pace_ == nullptr) return {};
-    const Seconds takes = pace_->call(call, size);
+    const Seconds takes = pace_->call(call);
     time_.communication += takes;
     collectives_ = std::max({collectives_, host_, earliest}) + takes;
     return collectives_;
@@ -78,9 +82,9 @@ class Clock {
     device_ = std::max(from, until);
   }
   /// A tensor-parallel collective: what is behind it needs its result.
-  void exchange(const Call& call, Bytes size, Phase phase) {
+  void exchange(const Call& call, Phase phase) {
     if (pace_ == nullptr) return;
-    const Seconds takes = pace_->call(call, size);
+    const Seconds takes = pace_->call(call);
     time_.communication += takes, time_.exposed_tensor += takes;
     time_.exposed[static_cast<std::size_t>(phase)] += takes;
     run(takes, {});

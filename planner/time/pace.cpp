@@ -4,6 +4,7 @@
 
 #include "hardware_profiles/link_speed.h"
 #include "planner/communication/schedule.h"
+#include "planner/time/host_time.h"
 
 namespace zplan {
 
@@ -16,12 +17,11 @@ std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision) {
   return std::nullopt;
 }
 
-namespace {
-
-/// A card without the type in its matrix units falls back on its plain ones.
-FlopsPerSecond peak_of(const Gpu& gpu, Precision precision) {
+FlopsPerSecond rate_of(const Gpu& gpu, Precision precision) {
   return matrix_peak(gpu, precision).value_or(gpu.fp32.value_or(FlopsPerSecond(1e12)));
 }
+
+namespace {
 
 /// fp32 factors among 16-bit training (a router, an fp32 head) run on the units for fp32.
 Precision precision_of(const Product& product, Precision training) {
@@ -32,7 +32,7 @@ Precision precision_of(const Product& product, Precision training) {
 
 Seconds product_time(const Product& product, const Gpu& gpu, Precision precision) {
   const FlopsPerSecond rate =
-      peak_of(gpu, precision_of(product, precision)) * gpu.efficiency.products;
+      rate_of(gpu, precision_of(product, precision)) * gpu.efficiency.products;
   const std::int64_t values =
       product.rows * product.inner + product.inner * product.columns + product.rows * product.columns;
   const Seconds moving =
@@ -43,12 +43,10 @@ Seconds product_time(const Product& product, const Gpu& gpu, Precision precision
 LoadTime load_time(const Load& load, const Gpu& gpu, Precision precision) {
   LoadTime time;
   for (const Product& each : load.products) time.products += product_time(each, gpu, precision);
-  const FlopsPerSecond rate = peak_of(gpu, precision);
-  time.attention = load.attention_forward / (rate * gpu.efficiency.attention_forward) +
-                   load.attention_backward / (rate * gpu.efficiency.attention_backward);
+  const FlopsPerSecond rate = rate_of(gpu, precision);
+  time.attention = (load.attention_forward + load.attention_backward) / (rate * gpu.efficiency.attention);
   time.other = load.moved / (gpu.memory_bandwidth * gpu.efficiency.memory);
-  time.host = gpu.efficiency.host_per_operator * static_cast<double>(load.operators) +
-              gpu.efficiency.host_per_node * static_cast<double>(load.nodes);
+  time.host = host_time::of(load);
   return time;
 }
 
@@ -72,10 +70,10 @@ Pace::Pace(const Tape& tape, const Cluster& cluster, const Training& training, c
   for (const Load& each : tape.loads) loads_.push_back(load_time(each, cluster.gpu, training.precision));
 }
 
-Seconds Pace::call(const Call& call, Bytes size) const {
+Seconds Pace::call(const Call& call) const {
   const LinkSpeed& link = call.group == Group::tensor ? tensor_ : data_;
   const BytesPerSecond rate = call.operation == Operation::all_reduce ? link.all_reduce : link.all_gather;
-  return ring_wire_bytes(call.operation, size, call.group_size) / rate + link.latency;
+  return ring_wire_bytes(call.operation, call.elements * call.element, call.group_size) / rate + link.latency;
 }
 
 }  // namespace zplan

@@ -15,6 +15,9 @@ namespace zplan {
 /// hardware.
 [[nodiscard]] std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision);
 
+/// The same, or that of the plain units that stand in.
+[[nodiscard]] FlopsPerSecond rate_of(const Gpu& gpu, Precision precision);
+
 /// A load on the device, by class of operation, and what the host needs to issue it.
 struct LoadTime {
   Seconds products, attention, other;
@@ -35,7 +38,7 @@ class Pace {
     return loads_[static_cast<std::size_t>(index)];
   }
   /// One of the calls.
-  [[nodiscard]] Seconds call(const Call& call, Bytes size) const;
+  [[nodiscard]] Seconds call(const Call& call) const;
   /// A kernel that does nothing but read and write so much.
   [[nodiscard]] Seconds moving(Bytes size) const { return size / memory_; }
 

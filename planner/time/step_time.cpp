@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "hardware_profiles/link_speed.h"
+#include "planner/time/pace.h"
 
 namespace zplan {
 
@@ -36,66 +36,10 @@ double active_matrix_parameters(const Model& model) {
   return sum;
 }
 
-Seconds collective_time(const Collective& call, const LinkSpeed& link) {
-  const BytesPerSecond rate = call.operation == Operation::all_reduce ? link.all_reduce : link.all_gather;
-  return call.wire_bytes_per_gpu / rate + link.latency * static_cast<double>(call.count);
-}
-
-struct CommunicationTime {
-  Seconds tensor;             ///< tensor-parallel: products wait for it
-  Seconds forward, backward;  ///< data-parallel
-  Seconds step;               ///< data-parallel, behind the optimizer
-  [[nodiscard]] Seconds all() const { return tensor + forward + backward + step; }
-};
-
-/// Bus bandwidth of a data-parallel group: inside the node, or one of t rings side by side over all nodes.
-LinkSpeed data_link(const Cluster& cluster, std::int64_t tensor_parallel) {
-  if (!cluster.between || !cluster.network) return cluster.inside;
-  return speed_between(cluster.gpu, {cluster.inside, ""}, *cluster.network, cluster.nodes,
-                       cluster.gpus_per_node, tensor_parallel)
-      .speed;
-}
-
-CommunicationTime communication_time(const Schedule& schedule, const Cluster& cluster,
-                                     std::int64_t tensor_parallel) {
-  const LinkSpeed data = data_link(cluster, tensor_parallel);
-  CommunicationTime time;
-  for (const Collective& call : schedule.collectives) {
-    // Tensor-parallel groups lie within a node.
-    if (call.group == Group::tensor)
-      time.tensor += collective_time(call, cluster.inside);
-    else
-      (call.phase == Phase::step      ? time.step
-       : call.phase == Phase::forward ? time.forward
-                                      : time.backward) += collective_time(call, data);
-  }
-  return time;
-}
-
 /// Of a micro-step's compute the backward has two thirds: twice the forward's operations.
 constexpr double kBackwardShare = 2.0 / 3.0;
 
-/// Compute that runs while data-parallel collectives do. Stage 3 gathers ahead and scatters behind in both
-/// passes; with overlap_comm the backwards that reduce do, every one at stage 2 and the last at stage 1; else
-/// nothing does.
-struct Hiding {
-  Seconds forward, backward;
-};
-Hiding hiding_compute(const Strategy& strategy, Seconds compute) {
-  if (!strategy.overlaps_communication() || strategy.zero_stage == 0) return {};
-  if (strategy.zero_stage == 3) return {compute * (1 - kBackwardShare), compute * kBackwardShare};
-  const double last =
-      strategy.zero_stage == 1 ? static_cast<double>(strategy.gradient_accumulation_steps) : 1.0;
-  return {Seconds{}, compute * (kBackwardShare / last)};
-}
-
 Seconds beyond(Seconds time, Seconds hidden_by) { return std::max(Seconds{}, time - hidden_by); }
-
-Seconds exposed(const CommunicationTime& time, Seconds compute, const Strategy& strategy) {
-  const Hiding hiding = hiding_compute(strategy, compute);
-  return time.tensor + time.step + beyond(time.forward, hiding.forward) +
-         beyond(time.backward, hiding.backward);
-}
 
 /// The host's optimizer, and NVMe's part of it: nothing runs meanwhile.
 Seconds host_optimizer_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard) {
@@ -123,7 +67,8 @@ Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Sha
 }
 
 Bound largest_part(const StepTime& time) {
-  const std::array<std::pair<Seconds, Bound>, 4> parts{{{time.compute, Bound::compute},
+  const std::array<std::pair<Seconds, Bound>, 5> parts{{{time.compute, Bound::compute},
+                                                        {time.launching, Bound::launching},
                                                         {time.exposed_communication, Bound::communication},
                                                         {time.offload, Bound::offload},
                                                         {time.optimizer, Bound::optimizer}}};
@@ -147,35 +92,25 @@ MicroStepFlops micro_step_flops(const Model& model, const Training& training, co
   return {Flops(forward * passes), Flops(forward * (passes + again))};
 }
 
-std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision) {
-  switch (precision) {
-    case Precision::bf16: return gpu.bf16;
-    case Precision::fp16: return gpu.fp16;
-    case Precision::fp32: return gpu.tf32 ? gpu.tf32 : gpu.fp32;
-  }
-  return std::nullopt;
-}
-
 StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,
-                   const Cluster& cluster, const Shard& shard, const Schedule& schedule) {
+                   const Cluster& cluster, const Shard& shard, const Schedule& schedule, const RunTime& run) {
+  StepTime time;
+  time.run = run;
+  time.compute = run.compute();
+  time.launching = run.launching;
+  time.communication = run.communication;
+  time.exposed_communication = run.exposed_communication();
+  time.optimizer = run.optimizer;
+  time.offload = offload_time(strategy, cluster, shard, schedule, run.micro_steps);
+  time.step = run.step + time.offload;
   const auto micro_steps = static_cast<double>(strategy.gradient_accumulation_steps);
   const MicroStepFlops flops = micro_step_flops(model, training, strategy);
-  // A card without the type in hardware falls back on fp32 units.
-  const FlopsPerSecond peak =
-      matrix_peak(cluster.gpu, training.precision).value_or(cluster.gpu.fp32.value_or(FlopsPerSecond(1e12)));
-  StepTime time;
-  time.compute = flops.hardware / (peak * cluster.gpu.matrix_efficiency) * micro_steps;
-  const CommunicationTime communication = communication_time(schedule, cluster, strategy.tensor_parallel);
-  time.communication = communication.all();
-  time.exposed_communication = exposed(communication, time.compute, strategy);
-  time.offload = offload_time(strategy, cluster, shard, schedule, time.compute + time.exposed_communication);
-  if (strategy.offload_optimizer == OffloadDevice::none)
-    time.optimizer = (shard.optimizer_elements * kOptimizerTraffic) / cluster.gpu.memory_bandwidth;
-  time.step = time.compute + time.exposed_communication + time.offload + time.optimizer;
   const auto tokens = static_cast<double>(strategy.global_batch_size() * training.sequence_length);
   time.tokens_per_second = tokens / time.step.value;
   time.tokens_per_second_per_gpu = time.tokens_per_second / static_cast<double>(cluster.gpus);
-  time.mfu = flops.model.value * micro_steps / (time.step.value * peak.value);
+  const Flops possible((time.step * 1.0).value * rate_of(cluster.gpu, training.precision).value);
+  time.mfu = flops.model.value * micro_steps / possible.value;
+  time.hfu = flops.hardware.value * micro_steps / possible.value;
   time.bound = largest_part(time);
   return time;
 }

@@ -7,15 +7,17 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/communication/schedule.h"
+#include "planner/time/clock.h"
 
 namespace zplan {
 
 /// What a step's time is mostly made of.
-enum class Bound { compute, communication, offload, optimizer };
+enum class Bound { compute, launching, communication, offload, optimizer };
 template <>
 struct EnumNames<Bound> {
-  static constexpr std::array<std::pair<Bound, std::string_view>, 4> table{
+  static constexpr std::array<std::pair<Bound, std::string_view>, 5> table{
       {{Bound::compute, "compute"},
+       {Bound::launching, "kernel launches"},
        {Bound::communication, "communication"},
        {Bound::offload, "offload"},
        {Bound::optimizer, "optimizer"}}};
@@ -23,7 +25,8 @@ struct EnumNames<Bound> {
 
 struct StepTime {
   Seconds step;
-  Seconds compute;
+  Seconds compute;                ///< kernels of the model
+  Seconds launching;              ///< the device waits for the host to issue kernels
   Seconds communication;          ///< all of it
   Seconds exposed_communication;  ///< what compute does not hide
   Seconds offload;                ///< transfers and host optimizer that nothing hides
@@ -31,7 +34,9 @@ struct StepTime {
   double tokens_per_second{};
   double tokens_per_second_per_gpu{};
   double mfu{};  ///< model FLOPs utilisation: recomputation not counted
+  double hfu{};  ///< hardware FLOPs utilisation: recomputation counted
   Bound bound{Bound::compute};
+  RunTime run{};  ///< what that is made of, but for offload
 };
 
 /// Floating-point operations of one micro-step on one GPU. Forward per token 2·P + 4·L·a·d·s with P the
@@ -45,11 +50,8 @@ struct MicroStepFlops {
 [[nodiscard]] MicroStepFlops micro_step_flops(const Model& model, const Training& training,
                                               const Strategy& strategy);
 
-/// The card's peak rate for matrix products in the training precision; nothing where it cannot do them in
-/// hardware.
-[[nodiscard]] std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision);
-
 [[nodiscard]] StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,
-                                 const Cluster& cluster, const Shard& shard, const Schedule& schedule);
+                                 const Cluster& cluster, const Shard& shard, const Schedule& schedule,
+                                 const RunTime& run);
 
 }  // namespace zplan

@@ -41,7 +41,7 @@ void timeline(benchmark::State& state) {
   const Shard shard = make_shard(rank, q.training, strategy);
   const Slice slice = strategy.zero_stage == 3 ? Slice{} : slices(rank, q.training, strategy).front();
   const StepInputs step{q.model, q.training, strategy, rank, shard, slice};
-  for (auto _ : state) benchmark::DoNotOptimize(simulate({step, recording, "9.0"}, AllocatorOptions{}));
+  for (auto _ : state) benchmark::DoNotOptimize(simulate({step, recording, "9.0"}));
 }
 BENCHMARK(timeline)->DenseRange(1, 3);
 

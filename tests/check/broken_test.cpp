@@ -8,6 +8,7 @@
 #include <random>
 
 #include "support.h"
+#include "tests/mutated.h"
 
 namespace zplan::check::testing {
 namespace {
@@ -64,30 +65,9 @@ std::vector<std::string> good_documents() {
   return documents;
 }
 
-/// A few bytes flipped, deleted, doubled, or replaced by another digit or something that means something in
-/// JSON.
-std::string mutated(std::string text, std::mt19937& random) {
-  static const std::vector<std::string> words{"-",  "0",  "9",  "null", "true", "\"",  "[",    "]",
-                                              "{",  "}",  ",",  ":",    "e9",   ".",   "1e",   "{}",
-                                              "[]", "\\", "\n", " ",    "GB",   "nan", "1e300"};
-  const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random() % limit); };
-  for (std::size_t times = 1 + below(3); times > 0 && !text.empty(); --times) {
-    const std::size_t at = below(text.size());
-    const std::size_t length = 1 + below(std::min<std::size_t>(8, text.size() - at));
-    switch (below(6)) {
-      case 4:
-      case 5:
-        if (const std::size_t digit = text.find_first_of("0123456789", at); digit != std::string::npos)
-          text[digit] = static_cast<char>('0' + below(10));
-        break;
-      case 0: text[at] = static_cast<char>(text[at] ^ (1 << below(8))); break;
-      case 1: text.erase(at, length); break;
-      case 2: text.insert(at, text.substr(at, length)); break;
-      default: text.replace(at, below(2) * length, words[below(words.size())]); break;
-    }
-  }
-  return text;
-}
+const std::vector<std::string> kWords{"-",  "0",  "9",  "null", "true", "\"",  "[",    "]",
+                                      "{",  "}",  ",",  ":",    "e9",   ".",   "1e",   "{}",
+                                      "[]", "\\", "\n", " ",    "GB",   "nan", "1e300"};
 
 // A fixed seed: the same bytes every time. Judging is left out: what a wrong digit makes of a run may take
 // long.
@@ -97,7 +77,8 @@ TEST(MutatedDocument, EndsInCasesOrAnInputError) {
   const std::vector<std::string> documents = good_documents();
   for (const std::string& text : documents) ASSERT_FALSE(cases_of(text).empty()) << text.substr(0, 200);
   for (int round = 0; round < 4'000; ++round) {
-    const std::string text = mutated(documents[static_cast<std::size_t>(round) % documents.size()], random);
+    const std::string text =
+        mutated(documents[static_cast<std::size_t>(round) % documents.size()], kWords, random);
     try {
       for (const Case& each : cases_of(text))
         for (const MeasuredFigure& figure : std::holds_alternative<MeasuredMemory>(each.measured)

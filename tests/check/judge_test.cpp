@@ -112,7 +112,7 @@ TEST(Judge, SkipsWithTheReasonAndJudgesNothing) {
 TEST(Judge, SaysWhetherThePhaseIsRight) {
   Case measured = memory_case({{Statistic::allocated, {1, 1}}});
   auto& memory = std::get<MeasuredMemory>(measured.measured);
-  const Phase peak = predict_memory(sample_plan()).peak_phase;
+  const Phase peak = predict_memory(sample_plan(), false).peak_phase;
   memory.peak_phases = {peak};
   EXPECT_TRUE(*judge(measured).front().phase_right);
   memory.peak_phases = {peak == Phase::step ? Phase::forward : Phase::step};
@@ -153,9 +153,9 @@ TEST(VariedLengths, ReserveMoreThanTheLongestAlone) {
   setup.training.framework = Framework::torch;
   setup.strategy.zero_stage = 0;
   setup.strategy.micro_batch_size = 8;
-  const MemoryPrediction steady = predict_memory(setup);
+  const MemoryPrediction steady = predict_memory(setup, false);
   setup.varies = true;
-  const MemoryPrediction varied = predict_memory(setup);
+  const MemoryPrediction varied = predict_memory(setup, false);
   EXPECT_EQ(varied.peak_allocated, steady.peak_allocated);
   EXPECT_GT(varied.peak_reserved, steady.peak_reserved);
 }

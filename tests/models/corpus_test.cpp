@@ -9,6 +9,7 @@
 #include "models/config.h"
 #include "models/lora.h"
 #include "support.h"
+#include "tests/mutated.h"
 
 namespace zplan::test {
 namespace {
@@ -64,29 +65,8 @@ std::vector<std::string> good_configs() {
   return configs;
 }
 
-/// A few bytes flipped, deleted, doubled, or replaced by another digit or something that means something in
-/// JSON.
-std::string mutated(std::string text, std::mt19937& random) {
-  static const std::vector<std::string> words{"-", "0", "9",  "null", "true", "\"", "[",  "]",  "{",   "}",
-                                              ",", ":", "e9", ".",    "1e",   "{}", "[]", "\\", "\xff"};
-  const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random() % limit); };
-  for (std::size_t times = 1 + below(3); times > 0 && !text.empty(); --times) {
-    const std::size_t at = below(text.size());
-    const std::size_t length = 1 + below(std::min<std::size_t>(8, text.size() - at));
-    switch (below(6)) {
-      case 4:
-      case 5:  // a wrong digit is what reaches furthest
-        if (const std::size_t digit = text.find_first_of("0123456789", at); digit != std::string::npos)
-          text[digit] = static_cast<char>('0' + below(10));
-        break;
-      case 0: text[at] = static_cast<char>(text[at] ^ (1 << below(8))); break;
-      case 1: text.erase(at, length); break;
-      case 2: text.insert(at, text.substr(at, length)); break;
-      default: text.replace(at, below(2) * length, words[below(words.size())]); break;
-    }
-  }
-  return text;
-}
+const std::vector<std::string> kWords{"-", "0", "9",  "null", "true", "\"", "[",  "]",  "{",   "}",
+                                      ",", ":", "e9", ".",    "1e",   "{}", "[]", "\\", "\xff"};
 
 /// Reads and, where a model comes out, counts it in every way.
 void read_and_count(const std::string& text) {
@@ -112,7 +92,8 @@ TEST(MutatedConfig, EndsInAModelOrAnInputError) {
   const std::vector<std::string> configs = good_configs();
   ASSERT_GT(configs.size(), 80U);
   for (int round = 0; round < 6'000; ++round) {
-    const std::string text = mutated(configs[static_cast<std::size_t>(round) % configs.size()], random);
+    const std::string text =
+        mutated(configs[static_cast<std::size_t>(round) % configs.size()], kWords, random);
     try {
       read_and_count(text);
       ++models;

@@ -46,7 +46,7 @@ struct TorchRun {
   [[nodiscard]] RunResult play() const {
     const Slice none;
     const StepInputs step{model, training, strategy, rank, shard, none};
-    return simulate({step, recording, "8.0"}, AllocatorOptions{});
+    return simulate({step, recording, "8.0"});
   }
 
   Model model;

@@ -1,4 +1,3 @@
-#include "planner/check/readers/links.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
 
@@ -8,25 +7,13 @@ namespace {
 
 constexpr std::string_view kSchema = "zplan.collectives/1";
 
-Cluster cluster_of(const JsonReader& record) {
-  const NamedLinks links = links_named(record.text_or("interconnect", ""));
-  const std::int64_t gpus = record.at("gpus").integer(2, kMostRanks);
-  const std::int64_t nodes = links.one_domain ? 1 : record.at("nodes").integer(1, kMostRanks);
-  if (gpus % nodes != 0) record.at("nodes").fail(std::to_string(nodes), "accepted: a divisor of gpus");
-  return assemble_cluster({.gpu = profile_named(record.text_or("gpu", "")),
-                           .memory = std::nullopt,
-                           .gpus = gpus,
-                           .nodes = nodes,
-                           .node = links.node,
-                           .network = nodes > 1 ? links.network : "",
-                           .host_memory = std::nullopt},
-                          built_in_profiles());
-}
-
 Case collectives_case(const JsonReader& record) {
   if (record.at("schema").text() != kSchema) record.at("schema").fail_type(std::string(kSchema));
   const auto operation = named<Operation>(record.at("operation"));
-  MeasuredCalls calls{cluster_of(record), {}};
+  MeasuredCalls calls{
+      linked_cluster(profile_named(record.text_or("gpu", "")), record.text_or("interconnect", ""),
+                     record.at("gpus").integer(2, kMostRanks), record.at("nodes")),
+      {}};
   for (const JsonReader& row : record.at("rows").items())
     calls.calls.push_back(
         {operation, bytes_at(row.at("bytes")), Seconds(row.at("seconds").number(1e-9, kMostSeconds))});

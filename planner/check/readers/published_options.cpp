@@ -68,6 +68,7 @@ struct Library {
   double lora_dropout;
   bool litgpt{};              ///< its modules, under Lightning Fabric, with bitsandbytes 0.42
   bool alternate_products{};  ///< its selective checkpointing
+  bool foundry{};             ///< its MPT
 };
 /// Source: litgpt 0.5 finetune/lora.py, model.py, pyproject.toml; Lightning 2.4
 /// fabric/plugins/precision/half.py convert_output; Qwen finetune.py @2df8e8a; ms-swift 1.5
@@ -76,7 +77,7 @@ struct Library {
 constexpr std::array kLibraries{
     Library{"Lightning-AI/litgpt", 0.05, true, false},  Library{"QwenLM/Qwen", 0.05, false, false},
     Library{"modelscope/ms-swift", 0.05, false, false}, Library{"AnswerDotAI/fsdp_qlora", 0.1, false, false},
-    Library{"pytorch/torchtitan", 0, false, true},
+    Library{"pytorch/torchtitan", 0, false, true},  Library{"mosaicml/llm-foundry", 0, false, false, true},
 };
 
 void read_library(const JsonReader& record, Training& training) {
@@ -87,6 +88,7 @@ void read_library(const JsonReader& record, Training& training) {
     if (library.source != source) continue;
     training.litgpt_modules = training.widens_output = training.packed_keeps_input = library.litgpt;
     training.alternate_products = library.alternate_products;
+    training.foundry_modules = library.foundry;
     training.lora_dropout = library.lora_dropout;
   }
 }
@@ -159,15 +161,8 @@ Training read_training(const JsonReader& record, Skip& skip) {
 }
 
 Strategy read_strategy(const JsonReader& options, const Setup& setup, std::int64_t gpus) {
-  Strategy s;
+  Strategy s = read_arrangement(options, gpus);
   s.zero_stage = static_cast<int>(options.at("zero").integer(0, 3));
-  s.tensor_parallel = options.at("tensor_parallel").integer(1, kMostRanks);
-  if (gpus % s.tensor_parallel != 0)
-    options.at("tensor_parallel").fail(std::to_string(s.tensor_parallel), "accepted: a divisor of gpus");
-  s.data_parallel = gpus / s.tensor_parallel;
-  s.micro_batch_size = options.at("micro_batch").integer(1, kMostBatch);
-  s.gradient_accumulation_steps = options.at("grad_accum").integer(1, kMostBatch);
-  s.checkpointing = named<Checkpointing>(options.at("checkpointing"));
   read_offload(options.at("offload").text(), s);
   s.zero = zero_options(Buckets::hf_auto, setup.model.shape.hidden_size);
   return s;

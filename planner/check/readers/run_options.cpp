@@ -4,6 +4,7 @@
 
 #include "models/config.h"
 #include "models/lora.h"
+#include "planner/check/readers/links.h"
 
 namespace zplan::check {
 
@@ -59,6 +60,33 @@ Cluster usual_cluster(const std::string& profile, std::int64_t gpus, std::option
   return assemble_cluster(
       {.gpu = profile, .memory = memory, .gpus = gpus, .nodes = nodes, .host_memory = std::nullopt},
       built_in_profiles());
+}
+
+Cluster linked_cluster(const std::string& profile, const std::string& description, std::int64_t gpus,
+                       const JsonReader& nodes) {
+  const NamedLinks links = links_named(description);
+  const std::int64_t count = links.one_domain ? 1 : nodes.integer(1, kMostRanks);
+  if (gpus % count != 0) nodes.fail(std::to_string(count), "accepted: a divisor of gpus");
+  return assemble_cluster({.gpu = profile,
+                           .memory = std::nullopt,
+                           .gpus = gpus,
+                           .nodes = count,
+                           .node = links.node,
+                           .network = count > 1 ? links.network : "",
+                           .host_memory = std::nullopt},
+                          built_in_profiles());
+}
+
+Strategy read_arrangement(const JsonReader& options, std::int64_t gpus) {
+  Strategy s;
+  s.tensor_parallel = options.at("tensor_parallel").integer(1, kMostRanks);
+  if (gpus % s.tensor_parallel != 0)
+    options.at("tensor_parallel").fail(std::to_string(s.tensor_parallel), "accepted: a divisor of gpus");
+  s.data_parallel = gpus / s.tensor_parallel;
+  s.micro_batch_size = options.at("micro_batch").integer(1, kMostBatch);
+  s.gradient_accumulation_steps = options.at("grad_accum").integer(1, kMostBatch);
+  s.checkpointing = named<Checkpointing>(options.at("checkpointing"));
+  return s;
 }
 
 void read_offload(const std::string& text, Strategy& strategy) {

@@ -34,6 +34,15 @@ void read_adapters(const JsonReader& options, const Model& model, Training& trai
 [[nodiscard]] Cluster usual_cluster(const std::string& profile, std::int64_t gpus,
                                     std::optional<Bytes> memory);
 
+/// Cards on links as `description` names them; where it names one NVLink domain, all are one node. Throws
+/// InputError where `nodes` do not divide them.
+[[nodiscard]] Cluster linked_cluster(const std::string& profile, const std::string& description,
+                                     std::int64_t gpus, const JsonReader& nodes);
+
+/// How ranks and batches are arranged and what is checkpointed: tensor_parallel, micro_batch, grad_accum and
+/// checkpointing of a row's options.
+[[nodiscard]] Strategy read_arrangement(const JsonReader& options, std::int64_t gpus);
+
 /// "none", "optimizer", "param", "all" or "optimizer+param" to host memory.
 void read_offload(const std::string& text, Strategy& strategy);
 

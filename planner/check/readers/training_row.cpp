@@ -112,15 +112,8 @@ int stage_of(const JsonReader& options, Framework framework) {
 
 Strategy read_strategy(const JsonReader& row, const Setup& setup, std::int64_t gpus) {
   const JsonReader options = row.at("options");
-  Strategy s;
+  Strategy s = read_arrangement(options, gpus);
   s.zero_stage = stage_of(options, setup.training.framework);
-  s.tensor_parallel = options.at("tensor_parallel").integer(1, kMostRanks);
-  if (gpus % s.tensor_parallel != 0)
-    options.at("tensor_parallel").fail(std::to_string(s.tensor_parallel), "accepted: a divisor of gpus");
-  s.data_parallel = gpus / s.tensor_parallel;
-  s.micro_batch_size = options.at("micro_batch").integer(1, kMostBatch);
-  s.gradient_accumulation_steps = options.at("grad_accum").integer(1, kMostBatch);
-  s.checkpointing = named<Checkpointing>(options.at("checkpointing"));
   read_offload(options.text_or("offload", "none"), s);
   if (const auto config = row.find("ds_config"))
     s.zero = read_ds_config(config->raw().dump(), config->place(), setup.model.shape.hidden_size).zero;
