@@ -38,7 +38,10 @@ struct Gpu {
   std::string usual_network{};  ///< network where several nodes and none is named
   std::vector<MeasuredLink>
       links;  ///< what collectives were measured to reach, per fabric and number of GPUs
-  std::vector<CollectivePoint> collectives{};  ///< measured curves, where there are any
+  std::vector<CollectiveCurve> collectives{};  ///< measured curves, where there are any
+  /// Name of a card with the same links and the same generation of kernels, whose curves hold for this one
+  /// behind its own; empty: none.
+  std::string collectives_as{};
   Sources sources{};
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };

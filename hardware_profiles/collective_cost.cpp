@@ -1,0 +1,256 @@
+#include "hardware_profiles/collective_cost.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace zplan {
+
+namespace {
+
+Bytes part(Bytes size, double of) {
+  return Bytes(static_cast<std::int64_t>(std::llround(static_cast<double>(size.value) * of)));
+}
+
+/// Numbers of a group as the formulas have them.
+struct Numbers {
+  explicit Numbers(const GroupPlace& place)
+      : n(static_cast<double>(place.ranks)),
+        nodes(static_cast<double>(place.nodes)),
+        g(static_cast<double>(place.ranks_per_node())) {}
+  double n, nodes, g;
+  [[nodiscard]] double between_trees() const { return 2 * (nodes - 1) / (nodes * g); }
+};
+
+/// Shares of S.
+struct Shares {
+  double inside, outside;
+};
+
+double ring_share(Operation operation, double n) {
+  switch (operation) {
+    case Operation::all_reduce: return 2 * (n - 1) / n;
+    case Operation::all_gather:
+    case Operation::reduce_scatter:
+    case Operation::all_to_all: return (n - 1) / n;
+    case Operation::broadcast:
+    case Operation::reduce:
+    case Operation::send_recv: return 1;
+  }
+  return 1;
+}
+
+Shares ring_shares(Operation operation, const Numbers& of) {
+  const double all = ring_share(operation, of.n), out = of.nodes > 1 ? all / of.g : 0;
+  return {all - out, out};
+}
+
+Shares switch_shares(Operation operation, const Numbers& of) {
+  switch (operation) {
+    case Operation::all_gather: return {1 / of.g, 0};
+    case Operation::reduce_scatter: return {1, 0};
+    default: return {(of.g + 1) / of.g, 0};
+  }
+}
+
+Shares shares(CollectiveAlgorithm algorithm, Operation operation, const Numbers& of) {
+  switch (algorithm) {
+    case CollectiveAlgorithm::ring: return ring_shares(operation, of);
+    case CollectiveAlgorithm::tree: return {2 * (of.n - 1) / of.n - of.between_trees(), of.between_trees()};
+    case CollectiveAlgorithm::nvls: return switch_shares(operation, of);
+    case CollectiveAlgorithm::nvls_tree: return {(of.g + 1) / of.g, of.between_trees()};
+    case CollectiveAlgorithm::pairwise:
+      if (operation == Operation::send_recv) return ring_shares(operation, of);
+      return {(of.g - 1) / of.n, (of.n - of.g) / of.n};
+  }
+  return {};
+}
+
+/// A bridge's pair says nothing of rings that leave the pair, nor the other way round.
+bool same_links(const CollectiveCurve& curve, const Cluster& cluster, const GroupPlace& place) {
+  const std::int64_t theirs = curve.gpus / curve.nodes, ours = place.ranks_per_node();
+  if ((theirs == 1) != (ours == 1)) return false;
+  if (ours == 1) return true;  // nothing is sent inside
+  if (curve.fabric != cluster.node.fabric) return false;
+  return curve.fabric != Fabric::nvlink_bridge || (theirs <= 2) == (ours <= 2);
+}
+
+bool does(Operation measured, Operation asked) {
+  const auto gathers = [](Operation o) { return o == Operation::all_gather || o == Operation::reduce_scatter; };
+  return measured == asked || (gathers(measured) && gathers(asked));
+}
+
+bool other_network(const CollectiveCurve& curve, const Cluster& cluster) {
+  return curve.nodes > 1 && !curve.network.empty() && cluster.network &&
+         curve.network != cluster.network->name;
+}
+
+/// Built-in cards are measured on built-in networks; of others nothing is known to scale by.
+const Network* network_of(const CollectiveCurve& curve) {
+  for (const Network& network : built_in_profiles().networks)
+    if (network.name == curve.network) return &network;
+  return nullptr;
+}
+
+bool usable(const CollectiveCurve& curve, const Cluster& cluster, Operation operation,
+            const GroupPlace& place, const PricingRules& rules) {
+  if (!rules.without_record.empty() && curve.record == rules.without_record) return false;
+  return does(curve.operation, operation) && (curve.nodes == 1) == (place.nodes == 1) &&
+         same_links(curve, cluster, place) && !curve.points.empty() &&
+         (!other_network(curve, cluster) || network_of(curve) != nullptr);
+}
+
+double apart(std::int64_t a, std::int64_t b) {
+  return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
+}
+
+/// Smaller is nearer.
+std::tuple<bool, bool, double> distance(const CollectiveCurve& curve, const Cluster& cluster,
+                                        Operation operation, const GroupPlace& place) {
+  return {curve.operation != operation, other_network(curve, cluster),
+          apart(curve.nodes, place.nodes) + apart(curve.gpus / curve.nodes, place.ranks_per_node())};
+}
+
+/// Nearest first. A machine's own curves come before its network's, and both before its card's.
+std::vector<const CollectiveCurve*> nearest_curves(const Cluster& cluster, Operation operation,
+                                                   const GroupPlace& place, const PricingRules& rules) {
+  std::vector<const CollectiveCurve*> found;
+  const auto look = [&](const std::vector<CollectiveCurve>& curves) {
+    for (const CollectiveCurve& curve : curves)
+      if (usable(curve, cluster, operation, place, rules)) found.push_back(&curve);
+  };
+  look(cluster.node.collectives);
+  if (cluster.network) look(cluster.network->collectives);
+  look(cluster.gpu.collectives);
+  std::stable_sort(found.begin(), found.end(), [&](const CollectiveCurve* a, const CollectiveCurve* b) {
+    return distance(*a, cluster, operation, place) < distance(*b, cluster, operation, place);
+  });
+  return found;
+}
+
+std::string group_in_words(std::int64_t gpus, std::int64_t nodes) {
+  return nodes == 1 ? fmt::format("{} GPUs", gpus) : fmt::format("{} GPUs on {} nodes", gpus, nodes);
+}
+
+std::string curve_in_words(const CollectiveCurve& curve, bool scaled) {
+  const std::string from = curve.source.empty() ? "this machine's profile" : curve.source;
+  if (!scaled) return "measured: " + from;
+  return fmt::format("scaled: {} of {}{}{}, by NCCL's model ({})", to_name(curve.operation),
+                     group_in_words(curve.gpus, curve.nodes), curve.network.empty() ? "" : " over ",
+                     curve.network, from);
+}
+
+std::string model_in_words(const Cluster& cluster, const GroupPlace& place) {
+  return fmt::format("NCCL's model: nothing measured of {} {} ({}{}{})", place.ranks, cluster.gpu.name,
+                     to_name(cluster.node.fabric), place.nodes > 1 ? ", " : "",
+                     place.nodes > 1 && cluster.network ? cluster.network->name : "");
+}
+
+/// The cluster that a curve was measured on, as far as the model looks at it.
+NcclModel model_of(const CollectiveCurve& curve, const Cluster& cluster) {
+  const GroupPlace place{.ranks = curve.gpus, .nodes = curve.nodes, .side_by_side = 1};
+  if (!other_network(curve, cluster)) return nccl_model(cluster, curve.operation, place);
+  Cluster theirs = cluster;
+  theirs.network = *network_of(curve);
+  return nccl_model(theirs, curve.operation, place);
+}
+
+double number(Bytes size) { return static_cast<double>(std::max<std::int64_t>(1, size.value)); }
+
+}  // namespace
+
+std::string name_of_way(const CollectiveCost& cost) {
+  return fmt::format("{} {}", to_name(cost.algorithm), to_name(cost.protocol));
+}
+
+WireBytes wire_bytes(CollectiveAlgorithm algorithm, Operation operation, const GroupPlace& place,
+                     Bytes bytes) {
+  if (place.ranks < 2) return {};
+  const Shares of = shares(algorithm, operation, Numbers(place));
+  return {part(bytes, of.inside), part(bytes, of.outside)};
+}
+
+CollectivePricer::CollectivePricer(const Cluster& cluster, Operation operation, const GroupPlace& place,
+                                   const PricingRules& rules)
+    : operation_(operation), place_(place), model_(nccl_model(cluster, operation, place)) {
+  if (place.ranks < 2) return;
+  source_ = model_in_words(cluster, place);
+  if (!rules.curves) return;
+  const std::vector<const CollectiveCurve*> curves = nearest_curves(cluster, operation, place, rules);
+  if (curves.empty()) return;
+  source_.clear();
+  for (const CollectiveCurve* curve : curves) take(*curve, cluster);
+  below_ = std::exp(curve_.front().log_time) / model_.time(smallest_).value;
+}
+
+/// Whether a curve is of another group, network or operation than is priced.
+bool CollectivePricer::is_other(const CollectiveCurve& curve, const Cluster& cluster) const {
+  const bool same_group = curve.gpus == place_.ranks && curve.nodes == place_.nodes &&
+                          (place_.nodes == 1 || place_.side_by_side == 1);
+  return !same_group || curve.operation != operation_ || other_network(curve, cluster);
+}
+
+void CollectivePricer::take(const CollectiveCurve& curve, const Cluster& cluster) {
+  const bool scaled = is_other(curve, cluster);
+  const NcclModel theirs = scaled ? model_of(curve, cluster) : NcclModel{};
+  std::vector<Point> smaller, larger;
+  for (const CollectivePoint& point : curve.points) {
+    const double carried = scaled ? ratio(model_.time(point.bytes), theirs.time(point.bytes)) : 1;
+    const Point at{std::log(number(point.bytes)), std::log(point.seconds.value * carried)};
+    if (curve_.empty() || at.log_size > curve_.back().log_size)
+      larger.push_back(at);
+    else if (at.log_size < curve_.front().log_size)
+      smaller.push_back(at);
+  }
+  if (smaller.empty() && larger.empty()) return;
+  if (curve_.empty() || !smaller.empty()) smallest_ = curve.points.front().bytes;
+  join(std::move(smaller), std::move(larger));
+  source_ += (source_.empty() ? "" : "; beyond its sizes ") + curve_in_words(curve, scaled);
+}
+
+/// What is put in front takes no longer than what is there, what is put behind no less.
+void CollectivePricer::join(std::vector<Point> smaller, std::vector<Point> larger) {
+  if (!curve_.empty()) {
+    for (Point& point : smaller) point.log_time = std::min(point.log_time, curve_.front().log_time);
+    for (Point& point : larger) point.log_time = std::max(point.log_time, curve_.back().log_time);
+  }
+  curve_.insert(curve_.begin(), smaller.begin(), smaller.end());
+  curve_.insert(curve_.end(), larger.begin(), larger.end());
+}
+
+Seconds CollectivePricer::on_curve(Bytes size) const {
+  const double at = std::log(number(size));
+  const Point &first = curve_.front(), &last = curve_.back();
+  if (at < first.log_size) return model_.time(size) * below_;
+  if (at >= last.log_size) return Seconds(std::exp(last.log_time + (at - last.log_size)));
+  const auto above = std::upper_bound(curve_.begin(), curve_.end(), at);
+  const Point &low = *(above - 1), &high = *above;
+  const double share = (at - low.log_size) / (high.log_size - low.log_size);
+  return Seconds(std::exp(low.log_time + share * (high.log_time - low.log_time)));
+}
+
+Seconds CollectivePricer::time(Bytes size) const {
+  if (model_.ways.empty()) return {};
+  return measured() ? on_curve(size) : model_.time(size);
+}
+
+CollectiveCost CollectivePricer::cost(Bytes size) const {
+  if (model_.ways.empty()) return {};
+  const NcclChoice choice = model_.choose(size);
+  const WireBytes wire = wire_bytes(choice.way->algorithm, operation_, place_, size);
+  return {.time = measured() ? on_curve(size) : choice.time,
+          .inside = wire.inside,
+          .outside = wire.outside,
+          .algorithm = choice.way->algorithm,
+          .protocol = choice.way->protocol,
+          .measured = measured()};
+}
+
+CollectiveCost collective_cost(const Cluster& cluster, Operation operation, const GroupPlace& place,
+                               Bytes bytes) {
+  return CollectivePricer(cluster, operation, place).cost(bytes);
+}
+
+}  // namespace zplan
