@@ -21,7 +21,8 @@ enum class Unit { bytes, seconds, tokens, calls };
 
 Unit unit_of(Statistic statistic) {
   switch (statistic) {
-    case Statistic::seconds: return Unit::seconds;
+    case Statistic::seconds:
+    case Statistic::seconds_by_model: return Unit::seconds;
     case Statistic::tokens_per_second: return Unit::tokens;
     case Statistic::schedule: return Unit::calls;
     default: return Unit::bytes;

@@ -65,7 +65,7 @@ Case nccl_case(const NcclLog& log, const std::string& place, const Given& given)
       .id = std::string(to_name(log.operation)),
       .file = {},
       .kind = Kind::collectives,
-      .measured = MeasuredCalls{assemble_cluster(machines_of(log, place, given), given.hardware), log.calls},
+      .measured = MeasuredCalls{assemble_cluster(machines_of(log, place, given), given.hardware), log.calls, {}},
       .setup = std::nullopt,
       .skip = {}};
 }

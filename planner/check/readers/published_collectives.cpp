@@ -26,7 +26,7 @@ Cluster cluster_of(const JsonReader& record) {
 Case collectives_case(const JsonReader& record) {
   if (record.at("schema").text() != kSchema) record.at("schema").fail_type(std::string(kSchema));
   const auto operation = named<Operation>(record.at("operation"));
-  MeasuredCalls calls{cluster_of(record), {}};
+  MeasuredCalls calls{cluster_of(record), {}, record.at("id").text()};
   for (const JsonReader& row : record.at("rows").items())
     calls.calls.push_back(
         {operation, bytes_at(row.at("bytes")), Seconds(row.at("seconds").number(1e-9, kMostSeconds))});
