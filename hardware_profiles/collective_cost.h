@@ -56,8 +56,8 @@ struct PricingRules {
 /// reduce_scatter, is carried over by NCCL's model M: t(S) = t_curve(S)·M(S, this group)/M(S, its group), so
 /// that what the model has wrong of these links stays corrected. On one switch that leaves the bus bandwidth
 /// equal and the latency by the steps of the ring.
-/// Of several curves the nearest is taken: of this operation first, then of this network, then by the ratios
-/// of GPUs per node and of nodes; the first of equal ones. Beyond its sizes the next nearest that has them
+/// Of several curves the nearest is taken: of this operation first, then by the ratios of GPUs per node and of
+/// nodes, where another network counts as a ratio of two; the first of equal ones. Beyond its sizes the next nearest that has them
 /// goes on. Below the smallest size of all the model does, with the ratio that it has there; above the largest
 /// the bus bandwidth stays.
 class CollectivePricer {

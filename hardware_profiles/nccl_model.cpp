@@ -339,14 +339,21 @@ NcclWay tree_way(const Group& group, const Channels& tree, std::size_t at) {
   return result;
 }
 
+/// Between nodes a tree sends 2(N−1)/N·S out of each, which the network bounds whatever the model says of
+/// bus bandwidth.
+double most_between_nodes(const Group& group) {
+  return group.network * group.nodes() / (2 * (group.nodes() - 1));
+}
+
 NcclWay switch_way(const Group& group, const Channels& heads) {
   const double bandwidth = switch_bandwidth(group, heads);
+  const double of_message = bandwidth * group.ranks() / steps_of(group);
+  const bool reduces = group.operation == Operation::all_reduce;
   if (group.one_node())
-    return way(Algorithm::nvls, Protocol::simple, kNvlinkSteps.nvls,
-               group.operation == Operation::all_reduce ? bandwidth * group.ranks() / steps_of(group) : bandwidth);
-  NcclWay result = way(Algorithm::nvls_tree, Protocol::simple,
-                       kNvlinkSteps.nvls_tree + 2 * levels(group) * (kNetworkSteps.nvls_tree + 2 * group.latency),
-                       bandwidth * group.ranks() / steps_of(group));
+    return way(Algorithm::nvls, Protocol::simple, kNvlinkSteps.nvls, reduces ? of_message : bandwidth);
+  const double step = kNetworkSteps.nvls_tree + 2 * group.latency;
+  NcclWay result = way(Algorithm::nvls_tree, Protocol::simple, kNvlinkSteps.nvls_tree + 2 * levels(group) * step,
+                       std::min(of_message, most_between_nodes(group)));
   if (group.compute_capability >= 10) result.tree_factors = kTreeSizes;
   return result;
 }
