@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace zplan {
@@ -135,6 +136,53 @@ std::vector<const CollectiveCurve*> nearest_curves(const Cluster& cluster, Opera
   return found;
 }
 
+/// What peaks are given for, and all_to_all's as all_gather's.
+BytesPerSecond peak_of(const LinkSpeed& speed, Operation operation) {
+  return operation == Operation::all_reduce ? speed.all_reduce : speed.all_gather;
+}
+
+Seconds at_peak(Bytes size, Operation operation, std::int64_t gpus, BytesPerSecond bus) {
+  return Seconds(ring_share(operation, static_cast<double>(gpus)) * static_cast<double>(size.value) / bus.value);
+}
+
+/// Peak and latency that a node's profile measured, as a curve: both added.
+CollectiveCurve curve_of_node(const Node& node, Operation operation, std::int64_t gpus) {
+  CollectiveCurve curve{.operation = operation,
+                        .fabric = node.fabric,
+                        .gpus = gpus,
+                        .source = "peak and latency of node profile " + node.name};
+  for (Bytes size(64); size <= kGiB * 64; size = size * 2)
+    curve.points.push_back(
+        {size, node.measured->latency + at_peak(size, operation, gpus, peak_of(*node.measured, operation))});
+  return curve;
+}
+
+/// A published peak as a curve of one long message.
+CollectiveCurve curve_of_peak(const MeasuredLink& link, Operation operation) {
+  constexpr Bytes kLong = kGiB * 4;
+  return {.operation = operation,
+          .fabric = link.fabric,
+          .gpus = link.gpus,
+          .source = link.source,
+          .points = {{kLong, at_peak(kLong, operation, link.gpus, peak_of(link.speed, operation))}}};
+}
+
+/// What a profile knows beside curves of groups inside a node: the machine's own peak, or the card's, of which
+/// nearest in number of GPUs, where it has no curve of this operation (one that is left out counts).
+std::optional<CollectiveCurve> peak_curve(const Cluster& cluster, Operation operation, const GroupPlace& place) {
+  if (place.nodes > 1) return std::nullopt;
+  if (cluster.node.measured) return curve_of_node(cluster.node, operation, place.ranks);
+  if (!nearest_curves(cluster, operation, place, {}).empty()) return std::nullopt;
+  std::optional<CollectiveCurve> best;
+  for (const MeasuredLink& link : cluster.gpu.links) {
+    CollectiveCurve curve = curve_of_peak(link, operation);
+    if (!usable(curve, cluster, operation, place, {})) continue;
+    if (!best || distance(curve, cluster, operation, place) < distance(*best, cluster, operation, place))
+      best = std::move(curve);
+  }
+  return best;
+}
+
 std::string group_in_words(std::int64_t gpus, std::int64_t nodes) {
   return nodes == 1 ? fmt::format("{} GPUs", gpus) : fmt::format("{} GPUs on {} nodes", gpus, nodes);
 }
@@ -184,8 +232,11 @@ CollectivePricer::CollectivePricer(const Cluster& cluster, Operation operation, 
   source_ = model_in_words(cluster, place);
   if (!rules.curves) return;
   const std::vector<const CollectiveCurve*> curves = nearest_curves(cluster, operation, place, rules);
-  if (curves.empty()) return;
+  const std::optional<CollectiveCurve> peak = peak_curve(cluster, operation, place);
+  if (curves.empty() && !peak) return;
   source_.clear();
+  // A machine's own peak comes before curves of other machines.
+  if (peak && cluster.node.collectives.empty()) take(*peak, cluster);
   for (const CollectiveCurve* curve : curves) take(*curve, cluster);
   below_ = std::exp(curve_.front().log_time) / model_.time(smallest_).value;
 }

@@ -59,7 +59,9 @@ struct PricingRules {
 /// Of several curves the nearest is taken: of this operation first, then by the ratios of GPUs per node and of
 /// nodes, where another network counts as a ratio of two; the first of equal ones. Beyond its sizes the next nearest that has them
 /// goes on. Below the smallest size of all the model does, with the ratio that it has there; above the largest
-/// the bus bandwidth stays.
+/// the bus bandwidth stays. Peaks of profiles (`measured` of a node, `links` of a card without curves of the
+/// operation on this fabric) stand for curves of groups inside a node: the node's peak and latency added, the
+/// card's as one message of 4 GiB.
 class CollectivePricer {
  public:
   CollectivePricer(const Cluster& cluster, Operation operation, const GroupPlace& place,

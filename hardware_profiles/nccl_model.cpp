@@ -149,6 +149,7 @@ Group group_of(const Cluster& cluster, Operation operation, const GroupPlace& pl
               on_nvlink(cluster, place), 0, 0, 0};
   const BytesPerSecond rate = group.nvlink ? cluster.gpu.nvlink_effective : cluster.gpu.pcie_effective;
   group.link = in_gigabytes(rate) * cluster.node.link_fraction;
+  if (cluster.node.measured) group.link = in_gigabytes(cluster.node.measured->all_gather);
   if (group.one_node()) return group;
   const Network& network = *cluster.network;
   group.network = in_gigabytes(network_out_of_node(network, place.ranks_per_node() * place.side_by_side)) /

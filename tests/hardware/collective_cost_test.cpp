@@ -122,6 +122,27 @@ TEST(MeasuredCurves, OfTheMachineItselfWin) {
   EXPECT_EQ(pricer.source().rfind("measured: this machine's profile", 0), 0U) << pricer.source();
 }
 
+/// Who measured two figures of a machine gets them back.
+TEST(MeasuredCurves, PeakAndLatencyOfTheMachineWinToo) {
+  HardwareProfiles mine = built_in_profiles();
+  Node rig = find_node(mine, "pcie");
+  rig.name = "rig";
+  rig.measured = LinkSpeed{BytesPerSecond(11e9), BytesPerSecond(10e9), Seconds(3e-5)};
+  mine.nodes.push_back(rig);
+  const Cluster machines = assemble_cluster({.gpu = "rtx-4090-24gb", .gpus = 4, .node = "rig"}, mine);
+  const CollectivePricer pricer(machines, Operation::all_gather, place_of_all(machines));
+  EXPECT_NEAR(pricer.time(Bytes(64)).value, 3e-5, 1e-7);
+  EXPECT_NEAR(pricer.time(kGiB).value, 3e-5 + 0.75 * 1073741824.0 / 10e9, 1e-6);
+}
+
+/// A card whose peak was published, but no curve: the model, lifted or lowered to that peak.
+TEST(MeasuredCurves, APublishedPeakIsACurveOfOnePoint) {
+  const Cluster machines = cluster("h100", 8, 1);
+  const CollectivePricer pricer(machines, Operation::all_gather, place_of_all(machines));
+  const double bus = 7.0 / 8 * static_cast<double>((kGiB * 4).value) / pricer.time(kGiB * 4).value;
+  EXPECT_NEAR(bus, machines.gpu.links.front().speed.all_gather.value, 1e6);
+}
+
 /// Rings that leave a bridged pair are others than those inside it.
 TEST(MeasuredCurves, OfAPairDoNotSpeakForMore) {
   const Cluster six = cluster("a40", 6, 1, "nvlink-bridge");
