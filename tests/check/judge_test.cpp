@@ -144,6 +144,7 @@ TEST(PredictCall, IsAMeasuredCurveOrTheModel) {
   EXPECT_NE(measured.time, measured.by_model);
   Cluster bare = machines;
   bare.gpu.collectives.clear();
+  bare.gpu.links.clear();
   const CallPrediction modelled = predict_call(bare, Operation::all_reduce, kGiB);
   EXPECT_FALSE(modelled.measured);
   EXPECT_EQ(modelled.time, modelled.by_model);
