@@ -79,7 +79,9 @@ bool same_links(const CollectiveCurve& curve, const Cluster& cluster, const Grou
 }
 
 bool does(Operation measured, Operation asked) {
-  const auto gathers = [](Operation o) { return o == Operation::all_gather || o == Operation::reduce_scatter; };
+  const auto gathers = [](Operation o) {
+    return o == Operation::all_gather || o == Operation::reduce_scatter;
+  };
   return measured == asked || (gathers(measured) && gathers(asked));
 }
 
@@ -107,16 +109,16 @@ double apart(std::int64_t a, std::int64_t b) {
   return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
 }
 
-/// Another network counts as much as twice the nodes: on the same cards at the same line rate (H100, 8×400 and
-/// 32×100 Gb/s) a curve of the other network tells more than one of a quarter of the GPUs.
+/// Another network counts as much as twice the nodes: on the same cards at the same line rate (H100, 8×400
+/// and 32×100 Gb/s) a curve of the other network tells more than one of a quarter of the GPUs.
 constexpr double kOtherNetwork = 1;
 
 /// Smaller is nearer.
 std::pair<bool, double> distance(const CollectiveCurve& curve, const Cluster& cluster, Operation operation,
                                  const GroupPlace& place) {
-  return {curve.operation != operation,
-          apart(curve.nodes, place.nodes) + apart(curve.gpus / curve.nodes, place.ranks_per_node()) +
-              (other_network(curve, cluster) ? kOtherNetwork : 0)};
+  return {curve.operation != operation, apart(curve.nodes, place.nodes) +
+                                            apart(curve.gpus / curve.nodes, place.ranks_per_node()) +
+                                            (other_network(curve, cluster) ? kOtherNetwork : 0)};
 }
 
 /// Nearest first. A machine's own curves come before its network's, and both before its card's.
@@ -142,7 +144,8 @@ BytesPerSecond peak_of(const LinkSpeed& speed, Operation operation) {
 }
 
 Seconds at_peak(Bytes size, Operation operation, std::int64_t gpus, BytesPerSecond bus) {
-  return Seconds(ring_share(operation, static_cast<double>(gpus)) * static_cast<double>(size.value) / bus.value);
+  return Seconds(ring_share(operation, static_cast<double>(gpus)) * static_cast<double>(size.value) /
+                 bus.value);
 }
 
 /// Peak and latency that a node's profile measured, as a curve: both added.
@@ -167,9 +170,10 @@ CollectiveCurve curve_of_peak(const MeasuredLink& link, Operation operation) {
           .points = {{kLong, at_peak(kLong, operation, link.gpus, peak_of(link.speed, operation))}}};
 }
 
-/// What a profile knows beside curves of groups inside a node: the machine's own peak, or the card's, of which
-/// nearest in number of GPUs, where it has no curve of this operation (one that is left out counts).
-std::optional<CollectiveCurve> peak_curve(const Cluster& cluster, Operation operation, const GroupPlace& place) {
+/// What a profile knows beside curves of groups inside a node: the machine's own peak, or the card's, of
+/// which nearest in number of GPUs, where it has no curve of this operation (one that is left out counts).
+std::optional<CollectiveCurve> peak_curve(const Cluster& cluster, Operation operation,
+                                          const GroupPlace& place) {
   if (place.nodes > 1) return std::nullopt;
   if (cluster.node.measured) return curve_of_node(cluster.node, operation, place.ranks);
   if (!nearest_curves(cluster, operation, place, {}).empty()) return std::nullopt;
@@ -201,13 +205,11 @@ std::string model_in_words(const Cluster& cluster, const GroupPlace& place) {
                      place.nodes > 1 && cluster.network ? cluster.network->name : "");
 }
 
-/// The cluster that a curve was measured on, as far as the model looks at it.
+/// Of the group that a curve was measured on.
 NcclModel model_of(const CollectiveCurve& curve, const Cluster& cluster) {
   const GroupPlace place{.ranks = curve.gpus, .nodes = curve.nodes, .side_by_side = 1};
-  if (!other_network(curve, cluster)) return nccl_model(cluster, curve.operation, place);
-  Cluster theirs = cluster;
-  theirs.network = *network_of(curve);
-  return nccl_model(theirs, curve.operation, place);
+  const Network* theirs = other_network(curve, cluster) ? network_of(curve) : nullptr;
+  return nccl_model(cluster, curve.operation, place, theirs);
 }
 
 double number(Bytes size) { return static_cast<double>(std::max<std::int64_t>(1, size.value)); }

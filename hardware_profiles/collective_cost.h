@@ -45,7 +45,7 @@ struct WireBytes {
 
 /// What a pricer may use.
 struct PricingRules {
-  bool curves{true};               ///< false: NCCL's model alone
+  bool curves{true};                  ///< false: NCCL's model alone
   std::string_view without_record{};  ///< id of a log that no curve may be made of, as when it is judged
 };
 
@@ -56,12 +56,12 @@ struct PricingRules {
 /// reduce_scatter, is carried over by NCCL's model M: t(S) = t_curve(S)·M(S, this group)/M(S, its group), so
 /// that what the model has wrong of these links stays corrected. On one switch that leaves the bus bandwidth
 /// equal and the latency by the steps of the ring.
-/// Of several curves the nearest is taken: of this operation first, then by the ratios of GPUs per node and of
-/// nodes, where another network counts as a ratio of two; the first of equal ones. Beyond its sizes the next nearest that has them
-/// goes on. Below the smallest size of all the model does, with the ratio that it has there; above the largest
-/// the bus bandwidth stays. Peaks of profiles (`measured` of a node, `links` of a card without curves of the
-/// operation on this fabric) stand for curves of groups inside a node: the node's peak and latency added, the
-/// card's as one message of 4 GiB.
+/// Of several curves the nearest is taken: of this operation first, then by the ratios of GPUs per node and
+/// of nodes, where another network counts as a ratio of two; the first of equal ones. Beyond its sizes the
+/// next nearest that has them goes on. Below the smallest size of all the model does, with the ratio that it
+/// has there; above the largest the bus bandwidth stays. Peaks of profiles (`measured` of a node, `links` of
+/// a card without curves of the operation on this fabric) stand for curves of groups inside a node: the
+/// node's peak and latency added, the card's as one message of 4 GiB.
 class CollectivePricer {
  public:
   CollectivePricer(const Cluster& cluster, Operation operation, const GroupPlace& place,

@@ -26,8 +26,8 @@ struct GroupPlace {
 /// node holds max(1, g/stride) of the ranks, and min(g, stride) groups lie side by side on the same nodes.
 /// Where the numbers do not divide each other the group that is split is the one that is placed: it is the
 /// slowest.
-/// Source: torch.distributed and DeepSpeed number ranks node by node; DeepSpeed utils/groups.py and Megatron-LM
-/// core/parallel_state.py make tensor-parallel groups of neighbours.
+/// Source: torch.distributed and DeepSpeed number ranks node by node; DeepSpeed utils/groups.py and
+/// Megatron-LM core/parallel_state.py make tensor-parallel groups of neighbours.
 [[nodiscard]] GroupPlace place_group(const Cluster& cluster, std::int64_t ranks, std::int64_t stride = 1);
 
 /// All GPUs of the cluster as one group.

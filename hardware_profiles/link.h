@@ -47,7 +47,7 @@ struct MeasuredLink {
 
 /// One message size of a measured curve.
 struct CollectivePoint {
-  Bytes bytes{};  ///< as nccl-tests counts: of all_gather and reduce_scatter the buffer over all ranks
+  Bytes bytes{};      ///< as nccl-tests counts: of all_gather and reduce_scatter the buffer over all ranks
   Seconds seconds{};  ///< of one call
   friend bool operator==(const CollectivePoint&, const CollectivePoint&) = default;
 };

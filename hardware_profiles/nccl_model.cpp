@@ -65,8 +65,7 @@ constexpr std::array<std::array<double, kTreeSizes>, 3> kTreeFactors{{
 /// sm90SpeedArrayIntra, sm100SpeedArrayIntra.
 constexpr std::array kSpeeds{40.0, 30.0, 20.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0};
 constexpr std::array kSpeedsHopper{60.0, 50.0, 40.0, 30.0, 24.0, 20.0, 15.0, 12.0, 11.0, 6.0, 3.0};
-constexpr std::array kSpeedsBlackwell{90.0, 80.0, 70.0, 60.0, 50.0, 45.0,
-                                      40.0, 30.0, 24.0, 20.0, 19.0, 18.0};
+constexpr std::array kSpeedsBlackwell{90.0, 80.0, 70.0, 60.0, 50.0, 45.0, 40.0, 30.0, 24.0, 20.0, 19.0, 18.0};
 constexpr std::int64_t kMostChannels = 32;   ///< half of MAXCHANNELS, which rings may have. Source: init.cc
 constexpr std::int64_t kMostNvlsHeads = 32;  ///< NCCL_MAX_NVLS_ARITY, device.h
 
@@ -111,6 +110,7 @@ Channels doubled_if_fast(Channels channels, int compute_capability) {
 /// What one group is modelled by.
 struct Group {
   const Cluster& cluster;
+  const Network* between;  ///< null on one node
   Operation operation;
   GroupPlace place;
   int compute_capability;  ///< its major part
@@ -123,7 +123,9 @@ struct Group {
   [[nodiscard]] double nodes() const { return static_cast<double>(place.nodes); }
   [[nodiscard]] double each() const { return static_cast<double>(place.ranks_per_node()); }
   [[nodiscard]] bool one_node() const { return place.nodes == 1; }
-  [[nodiscard]] std::size_t by_nodes() const { return static_cast<std::size_t>(std::min<std::int64_t>(place.nodes, 3) - 1); }
+  [[nodiscard]] std::size_t by_nodes() const {
+    return static_cast<std::size_t>(std::min<std::int64_t>(place.nodes, 3) - 1);
+  }
   [[nodiscard]] const Generation& generation() const {
     const int major = compute_capability;
     return kGenerations[major >= 10 ? 3 : major >= 9 ? 2 : major >= 8 ? 1 : 0];
@@ -153,13 +155,14 @@ double share_of_links(const Node& node, const GroupPlace& place) {
 }
 
 Group group_of(const Cluster& cluster, Operation operation, const GroupPlace& place) {
-  Group group{cluster, operation, place, capability_major(cluster.gpu.compute_capability),
-              on_nvlink(cluster, place), 0, 0, 0};
+  Group group{
+      cluster, operation, place, capability_major(cluster.gpu.compute_capability), on_nvlink(cluster, place),
+      0,       0,         0};
   const BytesPerSecond rate = group.nvlink ? cluster.gpu.nvlink_effective : cluster.gpu.pcie_effective;
   group.link = in_gigabytes(rate) * share_of_links(cluster.node, place);
   if (cluster.node.measured) group.link = in_gigabytes(cluster.node.measured->all_gather);
   if (group.one_node()) return group;
-  const Network& network = *cluster.network;
+  const Network& network = *between;
   group.network = in_gigabytes(network_out_of_node(network, place.ranks_per_node() * place.side_by_side)) /
                   static_cast<double>(place.side_by_side);
   group.latency = std::max(0.0, (network.latency.value * 1e6 - kSmallOnTwoNodes) / 2);
@@ -191,7 +194,7 @@ double links_of_open_ring(const Group& group) {
 
 /// One channel per NIC; NICs that one GPU has for itself are one channel together.
 std::int64_t network_channels(const Group& group) {
-  const Network& network = *group.cluster.network;
+  const Network& network = *group.between;
   const double share = group.network * 1e9 / network.per_nic.value;
   const auto nics = static_cast<std::int64_t>(std::llround(share));
   return std::clamp<std::int64_t>(nics, 1, std::min(group.place.ranks_per_node(), kMostChannels));
@@ -217,8 +220,7 @@ Channels switch_channels(const Group& group) {
   if (!group.has_nvls()) return {};
   const std::int64_t heads =
       group.one_node() ? std::min(group.place.ranks, kMostNvlsHeads) : network_channels(group);
-  const double inside =
-      speed_within(group.compute_capability, group.link / static_cast<double>(heads + 1));
+  const double inside = speed_within(group.compute_capability, group.link / static_cast<double>(heads + 1));
   if (heads < 2 || inside == 0) return {};
   const double outside = group.one_node() ? inside : group.network / static_cast<double>(heads);
   return {heads, group.one_node() ? inside : std::min(inside, 2 * outside), outside};
@@ -266,9 +268,8 @@ double ring_latency(const Group& group, std::size_t protocol) {
 double levels(const Group& group) { return std::floor(std::log2(group.nodes())); }
 
 double tree_latency(const Group& group, std::size_t protocol) {
-  return kTreeBase[protocol] +
-         2 * ((group.each() - 1) * group.inner_steps().tree[protocol] +
-              levels(group) * network_step(group, kNetworkSteps.tree, protocol));
+  return kTreeBase[protocol] + 2 * ((group.each() - 1) * group.inner_steps().tree[protocol] +
+                                    levels(group) * network_step(group, kNetworkSteps.tree, protocol));
 }
 
 /// Bus bandwidth of a ring: what each link carries.
@@ -332,8 +333,9 @@ NcclWay ring_way(const Group& group, const Channels& rings, std::size_t at) {
   const bool pairwise = group.operation == Operation::all_to_all || group.operation == Operation::send_recv;
   double bandwidth = ring_bandwidth(group, rings, protocol);
   if (pairwise) bandwidth = pairwise_bandwidth(group, bandwidth, rings.number() * rings.inside);
-  NcclWay ring = way(pairwise ? Algorithm::pairwise : Algorithm::ring, protocol, ring_latency(group, at),
-                     bandwidth * (group.operation == Operation::send_recv ? 1 : group.ranks() / steps_of(group)));
+  NcclWay ring =
+      way(pairwise ? Algorithm::pairwise : Algorithm::ring, protocol, ring_latency(group, at),
+          bandwidth * (group.operation == Operation::send_recv ? 1 : group.ranks() / steps_of(group)));
   if (protocol == Protocol::simple && !group.one_node() && group.operation == Operation::all_reduce) {
     ring.plateau = group.compute_capability < 8 ? kPlateauVolta : kPlateau;
     ring.plateau_from = Bytes(kPlateauBytes * rings.count * group.place.ranks);
@@ -361,8 +363,9 @@ NcclWay switch_way(const Group& group, const Channels& heads) {
   if (group.one_node())
     return way(Algorithm::nvls, Protocol::simple, kNvlinkSteps.nvls, reduces ? of_message : bandwidth);
   const double step = kNetworkSteps.nvls_tree + 2 * group.latency;
-  NcclWay result = way(Algorithm::nvls_tree, Protocol::simple, kNvlinkSteps.nvls_tree + 2 * levels(group) * step,
-                       std::min(of_message, most_between_nodes(group)));
+  NcclWay result =
+      way(Algorithm::nvls_tree, Protocol::simple, kNvlinkSteps.nvls_tree + 2 * levels(group) * step,
+          std::min(of_message, most_between_nodes(group)));
   if (group.compute_capability >= 10) result.tree_factors = kTreeSizes;
   return result;
 }
@@ -405,12 +408,14 @@ NcclChoice NcclModel::choose(Bytes size) const {
   return best;
 }
 
-NcclModel nccl_model(const Cluster& cluster, Operation operation, const GroupPlace& place) {
+NcclModel nccl_model(const Cluster& cluster, Operation operation, const GroupPlace& place,
+                     const Network* network) {
   NcclModel model;
   if (place.ranks < 2) return model;
+  if (network == nullptr && cluster.network) network = &*cluster.network;
   GroupPlace reached = place;
-  if (!cluster.network) reached.nodes = 1;
-  const Group group = group_of(cluster, operation, reached);
+  if (network == nullptr) reached.nodes = 1;
+  const Group group = group_of(cluster, network, operation, reached);
   const Channels rings = group.one_node() ? rings_of_one_node(group) : rings_over_nodes(group);
   const Channels tree = trees(group, rings), heads = switch_channels(group);
   for (std::size_t at = 0; at < kProtocols.size(); ++at) {

@@ -64,6 +64,8 @@ struct NcclModel {
 /// ncclTopoTuneModel and ncclTopoGetAlgoTime on the channels that ncclTopoCompute would find, from what the
 /// profiles know of the links. docs/collective-cost.md has the formulas.
 /// Source: NVIDIA/nccl 5067397 src/graph/tuning.cc, search.cc, topo.h.
-[[nodiscard]] NcclModel nccl_model(const Cluster& cluster, Operation operation, const GroupPlace& place);
+/// `network`: between the nodes; absent: the cluster's own.
+[[nodiscard]] NcclModel nccl_model(const Cluster& cluster, Operation operation, const GroupPlace& place,
+                                   const Network* network = nullptr);
 
 }  // namespace zplan

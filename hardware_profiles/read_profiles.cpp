@@ -126,8 +126,8 @@ std::vector<CollectivePoint> points_of(const JsonReader& at) {
 }
 
 CollectiveCurve curve_of(const JsonReader& at, Fabric fabric) {
-  at.only_keys({"operation", "fabric", "gpus", "nodes", "network", "source", "record", "bytes", "seconds",
-                "points"});
+  at.only_keys(
+      {"operation", "fabric", "gpus", "nodes", "network", "source", "record", "bytes", "seconds", "points"});
   const auto given = at.find("fabric");
   const std::int64_t gpus = at.at("gpus").integer(2, 1'000'000);
   const std::int64_t nodes = at.integer_or("nodes", 1, 1, 1'000'000);

@@ -75,9 +75,7 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSpeed& sp
 }
 
 /// Bandwidth decides long messages, latency short ones.
-std::string_view size_subset(Bytes size) {
-  return size >= kLongMessage ? "16 MiB and more" : "below 16 MiB";
-}
+std::string_view size_subset(Bytes size) { return size >= kLongMessage ? "16 MiB and more" : "below 16 MiB"; }
 
 Record judged_call(const Case& measured, Statistic statistic, const TimedCall& call, Seconds predicted) {
   Record record = judged(measured, statistic, predicted.value, exactly(call.time.value));

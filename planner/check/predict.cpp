@@ -220,7 +220,8 @@ Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
   RunInputs inputs = prepared.inputs();
   inputs.varied = &varied;
   const Bytes roomy = simulate(inputs, AllocatorOptions{}).peak_reserved;
-  const Bytes pool = setup.cluster.usable_memory - outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
+  const Bytes pool =
+      setup.cluster.usable_memory - outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
   if (!setup.card_is_known || roomy <= pool) return roomy;
   const RunResult pressed = simulate_within(inputs, pool);
   return pressed.completed ? pressed.peak_reserved : roomy;

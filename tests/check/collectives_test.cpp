@@ -50,7 +50,8 @@ TEST(PublishedCollectiveTimes, FollowTheirTwins) {
 
 /// Other numbers of GPUs and other networks of the same card included.
 TEST(PublishedCollectiveTimes, FollowOtherLogsOfTheSameCard) {
-  EXPECT_LT(figures(Statistic::seconds, [](const Record& r) { return from_curves(r) && is_long(r); }).median, 0.05);
+  EXPECT_LT(figures(Statistic::seconds, [](const Record& r) { return from_curves(r) && is_long(r); }).median,
+            0.05);
   EXPECT_LT(figures(Statistic::seconds, from_curves).median, 0.10);
 }
 
@@ -58,6 +59,7 @@ TEST(PublishedCollectiveTimes, FollowOtherLogsOfTheSameCard) {
 TEST(PublishedCollectiveTimes, AreNearNcclsModel) {
   EXPECT_LT(figures(Statistic::seconds_by_model, any).median, 0.25);
   EXPECT_LT(figures(Statistic::seconds_by_model, is_long).median, 0.20);
+  EXPECT_GT(figures(Statistic::seconds_by_model, any).under_predicted, 0.5);  // it is optimistic
 }
 
 /// Curves are worth having.

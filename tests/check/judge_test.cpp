@@ -153,7 +153,8 @@ TEST(PredictCall, IsAMeasuredCurveOrTheModel) {
 
 // A log that a profile has a curve of is judged by what the others say.
 TEST(PredictCall, LeavesTheLogUnderJudgementOut) {
-  const Cluster machines = assemble_cluster({.gpu = "rtx-4090-24gb", .gpus = 4, .node = "pcie"}, built_in_profiles());
+  const Cluster machines =
+      assemble_cluster({.gpu = "rtx-4090-24gb", .gpus = 4, .node = "pcie"}, built_in_profiles());
   const Seconds with = predict_call(machines, Operation::all_reduce, kGiB).time;
   const Seconds without = predict_call(machines, Operation::all_reduce, kGiB, "n27").time;
   EXPECT_NEAR(with.value, 0.063624, 1e-9);  // the log's own row

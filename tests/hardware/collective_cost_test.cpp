@@ -64,7 +64,8 @@ TEST(MeasuredCurves, LieBetweenTheirPoints) {
   ASSERT_EQ(curve.operation, Operation::all_gather);
   for (std::size_t i = 1; i < curve.points.size(); ++i) {
     const CollectivePoint &low = curve.points[i - 1], &high = curve.points[i];
-    const double middle = std::sqrt(static_cast<double>(low.bytes.value) * static_cast<double>(high.bytes.value));
+    const double middle =
+        std::sqrt(static_cast<double>(low.bytes.value) * static_cast<double>(high.bytes.value));
     const double expected = std::sqrt(low.seconds.value * high.seconds.value);
     EXPECT_NEAR(pricer.time(Bytes(static_cast<std::int64_t>(middle))).value, expected, expected * 1e-3);
   }
@@ -94,8 +95,8 @@ TEST(MeasuredCurves, CarryOverToOtherNumbersOfGpusOfASwitch) {
   EXPECT_EQ(half.source().rfind("scaled: ", 0), 0U) << half.source();
   const Bytes large = kGiB * 8, small(1024);
   const double bus_all = 7.0 / 8 / all.time(large).value, bus_half = 3.0 / 4 / half.time(large).value;
-  EXPECT_NEAR(bus_half / bus_all, 1, 0.01);              // bus bandwidth stays
-  EXPECT_LT(half.time(small), all.time(small));          // fewer steps
+  EXPECT_NEAR(bus_half / bus_all, 1, 0.01);      // bus bandwidth stays
+  EXPECT_LT(half.time(small), all.time(small));  // fewer steps
 }
 
 TEST(MeasuredCurves, ALogCanBeLeftOut) {
@@ -160,7 +161,8 @@ TEST(MeasuredCurves, AgreeWithThePeaksOfTheProfile) {
         const auto n = static_cast<double>(curve.gpus);
         double peak = 0;
         for (const CollectivePoint& point : curve.points)
-          peak = std::max(peak, static_cast<double>(point.bytes.value) / point.seconds.value * 2 * (n - 1) / n);
+          peak =
+              std::max(peak, static_cast<double>(point.bytes.value) / point.seconds.value * 2 * (n - 1) / n);
         EXPECT_NEAR(peak / link.speed.all_reduce.value, 1, 0.03) << gpu.name << " " << curve.source;
       }
 }
@@ -196,7 +198,8 @@ TEST(NcclModels, ChooseAsNcclDoes) {
   EXPECT_EQ(chosen(cluster("h100", 8, 1), Operation::all_gather, kGiB), Algorithm::ring);
   EXPECT_EQ(chosen(cluster("a100-80gb", 8, 1), Operation::all_reduce, kGiB), Algorithm::ring);
   EXPECT_EQ(chosen(cluster("h100", 16, 2), Operation::all_reduce, kGiB), Algorithm::nvls_tree);
-  EXPECT_EQ(chosen(cluster("a100-80gb", 16, 2, "", "efa-4x100g"), Operation::all_reduce, kGiB), Algorithm::tree);
+  EXPECT_EQ(chosen(cluster("a100-80gb", 16, 2, "", "efa-4x100g"), Operation::all_reduce, kGiB),
+            Algorithm::tree);
   EXPECT_EQ(chosen(cluster("h100", 16, 2), Operation::reduce_scatter, kGiB), Algorithm::ring);
   EXPECT_EQ(chosen(cluster("h100", 16, 2), Operation::all_to_all, kGiB), Algorithm::pairwise);
 }
@@ -228,7 +231,9 @@ TEST(NcclModels, GathersDoNotGetWhatSwitchesAndTreesGiveToAllReduce) {
 TEST(WireBytes, OfEachAlgorithm) {
   const GroupPlace eight{8, 1, 1}, two_nodes{16, 2, 1};
   const Bytes s(1 << 20);
-  const auto share = [&](double of) { return Bytes(static_cast<std::int64_t>(std::llround(of * (1 << 20)))); };
+  const auto share = [&](double of) {
+    return Bytes(static_cast<std::int64_t>(std::llround(of * (1 << 20))));
+  };
   const auto of = [&](Algorithm algorithm, Operation operation, const GroupPlace& place) {
     return wire_bytes(algorithm, operation, place, s);
   };
@@ -245,8 +250,10 @@ TEST(WireBytes, OfEachAlgorithm) {
   // The switch reads every GPU's S, and each of eight heads sends an eighth.
   EXPECT_EQ(of(Algorithm::nvls, Operation::all_reduce, eight), (WireBytes{share(9.0 / 8), Bytes(0)}));
   EXPECT_EQ(of(Algorithm::nvls, Operation::all_gather, eight), (WireBytes{share(1.0 / 8), Bytes(0)}));
-  EXPECT_EQ(of(Algorithm::nvls_tree, Operation::all_reduce, two_nodes), (WireBytes{share(9.0 / 8), share(1.0 / 8)}));
-  EXPECT_EQ(of(Algorithm::pairwise, Operation::all_to_all, two_nodes), (WireBytes{share(7.0 / 16), share(8.0 / 16)}));
+  EXPECT_EQ(of(Algorithm::nvls_tree, Operation::all_reduce, two_nodes),
+            (WireBytes{share(9.0 / 8), share(1.0 / 8)}));
+  EXPECT_EQ(of(Algorithm::pairwise, Operation::all_to_all, two_nodes),
+            (WireBytes{share(7.0 / 16), share(8.0 / 16)}));
   EXPECT_EQ(of(Algorithm::ring, Operation::all_reduce, {1, 1, 1}), WireBytes{});
   // One GPU per node: all of it leaves.
   EXPECT_EQ(of(Algorithm::ring, Operation::all_reduce, {2, 2, 1}), (WireBytes{Bytes(0), s}));
@@ -260,7 +267,8 @@ TEST(CollectiveCosts, SubGroupsInsideANodeDoNotUseTheNetwork) {
   const Cluster machines = cluster("h100", 32, 4);
   const GroupPlace sub_group = place_group(machines, 8);
   const CollectiveCost inside = collective_cost(machines, Operation::all_gather, sub_group, kGiB);
-  const CollectiveCost across = collective_cost(machines, Operation::all_gather, place_of_all(machines), kGiB);
+  const CollectiveCost across =
+      collective_cost(machines, Operation::all_gather, place_of_all(machines), kGiB);
   EXPECT_EQ(inside.outside, Bytes(0));
   EXPECT_GT(across.outside, Bytes(0));
   const Cluster alone = cluster("h100", 8, 1);
@@ -269,7 +277,8 @@ TEST(CollectiveCosts, SubGroupsInsideANodeDoNotUseTheNetwork) {
 
 /// Eight data-parallel groups of one GPU per node share the network: one NIC for all, or one for each.
 TEST(CollectiveCosts, GroupsSideBySideShareTheNics) {
-  for (const auto& [network, slower] : std::vector<std::pair<std::string, double>>{{"400g", 8}, {"8x400g", 1}}) {
+  for (const auto& [network, slower] :
+       std::vector<std::pair<std::string, double>>{{"400g", 8}, {"8x400g", 1}}) {
     const Cluster machines = cluster("h100", 32, 4, "", network);
     const GroupPlace place = place_group(machines, 4, 8);
     EXPECT_EQ(place.side_by_side, 8);
@@ -295,7 +304,9 @@ TEST(CollectiveCosts, StayWithinTheLinks) {
           const double inside = static_cast<double>(cost.inside.value) / cost.time.value;
           const double outside = static_cast<double>(cost.outside.value) * 8 / cost.time.value;
           EXPECT_LE(inside, link) << gpu.name << " " << to_name(operation) << " " << nodes;
-          EXPECT_LE(outside, nodes == 1 ? 0 : machines.network->nic.value * static_cast<double>(machines.network->nics))
+          EXPECT_LE(outside, nodes == 1
+                                 ? 0
+                                 : machines.network->nic.value * static_cast<double>(machines.network->nics))
               << gpu.name << " " << to_name(operation) << " " << nodes << " " << network;
         }
 }

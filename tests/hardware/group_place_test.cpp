@@ -22,7 +22,8 @@ TEST(GroupPlaces, DataParallelGroupsSpanAllNodes) {
   EXPECT_EQ(place_group(nodes_of_eight(2), 16), (GroupPlace{16, 2, 1}));
   EXPECT_EQ(place_group(nodes_of_eight(2), 4, 4), (GroupPlace{4, 2, 4}));
   EXPECT_EQ(place_group(nodes_of_eight(8), 8, 8), (GroupPlace{8, 8, 8}));
-  // Tensor-parallel groups that are larger than a node: one rank of a data-parallel group on every other node.
+  // Tensor-parallel groups that are larger than a node: one rank of a data-parallel group on every other
+  // node.
   EXPECT_EQ(place_group(nodes_of_eight(8), 4, 16), (GroupPlace{4, 4, 8}));
 }
 

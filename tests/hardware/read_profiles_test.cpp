@@ -86,7 +86,8 @@ std::vector<Breakage> breakages() {
        "my.json#/collectives/0/seconds"},
       {"curve of no points", kH100,
        [](Json& j) {
-         j["collectives"] = Json::array({{{"operation", "all_reduce"}, {"gpus", 8}, {"points", Json::array()}}});
+         j["collectives"] =
+             Json::array({{{"operation", "all_reduce"}, {"gpus", 8}, {"points", Json::array()}}});
        },
        "my.json#/collectives/0/points"},
       {"curve with half a point", kH100,
@@ -205,12 +206,13 @@ TEST(ReadProfiles, ReadsMeasuredMachinesAndCurves) {
 /// One entry per curve or one per message size, in any order.
 TEST(ReadProfiles, CurvesAreListsOrSinglePoints) {
   Json single = file_json(kNode), list = single;
-  single["collectives"] = Json::array({{{"operation", "all_gather"}, {"gpus", 4}, {"bytes", 64}, {"seconds", 2e-5}},
-                                       {{"operation", "all_gather"}, {"gpus", 4}, {"bytes", 8}, {"seconds", 1e-5}}});
-  list["collectives"] = Json::array(
-      {{{"operation", "all_gather"},
-        {"gpus", 4},
-        {"points", Json::array({Json::array({8, 1e-5}), Json::array({64, 2e-5})})}}});
+  single["collectives"] =
+      Json::array({{{"operation", "all_gather"}, {"gpus", 4}, {"bytes", 64}, {"seconds", 2e-5}},
+                   {{"operation", "all_gather"}, {"gpus", 4}, {"bytes", 8}, {"seconds", 1e-5}}});
+  list["collectives"] =
+      Json::array({{{"operation", "all_gather"},
+                    {"gpus", 4},
+                    {"points", Json::array({Json::array({8, 1e-5}), Json::array({64, 2e-5})})}}});
   EXPECT_EQ(read(single).nodes, read(list).nodes);
   EXPECT_EQ(read(list).nodes.at(0).collectives.at(0).points.size(), 2U);
 }

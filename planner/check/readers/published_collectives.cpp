@@ -65,7 +65,8 @@ std::vector<Case> read_published_collectives(const JsonReader& rows) {
   for (const JsonReader& record : rows.items()) {
     cases.push_back(collectives_case(record));
     if (!one_process(record)) continue;
-    if (Case launched = take_launched(cases.back()); !std::get<MeasuredCalls>(launched.measured).calls.empty())
+    if (Case launched = take_launched(cases.back());
+        !std::get<MeasuredCalls>(launched.measured).calls.empty())
       cases.push_back(std::move(launched));
   }
   return cases;
