@@ -154,10 +154,16 @@ double share_of_links(const Node& node, const GroupPlace& place) {
   return node.fabric == Fabric::pcie_peer && one_socket ? 1.0 : node.link_fraction;
 }
 
-Group group_of(const Cluster& cluster, Operation operation, const GroupPlace& place) {
-  Group group{
-      cluster, operation, place, capability_major(cluster.gpu.compute_capability), on_nvlink(cluster, place),
-      0,       0,         0};
+Group group_of(const Cluster& cluster, const Network* between, Operation operation, const GroupPlace& place) {
+  Group group{.cluster = cluster,
+              .between = between,
+              .operation = operation,
+              .place = place,
+              .compute_capability = capability_major(cluster.gpu.compute_capability),
+              .nvlink = on_nvlink(cluster, place),
+              .link = 0,
+              .network = 0,
+              .latency = 0};
   const BytesPerSecond rate = group.nvlink ? cluster.gpu.nvlink_effective : cluster.gpu.pcie_effective;
   group.link = in_gigabytes(rate) * share_of_links(cluster.node, place);
   if (cluster.node.measured) group.link = in_gigabytes(cluster.node.measured->all_gather);
