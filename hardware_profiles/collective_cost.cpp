@@ -193,7 +193,7 @@ std::string group_in_words(std::int64_t gpus, std::int64_t nodes) {
 
 std::string curve_in_words(const CollectiveCurve& curve, bool scaled) {
   const std::string from = curve.source.empty() ? "this machine's profile" : curve.source;
-  if (!scaled) return "measured: " + from;
+  if (!scaled) return is_assumed(from) ? from : "measured: " + from;
   return fmt::format("scaled: {} of {}{}{}, by NCCL's model ({})", to_name(curve.operation),
                      group_in_words(curve.gpus, curve.nodes), curve.network.empty() ? "" : " over ",
                      curve.network, from);
@@ -254,9 +254,12 @@ void CollectivePricer::take(const CollectiveCurve& curve, const Cluster& cluster
   const bool scaled = is_other(curve, cluster);
   const NcclModel theirs = scaled ? model_of(curve, cluster) : NcclModel{};
   std::vector<Point> smaller, larger;
+  double last = std::log(0.0);
   for (const CollectivePoint& point : curve.points) {
     const double carried = scaled ? ratio(model_.time(point.bytes), theirs.time(point.bytes)) : 1;
-    const Point at{std::log(number(point.bytes)), std::log(point.seconds.value * carried)};
+    Point at{std::log(number(point.bytes)), std::log(point.seconds.value * carried)};
+    // Jumps that were measured where protocols change are kept; where they are carried to, none is known.
+    if (scaled) at.log_time = last = std::max(last, at.log_time);
     if (curve_.empty() || at.log_size > curve_.back().log_size)
       larger.push_back(at);
     else if (at.log_size < curve_.front().log_size)

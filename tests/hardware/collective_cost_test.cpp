@@ -99,6 +99,23 @@ TEST(MeasuredCurves, CarryOverToOtherNumbersOfGpusOfASwitch) {
   EXPECT_LT(half.time(small), all.time(small));  // fewer steps
 }
 
+/// Where nothing was measured a longer message never takes less.
+TEST(MeasuredCurves, CarriedOverTakeLongerForMore) {
+  for (const char* gpu : {"a100-80gb", "h100", "h200", "b200"})
+    for (const Operation operation : {Operation::all_reduce, Operation::all_gather})
+      for (const std::int64_t nodes : {1, 4, 64}) {
+        const Cluster machines = cluster(gpu, nodes * 4, nodes);
+        const CollectivePricer pricer(machines, operation, place_of_all(machines));
+        Seconds last{};
+        for (const Bytes size : sizes()) {
+          const Seconds time = pricer.time(size);
+          EXPECT_GE(time.value, last.value * (1 - 1e-9))
+              << gpu << " " << to_name(operation) << " " << nodes << " nodes, " << size.value << " B";
+          last = time;
+        }
+      }
+}
+
 TEST(MeasuredCurves, ALogCanBeLeftOut) {
   const Cluster machines = cluster("rtx-2080-ti", 2, 1);
   const PricingRules rules{.without_record = "n38"};
