@@ -151,6 +151,7 @@ int check_command(const Options& options, const Environment& environment, const 
                      .slopes = {},
                      .fits = {},
                      .planners = {},
+                     .efficiencies = {},
                      .worst = options.worst,
                      .tolerance = options.tolerance,
                      .unit = options.unit};
@@ -159,6 +160,7 @@ int check_command(const Options& options, const Environment& environment, const 
   report.slopes = check::slopes(report.records);
   report.fits = check::fit_tally(report.records);
   report.planners = check::compare_planners(cases, report.records);
+  if (options.fit_efficiency) report.efficiencies = check::fit_efficiencies(cases);
   out << in_format(report, options, style);
   return holds(report) ? kFits : kNothingFits;
 }

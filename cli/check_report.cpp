@@ -21,7 +21,8 @@ enum class Unit { bytes, seconds, tokens, calls };
 
 Unit unit_of(Statistic statistic) {
   switch (statistic) {
-    case Statistic::seconds: return Unit::seconds;
+    case Statistic::seconds:
+    case Statistic::seconds_by_model: return Unit::seconds;
     case Statistic::tokens_per_second: return Unit::tokens;
     case Statistic::schedule: return Unit::calls;
     default: return Unit::bytes;
@@ -146,9 +147,28 @@ std::string fits_text(const check::FitTally& fits) {
 }
 
 /// What is said of rows by what they are: published peaks have it.
+Table efficiency_table(const CheckReport& report) {
+  Table table{{{"card", "", false, kAlways},
+               {"products", "", true, kAlways},
+               {"attention", "", true, kAlways},
+               {"memory", "", true, kAlways},
+               {"runs", "", true, kAlways},
+               {"median", "", true, kAlways},
+               {"p90", "", true, kAlways},
+               {"held out", "", true, kAlways},
+               {"p90 held out", "", true, kAlways}},
+              {}};
+  for (const check::EfficiencyFit& each : report.efficiencies)
+    table.rows.push_back({{each.gpu, share_text(each.efficiency.products), share_text(each.efficiency.attention),
+                           share_text(each.efficiency.memory), fmt::format("{}", each.runs),
+                           share_text(each.seen.median), share_text(each.seen.p90),
+                           share_text(each.held_out.median), share_text(each.held_out.p90)}});
+  return table;
+}
+
 std::string more_text(const CheckReport& report, const std::function<std::string(const Table&)>& render) {
   std::string text;
-  for (const Table& table : {subset_table(report), slope_table(report)})
+  for (const Table& table : {subset_table(report), slope_table(report), efficiency_table(report)})
     if (!table.rows.empty()) text += "\n" + render(table);
   const std::string fits = fits_text(report.fits);
   return fits.empty() ? text : text + "\n" + fits;
@@ -276,6 +296,18 @@ Json planner_json(const check::PlannerComparison& each) {
   return json;
 }
 
+Json efficiency_json(const check::EfficiencyFit& each) {
+  return {{"gpu", each.gpu},
+          {"matrix_products", each.efficiency.products},
+          {"attention", each.efficiency.attention},
+          {"memory_bandwidth", each.efficiency.memory},
+          {"runs", each.runs},
+          {"median_error", each.seen.median},
+          {"p90_error", each.seen.p90},
+          {"held_out_median_error", each.held_out.median},
+          {"held_out_p90_error", each.held_out.p90}};
+}
+
 std::string csv_value(const Json& value) {
   if (value.is_null()) return "";
   return value.is_string() ? csv_field(value.get<std::string>()) : value.dump();
@@ -318,7 +350,7 @@ std::string check_markdown(const CheckReport& report) {
 Json check_json(const CheckReport& report) {
   Json json{{"schema", "zplan.check/1"}, {"zplan_version", version()}};
   if (report.tolerance) json["tolerance"] = *report.tolerance, json["holds"] = holds(report);
-  for (const char* list : {"groups", "subsets", "slopes", "records", "other_planners"})
+  for (const char* list : {"groups", "subsets", "slopes", "records", "other_planners", "efficiencies"})
     json[list] = Json::array();
   for (const check::Group& group : report.groups) json["groups"].push_back(group_json(group));
   for (const check::Subset& each : report.subsets) {
@@ -342,6 +374,8 @@ Json check_json(const CheckReport& report) {
   for (const Record& record : shown_records(report)) json["records"].push_back(record_json(record));
   for (const check::PlannerComparison& each : report.planners)
     json["other_planners"].push_back(planner_json(each));
+  for (const check::EfficiencyFit& each : report.efficiencies)
+    json["efficiencies"].push_back(efficiency_json(each));
   return json;
 }
 

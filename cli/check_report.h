@@ -8,6 +8,7 @@
 #include "cli/text.h"
 #include "models/base/format.h"
 #include "models/base/json_reader.h"
+#include "planner/check/fit.h"
 #include "planner/check/other_planners.h"
 #include "planner/check/summary.h"
 
@@ -21,6 +22,7 @@ struct CheckReport {
   std::vector<check::Slope> slopes;
   check::FitTally fits;
   std::vector<check::PlannerComparison> planners;
+  std::vector<check::EfficiencyFit> efficiencies;  ///< where they were asked for
   std::optional<std::size_t> worst;  ///< show only so many records
   std::optional<double> tolerance;   ///< of a group's median error, as a fraction
   ByteUnit unit{ByteUnit::gib};

@@ -54,7 +54,7 @@ def signed(value):
 def figure(value, statistic):
     if value is None:
         return "–"
-    if statistic == "seconds":
+    if statistic in ("seconds", "seconds_by_model"):
         return f"{value * 1e6:.4g} µs" if value < 1e-3 else f"{value * 1e3:.4g} ms"
     if statistic == "tokens_per_second":
         return f"{value:.0f} tok/s"
@@ -98,7 +98,8 @@ def key_of(section, record):
 
 
 def shown(report, most):
-    judged = sorted((r for r in report["records"] if r["error"]), key=lambda r: -abs(r["error"]))
+    # What NCCL's model says by itself is summarised; a plan takes it only where no curve is.
+    judged = sorted((r for r in report["records"] if r["error"] and r["statistic"] != "seconds_by_model"), key=lambda r: -abs(r["error"]))
     picked = judged[:most]
     picked += [r for r in judged[most:] if r["error"] < -SHOWN_WHEN_TOO_LOW][:MOST_SHOWN - most]
     return picked
@@ -139,6 +140,15 @@ def subsets(report):
                          percent(each["under_predicted"])])
     return table([("rows", True), ("judged", False), ("median", False), ("nine in ten", False), ("worst", False), ("too low by more than 5 %", False)],
                  rows)
+
+
+def parts(report):
+    """Subsets of each statistic by itself."""
+    rows = [[each["statistic"].replace("_", " "), each["name"], each["judged"], percent(each["median_error"]), percent(each["p90_error"]),
+             percent(each["worst_error"]), percent(each["under_predicted"])]
+            for each in report["subsets"] if each["statistic"] is not None and each["judged"]]
+    return table([("statistic", True), ("rows", True), ("judged", False), ("median", False), ("nine in ten", False), ("worst", False),
+                  ("too low by more than 5 %", False)], rows)
 
 
 def slopes(report):
@@ -200,9 +210,10 @@ def page(program, explanations, used):
     for section, (file, most) in SECTIONS.items():
         report = run_check(program, file)
         others = speed_planners if section == "speed" else planners
-        parts = {"summary": summary(report), "worst": worst(section, report, most, explanations, used), "skipped": skips(report),
-                 "planners": others(report), "subsets": subsets(report), "slopes": slopes(report), "fits": fits(report)}
-        for name, part in parts.items():
+        made = {"summary": summary(report), "worst": worst(section, report, most, explanations, used), "skipped": skips(report),
+                "planners": others(report), "subsets": subsets(report), "parts": parts(report),
+                "slopes": slopes(report), "fits": fits(report)}
+        for name, part in made.items():
             text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
     if "{{" in text:
         sys.exit("accuracy.in.md: nothing to put for " + text[text.index("{{"):text.index("}}") + 2])

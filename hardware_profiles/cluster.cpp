@@ -72,6 +72,13 @@ void add_assumed_figures(Cluster& cluster, const ClusterRequest& request) {
           fmt::format("{}: {} is {}", cluster.gpu.name, figure, cluster.gpu.sources.at(figure)));
 }
 
+/// Curves of the card that the profile names stand behind its own.
+void add_curves_of_the_like(Gpu& gpu, const HardwareProfiles& profiles) {
+  if (gpu.collectives_as.empty()) return;
+  const Gpu& like = find_gpu(profiles, gpu.collectives_as, gpu.name + ": collectives_as");
+  gpu.collectives.insert(gpu.collectives.end(), like.collectives.begin(), like.collectives.end());
+}
+
 void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles) {
   if (request.gpu.empty()) {
     cluster.gpu = find_gpu(profiles, "generic");
@@ -84,6 +91,7 @@ void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwarePro
         request.gpu.ends_with(".json") ? gpu_from_file(request.gpu) : find_gpu(profiles, request.gpu);
     add_assumed_figures(cluster, request);
   }
+  add_curves_of_the_like(cluster.gpu, profiles);
   cluster.memory = request.memory.value_or(cluster.gpu.memory);
   cluster.usable_memory = usable_memory(cluster.gpu, cluster.memory);
 }

@@ -19,9 +19,9 @@ using Sources = std::map<std::string, std::string>;
 
 /// What training reaches of a card's peaks, by kind of work.
 struct Efficiency {
-  double products{0.65};            ///< of the dense matrix rate, by large matrix products
-  double attention{0.4};            ///< of the same, by fused attention kernels, forward and backward
-  double memory{0.85};              ///< of the memory bandwidth, by kernels that only read and write
+  double products{0.7};   ///< of the dense matrix rate, by large matrix products
+  double attention{0.3};  ///< of the same, by fused attention kernels, forward and backward
+  double memory{0.5};     ///< of the memory bandwidth, by kernels that only read and write
   friend bool operator==(const Efficiency&, const Efficiency&) = default;
 };
 
@@ -41,13 +41,15 @@ struct Gpu {
   BytesPerSecond pcie{};              ///< rated, one direction to the host, as the slot is wired
   BytesPerSecond pcie_effective{};    ///< as NCCL and large copies reach it
   bool peer_to_peer{};                ///< GPUs read each other over PCIe with the stock driver
-  double matrix_efficiency{};   ///< fraction of the peak that training reaches in matrix products, measured
   Efficiency efficiency{};
   std::string usual_node{};     ///< node type where none is named
   std::string usual_network{};  ///< network where several nodes and none is named
   std::vector<MeasuredLink>
       links;  ///< what collectives were measured to reach, per fabric and number of GPUs
-  std::vector<CollectivePoint> collectives{};  ///< measured curves, where there are any
+  std::vector<CollectiveCurve> collectives{};  ///< measured curves, where there are any
+  /// Name of a card with the same links and the same generation of kernels, whose curves hold for this one
+  /// behind its own; empty: none.
+  std::string collectives_as{};
   Sources sources{};
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };

@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "hardware_profiles/operation.h"
 #include "models/base/names.h"
 #include "models/base/quantity.h"
 
@@ -43,19 +45,24 @@ struct MeasuredLink {
   friend bool operator==(const MeasuredLink&, const MeasuredLink&) = default;
 };
 
-/// One point of a measured curve: time of one call, by message size. `operation` is one of kCollectiveNames.
+/// One message size of a measured curve.
 struct CollectivePoint {
-  std::string operation{};  ///< "all_gather"
-  Fabric fabric{Fabric::nvswitch};
-  std::int64_t gpus{};
-  std::int64_t nodes{1};
-  Bytes bytes{};  ///< as nccl-tests counts: of all_gather and reduce_scatter the buffer over all ranks
-  Seconds seconds{};
+  Bytes bytes{};      ///< as nccl-tests counts: of all_gather and reduce_scatter the buffer over all ranks
+  Seconds seconds{};  ///< of one call
   friend bool operator==(const CollectivePoint&, const CollectivePoint&) = default;
 };
 
-/// The operations that a curve may be of, as nccl-tests and the report name them.
-inline constexpr std::array<std::string_view, 7> kCollectiveNames{
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv"};
+/// Time of one operation by message size, measured on one group that had the machines to itself.
+struct CollectiveCurve {
+  Operation operation{Operation::all_reduce};
+  Fabric fabric{Fabric::nvswitch};
+  std::int64_t gpus{};
+  std::int64_t nodes{1};
+  std::string network{};  ///< name of the network's profile; empty on one node, or where nothing is said
+  std::string source{};   ///< where it was read; empty: the profile's own machine
+  std::string record{};   ///< id of the published log that it is, as in tests/reference: "n02"
+  std::vector<CollectivePoint> points{};  ///< by ascending size
+  friend bool operator==(const CollectiveCurve&, const CollectiveCurve&) = default;
+};
 
 }  // namespace zplan

@@ -22,7 +22,7 @@ struct Node {
   double link_fraction{1.0};            ///< share of the card's effective link rate that a ring reaches here
   Seconds latency{};                    ///< of a small collective, where the card has no measured figure
   std::optional<LinkSpeed> measured{};  ///< of this very machine; wins over the card's figures and the links
-  std::vector<CollectivePoint> collectives{};  ///< measured curves of this machine
+  std::vector<CollectiveCurve> collectives{};  ///< measured curves of this machine
   Sources sources{};
   friend bool operator==(const Node&, const Node&) = default;
 };
@@ -36,7 +36,7 @@ struct Network {
   BytesPerSecond per_nic{};   ///< one NIC, one direction, as reached
   BytesPerSecond per_node{};  ///< one direction, all NICs of a node, as reached: nics × per_nic
   Seconds latency{};          ///< of a small collective across nodes
-  std::vector<CollectivePoint> collectives{};
+  std::vector<CollectiveCurve> collectives{};
   Sources sources{};
   friend bool operator==(const Network&, const Network&) = default;
 };

@@ -82,11 +82,10 @@ Fabric fabric_of(const JsonReader& at) {
   at.fail(in_quotes(name), accepted_words(name, all_names<Fabric>()));
 }
 
-std::string operation_of(const JsonReader& at) {
-  std::string name = at.text();
-  if (std::find(kCollectiveNames.begin(), kCollectiveNames.end(), name) != kCollectiveNames.end())
-    return name;
-  at.fail(in_quotes(name), accepted_words(name, {kCollectiveNames.begin(), kCollectiveNames.end()}));
+Operation operation_of(const JsonReader& at) {
+  const std::string name = at.text();
+  if (const auto operation = from_name<Operation>(name)) return *operation;
+  at.fail(in_quotes(name), accepted_words(name, all_names<Operation>()));
 }
 
 LinkSpeed link_speed_of(const JsonReader& at) {
@@ -104,24 +103,74 @@ MeasuredLink measured_link(const JsonReader& at) {
           .source = text_not_empty(at.at("source"))};
 }
 
-CollectivePoint collective_point(const JsonReader& at, Fabric fabric) {
-  at.only_keys({"operation", "fabric", "gpus", "nodes", "bytes", "seconds"});
-  const auto given = at.find("fabric");
-  const JsonReader seconds = at.at("seconds");
-  if (!(seconds.number(0, 3600) > 0)) seconds.fail_type("a time above 0, at most 3600 seconds");
-  return {.operation = operation_of(at.at("operation")),
-          .fabric = given ? fabric_of(*given) : fabric,
-          .gpus = at.at("gpus").integer(2, 1'000'000),
-          .nodes = at.integer_or("nodes", 1, 1, 1'000'000),
-          .bytes = Bytes(at.at("bytes").integer(1, std::int64_t{1} << 50)),
-          .seconds = Seconds(seconds.number(0, 3600))};
+CollectivePoint point_of(const JsonReader& bytes, const JsonReader& seconds) {
+  constexpr double kLongest = 3600;
+  if (!(seconds.number(0, kLongest) > 0)) seconds.fail_type("a time above 0, at most 3600 seconds");
+  return {.bytes = Bytes(bytes.integer(1, std::int64_t{1} << 50)),
+          .seconds = Seconds(seconds.number(0, kLongest))};
 }
 
-std::vector<CollectivePoint> collectives_of(const JsonReader& file, Fabric fabric) {
+/// One point, `bytes` and `seconds`, or several, `points` of two numbers each.
+std::vector<CollectivePoint> points_of(const JsonReader& at) {
+  if (!at.has("points")) return {point_of(at.at("bytes"), at.at("seconds"))};
+  for (const char* key : {"bytes", "seconds"})
+    if (at.has(key)) at.at(key).fail("a point beside \"points\"", "accepted: one of the two");
   std::vector<CollectivePoint> points;
-  if (const auto list = file.find("collectives"))
-    for (const JsonReader& each : list->items()) points.push_back(collective_point(each, fabric));
+  for (const JsonReader& pair : at.at("points").items()) {
+    const std::vector<JsonReader> numbers = pair.items();
+    if (numbers.size() != 2) pair.fail_type("[bytes, seconds]");
+    points.push_back(point_of(numbers[0], numbers[1]));
+  }
+  if (points.empty()) at.at("points").fail_type("one point at least");
   return points;
+}
+
+CollectiveCurve curve_of(const JsonReader& at, Fabric fabric) {
+  at.only_keys(
+      {"operation", "fabric", "gpus", "nodes", "network", "source", "record", "bytes", "seconds", "points"});
+  const auto given = at.find("fabric");
+  const std::int64_t gpus = at.at("gpus").integer(2, 1'000'000);
+  const std::int64_t nodes = at.integer_or("nodes", 1, 1, 1'000'000);
+  if (gpus % nodes != 0) at.at("nodes").fail_type("a divisor of gpus");
+  return {.operation = operation_of(at.at("operation")),
+          .fabric = given ? fabric_of(*given) : fabric,
+          .gpus = gpus,
+          .nodes = nodes,
+          .network = at.text_or("network", ""),
+          .source = at.text_or("source", ""),
+          .record = at.text_or("record", ""),
+          .points = points_of(at)};
+}
+
+bool same_group(const CollectiveCurve& a, const CollectiveCurve& b) {
+  return a.operation == b.operation && a.fabric == b.fabric && a.gpus == b.gpus && a.nodes == b.nodes &&
+         a.network == b.network && a.source == b.source && a.record == b.record;
+}
+
+/// By ascending size; of one size that was measured twice the first.
+void put_in_order(std::vector<CollectivePoint>& points) {
+  const auto smaller = [](const CollectivePoint& a, const CollectivePoint& b) { return a.bytes < b.bytes; };
+  const auto equal = [](const CollectivePoint& a, const CollectivePoint& b) { return a.bytes == b.bytes; };
+  std::stable_sort(points.begin(), points.end(), smaller);
+  points.erase(std::unique(points.begin(), points.end(), equal), points.end());
+}
+
+/// Entries that say the same of their group are one curve.
+std::vector<CollectiveCurve> collectives_of(const JsonReader& file, Fabric fabric) {
+  std::vector<CollectiveCurve> curves;
+  const auto list = file.find("collectives");
+  if (!list) return curves;
+  for (const JsonReader& each : list->items()) {
+    CollectiveCurve curve = curve_of(each, fabric);
+    const auto known = std::find_if(curves.begin(), curves.end(),
+                                    [&](const CollectiveCurve& one) { return same_group(one, curve); });
+    if (known == curves.end())
+      curves.push_back(std::move(curve));
+    else
+      known->points.insert(known->points.end(), curve.points.begin(), curve.points.end());
+  }
+  for (CollectiveCurve& curve : curves) put_in_order(curve.points);
+  return curves;
 }
 
 /// A source for every figure of the file, and for nothing else.
@@ -141,8 +190,8 @@ Sources sources_of(const JsonReader& file, const std::set<std::string>& not_figu
   return sources;
 }
 
-const std::set<std::string> kNotFigures{"schema", "name",     "aliases",    "sources",
-                                        "links",  "measured", "collectives"};
+const std::set<std::string> kNotFigures{"schema", "name",     "aliases",     "sources",
+                                        "links",  "measured", "collectives", "collectives_as"};
 
 /// NVLink is given as rated and as reached, or not at all.
 void check_nvlink(const JsonReader& file) {
@@ -193,10 +242,13 @@ void check_gpu(const JsonReader& file) {
                   "pcie_effective_gb_per_s_per_direction",
                   "peer_to_peer",
                   "matrix_efficiency",
+                  "attention_efficiency",
+                  "memory_efficiency",
                   "usual_node",
                   "usual_network",
                   "links",
                   "collectives",
+                  "collectives_as",
                   "sources"});
   check_nvlink(file);
   check_order(file, "nvlink_effective_gb_per_s_per_direction", "nvlink_gb_per_s_per_direction");
@@ -231,11 +283,14 @@ Gpu read_gpu(const JsonReader& file) {
           .pcie = gigabytes_per_second(file.at("pcie_gb_per_s_per_direction")),
           .pcie_effective = gigabytes_per_second(file.at("pcie_effective_gb_per_s_per_direction")),
           .peer_to_peer = file.at("peer_to_peer").boolean(),
-          .matrix_efficiency = fraction(file.at("matrix_efficiency")),
+          .efficiency = {.products = fraction(file.at("matrix_efficiency")),
+                         .attention = fraction(file.at("attention_efficiency")),
+                         .memory = fraction(file.at("memory_efficiency"))},
           .usual_node = text_not_empty(file.at("usual_node")),
           .usual_network = text_not_empty(file.at("usual_network")),
           .links = links_of(file),
           .collectives = collectives_of(file, Fabric::pcie_peer),
+          .collectives_as = file.text_or("collectives_as", ""),
           .sources = sources_of(file, kNotFigures)};
 }
 

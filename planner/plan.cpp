@@ -76,7 +76,7 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   plan.shard = make_shard(rank, training_, strategy);
   Slice slice;
   const StepInputs step{model_, training_, strategy, rank, plan.shard, slice};
-  const Pace pace(recording.tape, cluster_, training_, strategy);
+  Pace pace(recording.tape, cluster_, training_, strategy);
   const RunInputs run{step, recording, cluster_.gpu.compute_capability, nullptr, &pace};
   const NeediestRank neediest = neediest_rank(run);
   slice = neediest.slice;
@@ -99,6 +99,19 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;
+}
+
+StepTime PlanContext::time(const Strategy& strategy) {
+  const RankModel& rank = rank_of(strategy);
+  const Recording& recording = recording_of(strategy);
+  const Shard shard = make_shard(rank, training_, strategy);
+  Slice slice;
+  if (strategy.zero_stage == 1 || strategy.zero_stage == 2) slice = slices(rank, training_, strategy).front();
+  Pace pace(recording.tape, cluster_, training_, strategy);
+  const StepInputs step{model_, training_, strategy, rank, shard, slice};
+  const RunResult run = simulate_live({step, recording, cluster_.gpu.compute_capability, nullptr, &pace});
+  return step_time(model_, training_, strategy, cluster_, shard,
+                   schedule(run.calls, training_, strategy, rank, shard), run.time);
 }
 
 Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, false); }

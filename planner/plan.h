@@ -55,6 +55,8 @@ class PlanContext {
   [[nodiscard]] Plan outline(const Strategy& strategy);
   /// The plan with all its figures.
   [[nodiscard]] Plan complete(const Strategy& strategy);
+  /// What a step of a legal strategy takes, whether it fits or not.
+  [[nodiscard]] StepTime time(const Strategy& strategy);
 
  private:
   struct TapeKey {

@@ -12,7 +12,10 @@ struct StatisticsOf {
   }
   std::vector<Statistic> operator()(const MeasuredSpeed&) const { return {Statistic::tokens_per_second}; }
   std::vector<Statistic> operator()(const MeasuredCalls& timed) const {
-    return std::vector<Statistic>(timed.calls.size(), Statistic::seconds);
+    std::vector<Statistic> all;
+    for (std::size_t i = 0; i < timed.calls.size(); ++i)
+      all.insert(all.end(), {Statistic::seconds, Statistic::seconds_by_model});
+    return all;
   }
   std::vector<Statistic> operator()(const MeasuredSchedule&) const { return {Statistic::schedule}; }
   std::vector<Statistic> operator()(const MeasuredHeld&) const { return {Statistic::held}; }

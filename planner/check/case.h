@@ -47,6 +47,7 @@ struct TimedCall {
 struct MeasuredCalls {
   Cluster cluster;
   std::vector<TimedCall> calls;
+  std::string record{};  ///< id of a published log, of which a profile may have a curve
 };
 
 /// Calls of one kind in an optimizer step.

@@ -84,15 +84,25 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSpeed& sp
                  exactly(speed.tokens_per_second_per_gpu))};
 }
 
-/// One record per message size: a peak bandwidth says nothing of small messages.
+/// Bandwidth decides long messages, latency short ones.
+std::string_view size_subset(Bytes size) { return size >= kLongMessage ? "16 MiB and more" : "below 16 MiB"; }
+
+Record judged_call(const Case& measured, Statistic statistic, const TimedCall& call, Seconds predicted) {
+  Record record = judged(measured, statistic, predicted.value, exactly(call.time.value));
+  record.id += " " + std::string(to_name(call.operation)) + " " + std::to_string(call.size.value) + " B";
+  return record;
+}
+
+/// Two records per message size: a peak bandwidth says nothing of small messages.
 std::vector<Record> judge_measured(const Case& measured, const MeasuredCalls& timed) {
   std::vector<Record> records;
   for (const TimedCall& call : timed.calls) {
-    records.push_back(judged(measured, Statistic::seconds,
-                             predict_call(timed.cluster, call.operation, call.size).value,
-                             exactly(call.time.value)));
-    records.back().id +=
-        " " + std::string(to_name(call.operation)) + " " + std::to_string(call.size.value) + " B";
+    const CallPrediction prediction = predict_call(timed.cluster, call.operation, call.size, timed.record);
+    const std::string size(size_subset(call.size));
+    records.push_back(judged_call(measured, Statistic::seconds, call, prediction.time));
+    records.back().subset = (prediction.measured ? "measured curves, " : "NCCL's model, ") + size;
+    records.push_back(judged_call(measured, Statistic::seconds_by_model, call, prediction.by_model));
+    records.back().subset = size;
   }
   return records;
 }

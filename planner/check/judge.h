@@ -8,6 +8,9 @@
 
 namespace zplan::check {
 
+/// Collectives of this size and more are a subset of their own.
+inline constexpr Bytes kLongMessage = kMiB * 16;
+
 /// One record per statistic of the case, in the order of statistics_of.
 [[nodiscard]] std::vector<Record> judge(const Case& measured);
 [[nodiscard]] std::vector<Record> judge(const std::vector<Case>& cases);

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "hardware_profiles/link_speed.h"
+#include "hardware_profiles/collective_cost.h"
 #include "planner/memory/allowances.h"
 #include "planner/memory/memory.h"
 #include "planner/memory/rank_state.h"
@@ -249,17 +249,14 @@ std::vector<CallTally> predict_calls(const Setup& setup) {
 
 double predict_tokens_per_second_per_gpu(const Setup& setup) {
   PlanContext context(setup.model, setup.cluster, setup.training, Headroom{});
-  return context.outline(setup.strategy).time.tokens_per_second_per_gpu;
+  return context.time(setup.strategy).tokens_per_second_per_gpu;
 }
 
-Seconds predict_call(const Cluster& cluster, Operation operation, Bytes size) {
-  LinkSpeed link = cluster.inside;
-  if (cluster.network)
-    link = speed_between(cluster.gpu, {cluster.inside, ""}, *cluster.network, cluster.nodes,
-                         cluster.gpus_per_node)
-               .speed;
-  const BytesPerSecond rate = operation == Operation::all_reduce ? link.all_reduce : link.all_gather;
-  return ring_wire_bytes(operation, size, cluster.gpus) / rate + link.latency;
+CallPrediction predict_call(const Cluster& cluster, Operation operation, Bytes size,
+                            std::string_view record) {
+  const CollectivePricer planned(cluster, operation, place_of_all(cluster), {.without_record = record});
+  const CollectivePricer model(cluster, operation, place_of_all(cluster), {.curves = false});
+  return {planned.time(size), model.time(size), planned.measured()};
 }
 
 ActivationPrediction predict_activations(const Setup& setup, const std::optional<Setup>& first) {

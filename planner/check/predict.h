@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/check/case.h"
@@ -32,9 +33,15 @@ struct MemoryPrediction {
 
 [[nodiscard]] double predict_tokens_per_second_per_gpu(const Setup& setup);
 
-/// One collective over all GPUs of the cluster: latency, and what a ring sends over the bus bandwidth that
-/// the links reach.
-[[nodiscard]] Seconds predict_call(const Cluster& cluster, Operation operation, Bytes size);
+/// One collective over all GPUs of the cluster.
+struct CallPrediction {
+  Seconds time;      ///< as a plan has it: a measured curve where there is one, else NCCL's model
+  Seconds by_model;  ///< NCCL's model alone
+  bool measured{};   ///< `time` is of a curve
+};
+/// `record`: the id of the log that is judged; no curve is made of it.
+[[nodiscard]] CallPrediction predict_call(const Cluster& cluster, Operation operation, Bytes size,
+                                          std::string_view record = {});
 
 struct ActivationPrediction {
   ActivationFigures requested, allocated;

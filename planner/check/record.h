@@ -24,7 +24,8 @@ enum class Statistic {
   held,               ///< bytes of states and buffers that one rank holds between steps
   schedule,           ///< collectives of an optimizer step, call for call
   tokens_per_second,  ///< per GPU
-  seconds,            ///< of one collective
+  seconds,            ///< of one collective, as a plan has it
+  seconds_by_model,   ///< the same, held against NCCL's model alone
 };
 
 /// What a figure is held against. Without `high`: at least `low`.
@@ -99,7 +100,7 @@ struct EnumNames<check::Kind> {
 
 template <>
 struct EnumNames<check::Statistic> {
-  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 11> table{
+  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 12> table{
       {{check::Statistic::requested, "requested"},
        {check::Statistic::allocated, "allocated"},
        {check::Statistic::active, "active"},
@@ -110,7 +111,8 @@ struct EnumNames<check::Statistic> {
        {check::Statistic::held, "held"},
        {check::Statistic::schedule, "schedule"},
        {check::Statistic::tokens_per_second, "tokens_per_second"},
-       {check::Statistic::seconds, "seconds"}}};
+       {check::Statistic::seconds, "seconds"},
+       {check::Statistic::seconds_by_model, "seconds_by_model"}}};
 };
 
 }  // namespace zplan

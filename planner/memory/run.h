@@ -46,7 +46,7 @@ struct RunInputs {
   /// stays the longest's; what the allocator keeps does not: a block made for a shorter one is of no use to
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
-  const Pace* pace{};  ///< where the run's time is asked for
+  Pace* pace{};  ///< where the run's time is asked for
 };
 
 struct RunResult {

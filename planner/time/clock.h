@@ -33,7 +33,7 @@ struct RunTime {
 /// Without a pace nothing takes time.
 class Clock {
  public:
-  explicit Clock(const Pace* pace) : pace_(pace) {}
+  explicit Clock(Pace* pace) : pace_(pace) {}
 
   void begin_step() {
     synchronise();
@@ -113,7 +113,7 @@ class Clock {
     device_ = until;
   }
 
-  const Pace* pace_;
+  Pace* pace_;
   Seconds host_, device_, collectives_;
   Seconds began_, micro_step_;
   RunTime time_, before_;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "hardware_profiles/link_speed.h"
-#include "planner/communication/schedule.h"
 #include "planner/time/host_time.h"
 
 namespace zplan {
@@ -50,30 +48,27 @@ LoadTime load_time(const Load& load, const Gpu& gpu, Precision precision) {
   return time;
 }
 
-namespace {
-
-LinkSpeed data_link(const Cluster& cluster, std::int64_t tensor_parallel) {
-  if (!cluster.between || !cluster.network) return cluster.inside;
-  return speed_between(cluster.gpu, {cluster.inside, ""}, *cluster.network, cluster.nodes,
-                       cluster.gpus_per_node, tensor_parallel)
-      .speed;
-}
-
-}  // namespace
-
 Pace::Pace(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy)
     : cluster_(cluster),
-      data_(data_link(cluster, strategy.tensor_parallel)),
-      tensor_(cluster.inside),
+      tensor_parallel_(strategy.tensor_parallel),
       memory_(cluster.gpu.memory_bandwidth * cluster.gpu.efficiency.memory) {
   loads_.reserve(tape.loads.size());
   for (const Load& each : tape.loads) loads_.push_back(load_time(each, cluster.gpu, training.precision));
 }
 
-Seconds Pace::call(const Call& call) const {
-  const LinkSpeed& link = call.group == Group::tensor ? tensor_ : data_;
-  const BytesPerSecond rate = call.operation == Operation::all_reduce ? link.all_reduce : link.all_gather;
-  return ring_wire_bytes(call.operation, call.elements * call.element, call.group_size) / rate + link.latency;
+const CollectivePricer& Pace::pricer(const Call& call) {
+  for (const Priced& each : priced_)
+    if (each.operation == call.operation && each.group == call.group && each.ranks == call.group_size)
+      return each.pricer;
+  const std::int64_t stride = call.group == Group::tensor ? 1 : tensor_parallel_;
+  priced_.push_back({call.operation, call.group, call.group_size,
+                     CollectivePricer(cluster_, call.operation,
+                                      place_group(cluster_, call.group_size, stride))});
+  return priced_.back().pricer;
+}
+
+Seconds Pace::call(const Call& call) {
+  return pricer(call).time(call.elements * call.element);
 }
 
 }  // namespace zplan

@@ -1,10 +1,11 @@
 #pragma once
 // What work takes on a machine: loads of a tape, collectives, bytes that an optimizer moves.
 
-#include <functional>
+#include <deque>
+#include <optional>
 #include <vector>
 
-#include "hardware_profiles/cluster.h"
+#include "hardware_profiles/collective_cost.h"
 #include "planner/activations/tape.h"
 #include "planner/communication/call.h"
 #include "planner/strategy.h"
@@ -38,13 +39,22 @@ class Pace {
     return loads_[static_cast<std::size_t>(index)];
   }
   /// One of the calls.
-  [[nodiscard]] Seconds call(const Call& call) const;
+  [[nodiscard]] Seconds call(const Call& call);
+  [[nodiscard]] const CollectivePricer& pricer(const Call& call);
   /// A kernel that does nothing but read and write so much.
   [[nodiscard]] Seconds moving(Bytes size) const { return size / memory_; }
 
  private:
+  struct Priced {
+    Operation operation;
+    Group group;
+    std::int64_t ranks;
+    CollectivePricer pricer;
+  };
+
   const Cluster& cluster_;
-  LinkSpeed data_, tensor_;
+  std::int64_t tensor_parallel_;
+  std::deque<Priced> priced_;  ///< as they are first asked for
   BytesPerSecond memory_;
   std::vector<LoadTime> loads_;
 };

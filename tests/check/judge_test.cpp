@@ -136,15 +136,29 @@ TEST(Judge, HeldBytesAreExactOnlyWhereEveryRankAndRoleIs) {
   EXPECT_LT(*worst.error, 0);
 }
 
-// Latency alone for nothing, bandwidth alone in the limit.
-TEST(PredictCall, IsLatencyAndWhatARingSends) {
-  const Cluster& cluster = sample_plan().cluster;
-  const Seconds small = predict_call(cluster, Operation::all_reduce, Bytes(0));
-  EXPECT_EQ(small, cluster.inside.latency);
-  const Bytes size = kGiB * 4;
-  const double rate = cluster.inside.all_reduce.value;
-  EXPECT_NEAR((predict_call(cluster, Operation::all_reduce, size) - small).value,
-              1.5 * static_cast<double>(size.value) / rate, 1e-9);
+// A plan's time and the model's are two predictions; without curves they are one.
+TEST(PredictCall, IsAMeasuredCurveOrTheModel) {
+  const Cluster machines = assemble_cluster({.gpu = "a100-80gb", .gpus = 8}, built_in_profiles());
+  const CallPrediction measured = predict_call(machines, Operation::all_reduce, kGiB);
+  EXPECT_TRUE(measured.measured);
+  EXPECT_NE(measured.time, measured.by_model);
+  Cluster bare = machines;
+  bare.gpu.collectives.clear();
+  bare.gpu.links.clear();
+  const CallPrediction modelled = predict_call(bare, Operation::all_reduce, kGiB);
+  EXPECT_FALSE(modelled.measured);
+  EXPECT_EQ(modelled.time, modelled.by_model);
+  EXPECT_EQ(modelled.by_model, measured.by_model);
+}
+
+// A log that a profile has a curve of is judged by what the others say.
+TEST(PredictCall, LeavesTheLogUnderJudgementOut) {
+  const Cluster machines =
+      assemble_cluster({.gpu = "rtx-4090-24gb", .gpus = 4, .node = "pcie"}, built_in_profiles());
+  const Seconds with = predict_call(machines, Operation::all_reduce, kGiB).time;
+  const Seconds without = predict_call(machines, Operation::all_reduce, kGiB, "n27").time;
+  EXPECT_NEAR(with.value, 0.063624, 1e-9);  // the log's own row
+  EXPECT_NE(with, without);
 }
 
 // Lengths change what stays reserved, not what lives at the peak.

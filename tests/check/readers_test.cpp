@@ -232,12 +232,15 @@ TEST(PublishedSpeed, NamesItsMachines) {
 
 TEST(PublishedCollectives, NameTheirLinks) {
   const auto all = by_id("published/collectives.json");
-  EXPECT_EQ(all.size(), 36U);
+  EXPECT_EQ(all.size(), 36U + 3);  // small messages of three logs by themselves
   const auto cluster = [&](const char* id) { return std::get<MeasuredCalls>(all.at(id).measured).cluster; };
   EXPECT_EQ(cluster("n08").network->name, "efa-32x100g");
   EXPECT_EQ(cluster("n24").nodes, 1);  // one NVLink domain over 18 hosts
   EXPECT_EQ(cluster("n24").gpus, 72);
   EXPECT_EQ(all.at("n42").skip.text(), "a card that is not named");
+  EXPECT_FALSE(all.at("n02").skip.any());
+  EXPECT_EQ(all.at("n02, small").skip.text(), "small messages where one process drives all GPUs");
+  EXPECT_EQ(std::get<MeasuredCalls>(all.at("n02").measured).record, "n02");
 }
 
 }  // namespace

@@ -142,8 +142,9 @@ TEST(BuiltInProfiles, FiguresStandInTheRelationsThatTheHardwareHas) {
     EXPECT_EQ(gpu.bf16.has_value(), gpu.compute_capability >= "8" || gpu.compute_capability[1] == '0' ||
                                         gpu.compute_capability.size() > 3)
         << gpu.name;
-    EXPECT_GT(gpu.matrix_efficiency, 0.3) << gpu.name;
-    EXPECT_LT(gpu.matrix_efficiency, 0.8) << gpu.name;
+    EXPECT_GT(gpu.efficiency.products, 0.5) << gpu.name;
+    EXPECT_LT(gpu.efficiency.products, 0.9) << gpu.name;
+    EXPECT_LT(gpu.efficiency.attention, gpu.efficiency.products) << gpu.name;
     const double reserved = ratio(gpu.driver_reserved, gpu.memory);
     EXPECT_GT(reserved, 0.003) << gpu.name;
     EXPECT_LT(reserved, 0.05) << gpu.name;

@@ -84,6 +84,34 @@ std::vector<Breakage> breakages() {
              Json::array({{{"operation", "all_reduce"}, {"gpus", 8}, {"bytes", 8}, {"seconds", 0}}});
        },
        "my.json#/collectives/0/seconds"},
+      {"curve of no points", kH100,
+       [](Json& j) {
+         j["collectives"] =
+             Json::array({{{"operation", "all_reduce"}, {"gpus", 8}, {"points", Json::array()}}});
+       },
+       "my.json#/collectives/0/points"},
+      {"curve with half a point", kH100,
+       [](Json& j) {
+         j["collectives"] = Json::array(
+             {{{"operation", "all_reduce"}, {"gpus", 8}, {"points", Json::array({Json::array({8})})}}});
+       },
+       "my.json#/collectives/0/points/0"},
+      {"curve and point at once", kH100,
+       [](Json& j) {
+         j["collectives"] = Json::array({{{"operation", "all_reduce"},
+                                          {"gpus", 8},
+                                          {"bytes", 8},
+                                          {"points", Json::array({Json::array({8, 1e-5})})}}});
+       },
+       "my.json#/collectives/0/bytes"},
+      {"curve over nodes that do not divide the cards", kH100,
+       [](Json& j) {
+         j["collectives"] = Json::array({{{"operation", "all_reduce"},
+                                          {"gpus", 8},
+                                          {"nodes", 3},
+                                          {"points", Json::array({Json::array({8, 1e-5})})}}});
+       },
+       "my.json#/collectives/0/nodes"},
       {"node of unknown fabric", kNode, [](Json& j) { j["fabric"] = "ethernet"; }, "my.json#/fabric"},
       {"node without host memory", kNode, [](Json& j) { j.erase("host_memory_gib"); }, "my.json"},
       {"ring faster than its link", kNode, [](Json& j) { j["link_fraction"] = 1.5; },
@@ -172,7 +200,21 @@ TEST(ReadProfiles, ReadsMeasuredMachinesAndCurves) {
   EXPECT_DOUBLE_EQ(node.measured->all_gather.value, 20.25e9);
   ASSERT_EQ(node.collectives.size(), 1U);
   EXPECT_EQ(node.collectives[0].fabric, node.fabric);
-  EXPECT_EQ(node.collectives[0].bytes, Bytes(1048576));
+  EXPECT_EQ(node.collectives[0].points, (std::vector<CollectivePoint>{{Bytes(1048576), Seconds(9.3e-5)}}));
+}
+
+/// One entry per curve or one per message size, in any order.
+TEST(ReadProfiles, CurvesAreListsOrSinglePoints) {
+  Json single = file_json(kNode), list = single;
+  single["collectives"] =
+      Json::array({{{"operation", "all_gather"}, {"gpus", 4}, {"bytes", 64}, {"seconds", 2e-5}},
+                   {{"operation", "all_gather"}, {"gpus", 4}, {"bytes", 8}, {"seconds", 1e-5}}});
+  list["collectives"] =
+      Json::array({{{"operation", "all_gather"},
+                    {"gpus", 4},
+                    {"points", Json::array({Json::array({8, 1e-5}), Json::array({64, 2e-5})})}}});
+  EXPECT_EQ(read(single).nodes, read(list).nodes);
+  EXPECT_EQ(read(list).nodes.at(0).collectives.at(0).points.size(), 2U);
 }
 
 /// The example of docs/adding-a-gpu.md is what people copy.

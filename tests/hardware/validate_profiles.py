@@ -12,7 +12,7 @@ from pathlib import Path
 from jsonschema import Draft202012Validator
 
 ROOMS = {"gpus": "gpu", "nodes": "node", "networks": "network"}
-NOT_FIGURES = {"schema", "name", "aliases", "sources", "links", "measured", "collectives"}
+NOT_FIGURES = {"schema", "name", "aliases", "sources", "links", "measured", "collectives", "collectives_as"}
 
 
 def read(path):

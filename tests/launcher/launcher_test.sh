@@ -160,13 +160,13 @@ case_missing_packages_are_named() {
   PATH="$work/bin" run
   same "exit status" "$status" 2
   same "stdout" "$(cat "$work/out")" ""
-  for each in CMake C++20 fmt CLI11 nlohmann-json; do
+  for each in CMake C++20 fmt CLI11 Eigen nlohmann-json; do
     grep -q "^  - .*$each" "$work/err" || fail "$each is not named as missing"
   done
   grep -q 'apt-get' "$work/err" && fail "apt-get is named on a system that has none"
   printf '#!/bin/sh\nexit 1\n' >"$work/bin/apt-get" && chmod +x "$work/bin/apt-get"
   PATH="$work/bin" run
-  grep -qx '  sudo apt-get install cmake g++ libcli11-dev libfmt-dev ninja-build nlohmann-json3-dev' "$work/err" ||
+  grep -qx '  sudo apt-get install cmake g++ libcli11-dev libeigen3-dev libfmt-dev ninja-build nlohmann-json3-dev' "$work/err" ||
     fail "the line to type is not given"
 }
 

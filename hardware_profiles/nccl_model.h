@@ -1,0 +1,71 @@
+#pragma once
+// What a collective takes by the model with which NCCL chooses its algorithm and protocol.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "hardware_profiles/group_place.h"
+#include "hardware_profiles/operation.h"
+
+namespace zplan {
+
+/// How the ranks pass data on. `pairwise` is what all_to_all and send_recv are: each sends to each.
+enum class CollectiveAlgorithm { ring, tree, nvls, nvls_tree, pairwise };
+template <>
+struct EnumNames<CollectiveAlgorithm> {
+  static constexpr std::array<std::pair<CollectiveAlgorithm, std::string_view>, 5> table{{
+      {CollectiveAlgorithm::ring, "ring"},
+      {CollectiveAlgorithm::tree, "tree"},
+      {CollectiveAlgorithm::nvls, "NVLS"},
+      {CollectiveAlgorithm::nvls_tree, "NVLSTree"},
+      {CollectiveAlgorithm::pairwise, "pairwise"},
+  }};
+};
+
+/// How a message is handed over: with a flag in every 8 bytes, in every 128, or behind each chunk.
+enum class CollectiveProtocol { ll, ll128, simple };
+template <>
+struct EnumNames<CollectiveProtocol> {
+  static constexpr std::array<std::pair<CollectiveProtocol, std::string_view>, 3> table{{
+      {CollectiveProtocol::ll, "LL"},
+      {CollectiveProtocol::ll128, "LL128"},
+      {CollectiveProtocol::simple, "Simple"},
+  }};
+};
+
+/// One algorithm with one protocol: time = latency · plateau + bytes / (bandwidth · tree factor).
+struct NcclWay {
+  CollectiveAlgorithm algorithm{CollectiveAlgorithm::ring};
+  CollectiveProtocol protocol{CollectiveProtocol::simple};
+  Seconds latency{};
+  BytesPerSecond bandwidth{};  ///< of the algorithm: message size over time
+  double plateau{1};           ///< on the latency, from `plateau_from` on
+  Bytes plateau_from{};
+  int tree_factors{};  ///< sizes, by powers of two from 64 B on, at which trees are slower; 0: none
+  friend bool operator==(const NcclWay&, const NcclWay&) = default;
+};
+
+/// A way, and the time that it takes.
+struct NcclChoice {
+  const NcclWay* way{};
+  Seconds time{};
+};
+
+/// The ways that NCCL has for one operation on one group. Prepared once, asked for many sizes.
+struct NcclModel {
+  std::vector<NcclWay> ways{};
+  /// The fastest by the model, as NCCL chooses. Never empty for groups of two and more.
+  [[nodiscard]] NcclChoice choose(Bytes size) const;
+  [[nodiscard]] Seconds time(Bytes size) const { return choose(size).time; }
+};
+
+/// ncclTopoTuneModel and ncclTopoGetAlgoTime on the channels that ncclTopoCompute would find, from what the
+/// profiles know of the links. docs/collective-cost.md has the formulas.
+/// Source: NVIDIA/nccl 5067397 src/graph/tuning.cc, search.cc, topo.h.
+/// `network`: between the nodes; absent: the cluster's own.
+[[nodiscard]] NcclModel nccl_model(const Cluster& cluster, Operation operation, const GroupPlace& place,
+                                   const Network* network = nullptr);
+
+}  // namespace zplan

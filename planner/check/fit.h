@@ -1,0 +1,29 @@
+#pragma once
+// What a card reaches of its peaks, from training speeds that were measured on it: the three figures of Efficiency, by
+// least squares of the logarithms of step times. One set per card, whatever the model, the method and who measured.
+
+#include <string>
+#include <vector>
+
+#include "planner/check/case.h"
+
+namespace zplan::check {
+
+/// Absolute errors of tokens per second, relative to the measurement.
+struct FitErrors {
+  double median{}, p90{};
+};
+
+struct EfficiencyFit {
+  std::string gpu;
+  Efficiency efficiency;
+  std::size_t runs{};
+  FitErrors seen;      ///< of the runs that it was fitted to
+  FitErrors held_out;  ///< of each model's runs, by a fit without that model
+};
+
+/// Of every card that at least `kFewestRuns` judged speeds of at least two models are from, in alphabetical order.
+inline constexpr std::size_t kFewestRuns = 12;
+[[nodiscard]] std::vector<EfficiencyFit> fit_efficiencies(const std::vector<Case>& cases);
+
+}  // namespace zplan::check
