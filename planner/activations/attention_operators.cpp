@@ -93,7 +93,7 @@ Tensor in_order_of(Autograd& torch, const Tensor& x) {
 /// x, or a copy where tokens do not lie one behind the other.
 Tensor contiguous_by_token(Autograd& torch, const Tensor& x) {
   if (x.layout.transposed(1, 2).is_contiguous()) return x;
-  return fresh(torch, x.layout.sizes, x.type);
+  return torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
 }
 
 struct FlashKept {
@@ -117,9 +117,11 @@ Tensors flash_backward(Autograd& torch, const FlashKept& kept, const Tensor& gra
   const Tensor accumulated = fresh(torch, {b, padded, a, flash_width(d)}, DType::fp32);
   torch.drop_kernel();
   if (key.size(1) == a) return outputs;
-  torch.read_only(key.bytes() * 2 * (a / key.size(1)));
+  // Gradients of all heads' keys and values: those of heads that share one are summed.
   const Tensor keys = fresh(torch, {b, key.size(2), a, d}, query.type);
   const Tensor values = fresh(torch, {b, key.size(2), a, d}, query.type);
+  torch.read_only(keys.bytes() * 2);
+  torch.write_only(key.bytes() * 2);
   return outputs;
 }
 

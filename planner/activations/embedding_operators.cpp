@@ -61,6 +61,7 @@ Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
       const DType type = gradients[0].type;
       if (held.elements() > kUnsorted)
         return Tensors{gradient_by_sorting(torch, held.elements(), table, type)};
+      torch.change(gradients[0], &gradients[0]);  // as many rows are read, added to and written
       return Tensors{torch.make(Layout::contiguous(table.layout.sizes), type)};
     };
     torch.connect(result, node);

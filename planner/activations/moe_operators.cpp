@@ -67,6 +67,7 @@ Tensor bytes(Autograd& torch, Bytes size) {
 }  // namespace
 
 void accumulate_rows(Autograd& torch, std::int64_t rows, std::int64_t into) {
+  torch.end_kernel();
   Tensor places;
   {
     const Tensor wrapped = numbers(torch, {rows}, DType::int64);
@@ -76,9 +77,8 @@ void accumulate_rows(Autograd& torch, std::int64_t rows, std::int64_t into) {
   const Tensor order = numbers(torch, {rows}, DType::int64);
   const Tensor range = numbers(torch, {rows}, DType::int64);
   const Tensor memory = bytes(torch, radix_sort_memory(rows, bits_below(into)));
+  torch.drop_kernel();  // places are few beside what stands there
 }
-
-namespace {}  // namespace
 
 Bytes radix_sort_memory(std::int64_t items, int bits) {
   constexpr std::int64_t kOneTile = 256 * 9, kTile = 384 * 10, kBins = 256, kAlignment = 256;
@@ -119,11 +119,13 @@ Tensor index(Autograd& torch, const Tensor& x, const Tensor& indices) {
   Saved kept;
   if (node) kept = torch.save(indices);
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
+  torch.read_only(indices.bytes() + result.bytes());
   if (node) {
     node->backward = [&torch, kept, whole = x.layout.sizes](Tensors& gradients) {
       const Tensor held = kept.get();
-      Tensor gradient = torch.make(Layout::contiguous(whole), gradients[0].type);
+      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
       accumulate_rows(torch, held.elements(), whole[0]);
+      torch.change(gradients[0], &gradients[0]);  // as many rows are read, added to and written
       return Tensors{gradient};
     };
     torch.connect(result, node);
@@ -228,6 +230,7 @@ Tensor div(Autograd& torch, const Tensor& a, const Tensor& b) {
 
 void div_in_place(Autograd& torch, Tensor& a, const Tensor& b) {
   const auto node = torch.node({&a, &b});
+  torch.change(a, &b);
   if (!node) return;
   Saved kept_a;
   const Saved kept_b = torch.save(b);
@@ -238,6 +241,7 @@ void div_in_place(Autograd& torch, Tensor& a, const Tensor& b) {
 
 void add_in_place(Autograd& torch, Tensor& a, const Tensor& b) {
   const auto node = torch.node({&a, &b});
+  torch.change(a, &b);
   if (!node) return;
   node->backward = [&itself = *node](Tensors& gradients) {
     return Tensors{itself.needs(0) ? gradients[0] : Tensor{}, itself.needs(1) ? gradients[0] : Tensor{}};
@@ -286,7 +290,9 @@ Tensor strided(Autograd& torch, const Tensor& x, std::int64_t step) {
   Tensor result = alias(x, std::move(layout));
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
+      torch.copy(gradients[0]);
+      return Tensors{gradient};
     };
     torch.connect(result, node);
   }
@@ -306,7 +312,7 @@ Tensor batched_product(Autograd& torch, const Tensor& left, const Tensor& right)
   Tensor result = torch.make(Layout::contiguous({left.size(0), left.size(1), right.size(2)}), left.type);
   for (const Tensor* each : {&left, &right})
     if (!suits_cublas(each->layout))
-      const Tensor copy = torch.make(Layout::contiguous(each->layout.sizes), each->type);
+      const Tensor copy = torch.kernel({each}, Layout::contiguous(each->layout.sizes), each->type);
   torch.compute(product_of(left.size(1), left.size(2), right.size(2), left.type, left.size(0)));
   return result;
 }
@@ -320,17 +326,19 @@ Tensor baddbmm(Autograd& torch, const Tensor& base, const Tensor& left, const Te
   Saved kept_left, kept_right;
   if (node) kept_left = torch.save(left), kept_right = torch.save(right);
   Tensor result = batched_product(torch, left, right);
+  torch.read(base);
+  torch.write_only(result.bytes());  // what the product is added to is copied there
   if (node) {
     node->backward = [&torch, &itself = *node, kept_left, kept_right](Tensors& gradients) {
       const Tensor held_left = kept_left.get(), held_right = kept_right.get();
       Tensors outputs(3);
       if (itself.needs(1)) {
         const Tensor product = batched_product(torch, gradients[0], turned(held_right));
-        outputs[1] = like(torch, product);
+        outputs[1] = torch.kernel({&product}, elementwise({&product.layout}), product.type);
       }
       if (itself.needs(2)) {
         const Tensor product = batched_product(torch, turned(held_left), gradients[0]);
-        outputs[2] = like(torch, product);
+        outputs[2] = torch.kernel({&product}, elementwise({&product.layout}), product.type);
       }
       return outputs;
     };

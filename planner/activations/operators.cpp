@@ -80,6 +80,14 @@ void reduce_rows(Autograd& torch, std::int64_t outputs, std::int64_t inputs) {
   if (memory.partial_sums == 0) return;
   const Tensor sums = torch.make(Layout::contiguous({memory.partial_sums}), DType::uint8);
   const Tensor semaphores = torch.make(Layout::contiguous({memory.semaphores}), DType::uint8);
+  torch.drop_kernel();  // of that memory little is written
+}
+
+/// The gradient of a slice: zeros, and the slice's own copied in.
+Tensor padded(Autograd& torch, const Tensor& part, const std::vector<std::int64_t>& whole) {
+  Tensor result = torch.kernel({}, Layout::contiguous(whole), part.type);
+  torch.copy(part);
+  return result;
 }
 
 /// Partial results of a reduction of all `inputs` elements to one: of as many thread blocks as run at once.
@@ -131,11 +139,8 @@ Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>&
       kept[i] = x.layout.sizes[i], outputs *= kept[i];
   }
   if (outer == 1) return alias(x, Layout::contiguous(sizes));
-  torch.end_kernel();
-  torch.read(x);
-  Tensor result = torch.make(Layout::contiguous(kept), x.type);
+  Tensor result = torch.kernel({&x}, Layout::contiguous(kept), x.type);
   if (fastest_kept < fastest_reduced) reduce_rows(torch, outputs, outer);
-  torch.end_kernel();
   if (missing > 0) result.layout = Layout::contiguous(sizes);
   return result;
 }
@@ -178,7 +183,7 @@ Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t le
   Tensor result = alias(x, x.layout.narrowed(axis, length));
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+      return Tensors{padded(torch, gradients[0], whole)};
     };
     torch.connect(result, node);
   }
@@ -334,6 +339,7 @@ Tensor mul(Autograd& torch, const Tensor& a, const Tensor& b) {
     node->backward = [&torch, &itself = *node, kept_a, kept_b](Tensors& gradients) {
       const Tensor held_b = itself.needs(0) ? kept_b.get() : Tensor{};
       const Tensor held_a = itself.needs(1) ? kept_a.get() : Tensor{};
+      if (itself.needs(0) && itself.needs(1)) torch.read(gradients[0]);
       Tensors outputs(2);
       if (itself.needs(1)) outputs[1] = elementwise_result(torch, gradients[0], held_a);
       if (itself.needs(0)) outputs[0] = elementwise_result(torch, gradients[0], held_b);
@@ -374,6 +380,7 @@ Tensor pow(Autograd& torch, const Tensor& given) {
       const Tensor held = kept.get();
       const Tensor power = like(torch, held);
       const Tensor scaled = like(torch, held);
+      torch.read(power), torch.read(scaled);
       return Tensors{elementwise_result(torch, gradients[0], scaled)};
     };
     torch.connect(result, node);
@@ -391,6 +398,7 @@ Tensor rsqrt(Autograd& torch, const Tensor& given) {
       const Tensor held = kept.get();
       const Tensor power = like(torch, held);
       const Tensor scaled = like(torch, gradients[0]);
+      torch.read(power), torch.read(scaled);
       return Tensors{elementwise_result(torch, scaled, power)};
     };
     torch.connect(result, node);
@@ -448,6 +456,7 @@ Tensor softmax(Autograd& torch, const Tensor& given, DType type) {
       const Tensor held = kept.get();
       Tensor gradient = torch.make(Layout::contiguous(held.layout.sizes), held.type);
       const Tensor product = torch.make(Layout::contiguous(held.layout.sizes), held.type);
+      torch.read(held), torch.read(product);
       return Tensors{gradient};
     };
     torch.connect(result, node);
@@ -464,7 +473,10 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
   Saved kept, kept_weight, kept_bias;
   if (node) kept = torch.save(x), kept_weight = torch.save(w), kept_bias = torch.save(b);
   const auto in_order = [&torch](const Tensor& any) {
-    return any.layout.is_contiguous() ? any : torch.make(Layout::contiguous(any.layout.sizes), any.type);
+    if (any.layout.is_contiguous()) return any;
+    const Tensor copy = torch.make(Layout::contiguous(any.layout.sizes), any.type);
+    torch.read(copy);
+    return copy;
   };
   const Tensor ordered = in_order(x);
   std::vector<std::int64_t> rows = x.layout.sizes;
@@ -478,6 +490,8 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
       const Tensor w0 = kept_weight.get(), b0 = kept_bias.get();
       const Tensor x0 = kept.get(), mean0 = means.get(), deviation0 = deviations.get();
       const Tensor ordered_x = in_order(x0), ordered_gradient = in_order(gradients[0]);
+      // The gradients of the input and of the weights are kernels of their own.
+      if (itself.needs(0) && (itself.needs(1) || itself.needs(2))) torch.read(x0), torch.read(gradients[0]);
       Tensors outputs(3);
       if (itself.needs(0)) outputs[0] = torch.make(Layout::contiguous(x0.layout.sizes), x0.type);
       for (std::size_t i = 1; i < 3; ++i)
@@ -647,11 +661,13 @@ Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels
   const auto node = torch.node({&logarithms});
   Saved kept, kept_labels;
   if (node) kept = torch.save(logarithms), kept_labels = torch.save(labels);
+  torch.read_only(labels.bytes() + Bytes(labels.elements() * size_of(logarithms.type)));  // one of each row
   Tensor loss = torch.make(Layout::contiguous({}), DType::fp32);
   const Tensor weight = torch.make(Layout::contiguous({}), DType::fp32);
   if (node) {
     node->backward = [&torch, kept, kept_labels, kept_weight = torch.save(weight)](Tensors&) {
       const Tensor held = kept.get(), targets = kept_labels.get(), total = kept_weight.get();
+      torch.read_only(targets.bytes());
       return Tensors{torch.make(held.layout, held.type)};
     };
     torch.connect(loss, node);

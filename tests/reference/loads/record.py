@@ -1,0 +1,353 @@
+"""Records what one training micro-step computes: python record.py OUT.json [CASE …]
+
+Each model is built from its config on the GPU and runs one forward with loss and one backward under a
+TorchDispatchMode, which sees every operator below autograd, those of the backward and of recomputation among them.
+Needs torch, transformers and peft; a GPU or a stand-in for the CUDA runtime that runs no kernels (see README.md)."""
+import collections, json, os, sys, warnings
+
+import torch
+import transformers
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+warnings.filterwarnings("ignore")
+transformers.logging.set_verbosity_error()
+aten = torch.ops.aten
+
+# ---- what an operator reads and writes ----------------------------------------------------------------------------
+
+
+def covered(x):
+    """Bytes of memory that a tensor covers: what is broadcast is there once."""
+    elements = 1
+    for size, stride in zip(x.shape, x.stride()):
+        elements *= size if stride != 0 else min(size, 1)
+    return elements * x.element_size()
+
+
+def tensors(values):
+    """The tensors among an operator's arguments or results, each once."""
+    seen, found = set(), []
+    for each in tree_leaves(values):
+        if isinstance(each, torch.Tensor) and each.numel() > 0:
+            key = each.data_ptr(), tuple(each.shape), tuple(each.stride()), each.dtype
+            if key not in seen:
+                seen.add(key)
+                found.append(each)
+    return found
+
+
+def bytes_of(*values):
+    return sum(covered(each) for each in tensors(values))
+
+
+# Allocates, or asks about a tensor: no kernel.
+SILENT = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "detach", "detach_", "_unsafe_view",
+          "_reshape_alias", "lift_fresh", "is_same_size", "sym_size", "set_", "record_stream"}
+
+# One name of each product: its factors' places among the arguments.
+PRODUCTS = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 2), "_grouped_mm": (0, 1)}
+
+
+def product_of(name, args):
+    """[batch, rows, inner, columns, bytes of an element]"""
+    a, b = (args[i] for i in PRODUCTS[name])
+    size = a.element_size()
+    if name == "_grouped_mm":
+        offsets = args[2]
+        groups = offsets.numel()
+        if a.dim() == 2 and b.dim() == 3:
+            return [groups, -(-a.shape[0] // groups), a.shape[1], b.shape[2], size]
+        if a.dim() == 2 and b.dim() == 2:
+            return [groups, a.shape[0], -(-a.shape[1] // groups), b.shape[1], size]
+        raise NotImplementedError
+    batch = a.shape[0] if a.dim() == 3 else 1
+    return [batch, a.shape[-2], a.shape[-1], b.shape[-1], size]
+
+
+def is_turned_badly(x):
+    """A batch of matrices that cuBLAS cannot take as it lies: copied first."""
+    rows, columns = x.stride()[-2:]
+    return not (columns == 1 and rows >= x.shape[-1]) and not (rows == 1 and columns >= x.shape[-2])
+
+
+def copies_of_product(name, args, out):
+    """Bytes that copies take: of operands that cuBLAS cannot take as they lie, and of what a product is added to."""
+    if name not in ("bmm", "baddbmm"):
+        return 0
+    addend = covered(args[0]) + covered(out) if name == "baddbmm" else 0
+    return addend + sum(covered(args[i]) + args[i].numel() * args[i].element_size() for i in PRODUCTS[name]
+               if is_turned_badly(args[i]))
+
+
+def moved(name, args, kwargs, out):
+    """Bytes read, bytes written, kernels: those of the CUDA operator, which are not always its arguments and results
+    once. Source: torch 2.11 aten/src/ATen/native."""
+    written = bytes_of(out)
+    read = bytes_of(args, kwargs)
+    first = args[0] if args and isinstance(args[0], torch.Tensor) else None
+    if name in ("zeros", "zeros_like", "ones", "ones_like", "full", "full_like", "arange", "new_zeros", "new_ones",
+                "new_full", "scalar_tensor", "zero_", "fill_", "zero", "randperm"):
+        return 0, written, 1
+    if name == "copy_":
+        return bytes_of(args[1]), bytes_of(first), 1
+    if name in ("slice_backward", "select_backward"):  # zeros, then the slice
+        part = bytes_of(first)
+        return part, written + part, 2
+    if name in ("embedding", "index_select", "gather"):  # rows of the table
+        places = args[1] if name == "embedding" else args[2]
+        return written + bytes_of(places), written, 1
+    if name == "index":  # places by kind of index: whole numbers only
+        return written + bytes_of(args[1]), written, 1
+    # Where no mode looks on, backwards scatter and put in place what they do here in a copy.
+    if name in ("scatter", "scatter_"):
+        part = bytes_of(args[2]) + (bytes_of(args[3]) if isinstance(args[3], torch.Tensor) else 0)
+        return part, args[2].numel() * out.element_size(), 1
+    if name in ("index_put", "index_put_"):
+        places, values = bytes_of(args[1]), bytes_of(args[2])
+        accumulates = len(args) > 3 and args[3]
+        if not accumulates:
+            return places + values, values, 1
+        # Rows are added where they belong, by places that were sorted before.
+        return places + 2 * values, values, 1
+    if name == "embedding_dense_backward":  # zeros, then rows are added where they belong
+        rows = bytes_of(first)
+        return bytes_of(args[1]) + 2 * rows, written + rows, 2
+    if name == "_softmax_backward_data":  # gradient · result in memory of its own, then both
+        size = bytes_of(args[1])
+        return bytes_of(first) + 2 * size, written + size, 2
+    if name == "native_layer_norm_backward":  # gradients of the input and of the weights are kernels of their own
+        mask = args[7] if len(args) > 7 else kwargs["output_mask"]
+        both = bytes_of(first, args[1])
+        kernels = int(mask[0]) + int(mask[1] or mask[2])
+        return read + both * (kernels - 1), written, kernels
+    if name == "nll_loss_forward":  # one of each row
+        return 2 * bytes_of(args[1]), written, 1
+    if name == "nll_loss_backward":  # zeros, then one of each row
+        return bytes_of(args[2]), written + bytes_of(args[2]), 2
+    return read, written, 1
+
+
+def attention_of(name, args, kwargs):
+    """[batch, heads, queries, keys, features of a key, features of a value, causal, backward]"""
+    backward = name.endswith("backward")
+    q, k, v = args[1:4] if backward else args[:3]
+    arguments = dict(zip((each.name for each in SCHEMA.arguments), args), **kwargs)
+    return [*q.shape[:3], k.shape[2], k.shape[3], v.shape[3], int(arguments.get("is_causal", False)), int(backward)]
+
+
+SCHEMA = None
+
+
+class Notes(TorchDispatchMode):
+    """Sums by phase: 0 forward and loss, 1 backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.phase = 0
+        self.list = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        global SCHEMA
+        kwargs = kwargs or {}
+        before = bytes_if_attention = None
+        name = function._schema.name.split("::")[1]
+        if LAUNCHES:
+            LAUNCHES.lk_reset()
+        out = function(*args, **kwargs)
+        launched = LAUNCHES.lk_log().decode() if LAUNCHES else ""
+        # Engine and Python alike come by here; the engine computes no gradients of gradients.
+        from_python = self.phase == 0 or torch.is_grad_enabled()
+        note = dict(name=name, python=from_python, phase=self.phase)
+        if function.is_view or name in SILENT or function in (aten.detach.default,):
+            note["kind"] = "view"
+        elif name in PRODUCTS:
+            note.update(kind="product", product=product_of(name, args), copies=copies_of_product(name, args, out))
+        elif "attention" in name and name.startswith("_scaled"):
+            SCHEMA = function._schema
+            note.update(kind="attention", attention=attention_of(name, args, kwargs))
+            note.update(behind=behind_attention(name, args))
+        else:
+            read, written, kernels = moved(name, args, kwargs, out)
+            note.update(kind="kernel", read=read, written=written, kernels=kernels)
+        note["shapes"] = [list(each.shape) for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
+        note["launched"] = launched
+        self.list.append(note)
+        return out
+
+
+def behind_attention(name, args):
+    """Bytes that other kernels of the same operator move. Flash attention's backward copies what does not lie token
+    by token, and makes gradients of keys and values per query head, then sums those of heads that share one."""
+    if name != "_scaled_dot_product_flash_attention_backward":
+        return 0
+    gradient, q, k = args[:3]
+    size = sum(2 * covered(each) for each in (gradient, args[4]) if not each.transpose(1, 2).is_contiguous())
+    if q.shape[1] == k.shape[1]:
+        return size
+    one = covered(k)
+    return size + 2 * (one * (q.shape[1] // k.shape[1]) + one)
+
+
+LAUNCHES = None
+if "LAUNCH_LOG" in os.environ:  # a library that notes the kernels' names
+    import ctypes
+    LAUNCHES = ctypes.CDLL(os.environ["LAUNCH_LOG"])
+    LAUNCHES.lk_log.restype = ctypes.c_char_p
+
+# ---- cases --------------------------------------------------------------------------------------------------------
+
+
+def llama(**more):
+    return dict(model_type="llama", hidden_size=4096, intermediate_size=14336, num_hidden_layers=2,
+                num_attention_heads=32, num_key_value_heads=8, vocab_size=8192) | more
+
+
+def qwen3_moe(**more):
+    return dict(model_type="qwen3_moe", hidden_size=2048, intermediate_size=6144, moe_intermediate_size=768,
+                num_hidden_layers=2, num_attention_heads=32, num_key_value_heads=4, head_dim=128, vocab_size=8192,
+                num_experts=8, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[],
+                **more)
+
+
+QWEN3 = dict(model_type="qwen3", hidden_size=2560, intermediate_size=9728, num_hidden_layers=2, num_attention_heads=32,
+             num_key_value_heads=8, head_dim=128, vocab_size=8192, tie_word_embeddings=True)
+MISTRAL = llama(model_type="mistral", sliding_window=512)
+GEMMA2 = dict(model_type="gemma2", hidden_size=2304, intermediate_size=9216, num_hidden_layers=2, num_attention_heads=8,
+              num_key_value_heads=4, head_dim=256, vocab_size=8192, tie_word_embeddings=True, sliding_window=512)
+GPT2 = dict(model_type="gpt2", n_embd=1280, n_layer=2, n_head=20, vocab_size=8192, n_positions=1024)
+NEOX = dict(model_type="gpt_neox", hidden_size=2560, intermediate_size=10240, num_hidden_layers=2,
+            num_attention_heads=32, vocab_size=8192, max_position_embeddings=2048)
+PHI3 = dict(model_type="phi3", hidden_size=3072, intermediate_size=8192, num_hidden_layers=2, num_attention_heads=32,
+            num_key_value_heads=32, vocab_size=8192, max_position_embeddings=4096,
+            original_max_position_embeddings=4096, pad_token_id=0)
+OPT = dict(model_type="opt", hidden_size=2048, ffn_dim=8192, num_hidden_layers=2, num_attention_heads=32,
+           vocab_size=8192, max_position_embeddings=2048, word_embed_proj_dim=2048)
+BLOOM = dict(model_type="bloom", hidden_size=2048, n_layer=2, n_head=16, vocab_size=8192)
+MIXTRAL = dict(model_type="mixtral", hidden_size=2048, intermediate_size=7168, num_hidden_layers=2,
+               num_attention_heads=32, num_key_value_heads=8, vocab_size=8192, num_local_experts=8,
+               num_experts_per_tok=2)
+
+CASES = {
+    "llama": dict(config=llama(), batch=1, sequence=1024, attention="sdpa"),
+    "llama_vocabulary": dict(config=llama(vocab_size=128256), batch=1, sequence=1024, attention="sdpa"),
+    "llama_batch": dict(config=llama(), batch=2, sequence=512, attention="sdpa"),
+    "llama_checkpointing": dict(config=llama(), batch=2, sequence=512, attention="sdpa",
+                                checkpointing="non-reentrant"),
+    "llama_eager": dict(config=llama(), batch=1, sequence=512, attention="eager"),
+    "llama_eager_checkpointing": dict(config=llama(), batch=2, sequence=512, attention="eager",
+                                      checkpointing="non-reentrant"),
+    "llama_autocast": dict(config=llama(), batch=1, sequence=512, attention="sdpa", autocast=True),
+    "llama_padding_mask": dict(config=llama(), batch=2, sequence=512, attention="sdpa", padding_mask=True),
+    "llama_lora": dict(config=llama(), batch=1, sequence=1024, attention="sdpa", lora="q_v", lora_dropout=0.05),
+    "llama_lora_all_checkpointing": dict(config=llama(), batch=1, sequence=1024, attention="sdpa", lora="all-linear",
+                                         lora_dropout=0.05, checkpointing="non-reentrant"),
+    "llama_lora_bf16": dict(config=llama(), batch=2, sequence=512, attention="sdpa", lora="all-linear",
+                            fp32_adapters=False),
+    "qwen3": dict(config=QWEN3, batch=1, sequence=1024, attention="sdpa"),
+    "qwen3_eager_checkpointing": dict(config=QWEN3, batch=2, sequence=512, attention="eager",
+                                      checkpointing="non-reentrant"),
+    "mistral_window": dict(config=MISTRAL, batch=1, sequence=1024, attention="sdpa"),
+    "gemma2": dict(config=GEMMA2, batch=1, sequence=1024, attention="eager"),
+    "gpt2": dict(config=GPT2, batch=2, sequence=1024, attention="sdpa"),
+    "gpt2_eager": dict(config=GPT2, batch=1, sequence=1024, attention="eager"),
+    "gpt_neox": dict(config=NEOX, batch=1, sequence=1024, attention="sdpa"),
+    "phi3": dict(config=PHI3, batch=1, sequence=1024, attention="sdpa"),
+    "opt": dict(config=OPT, batch=2, sequence=512, attention="sdpa"),
+    "bloom": dict(config=BLOOM, batch=1, sequence=1024, attention="eager"),
+    "qwen3_moe": dict(config=qwen3_moe(), batch=1, sequence=1024, attention="sdpa"),
+    "qwen3_moe_checkpointing": dict(config=qwen3_moe(), batch=2, sequence=512, attention="sdpa",
+                                    checkpointing="non-reentrant"),
+    "mixtral": dict(config=MIXTRAL, batch=1, sequence=512, attention="sdpa"),
+}
+
+
+def build(case):
+    config = dict(case["config"])
+    config = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
+    options = {}
+    if config.model_type in ("qwen3_moe", "mixtral"):
+        options["experts_implementation"] = "grouped_mm"
+    with torch.device("cuda"):
+        model = transformers.AutoModelForCausalLM.from_config(
+            config, attn_implementation=case["attention"],
+            dtype=torch.float32 if case.get("autocast") else torch.bfloat16, **options)
+        if "lora" in case:
+            import peft
+            targets = case["lora"] if case["lora"] == "all-linear" else ["q_proj", "v_proj"]
+            model = peft.get_peft_model(
+                model, peft.LoraConfig(r=16, target_modules=targets, task_type="CAUSAL_LM",
+                                       lora_dropout=case.get("lora_dropout", 0.0)),
+                autocast_adapter_dtype=case.get("fp32_adapters", True))
+    model.train()
+    if "checkpointing" in case:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model
+
+
+def nodes_of(loss):
+    """Nodes of the graph that the engine will run."""
+    seen, waiting = set(), [loss.grad_fn]
+    while waiting:
+        each = waiting.pop()
+        if each is None or each in seen:
+            continue
+        seen.add(each)
+        waiting += [next for next, _ in each.next_functions]
+    return len(seen)
+
+
+def notes_of(case):
+    # Asks the device whether position ids restart: no, where they are not given. A stand-in has no answer.
+    transformers.masking_utils.find_packed_sequence_indices = lambda *_, **__: None
+    model = build(case)
+    ids = torch.zeros(case["batch"], case["sequence"], dtype=torch.long, device="cuda")
+    given = {"attention_mask": torch.ones_like(ids)} if case.get("padding_mask") else {}
+    with Notes() as notes:
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=bool(case.get("autocast"))):
+            loss = model(input_ids=ids, labels=ids, use_cache=False, **given).loss
+        nodes = nodes_of(loss)
+        notes.phase = 1
+        loss.backward()
+    return notes.list, nodes
+
+
+def sums(notes, nodes):
+    phases = []
+    for phase in (0, 1):
+        own = [each for each in notes if each["phase"] == phase]
+        products, attentions = collections.Counter(), collections.Counter()
+        moved = kernels = 0
+        for each in own:
+            if each["kind"] == "product":
+                products[tuple(each["product"])] += 1
+                moved += each["copies"]
+            elif each["kind"] == "attention":
+                attentions[tuple(each["attention"])] += 1
+                moved += each["behind"]
+            elif each["kind"] == "kernel":
+                moved += each["read"] + each["written"]
+                kernels += each["kernels"]
+        phases.append(dict(products=[[*each, n] for each, n in sorted(products.items())],
+                           attention=[[*each, n] for each, n in sorted(attentions.items())], moved=moved,
+                           kernels=kernels, operators=sum(each["python"] for each in own)))
+    return dict(forward=phases[0], backward=phases[1], nodes=nodes)
+
+
+def main():
+    out, names = sys.argv[1], sys.argv[2:] or list(CASES)
+    records = []
+    for name in names:
+        notes, nodes = notes_of(CASES[name])
+        record = dict(name=name, **CASES[name], **sums(notes, nodes))
+        print(name, record["forward"]["moved"], record["backward"]["moved"], nodes, flush=True)
+        if "NOTES" in os.environ:
+            with open(f"{os.environ['NOTES']}/{name}.jsonl", "w") as file:
+                file.writelines(json.dumps(each) + "\n" for each in notes)
+        records.append(json.dumps(record))
+        del notes
+    with open(out, "w") as file:
+        file.write("[\n" + ",\n".join(records) + "\n]\n")
+
+
+main()
