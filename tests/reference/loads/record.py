@@ -115,7 +115,7 @@ def moved(name, args, kwargs, out):
         return bytes_of(args[1]) + 2 * rows, written + rows, 2
     if name == "_softmax_backward_data":  # gradient · result in memory of its own, then both
         size = bytes_of(args[1])
-        return bytes_of(first) + 2 * size, written + size, 2
+        return bytes_of(first) + 3 * size, written + size, 2
     if name == "native_layer_norm_backward":  # gradients of the input and of the weights are kernels of their own
         mask = args[7] if len(args) > 7 else kwargs["output_mask"]
         both = bytes_of(first, args[1])
@@ -156,8 +156,11 @@ class Notes(TorchDispatchMode):
             LAUNCHES.lk_reset()
         out = function(*args, **kwargs)
         launched = LAUNCHES.lk_log().decode() if LAUNCHES else ""
-        # Engine and Python alike come by here; the engine computes no gradients of gradients.
+        # Engine and Python alike come by here; the engine computes no gradients of gradients. A result that is
+        # saved passes by detached where a mode looks on; Python itself detaches what is computed again.
         from_python = self.phase == 0 or torch.is_grad_enabled()
+        if name == "detach" and not sys._getframe(1).f_code.co_filename.endswith("checkpoint.py"):
+            from_python = False
         note = dict(name=name, python=from_python, phase=self.phase)
         if function.is_view or name in SILENT or function in (aten.detach.default,):
             note["kind"] = "view"
