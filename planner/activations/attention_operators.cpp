@@ -16,6 +16,12 @@ Tensor fresh(Autograd& torch, std::vector<std::int64_t> sizes, DType type) {
   return torch.make(Layout::contiguous(std::move(sizes)), type);
 }
 
+/// What an operator makes of others that need no gradient.
+Tensor made(Autograd& torch, std::initializer_list<const Tensor*> operands, std::vector<std::int64_t> sizes,
+            DType type) {
+  return torch.operate(operands, Layout::contiguous(std::move(sizes)), type);
+}
+
 /// [b, s, heads, d] in new memory, seen as [b, heads, s, d].
 Tensor token_major(Autograd& torch, const Tensor& like, std::int64_t heads, std::int64_t features,
                    DType type) {
@@ -258,23 +264,23 @@ Tensor safe_softmax(Autograd& torch, const Tensor& scores) {
   Tensor result = softmax(torch, scores, scores.type);
   std::vector<std::int64_t> rows = scores.layout.sizes;
   rows.back() = 1;
-  const Tensor masked = fresh(torch, scores.layout.sizes, DType::boolean);
-  const Tensor masked_rows = fresh(torch, rows, DType::boolean);
-  const Tensor zero = fresh(torch, {}, DType::fp32);
+  const Tensor masked = made(torch, {&scores}, scores.layout.sizes, DType::boolean);
+  const Tensor masked_rows = made(torch, {&masked}, rows, DType::boolean);
+  const Tensor zero = made(torch, {}, {}, DType::fp32);
   return result;
 }
 
 /// What is added to the scores where `allowed` says no.
 Tensor added_mask(Autograd& torch, const Tensor& allowed, DType type) {
-  const Tensor no = fresh(torch, {}, type), yes = fresh(torch, {}, type);
-  return torch.make(elementwise({&allowed.layout}), type);
+  const Tensor no = made(torch, {}, {}, type), yes = made(torch, {}, {}, type);
+  return torch.operate({&allowed}, elementwise({&allowed.layout}), type);
 }
 
 Tensor causal_mask(Autograd& torch, std::int64_t rows, std::int64_t columns, DType type) {
   Tensor allowed;
   {
-    const Tensor ones = fresh(torch, {rows, columns}, DType::boolean);
-    allowed = fresh(torch, {rows, columns}, DType::boolean);
+    const Tensor ones = made(torch, {}, {rows, columns}, DType::boolean);
+    allowed = made(torch, {&ones}, {rows, columns}, DType::boolean);
   }
   return added_mask(torch, allowed, type);
 }
@@ -322,7 +328,7 @@ Tensor aligned_mask(Autograd& torch, const Tensor& mask) {
   std::vector<std::int64_t> sizes = mask.layout.sizes;
   if (sizes.back() % 8 == 0) return mask;
   sizes.back() = rounded(sizes.back(), 8);
-  return fresh(torch, sizes, mask.type);
+  return made(torch, {&mask}, sizes, mask.type);
 }
 
 bool efficient_takes(const Tensor& q, const Tensor& k, const Tensor& v) {

@@ -13,19 +13,14 @@ namespace zplan::symbolic {
 
 namespace {
 
-/// What an operator makes of operands that are small beside it.
-Tensor made(Program& p, std::vector<std::int64_t> sizes, DType type) {
-  return p.torch.operate({}, Layout::contiguous(std::move(sizes)), type);
-}
-
 /// arange + offset, and three views of it.
 Tensor offset_range(Program& p) {
   p.torch.issue(3);
-  const Tensor range = made(p, {p.sizes.s}, DType::int64);
-  return made(p, {p.sizes.s}, DType::int64);
+  const Tensor range = numbers(p.torch, {p.sizes.s}, DType::int64);
+  return numbers(p.torch, {p.sizes.s}, DType::int64);
 }
 
-Tensor square(Program& p) { return made(p, {1, 1, p.sizes.s, p.sizes.s}, DType::boolean); }
+Tensor square(Program& p) { return numbers(p.torch, {1, 1, p.sizes.s, p.sizes.s}, DType::boolean); }
 
 /// `mask & other`, with what was expanded to all samples.
 Tensor both(Program& p, const Tensor& mask, const Tensor& other) {
@@ -34,13 +29,13 @@ Tensor both(Program& p, const Tensor& mask, const Tensor& other) {
 
 /// fast_all(mask): booleans are summed as whole numbers.
 void ask_whether_all(Program& p) {
-  const Tensor sum = made(p, {}, DType::int64);
-  { const Tensor wide = numbers(p.torch, {p.sizes.b, p.sizes.s}, DType::int64); }
-  const Tensor answer = made(p, {}, DType::boolean);
+  const Tensor sum = numbers(p.torch, {}, DType::int64);
+  { const Tensor wide = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s}), DType::int64); }
+  const Tensor answer = numbers(p.torch, {}, DType::boolean);
   p.torch.issue(1);
 }
 
-Tensor one(Program& p) { return made(p, {}, DType::boolean); }
+Tensor one(Program& p) { return numbers(p.torch, {}, DType::boolean); }
 
 /// Keys within the window, and not behind the query.
 Tensor sliding_mask(Program& p) {
@@ -48,7 +43,7 @@ Tensor sliding_mask(Program& p) {
   {
     Tensor within;
     {
-      const Tensor first = made(p, {p.sizes.s}, DType::int64);
+      const Tensor first = numbers(p.torch, {p.sizes.s}, DType::int64);
       within = square(p);
     }
     result = both(p, result, within);
@@ -66,10 +61,10 @@ Tensor padded_mask(Program& p, bool windowed) {
   }
   Tensor real;
   {
-    const std::vector<std::int64_t> sizes{p.sizes.b, p.sizes.s};
-    const Tensor samples = numbers(p.torch, sizes, DType::int64);
-    const Tensor keys = p.sizes.b > 1 ? numbers(p.torch, sizes, DType::int64) : Tensor{};
-    real = made(p, {p.sizes.b, 1, 1, p.sizes.s}, DType::boolean);
+    const Layout all = Layout::contiguous({p.sizes.b, p.sizes.s});
+    const Tensor samples = p.torch.make(all, DType::int64);
+    const Tensor keys = p.sizes.b > 1 ? p.torch.make(all, DType::int64) : Tensor{};
+    real = numbers(p.torch, {p.sizes.b, 1, 1, p.sizes.s}, DType::boolean);
   }
   result = both(p, result, real);
   return result;
@@ -77,7 +72,7 @@ Tensor padded_mask(Program& p, bool windowed) {
 
 /// sdpa_mask: booleans [b, 1, s, s], the samples' share of one memory where nothing is padded.
 Tensor boolean_mask(Program& p, bool windowed) {
-  const Tensor samples = made(p, {p.sizes.b}, DType::int64), heads = made(p, {1}, DType::int64);
+  const Tensor samples = numbers(p.torch, {p.sizes.b}, DType::int64), heads = numbers(p.torch, {1}, DType::int64);
   const Tensor queries = offset_range(p), keys = offset_range(p);
   Tensor mask = p.training.padding_mask ? padded_mask(p, windowed) : windowed ? sliding_mask(p) : square(p);
   p.torch.issue(7);  // views of samples and heads, and the mask's own
@@ -87,7 +82,7 @@ Tensor boolean_mask(Program& p, bool windowed) {
 
 /// Zeros and the least number of the hidden states' type.
 Tensor additive_mask(Program& p, const Tensor& allowed) {
-  const Tensor zero = made(p, {}, p.weights), least = made(p, {}, p.weights);
+  const Tensor zero = numbers(p.torch, {}, p.weights), least = numbers(p.torch, {}, p.weights);
   return p.torch.operate({&allowed}, elementwise({&allowed.layout}), p.weights);
 }
 
@@ -103,7 +98,7 @@ bool can_skip(Program& p, bool windowed) {
 /// The flash-attention package is given which tokens are real.
 Tensor created_mask(Program& p, bool windowed) {
   Tensor padding;
-  if (p.training.padding_mask) padding = made(p, {p.sizes.b, p.sizes.s}, DType::boolean);
+  if (p.training.padding_mask) padding = numbers(p.torch, {p.sizes.b, p.sizes.s}, DType::boolean);
   switch (attention_of(p)) {
     case Attention::flash: return padding;
     case Attention::sdpa: return can_skip(p, windowed) ? Tensor{} : boolean_mask(p, windowed);

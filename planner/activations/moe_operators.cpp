@@ -68,14 +68,15 @@ Tensor bytes(Autograd& torch, Bytes size) {
 
 void accumulate_rows(Autograd& torch, std::int64_t rows, std::int64_t into) {
   torch.end_kernel();
+  const Layout places_of = Layout::contiguous({rows});
   Tensor places;
   {
-    const Tensor wrapped = numbers(torch, {rows}, DType::int64);
-    places = numbers(torch, {rows}, DType::int64);
+    const Tensor wrapped = torch.make(places_of, DType::int64);
+    places = torch.make(places_of, DType::int64);
   }
-  const Tensor sorted = numbers(torch, {rows}, DType::int64);
-  const Tensor order = numbers(torch, {rows}, DType::int64);
-  const Tensor range = numbers(torch, {rows}, DType::int64);
+  const Tensor sorted = torch.make(places_of, DType::int64);
+  const Tensor order = torch.make(places_of, DType::int64);
+  const Tensor range = torch.make(places_of, DType::int64);
   const Tensor memory = bytes(torch, radix_sort_memory(rows, bits_below(into)));
   torch.drop_kernel();  // places are few beside what stands there
 }
@@ -106,9 +107,15 @@ Chosen max(Autograd& torch, const Tensor& x) {
 Chosen sort(Autograd& torch, const Tensor& x) {
   constexpr std::int64_t kSmall = 4096;
   const std::int64_t n = x.elements();
-  Chosen result{.values = numbers(torch, {n}, x.type), .indices = numbers(torch, {n}, DType::int64)};
-  const Tensor range = numbers(torch, {n}, DType::int64);
+  const Layout all = Layout::contiguous({n});
+  torch.end_kernel();
+  torch.issue(1);
+  torch.read(x);
+  Chosen result{.values = torch.make(all, x.type), .indices = torch.make(all, DType::int64)};
+  torch.end_kernel();
+  const Tensor range = torch.make(all, DType::int64);
   if (n > kSmall) const Tensor memory = bytes(torch, radix_sort_memory(n, 64));
+  torch.drop_kernel();
   return result;
 }
 
@@ -161,13 +168,14 @@ Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask) {
 // Source: CCCL 3.0 cub/device/dispatch/dispatch_scan.cuh: states of one tile and of a warp's padding before
 // it.
 Tensor cumsum(Autograd& torch, const Tensor& x) {
-  Tensor result = torch.make(x.layout, x.type);
+  Tensor result = torch.operate({&x}, x.layout, x.type);
   const Tensor memory = bytes(torch, Bytes(1023));
+  torch.drop_kernel();
   return result;
 }
 
 Tensor numbers(Autograd& torch, std::vector<std::int64_t> sizes, DType type) {
-  return torch.make(Layout::contiguous(std::move(sizes)), type);
+  return torch.operate({}, Layout::contiguous(std::move(sizes)), type);
 }
 
 Tensor sum(Autograd& torch, const Tensor& x, std::size_t axis, bool keep) {

@@ -18,6 +18,12 @@ Tensor alias(const Tensor& x, Layout layout) {
   return result;
 }
 
+/// The same as an operator's result, which no kernel makes.
+Tensor seen_as(Autograd& torch, const Tensor& x, Layout layout) {
+  torch.drop_kernel();
+  return alias(x, std::move(layout));
+}
+
 DType promote(DType a, DType b) {
   return a == DType::fp32 || b == DType::fp32 ? DType::fp32 : is_floating(a) ? a : b;
 }
@@ -147,7 +153,7 @@ Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>&
 
 Tensor view(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes) {
   const auto node = torch.node({&x});
-  Tensor result = alias(x, x.layout.viewed(std::move(sizes)));
+  Tensor result = seen_as(torch, x, x.layout.viewed(std::move(sizes)));
   if (node) {
     node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
       return Tensors{reshaped(torch, gradients[0], from)};
@@ -167,7 +173,7 @@ Tensor reshape(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes
 
 Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b) {
   const auto node = torch.node({&x});
-  Tensor result = alias(x, x.layout.transposed(a, b));
+  Tensor result = seen_as(torch, x, x.layout.transposed(a, b));
   if (node) {
     node->backward = [a, b](Tensors& gradients) {
       return Tensors{alias(gradients[0], gradients[0].layout.transposed(a, b))};
@@ -180,7 +186,7 @@ Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b)
 Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length) {
   if (length == x.size(axis)) return view(torch, x, x.layout.sizes);
   const auto node = torch.node({&x});
-  Tensor result = alias(x, x.layout.narrowed(axis, length));
+  Tensor result = seen_as(torch, x, x.layout.narrowed(axis, length));
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
       return Tensors{padded(torch, gradients[0], whole)};
@@ -194,7 +200,7 @@ Tensors split(Autograd& torch, const Tensor& x, std::size_t axis, const std::vec
   const auto node = torch.node({&x});
   Tensors results;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    results.push_back(alias(x, x.layout.narrowed(axis, lengths[i])));
+    results.push_back(seen_as(torch, x, x.layout.narrowed(axis, lengths[i])));
     if (node) torch.connect(results.back(), node, i);
   }
   if (node)
@@ -212,7 +218,7 @@ Tensor unsqueeze(Autograd& torch, const Tensor& x, std::size_t axis) {
                         axis < layout.rank() ? layout.sizes[axis] * layout.strides[axis] : 1);
   layout.sizes.insert(layout.sizes.begin() + at, 1);
   const auto node = torch.node({&x});
-  Tensor result = alias(x, std::move(layout));
+  Tensor result = seen_as(torch, x, std::move(layout));
   if (node) {
     node->backward = [axis](Tensors& gradients) {
       Layout squeezed = gradients[0].layout;
@@ -230,7 +236,7 @@ Tensor expand(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes)
   Layout layout = x.layout;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (layout.sizes[i] != sizes[i]) layout.sizes[i] = sizes[i], layout.strides[i] = 0;
-  Tensor result = alias(x, std::move(layout));
+  Tensor result = seen_as(torch, x, std::move(layout));
   if (node) {
     node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
       return Tensors{sum_to(torch, gradients[0], from)};

@@ -325,9 +325,11 @@ def sums(notes, nodes):
             if each["kind"] == "product":
                 products[tuple(each["product"])] += 1
                 moved += each["copies"]
+                kernels += 1
             elif each["kind"] == "attention":
                 attentions[tuple(each["attention"])] += 1
                 moved += each["behind"]
+                kernels += 1
             elif each["kind"] == "kernel":
                 moved += each["read"] + each["written"]
                 kernels += each["kernels"]
