@@ -55,12 +55,12 @@ void Autograd::read(const Tensor& x) {
   if (x.defined()) pending_.read += covered(x);
 }
 
-void Autograd::end_kernel() {
+void Autograd::end_kernel(std::int64_t kernels) {
   const Kernel done = std::exchange(pending_, {});
   if (done.results == 0) return;  // a view
   Load& load = recorder_.load();
   load.moved += done.read + done.written;
-  load.kernels += done.results;
+  load.kernels += kernels > 0 ? kernels : done.results;
 }
 
 void Autograd::attend(Flops flops, bool backward) {

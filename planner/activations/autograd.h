@@ -145,8 +145,9 @@ class Autograd {
   /// Not all of an operand is read (rows of a table), or more than it; the same of a result.
   void read_only(Bytes size) { pending_.read = size; }
   void write_only(Bytes size) { pending_.written = size, pending_.results = 1; }
-  /// The kernel so far stands alone: what is read and made from here on is another's.
-  void end_kernel();
+  /// The kernel so far stands alone: what is read and made from here on is another's. `kernels`: how many there
+  /// were, where that is not one for each result.
+  void end_kernel(std::int64_t kernels = 0);
   /// A kernel of its own that reads these and writes a new tensor.
   [[nodiscard]] Tensor kernel(std::initializer_list<const Tensor*> operands, Layout layout, DType type);
   /// The same as an operator that Python issues, without a gradient.

@@ -44,6 +44,7 @@ std::function<Tensors(Tensors&)> scatter_back(Autograd& torch, const Tensor& who
 Chosen chosen(Autograd& torch, const Tensor& x, Layout layout) {
   const auto node = torch.node({&x});
   Chosen result{.values = torch.make(layout, x.type), .indices = torch.make(layout, DType::int64)};
+  torch.end_kernel(1);
   if (node) {
     node->backward = scatter_back(torch, x, result.indices);
     torch.connect(result.values, node);
@@ -112,7 +113,7 @@ Chosen sort(Autograd& torch, const Tensor& x) {
   torch.issue(1);
   torch.read(x);
   Chosen result{.values = torch.make(all, x.type), .indices = torch.make(all, DType::int64)};
-  torch.end_kernel();
+  torch.end_kernel(1);
   const Tensor range = torch.make(all, DType::int64);
   if (n > kSmall) const Tensor memory = bytes(torch, radix_sort_memory(n, 64));
   torch.drop_kernel();

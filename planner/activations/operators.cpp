@@ -416,6 +416,7 @@ Tensor dropout(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
   const Tensor mask = torch.make(elementwise({&x.layout}), DType::boolean);
   Tensor result = like(torch, x);
+  torch.end_kernel(1);
   if (node) {
     node->backward = [&torch, kept = torch.save(mask)](Tensors& gradients) {
       const Tensor held = kept.get();
@@ -490,6 +491,7 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
   Tensor result = torch.make(Layout::contiguous(x.layout.sizes), x.type);
   const Tensor mean = torch.make(Layout::contiguous(rows), DType::fp32);
   const Tensor deviation = torch.make(Layout::contiguous(rows), DType::fp32);
+  torch.end_kernel(1);
   if (node) {
     node->backward = [&torch, &itself = *node, in_order, kept, kept_weight, kept_bias,
                       means = torch.save(mean), deviations = torch.save(deviation)](Tensors& gradients) {
@@ -497,12 +499,14 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
       const Tensor x0 = kept.get(), mean0 = means.get(), deviation0 = deviations.get();
       const Tensor ordered_x = in_order(x0), ordered_gradient = in_order(gradients[0]);
       // The gradients of the input and of the weights are kernels of their own.
-      if (itself.needs(0) && (itself.needs(1) || itself.needs(2))) torch.read(x0), torch.read(gradients[0]);
+      const bool trains = itself.needs(1) || itself.needs(2);
+      if (itself.needs(0) && trains) torch.read(x0), torch.read(gradients[0]);
       Tensors outputs(3);
       if (itself.needs(0)) outputs[0] = torch.make(Layout::contiguous(x0.layout.sizes), x0.type);
       for (std::size_t i = 1; i < 3; ++i)
         if (itself.needs(i))
           outputs[i] = torch.make(Layout::contiguous({x0.layout.sizes.back()}), gradients[0].type);
+      torch.end_kernel(itself.needs(0) && trains ? 2 : 1);
       return outputs;
     };
     torch.connect(result, node);
@@ -670,6 +674,7 @@ Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels
   torch.read_only(labels.bytes() + Bytes(labels.elements() * size_of(logarithms.type)));  // one of each row
   Tensor loss = torch.make(Layout::contiguous({}), DType::fp32);
   const Tensor weight = torch.make(Layout::contiguous({}), DType::fp32);
+  torch.end_kernel(1);
   if (node) {
     node->backward = [&torch, kept, kept_labels, kept_weight = torch.save(weight)](Tensors&) {
       const Tensor held = kept.get(), targets = kept_labels.get(), total = kept_weight.get();

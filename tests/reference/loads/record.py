@@ -231,6 +231,30 @@ MIXTRAL = dict(model_type="mixtral", hidden_size=2048, intermediate_size=7168, n
                num_attention_heads=32, num_key_value_heads=8, vocab_size=8192, num_local_experts=8,
                num_experts_per_tok=2)
 
+FALCON = dict(model_type="falcon", hidden_size=2048, num_hidden_layers=2, num_attention_heads=32, vocab_size=8192)
+MPT = dict(model_type="mpt", d_model=2048, n_heads=16, n_layers=2, vocab_size=8192, max_seq_len=1024)
+COHERE = llama(model_type="cohere", intermediate_size=11008, pad_token_id=0, tie_word_embeddings=True)
+GLM = llama(model_type="glm", num_key_value_heads=4, head_dim=128, intermediate_size=13696, pad_token_id=0)
+OLMO2 = llama(model_type="olmo2", hidden_size=2048, intermediate_size=8192, num_attention_heads=16,
+              num_key_value_heads=16)
+GPTJ = dict(model_type="gptj", n_embd=4096, n_layer=2, n_head=16, rotary_dim=64, vocab_size=8192, n_positions=1024)
+STABLELM = dict(model_type="stablelm", hidden_size=2560, intermediate_size=6912, num_hidden_layers=2,
+                num_attention_heads=32, num_key_value_heads=32, vocab_size=8192)
+GEMMA3 = dict(model_type="gemma3_text", hidden_size=1152, intermediate_size=6912, num_hidden_layers=7,
+              num_attention_heads=4, num_key_value_heads=1, head_dim=256, vocab_size=8192, sliding_window=512)
+GPT_OSS = dict(model_type="gpt_oss", hidden_size=2880, intermediate_size=2880, num_hidden_layers=2,
+               num_attention_heads=64, num_key_value_heads=8, head_dim=64, vocab_size=8192, num_local_experts=8,
+               num_experts_per_tok=4, sliding_window=128)
+DEEPSEEK_V3 = dict(model_type="deepseek_v3", hidden_size=2048, intermediate_size=6144, moe_intermediate_size=768,
+                   num_hidden_layers=2, num_attention_heads=16, num_key_value_heads=16, vocab_size=8192,
+                   n_routed_experts=16, num_experts_per_tok=4, n_shared_experts=1, n_group=8, topk_group=4,
+                   first_k_dense_replace=1, q_lora_rank=768, kv_lora_rank=512, qk_nope_head_dim=128,
+                   qk_rope_head_dim=64, v_head_dim=128)
+QWEN2_MOE = dict(model_type="qwen2_moe", hidden_size=2048, intermediate_size=5632, moe_intermediate_size=1408,
+                 shared_expert_intermediate_size=5632, num_hidden_layers=2, num_attention_heads=16,
+                 num_key_value_heads=16, vocab_size=8192, num_experts=12, num_experts_per_tok=4, norm_topk_prob=False,
+                 decoder_sparse_step=1)
+
 CASES = {
     "llama": dict(config=llama(), batch=1, sequence=1024, attention="sdpa"),
     "llama_vocabulary": dict(config=llama(vocab_size=128256), batch=1, sequence=1024, attention="sdpa"),
@@ -262,6 +286,25 @@ CASES = {
     "qwen3_moe_checkpointing": dict(config=qwen3_moe(), batch=2, sequence=512, attention="sdpa",
                                     checkpointing="non-reentrant"),
     "mixtral": dict(config=MIXTRAL, batch=1, sequence=512, attention="sdpa"),
+    "mixtral_lora_experts": dict(config=MIXTRAL, batch=1, sequence=512, attention="sdpa", lora="all-linear"),
+    "llama_reentrant": dict(config=llama(), batch=1, sequence=512, attention="sdpa", checkpointing="reentrant"),
+    "llama_long": dict(config=llama(), batch=1, sequence=4096, attention="sdpa"),
+    "llama_fp32": dict(config=llama(), batch=1, sequence=512, attention="sdpa", fp32=True),
+    "llama_wide_heads": dict(config=llama(num_attention_heads=8, num_key_value_heads=2, head_dim=512), batch=1,
+                             sequence=512, attention="sdpa"),
+    "falcon": dict(config=FALCON, batch=1, sequence=1024, attention="sdpa"),
+    "falcon_alibi": dict(config=FALCON | dict(alibi=True, multi_query=False, parallel_attn=False, bias=True), batch=1,
+                         sequence=1024, attention="eager"),
+    "mpt": dict(config=MPT, batch=1, sequence=1024, attention="eager"),
+    "cohere": dict(config=COHERE, batch=1, sequence=1024, attention="sdpa"),
+    "glm": dict(config=GLM, batch=1, sequence=1024, attention="sdpa"),
+    "olmo2": dict(config=OLMO2, batch=1, sequence=1024, attention="sdpa"),
+    "gptj": dict(config=GPTJ, batch=1, sequence=1024, attention="eager"),
+    "stablelm": dict(config=STABLELM, batch=1, sequence=1024, attention="sdpa"),
+    "gemma3": dict(config=GEMMA3, batch=1, sequence=1024, attention="sdpa", checkpointing="non-reentrant"),
+    "gpt_oss": dict(config=GPT_OSS, batch=1, sequence=512, attention="eager"),
+    "deepseek_v3": dict(config=DEEPSEEK_V3, batch=1, sequence=512, attention="sdpa"),
+    "qwen2_moe": dict(config=QWEN2_MOE, batch=1, sequence=512, attention="sdpa"),
 }
 
 
@@ -274,7 +317,7 @@ def build(case):
     with torch.device("cuda"):
         model = transformers.AutoModelForCausalLM.from_config(
             config, attn_implementation=case["attention"],
-            dtype=torch.float32 if case.get("autocast") else torch.bfloat16, **options)
+            dtype=torch.float32 if case.get("autocast") or case.get("fp32") else torch.bfloat16, **options)
         if "lora" in case:
             import peft
             targets = case["lora"] if case["lora"] == "all-linear" else ["q_proj", "v_proj"]
@@ -284,7 +327,8 @@ def build(case):
                 autocast_adapter_dtype=case.get("fp32_adapters", True))
     model.train()
     if "checkpointing" in case:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.gradient_checkpointing_enable(
+            gradient_checkpointing_kwargs={"use_reentrant": case["checkpointing"] == "reentrant"})
     return model
 
 
@@ -343,7 +387,11 @@ def main():
     out, names = sys.argv[1], sys.argv[2:] or list(CASES)
     records = []
     for name in names:
-        notes, nodes = notes_of(CASES[name])
+        try:
+            notes, nodes = notes_of(CASES[name])
+        except Exception as error:
+            print("REFUSED", name, repr(error)[:300], flush=True)
+            continue
         record = dict(name=name, **CASES[name], **sums(notes, nodes))
         print(name, record["forward"]["moved"], record["backward"]["moved"], nodes, flush=True)
         if "NOTES" in os.environ:
