@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/activations/moe_operators.h"
 #include "planner/activations/operators.h"
 
 namespace zplan::symbolic {
@@ -44,8 +45,8 @@ double seen_pairs(double queries, double keys, bool causal, double window) {
 Flops attention_flops(const Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                       std::int64_t samples = 1) {
   const auto n = static_cast<double>(samples);
-  const double pairs = seen_pairs(static_cast<double>(q.size(2)) / n, static_cast<double>(k.size(2)) / n, causal,
-                                  static_cast<double>(torch.attention_window)) *
+  const double pairs = seen_pairs(static_cast<double>(q.size(2)) / n, static_cast<double>(k.size(2)) / n,
+                                  causal, static_cast<double>(torch.attention_window)) *
                        n;
   return Flops(2.0 * static_cast<double>(q.size(0) * q.size(1) * (q.size(3) + v.size(3))) * pairs);
 }
@@ -149,9 +150,8 @@ Tensor flash_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Ten
     if (dropout) seed = fresh(torch, {2}, DType::int64);
     torch.drop_kernel();
     if (!node) return result;
-    const FlashKept kept{torch.save(q),    torch.save(k),    torch.save(v),     torch.save(result),
-                         torch.save(sums), torch.save(seed), torch.save(unused),
-                         flops};
+    const FlashKept kept{torch.save(q),    torch.save(k),    torch.save(v),      torch.save(result),
+                         torch.save(sums), torch.save(seed), torch.save(unused), flops};
     node->backward = [&torch, kept](Tensors& gradients) { return flash_backward(torch, kept, gradients[0]); };
   }
   torch.connect(result, node);
@@ -247,9 +247,8 @@ Tensor efficient_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const
   const Flops flops = attention_flops(torch, q, k, v, !mask.defined());
   torch.attend(flops, false);
   if (!node) return result;
-  const EfficientKept kept{torch.save(q),    torch.save(k),      torch.save(v),
-                           torch.save(mask), torch.save(result), torch.save(sums),
-                           flops};
+  const EfficientKept kept{torch.save(q),      torch.save(k),    torch.save(v), torch.save(mask),
+                           torch.save(result), torch.save(sums), flops};
   node->backward = [&torch, kept](Tensors& gradients) {
     return efficient_backward(torch, kept, gradients[0]);
   };
@@ -264,9 +263,10 @@ Tensor safe_softmax(Autograd& torch, const Tensor& scores) {
   Tensor result = softmax(torch, scores, scores.type);
   std::vector<std::int64_t> rows = scores.layout.sizes;
   rows.back() = 1;
-  const Tensor masked = made(torch, {&scores}, scores.layout.sizes, DType::boolean);
-  const Tensor masked_rows = made(torch, {&masked}, rows, DType::boolean);
-  const Tensor zero = made(torch, {}, {}, DType::fp32);
+  const Tensor masked = torch.kernel({&scores}, Layout::contiguous(scores.layout.sizes), DType::boolean);
+  const Tensor masked_rows = torch.kernel({&masked}, Layout::contiguous(rows), DType::boolean);
+  const Tensor zero = torch.kernel({}, Layout::contiguous({}), DType::fp32);
+  torch.change(result);
   return result;
 }
 
@@ -315,6 +315,7 @@ Tensor by_definition(Autograd& torch, const Tensor& given_q, const Tensor& given
       const Tensor scaled = scale(torch, transpose(torch, k, 2, 3));
       scores = matmul(torch, q, broadcast(torch, scaled, q.size(1)));
     }
+    if (mask.defined()) add_in_place(torch, scores, mask);
     probabilities = safe_softmax(torch, scores);
   }
   if (options.dropout) probabilities = dropout(torch, probabilities);

@@ -26,8 +26,7 @@ Labels labels_of(Program& p) {
   labels.shifted = labels.padded;
   p.torch.issue(2);
   if (p.sizes.b > 1)
-    labels.shifted =
-        p.torch.operate({&labels.padded}, Layout::contiguous({p.sizes.tokens()}), DType::int64);
+    labels.shifted = p.torch.operate({&labels.padded}, Layout::contiguous({p.sizes.tokens()}), DType::int64);
   return labels;
 }
 

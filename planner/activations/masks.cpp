@@ -72,7 +72,8 @@ Tensor padded_mask(Program& p, bool windowed) {
 
 /// sdpa_mask: booleans [b, 1, s, s], the samples' share of one memory where nothing is padded.
 Tensor boolean_mask(Program& p, bool windowed) {
-  const Tensor samples = numbers(p.torch, {p.sizes.b}, DType::int64), heads = numbers(p.torch, {1}, DType::int64);
+  const Tensor samples = numbers(p.torch, {p.sizes.b}, DType::int64),
+               heads = numbers(p.torch, {1}, DType::int64);
   const Tensor queries = offset_range(p), keys = offset_range(p);
   Tensor mask = p.training.padding_mask ? padded_mask(p, windowed) : windowed ? sliding_mask(p) : square(p);
   p.torch.issue(7);  // views of samples and heads, and the mask's own

@@ -153,6 +153,7 @@ Tensor gather(Autograd& torch, const Tensor& x, const Tensor& indices) {
 
 Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask) {
   const auto node = torch.node({&x});
+  torch.read(mask);
   Saved kept;
   if (node) kept = torch.save(mask);
   Tensor result = like(torch, x);
@@ -280,11 +281,16 @@ Tensor clamp(Autograd& torch, const Tensor& x, int sides) {
     // The gradient where x lies within, zero elsewhere.
     node->backward = [&torch, kept, sides](Tensors& gradients) {
       const Tensor held = kept.get();
-      const Tensor zero = torch.make(Layout::contiguous({}), gradients[0].type);
-      const Tensor above = like(torch, held, DType::boolean);
+      const Tensor zero = torch.kernel({}, Layout::contiguous({}), gradients[0].type);
+      const auto bounded = [&] { return torch.kernel({&held}, elementwise({&held.layout}), DType::boolean); };
+      const Tensor above = bounded();
       Tensor below;
-      if (sides == 2) below = like(torch, held, DType::boolean);
-      return Tensors{like(torch, gradients[0])};
+      if (sides == 2) {
+        below = bounded();
+        torch.change(above, &below);
+      }
+      return Tensors{
+          torch.kernel({&above, &gradients[0]}, elementwise({&gradients[0].layout}), gradients[0].type)};
     };
     torch.connect(result, node);
   }
@@ -319,6 +325,7 @@ bool suits_cublas(const Layout& x) {
 
 Tensor batched_product(Autograd& torch, const Tensor& left, const Tensor& right) {
   Tensor result = torch.make(Layout::contiguous({left.size(0), left.size(1), right.size(2)}), left.type);
+  torch.drop_kernel();  // what is read and made is the product's
   for (const Tensor* each : {&left, &right})
     if (!suits_cublas(each->layout))
       const Tensor copy = torch.kernel({each}, Layout::contiguous(each->layout.sizes), each->type);

@@ -446,11 +446,12 @@ Tensor mean(Autograd& torch, const Tensor& x) {
 // and result in memory of its own. Source: torch 2.11 aten/src/ATen/native/SoftMax.cpp softmax,
 // native/cuda/SoftMax.cu softmax_backward_cuda_out.
 void any(Autograd& torch, std::int64_t elements) {
-  const Tensor result = torch.make(Layout::contiguous({}), DType::boolean);
+  const Tensor result = torch.operate({}, Layout::contiguous({}), DType::boolean);
   const std::int64_t blocks = blocks_of_whole_reduction(elements);
   if (blocks == 1) return;
   const Tensor partial = torch.make(Layout::contiguous({blocks}), DType::boolean);
   const Tensor semaphore = torch.make(Layout::contiguous({}), DType::int32);
+  torch.drop_kernel();
 }
 
 Tensor softmax(Autograd& torch, const Tensor& given, DType type) {
@@ -516,11 +517,7 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
 
 Product product_of(std::int64_t rows, std::int64_t inner, std::int64_t columns, DType type,
                    std::int64_t batch) {
-  return {.batch = batch,
-          .rows = rows,
-          .inner = inner,
-          .columns = columns,
-          .element = Bytes(size_of(type))};
+  return {.batch = batch, .rows = rows, .inner = inner, .columns = columns, .element = Bytes(size_of(type))};
 }
 
 namespace {
@@ -615,8 +612,8 @@ Tensor matmul(Autograd& torch, const Tensor& given_a, const Tensor& given_b) {
   const Tensor b = torch.autocast().narrow(torch, given_b);
   const Tensor a = torch.autocast().narrow(torch, given_a);
   const std::int64_t batch = a.size(0) * a.size(1), m = a.size(2), k = a.size(3), n = b.size(3);
-  const Tensor left = reshape(torch, a, {batch, m, k});
-  const Tensor right = reshape(torch, b, {batch, k, n});
+  const Tensor left = reshape(torch, expand(torch, a, a.layout.sizes), {batch, m, k});
+  const Tensor right = reshape(torch, expand(torch, b, b.layout.sizes), {batch, k, n});
   const auto node = torch.node({&left, &right});
   Saved kept_left, kept_right;
   if (node) {

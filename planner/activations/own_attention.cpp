@@ -168,6 +168,7 @@ Tensor falcon_fused(Program& p, const Heads& heads) {
 
 Tensor falcon(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   const Tensor both = projected(p, of, x);
+  p.torch.issue(3);  // views of the heads as they are
   Heads heads = falcon_heads(p, of, both);
   const bool biased = p.given.alibi.defined();
   if (!biased) rotate(p, heads);

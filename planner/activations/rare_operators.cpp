@@ -170,11 +170,13 @@ Tensor view_as_real(Autograd& torch, const Tensor& x) {
 
 Tensor multiply_complex(Autograd& torch, const Tensor& x, const Tensor& table) {
   const auto node = torch.node({&x});
+  torch.read(table);
   Tensor product = torch.make(elementwise({&x.layout, &table.layout}), DType::fp32);
   if (node) {
     node->backward = [&torch, kept = torch.save(table)](Tensors& gradients) {
       const Tensor held = kept.get();
       const Tensor conjugate = torch.make(held.layout, held.type);
+      torch.read(conjugate);
       return Tensors{torch.make(elementwise({&gradients[0].layout, &conjugate.layout}), DType::fp32)};
     };
     torch.connect(product, node);
@@ -200,6 +202,7 @@ void assign(Autograd& torch, Tensor& base, const Tensor& part) {
     torch.read(outputs[1]);
     if (itself.needs(0)) {
       const Tensor zeros = torch.make(Layout::contiguous(sizes), type);
+      torch.copy(zeros);
       outputs[0] = copy;
     }
     return outputs;

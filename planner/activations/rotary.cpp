@@ -157,6 +157,7 @@ void rotate_gpt_oss(Program& p, Heads& heads) {
 /// Each entry of the tables' first half twice, for neighbours.
 Tables tables_of_neighbours(Program& p) {
   const auto repeated = [&p](const Tensor& table) {
+    p.torch.issue(3);  // views
     return p.torch.operate({&table}, table.layout, table.type);
   };
   const Tables by = tables(p);

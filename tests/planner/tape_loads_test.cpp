@@ -143,8 +143,8 @@ TEST_P(TapeLoads, OtherKernelsMoveWhatPyTorchs) {
   for (const Half half : kHalves) {
     const double error = relative(static_cast<double>(load(half).moved.value), recorded(half)["moved"]);
     note(std::string("moved_") + name_of(half), error);
-    EXPECT_LE(std::abs(error), 0.05) << name_of(half) << ": " << load(half).moved.value << " of "
-                                     << recorded(half)["moved"] << " bytes";
+    EXPECT_LE(std::abs(error), 0.005)
+        << name_of(half) << ": " << load(half).moved.value << " of " << recorded(half)["moved"] << " bytes";
   }
 }
 
@@ -158,8 +158,8 @@ TEST_P(TapeLoads, OperatorsKernelsAndNodesAreAsManyAsPyTorchs) {
     compare(std::string("operators_") + name_of(half), load(half).operators, recorded(half)["operators"]);
     compare(std::string("kernels_") + name_of(half), load(half).kernels, recorded(half)["kernels"]);
   }
-  // The engine runs the graphs of reentrant checkpoints one inside the other.
-  if (row().value("checkpointing", "") != "reentrant")
+  // The engine runs the graphs of reentrant checkpoints one inside the other; DeepSpeed's hooks have nodes.
+  if (row().value("checkpointing", "") != "reentrant" && !row().contains("zero_stage"))
     compare("nodes", load(Half::backward).nodes, row()["nodes"]);
 }
 

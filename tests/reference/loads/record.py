@@ -3,7 +3,7 @@
 Each model is built from its config on the GPU and runs one forward with loss and one backward under a
 TorchDispatchMode, which sees every operator below autograd, those of the backward and of recomputation among them.
 Needs torch, transformers and peft; a GPU or a stand-in for the CUDA runtime that runs no kernels (see README.md)."""
-import collections, json, os, sys, warnings
+import collections, contextlib, json, os, sys, warnings
 
 import torch
 import transformers
@@ -12,7 +12,6 @@ from torch.utils._pytree import tree_leaves
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
-aten = torch.ops.aten
 
 # ---- what an operator reads and writes ----------------------------------------------------------------------------
 
@@ -76,8 +75,8 @@ def copies_of_product(name, args, out):
     if name not in ("bmm", "baddbmm"):
         return 0
     addend = covered(args[0]) + covered(out) if name == "baddbmm" else 0
-    return addend + sum(covered(args[i]) + args[i].numel() * args[i].element_size() for i in PRODUCTS[name]
-               if is_turned_badly(args[i]))
+    turned = [args[i] for i in PRODUCTS[name] if is_turned_badly(args[i])]
+    return addend + sum(covered(each) + each.numel() * each.element_size() for each in turned)
 
 
 def moved(name, args, kwargs, out):
@@ -100,7 +99,7 @@ def moved(name, args, kwargs, out):
     if name == "index":  # places by kind of index: whole numbers only
         return written + bytes_of(args[1]), written, 1
     # Where no mode looks on, backwards scatter and put in place what they do here in a copy.
-    if name in ("scatter", "scatter_"):
+    if name in ("scatter", "scatter_", "scatter_add_"):
         part = bytes_of(args[2]) + (bytes_of(args[3]) if isinstance(args[3], torch.Tensor) else 0)
         return part, args[2].numel() * out.element_size(), 1
     if name in ("index_put", "index_put_"):
@@ -113,6 +112,9 @@ def moved(name, args, kwargs, out):
     if name == "embedding_dense_backward":  # zeros, then rows are added where they belong
         rows = bytes_of(first)
         return bytes_of(args[1]) + 2 * rows, written + rows, 2
+    if name == "_safe_softmax":  # then zeros in rows without any score
+        flags, rows = out.numel(), out.numel() // out.shape[-1]
+        return 2 * bytes_of(first) + flags + rows + written, 2 * written + flags + rows, 5
     if name == "_softmax_backward_data":  # gradient · result in memory of its own, then both
         size = bytes_of(args[1])
         return bytes_of(first) + 3 * size, written + size, 2
@@ -128,15 +130,12 @@ def moved(name, args, kwargs, out):
     return read, written, 1
 
 
-def attention_of(name, args, kwargs):
+def attention_of(schema, args, kwargs):
     """[batch, heads, queries, keys, features of a key, features of a value, causal, backward]"""
-    backward = name.endswith("backward")
+    backward = schema.name.endswith("backward")
     q, k, v = args[1:4] if backward else args[:3]
-    arguments = dict(zip((each.name for each in SCHEMA.arguments), args), **kwargs)
+    arguments = dict(zip((each.name for each in schema.arguments), args), **kwargs)
     return [*q.shape[:3], k.shape[2], k.shape[3], v.shape[3], int(arguments.get("is_causal", False)), int(backward)]
-
-
-SCHEMA = None
 
 
 class Notes(TorchDispatchMode):
@@ -148,33 +147,25 @@ class Notes(TorchDispatchMode):
         self.list = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        global SCHEMA
         kwargs = kwargs or {}
-        before = bytes_if_attention = None
         name = function._schema.name.split("::")[1]
-        if LAUNCHES:
-            LAUNCHES.lk_reset()
         out = function(*args, **kwargs)
-        launched = LAUNCHES.lk_log().decode() if LAUNCHES else ""
         # Engine and Python alike come by here; the engine computes no gradients of gradients. A result that is
         # saved passes by detached where a mode looks on; Python itself detaches what is computed again.
         from_python = self.phase == 0 or torch.is_grad_enabled()
         if name == "detach" and not sys._getframe(1).f_code.co_filename.endswith("checkpoint.py"):
             from_python = False
         note = dict(name=name, python=from_python, phase=self.phase)
-        if function.is_view or name in SILENT or function in (aten.detach.default,):
+        if function.is_view or name in SILENT or function.namespace == "c10d":
             note["kind"] = "view"
         elif name in PRODUCTS:
             note.update(kind="product", product=product_of(name, args), copies=copies_of_product(name, args, out))
         elif "attention" in name and name.startswith("_scaled"):
-            SCHEMA = function._schema
-            note.update(kind="attention", attention=attention_of(name, args, kwargs))
-            note.update(behind=behind_attention(name, args))
+            note.update(kind="attention", attention=attention_of(function._schema, args, kwargs),
+                        behind=behind_attention(name, args))
         else:
             read, written, kernels = moved(name, args, kwargs, out)
             note.update(kind="kernel", read=read, written=written, kernels=kernels)
-        note["shapes"] = [list(each.shape) for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-        note["launched"] = launched
         self.list.append(note)
         return out
 
@@ -191,12 +182,6 @@ def behind_attention(name, args):
     one = covered(k)
     return size + 2 * (one * (q.shape[1] // k.shape[1]) + one)
 
-
-LAUNCHES = None
-if "LAUNCH_LOG" in os.environ:  # a library that notes the kernels' names
-    import ctypes
-    LAUNCHES = ctypes.CDLL(os.environ["LAUNCH_LOG"])
-    LAUNCHES.lk_log.restype = ctypes.c_char_p
 
 # ---- cases --------------------------------------------------------------------------------------------------------
 
@@ -230,14 +215,12 @@ BLOOM = dict(model_type="bloom", hidden_size=2048, n_layer=2, n_head=16, vocab_s
 MIXTRAL = dict(model_type="mixtral", hidden_size=2048, intermediate_size=7168, num_hidden_layers=2,
                num_attention_heads=32, num_key_value_heads=8, vocab_size=8192, num_local_experts=8,
                num_experts_per_tok=2)
-
 FALCON = dict(model_type="falcon", hidden_size=2048, num_hidden_layers=2, num_attention_heads=32, vocab_size=8192)
 MPT = dict(model_type="mpt", d_model=2048, n_heads=16, n_layers=2, vocab_size=8192, max_seq_len=1024)
 COHERE = llama(model_type="cohere", intermediate_size=11008, pad_token_id=0, tie_word_embeddings=True)
 GLM = llama(model_type="glm", num_key_value_heads=4, head_dim=128, intermediate_size=13696, pad_token_id=0)
 OLMO2 = llama(model_type="olmo2", hidden_size=2048, intermediate_size=8192, num_attention_heads=16,
               num_key_value_heads=16)
-GPTJ = dict(model_type="gptj", n_embd=4096, n_layer=2, n_head=16, rotary_dim=64, vocab_size=8192, n_positions=1024)
 STABLELM = dict(model_type="stablelm", hidden_size=2560, intermediate_size=6912, num_hidden_layers=2,
                 num_attention_heads=32, num_key_value_heads=32, vocab_size=8192)
 GEMMA3 = dict(model_type="gemma3_text", hidden_size=1152, intermediate_size=6912, num_hidden_layers=7,
@@ -254,6 +237,24 @@ QWEN2_MOE = dict(model_type="qwen2_moe", hidden_size=2048, intermediate_size=563
                  shared_expert_intermediate_size=5632, num_hidden_layers=2, num_attention_heads=16,
                  num_key_value_heads=16, vocab_size=8192, num_experts=12, num_experts_per_tok=4, norm_topk_prob=False,
                  decoder_sparse_step=1)
+NEMOTRON = llama(model_type="nemotron", hidden_size=2048, intermediate_size=8192, num_attention_heads=16)
+ERNIE = llama(model_type="ernie4_5", hidden_size=2048, intermediate_size=8192, num_attention_heads=16,
+              num_key_value_heads=4, head_dim=128, pad_token_id=0)
+DEEPSEEK_V2 = dict(model_type="deepseek_v2", hidden_size=2048, intermediate_size=6144, moe_intermediate_size=1408,
+                   num_hidden_layers=2, num_attention_heads=16, num_key_value_heads=16, vocab_size=8192,
+                   n_routed_experts=16, num_experts_per_tok=4, n_shared_experts=2, first_k_dense_replace=1,
+                   kv_lora_rank=512, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128, q_lora_rank=768,
+                   n_group=8, topk_group=3, topk_method="group_limited_greedy", norm_topk_prob=False)
+MINIMAX = dict(model_type="minimax_m2", hidden_size=2048, num_hidden_layers=2, num_attention_heads=16,
+               num_key_value_heads=4, head_dim=128, vocab_size=8192, intermediate_size=1024, num_local_experts=16,
+               num_experts_per_tok=4, rotary_dim=64)
+BIGCODE = dict(model_type="gpt_bigcode", n_embd=2048, n_layer=2, n_head=16, vocab_size=8192, n_positions=1024)
+PHI = dict(model_type="phi", hidden_size=2560, intermediate_size=10240, num_hidden_layers=2, num_attention_heads=32,
+           vocab_size=8192)
+GRANITE = llama(model_type="granite", hidden_size=2048, intermediate_size=8192, num_attention_heads=32,
+                embedding_multiplier=12.0, residual_multiplier=0.22, logits_scaling=8.0, attention_multiplier=0.015625)
+STARCODER2 = dict(model_type="starcoder2", hidden_size=3072, intermediate_size=12288, num_hidden_layers=2,
+                  num_attention_heads=24, num_key_value_heads=2, vocab_size=8192, sliding_window=4096)
 
 CASES = {
     "llama": dict(config=llama(), batch=1, sequence=1024, attention="sdpa"),
@@ -299,12 +300,23 @@ CASES = {
     "cohere": dict(config=COHERE, batch=1, sequence=1024, attention="sdpa"),
     "glm": dict(config=GLM, batch=1, sequence=1024, attention="sdpa"),
     "olmo2": dict(config=OLMO2, batch=1, sequence=1024, attention="sdpa"),
-    "gptj": dict(config=GPTJ, batch=1, sequence=1024, attention="eager"),
     "stablelm": dict(config=STABLELM, batch=1, sequence=1024, attention="sdpa"),
     "gemma3": dict(config=GEMMA3, batch=1, sequence=1024, attention="sdpa", checkpointing="non-reentrant"),
     "gpt_oss": dict(config=GPT_OSS, batch=1, sequence=512, attention="eager"),
     "deepseek_v3": dict(config=DEEPSEEK_V3, batch=1, sequence=512, attention="sdpa"),
+    "deepseek_v2": dict(config=DEEPSEEK_V2, batch=1, sequence=512, attention="sdpa"),
+    "minimax_m2": dict(config=MINIMAX, batch=1, sequence=512, attention="sdpa"),
+    "nemotron": dict(config=NEMOTRON, batch=1, sequence=1024, attention="sdpa"),
+    "ernie4_5": dict(config=ERNIE, batch=1, sequence=1024, attention="sdpa"),
+    "gpt_bigcode": dict(config=BIGCODE, batch=1, sequence=1024, attention="sdpa"),
+    "phi": dict(config=PHI, batch=1, sequence=1024, attention="sdpa"),
+    "granite": dict(config=GRANITE, batch=1, sequence=1024, attention="sdpa"),
+    "starcoder2": dict(config=STARCODER2, batch=1, sequence=1024, attention="sdpa"),
+    "llama_zero3": dict(config=llama(), batch=2, sequence=512, attention="sdpa", zero_stage=3),
+    "phi_zero3": dict(config=PHI, batch=1, sequence=512, attention="sdpa", zero_stage=3),
     "qwen2_moe": dict(config=QWEN2_MOE, batch=1, sequence=512, attention="sdpa"),
+    "llama_tensor_parallel": dict(config=llama(tie_word_embeddings=True), batch=2, sequence=512, attention="sdpa",
+                                  tensor_parallel=2),
 }
 
 
@@ -329,7 +341,38 @@ def build(case):
     if "checkpointing" in case:
         model.gradient_checkpointing_enable(
             gradient_checkpointing_kwargs={"use_reentrant": case["checkpointing"] == "reentrant"})
-    return model
+    return divide(model, case["tensor_parallel"]) if "tensor_parallel" in case else model
+
+
+def divide(model, ranks):
+    """Rank 0's part of the model in a tensor-parallel group whose other ranks do not exist."""
+    import deepspeed
+    import deepspeed.sequence.cross_entropy as cross_entropy
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(ranks), LOCAL_SIZE=str(ranks),
+                      MASTER_ADDR="127.0.0.1", MASTER_PORT="29999")
+    torch.distributed.init_process_group(backend="fake", rank=0, world_size=ranks, store=FakeStore())
+    deepspeed.init_distributed(dist_backend="fake", verbose=False)
+    # Both compare what other ranks sent: nothing arrived.
+    torch.equal = lambda *_: True
+    cross_entropy._validate_vocab_shard_bounds = lambda *_: model.config.vocab_size
+    model = deepspeed.tp_model_init(model, tp_size=ranks, dtype=torch.bfloat16)
+    config = {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True}, "zero_optimization": {"stage": 0},
+              "zero_allow_untested_optimizer": True, "tensor_parallel": {"autotp_size": ranks}}
+    engine, *_ = deepspeed.initialize(model=model, config=config, dist_init_required=False,
+                                      optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    return engine.module
+
+
+@contextlib.contextmanager
+def linear_of(case):
+    """torch.nn.functional.linear is the function that DeepSpeed's zero.Init puts there."""
+    own = torch.nn.functional.linear
+    if case.get("zero_stage") == 3:
+        from deepspeed.runtime.zero.linear import zero3_linear_wrap
+        torch.nn.functional.linear = zero3_linear_wrap
+    yield
+    torch.nn.functional.linear = own
 
 
 def nodes_of(loss):
@@ -350,9 +393,16 @@ def notes_of(case):
     model = build(case)
     ids = torch.zeros(case["batch"], case["sequence"], dtype=torch.long, device="cuda")
     given = {"attention_mask": torch.ones_like(ids)} if case.get("padding_mask") else {}
-    with Notes() as notes:
+
+    def loss_of():
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=bool(case.get("autocast"))):
-            loss = model(input_ids=ids, labels=ids, use_cache=False, **given).loss
+            return model(input_ids=ids, labels=ids, use_cache=False, **given).loss
+
+    if "tensor_parallel" in case:  # DeepSpeed compares what the ranks are given first
+        loss_of().backward()
+        model.zero_grad(set_to_none=True)
+    with linear_of(case), Notes() as notes:
+        loss = loss_of()
         nodes = nodes_of(loss)
         notes.phase = 1
         loss.backward()
@@ -387,18 +437,10 @@ def main():
     out, names = sys.argv[1], sys.argv[2:] or list(CASES)
     records = []
     for name in names:
-        try:
-            notes, nodes = notes_of(CASES[name])
-        except Exception as error:
-            print("REFUSED", name, repr(error)[:300], flush=True)
-            continue
+        notes, nodes = notes_of(CASES[name])
         record = dict(name=name, **CASES[name], **sums(notes, nodes))
         print(name, record["forward"]["moved"], record["backward"]["moved"], nodes, flush=True)
-        if "NOTES" in os.environ:
-            with open(f"{os.environ['NOTES']}/{name}.jsonl", "w") as file:
-                file.writelines(json.dumps(each) + "\n" for each in notes)
         records.append(json.dumps(record))
-        del notes
     with open(out, "w") as file:
         file.write("[\n" + ",\n".join(records) + "\n]\n")
 
