@@ -195,44 +195,50 @@ std::string source_of(const Gpu& gpu, const std::string& figure) {
   return at == gpu.sources.end() ? gpu.name : at->second;
 }
 
-std::string compute_formula(const Plan& plan, const Question& q) {
-  const MicroStepFlops flops = micro_step_flops(q.model, q.training, plan.strategy);
+/// The rate that a kind of operation reaches, in words.
+std::string reached(const Question& q, double share) {
   const auto peak = matrix_peak(q.cluster.gpu, q.training.precision);
-  return fmt::format(
-      "A · {:.4g} TFLOP per micro-step with recomputation / ({} · {} of the peak that training reaches)",
-      flops.hardware.value / 1e12,
-      peak ? fmt::format("{:.4g} TFLOP/s", peak->value / 1e12) : std::string("its fp32 rate"),
-      format_percent(q.cluster.gpu.matrix_efficiency));
+  return fmt::format("{} · {}",
+                     peak ? fmt::format("{:.4g} TFLOP/s", peak->value / 1e12) : std::string("its fp32 rate"),
+                     format_percent(share));
 }
 
 Section time_section(const Plan& plan, const Question& q) {
   const StepTime& time = plan.time;
   const Cluster& cluster = q.cluster;
+  const Efficiency& efficiency = cluster.gpu.efficiency;
   const std::string links = cluster.between
                                 ? fmt::format("{}; {}", cluster.inside_source, cluster.between_source)
                                 : cluster.inside_source;
   return {
       "time",
       "Time of one optimizer step",
-      {time_figure("compute", time.compute, compute_formula(plan, q),
+      {time_figure("matrix products", time.run.products, "A · FLOPs / (" + reached(q, efficiency.products) + ")",
                    source_of(cluster.gpu, "matrix_efficiency")),
-       time_figure("communication", time.communication,
-                   fmt::format("bytes sent / {} (all_reduce) or {} (all_gather), + latency per call",
-                               format_rate((cluster.between ? *cluster.between : cluster.inside).all_reduce),
-                               format_rate((cluster.between ? *cluster.between : cluster.inside).all_gather)),
+       time_figure("attention", time.run.attention, "A · FLOPs / (" + reached(q, efficiency.attention) + ")",
+                   source_of(cluster.gpu, "attention_efficiency")),
+       time_figure("other kernels", time.run.other,
+                   fmt::format("A · bytes read and written / ({} · {})", format_rate(cluster.gpu.memory_bandwidth),
+                               format_percent(efficiency.memory)),
+                   source_of(cluster.gpu, "memory_efficiency")),
+       time_figure("waiting for launches", time.launching, "what the host issues later than the device is ready",
+                   "docs/step-time.md"),
+       time_figure("communication", time.communication, "each call by the curve of its link, or by NCCL's model",
                    links),
-       time_figure("of that exposed", time.exposed_communication, "what compute does not hide",
+       time_figure("of that exposed", time.exposed_communication, "what the compute stream waits for",
                    "docs/step-time.md"),
        time_figure("offload", time.offload, "transfers and host optimizer that nothing hides",
                    "docs/step-time.md"),
        time_figure("optimizer", time.optimizer, "bytes that the update moves / memory bandwidth",
                    source_of(cluster.gpu, "memory_bandwidth_gb_per_s")),
-       time_figure("step", time.step, "compute + exposed communication + offload + optimizer",
+       time_figure("step", time.step, "kernels + waiting for launches + exposed communication + offload + optimizer",
                    "docs/step-time.md"),
        {"tokens per second", fmt::format("{:.0f}", time.tokens_per_second), time.tokens_per_second,
         "A · T · N / step", "docs/step-time.md"},
        {"model FLOPs utilisation", format_percent(time.mfu), time.mfu,
-        "FLOPs without recomputation / (step · peak)", "Chowdhery et al. 2022 (PaLM), appendix B"}}};
+        "FLOPs without recomputation / (step · peak)", "Chowdhery et al. 2022 (PaLM), appendix B"},
+       {"hardware FLOPs utilisation", format_percent(time.hfu), time.hfu, "FLOPs with recomputation / (step · peak)",
+        "docs/step-time.md"}}};
 }
 
 std::string symbols_text(const std::vector<Symbol>& symbols, int width) {

@@ -57,7 +57,7 @@ std::string generic_sentence(const Gpu& gpu) {
       "no card named: a generic Ampere-class one, {} bf16, memory at {}, PCIe 4 x16 {} "
       "peer-to-peer, no NVLink, matrix products at {} of the peak (--gpu)",
       rate_in_tera(gpu.bf16), format_rate(gpu.memory_bandwidth), gpu.peer_to_peer ? "with" : "without",
-      format_percent(gpu.matrix_efficiency));
+      format_percent(gpu.efficiency.products));
 }
 
 /// Figures that have a sentence of their own where they are used, or are overruled by the request.
@@ -65,9 +65,19 @@ bool told_elsewhere(std::string_view figure, const ClusterRequest& request) {
   return figure == "usual_node" || figure == "usual_network" || (figure == "memory_mib" && request.memory);
 }
 
+/// All three efficiencies come from one place: one sentence tells it.
+bool told_with_another(const Gpu& gpu, std::string_view figure) {
+  const auto source = [&gpu](const std::string& key) {
+    const auto at = gpu.sources.find(key);
+    return at == gpu.sources.end() ? std::string() : at->second;
+  };
+  return (figure == "attention_efficiency" || figure == "memory_efficiency") &&
+         source(std::string(figure)) == source("matrix_efficiency");
+}
+
 void add_assumed_figures(Cluster& cluster, const ClusterRequest& request) {
   for (const std::string& figure : assumed_figures(cluster.gpu))
-    if (!told_elsewhere(figure, request))
+    if (!told_elsewhere(figure, request) && !told_with_another(cluster.gpu, figure))
       cluster.assumptions.push_back(
           fmt::format("{}: {} is {}", cluster.gpu.name, figure, cluster.gpu.sources.at(figure)));
 }

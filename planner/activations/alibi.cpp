@@ -39,6 +39,7 @@ Tensor counted_positions(Program& p) {
     if (p.sizes.b == 1)
       const Tensor memory =
           p.torch.make(Layout::contiguous({scan_memory(p.sizes.s, kTile, 8)}), DType::uint8);
+    p.torch.drop_kernel();
     shifted = numbers(p.torch, sizes, DType::int64);
   }
   return numbers(p.torch, sizes, DType::int64);
@@ -49,7 +50,7 @@ Tensor bloom_alibi(Program& p) {
   const std::int64_t b = p.sizes.b, s = p.sizes.s, a = p.sizes.a;
   const Tensor of_heads = slopes(p).back();
   const auto biases = [&](std::int64_t rows) {
-    return torch.make(Layout::contiguous({rows, 1, s}), DType::fp32);
+    return torch.operate({}, Layout::contiguous({rows, 1, s}), DType::fp32);
   };
   if (p.training.padding_mask) {
     const Tensor positions = counted_positions(p);
@@ -83,7 +84,7 @@ Tensor mpt_alibi(Program& p) {
     of_heads = numbers(torch, {padded}, DType::fp32);
   }
   if (padded != a) of_heads = numbers(torch, {padded}, DType::fp32);
-  return torch.make(Layout::contiguous({a, 1, positions}), DType::fp32);
+  return torch.operate({}, Layout::contiguous({a, 1, positions}), DType::fp32);
 }
 
 Tensor falcon_alibi(Program& p) {
@@ -94,8 +95,8 @@ Tensor falcon_alibi(Program& p) {
   const Tensor positions = counted_positions(p);
   Tensor result;
   {
-    const Tensor narrow = torch.make(Layout::contiguous({a, 1}), DType::bf16);
-    result = torch.make(Layout::contiguous({b, a, 1, s}), DType::bf16);
+    const Tensor narrow = torch.operate({}, Layout::contiguous({a, 1}), DType::bf16);
+    result = torch.operate({}, Layout::contiguous({b, a, 1, s}), DType::bf16);
   }
   return to(torch, result, p.weights);
 }
@@ -121,11 +122,12 @@ void bias_mask(Program& p) {
   Given& given = p.given;
   if (given.mask.type == DType::boolean) {
     const Tensor zero = numbers(torch, {}, p.weights), least = numbers(torch, {}, p.weights);
-    given.mask = torch.make(elementwise({&given.mask.layout}), p.weights);
+    given.mask = torch.operate({&given.mask}, elementwise({&given.mask.layout}), p.weights);
   }
-  const Tensor scaled = torch.make(given.alibi.layout, p.weights);
-  const Tensor hidden = torch.make(elementwise({&given.mask.layout}), DType::boolean);
-  given.mask = torch.make(elementwise({&given.alibi.layout, &given.mask.layout}), p.weights);
+  const Tensor scaled = torch.operate({&given.alibi}, given.alibi.layout, p.weights);
+  const Tensor hidden = torch.operate({&given.mask}, elementwise({&given.mask.layout}), DType::boolean);
+  given.mask = torch.operate({&given.mask, &scaled, &hidden},
+                             elementwise({&given.alibi.layout, &given.mask.layout}), p.weights);
 }
 
 }  // namespace zplan::symbolic

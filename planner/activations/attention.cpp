@@ -159,16 +159,20 @@ Tensor joint_product(Program& p, const Parameters& of, const Tensor& x) {
   for (const Parameter* each : weights) inputs.push_back(&each->tensor), width += each->tensor.size(0);
   const auto node = p.torch.node(inputs);
   Tensor result = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s, width}), x.type);
+  const std::int64_t tokens = p.sizes.tokens(), in = x.layout.sizes.back();
+  p.torch.compute(product_of(tokens, in, width, x.type));
   if (!node) return result;
   const bool trains = weights[0]->tensor.requires_gradient;
   std::vector<Tensor> shapes;
   for (const Tensor* each : inputs) shapes.push_back(each->detached()), shapes.back().storage.reset();
   node->backward = [&torch = p.torch, trains, needs = x.requires_gradient, shapes = std::move(shapes),
-                    kept = trains ? p.torch.save(x) : Saved{}](Tensors&) {
+                    kept = trains ? p.torch.save(x) : Saved{}, tokens, in, width](Tensors&) {
     Tensors gradients(shapes.size());
     const auto make = [&](std::size_t i) { return torch.make(shapes[i].layout, shapes[i].type); };
     if (needs) gradients[0] = make(0);
     for (std::size_t i = 1; trains && i < shapes.size(); ++i) gradients[i] = make(i);
+    if (needs) torch.compute(product_of(tokens, width, in, shapes[0].type));
+    if (trains) torch.compute(product_of(in, tokens, width, shapes[0].type));
     return gradients;
   };
   p.torch.connect(result, node);
@@ -178,7 +182,8 @@ Tensor joint_product(Program& p, const Parameters& of, const Tensor& x) {
 /// Zeros with the adapted slices copied in. Keeps what was copied.
 Tensor padded_with_zeros(Program& p, const Tensor& slices, std::int64_t width) {
   const auto node = p.torch.node({&slices});
-  Tensor result = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s, width}), slices.type);
+  Tensor result = p.torch.kernel({}, Layout::contiguous({p.sizes.b, p.sizes.s, width}), slices.type);
+  p.torch.copy(slices);
   if (!node) return result;
   node->backward = [&torch = p.torch, kept = p.torch.save(slices)](Tensors& gradients) {
     const Tensor held = kept.get();

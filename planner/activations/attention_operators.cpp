@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/activations/moe_operators.h"
 #include "planner/activations/operators.h"
 
 namespace zplan::symbolic {
@@ -14,6 +15,12 @@ std::int64_t rounded(std::int64_t n, std::int64_t step) { return divide_up(n, st
 
 Tensor fresh(Autograd& torch, std::vector<std::int64_t> sizes, DType type) {
   return torch.make(Layout::contiguous(std::move(sizes)), type);
+}
+
+/// What an operator makes of others that need no gradient.
+Tensor made(Autograd& torch, std::initializer_list<const Tensor*> operands, std::vector<std::int64_t> sizes,
+            DType type) {
+  return torch.operate(operands, Layout::contiguous(std::move(sizes)), type);
 }
 
 /// [b, s, heads, d] in new memory, seen as [b, heads, s, d].
@@ -38,8 +45,8 @@ double seen_pairs(double queries, double keys, bool causal, double window) {
 Flops attention_flops(const Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                       std::int64_t samples = 1) {
   const auto n = static_cast<double>(samples);
-  const double pairs = seen_pairs(static_cast<double>(q.size(2)) / n, static_cast<double>(k.size(2)) / n, causal,
-                                  static_cast<double>(torch.attention_window)) *
+  const double pairs = seen_pairs(static_cast<double>(q.size(2)) / n, static_cast<double>(k.size(2)) / n,
+                                  causal, static_cast<double>(torch.attention_window)) *
                        n;
   return Flops(2.0 * static_cast<double>(q.size(0) * q.size(1) * (q.size(3) + v.size(3))) * pairs);
 }
@@ -93,7 +100,7 @@ Tensor in_order_of(Autograd& torch, const Tensor& x) {
 /// x, or a copy where tokens do not lie one behind the other.
 Tensor contiguous_by_token(Autograd& torch, const Tensor& x) {
   if (x.layout.transposed(1, 2).is_contiguous()) return x;
-  return fresh(torch, x.layout.sizes, x.type);
+  return torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
 }
 
 struct FlashKept {
@@ -117,9 +124,11 @@ Tensors flash_backward(Autograd& torch, const FlashKept& kept, const Tensor& gra
   const Tensor accumulated = fresh(torch, {b, padded, a, flash_width(d)}, DType::fp32);
   torch.drop_kernel();
   if (key.size(1) == a) return outputs;
-  torch.read_only(key.bytes() * 2 * (a / key.size(1)));
+  // Gradients of all heads' keys and values: those of heads that share one are summed.
   const Tensor keys = fresh(torch, {b, key.size(2), a, d}, query.type);
   const Tensor values = fresh(torch, {b, key.size(2), a, d}, query.type);
+  torch.read_only(keys.bytes() * 2);
+  torch.write_only(key.bytes() * 2);
   return outputs;
 }
 
@@ -141,9 +150,8 @@ Tensor flash_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Ten
     if (dropout) seed = fresh(torch, {2}, DType::int64);
     torch.drop_kernel();
     if (!node) return result;
-    const FlashKept kept{torch.save(q),    torch.save(k),    torch.save(v),     torch.save(result),
-                         torch.save(sums), torch.save(seed), torch.save(unused),
-                         flops};
+    const FlashKept kept{torch.save(q),    torch.save(k),    torch.save(v),      torch.save(result),
+                         torch.save(sums), torch.save(seed), torch.save(unused), flops};
     node->backward = [&torch, kept](Tensors& gradients) { return flash_backward(torch, kept, gradients[0]); };
   }
   torch.connect(result, node);
@@ -239,9 +247,8 @@ Tensor efficient_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const
   const Flops flops = attention_flops(torch, q, k, v, !mask.defined());
   torch.attend(flops, false);
   if (!node) return result;
-  const EfficientKept kept{torch.save(q),    torch.save(k),      torch.save(v),
-                           torch.save(mask), torch.save(result), torch.save(sums),
-                           flops};
+  const EfficientKept kept{torch.save(q),      torch.save(k),    torch.save(v), torch.save(mask),
+                           torch.save(result), torch.save(sums), flops};
   node->backward = [&torch, kept](Tensors& gradients) {
     return efficient_backward(torch, kept, gradients[0]);
   };
@@ -256,23 +263,24 @@ Tensor safe_softmax(Autograd& torch, const Tensor& scores) {
   Tensor result = softmax(torch, scores, scores.type);
   std::vector<std::int64_t> rows = scores.layout.sizes;
   rows.back() = 1;
-  const Tensor masked = fresh(torch, scores.layout.sizes, DType::boolean);
-  const Tensor masked_rows = fresh(torch, rows, DType::boolean);
-  const Tensor zero = fresh(torch, {}, DType::fp32);
+  const Tensor masked = torch.kernel({&scores}, Layout::contiguous(scores.layout.sizes), DType::boolean);
+  const Tensor masked_rows = torch.kernel({&masked}, Layout::contiguous(rows), DType::boolean);
+  const Tensor zero = torch.kernel({}, Layout::contiguous({}), DType::fp32);
+  torch.change(result);
   return result;
 }
 
 /// What is added to the scores where `allowed` says no.
 Tensor added_mask(Autograd& torch, const Tensor& allowed, DType type) {
-  const Tensor no = fresh(torch, {}, type), yes = fresh(torch, {}, type);
-  return torch.make(elementwise({&allowed.layout}), type);
+  const Tensor no = made(torch, {}, {}, type), yes = made(torch, {}, {}, type);
+  return torch.operate({&allowed}, elementwise({&allowed.layout}), type);
 }
 
 Tensor causal_mask(Autograd& torch, std::int64_t rows, std::int64_t columns, DType type) {
   Tensor allowed;
   {
-    const Tensor ones = fresh(torch, {rows, columns}, DType::boolean);
-    allowed = fresh(torch, {rows, columns}, DType::boolean);
+    const Tensor ones = made(torch, {}, {rows, columns}, DType::boolean);
+    allowed = made(torch, {&ones}, {rows, columns}, DType::boolean);
   }
   return added_mask(torch, allowed, type);
 }
@@ -307,6 +315,7 @@ Tensor by_definition(Autograd& torch, const Tensor& given_q, const Tensor& given
       const Tensor scaled = scale(torch, transpose(torch, k, 2, 3));
       scores = matmul(torch, q, broadcast(torch, scaled, q.size(1)));
     }
+    if (mask.defined()) add_in_place(torch, scores, mask);
     probabilities = safe_softmax(torch, scores);
   }
   if (options.dropout) probabilities = dropout(torch, probabilities);
@@ -320,7 +329,7 @@ Tensor aligned_mask(Autograd& torch, const Tensor& mask) {
   std::vector<std::int64_t> sizes = mask.layout.sizes;
   if (sizes.back() % 8 == 0) return mask;
   sizes.back() = rounded(sizes.back(), 8);
-  return fresh(torch, sizes, mask.type);
+  return made(torch, {&mask}, sizes, mask.type);
 }
 
 bool efficient_takes(const Tensor& q, const Tensor& k, const Tensor& v) {

@@ -55,12 +55,12 @@ void Autograd::read(const Tensor& x) {
   if (x.defined()) pending_.read += covered(x);
 }
 
-void Autograd::end_kernel() {
+void Autograd::end_kernel(std::int64_t kernels) {
   const Kernel done = std::exchange(pending_, {});
   if (done.results == 0) return;  // a view
   Load& load = recorder_.load();
   load.moved += done.read + done.written;
-  load.kernels += done.results;
+  load.kernels += kernels > 0 ? kernels : done.results;
 }
 
 void Autograd::attend(Flops flops, bool backward) {
@@ -131,9 +131,29 @@ Tensor Autograd::recomputed(const Tensor& tensor) {
   return kept;
 }
 
-void Autograd::change(const Tensor& x) {
+Tensor Autograd::kernel(std::initializer_list<const Tensor*> operands, Layout layout, DType type) {
+  end_kernel();
+  for (const Tensor* each : operands) read(*each);
+  Tensor result = make(std::move(layout), type);
+  end_kernel();
+  return result;
+}
+
+Tensor Autograd::operate(std::initializer_list<const Tensor*> operands, Layout layout, DType type) {
+  issue(1);
+  return kernel(operands, std::move(layout), type);
+}
+
+void Autograd::change(const Tensor& x, const Tensor* by) {
   end_kernel();
   pending_ = {.read = x.bytes(), .written = x.bytes(), .results = 1};
+  if (by != nullptr) read(*by);
+  end_kernel();
+}
+
+void Autograd::copy(const Tensor& x) {
+  end_kernel();
+  pending_ = {.read = covered(x), .written = x.bytes(), .results = 1};
   end_kernel();
 }
 

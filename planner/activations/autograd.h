@@ -138,16 +138,26 @@ class Autograd {
   /// A matrix product that is not cuBLAS's; what was read and made since the last kernel is its own.
   void compute(const Product& product);
 
-  // What kernels read and write (Load::moved). An operation reads what it was given and, in its backward, what
-  // it kept; it writes what it makes. These are for what that does not tell.
+  // What kernels read and write (Load::moved). An operation reads what it was given and, in its backward,
+  // what it kept, once; it writes what it makes. These are for what that does not tell.
+  /// Read by one more of the operation's kernels.
   void read(const Tensor& x);
   /// Not all of an operand is read (rows of a table), or more than it; the same of a result.
   void read_only(Bytes size) { pending_.read = size; }
   void write_only(Bytes size) { pending_.written = size, pending_.results = 1; }
-  /// The kernel so far stands alone: what is read and made from here on is another's.
-  void end_kernel();
-  /// A kernel that changes x where it lies.
-  void change(const Tensor& x);
+  /// The kernel so far stands alone: what is read and made from here on is another's. `kernels`: how many
+  /// there were, where that is not one for each result.
+  void end_kernel(std::int64_t kernels = 0);
+  /// A kernel of its own that reads these and writes a new tensor.
+  [[nodiscard]] Tensor kernel(std::initializer_list<const Tensor*> operands, Layout layout, DType type);
+  /// The same as an operator that Python issues, without a gradient.
+  [[nodiscard]] Tensor operate(std::initializer_list<const Tensor*> operands, Layout layout, DType type);
+  /// A kernel that changes x where it lies, by what `by` holds.
+  void change(const Tensor& x, const Tensor* by = nullptr);
+  /// A kernel that copies x into a part of another tensor.
+  void copy(const Tensor& x);
+  /// Operators, views among them, that Python issues beside those that are described.
+  void issue(std::int64_t operators) { recorder_.load().operators += operators; }
   /// What was read and made since the last kernel counts with another one.
   void drop_kernel() { pending_ = {}; }
   /// A fused attention kernel of so many operations; what it reads and writes is hidden behind them.

@@ -133,7 +133,7 @@ class MicroStep {
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss_backward));
     torch_.before_node = [this](const Node& node) { before(node); };
     recorder_.turn_to_backward();
-    Tensor ones = torch_.make(Layout::contiguous({}), DType::fp32);
+    Tensor ones = torch_.operate({}, Layout::contiguous({}), DType::fp32);
     torch_.backward(loss, ones);
     recorder_.enter(Recorder::kModel);
     recorder_.leave_layers();

@@ -52,8 +52,8 @@ Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
   if (node) kept = torch.save(ids);
   std::vector<std::int64_t> sizes = ids.layout.sizes;
   sizes.push_back(weight.size(1));
-  torch.read_only(Bytes(ids.elements() * weight.size(1) * size_of(weight.type)));  // rows of the table
   Tensor result = torch.make(Layout::contiguous(sizes), weight.type);
+  torch.read_only(ids.bytes() + result.bytes());  // as many rows of the table
   if (node) {
     node->backward = [&torch, kept, table = weight.detached()](Tensors& gradients) {
       constexpr std::int64_t kUnsorted = 3072;  // up to here one kernel adds rows where they belong
@@ -61,6 +61,7 @@ Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
       const DType type = gradients[0].type;
       if (held.elements() > kUnsorted)
         return Tensors{gradient_by_sorting(torch, held.elements(), table, type)};
+      torch.change(gradients[0], &gradients[0]);  // as many rows are read, added to and written
       return Tensors{torch.make(Layout::contiguous(table.layout.sizes), type)};
     };
     torch.connect(result, node);

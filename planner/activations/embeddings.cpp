@@ -42,8 +42,8 @@ Tensor embed_tokens(Program& p, const Parameter& weight, const Tensor& ids) {
 
 /// 0, 1, … as the model counts where it is given no positions.
 Tensor count_positions(Program& p) {
-  const Tensor range = p.torch.make(Layout::contiguous({p.sizes.s}), DType::int64);
-  return p.torch.make(Layout::contiguous({p.sizes.s}), DType::int64);
+  const Tensor range = p.torch.operate({}, Layout::contiguous({p.sizes.s}), DType::int64);
+  return p.torch.operate({&range}, Layout::contiguous({p.sizes.s}), DType::int64);
 }
 
 Tensor drop(Program& p, const Tensor& x) {
@@ -55,6 +55,7 @@ Tensor with_batch(Program& p, const Tensor& positions) { return unsqueeze(p.torc
 
 /// GPT-2 and GPT-BigCode.
 Tensor learned_positions(Program& p, const Parameter& table, const Tensor& embedded) {
+  p.torch.issue(1);  // a view of the ids
   p.given.positions = count_positions(p);
   const bool masks_first = p.shape().architecture == "gpt_bigcode";
   if (masks_first) prepare_positions(p);
@@ -69,9 +70,10 @@ Tensor learned_positions(Program& p, const Parameter& table, const Tensor& embed
 /// aten/src/ATen/native/cuda/ScanUtils.cuh.
 Tensor opt_cumsum(Program& p) {
   constexpr std::int64_t kTile = 1920;
-  Tensor counted = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s}), DType::fp32);
+  Tensor counted = p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s}), DType::fp32);
   if (p.sizes.b > 1) return counted;
   const Tensor memory = p.torch.make(Layout::contiguous({scan_memory(p.sizes.s, kTile, 4)}), DType::uint8);
+  p.torch.drop_kernel();
   return counted;
 }
 
@@ -79,20 +81,21 @@ Tensor opt_cumsum(Program& p) {
 Tensor opt_positions(Program& p, const Parameters& of, const Parameter& table, const Tensor& embedded) {
   Autograd& torch = p.torch;
   const Layout all = Layout::contiguous({p.sizes.b, p.sizes.s});
-  const Tensor mask = torch.make(all, DType::fp32);
+  torch.issue(2);  // views of ids and mask
+  const Tensor mask = torch.operate({}, all, DType::fp32);
   {
     const Tensor counted = opt_cumsum(p);
     Tensor shifted;
     {
-      const Tensor masked = torch.make(all, DType::fp32);
-      shifted = torch.make(all, DType::fp32);
+      const Tensor masked = torch.operate({&counted, &mask}, all, DType::fp32);
+      shifted = torch.operate({&masked}, all, DType::fp32);
     }
-    p.given.positions = torch.make(all, DType::int64);
+    p.given.positions = torch.operate({&shifted}, all, DType::int64);
   }
   prepare_positions(p);
   Tensor places;
   {
-    const Tensor offset = torch.make(all, DType::int64);
+    const Tensor offset = torch.operate({&p.given.positions}, all, DType::int64);
     places = looked_up(p, table, offset);
   }
   Tensor inputs = embedded;
@@ -118,7 +121,10 @@ Tensor before_layers(Program& p, const Parameters& of) {
   if (of.find("word_embeddings_layernorm.weight") != nullptr)
     hidden = normalise(p, of, "word_embeddings_layernorm", embedded);
   if (uses_alibi(p.shape())) prepare_alibi(p);
-  if (style_of(p.shape()).rotary != Rotary::none) p.given.positions = count_positions(p);
+  if (style_of(p.shape()).rotary != Rotary::none) {
+    p.given.positions = count_positions(p);
+    p.torch.issue(1);  // with a dimension for samples
+  }
   hidden = drop(p, hidden);
   prepare_positions(p);
   if (p.shape().architecture == "mpt" && p.given.mask.defined()) p.given.mask = to(p.torch, p.given.mask, DType::boolean);

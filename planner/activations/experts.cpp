@@ -162,6 +162,7 @@ Tensor experts_forward(Program& p, const Parameters& of, const Tensor& x, const 
   Tensor weighed = mul(torch, out, unsqueeze(torch, dealt.weights, 1));
   const Tensor inverse = numbers(torch, {pairs}, DType::int64);
   { const Tensor range = numbers(torch, {pairs}, DType::int64); }
+  torch.issue(1);  // which puts the range in place
   weighed = index(torch, weighed, inverse);
   const Tensor summed = sum(torch, view(torch, weighed, {rows, pairs / rows, p.sizes.h}), 1, false);
   return to(torch, summed, x.type);

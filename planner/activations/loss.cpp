@@ -22,9 +22,11 @@ struct Labels {
 
 Labels labels_of(Program& p) {
   Labels labels;
-  labels.padded = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s + 1}), DType::int64);
+  labels.padded = p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s + 1}), DType::int64);
   labels.shifted = labels.padded;
-  if (p.sizes.b > 1) labels.shifted = p.torch.make(Layout::contiguous({p.sizes.tokens()}), DType::int64);
+  p.torch.issue(2);
+  if (p.sizes.b > 1)
+    labels.shifted = p.torch.operate({&labels.padded}, Layout::contiguous({p.sizes.tokens()}), DType::int64);
   return labels;
 }
 

@@ -13,8 +13,9 @@ namespace zplan::symbolic {
 
 namespace {
 
-/// arange + offset.
+/// arange + offset, and three views of it.
 Tensor offset_range(Program& p) {
+  p.torch.issue(3);
   const Tensor range = numbers(p.torch, {p.sizes.s}, DType::int64);
   return numbers(p.torch, {p.sizes.s}, DType::int64);
 }
@@ -23,14 +24,15 @@ Tensor square(Program& p) { return numbers(p.torch, {1, 1, p.sizes.s, p.sizes.s}
 
 /// `mask & other`, with what was expanded to all samples.
 Tensor both(Program& p, const Tensor& mask, const Tensor& other) {
-  return p.torch.make(elementwise({&mask.layout, &other.layout}), DType::boolean);
+  return p.torch.operate({&mask, &other}, elementwise({&mask.layout, &other.layout}), DType::boolean);
 }
 
 /// fast_all(mask): booleans are summed as whole numbers.
 void ask_whether_all(Program& p) {
   const Tensor sum = numbers(p.torch, {}, DType::int64);
-  { const Tensor wide = numbers(p.torch, {p.sizes.b, p.sizes.s}, DType::int64); }
+  { const Tensor wide = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s}), DType::int64); }
   const Tensor answer = numbers(p.torch, {}, DType::boolean);
+  p.torch.issue(1);
 }
 
 Tensor one(Program& p) { return numbers(p.torch, {}, DType::boolean); }
@@ -59,9 +61,9 @@ Tensor padded_mask(Program& p, bool windowed) {
   }
   Tensor real;
   {
-    const std::vector<std::int64_t> sizes{p.sizes.b, p.sizes.s};
-    const Tensor samples = numbers(p.torch, sizes, DType::int64);
-    const Tensor keys = p.sizes.b > 1 ? numbers(p.torch, sizes, DType::int64) : Tensor{};
+    const Layout all = Layout::contiguous({p.sizes.b, p.sizes.s});
+    const Tensor samples = p.torch.make(all, DType::int64);
+    const Tensor keys = p.sizes.b > 1 ? p.torch.make(all, DType::int64) : Tensor{};
     real = numbers(p.torch, {p.sizes.b, 1, 1, p.sizes.s}, DType::boolean);
   }
   result = both(p, result, real);
@@ -74,6 +76,7 @@ Tensor boolean_mask(Program& p, bool windowed) {
                heads = numbers(p.torch, {1}, DType::int64);
   const Tensor queries = offset_range(p), keys = offset_range(p);
   Tensor mask = p.training.padding_mask ? padded_mask(p, windowed) : windowed ? sliding_mask(p) : square(p);
+  p.torch.issue(7);  // views of samples and heads, and the mask's own
   if (mask.size(0) != p.sizes.b) mask.layout.sizes[0] = p.sizes.b, mask.layout.strides[0] = 0;
   return mask;
 }
@@ -81,7 +84,7 @@ Tensor boolean_mask(Program& p, bool windowed) {
 /// Zeros and the least number of the hidden states' type.
 Tensor additive_mask(Program& p, const Tensor& allowed) {
   const Tensor zero = numbers(p.torch, {}, p.weights), least = numbers(p.torch, {}, p.weights);
-  return p.torch.make(elementwise({&allowed.layout}), p.weights);
+  return p.torch.operate({&allowed}, elementwise({&allowed.layout}), p.weights);
 }
 
 /// Whether scaled_dot_product_attention can do with "causal" alone.

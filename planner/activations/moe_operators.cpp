@@ -44,6 +44,7 @@ std::function<Tensors(Tensors&)> scatter_back(Autograd& torch, const Tensor& who
 Chosen chosen(Autograd& torch, const Tensor& x, Layout layout) {
   const auto node = torch.node({&x});
   Chosen result{.values = torch.make(layout, x.type), .indices = torch.make(layout, DType::int64)};
+  torch.end_kernel(1);
   if (node) {
     node->backward = scatter_back(torch, x, result.indices);
     torch.connect(result.values, node);
@@ -67,18 +68,19 @@ Tensor bytes(Autograd& torch, Bytes size) {
 }  // namespace
 
 void accumulate_rows(Autograd& torch, std::int64_t rows, std::int64_t into) {
+  torch.end_kernel();
+  const Layout places_of = Layout::contiguous({rows});
   Tensor places;
   {
-    const Tensor wrapped = numbers(torch, {rows}, DType::int64);
-    places = numbers(torch, {rows}, DType::int64);
+    const Tensor wrapped = torch.make(places_of, DType::int64);
+    places = torch.make(places_of, DType::int64);
   }
-  const Tensor sorted = numbers(torch, {rows}, DType::int64);
-  const Tensor order = numbers(torch, {rows}, DType::int64);
-  const Tensor range = numbers(torch, {rows}, DType::int64);
+  const Tensor sorted = torch.make(places_of, DType::int64);
+  const Tensor order = torch.make(places_of, DType::int64);
+  const Tensor range = torch.make(places_of, DType::int64);
   const Tensor memory = bytes(torch, radix_sort_memory(rows, bits_below(into)));
+  torch.drop_kernel();  // places are few beside what stands there
 }
-
-namespace {}  // namespace
 
 Bytes radix_sort_memory(std::int64_t items, int bits) {
   constexpr std::int64_t kOneTile = 256 * 9, kTile = 384 * 10, kBins = 256, kAlignment = 256;
@@ -106,9 +108,15 @@ Chosen max(Autograd& torch, const Tensor& x) {
 Chosen sort(Autograd& torch, const Tensor& x) {
   constexpr std::int64_t kSmall = 4096;
   const std::int64_t n = x.elements();
-  Chosen result{.values = numbers(torch, {n}, x.type), .indices = numbers(torch, {n}, DType::int64)};
-  const Tensor range = numbers(torch, {n}, DType::int64);
+  const Layout all = Layout::contiguous({n});
+  torch.end_kernel();
+  torch.issue(1);
+  torch.read(x);
+  Chosen result{.values = torch.make(all, x.type), .indices = torch.make(all, DType::int64)};
+  torch.end_kernel(1);
+  const Tensor range = torch.make(all, DType::int64);
   if (n > kSmall) const Tensor memory = bytes(torch, radix_sort_memory(n, 64));
+  torch.drop_kernel();
   return result;
 }
 
@@ -119,11 +127,13 @@ Tensor index(Autograd& torch, const Tensor& x, const Tensor& indices) {
   Saved kept;
   if (node) kept = torch.save(indices);
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
+  torch.read_only(indices.bytes() + result.bytes());
   if (node) {
     node->backward = [&torch, kept, whole = x.layout.sizes](Tensors& gradients) {
       const Tensor held = kept.get();
-      Tensor gradient = torch.make(Layout::contiguous(whole), gradients[0].type);
+      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
       accumulate_rows(torch, held.elements(), whole[0]);
+      torch.change(gradients[0], &gradients[0]);  // as many rows are read, added to and written
       return Tensors{gradient};
     };
     torch.connect(result, node);
@@ -143,6 +153,7 @@ Tensor gather(Autograd& torch, const Tensor& x, const Tensor& indices) {
 
 Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask) {
   const auto node = torch.node({&x});
+  torch.read(mask);
   Saved kept;
   if (node) kept = torch.save(mask);
   Tensor result = like(torch, x);
@@ -159,13 +170,14 @@ Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask) {
 // Source: CCCL 3.0 cub/device/dispatch/dispatch_scan.cuh: states of one tile and of a warp's padding before
 // it.
 Tensor cumsum(Autograd& torch, const Tensor& x) {
-  Tensor result = torch.make(x.layout, x.type);
+  Tensor result = torch.operate({&x}, x.layout, x.type);
   const Tensor memory = bytes(torch, Bytes(1023));
+  torch.drop_kernel();
   return result;
 }
 
 Tensor numbers(Autograd& torch, std::vector<std::int64_t> sizes, DType type) {
-  return torch.make(Layout::contiguous(std::move(sizes)), type);
+  return torch.operate({}, Layout::contiguous(std::move(sizes)), type);
 }
 
 Tensor sum(Autograd& torch, const Tensor& x, std::size_t axis, bool keep) {
@@ -228,6 +240,7 @@ Tensor div(Autograd& torch, const Tensor& a, const Tensor& b) {
 
 void div_in_place(Autograd& torch, Tensor& a, const Tensor& b) {
   const auto node = torch.node({&a, &b});
+  torch.change(a, &b);
   if (!node) return;
   Saved kept_a;
   const Saved kept_b = torch.save(b);
@@ -238,6 +251,7 @@ void div_in_place(Autograd& torch, Tensor& a, const Tensor& b) {
 
 void add_in_place(Autograd& torch, Tensor& a, const Tensor& b) {
   const auto node = torch.node({&a, &b});
+  torch.change(a, &b);
   if (!node) return;
   node->backward = [&itself = *node](Tensors& gradients) {
     return Tensors{itself.needs(0) ? gradients[0] : Tensor{}, itself.needs(1) ? gradients[0] : Tensor{}};
@@ -267,11 +281,16 @@ Tensor clamp(Autograd& torch, const Tensor& x, int sides) {
     // The gradient where x lies within, zero elsewhere.
     node->backward = [&torch, kept, sides](Tensors& gradients) {
       const Tensor held = kept.get();
-      const Tensor zero = torch.make(Layout::contiguous({}), gradients[0].type);
-      const Tensor above = like(torch, held, DType::boolean);
+      const Tensor zero = torch.kernel({}, Layout::contiguous({}), gradients[0].type);
+      const auto bounded = [&] { return torch.kernel({&held}, elementwise({&held.layout}), DType::boolean); };
+      const Tensor above = bounded();
       Tensor below;
-      if (sides == 2) below = like(torch, held, DType::boolean);
-      return Tensors{like(torch, gradients[0])};
+      if (sides == 2) {
+        below = bounded();
+        torch.change(above, &below);
+      }
+      return Tensors{
+          torch.kernel({&above, &gradients[0]}, elementwise({&gradients[0].layout}), gradients[0].type)};
     };
     torch.connect(result, node);
   }
@@ -286,7 +305,9 @@ Tensor strided(Autograd& torch, const Tensor& x, std::int64_t step) {
   Tensor result = alias(x, std::move(layout));
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
+      torch.copy(gradients[0]);
+      return Tensors{gradient};
     };
     torch.connect(result, node);
   }
@@ -304,9 +325,10 @@ bool suits_cublas(const Layout& x) {
 
 Tensor batched_product(Autograd& torch, const Tensor& left, const Tensor& right) {
   Tensor result = torch.make(Layout::contiguous({left.size(0), left.size(1), right.size(2)}), left.type);
+  torch.drop_kernel();  // what is read and made is the product's
   for (const Tensor* each : {&left, &right})
     if (!suits_cublas(each->layout))
-      const Tensor copy = torch.make(Layout::contiguous(each->layout.sizes), each->type);
+      const Tensor copy = torch.kernel({each}, Layout::contiguous(each->layout.sizes), each->type);
   torch.compute(product_of(left.size(1), left.size(2), right.size(2), left.type, left.size(0)));
   return result;
 }
@@ -320,17 +342,19 @@ Tensor baddbmm(Autograd& torch, const Tensor& base, const Tensor& left, const Te
   Saved kept_left, kept_right;
   if (node) kept_left = torch.save(left), kept_right = torch.save(right);
   Tensor result = batched_product(torch, left, right);
+  torch.read(base);
+  torch.write_only(result.bytes());  // what the product is added to is copied there
   if (node) {
     node->backward = [&torch, &itself = *node, kept_left, kept_right](Tensors& gradients) {
       const Tensor held_left = kept_left.get(), held_right = kept_right.get();
       Tensors outputs(3);
       if (itself.needs(1)) {
         const Tensor product = batched_product(torch, gradients[0], turned(held_right));
-        outputs[1] = like(torch, product);
+        outputs[1] = torch.kernel({&product}, elementwise({&product.layout}), product.type);
       }
       if (itself.needs(2)) {
         const Tensor product = batched_product(torch, turned(held_left), gradients[0]);
-        outputs[2] = like(torch, product);
+        outputs[2] = torch.kernel({&product}, elementwise({&product.layout}), product.type);
       }
       return outputs;
     };

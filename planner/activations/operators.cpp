@@ -18,6 +18,12 @@ Tensor alias(const Tensor& x, Layout layout) {
   return result;
 }
 
+/// The same as an operator's result, which no kernel makes.
+Tensor seen_as(Autograd& torch, const Tensor& x, Layout layout) {
+  torch.drop_kernel();
+  return alias(x, std::move(layout));
+}
+
 DType promote(DType a, DType b) {
   return a == DType::fp32 || b == DType::fp32 ? DType::fp32 : is_floating(a) ? a : b;
 }
@@ -80,6 +86,14 @@ void reduce_rows(Autograd& torch, std::int64_t outputs, std::int64_t inputs) {
   if (memory.partial_sums == 0) return;
   const Tensor sums = torch.make(Layout::contiguous({memory.partial_sums}), DType::uint8);
   const Tensor semaphores = torch.make(Layout::contiguous({memory.semaphores}), DType::uint8);
+  torch.drop_kernel();  // of that memory little is written
+}
+
+/// The gradient of a slice: zeros, and the slice's own copied in.
+Tensor padded(Autograd& torch, const Tensor& part, const std::vector<std::int64_t>& whole) {
+  Tensor result = torch.kernel({}, Layout::contiguous(whole), part.type);
+  torch.copy(part);
+  return result;
 }
 
 /// Partial results of a reduction of all `inputs` elements to one: of as many thread blocks as run at once.
@@ -131,18 +145,15 @@ Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>&
       kept[i] = x.layout.sizes[i], outputs *= kept[i];
   }
   if (outer == 1) return alias(x, Layout::contiguous(sizes));
-  torch.end_kernel();
-  torch.read(x);
-  Tensor result = torch.make(Layout::contiguous(kept), x.type);
+  Tensor result = torch.kernel({&x}, Layout::contiguous(kept), x.type);
   if (fastest_kept < fastest_reduced) reduce_rows(torch, outputs, outer);
-  torch.end_kernel();
   if (missing > 0) result.layout = Layout::contiguous(sizes);
   return result;
 }
 
 Tensor view(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes) {
   const auto node = torch.node({&x});
-  Tensor result = alias(x, x.layout.viewed(std::move(sizes)));
+  Tensor result = seen_as(torch, x, x.layout.viewed(std::move(sizes)));
   if (node) {
     node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
       return Tensors{reshaped(torch, gradients[0], from)};
@@ -162,7 +173,7 @@ Tensor reshape(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes
 
 Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b) {
   const auto node = torch.node({&x});
-  Tensor result = alias(x, x.layout.transposed(a, b));
+  Tensor result = seen_as(torch, x, x.layout.transposed(a, b));
   if (node) {
     node->backward = [a, b](Tensors& gradients) {
       return Tensors{alias(gradients[0], gradients[0].layout.transposed(a, b))};
@@ -175,10 +186,10 @@ Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b)
 Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length) {
   if (length == x.size(axis)) return view(torch, x, x.layout.sizes);
   const auto node = torch.node({&x});
-  Tensor result = alias(x, x.layout.narrowed(axis, length));
+  Tensor result = seen_as(torch, x, x.layout.narrowed(axis, length));
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+      return Tensors{padded(torch, gradients[0], whole)};
     };
     torch.connect(result, node);
   }
@@ -189,7 +200,7 @@ Tensors split(Autograd& torch, const Tensor& x, std::size_t axis, const std::vec
   const auto node = torch.node({&x});
   Tensors results;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    results.push_back(alias(x, x.layout.narrowed(axis, lengths[i])));
+    results.push_back(seen_as(torch, x, x.layout.narrowed(axis, lengths[i])));
     if (node) torch.connect(results.back(), node, i);
   }
   if (node)
@@ -207,7 +218,7 @@ Tensor unsqueeze(Autograd& torch, const Tensor& x, std::size_t axis) {
                         axis < layout.rank() ? layout.sizes[axis] * layout.strides[axis] : 1);
   layout.sizes.insert(layout.sizes.begin() + at, 1);
   const auto node = torch.node({&x});
-  Tensor result = alias(x, std::move(layout));
+  Tensor result = seen_as(torch, x, std::move(layout));
   if (node) {
     node->backward = [axis](Tensors& gradients) {
       Layout squeezed = gradients[0].layout;
@@ -225,7 +236,7 @@ Tensor expand(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes)
   Layout layout = x.layout;
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (layout.sizes[i] != sizes[i]) layout.sizes[i] = sizes[i], layout.strides[i] = 0;
-  Tensor result = alias(x, std::move(layout));
+  Tensor result = seen_as(torch, x, std::move(layout));
   if (node) {
     node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
       return Tensors{sum_to(torch, gradients[0], from)};
@@ -334,6 +345,7 @@ Tensor mul(Autograd& torch, const Tensor& a, const Tensor& b) {
     node->backward = [&torch, &itself = *node, kept_a, kept_b](Tensors& gradients) {
       const Tensor held_b = itself.needs(0) ? kept_b.get() : Tensor{};
       const Tensor held_a = itself.needs(1) ? kept_a.get() : Tensor{};
+      if (itself.needs(0) && itself.needs(1)) torch.read(gradients[0]);
       Tensors outputs(2);
       if (itself.needs(1)) outputs[1] = elementwise_result(torch, gradients[0], held_a);
       if (itself.needs(0)) outputs[0] = elementwise_result(torch, gradients[0], held_b);
@@ -374,6 +386,7 @@ Tensor pow(Autograd& torch, const Tensor& given) {
       const Tensor held = kept.get();
       const Tensor power = like(torch, held);
       const Tensor scaled = like(torch, held);
+      torch.read(power), torch.read(scaled);
       return Tensors{elementwise_result(torch, gradients[0], scaled)};
     };
     torch.connect(result, node);
@@ -391,6 +404,7 @@ Tensor rsqrt(Autograd& torch, const Tensor& given) {
       const Tensor held = kept.get();
       const Tensor power = like(torch, held);
       const Tensor scaled = like(torch, gradients[0]);
+      torch.read(power), torch.read(scaled);
       return Tensors{elementwise_result(torch, scaled, power)};
     };
     torch.connect(result, node);
@@ -402,6 +416,7 @@ Tensor dropout(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
   const Tensor mask = torch.make(elementwise({&x.layout}), DType::boolean);
   Tensor result = like(torch, x);
+  torch.end_kernel(1);
   if (node) {
     node->backward = [&torch, kept = torch.save(mask)](Tensors& gradients) {
       const Tensor held = kept.get();
@@ -431,11 +446,12 @@ Tensor mean(Autograd& torch, const Tensor& x) {
 // and result in memory of its own. Source: torch 2.11 aten/src/ATen/native/SoftMax.cpp softmax,
 // native/cuda/SoftMax.cu softmax_backward_cuda_out.
 void any(Autograd& torch, std::int64_t elements) {
-  const Tensor result = torch.make(Layout::contiguous({}), DType::boolean);
+  const Tensor result = torch.operate({}, Layout::contiguous({}), DType::boolean);
   const std::int64_t blocks = blocks_of_whole_reduction(elements);
   if (blocks == 1) return;
   const Tensor partial = torch.make(Layout::contiguous({blocks}), DType::boolean);
   const Tensor semaphore = torch.make(Layout::contiguous({}), DType::int32);
+  torch.drop_kernel();
 }
 
 Tensor softmax(Autograd& torch, const Tensor& given, DType type) {
@@ -448,6 +464,7 @@ Tensor softmax(Autograd& torch, const Tensor& given, DType type) {
       const Tensor held = kept.get();
       Tensor gradient = torch.make(Layout::contiguous(held.layout.sizes), held.type);
       const Tensor product = torch.make(Layout::contiguous(held.layout.sizes), held.type);
+      torch.read(held), torch.read(product);
       return Tensors{gradient};
     };
     torch.connect(result, node);
@@ -464,7 +481,10 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
   Saved kept, kept_weight, kept_bias;
   if (node) kept = torch.save(x), kept_weight = torch.save(w), kept_bias = torch.save(b);
   const auto in_order = [&torch](const Tensor& any) {
-    return any.layout.is_contiguous() ? any : torch.make(Layout::contiguous(any.layout.sizes), any.type);
+    if (any.layout.is_contiguous()) return any;
+    const Tensor copy = torch.make(Layout::contiguous(any.layout.sizes), any.type);
+    torch.read(copy);
+    return copy;
   };
   const Tensor ordered = in_order(x);
   std::vector<std::int64_t> rows = x.layout.sizes;
@@ -472,17 +492,22 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
   Tensor result = torch.make(Layout::contiguous(x.layout.sizes), x.type);
   const Tensor mean = torch.make(Layout::contiguous(rows), DType::fp32);
   const Tensor deviation = torch.make(Layout::contiguous(rows), DType::fp32);
+  torch.end_kernel(1);
   if (node) {
     node->backward = [&torch, &itself = *node, in_order, kept, kept_weight, kept_bias,
                       means = torch.save(mean), deviations = torch.save(deviation)](Tensors& gradients) {
       const Tensor w0 = kept_weight.get(), b0 = kept_bias.get();
       const Tensor x0 = kept.get(), mean0 = means.get(), deviation0 = deviations.get();
       const Tensor ordered_x = in_order(x0), ordered_gradient = in_order(gradients[0]);
+      // The gradients of the input and of the weights are kernels of their own.
+      const bool trains = itself.needs(1) || itself.needs(2);
+      if (itself.needs(0) && trains) torch.read(x0), torch.read(gradients[0]);
       Tensors outputs(3);
       if (itself.needs(0)) outputs[0] = torch.make(Layout::contiguous(x0.layout.sizes), x0.type);
       for (std::size_t i = 1; i < 3; ++i)
         if (itself.needs(i))
           outputs[i] = torch.make(Layout::contiguous({x0.layout.sizes.back()}), gradients[0].type);
+      torch.end_kernel(itself.needs(0) && trains ? 2 : 1);
       return outputs;
     };
     torch.connect(result, node);
@@ -492,11 +517,7 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
 
 Product product_of(std::int64_t rows, std::int64_t inner, std::int64_t columns, DType type,
                    std::int64_t batch) {
-  return {.batch = batch,
-          .rows = rows,
-          .inner = inner,
-          .columns = columns,
-          .element = Bytes(size_of(type))};
+  return {.batch = batch, .rows = rows, .inner = inner, .columns = columns, .element = Bytes(size_of(type))};
 }
 
 namespace {
@@ -591,8 +612,8 @@ Tensor matmul(Autograd& torch, const Tensor& given_a, const Tensor& given_b) {
   const Tensor b = torch.autocast().narrow(torch, given_b);
   const Tensor a = torch.autocast().narrow(torch, given_a);
   const std::int64_t batch = a.size(0) * a.size(1), m = a.size(2), k = a.size(3), n = b.size(3);
-  const Tensor left = reshape(torch, a, {batch, m, k});
-  const Tensor right = reshape(torch, b, {batch, k, n});
+  const Tensor left = reshape(torch, expand(torch, a, a.layout.sizes), {batch, m, k});
+  const Tensor right = reshape(torch, expand(torch, b, b.layout.sizes), {batch, k, n});
   const auto node = torch.node({&left, &right});
   Saved kept_left, kept_right;
   if (node) {
@@ -647,11 +668,14 @@ Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels
   const auto node = torch.node({&logarithms});
   Saved kept, kept_labels;
   if (node) kept = torch.save(logarithms), kept_labels = torch.save(labels);
+  torch.read_only(labels.bytes() + Bytes(labels.elements() * size_of(logarithms.type)));  // one of each row
   Tensor loss = torch.make(Layout::contiguous({}), DType::fp32);
   const Tensor weight = torch.make(Layout::contiguous({}), DType::fp32);
+  torch.end_kernel(1);
   if (node) {
     node->backward = [&torch, kept, kept_labels, kept_weight = torch.save(weight)](Tensors&) {
       const Tensor held = kept.get(), targets = kept_labels.get(), total = kept_weight.get();
+      torch.read_only(targets.bytes());
       return Tensors{torch.make(held.layout, held.type)};
     };
     torch.connect(loss, node);

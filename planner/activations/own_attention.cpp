@@ -182,6 +182,7 @@ Tensor falcon_fused(Program& p, const Heads& heads) {
 
 Tensor falcon(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   const Tensor both = projected(p, of, x);
+  p.torch.issue(3);  // views of the heads as they are
   Heads heads = falcon_heads(p, of, both);
   const bool biased = p.given.alibi.defined();
   if (!biased) rotate(p, heads);
@@ -201,7 +202,7 @@ Tensor falcon(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
 Tensor gathered_table(Program& p, std::int64_t features, Tensors& locals) {
   Autograd& torch = p.torch;
   const auto table = [&](std::int64_t rows, std::int64_t columns, DType type) {
-    return torch.make(Layout::contiguous({rows, columns}), type);
+    return torch.operate({}, Layout::contiguous({rows, columns}), type);
   };
   locals.push_back(table(p.sizes.b * p.shape().max_positions, features, DType::fp32));
   locals.push_back(table(p.sizes.s, features, DType::int64));
@@ -214,7 +215,7 @@ Tensor gathered_table(Program& p, std::int64_t features, Tensors& locals) {
 Tensor gptj_turned(Program& p, const Tensor& x, std::int64_t features) {
   Autograd& torch = p.torch;
   const auto repeated = [&] {
-    return torch.make(Layout::contiguous({1, p.sizes.s, 1, features}), p.weights);
+    return torch.operate({}, Layout::contiguous({1, p.sizes.s, 1, features}), p.weights);
   };
   const Tensor sines = repeated(), cosines = repeated();
   const Tensor straight = mul(torch, x, cosines);

@@ -8,10 +8,15 @@ Tensor fresh(Autograd& torch, const std::vector<std::int64_t>& sizes, DType type
   return torch.make(Layout::contiguous(sizes), type);
 }
 
+/// What an operator without a gradient makes, of operands that are no larger.
+Tensor made(Autograd& torch, const std::vector<std::int64_t>& sizes, DType type) {
+  return torch.operate({}, Layout::contiguous(sizes), type);
+}
+
 /// Whether numbers lie outside of [start, end): two comparisons and their union.
 Tensor outside(Autograd& torch, const std::vector<std::int64_t>& sizes) {
-  const Tensor before = fresh(torch, sizes, DType::boolean), behind = fresh(torch, sizes, DType::boolean);
-  return fresh(torch, sizes, DType::boolean);
+  const Tensor before = made(torch, sizes, DType::boolean), behind = made(torch, sizes, DType::boolean);
+  return made(torch, sizes, DType::boolean);
 }
 
 /// x masked or divided by `other`, which is kept: the backward does the same to the gradient.
@@ -47,6 +52,7 @@ Tensor linear_of_partitioned(Autograd& torch, const Tensor& x, const Tensor& wei
   Tensor result = fresh(torch, result_sizes(x, weight), x.type);
   const std::int64_t in = x.layout.sizes.back(), out = weight.size(0), rows = x.elements() / in;
   torch.multiply(bias != nullptr && x.layout.rank() == 2, product_of(rows, in, out, x.type));
+  if (bias != nullptr && x.layout.rank() != 2) torch.change(result, bias);
   if (!node) return result;
   node->backward = [&torch, &itself = *node, kept_x = torch.save(x), kept_weight = torch.save(weight),
                     kept_bias = bias != nullptr ? torch.save(*bias) : Saved{}, rows, in,
@@ -91,8 +97,8 @@ Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, cons
   const Tensor mask = outside(torch, ids.layout.sizes);
   Tensor own;
   {
-    const Tensor shifted = fresh(torch, ids.layout.sizes, DType::int64);
-    own = fresh(torch, ids.layout.sizes, DType::int64);
+    const Tensor shifted = made(torch, ids.layout.sizes, DType::int64);
+    own = made(torch, ids.layout.sizes, DType::int64);
   }
   const Tensor rows = embedding(torch, weight, own);
   Tensor result = combined(torch, rows, mask);  // zero where the mask says so
@@ -113,24 +119,24 @@ using Shape = std::vector<std::int64_t>;
 
 /// Whose targets this rank holds: places in its part of the vocabulary, and whether they are its own.
 void find_targets(Autograd& torch, const Shape& tokens, KeptOfLoss& kept) {
-  kept.valid = fresh(torch, tokens, DType::boolean);
+  kept.valid = made(torch, tokens, DType::boolean);
   {
     Tensor from;
     {
-      const Tensor comparison = fresh(torch, tokens, DType::boolean);
-      from = fresh(torch, tokens, DType::boolean);
+      const Tensor comparison = made(torch, tokens, DType::boolean);
+      from = made(torch, tokens, DType::boolean);
     }
-    const Tensor until = fresh(torch, tokens, DType::boolean);
-    kept.own = fresh(torch, tokens, DType::boolean);
+    const Tensor until = made(torch, tokens, DType::boolean);
+    kept.own = made(torch, tokens, DType::boolean);
   }
-  const Tensor shifted = fresh(torch, tokens, DType::int64);
-  kept.targets = fresh(torch, tokens, DType::int64);
+  const Tensor shifted = made(torch, tokens, DType::int64);
+  kept.targets = made(torch, tokens, DType::int64);
 }
 
 /// torch.where(condition, x, torch.zeros_like(x)).
 Tensor where_or_zero(Autograd& torch, const Tensor& x) {
-  const Tensor zeros = fresh(torch, x.layout.sizes, x.type);
-  return fresh(torch, x.layout.sizes, x.type);
+  const Tensor zeros = made(torch, x.layout.sizes, x.type);
+  return made(torch, x.layout.sizes, x.type);
 }
 
 /// log(sums) + maxima − logits of the targets, zero where a target is ignored.
@@ -139,27 +145,34 @@ Tensor losses(Autograd& torch, const Shape& tokens) {
   {
     Tensor sum;
     {
-      const Tensor logarithms = fresh(torch, tokens, DType::fp32);
-      sum = fresh(torch, tokens, DType::fp32);
+      const Tensor logarithms = made(torch, tokens, DType::fp32);
+      sum = made(torch, tokens, DType::fp32);
     }
-    difference = fresh(torch, tokens, DType::fp32);
+    difference = made(torch, tokens, DType::fp32);
   }
   return where_or_zero(torch, difference);
 }
 
 /// The forward; returns the losses of the tokens.
-Tensor losses_of(Autograd& torch, const Shape& logits, const Shape& tokens, KeptOfLoss& kept) {
-  const Tensor wide = fresh(torch, logits, DType::fp32);
-  const Tensor own_maxima = fresh(torch, tokens, DType::fp32), maxima = fresh(torch, tokens, DType::fp32);
+Tensor losses_of(Autograd& torch, const Tensor& logits, const Shape& tokens, KeptOfLoss& kept) {
+  const auto large = [&](const Tensor& of) {
+    return torch.operate({&of}, Layout::contiguous(of.layout.sizes), DType::fp32);
+  };
+  const auto of_rows = [&](const Tensor& of) {
+    return torch.operate({&of}, Layout::contiguous(tokens), DType::fp32);
+  };
+  torch.issue(6);  // views and collectives
+  const Tensor wide = large(logits);
+  const Tensor own_maxima = of_rows(wide), maxima = made(torch, tokens, DType::fp32);
   exchange(torch, TensorCall::token_maxima, maxima);
   {
-    const Tensor differences = fresh(torch, logits, DType::fp32);
-    kept.exponentials = fresh(torch, logits, DType::fp32);
+    const Tensor differences = large(wide);
+    kept.exponentials = large(differences);
   }
-  kept.sums = fresh(torch, tokens, DType::fp32);
+  kept.sums = of_rows(kept.exponentials);
   exchange(torch, TensorCall::token_sums, kept.sums);
   find_targets(torch, tokens, kept);
-  Tensor of_targets = fresh(torch, tokens, DType::fp32);
+  Tensor of_targets = made(torch, tokens, DType::fp32);
   of_targets = where_or_zero(torch, of_targets);
   exchange(torch, TensorCall::token_sums, of_targets);
   return losses(torch, tokens);
@@ -169,7 +182,10 @@ Tensor gradient_of_losses(Autograd& torch, const KeptOfLoss& held, DType type) {
   const Shape &logits = held.exponentials.layout.sizes, &tokens = held.sums.layout.sizes;
   const Tensor gradient = fresh(torch, logits, DType::fp32);
   { const Tensor own = fresh(torch, tokens, DType::fp32), negative = fresh(torch, tokens, DType::fp32); }
+  torch.change(gradient);  // zeros where a target is ignored
   { const Tensor valid = fresh(torch, tokens, DType::fp32); }
+  torch.change(gradient);  // times the gradient of the loss
+  torch.read(gradient);
   return fresh(torch, logits, type);
 }
 
@@ -178,7 +194,7 @@ Tensor token_losses(Autograd& torch, const Tensor& logits) {
   KeptOfLoss kept;
   Shape tokens = logits.layout.sizes;
   tokens.pop_back();
-  Tensor result = losses_of(torch, logits.layout.sizes, tokens, kept);
+  Tensor result = losses_of(torch, logits, tokens, kept);
   if (!node) return result;
   node->backward = [&torch, exponentials = torch.save(kept.exponentials), sums = torch.save(kept.sums),
                     targets = torch.save(kept.targets), own = torch.save(kept.own),
@@ -212,11 +228,11 @@ Tensor count_of_valid(Autograd& torch, const Shape& tokens) {
   {
     Tensor whole;
     {
-      const Tensor valid = fresh(torch, tokens, DType::boolean);
-      whole = fresh(torch, {}, DType::int64);
+      const Tensor valid = made(torch, tokens, DType::boolean);
+      whole = made(torch, {}, DType::int64);
       const Tensor widened = fresh(torch, tokens, DType::int64);
     }
-    count = fresh(torch, {}, DType::fp32);
+    count = made(torch, {}, DType::fp32);
   }
   return count;
 }
@@ -226,8 +242,8 @@ Tensor count_of_valid(Autograd& torch, const Shape& tokens) {
 Tensor check_targets(Autograd& torch, const Shape& tokens) {
   Tensor invalid;
   {
-    const Tensor counts = fresh(torch, tokens, DType::boolean), strange = outside(torch, tokens);
-    invalid = fresh(torch, tokens, DType::boolean);
+    const Tensor counts = made(torch, tokens, DType::boolean), strange = outside(torch, tokens);
+    invalid = made(torch, tokens, DType::boolean);
   }
   any(torch, invalid.elements());
   return invalid;
@@ -238,13 +254,13 @@ Tensor check_targets(Autograd& torch, const Shape& tokens) {
 Tensor vocabulary_parallel_cross_entropy(Autograd& torch, const Tensor& logits) {
   const Shape tokens{logits.size(0), logits.size(1) - 1};
   // With one sequence the shifted labels are a view, as are the logits of all tokens but the last.
-  const Tensor labels = tokens[0] > 1 ? fresh(torch, tokens, DType::int64) : Tensor{};
+  const Tensor labels = tokens[0] > 1 ? made(torch, tokens, DType::int64) : Tensor{};
   const Tensor shifted = contiguous(torch, slice(torch, logits, 1, tokens[1]));
   const Tensor invalid = check_targets(torch, tokens);
   const Tensor per_token = token_losses(torch, shifted);
   const Tensor total = sum(torch, per_token);
   const Tensor count = count_of_valid(torch, tokens);
-  const Tensor divisor = fresh(torch, {}, DType::fp32);
+  const Tensor divisor = made(torch, {}, DType::fp32);
   return combined(torch, total, divisor);
 }
 

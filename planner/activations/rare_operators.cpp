@@ -9,59 +9,69 @@ namespace {
 
 Tensor like(Autograd& torch, const Tensor& x) { return torch.make(elementwise({&x.layout}), x.type); }
 
+/// A kernel of two operands of one layout.
+Tensor like(Autograd& torch, const Tensor& x, const Tensor& y) {
+  return torch.kernel({&x, &y}, elementwise({&x.layout}), x.type);
+}
+
+/// The same of one.
+Tensor scaled(Autograd& torch, const Tensor& x) {
+  return torch.kernel({&x}, elementwise({&x.layout}), x.type);
+}
+
 /// 0.79788456·x·(1 + 0.044715·x·x) and its hyperbolic tangent, as Python evaluates them.
 Tensor bloom_tanh(Autograd& torch, const Tensor& x) {
   Tensor inner;
   {
-    const Tensor scaled = like(torch, x);
+    const Tensor outer = scaled(torch, x);
     Tensor square;
     {
-      const Tensor weighted = like(torch, x);
-      square = like(torch, x);
+      const Tensor weighted = scaled(torch, x);
+      square = like(torch, weighted, x);
     }
-    square = like(torch, x);
-    inner = like(torch, x);
+    square = scaled(torch, square);
+    inner = like(torch, outer, square);
   }
-  return like(torch, x);
+  return scaled(torch, inner);
 }
 
 /// x·0.5·(1 + tanh(…)).
 Tensor bloom_forward(Autograd& torch, const Tensor& x) {
-  const Tensor half = like(torch, x);
+  const Tensor half = scaled(torch, x);
   Tensor bent = bloom_tanh(torch, x);
-  bent = like(torch, x);
-  return like(torch, x);
+  bent = scaled(torch, bent);
+  return like(torch, half, bent);
 }
 
 /// (0.5·x)·((1 − t·t)·(0.79788456 + 0.1070322243·x·x)).
-Tensor bloom_slope(Autograd& torch, const Tensor& x) {
-  const Tensor half = like(torch, x);
+Tensor bloom_slope(Autograd& torch, const Tensor& x, const Tensor& t) {
+  const Tensor half = scaled(torch, x);
   Tensor product;
   {
-    Tensor bend = like(torch, x);
-    bend = like(torch, x);
+    Tensor bend = scaled(torch, t);
+    bend = scaled(torch, bend);
     Tensor weights;
     {
-      const Tensor weighted = like(torch, x);
-      weights = like(torch, x);
+      const Tensor weighted = scaled(torch, x);
+      weights = like(torch, weighted, x);
     }
-    weights = like(torch, x);
-    product = like(torch, x);
+    weights = scaled(torch, weights);
+    product = like(torch, bend, weights);
   }
-  return like(torch, x);
+  return like(torch, half, product);
 }
 
 /// The slope + 0.5·(1 + t), times the gradient.
-Tensor bloom_backward(Autograd& torch, const Tensor& x) {
+Tensor bloom_backward(Autograd& torch, const Tensor& x, const Tensor& gradient) {
   const Tensor t = bloom_tanh(torch, x);
   Tensor whole;
   {
-    const Tensor slope = bloom_slope(torch, x);
-    Tensor shifted = like(torch, x);
-    shifted = like(torch, x);
-    whole = like(torch, x);
+    const Tensor slope = bloom_slope(torch, x, t);
+    Tensor shifted = scaled(torch, t);
+    shifted = scaled(torch, shifted);
+    whole = like(torch, slope, shifted);
   }
-  return like(torch, x);
+  return like(torch, whole, gradient);
 }
 
 }  // namespace
@@ -75,7 +85,9 @@ Tensor select(Autograd& torch, const Tensor& x, std::size_t axis) {
   result.layout.strides.erase(result.layout.strides.begin() + at);
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
+      torch.copy(gradients[0]);
+      return Tensors{gradient};
     };
     torch.connect(result, node);
   }
@@ -88,11 +100,13 @@ Tensor index_one(Autograd& torch, const Tensor& x, std::size_t axis) {
   std::vector<std::int64_t> sizes = x.layout.sizes;
   sizes[axis] = 1;
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
+  torch.read_only(result.bytes());
   if (node) {
     node->backward = [&torch, kept = torch.save(place), whole = x.layout.sizes](Tensors& gradients) {
       const Tensor held = kept.get();
-      Tensor gradient = torch.make(Layout::contiguous(whole), gradients[0].type);
+      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
       accumulate_rows(torch, 1, 1);
+      torch.change(gradients[0], &gradients[0]);
       return Tensors{gradient};
     };
     torch.connect(result, node);
@@ -102,6 +116,7 @@ Tensor index_one(Autograd& torch, const Tensor& x, std::size_t axis) {
 
 void scale_in_place(Autograd& torch, Tensor& x) {
   const auto node = torch.node({&x});
+  torch.change(x);
   if (!node) return;
   node->backward = [&torch](Tensors& gradients) { return Tensors{like(torch, gradients[0])}; };
   torch.connect(x, node);
@@ -155,11 +170,13 @@ Tensor view_as_real(Autograd& torch, const Tensor& x) {
 
 Tensor multiply_complex(Autograd& torch, const Tensor& x, const Tensor& table) {
   const auto node = torch.node({&x});
+  torch.read(table);
   Tensor product = torch.make(elementwise({&x.layout, &table.layout}), DType::fp32);
   if (node) {
     node->backward = [&torch, kept = torch.save(table)](Tensors& gradients) {
       const Tensor held = kept.get();
       const Tensor conjugate = torch.make(held.layout, held.type);
+      torch.read(conjugate);
       return Tensors{torch.make(elementwise({&gradients[0].layout, &conjugate.layout}), DType::fp32)};
     };
     torch.connect(product, node);
@@ -174,6 +191,7 @@ namespace {
 /// CopySlices::apply_impl.
 void assign(Autograd& torch, Tensor& base, const Tensor& part) {
   const auto node = torch.node({&base, &part});
+  torch.copy(part);
   if (!node) return;
   node->backward = [&torch, &itself = *node, whole = base.layout.sizes,
                     sizes = part.layout.sizes](Tensors& gradients) {
@@ -181,8 +199,10 @@ void assign(Autograd& torch, Tensor& base, const Tensor& part) {
     Tensors outputs(2);
     const Tensor copy = torch.make(Layout::contiguous(whole), type);
     outputs[1] = torch.make(Layout::contiguous(sizes), type);
+    torch.read(outputs[1]);
     if (itself.needs(0)) {
       const Tensor zeros = torch.make(Layout::contiguous(sizes), type);
+      torch.copy(zeros);
       outputs[0] = copy;
     }
     return outputs;
@@ -197,6 +217,7 @@ Tensor fill(Autograd& torch, const Tensors& parts, std::size_t axis) {
   sizes[axis] = 0;
   for (const Tensor& each : parts) sizes[axis] += each.size(axis);
   Tensor base = torch.make(Layout::contiguous(sizes), parts[0].type);
+  torch.drop_kernel();  // torch.empty
   for (const Tensor& each : parts) assign(torch, base, each);
   return base;
 }
@@ -213,9 +234,9 @@ Tensor gelu_bloom(Autograd& torch, const Tensor& x) {
   if (node) kept = torch.save(x);
   Tensor result = bloom_forward(torch, x);
   if (node) {
-    node->backward = [&torch, kept](Tensors&) {
+    node->backward = [&torch, kept](Tensors& gradients) {
       const Tensor held = kept.get();
-      return Tensors{bloom_backward(torch, held)};
+      return Tensors{bloom_backward(torch, held, gradients[0])};
     };
     torch.connect(result, node);
   }

@@ -156,7 +156,10 @@ void rotate_gpt_oss(Program& p, Heads& heads) {
 
 /// Each entry of the tables' first half twice, for neighbours.
 Tables tables_of_neighbours(Program& p) {
-  const auto repeated = [&p](const Tensor& table) { return p.torch.make(table.layout, table.type); };
+  const auto repeated = [&p](const Tensor& table) {
+    p.torch.issue(3);  // views
+    return p.torch.operate({&table}, table.layout, table.type);
+  };
   const Tables by = tables(p);
   Tensor cosines = repeated(by.cosines);
   return {std::move(cosines), repeated(by.sines)};
@@ -219,7 +222,7 @@ namespace {
 void complex_table(Program& p) {
   const std::int64_t s = p.sizes.s, half = rotary_features(p) / 2;
   const auto table = [&](std::int64_t width) {
-    return p.torch.make(Layout::contiguous({1, s, width}), DType::fp32);
+    return p.torch.operate({}, Layout::contiguous({1, s, width}), DType::fp32);
   };
   Tensor frequencies;
   {
@@ -245,19 +248,22 @@ void cosines_and_sines(Program& p) {
   Tensor frequencies;
   {
     const Tensor floats = to(torch, p.given.positions, DType::fp32);
-    frequencies = torch.make(Layout::contiguous({1, s, d / 2}), DType::fp32);
+    frequencies = torch.operate({&floats}, Layout::contiguous({1, s, d / 2}), DType::fp32);
+    torch.issue(1);
   }
   const bool halved = style.rotary == Rotary::gpt_oss;
-  const auto table = [&] { return torch.make(Layout::contiguous({1, s, halved ? d / 2 : d}), DType::fp32); };
+  const auto table = [&](const Tensor& of) {
+    return torch.operate({&of}, Layout::contiguous({1, s, halved ? d / 2 : d}), DType::fp32);
+  };
   Tensor cosines, sines;
-  const Tensor angles = halved ? frequencies : table();
+  const Tensor angles = halved ? frequencies : table(frequencies);
   {
-    const Tensor unscaled = table();
-    cosines = table();
+    const Tensor unscaled = table(angles);
+    cosines = table(unscaled);
   }
   {
-    const Tensor unscaled = table();
-    sines = table();
+    const Tensor unscaled = table(angles);
+    sines = table(unscaled);
   }
   const bool wide = style.rotary == Rotary::olmo || style.rotary == Rotary::ernie;
   p.given.cosines = wide ? cosines : to(torch, cosines, p.weights);

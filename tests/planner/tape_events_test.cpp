@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "models/config.h"
-#include "planner/activations/causal_lm.h"
 #include "planner/activations/play.h"
+#include "tests/planner/recorded_step.h"
 
 namespace zplan::testing {
 namespace {
@@ -48,40 +47,8 @@ class EventList {
   Events sizes_;
 };
 
-Training training_of(const Json& row) {
-  Training training;
-  const bool deepspeed = row.contains("zero_stage") || row.contains("tensor_parallel");
-  training.framework = deepspeed ? Framework::deepspeed : Framework::torch;
-  training.attention = parse_name<Attention>("attention", row["attention"].get<std::string>());
-  training.sequence_length = row["sequence"];
-  training.master_weights = row.value("autocast", false);
-  if (row.value("fp32", false)) training.precision = Precision::fp32;
-  training.reentrant_checkpointing = row.value("checkpointing", "") == "reentrant";
-  training.padding_mask = row.value("padding_mask", false);
-  training.keeps_cache = row.value("keeps_cache", false);
-  training.fp32_adapters = row.value("fp32_adapters", true);
-  training.lora_dropout = row.value("lora_dropout", 0.0);
-  if (row.contains("lora")) {
-    training.method = Method::lora;
-    training.lora_targets.modules = {row["lora"].get<std::string>()};
-  }
-  if (row.contains("quantization")) {
-    training.method = Method::qlora;
-    training.quantization = parse_name<Quantization>("quantization", row["quantization"].get<std::string>());
-    training.prepares_kbit_training = row.value("prepares_kbit_training", false);
-    training.autocast = row.value("autocast", false);
-  }
-  return training;
-}
-
 Events recorded(const Json& row) {
-  const Model model = read_config(JsonReader(row["config"], "recorded model"));
-  Strategy strategy;
-  strategy.micro_batch_size = row["batch"];
-  strategy.zero_stage = row.value("zero_stage", 0);
-  strategy.tensor_parallel = row.value("tensor_parallel", 1);
-  strategy.checkpointing = row.contains("checkpointing") ? Checkpointing::full : Checkpointing::none;
-  const Tape tape = record_tape(model, training_of(row), strategy);
+  const Tape tape = tape_of(row);
   const TapeLayout layout(tape);
   EventList list(layout.blocks());
   play(tape, layout, list);
