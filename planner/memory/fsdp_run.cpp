@@ -89,7 +89,7 @@ void FsdpRun::gather(Group& group) {
   while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
   const Bytes computed = std::max(group.parameters.front().computed, Bytes(1));  // packed ones go as bytes
   state_.communicate(Operation::all_gather, Elements(output.value / computed.value), computed,
-                     "layer weights");
+                     "layer weights", ranks());
 }
 
 /// In the forward an all-gather's output lives until the next group has copied out, so that the next
@@ -211,18 +211,21 @@ void FsdpRun::reduce(Group& group) {
   device_.release(last_reduced_);
   Device::Block input = device_.allocate(Term::gradient_bucket, shards * element * ranks());
   device_.spike(Term::bucket_copy, Bytes(8) * entries);
-  state_.communicate(Operation::reduce_scatter, shards * ranks(), element, "gradients");
+  state_.communicate(Operation::reduce_scatter, shards * ranks(), element, "gradients", ranks());
   // Python's loop variable holds the last gradient until the end.
   const std::size_t held = with_gradient.back();
   if (ranks() > 1) with_gradient.pop_back();
   release_gradients(group, std::move(with_gradient));
   Device::Block reduced = device_.allocate(Term::gradient_partition, shards * element, kReduce);
+  if (replicates())
+    state_.communicate(Operation::all_reduce, shards, element, "gradients", in().strategy.replicas);
   if (element != stored) {
-    const Device::Block cast = device_.allocate(Term::gradient_partition, shards * stored, kReduce);
-    device_.release(reduced);
+    const Device::Block cast =
+        device_.allocate(Term::gradient_partition, shards * stored, replicates() ? kReplicate : kReduce);
+    drop_reduced(reduced, replicates());
     reduced = cast;
   }
-  take_reduced(group, reduced);
+  take_reduced(group, reduced, replicates() && element == stored);
   release_gradients(group, {held});
   last_reduced_ = input;
 }
@@ -236,15 +239,22 @@ void FsdpRun::release_gradients(Group& group, std::vector<std::size_t> parameter
 }
 
 /// Kept, added to what earlier micro-steps left, or copied to the host.
-void FsdpRun::take_reduced(Group& group, Device::Block reduced) {
-  if (offloads() || group.gradients != Device::kNone) return device_.release(reduced);
+void FsdpRun::take_reduced(Group& group, Device::Block reduced, bool all_reduced) {
+  if (offloads() || group.gradients != Device::kNone) return drop_reduced(reduced, all_reduced);
   group.gradients = reduced;
+}
+
+/// What was all-reduced is held until the backward is over, whatever was made of it.
+void FsdpRun::drop_reduced(Device::Block reduced, bool all_reduced) {
+  if (!all_reduced) return device_.release(reduced);
+  all_reduced_.push_back(reduced);
 }
 
 void FsdpRun::end_backward(bool last) {
   (void)last;
   after_backward(root());
   device_.release(last_reduced_);
+  device_.release(all_reduced_);
 }
 
 void FsdpRun::step(bool first) {

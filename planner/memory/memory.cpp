@@ -96,8 +96,12 @@ std::vector<Bytes> saved_by_layer(const CondensedTape& tape) {
   return of_layer;
 }
 
-/// Of the world's communicator, and of the tensor-parallel group's where there are both.
+/// Of the world's communicator, and of the tensor-parallel group's where there are both; with replicas, of
+/// those who share shards and of those who hold the same one.
 Bytes nccl_buffers(const Strategy& s, std::string_view compute_capability) {
+  if (s.replicas > 1)
+    return nccl_communicator(s.sharding_ranks(), compute_capability) +
+           nccl_communicator(s.replicas, compute_capability);
   Bytes sum = nccl_communicator(s.data_parallel * s.tensor_parallel, compute_capability);
   if (communicators(s) > 1) sum += nccl_communicator(s.tensor_parallel, compute_capability);
   return sum;
@@ -128,6 +132,7 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
 }  // namespace
 
 std::int64_t communicators(const Strategy& s) {
+  if (s.replicas > 1) return s.sharding_ranks() > 1 ? 2 : 1;
   const bool several = s.data_parallel * s.tensor_parallel > 1;
   return (several ? 1 : 0) + (s.tensor_parallel > 1 && s.data_parallel > 1 ? 1 : 0);
 }

@@ -63,6 +63,9 @@ TEST(FsdpRun, HoldsShardsAndStatesBetweenSteps) {
   EXPECT_EQ(mixed[Term::gradient_partition], Bytes(0));
   const Composition pure = held({.master_weights = false}, {.zero_stage = 3, .data_parallel = 4});
   EXPECT_EQ(pure[Term::trained_parameters], share(all, 4) * Bytes(2));
+  const Composition replicated = held({}, {.zero_stage = 3, .data_parallel = 4, .replicas = 2});
+  EXPECT_EQ(replicated[Term::trained_parameters], share(all, 2) * Bytes(4));
+  EXPECT_EQ(replicated[Term::gradient_partition], Bytes(0));
   const Composition offloaded =
       held({}, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu});
   EXPECT_EQ(offloaded[Term::trained_parameters] + offloaded[Term::optimizer_moments], Bytes(0));
@@ -78,6 +81,9 @@ TEST(Frameworks, RefuseWhatTheyCannotDo) {
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 2, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu}),
             0U);
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 1, .data_parallel = 4}), 1U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .replicas = 2}), 0U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .replicas = 3}), 1U);
+  EXPECT_EQ(reasons({}, {.zero_stage = 3, .data_parallel = 4, .replicas = 2}), 1U);
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .tensor_parallel = 2, .data_parallel = 2}), 1U);
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::nvme}),
             1U);
