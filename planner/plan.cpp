@@ -59,7 +59,10 @@ NeediestRank neediest_rank(const RunInputs& run) {
   NeediestRank neediest;
   for (const std::size_t each : asked) {
     const StepInputs step{in.model, in.training, in.strategy, in.rank, in.shard, all[each]};
-    RunResult live = simulate_live({step, run.recording, run.compute_capability});
+    RunResult live = simulate_live({.step = step,
+                                    .recording = run.recording,
+                                    .compute_capability = run.compute_capability,
+                                    .gpus_per_node = run.gpus_per_node});
     if (!neediest.live || live.peak_allocated > neediest.live->peak_allocated)
       neediest = {all[each], std::move(live)};
   }
@@ -76,7 +79,10 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   plan.shard = make_shard(rank, training_, strategy);
   Slice slice;
   const StepInputs step{model_, training_, strategy, rank, plan.shard, slice};
-  const RunInputs run{step, recording, cluster_.gpu.compute_capability};
+  const RunInputs run{.step = step,
+                      .recording = recording,
+                      .compute_capability = cluster_.gpu.compute_capability,
+                      .gpus_per_node = cluster_.gpus_per_node};
   const NeediestRank neediest = neediest_rank(run);
   slice = neediest.slice;
   plan.measured_activations = is_measured(model_.shape);

@@ -31,7 +31,12 @@ struct Prepared {
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
-  [[nodiscard]] RunInputs inputs() const { return {step, recording, setup.cluster.gpu.compute_capability}; }
+  [[nodiscard]] RunInputs inputs() const {
+    return {.step = step,
+            .recording = recording,
+            .compute_capability = setup.cluster.gpu.compute_capability,
+            .gpus_per_node = setup.cluster.gpus_per_node};
+  }
 
   static Slice slice_of(const Setup& given, const RankModel& rank) {
     if (given.strategy.zero_stage != 1 && given.strategy.zero_stage != 2) return {};

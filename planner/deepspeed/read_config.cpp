@@ -120,6 +120,8 @@ ZeroOptions read_options(const Section& section, std::int64_t hidden_size) {
   options.gather_by_all_reduce =
       field("stage3_use_all_reduce_for_fetch_params", "use_all_reduce_for_fetch_params");
   options.gather_one_by_one = field("stage3_allgather_sequential", "allgather_sequential");
+  options.quantized_weights = flag(section, "zero_quantized_weights", false);
+  options.quantized_gradients = flag(section, "zero_quantized_gradients", false);
   if (const Section ranks = decided(section, "zero_hpz_partition_size"))
     options.secondary_partition = ranks->integer(1, kWithout);
   return options;

@@ -187,12 +187,12 @@ TensorCallAbout about(TensorCall call) {
 }  // namespace
 
 void RankState::communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                            std::int64_t ranks) {
+                            std::int64_t ranks, std::string_view dtype) {
   calls_.add({.operation = operation,
               .group = Group::data,
               .group_size = ranks,
               .phase = pass_of(device_.phase()),
-              .dtype = dtype_of(element, in().training.precision),
+              .dtype = dtype.empty() ? dtype_of(element, in().training.precision) : dtype,
               .element = element,
               .purpose = purpose,
               .elements = elements});

@@ -17,6 +17,7 @@ class RankState {
   RankState(const RunInputs& inputs, Device& device);
 
   [[nodiscard]] const StepInputs& in() const { return inputs_.step; }
+  [[nodiscard]] std::int64_t gpus_per_node() const { return inputs_.gpus_per_node; }
   [[nodiscard]] const Tape& tape() const { return inputs_.recording.tape; }
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] const std::vector<RankTensor>& tensors() const { return in().rank.tensors; }
@@ -42,8 +43,9 @@ class RankState {
   void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
 
   /// A collective of the data-parallel group (or of `ranks` of it) over `elements` of `element` bytes each.
+  /// `dtype` is what torch calls a type of that size unless it is named.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                   std::int64_t ranks);
+                   std::int64_t ranks, std::string_view dtype = {});
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
     communicate(operation, elements, element, purpose, in().strategy.data_parallel);
   }
