@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/memory/memory.h"
 #include "planner/sharding/optimizer_state.h"
 #include "tests/planner/torch_runs.h"
 
@@ -93,6 +94,16 @@ TEST(Frameworks, RefuseWhatTheyCannotDo) {
   const Training packed{.optimizer = Optimizer::adamw8bit, .framework = Framework::fsdp};
   EXPECT_EQ(reasons(packed, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu}),
             1U);
+}
+
+TEST(Communicators, AreThoseOfTheGroupsThatSend) {
+  using Ranks = std::vector<std::int64_t>;
+  EXPECT_EQ(communicators({.zero_stage = 2, .tensor_parallel = 2, .data_parallel = 4}, 8), (Ranks{8, 2}));
+  EXPECT_EQ(communicators({.zero_stage = 3, .data_parallel = 8, .replicas = 2}, 8), (Ranks{4, 2}));
+  Strategy all{.zero_stage = 3, .data_parallel = 16};
+  all.zero.secondary_partition = 8, all.zero.quantized_gradients = true;
+  EXPECT_EQ(communicators(all, 8), (Ranks{16, 1, 8, 8, 2}));
+  EXPECT_EQ(communicators(all, 16), (Ranks{16, 1, 8}));
 }
 
 }  // namespace
