@@ -203,6 +203,17 @@ Precision type_named(const JsonReader& value) {
   value.fail_type("fp32, bf16, fp16 or null");
 }
 
+/// The kernels of quantised gradients read 16-bit values as fp16, whatever they are.
+/// Source: DeepSpeed 0.19.8 csrc/quantization/pt_binding.cpp ds_swizzle_quant.
+void warn_of_misread_gradients(const Zero& zero, DsConfigPins& pins) {
+  if (zero.stage < 3 || !pins.zero.quantized_gradients) return;
+  if (pins.precision && pins.precision->value != Precision::fp16)
+    pins.warnings.push_back(
+        fmt::format("{}: DeepSpeed 0.19.8 reads gradients as fp16 where it quantises them, and {} ones "
+                    "become other numbers",
+                    zero.section->at("zero_quantized_gradients").place(), to_name(pins.precision->value)));
+}
+
 /// communication_data_type: what is named travels, whatever gradients are.
 void read_communication(const JsonReader& root, DsConfigPins& pins) {
   const Section given = decided(root, "communication_data_type");
@@ -292,6 +303,7 @@ DsConfigPins read_ds_config(std::string_view text, const std::string& source, st
   read_offload(zero, pins);
   warn_without_effect(zero, pins);
   read_precision(root, pins);
+  warn_of_misread_gradients(zero, pins);
   read_accumulation(root, pins);
   read_communication(root, pins);
   read_batch(root, pins);

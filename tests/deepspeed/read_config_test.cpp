@@ -162,13 +162,16 @@ TEST(ReadConfig, NamesWhatIsNotCounted) {
 }
 
 TEST(ReadConfig, QuantisedTrafficIsPlanned) {
-  const Json config = {
-      {"train_batch_size", 8},
-      {"zero_optimization",
-       {{"stage", 3}, {"zero_quantized_weights", true}, {"zero_quantized_gradients", true}}}};
+  Json config = {{"train_batch_size", 8},
+                 {"fp16", {{"enabled", true}}},
+                 {"zero_optimization",
+                  {{"stage", 3}, {"zero_quantized_weights", true}, {"zero_quantized_gradients", true}}}};
   EXPECT_TRUE(read(config).zero.quantized_weights);
   EXPECT_TRUE(read(config).zero.quantized_gradients);
   EXPECT_THAT(read(config).warnings, IsEmpty());
+  config.erase("fp16");
+  config["bf16"]["enabled"] = true;
+  EXPECT_THAT(read(config).warnings, ElementsAre(HasSubstr("bf16 ones become other numbers")));
 }
 
 TEST(ReadConfig, SwapBuffersCountOnlyOnDisk) {
