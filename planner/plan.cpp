@@ -59,7 +59,11 @@ NeediestRank neediest_rank(const RunInputs& run) {
   NeediestRank neediest;
   for (const std::size_t each : asked) {
     const StepInputs step{in.model, in.training, in.strategy, in.rank, in.shard, all[each]};
-    RunResult live = simulate_live({step, run.recording, run.compute_capability, nullptr, run.pace});
+    RunResult live = simulate_live({.step = step,
+                                    .recording = run.recording,
+                                    .compute_capability = run.compute_capability,
+                                    .gpus_per_node = run.gpus_per_node,
+                                     .pace = run.pace});
     if (!neediest.live || live.peak_allocated > neediest.live->peak_allocated)
       neediest = {all[each], std::move(live)};
   }
@@ -77,7 +81,11 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   Slice slice;
   const StepInputs step{model_, training_, strategy, rank, plan.shard, slice};
   Pace pace(recording.tape, cluster_, training_, strategy);
-  const RunInputs run{step, recording, cluster_.gpu.compute_capability, nullptr, &pace};
+  const RunInputs run{.step = step,
+                      .recording = recording,
+                      .compute_capability = cluster_.gpu.compute_capability,
+                      .gpus_per_node = cluster_.gpus_per_node,
+                      .pace = &pace};
   const NeediestRank neediest = neediest_rank(run);
   slice = neediest.slice;
   plan.measured_activations = is_measured(model_.shape);
@@ -109,7 +117,11 @@ StepTime PlanContext::time(const Strategy& strategy) {
   if (strategy.zero_stage == 1 || strategy.zero_stage == 2) slice = slices(rank, training_, strategy).front();
   Pace pace(recording.tape, cluster_, training_, strategy);
   const StepInputs step{model_, training_, strategy, rank, shard, slice};
-  const RunResult run = simulate_live({step, recording, cluster_.gpu.compute_capability, nullptr, &pace});
+  const RunResult run = simulate_live({.step = step,
+                                       .recording = recording,
+                                       .compute_capability = cluster_.gpu.compute_capability,
+                                       .gpus_per_node = cluster_.gpus_per_node,
+                                       .pace = &pace});
   return step_time(model_, training_, strategy, cluster_, shard,
                    schedule(run.calls, training_, strategy, rank, shard), run.time);
 }

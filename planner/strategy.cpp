@@ -44,7 +44,11 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
 
 /// FSDP2 has two ways to reshard, plain PyTorch shards nothing; neither splits layers here.
 void check_framework(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (training.framework == Framework::deepspeed) return;
+  if (training.framework == Framework::deepspeed) {
+    if (s.replicas > 1)
+      reasons.emplace_back("hybrid sharding is planned for FSDP2 alone (DeepSpeed 0.19 has no MiCS)");
+    return;
+  }
   const bool fsdp = training.framework == Framework::fsdp;
   if (fsdp && s.zero_stage < 2)
     reasons.push_back(
@@ -54,6 +58,9 @@ void check_framework(const Training& training, const Strategy& s, Reasons& reaso
                     s.zero_stage));
   if (!fsdp && s.zero_stage > 0)
     reasons.emplace_back("plain PyTorch shards nothing: it is planned as stage 0");
+  if (s.replicas > 1 && !fsdp) reasons.emplace_back("plain PyTorch shards nothing that could be replicated");
+  if (s.replicas > 1 && s.data_parallel % s.replicas != 0)
+    reasons.push_back(fmt::format("{} replicas do not divide {} ranks", s.replicas, s.data_parallel));
   if (s.tensor_parallel > 1)
     reasons.emplace_back("tensor parallelism is planned for DeepSpeed's AutoTP alone");
   if (fsdp && training.method == Method::qlora)
@@ -137,6 +144,7 @@ ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size) {
 std::string strategy_id(const Strategy& s) {
   std::string id = s.tensor_parallel > 1 ? fmt::format("tp{}+zero{}", s.tensor_parallel, s.zero_stage)
                                          : fmt::format("zero{}", s.zero_stage);
+  if (s.replicas > 1) id += fmt::format("+replicas{}", s.replicas);
   const Offload offload{s.offload_optimizer, s.offload_parameters};
   if (offload != Offload{}) id += fmt::format("+offload-{}", to_name(offload));
   if (s.checkpointing != Checkpointing::full)

@@ -194,9 +194,9 @@ struct Training {
   /// tensor_parallel.vocab_parallel_lm_head: an untied head under AutoTP leaves logits divided by vocabulary.
   bool vocabulary_parallel_head{};
   bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used
-  bool fsdp_makes_shards{};       ///< FSDP: the model is made without memory; only shards reach the device
-  bool widens_output{};           ///< all logits become fp32 before the loss, slices too (Lightning Fabric)
-  bool slices_head{};             ///< with loss_chunks: the head runs slice by slice as well
+  bool fsdp_makes_shards{};      ///< FSDP: the model is made without memory; only shards reach the device
+  bool widens_output{};          ///< all logits become fp32 before the loss, slices too (Lightning Fabric)
+  bool slices_head{};            ///< with loss_chunks: the head runs slice by slice as well
   /// Modules of litgpt: one product makes queries, keys and values, adapters go on slices of it, GELU is one
   /// kernel.
   bool litgpt_modules{};
@@ -226,7 +226,11 @@ struct ZeroOptions {
   bool gather_by_all_reduce{};                    ///< stage3_use_all_reduce_for_fetch_params
   bool gather_one_by_one{};                       ///< stage3_allgather_sequential
   std::int64_t secondary_partition{1};  ///< zero_hpz_partition_size: ranks that share a second copy (ZeRO++)
-  bool parameter_alignment{};           ///< each parameter padded to 16 B in the flat group (ZeRO 1 and 2)
+  bool quantized_weights{};  ///< zero_quantized_weights (ZeRO++): gathered in 8 bits, with fp32 scales
+  /// zero_quantized_gradients (ZeRO++): over several nodes reduced by all-to-alls in 4 bits, with fp32
+  /// scales.
+  bool quantized_gradients{};
+  bool parameter_alignment{};  ///< each parameter padded to 16 B in the flat group (ZeRO 1 and 2)
   bool operator==(const ZeroOptions&) const = default;
 };
 
@@ -244,16 +248,22 @@ struct Strategy {
   std::int64_t micro_batch_size{1};
   std::int64_t gradient_accumulation_steps{1};
   ZeroOptions zero{};
+  /// Hybrid sharding, FSDP2 alone: so many groups of ranks hold all shards each and all-reduce what they
+  /// reduced (a mesh of replicas × shards).
+  std::int64_t replicas{1};
   bool operator==(const Strategy&) const = default;
 
   [[nodiscard]] std::int64_t global_batch_size() const {
     return micro_batch_size * gradient_accumulation_steps * data_parallel;
   }
+  /// Ranks among which a parameter is divided.
+  [[nodiscard]] std::int64_t sharding_ranks() const { return data_parallel / replicas; }
   /// Whether gradients are reduced while the backward still runs, on a stream of their own.
   [[nodiscard]] bool overlaps_communication() const { return zero.overlap_comm.value_or(zero_stage == 3); }
 };
 
-/// How people write a strategy: "zero3", "tp4+zero1", "zero3+offload-all", "zero2+offload-optimizer-nvme".
+/// How people write a strategy: "zero3", "tp4+zero1", "zero3+offload-all", "zero2+offload-optimizer-nvme",
+/// "zero3+replicas2".
 [[nodiscard]] std::string strategy_id(const Strategy& strategy);
 
 /// What --offload takes: where optimizer states and parameters go together.

@@ -31,7 +31,12 @@ struct Prepared {
   Prepared(const Prepared&) = delete;
   Prepared& operator=(const Prepared&) = delete;
 
-  [[nodiscard]] RunInputs inputs() const { return {step, recording, setup.cluster.gpu.compute_capability}; }
+  [[nodiscard]] RunInputs inputs() const {
+    return {.step = step,
+            .recording = recording,
+            .compute_capability = setup.cluster.gpu.compute_capability,
+            .gpus_per_node = setup.cluster.gpus_per_node};
+  }
 
   static Slice slice_of(const Setup& given, const RankModel& rank) {
     if (given.strategy.zero_stage != 1 && given.strategy.zero_stage != 2) return {};
@@ -202,7 +207,8 @@ Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
   inputs.varied = &varied;
   const Bytes roomy = simulate(inputs).peak_reserved;
   const Bytes pool =
-      setup.cluster.usable_memory - outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
+      setup.cluster.usable_memory -
+      outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability, setup.cluster.gpus_per_node);
   if (!setup.card_is_known || roomy <= pool) return roomy;
   const RunResult pressed = simulate_within(inputs, pool);
   return pressed.completed ? pressed.peak_reserved : roomy;
@@ -214,7 +220,8 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   const Prepared prepared(setup);
   const RunResult run = simulate(prepared.inputs());
   MemoryPrediction prediction;
-  prediction.outside = outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability);
+  prediction.outside =
+      outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability, setup.cluster.gpus_per_node);
   prediction.peak_requested = run.peak.bytes();
   prediction.peak_allocated = run.peak_allocated;
   prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, prepared) : run.peak_reserved;

@@ -26,6 +26,7 @@ struct Call {
   Operation operation{Operation::all_reduce};
   Group group{Group::data};
   std::int64_t group_size{1};
+  std::int64_t stride{1};  ///< between neighbours of the group, in ranks of the whole data-parallel group
   Phase phase{Phase::backward};
   std::string_view dtype;    ///< as torch names it
   Bytes element;             ///< of one element

@@ -128,6 +128,8 @@ void add_buckets(Json& section, const Inputs& in) {
   if (in.strategy().zero_stage < 3) return;
   if (zero.gather_by_all_reduce) section["stage3_use_all_reduce_for_fetch_params"] = true;
   if (zero.gather_one_by_one) section["stage3_allgather_sequential"] = true;
+  if (zero.quantized_weights) section["zero_quantized_weights"] = true;
+  if (zero.quantized_gradients) section["zero_quantized_gradients"] = true;
   if (zero.secondary_partition > 1) section["zero_hpz_partition_size"] = zero.secondary_partition;
   set_size(section, "stage3_prefetch_bucket_size", zero.prefetch_bucket_size, defaults.prefetch_bucket_size,
            filled(trainer.prefetch_bucket_size));

@@ -120,6 +120,8 @@ ZeroOptions read_options(const Section& section, std::int64_t hidden_size) {
   options.gather_by_all_reduce =
       field("stage3_use_all_reduce_for_fetch_params", "use_all_reduce_for_fetch_params");
   options.gather_one_by_one = field("stage3_allgather_sequential", "allgather_sequential");
+  options.quantized_weights = flag(section, "zero_quantized_weights", false);
+  options.quantized_gradients = flag(section, "zero_quantized_gradients", false);
   if (const Section ranks = decided(section, "zero_hpz_partition_size"))
     options.secondary_partition = ranks->integer(1, kWithout);
   return options;
@@ -199,6 +201,17 @@ Precision type_named(const JsonReader& value) {
   if (name == "bf16" || name == "bfloat16") return Precision::bf16;
   if (name == "fp16" || name == "float16" || name == "half") return Precision::fp16;
   value.fail_type("fp32, bf16, fp16 or null");
+}
+
+/// The kernels of quantised gradients read 16-bit values as fp16, whatever they are.
+/// Source: DeepSpeed 0.19.8 csrc/quantization/pt_binding.cpp ds_swizzle_quant.
+void warn_of_misread_gradients(const Zero& zero, DsConfigPins& pins) {
+  if (zero.stage < 3 || !pins.zero.quantized_gradients) return;
+  if (pins.precision && pins.precision->value != Precision::fp16)
+    pins.warnings.push_back(
+        fmt::format("{}: DeepSpeed 0.19.8 reads gradients as fp16 where it quantises them, and {} ones "
+                    "become other numbers",
+                    zero.section->at("zero_quantized_gradients").place(), to_name(pins.precision->value)));
 }
 
 /// communication_data_type: what is named travels, whatever gradients are.
@@ -290,6 +303,7 @@ DsConfigPins read_ds_config(std::string_view text, const std::string& source, st
   read_offload(zero, pins);
   warn_without_effect(zero, pins);
   read_precision(root, pins);
+  warn_of_misread_gradients(zero, pins);
   read_accumulation(root, pins);
   read_communication(root, pins);
   read_batch(root, pins);

@@ -88,8 +88,8 @@ void FsdpRun::gather(Group& group) {
   group.gathered = device_.allocate(Term::gathered_parameters, output, kGather);
   while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
   const Bytes computed = std::max(group.parameters.front().computed, Bytes(1));  // packed ones go as bytes
-  group.arrives = state_.issue(Operation::all_gather, Elements(output.value / computed.value), computed,
-                               "layer weights", ranks(), copied_out_);
+  group.arrives = state_.issue(copied_out_, Operation::all_gather, Elements(output.value / computed.value),
+                               computed, "layer weights", ranks());
 }
 
 /// In the forward an all-gather's output lives until the next group has copied out, so that the next
@@ -220,19 +220,23 @@ void FsdpRun::reduce(Group& group) {
   device_.spike(Term::bucket_copy, Bytes(8) * entries);
   state_.wait(reduced_);
   state_.clock().move(shards * (element + weight()) * ranks());
-  reduced_ = state_.issue(Operation::reduce_scatter, shards * ranks(), element, "gradients", ranks(),
-                          state_.clock().computed());
+  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, shards * ranks(), element,
+                          "gradients", ranks());
   // Python's loop variable holds the last gradient until the end.
   const std::size_t held = with_gradient.back();
   if (ranks() > 1) with_gradient.pop_back();
   release_gradients(group, std::move(with_gradient));
   Device::Block reduced = device_.allocate(Term::gradient_partition, shards * element, kReduce);
+  if (replicates())
+    reduced_ = state_.issue(reduced_, Operation::all_reduce, shards, element, "gradients", in().strategy.replicas,
+                            {}, ranks());
   if (element != stored) {
-    const Device::Block cast = device_.allocate(Term::gradient_partition, shards * stored, kReduce);
-    device_.release(reduced);
+    const Device::Block cast =
+        device_.allocate(Term::gradient_partition, shards * stored, replicates() ? kReplicate : kReduce);
+    drop_reduced(reduced, replicates());
     reduced = cast;
   }
-  take_reduced(group, reduced);
+  take_reduced(group, reduced, replicates() && element == stored);
   release_gradients(group, {held});
   last_reduced_ = input;
 }
@@ -246,9 +250,15 @@ void FsdpRun::release_gradients(Group& group, std::vector<std::size_t> parameter
 }
 
 /// Kept, added to what earlier micro-steps left, or copied to the host.
-void FsdpRun::take_reduced(Group& group, Device::Block reduced) {
-  if (offloads() || group.gradients != Device::kNone) return device_.release(reduced);
+void FsdpRun::take_reduced(Group& group, Device::Block reduced, bool all_reduced) {
+  if (offloads() || group.gradients != Device::kNone) return drop_reduced(reduced, all_reduced);
   group.gradients = reduced;
+}
+
+/// What was all-reduced is held until the backward is over, whatever was made of it.
+void FsdpRun::drop_reduced(Device::Block reduced, bool all_reduced) {
+  if (!all_reduced) return device_.release(reduced);
+  all_reduced_.push_back(reduced);
 }
 
 void FsdpRun::end_backward(bool last) {
@@ -256,6 +266,7 @@ void FsdpRun::end_backward(bool last) {
   after_backward(root());
   state_.wait(reduced_);
   device_.release(last_reduced_);
+  device_.release(all_reduced_);
 }
 
 void FsdpRun::step(bool first) {

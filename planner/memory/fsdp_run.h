@@ -24,7 +24,7 @@ class FsdpRun {
 
  private:
   /// Streams of their own, as FSDP makes them: blocks are used again only on the stream they were made on.
-  static constexpr int kCompute = 0, kGather = 1, kReduce = 2;
+  static constexpr int kCompute = 0, kGather = 1, kReduce = 2, kReplicate = 3;
 
   struct Parameter {
     std::size_t tensor{};
@@ -42,8 +42,9 @@ class FsdpRun {
   };
 
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
-  [[nodiscard]] std::int64_t ranks() const { return in().strategy.data_parallel; }
+  [[nodiscard]] std::int64_t ranks() const { return in().strategy.sharding_ranks(); }
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
+  [[nodiscard]] bool replicates() const { return in().strategy.replicas > 1; }
   [[nodiscard]] bool offloads() const { return in().strategy.offload_parameters != OffloadDevice::none; }
   [[nodiscard]] bool reshards_after_forward() const { return in().strategy.zero_stage == 3; }
   [[nodiscard]] bool reduces() const { return last_micro_step_ || in().training.syncs_each_micro_step; }
@@ -64,7 +65,8 @@ class FsdpRun {
   void keep_sums(Group& group);
   void reduce(Group& group);
   void release_gradients(Group& group, std::vector<std::size_t> parameters);
-  void take_reduced(Group& group, Device::Block reduced);
+  void take_reduced(Group& group, Device::Block reduced, bool all_reduced);
+  void drop_reduced(Device::Block reduced, bool all_reduced);
 
   RankState& state_;
   Device& device_;
@@ -73,10 +75,11 @@ class FsdpRun {
   int open_{-1};  ///< layer whose forward or backward runs
   bool in_backward_{};
   bool last_micro_step_{};
-  Device::Block last_gathered_{-1};  ///< forward: kept until the next group has copied out
-  Device::Block last_reduced_{-1};   ///< the reduce-scatter's input: kept until the next one's
-  Seconds copied_out_;               ///< when the last group has been: the next all-gather waits for that
-  Seconds reduced_;                  ///< when the last reduce-scatter is through
+  Device::Block last_gathered_{-1};         ///< forward: kept until the next group has copied out
+  Device::Block last_reduced_{-1};          ///< the reduce-scatter's input: kept until the next one's
+  std::vector<Device::Block> all_reduced_;  ///< kept until the backward is over, beside what was made of them
+  Seconds copied_out_;  ///< when the last group has been: the next all-gather waits for that
+  Seconds reduced_;     ///< when the last reduction is through
 };
 
 }  // namespace zplan

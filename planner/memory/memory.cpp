@@ -96,11 +96,15 @@ std::vector<Bytes> saved_by_layer(const CondensedTape& tape) {
   return of_layer;
 }
 
-/// Of the world's communicator, and of the tensor-parallel group's where there are both.
-Bytes nccl_buffers(const Strategy& s, std::string_view compute_capability) {
-  Bytes sum = nccl_communicator(s.data_parallel * s.tensor_parallel, compute_capability);
-  if (communicators(s) > 1) sum += nccl_communicator(s.tensor_parallel, compute_capability);
+Bytes nccl_buffers(const Strategy& s, std::string_view compute_capability, std::int64_t gpus_per_node) {
+  Bytes sum{};
+  for (const std::int64_t ranks : communicators(s, gpus_per_node))
+    sum += nccl_communicator(ranks, compute_capability);
   return sum;
+}
+
+Bytes outside_allocator(const RunInputs& inputs) {
+  return outside_allocator(inputs.step.strategy, inputs.compute_capability, inputs.gpus_per_node);
 }
 
 /// What both kinds of plan have in common.
@@ -110,12 +114,13 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
   plan.peak = run.peak;
   plan.peak.holds[Term::allocator_rounding] = std::max(run.peak_allocated - run.peak.bytes(), Bytes{});
   plan.peak.holds[Term::cuda_context] = cuda_context(inputs.compute_capability);
-  plan.peak.holds[Term::nccl_buffers] = nccl_buffers(in.strategy, inputs.compute_capability);
+  plan.peak.holds[Term::nccl_buffers] =
+      nccl_buffers(in.strategy, inputs.compute_capability, inputs.gpus_per_node);
   plan.phases = run.phases;
   plan.initialisation = run.initialisation;
   plan.peak_allocated = run.peak_allocated;
   plan.peak_reserved = run.peak_reserved;
-  const Bytes outside = outside_allocator(in.strategy, inputs.compute_capability);
+  const Bytes outside = outside_allocator(inputs);
   plan.required_low = plan.required = std::max(run.peak_allocated, run.initialisation.allocated) + outside;
   plan.required_high = run.peak_reserved + outside;
   plan.steady = steady_state(in.rank, in.training, in.strategy);
@@ -127,9 +132,18 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
 
 }  // namespace
 
-std::int64_t communicators(const Strategy& s) {
-  const bool several = s.data_parallel * s.tensor_parallel > 1;
-  return (several ? 1 : 0) + (s.tensor_parallel > 1 && s.data_parallel > 1 ? 1 : 0);
+std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per_node) {
+  if (s.replicas > 1) return {s.sharding_ranks(), s.replicas};
+  const std::int64_t world = s.data_parallel * s.tensor_parallel;
+  std::vector<std::int64_t> groups{world};
+  if (s.data_parallel > 1) groups.push_back(s.tensor_parallel);
+  if (s.zero_stage < 3) return groups;
+  groups.push_back(s.zero.secondary_partition);
+  if (s.zero.quantized_gradients && gpus_per_node > 0 && world / gpus_per_node > 1) {
+    groups.push_back(gpus_per_node);
+    groups.push_back(world / gpus_per_node);
+  }
+  return groups;
 }
 
 HostMemory host_memory(const StepInputs& in, std::int64_t ranks_per_node) {
@@ -139,8 +153,9 @@ HostMemory host_memory(const StepInputs& in, std::int64_t ranks_per_node) {
 
 std::vector<Bytes> pinned_blocks(const StepInputs& in) { return host_tally(in).pinned_blocks; }
 
-Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capability) {
-  return cuda_context(compute_capability) + nccl_buffers(strategy, compute_capability);
+Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capability,
+                        std::int64_t gpus_per_node) {
+  return cuda_context(compute_capability) + nccl_buffers(strategy, compute_capability, gpus_per_node);
 }
 
 MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live, const Cluster& cluster) {
@@ -148,14 +163,13 @@ MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live, cons
 }
 
 bool runs_within(const RunInputs& inputs, Bytes size) {
-  const Bytes pool = size - outside_allocator(inputs.step.strategy, inputs.compute_capability);
+  const Bytes pool = size - outside_allocator(inputs);
   return pool.value > 0 && simulate_within(inputs, pool).completed;
 }
 
 MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster) {
   MemoryPlan plan = plan_of(run, inputs, cluster);
-  plan.required =
-      smallest_pool(inputs, run) + outside_allocator(inputs.step.strategy, inputs.compute_capability);
+  plan.required = smallest_pool(inputs, run) + outside_allocator(inputs);
   return plan;
 }
 

@@ -36,11 +36,15 @@ struct MemoryPlan {
       saved_by_layer;  ///< what each layer keeps of a micro-batch from its forward to its backward
 };
 
-/// NCCL communicators that a strategy opens on one rank: the world's, and the tensor-parallel group's.
-[[nodiscard]] std::int64_t communicators(const Strategy& strategy);
+/// Ranks of the NCCL communicators that a strategy opens on one rank (of one rank: none is opened): the
+/// world's, and the tensor-parallel group's beside data parallelism; with replicas, of those who share shards
+/// and of those who hold the same one; ZeRO++'s second shards', and those of quantised gradients within a
+/// node and between nodes.
+[[nodiscard]] std::vector<std::int64_t> communicators(const Strategy& strategy, std::int64_t gpus_per_node);
 
 /// Device memory outside PyTorch's allocator: the CUDA context and NCCL's buffers.
-[[nodiscard]] Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capability);
+[[nodiscard]] Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capability,
+                                      std::int64_t gpus_per_node);
 
 /// What offload keeps on the host and on disk, per node.
 /// Source: DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/; sizes measured (docs/host-memory.md).

@@ -74,6 +74,7 @@ PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.
   number_parameters();
   list_modules();
   options_ = gather_options(in().strategy);
+  options_.fp16 = in().training.precision == Precision::fp16;
   options_.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
   memory_.emplace(modules_, options_, StepKind::first);
   of_run_ = gathers_of_run(modules_, options_);
@@ -179,10 +180,26 @@ void PartitionedRun::partition(std::size_t first, std::size_t end, std::vector<D
   for (std::size_t i = first; i < end; ++i)
     whole.push_back(device_.allocate(term(i), state_.tensors()[i].elements * element_size(i)));
   for (std::size_t i = first; i < end; ++i) {
+    make_second_shard(i, shards);
     if (!on_host(in().strategy.offload_parameters))
       shards.push_back(device_.allocate(term(i), shard_of(i) * element_size(i)));
     device_.release(whole[i - first]);
   }
+}
+
+/// Of a parameter within secondary_partition ranks; the first optimizer step lets go of it. A tied head's,
+/// which is made after the embedding's, goes with the head.
+void PartitionedRun::make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards) {
+  const std::vector<GatherBlock>& second = memory_->held_before();
+  if (second.empty()) return;
+  const GatherBlock& asked = second[static_cast<std::size_t>(numbers_[tensor])];
+  gathered_.resize(second.size(), Device::kNone);
+  Device::Block& held = gathered_[static_cast<std::size_t>(asked.block)];
+  const Device::Block made = device_.allocate(Term::gathered_parameters, asked.size);
+  if (held == Device::kNone)
+    held = made;
+  else
+    shards.push_back(made);
 }
 
 void PartitionedRun::partition_adapters(std::vector<Device::Block>& shards) {
@@ -192,6 +209,7 @@ void PartitionedRun::partition_adapters(std::vector<Device::Block>& shards) {
       adapters.emplace_back(
           i, device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * element_size(i)));
   for (auto& [tensor, whole] : adapters) {
+    make_second_shard(tensor, shards);
     if (!on_host(in().strategy.offload_parameters))
       shards.push_back(device_.allocate(Term::trained_parameters, shard_of(tensor) * element_size(tensor)));
     device_.release(whole);
@@ -279,27 +297,35 @@ void PartitionedRun::communicate(std::int32_t event) {
   }
 }
 
-/// On the stream of gathers a call waits for nothing that is computed.
+/// On the stream of gathers a call waits for nothing that is computed. Quantised: values, then the scales of each
+/// rank's.
 void PartitionedRun::issue(const GatherAction& action) {
   const auto parameters = plan_->parameters_of(action);
-  const Operation operation =
-      in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather;
-  const Seconds until =
-      state_.issue(operation, call_elements(parameters, modules_.parameters, action.ranks),
-                   modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
-                   device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks,
-                   action.on_compute_stream ? state_.clock().computed() : Seconds{});
+  const Elements whole = call_elements(parameters, modules_.parameters, action.ranks);
+  const Seconds earliest = action.on_compute_stream ? state_.clock().computed() : Seconds{};
+  Seconds until;
+  if (action.quantized) {
+    state_.issue(earliest, Operation::all_gather, whole, Bytes(1), "layer weights", action.ranks, "int8");
+    until = state_.issue(earliest, Operation::all_gather,
+                         Elements(quantized_groups(share(whole, action.ranks)) * action.ranks), Bytes(4),
+                         "scales of weights", action.ranks);
+  } else {
+    until = state_.issue(
+        earliest, in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather, whole,
+        modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
+        device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
+  }
   for (const std::int32_t each : parameters) whole_[static_cast<std::size_t>(each)] = until;
   if (device_.phase() == Phase::step) state_.wait(until);
 }
 
-/// What shares a buffer is copied out of it.
+/// What shares a buffer is copied out of it, what is quantised is widened.
 void PartitionedRun::wait(const GatherAction& action) {
   Bytes copied{};
   for (const std::int32_t each : plan_->parameters_of(action)) {
     const auto parameter = static_cast<std::size_t>(each);
     state_.wait(whole_[parameter]);
-    if (action.landing == Landing::shared_buffer)
+    if (action.landing == Landing::shared_buffer || action.quantized)
       copied += modules_.parameters[parameter].elements * modules_.parameters[parameter].element_size;
   }
   state_.clock().move(copied * 2);
@@ -346,29 +372,105 @@ void PartitionedRun::flush() {
   const auto number = [this](std::size_t tensor) { return numbers_[tensor]; };
   std::sort(pending_.begin(), pending_.end(),
             [&](std::size_t a, std::size_t b) { return number(a) < number(b); });
+  const bool quantizes = quantizes_gradients();
   Bytes padded{};
   for (const std::size_t each : pending_) padded += shard_of(each) * ranks * weight();
-  Device::Block flat = as_it_is ? Device::kNone : device_.allocate(Term::bucket_copy, padded, stream);
+  std::vector<Device::Block> reduced;
+  if (quantizes) reduced = reduce_each_quantized();
+  Device::Block flat =
+      as_it_is || quantizes ? Device::kNone : device_.allocate(Term::bucket_copy, padded, stream);
   std::vector<Device::Block> casts;
   if (accumulated_size() != weight()) {
     for (const std::size_t each : pending_)
       casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * accumulated_size(), stream));
     device_.release(flat);
+    device_.release(reduced);
   }
   for (const std::size_t each : pending_) {
     if (on_host(in().strategy.offload_optimizer)) offload(each);
     state_.release_gradient(each);
   }
   device_.release(flat);
+  device_.release(reduced);
   device_.release(casts);
-  if (!as_it_is) state_.clock().move(padded * 2);
-  reduced_ =
-      state_.issue(in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
-                   Elements(padded.value / weight().value), state_.sent_gradient(), "gradients", ranks,
-                   state_.clock().computed());
+  if (!quantizes) {
+    if (!as_it_is) state_.clock().move(padded * 2);
+    reduced_ = state_.issue(
+        state_.clock().computed(),
+        in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
+        Elements(padded.value / weight().value), state_.sent_gradient(), "gradients", ranks);
+  }
   if (stream == kCompute) state_.wait(reduced_);
   pending_.clear();
   open_ = {};
+}
+
+bool PartitionedRun::quantizes_gradients() const {
+  const Strategy& s = in().strategy;
+  const std::int64_t per_node = state_.gpus_per_node();
+  return s.zero.quantized_gradients && per_node > 0 && world() / per_node > 1;
+}
+
+/// One by one; what one needed is replaced by what the next one needs.
+/// Source: DeepSpeed 0.19.8 runtime/comm/coalesced_collectives.py all_to_all_quant_reduce.
+std::vector<Device::Block> PartitionedRun::reduce_each_quantized() {
+  std::vector<Device::Block> reduced, temporaries(9, Device::kNone);
+  for (const std::size_t each : pending_) {
+    const RankTensor& tensor = state_.tensors()[each];
+    const bool divides = tensor.columns > 0 && tensor.elements.value % (2 * world()) == 0;
+    divides ? reduce_quantized(tensor, temporaries, reduced) : reduce_alone(tensor, reduced);
+  }
+  device_.release(temporaries);
+  return reduced;
+}
+
+/// Vectors, and what two times the ranks do not divide.
+void PartitionedRun::reduce_alone(const RankTensor& tensor, std::vector<Device::Block>& reduced) {
+  const std::int64_t ranks = in().strategy.data_parallel;
+  const Elements padded = round_up(tensor.elements, ranks);
+  if (padded != tensor.elements)
+    reduced.push_back(device_.allocate(Term::bucket_copy, padded * weight(), reduce_stream()));
+  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, padded, state_.sent_gradient(),
+                          "gradients", ranks);
+}
+
+/// 4-bit values and their scales go around the node, are added up there, and go on between the nodes; what
+/// comes of it is in fp16, whatever the training's type. Values and scales come from kernels in pairs.
+void PartitionedRun::reduce_quantized(const RankTensor& tensor, std::vector<Device::Block>& temporaries,
+                                      std::vector<Device::Block>& reduced) {
+  const std::int64_t local = state_.gpus_per_node(), nodes = world() / local;
+  const std::int64_t matrices = tensor.elements.value / (tensor.rows * tensor.columns);
+  const Elements groups(std::max({tensor.rows, matrices > 1 ? matrices : tensor.columns, world()}));
+  const Elements groups_of_node(groups.value / local);
+  const Bytes values(tensor.elements.value / 2), values_of_node(values.value / local);
+  const auto take = [&](Bytes size) { return device_.allocate(Term::bucket_copy, size, reduce_stream()); };
+  const auto replace = [&](std::size_t slot, std::vector<Bytes> sizes) {
+    std::vector<Device::Block> made;
+    for (const Bytes size : sizes) made.push_back(take(size));
+    for (const Device::Block block : made) device_.release(temporaries[slot]), temporaries[slot++] = block;
+  };
+  const auto exchange = [&](std::int64_t ranks, Bytes sent, Elements scales, std::int64_t stride) {
+    const Seconds earliest = state_.clock().computed();
+    state_.issue(earliest, Operation::all_to_all, Elements(sent.value), Bytes(1), "gradients", ranks, "int8",
+                 stride);
+    reduced_ = state_.issue(earliest, Operation::all_to_all, scales, Bytes(4), "scales of gradients", ranks, {},
+                            stride);
+  };
+  replace(0, {groups * Bytes(4), values});
+  replace(2, {values}), replace(3, {groups * Bytes(4)});
+  exchange(local, values, groups, 1);
+  replace(4, {groups_of_node * Bytes(4), values_of_node});
+  replace(6, {values_of_node}), replace(7, {groups_of_node * Bytes(4)});
+  exchange(nodes, values_of_node, groups_of_node, local);
+  replace(8, {values_of_node * 4});
+  // The nodes' parts are added up one by one, and divided.
+  Device::Block sum = Device::kNone;
+  for (std::int64_t i = 0; i <= nodes; ++i) {
+    const Device::Block next = take(share(tensor.elements, world()) * Bytes(2));
+    device_.release(sum);
+    sum = next;
+  }
+  reduced.push_back(sum);
 }
 
 /// A gradient whose states are on the host comes back to the device, for its norm and for its copy in fp32.
@@ -417,8 +519,10 @@ void PartitionedRun::norm() {
     if (state_.tensors()[i].trainable) device_.spike(Term::norm_in_fp64, shard_of(i) * Bytes(8));
 }
 
-/// The norm of each sub-group by itself.
-void PartitionedRun::agree_on_norm() {
+/// In fp16 whether a gradient overflowed; then the norm of each sub-group by itself.
+void PartitionedRun::agree() {
+  if (in().training.precision == Precision::fp16)
+    for (const Group group : {Group::data, Group::tensor}) state_.agree(group, Bytes(1), "overflow flag");
   const Bytes element(on_host(in().strategy.offload_optimizer) ? 4 : 8);
   for (std::size_t i = 0; i < sub_groups(in().rank, in().strategy).size(); ++i)
     for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, "gradient norm");
@@ -435,7 +539,7 @@ void PartitionedRun::step(bool first) {
   asked_.erase(persistent, asked_.end());
   next_action_ = plan_->actions.size();  // its calls come behind the update
   gather(INT32_MAX);
-  agree_on_norm();
+  agree();
   if (on_device) {
     norm();
     for (const Elements group : sub_groups(in().rank, in().strategy)) update(group, first);

@@ -40,6 +40,7 @@ class PartitionedRun {
   void partition_parameters();
   /// Makes tensors `first` … `end` − 1 whole and leaves their shards.
   void partition(std::size_t first, std::size_t end, std::vector<Device::Block>& shards);
+  void make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards);
   void partition_adapters(std::vector<Device::Block>& shards);
   void allocate_states();
   void make_masters();
@@ -51,12 +52,21 @@ class PartitionedRun {
   void wait(const GatherAction& action);
   void reduce(std::size_t tensor);
   void flush();
+  [[nodiscard]] std::int64_t world() const {
+    return in().strategy.data_parallel * in().strategy.tensor_parallel;
+  }
+  /// Whether gradients go over several nodes in 4 bits.
+  [[nodiscard]] bool quantizes_gradients() const;
+  void reduce_quantized(const RankTensor& tensor, std::vector<Device::Block>& temporaries,
+                        std::vector<Device::Block>& reduced);
+  void reduce_alone(const RankTensor& tensor, std::vector<Device::Block>& reduced);
+  [[nodiscard]] std::vector<Device::Block> reduce_each_quantized();
   void offload(std::size_t tensor);
   [[nodiscard]] int reduce_stream() const;
   /// Of an element of accumulated gradients.
   [[nodiscard]] Bytes accumulated_size() const;
   void look_for_overflow();
-  void agree_on_norm();
+  void agree();
   void norm();
   void update(Elements group, bool first);
 

@@ -190,13 +190,15 @@ TensorCallAbout about(TensorCall call) {
 
 }  // namespace
 
-Seconds RankState::issue(Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                         std::int64_t ranks, Seconds earliest) {
+Seconds RankState::issue(Seconds earliest, Operation operation, Elements elements, Bytes element,
+                         std::string_view purpose, std::int64_t ranks, std::string_view dtype,
+                         std::int64_t stride) {
   const Call call{.operation = operation,
                   .group = Group::data,
                   .group_size = ranks,
+                  .stride = stride,
                   .phase = pass_of(device_.phase()),
-                  .dtype = dtype_of(element, in().training.precision),
+                  .dtype = dtype.empty() ? dtype_of(element, in().training.precision) : dtype,
                   .element = element,
                   .purpose = purpose,
                   .elements = elements};

@@ -17,6 +17,7 @@ class RankState {
   RankState(const RunInputs& inputs, Device& device);
 
   [[nodiscard]] const StepInputs& in() const { return inputs_.step; }
+  [[nodiscard]] std::int64_t gpus_per_node() const { return inputs_.gpus_per_node; }
   [[nodiscard]] const Tape& tape() const { return inputs_.recording.tape; }
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] const std::vector<RankTensor>& tensors() const { return in().rank.tensors; }
@@ -42,13 +43,14 @@ class RankState {
   void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
 
   /// A collective of the data-parallel group (or of `ranks` of it) over `elements` of `element` bytes each.
-  /// It does not begin before `earliest`, of what the compute stream leaves: before that is computed. Returns
-  /// when it is through.
-  Seconds issue(Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                std::int64_t ranks, Seconds earliest);
-  /// The same, and the compute stream waits for it at once.
+  /// `dtype` is what torch calls a type of that size unless it is named; neighbours of the group are `stride` ranks
+  /// of the data-parallel group apart. It does not begin before `earliest`: what it takes from the compute stream is
+  /// there when that is computed. Returns when it is through.
+  Seconds issue(Seconds earliest, Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                std::int64_t ranks, std::string_view dtype = {}, std::int64_t stride = 1);
+  /// One of the whole group, for which the compute stream waits at once.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
-    wait(issue(operation, elements, element, purpose, in().strategy.data_parallel, clock_.computed()));
+    wait(issue(clock_.computed(), operation, elements, element, purpose, in().strategy.data_parallel));
   }
   void wait(Seconds until) { clock_.wait(until, device_.phase()); }
   /// Whole trainable gradients as DeepSpeed's engine all-reduces them.

@@ -168,8 +168,8 @@ void SlicedRun::send() {
 }
 
 void SlicedRun::send(Operation operation, Elements elements) {
-  reduced_ = state_.issue(operation, elements, state_.sent_gradient(), "gradients", in().strategy.data_parallel,
-                          state_.clock().computed());
+  reduced_ = state_.issue(state_.clock().computed(), operation, elements, state_.sent_gradient(), "gradients",
+                          in().strategy.data_parallel);
   if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
 }
 

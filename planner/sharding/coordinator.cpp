@@ -159,6 +159,7 @@ struct Call {
   Landing landing{};
   std::int32_t ranks{};
   std::int32_t first{}, count{};  ///< of Coordinator::gathered_
+  bool quantized{};
 };
 
 /// Parameters that were asked for together; one call, or several.
@@ -207,7 +208,8 @@ class Coordinator {
   void gather_group(std::span<const std::int32_t> wanted, bool secondary);
   void issue(const CallGroup& group, std::int32_t ranks, bool secondary);
   void issue_by_type(const CallGroup& group, std::int32_t ranks);
-  void add_call(Landing landing, std::int32_t ranks, std::int32_t first, std::int32_t count);
+  void add_call(Landing landing, std::int32_t ranks, std::int32_t first, std::int32_t count,
+                bool quantized = false);
   void await(std::int32_t p);
   void activate(std::int32_t module, bool recomputing);
   void note_recomputed(std::int32_t owner, std::int32_t p);
@@ -289,6 +291,7 @@ void Coordinator::act_on_call(Kind kind, std::int32_t number) {
   action.landing = call.landing;
   action.call = number;
   action.ranks = call.ranks;
+  action.quantized = call.quantized;
 }
 
 void Coordinator::act_on_released() {
@@ -481,9 +484,14 @@ void Coordinator::issue(const CallGroup& group, std::int32_t ranks, bool seconda
     return add_call(options_.offloaded ? Landing::copied_shard : Landing::shard, ranks, group.first,
                     group.count);
   if (options_.one_by_one || group.count == 1) {
-    for (std::int32_t i = 0; i < group.count; ++i) add_call(Landing::own_buffer, ranks, group.first + i, 1);
+    // What is quantised has a buffer of its own until it is a parameter again.
+    const Landing landing = options_.quantized ? Landing::shared_buffer : Landing::own_buffer;
+    for (std::int32_t i = 0; i < group.count; ++i)
+      add_call(landing, ranks, group.first + i, 1, options_.quantized);
     return;
   }
+  // Whatever their types, in one call.
+  if (options_.quantized) return add_call(Landing::shared_buffer, ranks, group.first, group.count, true);
   if (options_.by_all_reduce && !secondary) return add_call(Landing::views, ranks, group.first, group.count);
   issue_by_type(group, ranks);
 }
@@ -505,8 +513,9 @@ void Coordinator::issue_by_type(const CallGroup& group, std::int32_t ranks) {
   }
 }
 
-void Coordinator::add_call(Landing landing, std::int32_t ranks, std::int32_t first, std::int32_t count) {
-  calls_.push_back({landing, ranks, first, count});
+void Coordinator::add_call(Landing landing, std::int32_t ranks, std::int32_t first, std::int32_t count,
+                           bool quantized) {
+  calls_.push_back({landing, ranks, first, count, quantized});
   act_on_call(Kind::gather, size_of(calls_) - 1);
 }
 
@@ -703,6 +712,7 @@ GatherOptions gather_options(const Strategy& strategy) {
   options.one_by_one = strategy.zero.gather_one_by_one;
   options.by_all_reduce = strategy.zero.gather_by_all_reduce;
   options.secondary_partition = strategy.zero.secondary_partition;
+  options.quantized = strategy.zero.quantized_weights;
   options.offloaded = strategy.offload_parameters != OffloadDevice::none;
   return options;
 }
@@ -751,6 +761,13 @@ RunGathers gathers_of_run(const ModuleTape& tape, const GatherOptions& options) 
   run.first = step_of(coordinator, options.micro_steps);
   run.steady = step_of(coordinator, options.micro_steps);
   return run;
+}
+
+std::int64_t quantized_groups(Elements elements) {
+  const std::int64_t eighths = share(elements, 8).value;
+  std::int64_t size = std::min<std::int64_t>(1000, eighths);
+  while (size > 1 && eighths % size != 0) --size;
+  return eighths / std::max<std::int64_t>(size, 1);
 }
 
 Elements call_elements(std::span<const std::int32_t> parameters, const std::vector<ShardedParameter>& of,

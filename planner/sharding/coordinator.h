@@ -82,6 +82,8 @@ struct GatherOptions {
   bool by_all_reduce{};     ///< stage3_use_all_reduce_for_fetch_params
   /// zero_hpz_partition_size: ranks that hold a second shard of parameters once gathered.
   std::int64_t secondary_partition{1};
+  bool quantized{};  ///< zero_quantized_weights
+  bool fp16{};       ///< weights are in fp16, from which and to which they are quantised
   bool operator==(const GatherOptions&) const = default;
 };
 
@@ -129,6 +131,7 @@ struct GatherAction {
   std::int32_t event{};                  ///< at which event of the tape; their number: after the backward
   std::int32_t call{-1};                 ///< of gather, wait and drop_buffer; counts through the step
   std::int32_t ranks{1};                 ///< of the call
+  bool quantized{};                      ///< in 8 bits, with scales in a call of their own
   std::int32_t first{}, count{};         ///< its parameters: GatherPlan::parameters_of
   bool operator==(const GatherAction&) const = default;
 };
@@ -179,6 +182,11 @@ struct RunGathers {
       action.kind == GatherAction::Kind::gather || action.kind == GatherAction::Kind::gather_now;
   return call && action.landing != Landing::shard && action.landing != Landing::copied_shard;
 }
+
+/// Groups of a tensor of `elements` that the quantiser scales by themselves, of at most 8,000 elements each:
+/// the largest that are a multiple of 8 and divide it. Caution: DeepSpeed stops where 8 does not divide it.
+/// Source: DeepSpeed 0.19.8 partition_parameters.py CUDAQuantizer.
+[[nodiscard]] std::int64_t quantized_groups(Elements elements);
 
 /// Elements that a call puts together: each parameter padded to a multiple of `ranks`.
 [[nodiscard]] Elements call_elements(std::span<const std::int32_t> parameters,

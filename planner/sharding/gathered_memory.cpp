@@ -107,10 +107,17 @@ void GatheredMemory::act(const GatherAction& action, std::span<const std::int32_
     case Kind::gather:
     case Kind::gather_now: gather(action, parameters); break;
     case Kind::wait:
-      if (action.landing == Landing::shared_buffer)
+      if (action.quantized)
+        wait_for_quantized(action, parameters);
+      else if (action.landing == Landing::shared_buffer)
         for (const std::int32_t p : parameters) at(whole_, p) = take(Use::parameter, whole(p));
       break;
-    case Kind::drop_buffer: drop(std::exchange(at(buffers_, action.call), kNone)); break;
+    case Kind::drop_buffer:
+      drop(std::exchange(at(buffers_, action.call), kNone));
+      if (!action.quantized) break;
+      drop(std::exchange(at(restored_, action.call), kNone));
+      drop(std::exchange(at(scales_, action.call), kNone));
+      break;
     case Kind::release:
       for (const std::int32_t p : parameters) drop(std::exchange(at(whole_, p), kNone));
       break;
@@ -137,6 +144,7 @@ void GatheredMemory::gather(const GatherAction& action, std::span<const std::int
   };
   if (static_cast<std::size_t>(action.call) >= buffers_.size())
     buffers_.resize(static_cast<std::size_t>(action.call) + 1, kNone);
+  if (action.quantized) return gather_quantized(action, parameters);
   switch (action.landing) {
     case Landing::own_buffer:
       at(whole_, parameters.front()) = take(Use::parameter, padded);
@@ -155,6 +163,48 @@ void GatheredMemory::gather(const GatherAction& action, std::span<const std::int
     case Landing::copied_shard:
       for (const std::int32_t p : parameters) at(whole_, p) = take(Use::parameter, whole(p));
       break;
+  }
+}
+
+/// The buffer of values is made; shards are put together where there are several, cast to fp16 and quantised;
+/// then that of scales. Source: DeepSpeed 0.19.8 partition_parameters.py _all_gather_coalesced,
+/// _all_gather_sequential, csrc/quantization/pt_binding.cpp quantize_kernel.
+void GatheredMemory::gather_quantized(const GatherAction& action, std::span<const std::int32_t> parameters) {
+  const Elements part = share(call_elements(parameters, tape_->parameters, action.ranks), action.ranks);
+  Bytes widest{};
+  for (const std::int32_t p : parameters) widest = std::max(widest, at(tape_->parameters, p).element_size);
+  const Bytes scales = Bytes(4) * quantized_groups(part);
+  scales_.resize(buffers_.size(), kNone), restored_.resize(buffers_.size(), kNone);
+  at(buffers_, action.call) = take(Use::shared_buffer, part * Bytes(1) * action.ranks);
+  std::int32_t together = kNone;
+  if (parameters.size() > 1) {  // one on the host is cast there
+    const std::vector<std::int32_t> copies = copies_from_host(parameters, action.ranks);
+    together = take(Use::shared_buffer, part * widest);
+    for (const std::int32_t copy : copies) drop(copy);
+  }
+  // What is fp16 and on the device is quantised as it lies.
+  const bool lies_ready = options_.fp16 && widest == Bytes(2) && (together != kNone || !options_.offloaded);
+  const std::int32_t half = lies_ready ? kNone : take(Use::shared_buffer, part * Bytes(2));
+  if (half != kNone) drop(together);
+  const std::int32_t own_scales = take(Use::shared_buffer, scales),
+                     own = take(Use::shared_buffer, part * Bytes(1));
+  drop(half == kNone ? together : half);
+  at(scales_, action.call) = take(Use::shared_buffer, scales * action.ranks);
+  drop(own), drop(own_scales);
+}
+
+/// Values are fp16 again, of several in one buffer from which each is copied, and cast to each one's type.
+void GatheredMemory::wait_for_quantized(const GatherAction& action,
+                                        std::span<const std::int32_t> parameters) {
+  if (parameters.size() > 1)
+    at(restored_, action.call) =
+        take(Use::shared_buffer, call_elements(parameters, tape_->parameters, action.ranks) * Bytes(2));
+  for (const std::int32_t p : parameters) {
+    const ShardedParameter& of = at(tape_->parameters, p);
+    const bool casts = !options_.fp16 || of.element_size != Bytes(2);
+    const std::int32_t half = casts ? take(Use::shared_buffer, of.elements * Bytes(2)) : kNone;
+    at(whole_, p) = take(Use::parameter, whole(p));
+    drop(half);
   }
 }
 

@@ -61,6 +61,8 @@ class GatheredMemory {
 
   void act(const GatherAction& action, std::span<const std::int32_t> parameters);
   void gather(const GatherAction& action, std::span<const std::int32_t> parameters);
+  void gather_quantized(const GatherAction& action, std::span<const std::int32_t> parameters);
+  void wait_for_quantized(const GatherAction& action, std::span<const std::int32_t> parameters);
   void gather_persistent(std::span<const std::int32_t> parameters, std::int32_t ranks);
   void keep(std::int32_t parameter);
   void let_go(std::int32_t parameter);
@@ -71,6 +73,7 @@ class GatheredMemory {
   std::vector<Storage> storages_;                            ///< by name
   std::vector<std::int32_t> whole_, secondary_;              ///< by parameter: storage
   std::vector<std::int32_t> buffers_;                        ///< by call: storage
+  std::vector<std::int32_t> scales_, restored_;              ///< of quantised calls, likewise
   std::vector<std::pair<std::int32_t, std::int32_t>> kept_;  ///< parameter and storage, oldest first
   std::int32_t event_{};
   bool on_compute_stream_{};

@@ -84,9 +84,9 @@ bool flattens_replicated(const Training& training) {
          training.optimizer_kernel == OptimizerKernel::deepspeed_fused;
 }
 
-Elements fsdp_shard(const RankTensor& tensor, std::int64_t data_parallel) {
+Elements fsdp_shard(const RankTensor& tensor, std::int64_t ranks) {
   const Elements row(tensor.elements.value / tensor.rows);
-  return row * share(Elements(tensor.rows), data_parallel).value;
+  return row * share(Elements(tensor.rows), ranks).value;
 }
 
 std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Training& training,
@@ -99,7 +99,7 @@ std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Tra
   std::vector<OptimizerTensor> result;
   for (const RankTensor& tensor : model.tensors) {
     if (!tensor.trainable) continue;
-    const std::int64_t ranks = training.framework == Framework::fsdp ? strategy.data_parallel : 1;
+    const std::int64_t ranks = training.framework == Framework::fsdp ? strategy.sharding_ranks() : 1;
     result.push_back({.elements = fsdp_shard(tensor, ranks),
                       .element = deepspeed ? master : Bytes(tensor.stored.value / tensor.elements.value),
                       .rows = share(Elements(tensor.rows), ranks).value,

@@ -43,7 +43,7 @@ struct OptimizerTensor {
 
 /// Rows of a tensor that the first rank holds under FSDP: ⌈rows/N⌉ of its first dimension.
 /// Source: torch 2.11 distributed/fsdp/_fully_shard/_fsdp_param.py.
-[[nodiscard]] Elements fsdp_shard(const RankTensor& tensor, std::int64_t data_parallel);
+[[nodiscard]] Elements fsdp_shard(const RankTensor& tensor, std::int64_t ranks);
 
 /// States of a rank in managed memory: those of paged optimizers, for tensors of 100,000 elements and more.
 /// The driver keeps them on the device while there is room and moves them to the host under pressure; no

@@ -30,7 +30,7 @@ Bytes total(const std::vector<Bytes>& blocks) {
 
 /// Plain PyTorch holds everything; FSDP a part of every parameter, which the optimizer works on.
 Shard torch_shard(const RankModel& model, const Training& training, const Strategy& s) {
-  const std::int64_t ranks = training.framework == Framework::fsdp ? s.data_parallel : 1;
+  const std::int64_t ranks = training.framework == Framework::fsdp ? s.sharding_ranks() : 1;
   Shard shard;
   for (const RankTensor& tensor : model.tensors)
     shard.parameters += tensor.packed

@@ -58,10 +58,11 @@ Pace::Pace(const Tape& tape, const Cluster& cluster, const Training& training, c
 
 const CollectivePricer& Pace::pricer(const Call& call) {
   for (const Priced& each : priced_)
-    if (each.operation == call.operation && each.group == call.group && each.ranks == call.group_size)
+    if (each.operation == call.operation && each.group == call.group && each.ranks == call.group_size &&
+        each.stride == call.stride)
       return each.pricer;
-  const std::int64_t stride = call.group == Group::tensor ? 1 : tensor_parallel_;
-  priced_.push_back({call.operation, call.group, call.group_size,
+  const std::int64_t stride = call.group == Group::tensor ? 1 : tensor_parallel_ * call.stride;
+  priced_.push_back({call.operation, call.group, call.group_size, call.stride,
                      CollectivePricer(cluster_, call.operation,
                                       place_group(cluster_, call.group_size, stride))});
   return priced_.back().pricer;

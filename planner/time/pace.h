@@ -48,7 +48,7 @@ class Pace {
   struct Priced {
     Operation operation;
     Group group;
-    std::int64_t ranks;
+    std::int64_t ranks, stride;
     CollectivePricer pricer;
   };
 

@@ -116,6 +116,10 @@ TEST(Emit, KeysThatOnlyAConfigBringsAreKept) {
       R"({"stage": 3, "zero_hpz_partition_size": 2, "stage3_use_all_reduce_for_fetch_params": true})", "");
   EXPECT_EQ(third.at("zero_optimization").at("zero_hpz_partition_size"), 2);
   EXPECT_EQ(third.at("zero_optimization").at("stage3_use_all_reduce_for_fetch_params"), true);
+  const json quantised =
+      emitted(R"({"stage": 3, "zero_quantized_weights": true, "zero_quantized_gradients": true})", "");
+  EXPECT_EQ(quantised.at("zero_optimization").at("zero_quantized_weights"), true);
+  EXPECT_EQ(quantised.at("zero_optimization").at("zero_quantized_gradients"), true);
 }
 
 }  // namespace

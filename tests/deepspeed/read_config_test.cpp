@@ -150,14 +150,28 @@ TEST(ReadConfig, NamesWhatIsNotCounted) {
     return read({{"train_batch_size", 8}, {"zero_optimization", {{"stage", stage}, {key, std::move(value)}}}})
         .warnings;
   };
-  EXPECT_THAT(
-      warnings(3, "zero_quantized_weights", true),
-      ElementsAre("not counted: ds.json#/zero_optimization/zero_quantized_weights = true (ZeRO++ gathers "
-                  "weights in 8 bits)"));
-  EXPECT_THAT(warnings(3, "zero_quantized_weights", false), IsEmpty());
+  EXPECT_THAT(warnings(3, "stage3_module_granularity_threshold", 7),
+              ElementsAre("not counted: ds.json#/zero_optimization/stage3_module_granularity_threshold = 7 "
+                          "(small modules are gathered together)"));
+  EXPECT_THAT(warnings(3, "stage3_module_granularity_threshold", 0), IsEmpty());
+  EXPECT_THAT(warnings(3, "zero_quantized_nontrainable_weights", true),
+              ElementsAre(HasSubstr("frozen weights")));
   EXPECT_THAT(warnings(2, "round_robin_gradients", true), ElementsAre(HasSubstr("not counted")));
   EXPECT_THAT(warnings(3, "round_robin_gradients", true), IsEmpty()) << "ZeRO-3 does not read it";
   EXPECT_THAT(warnings(2, "zenflow", {{"topk_ratio", 0.1}}), ElementsAre(HasSubstr("ZenFlow")));
+}
+
+TEST(ReadConfig, QuantisedTrafficIsPlanned) {
+  Json config = {{"train_batch_size", 8},
+                 {"fp16", {{"enabled", true}}},
+                 {"zero_optimization",
+                  {{"stage", 3}, {"zero_quantized_weights", true}, {"zero_quantized_gradients", true}}}};
+  EXPECT_TRUE(read(config).zero.quantized_weights);
+  EXPECT_TRUE(read(config).zero.quantized_gradients);
+  EXPECT_THAT(read(config).warnings, IsEmpty());
+  config.erase("fp16");
+  config["bf16"]["enabled"] = true;
+  EXPECT_THAT(read(config).warnings, ElementsAre(HasSubstr("bf16 ones become other numbers")));
 }
 
 TEST(ReadConfig, SwapBuffersCountOnlyOnDisk) {

@@ -488,5 +488,13 @@ TEST(GatherActions, RefusesATapeThatNamesWhatThereIsNot) {
   EXPECT_THROW((void)gather_actions(one_weight(), no_steps), InputError);
 }
 
+TEST(QuantizedGroups, AreTheLargestThatDivide) {
+  EXPECT_EQ(quantized_groups(Elements(64)), 1);
+  EXPECT_EQ(quantized_groups(Elements(8000)), 1);
+  EXPECT_EQ(quantized_groups(Elements(8008)), 7);  // 8 * 7 * 11 * 13
+  EXPECT_EQ(quantized_groups(Elements(681'408)), 91);
+  EXPECT_EQ(quantized_groups(Elements(8 * 1009)), 1009);  // a prime
+}
+
 }  // namespace
 }  // namespace zplan::testing

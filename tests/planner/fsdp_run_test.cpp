@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/memory/memory.h"
 #include "planner/sharding/optimizer_state.h"
 #include "tests/planner/torch_runs.h"
 
@@ -63,6 +64,9 @@ TEST(FsdpRun, HoldsShardsAndStatesBetweenSteps) {
   EXPECT_EQ(mixed[Term::gradient_partition], Bytes(0));
   const Composition pure = held({.master_weights = false}, {.zero_stage = 3, .data_parallel = 4});
   EXPECT_EQ(pure[Term::trained_parameters], share(all, 4) * Bytes(2));
+  const Composition replicated = held({}, {.zero_stage = 3, .data_parallel = 4, .replicas = 2});
+  EXPECT_EQ(replicated[Term::trained_parameters], share(all, 2) * Bytes(4));
+  EXPECT_EQ(replicated[Term::gradient_partition], Bytes(0));
   const Composition offloaded =
       held({}, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu});
   EXPECT_EQ(offloaded[Term::trained_parameters] + offloaded[Term::optimizer_moments], Bytes(0));
@@ -78,6 +82,9 @@ TEST(Frameworks, RefuseWhatTheyCannotDo) {
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 2, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu}),
             0U);
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 1, .data_parallel = 4}), 1U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .replicas = 2}), 0U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .replicas = 3}), 1U);
+  EXPECT_EQ(reasons({}, {.zero_stage = 3, .data_parallel = 4, .replicas = 2}), 1U);
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .tensor_parallel = 2, .data_parallel = 2}), 1U);
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::nvme}),
             1U);
@@ -87,6 +94,16 @@ TEST(Frameworks, RefuseWhatTheyCannotDo) {
   const Training packed{.optimizer = Optimizer::adamw8bit, .framework = Framework::fsdp};
   EXPECT_EQ(reasons(packed, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu}),
             1U);
+}
+
+TEST(Communicators, AreThoseOfTheGroupsThatSend) {
+  using Ranks = std::vector<std::int64_t>;
+  EXPECT_EQ(communicators({.zero_stage = 2, .tensor_parallel = 2, .data_parallel = 4}, 8), (Ranks{8, 2}));
+  EXPECT_EQ(communicators({.zero_stage = 3, .data_parallel = 8, .replicas = 2}, 8), (Ranks{4, 2}));
+  Strategy all{.zero_stage = 3, .data_parallel = 16};
+  all.zero.secondary_partition = 8, all.zero.quantized_gradients = true;
+  EXPECT_EQ(communicators(all, 8), (Ranks{16, 1, 8, 8, 2}));
+  EXPECT_EQ(communicators(all, 16), (Ranks{16, 1, 8}));
 }
 
 }  // namespace

@@ -53,18 +53,33 @@ std::vector<Case> real_models() {
   return schedules_in("reference/schedules/schedules.json", check::read_schedule_rows);
 }
 
+std::vector<Case> quantised() {
+  return schedules_in("reference/sharding_options/runs.json", check::read_recorded_runs);
+}
+std::vector<Case> replicated() {
+  return schedules_in("reference/sharding_options/fsdp.json", check::read_schedule_rows);
+}
+std::vector<Case> quantised_and_replicated_models() {
+  return schedules_in("reference/sharding_options/schedules.json", check::read_schedule_rows);
+}
+
 INSTANTIATE_TEST_SUITE_P(RecordedRuns, IssuedCalls, ::testing::ValuesIn(recorded_schedules()), test_name);
 INSTANTIATE_TEST_SUITE_P(RealModels, IssuedCalls, ::testing::ValuesIn(real_models()), test_name);
+INSTANTIATE_TEST_SUITE_P(Quantised, IssuedCalls, ::testing::ValuesIn(quantised()), test_name);
+INSTANTIATE_TEST_SUITE_P(Replicated, IssuedCalls, ::testing::ValuesIn(replicated()), test_name);
+INSTANTIATE_TEST_SUITE_P(QuantisedAndReplicatedModels, IssuedCalls,
+                         ::testing::ValuesIn(quantised_and_replicated_models()), test_name);
 
 TEST(IssuedCalls, ComeInTheRecordedOrder) {
   int ordered = 0, all = 0;
-  for (const std::vector<Case>& cases : {recorded_schedules(), real_models()})
+  for (const std::vector<Case>& cases :
+       {recorded_schedules(), real_models(), quantised(), replicated(), quantised_and_replicated_models()})
     for (const Case& each : cases) {
       const bool same =
           check::predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence;
       ++all, ordered += same ? 1 : 0;
     }
-  EXPECT_EQ(all, 171 + 76);
+  EXPECT_EQ(all, 171 + 76 + 22 + 9 + 28);
   EXPECT_GE(ordered, all * 9 / 10);
 }
 

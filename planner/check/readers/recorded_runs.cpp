@@ -68,8 +68,9 @@ Setup recorded_setup(const JsonReader& run) {
   const JsonReader spec = run.at("spec");
   setup.training = recorded_training(spec, pins);
   setup.strategy = recorded_strategy(spec, pins);
-  setup.cluster = usual_cluster("A100-SXM-80GB",
-                                setup.strategy.data_parallel * setup.strategy.tensor_parallel, std::nullopt);
+  const std::int64_t world = setup.strategy.data_parallel * setup.strategy.tensor_parallel;
+  setup.cluster = usual_cluster("A100-SXM-80GB", world, std::nullopt);
+  read_ranks_per_node(spec, setup.cluster);
   return setup;
 }
 

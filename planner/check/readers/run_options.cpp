@@ -62,6 +62,15 @@ Cluster usual_cluster(const std::string& profile, std::int64_t gpus, std::option
       built_in_profiles());
 }
 
+void read_ranks_per_node(const JsonReader& row, Cluster& cluster) {
+  const auto given = row.find("ranks_per_node");
+  if (!given) return;
+  const std::int64_t ranks = given->integer(1, kMostRanks);
+  if (cluster.gpus % ranks != 0) given->fail(std::to_string(ranks), "accepted: a divisor of the ranks");
+  cluster.gpus_per_node = ranks;
+  cluster.nodes = cluster.gpus / ranks;
+}
+
 Cluster linked_cluster(const std::string& profile, const std::string& description, std::int64_t gpus,
                        const JsonReader& nodes) {
   const NamedLinks links = links_named(description);

@@ -34,6 +34,9 @@ void read_adapters(const JsonReader& options, const Model& model, Training& trai
 [[nodiscard]] Cluster usual_cluster(const std::string& profile, std::int64_t gpus,
                                     std::optional<Bytes> memory);
 
+/// Where a row says how many ranks of the cluster's a node has (ranks_per_node).
+void read_ranks_per_node(const JsonReader& row, Cluster& cluster);
+
 /// Cards on links as `description` names them; where it names one NVLink domain, all are one node. Throws
 /// InputError where `nodes` do not divide them.
 [[nodiscard]] Cluster linked_cluster(const std::string& profile, const std::string& description,

@@ -114,6 +114,9 @@ Strategy read_strategy(const JsonReader& row, const Setup& setup, std::int64_t g
   const JsonReader options = row.at("options");
   Strategy s = read_arrangement(options, gpus);
   s.zero_stage = stage_of(options, setup.training.framework);
+  s.replicas = options.integer_or("replicas", 1, 1, s.data_parallel);
+  if (s.data_parallel % s.replicas != 0)
+    options.at("replicas").fail(std::to_string(s.replicas), "accepted: a divisor of gpus");
   read_offload(options.text_or("offload", "none"), s);
   if (const auto config = row.find("ds_config"))
     s.zero = read_ds_config(config->raw().dump(), config->place(), setup.model.shape.hidden_size).zero;
@@ -134,6 +137,7 @@ TrainingRow read_training_row(const JsonReader& row) {
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);
   setup.strategy = read_strategy(row, setup, gpus);
   setup.cluster = usual_cluster("A100-SXM-80GB", gpus, std::nullopt);
+  read_ranks_per_node(options, setup.cluster);
   setup.rank = options.integer_or("rank", 0, 0, gpus - 1);
   result.setup = std::move(setup);
   return result;
