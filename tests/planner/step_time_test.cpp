@@ -1,123 +1,211 @@
-// Times worked out by hand: what is hidden, what is not, and over which link.
+// Times worked out by hand: what queues wait for, what is hidden, what is not.
 
 #include "planner/time/step_time.h"
 
 #include <gtest/gtest.h>
 
-#include "hardware_profiles/link_speed.h"
+#include "planner/plan.h"
+#include "planner/time/host_time.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
 namespace {
 
-/// A tiny model and a cluster in round numbers; only the ratios matter.
+/// A tape of two loads that take 1 s and 0.25 s on a device that does 1 TFLOP/s and reaches all of it.
+class Clocks : public ::testing::Test {
+ protected:
+  static constexpr double kTera = 1e12;
+
+  Clocks() {
+    cluster_.gpu.bf16 = FlopsPerSecond(kTera);
+    cluster_.gpu.efficiency = {.products = 1, .attention = 1, .memory = 1};
+    tape_.loads = {load(kTera, 0), load(kTera / 4, 100'000)};
+  }
+  static Load load(double flops, std::int64_t nodes) {
+    Load made;
+    made.attention_forward = Flops(flops);
+    made.nodes = nodes;
+    return made;
+  }
+  [[nodiscard]] Pace pace() const { return {tape_, cluster_, training_, strategy_}; }
+  static Call gather(std::int64_t elements) {
+    return {.operation = Operation::all_gather,
+            .group_size = 8,
+            .dtype = "bfloat16",
+            .element = Bytes(2),
+            .purpose = "test",
+            .elements = Elements(elements)};
+  }
+  static constexpr std::int32_t kLong = 0, kIssuedSlowly = 1;
+
+  Tape tape_;
+  Cluster cluster_ = roomy_cluster(8);
+  Training training_;
+  Strategy strategy_{.data_parallel = 8};
+};
+
+TEST_F(Clocks, TheDeviceWaitsForAHostThatIsSlower) {
+  Pace pace = this->pace();
+  Clock clock(&pace);
+  clock.begin_step();
+  clock.compute(kIssuedSlowly);
+  const double issued = host_time::kNode.value * 100'000;
+  EXPECT_NEAR(clock.time().step.value, issued, 1e-9);
+  EXPECT_NEAR(clock.time().launching.value, issued - 0.25, 1e-9);
+  EXPECT_NEAR(clock.time().attention.value, 0.25, 1e-9);
+}
+
+TEST_F(Clocks, AHostThatIsAheadDoesNotShow) {
+  Pace pace = this->pace();
+  Clock clock(&pace);
+  clock.begin_step();
+  clock.compute(kLong), clock.compute(kLong);
+  clock.compute(kIssuedSlowly);
+  EXPECT_NEAR(clock.time().step.value, 2.25, 1e-9);
+  EXPECT_EQ(clock.time().launching, Seconds(0));
+}
+
+TEST_F(Clocks, OnlyWhatOutlastsComputeIsExposed) {
+  Pace pace = this->pace();
+  const double takes = pace.call(gather(1'000'000'000)).value;
+  ASSERT_GT(takes, 1e-3);
+  for (const int loads : {0, 1}) {
+    Clock clock(&pace);
+    clock.begin_step();
+    const Seconds done = clock.issue(gather(1'000'000'000), {});
+    for (int i = 0; i < loads; ++i) clock.compute(kLong);
+    clock.wait(done, Phase::forward);
+    EXPECT_NEAR(clock.time().exposed_communication().value, std::max(0.0, takes - loads), 1e-9);
+    EXPECT_NEAR(clock.time().step.value, std::max(takes, static_cast<double>(loads)), 1e-9);
+    EXPECT_NEAR(clock.time().communication.value, takes, 1e-9);
+  }
+}
+
+TEST_F(Clocks, CollectivesOfOneGroupRunOneBehindTheOther) {
+  Pace pace = this->pace();
+  const double takes = pace.call(gather(1'000'000)).value;
+  Clock clock(&pace);
+  clock.begin_step();
+  const Seconds first = clock.issue(gather(1'000'000), {});
+  EXPECT_NEAR((clock.issue(gather(1'000'000), {}) - first).value, takes, 1e-12);
+  EXPECT_NEAR((clock.issue(gather(1'000'000), Seconds(5))).value, 5 + takes, 1e-9);
+}
+
+TEST_F(Clocks, RepeatedMicroStepsCountAsOftenAsTheyRun) {
+  Pace pace = this->pace();
+  Clock clock(&pace);
+  clock.begin_step();
+  clock.compute(kLong);
+  clock.begin_micro_step();
+  clock.compute(kLong);
+  clock.repeat(3);
+  EXPECT_NEAR(clock.time().step.value, 5, 1e-9);
+  EXPECT_NEAR(clock.time().attention.value, 5, 1e-9);
+}
+
+/// Whole steps of a small model.
 class StepTimes : public ::testing::Test {
  protected:
-  StepTimes() {
-    const Json shape = {{"hidden", 256}, {"layers", 3},   {"heads", 4},  {"kv", 4},
-                        {"ffn", 704},    {"vocab", 1000}, {"tie", false}};
-    model_ = tiny_llama(shape);
-    cluster_.inside = {BytesPerSecond(1e9), BytesPerSecond(1e9), Seconds(0)};
-    cluster_.gpu.pcie_effective = BytesPerSecond(1e9);
-  }
-  /// The time of a schedule of one data-parallel collective of `wire` bytes in `phase`.
-  [[nodiscard]] StepTime with_collective(Strategy s, Phase phase, Bytes wire,
-                                         Group group = Group::data) const {
-    s.data_parallel = 8 / s.tensor_parallel;
-    Schedule schedule;
-    schedule.collectives.push_back(
-        {Operation::all_gather, group, 8, phase, "bfloat16", "test", 1, {}, {}, wire});
-    return step_time(model_, training_, s, cluster_, shard_, schedule);
-  }
-  /// A collective that takes `share` of the step's compute.
-  [[nodiscard]] Bytes bytes_for(const Strategy& s, double share) const {
-    return Bytes(static_cast<std::int64_t>(compute(s).value * share * 1e9));
-  }
-  [[nodiscard]] Seconds compute(const Strategy& s) const {
-    return step_time(model_, training_, s, cluster_, shard_, {}).compute;
-  }
-  static void expect_near(Seconds actual, Seconds expected) {
-    EXPECT_NEAR(actual.value, expected.value, 1e-9);
+  StepTimes() { training_.sequence_length = 2048; }
+  [[nodiscard]] StepTime time(Strategy s) const {
+    if (s.data_parallel == 1) s.data_parallel = cluster_.gpus / s.tensor_parallel;
+    return PlanContext(model_, cluster_, training_, Headroom{}).time(s);
   }
 
-  Model model_;
+  Model model_ = tiny_llama({{"hidden", 1024}, {"layers", 8},     {"heads", 16}, {"kv", 16},
+                             {"ffn", 4096},    {"vocab", 32'000}, {"tie", false}});
   Training training_;
   Cluster cluster_ = roomy_cluster(8);
-  Shard shard_;
 };
 
 // 2·P + 4·L·a·d·s per token forward; P counts matrices of products, the head included, the embedding not.
 TEST_F(StepTimes, FlopsAreCountedAsPaLMDoes) {
   const Strategy s;
-  const double matrices = 3.0 * (4 * 256 * 256 + 3 * 256 * 704) + 256.0 * 1000;
-  const double forward = (2 * matrices + 4.0 * 3 * 256 * 2048) * 2048;
+  const double matrices = 8.0 * (4 * 1024 * 1024 + 3 * 1024 * 4096) + 1024.0 * 32'000;
+  const double forward = (2 * matrices + 4.0 * 8 * 1024 * 2048) * 2048;
   EXPECT_DOUBLE_EQ(micro_step_flops(model_, training_, s).model.value, 3 * forward);
   EXPECT_DOUBLE_EQ(micro_step_flops(model_, training_, s).hardware.value, 4 * forward);
 }
 
-TEST_F(StepTimes, Stage3HidesEachPassBehindItsOwnCompute) {
-  const Strategy s{.zero_stage = 3};
-  // The forward is a third: a gather as long as half of all compute sticks out by a sixth.
-  expect_near(with_collective(s, Phase::forward, bytes_for(s, 0.5)).exposed_communication,
-              compute(s) * (1.0 / 6));
-  expect_near(with_collective(s, Phase::backward, bytes_for(s, 0.5)).exposed_communication, Seconds(0));
+TEST_F(StepTimes, TheTapesProductsAreThoseOfTheModel) {
+  cluster_.gpu.efficiency = {.products = 1, .attention = 1, .memory = 1};
+  const Strategy s{.checkpointing = Checkpointing::none, .micro_batch_size = 8};
+  const double matrices = 8.0 * (4 * 1024 * 1024 + 3 * 1024 * 4096) + 1024.0 * 32'000;
+  EXPECT_NEAR(time(s).run.products.value, 3 * 2 * matrices * 2048 * 8 / 312e12, 1e-6);
+  // Causal attention sees half of all pairs, and its backward is two and a half times its forward.
+  const double pairs = 2048.0 * 2049 / 2;
+  EXPECT_NEAR(time(s).run.attention.value, 3.5 * 4 * 8 * 1024 * pairs * 8 / 312e12, 1e-6);
+}
+
+TEST_F(StepTimes, RecomputationRepeatsTheLayersForward) {
+  const Strategy once{.checkpointing = Checkpointing::none}, again{.checkpointing = Checkpointing::full};
+  const double layers = 8.0 * (4 * 1024 * 1024 + 3 * 1024 * 4096), head = 1024.0 * 32'000;
+  EXPECT_NEAR(time(again).run.products.value / time(once).run.products.value, (4 * layers + 3 * head) / (3 * (layers + head)),
+              1e-9);
+}
+
+TEST_F(StepTimes, OneGpuSendsNothing) {
+  cluster_ = roomy_cluster(1);
+  for (const int stage : {0, 1, 2, 3}) EXPECT_EQ(time({.zero_stage = stage}).communication, Seconds(0)) << stage;
 }
 
 TEST_F(StepTimes, WithoutOverlapEverythingShows) {
-  for (const int stage : {0, 1, 2}) {
-    const Strategy s{.zero_stage = stage};
-    expect_near(with_collective(s, Phase::backward, bytes_for(s, 0.5)).exposed_communication,
-                compute(s) * 0.5);
-  }
-}
-
-TEST_F(StepTimes, OverlapHidesReductionsButNotTheWeightsBehindTheOptimizer) {
   Strategy s{.zero_stage = 2};
+  s.zero.overlap_comm = false;
+  const StepTime all = time(s);
+  EXPECT_NEAR(all.exposed_communication.value, all.communication.value, 1e-9);
   s.zero.overlap_comm = true;
-  expect_near(with_collective(s, Phase::backward, bytes_for(s, 0.5)).exposed_communication, Seconds(0));
-  expect_near(with_collective(s, Phase::step, bytes_for(s, 0.5)).exposed_communication, compute(s) * 0.5);
-  s.zero_stage = 0;  // DeepSpeed reduces after the backward there, whatever overlap_comm says
-  expect_near(with_collective(s, Phase::backward, bytes_for(s, 0.5)).exposed_communication, compute(s) * 0.5);
-}
-
-TEST_F(StepTimes, Stage1ReducesBehindTheLastBackwardAlone) {
-  Strategy s{.zero_stage = 1, .gradient_accumulation_steps = 4};
-  s.zero.overlap_comm = true;
-  // The last of four backwards is a sixth of all compute.
-  expect_near(with_collective(s, Phase::backward, bytes_for(s, 0.5)).exposed_communication,
-              compute(s) * (0.5 - 1.0 / 6));
+  EXPECT_LT(time(s).exposed_communication, all.exposed_communication);
+  EXPECT_EQ(time(s).communication, all.communication);
 }
 
 TEST_F(StepTimes, TensorParallelCollectivesNeverHide) {
-  const Strategy s{.zero_stage = 3, .tensor_parallel = 2};
-  expect_near(with_collective(s, Phase::forward, bytes_for(s, 0.1), Group::tensor).exposed_communication,
-              compute(s) * 0.1);
+  const StepTime both = time({.zero_stage = 1, .tensor_parallel = 2});
+  EXPECT_GT(both.run.exposed_tensor, Seconds(0));
+  EXPECT_GE(both.exposed_communication, both.run.exposed_tensor);
 }
 
-// Two nodes of eight with one NIC of 10 GB/s per GPU: a single ring has all 80 GB/s, each of eight rings 10.
-TEST_F(StepTimes, RingsSideBySideShareTheNetwork) {
-  cluster_.nodes = 2, cluster_.gpus = 16;
-  Network network;
-  network.nics = 8;
-  network.per_nic = BytesPerSecond(10e9);
-  cluster_.network = network;
-  cluster_.inside = {BytesPerSecond(300e9), BytesPerSecond(300e9), Seconds(0)};
-  cluster_.between = speed_between(cluster_.gpu, {cluster_.inside, ""}, network, 2, 8).speed;
-  const Bytes wire(80'000'000'000);
-  const Strategy alone{.zero_stage = 1};
-  const Strategy eight{.zero_stage = 1, .tensor_parallel = 8};
-  expect_near(with_collective(alone, Phase::step, wire).communication, Seconds(1));
-  expect_near(with_collective(eight, Phase::step, wire).communication, Seconds(8));
+TEST_F(StepTimes, MoreMicroStepsAreAlike) {
+  const auto step = [this](std::int64_t n) {
+    return time({.zero_stage = 2, .gradient_accumulation_steps = n}).run.micro_steps.value;
+  };
+  const double one_more = step(4) - step(3);
+  EXPECT_GT(one_more, 0);
+  EXPECT_NEAR(step(12) - step(4), 8 * one_more, 1e-6 * step(12));
+}
+
+TEST_F(StepTimes, PartsMakeTheStep) {
+  for (const int stage : {0, 1, 2, 3}) {
+    const StepTime t = time({.zero_stage = stage, .gradient_accumulation_steps = 2});
+    EXPECT_NEAR(t.step.value,
+                (t.compute + t.launching + t.exposed_communication + t.offload + t.optimizer).value,
+                1e-9 * t.step.value + 1e-12)
+        << stage;
+    EXPECT_GT(t.hfu, t.mfu);
+  }
+}
+
+TEST_F(StepTimes, SlowerLinksNeverHelp) {
+  Seconds before{};
+  for (const double rate : {600e9, 100e9, 20e9, 5e9, 1e9}) {
+    cluster_.gpu.nvlink_effective = cluster_.gpu.pcie_effective = BytesPerSecond(rate);
+    cluster_.gpu.nvlink = cluster_.gpu.pcie = BytesPerSecond(rate);
+    const Seconds step = time({.zero_stage = 3}).step;
+    EXPECT_GE(step, before) << rate;
+    before = step;
+  }
 }
 
 TEST_F(StepTimes, TransfersOutlastComputeOnlyOnce) {
-  Strategy s{.zero_stage = 3, .offload_parameters = OffloadDevice::cpu};
   Schedule schedule;
-  schedule.host_to_device = bytes_for(s, 3);
-  const StepTime time = step_time(model_, training_, s, cluster_, shard_, schedule);
-  expect_near(time.offload, compute(s) * 2);
-  // The optimizer's share is nothing here: the step is as long as the transfer.
-  expect_near(time.step - time.optimizer, compute(s) * 3);
+  schedule.host_to_device = Bytes(75'000'000'000);
+  RunTime run;
+  run.products = run.micro_steps = run.step = Seconds(1);
+  const Strategy s{.zero_stage = 3, .offload_parameters = OffloadDevice::cpu};
+  // 75 GB at 25 GB/s take 3 s, of which one is hidden.
+  const StepTime with = step_time(model_, training_, s, cluster_, {}, schedule, run);
+  EXPECT_NEAR(with.offload.value, 2, 1e-9);
+  EXPECT_NEAR(with.step.value, 3, 1e-9);
 }
 
 }  // namespace
