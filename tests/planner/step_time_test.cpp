@@ -137,10 +137,11 @@ TEST_F(StepTimes, TheTapesProductsAreThoseOfTheModel) {
   EXPECT_NEAR(time(s).run.attention.value, 3.5 * 4 * 8 * 1024 * pairs * 8 / 312e12, 1e-6);
 }
 
+// PyTorch stops recomputing once all that was saved is there: the layer's last product is not repeated.
 TEST_F(StepTimes, RecomputationRepeatsTheLayersForward) {
   const Strategy once{.checkpointing = Checkpointing::none}, again{.checkpointing = Checkpointing::full};
-  const double layers = 8.0 * (4 * 1024 * 1024 + 3 * 1024 * 4096), head = 1024.0 * 32'000;
-  EXPECT_NEAR(time(again).run.products.value / time(once).run.products.value, (4 * layers + 3 * head) / (3 * (layers + head)),
+  const double last = 8.0 * 1024 * 4096, layers = 8.0 * 4 * 1024 * 1024 + 3 * last, head = 1024.0 * 32'000;
+  EXPECT_NEAR(time(again).run.products.value / time(once).run.products.value, (4 * layers - last + 3 * head) / (3 * (layers + head)),
               1e-9);
 }
 
@@ -151,6 +152,7 @@ TEST_F(StepTimes, OneGpuSendsNothing) {
 
 TEST_F(StepTimes, WithoutOverlapEverythingShows) {
   Strategy s{.zero_stage = 2};
+  s.zero.reduce_bucket_size = Elements(10'000'000);
   s.zero.overlap_comm = false;
   const StepTime all = time(s);
   EXPECT_NEAR(all.exposed_communication.value, all.communication.value, 1e-9);
