@@ -60,6 +60,53 @@ void one_plan(benchmark::State& state) {
 }
 BENCHMARK(one_plan)->DenseRange(0, 3);
 
+/// What a plan's schedule and time cost behind its memory: prices of loads and calls, calls by kind, the step's time;
+/// Llama 3 8B, 32 layers, on two nodes. The run itself is timed below, with a clock and without.
+struct TimedRun {
+  explicit TimedRun(int stage)
+      : q(question("meta-llama/Meta-Llama-3-8B", 16, 80)),
+        strategy{.zero_stage = stage, .data_parallel = 16},
+        rank(rank_model(q.model, q.training, 1)),
+        recording(record(q.model, q.training, strategy)),
+        shard(make_shard(rank, q.training, strategy)),
+        slice(stage == 1 || stage == 2 ? slices(rank, q.training, strategy).front() : Slice{}) {}
+  [[nodiscard]] RunResult play(Pace* pace) const {
+    const StepInputs step{q.model, q.training, strategy, rank, shard, slice};
+    return simulate_live(
+        {.step = step, .recording = recording, .compute_capability = "9.0", .gpus_per_node = 8, .pace = pace});
+  }
+  [[nodiscard]] Pace pace() const { return {recording.tape, q.cluster, q.training, strategy}; }
+
+  Question q;
+  Strategy strategy;
+  RankModel rank;
+  Recording recording;
+  Shard shard;
+  Slice slice;
+};
+
+void schedule_and_time(benchmark::State& state) {
+  const TimedRun run(static_cast<int>(state.range(0)));
+  Pace first = run.pace();
+  const RunResult played = run.play(&first);
+  for (auto _ : state) {
+    Pace pace = run.pace();
+    for (const Call& call : played.calls) benchmark::DoNotOptimize(pace.call(call));
+    const Schedule calls = schedule(played.calls, run.q.training, run.strategy, run.rank, run.shard);
+    benchmark::DoNotOptimize(step_time(run.q.model, run.q.training, run.strategy, run.q.cluster, run.shard, calls,
+                                       played.time));
+  }
+}
+BENCHMARK(schedule_and_time)->DenseRange(0, 3);
+
+void live_run(benchmark::State& state, bool timed) {
+  const TimedRun run(static_cast<int>(state.range(0)));
+  Pace pace = run.pace();
+  for (auto _ : state) benchmark::DoNotOptimize(run.play(timed ? &pace : nullptr));
+}
+BENCHMARK_CAPTURE(live_run, without_a_clock, false)->DenseRange(0, 3);
+BENCHMARK_CAPTURE(live_run, with_a_clock, true)->DenseRange(0, 3);
+
 void all_strategies(benchmark::State& state, const char* model, std::int64_t gpus, std::int64_t gib) {
   const Question q = question(model, gpus, gib);
   for (auto _ : state) benchmark::DoNotOptimize(answer(q));
