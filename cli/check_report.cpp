@@ -159,10 +159,10 @@ Table efficiency_table(const CheckReport& report) {
                {"p90 held out", "", true, kAlways}},
               {}};
   for (const check::EfficiencyFit& each : report.efficiencies)
-    table.rows.push_back({{each.gpu, share_text(each.efficiency.products), share_text(each.efficiency.attention),
-                           share_text(each.efficiency.memory), fmt::format("{}", each.runs),
-                           share_text(each.seen.median), share_text(each.seen.p90),
-                           share_text(each.held_out.median), share_text(each.held_out.p90)}});
+    table.rows.push_back(
+        {{each.gpu, share_text(each.efficiency.products), share_text(each.efficiency.attention),
+          share_text(each.efficiency.memory), fmt::format("{}", each.runs), share_text(each.seen.median),
+          share_text(each.seen.p90), share_text(each.held_out.median), share_text(each.held_out.p90)}});
   return table;
 }
 

@@ -23,8 +23,8 @@ struct CheckReport {
   check::FitTally fits;
   std::vector<check::PlannerComparison> planners;
   std::vector<check::EfficiencyFit> efficiencies;  ///< where they were asked for
-  std::optional<std::size_t> worst;  ///< show only so many records
-  std::optional<double> tolerance;   ///< of a group's median error, as a fraction
+  std::optional<std::size_t> worst;                ///< show only so many records
+  std::optional<double> tolerance;                 ///< of a group's median error, as a fraction
   ByteUnit unit{ByteUnit::gib};
 };
 

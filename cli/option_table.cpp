@@ -148,7 +148,8 @@ const std::vector<OptionSpec> kTable{
 
     {"--worst", "N", kCheck, "of the records only the N that are furthest off [all]",
      [](O o, T t) { o.worst = static_cast<std::size_t>(parse_integer("--worst", t, 0, 1'000'000)); }},
-    {"--fit-efficiency", "", kCheck, "what shares of their peaks cards reach, by least squares of measured speeds",
+    {"--fit-efficiency", "", kCheck,
+     "what shares of their peaks cards reach, by least squares of measured speeds",
      [](O o, T) { o.fit_efficiency = true; }, nullptr, true},
     {"--tolerance", "X", kCheck, "exit status 1 where a median error exceeds X: 0.05 or 5% [no limit]",
      set_tolerance},

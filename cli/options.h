@@ -42,7 +42,7 @@ struct Options {
 
   std::string ds_config;  ///< file to plan; empty: none
 
-  bool fit_efficiency{};               ///< of a check: what measured speeds say of their cards
+  bool fit_efficiency{};             ///< of a check: what measured speeds say of their cards
   std::optional<std::size_t> worst;  ///< of a check: show only so many records
   std::optional<double> tolerance;   ///< of a check: the largest median error that holds, as a fraction
 

@@ -200,11 +200,10 @@ struct Training {
   /// Modules of litgpt: one product makes queries, keys and values, adapters go on slices of it, GELU is one
   /// kernel.
   bool litgpt_modules{};
-  /// llm-foundry's MPT: the flash-attention package in the place of eager attention, and its cross-entropy,
-  /// whose gradient takes the logits' place.
-  bool foundry_modules{};
-  bool alternate_products{};  ///< selective checkpointing keeps the output of every second matrix product
-  bool packed_keeps_input{};  ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44
+  bool foundry_modules{};  ///< llm-foundry's MPT: a fused attention kernel in the place of eager attention
+  double attention_cost{1.0};  ///< time that attention kernels take, where FlashAttention-2's take 1
+  bool alternate_products{};   ///< selective checkpointing keeps the output of every second matrix product
+  bool packed_keeps_input{};   ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44
   bool operator==(const Training&) const = default;
 };
 

@@ -124,7 +124,8 @@ Tensor packaged_without_padding(Program& p, const Tensor& q, const Tensor& k, co
   const Tensor places = numbers(p.torch, {tokens}, DType::int64);
   const Tensor keys = unpadded(p, k, places), values = unpadded(p, v, places),
                queries = unpadded(p, q, places);
-  const Tensor packed = flash_attention(p.torch, queries, keys, values, drops_attention(p.shape()), q.size(0));
+  const Tensor packed =
+      flash_attention(p.torch, queries, keys, values, drops_attention(p.shape()), q.size(0));
   const Tensor padded = index(p.torch, reshape(p.torch, merged(p, packed), {tokens, width}), places);
   return view(p.torch, padded, {q.size(0), q.size(2), width});
 }

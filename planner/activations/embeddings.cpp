@@ -127,7 +127,8 @@ Tensor before_layers(Program& p, const Parameters& of) {
   }
   hidden = drop(p, hidden);
   prepare_positions(p);
-  if (p.shape().architecture == "mpt" && p.given.mask.defined()) p.given.mask = to(p.torch, p.given.mask, DType::boolean);
+  if (p.shape().architecture == "mpt" && p.given.mask.defined())
+    p.given.mask = to(p.torch, p.given.mask, DType::boolean);
   return hidden;
 }
 

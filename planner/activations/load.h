@@ -1,6 +1,6 @@
 #pragma once
-// What a stretch of a tape gives the device and the host to do, beside memory: matrix products, attention, and
-// bytes that all other kernels read and write. How long that takes is time/'s.
+// What a stretch of a tape gives the device and the host to do, beside memory: matrix products, attention,
+// and bytes that all other kernels read and write. How long that takes is time/'s.
 
 #include <cstdint>
 #include <vector>
@@ -32,11 +32,11 @@ struct Product {
 struct Load {
   std::vector<Product> products;
   Flops attention_forward, attention_backward;  ///< of fused attention kernels, the masked half not counted
-  Bytes moved;               ///< read and written by all other kernels, each operand once
-  std::int64_t kernels{};    ///< how many these are
-  std::int64_t operators{};  ///< that the host issues from Python, views among them
+  Bytes moved;                                  ///< read and written by all other kernels, each operand once
+  std::int64_t kernels{};                       ///< how many these are
+  std::int64_t operators{};                     ///< that the host issues from Python, views among them
   std::int64_t checkpointed{};  ///< of them, inside a checkpointed call: what they save passes Python
-  std::int64_t nodes{};      ///< of the graph that autograd's engine runs
+  std::int64_t nodes{};         ///< of the graph that autograd's engine runs
 
   void add(const Product& product) {
     for (Product& each : products)

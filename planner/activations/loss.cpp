@@ -41,8 +41,6 @@ Tensor capped(Program& p, Tensor logits) {
 /// ForCausalLMLoss: all logits in fp32.
 Tensor whole_loss(Program& p, const Tensor& logits) {
   const std::int64_t V = logits.layout.sizes.back();
-  if (p.training.foundry_modules)
-    return cross_entropy_in_place(p.torch, view(p.torch, logits, {p.sizes.tokens(), V}));
   const Tensor wide = to(p.torch, logits, DType::fp32);
   const Labels labels = labels_of(p);
   return cross_entropy(p.torch, view(p.torch, wide, {p.sizes.tokens(), V}), labels.shifted);

@@ -683,19 +683,4 @@ Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels
   return loss;
 }
 
-Tensor cross_entropy_in_place(Autograd& torch, const Tensor& logits) {
-  const auto node = torch.node({&logits});
-  Tensor losses = torch.make(Layout::contiguous({logits.size(0)}), DType::fp32);
-  const Tensor maxima = torch.make(Layout::contiguous({logits.size(0)}), DType::fp32);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(logits), kept_maxima = torch.save(maxima)](Tensors&) {
-      const Tensor held = kept.get(), held_maxima = kept_maxima.get();
-      torch.change(held);
-      return Tensors{held};
-    };
-    torch.connect(losses, node);
-  }
-  return losses;
-}
-
 }  // namespace zplan::symbolic

@@ -92,7 +92,5 @@ void any(Autograd& torch, std::int64_t elements);
 [[nodiscard]] Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids);
 /// torch.nn.functional.cross_entropy of [T, V] fp32 logits: a scalar.
 [[nodiscard]] Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels);
-/// The flash-attention package's: logits as they are, which become their gradient where they lie.
-[[nodiscard]] Tensor cross_entropy_in_place(Autograd& torch, const Tensor& logits);
 
 }  // namespace zplan::symbolic

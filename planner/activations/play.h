@@ -56,7 +56,8 @@ class TapeLayout {
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
 ///   handler.communicate(call, size)       the tensor-parallel group exchanges, where the handler has it
-///   handler.compute(load)                 load `load` of the tape runs from here on, where the handler has it
+///   handler.compute(load)                 load `load` of the tape runs from here on, where the handler has
+///   it
 template <class Handler>
 void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
   const auto ending = [&](std::size_t which) {

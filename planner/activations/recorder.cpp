@@ -61,9 +61,7 @@ void Recorder::adopt_gradient(Storage& storage, std::int32_t index) {
   step_in(event);
 }
 
-void Recorder::mark(Event::Kind kind, std::int32_t index) {
-  step_in({.kind = kind, .index = index});
-}
+void Recorder::mark(Event::Kind kind, std::int32_t index) { step_in({.kind = kind, .index = index}); }
 
 void Recorder::step_in(const Event& event) {
   if (before_step_in) before_step_in();

@@ -53,8 +53,8 @@ class Run {
 
 using Runs = std::vector<Run*>;
 
-/// Beyond this a residual counts by its size, not by its square: a run of which something else is not known decides
-/// nothing. Huber 1964.
+/// Beyond this a residual counts by its size, not by its square: a run of which something else is not known
+/// decides nothing. Huber 1964.
 constexpr double kHuber = 0.08;
 
 Parameters step_from(const Runs& runs, const Parameters& at) {
@@ -119,7 +119,8 @@ FitErrors held_out(const Runs& runs, const Parameters& whole) {
     Runs others, left_out;
     for (Run* each : runs) (each->model() == model ? left_out : others).push_back(each);
     constexpr int kIterations = 6;
-    for (const double each : residuals_of(left_out, fitted(others, whole, kIterations))) residuals.push_back(each);
+    for (const double each : residuals_of(left_out, fitted(others, whole, kIterations)))
+      residuals.push_back(each);
   }
   return errors_of(residuals);
 }

@@ -1,6 +1,7 @@
 #pragma once
-// What a card reaches of its peaks, from training speeds that were measured on it: the three figures of Efficiency, by
-// least squares of the logarithms of step times. One set per card, whatever the model, the method and who measured.
+// What a card reaches of its peaks, from training speeds that were measured on it: the three figures of
+// Efficiency, by least squares of the logarithms of step times. One set per card, whatever the model, the
+// method and who measured.
 
 #include <string>
 #include <vector>
@@ -22,7 +23,8 @@ struct EfficiencyFit {
   FitErrors held_out;  ///< of each model's runs, by a fit without that model
 };
 
-/// Of every card that at least `kFewestRuns` judged speeds of at least two models are from, in alphabetical order.
+/// Of every card that at least `kFewestRuns` judged speeds of at least two models are from, in alphabetical
+/// order.
 inline constexpr std::size_t kFewestRuns = 12;
 [[nodiscard]] std::vector<EfficiencyFit> fit_efficiencies(const std::vector<Case>& cases);
 

@@ -228,8 +228,8 @@ void FsdpRun::reduce(Group& group) {
   release_gradients(group, std::move(with_gradient));
   Device::Block reduced = device_.allocate(Term::gradient_partition, shards * element, kReduce);
   if (replicates())
-    reduced_ = state_.issue(reduced_, Operation::all_reduce, shards, element, "gradients", in().strategy.replicas,
-                            {}, ranks());
+    reduced_ = state_.issue(reduced_, Operation::all_reduce, shards, element, "gradients",
+                            in().strategy.replicas, {}, ranks());
   if (element != stored) {
     const Device::Block cast =
         device_.allocate(Term::gradient_partition, shards * stored, replicates() ? kReplicate : kReduce);

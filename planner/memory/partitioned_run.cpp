@@ -297,8 +297,8 @@ void PartitionedRun::communicate(std::int32_t event) {
   }
 }
 
-/// On the stream of gathers a call waits for nothing that is computed. Quantised: values, then the scales of each
-/// rank's.
+/// On the stream of gathers a call waits for nothing that is computed. Quantised: values, then the scales of
+/// each rank's.
 void PartitionedRun::issue(const GatherAction& action) {
   const auto parameters = plan_->parameters_of(action);
   const Elements whole = call_elements(parameters, modules_.parameters, action.ranks);
@@ -311,8 +311,8 @@ void PartitionedRun::issue(const GatherAction& action) {
                          "scales of weights", action.ranks);
   } else {
     until = state_.issue(
-        earliest, in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather, whole,
-        modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
+        earliest, in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
+        whole, modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
         device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
   }
   for (const std::int32_t each : parameters) whole_[static_cast<std::size_t>(each)] = until;
@@ -395,10 +395,10 @@ void PartitionedRun::flush() {
   device_.release(casts);
   if (!quantizes) {
     if (!as_it_is) state_.clock().move(padded * 2);
-    reduced_ = state_.issue(
-        state_.clock().computed(),
-        in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
-        Elements(padded.value / weight().value), state_.sent_gradient(), "gradients", ranks);
+    reduced_ =
+        state_.issue(state_.clock().computed(),
+                     in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
+                     Elements(padded.value / weight().value), state_.sent_gradient(), "gradients", ranks);
   }
   if (stream == kCompute) state_.wait(reduced_);
   pending_.clear();
@@ -430,8 +430,8 @@ void PartitionedRun::reduce_alone(const RankTensor& tensor, std::vector<Device::
   const Elements padded = round_up(tensor.elements, ranks);
   if (padded != tensor.elements)
     reduced.push_back(device_.allocate(Term::bucket_copy, padded * weight(), reduce_stream()));
-  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, padded, state_.sent_gradient(),
-                          "gradients", ranks);
+  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, padded,
+                          state_.sent_gradient(), "gradients", ranks);
 }
 
 /// 4-bit values and their scales go around the node, are added up there, and go on between the nodes; what
@@ -453,8 +453,8 @@ void PartitionedRun::reduce_quantized(const RankTensor& tensor, std::vector<Devi
     const Seconds earliest = state_.clock().computed();
     state_.issue(earliest, Operation::all_to_all, Elements(sent.value), Bytes(1), "gradients", ranks, "int8",
                  stride);
-    reduced_ = state_.issue(earliest, Operation::all_to_all, scales, Bytes(4), "scales of gradients", ranks, {},
-                            stride);
+    reduced_ = state_.issue(earliest, Operation::all_to_all, scales, Bytes(4), "scales of gradients", ranks,
+                            {}, stride);
   };
   replace(0, {groups * Bytes(4), values});
   replace(2, {values}), replace(3, {groups * Bytes(4)});

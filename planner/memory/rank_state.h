@@ -43,11 +43,12 @@ class RankState {
   void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
 
   /// A collective of the data-parallel group (or of `ranks` of it) over `elements` of `element` bytes each.
-  /// `dtype` is what torch calls a type of that size unless it is named; neighbours of the group are `stride` ranks
-  /// of the data-parallel group apart. It does not begin before `earliest`: what it takes from the compute stream is
-  /// there when that is computed. Returns when it is through.
-  Seconds issue(Seconds earliest, Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                std::int64_t ranks, std::string_view dtype = {}, std::int64_t stride = 1);
+  /// `dtype` is what torch calls a type of that size unless it is named; neighbours of the group are `stride`
+  /// ranks of the data-parallel group apart. It does not begin before `earliest`: what it takes from the
+  /// compute stream is there when that is computed. Returns when it is through.
+  Seconds issue(Seconds earliest, Operation operation, Elements elements, Bytes element,
+                std::string_view purpose, std::int64_t ranks, std::string_view dtype = {},
+                std::int64_t stride = 1);
   /// One of the whole group, for which the compute stream waits at once.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
     wait(issue(clock_.computed(), operation, elements, element, purpose, in().strategy.data_parallel));

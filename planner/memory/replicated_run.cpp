@@ -117,8 +117,9 @@ Bytes ReplicatedRun::bucket_limit(bool first) {
 void ReplicatedRun::send() {
   const Bytes element = gradient_element();
   state_.clock().move(open_ * 2);
-  reduced_ = state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(open_.value / element.value),
-                          element, "gradients", in().strategy.data_parallel);
+  reduced_ =
+      state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(open_.value / element.value),
+                   element, "gradients", in().strategy.data_parallel);
   open_ = {}, first_bucket_ = false;
 }
 

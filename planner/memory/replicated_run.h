@@ -48,9 +48,9 @@ class ReplicatedRun {
   std::vector<Device::Block> buckets_;    ///< DDP's
   std::vector<std::size_t> ready_order_;  ///< in which gradients came first
   bool rebuilt_{}, reduces_{};
-  Bytes open_;        ///< in the bucket that fills
+  Bytes open_;  ///< in the bucket that fills
   bool first_bucket_{};
-  Seconds reduced_;   ///< when the last all-reduce is through
+  Seconds reduced_;  ///< when the last all-reduce is through
 };
 
 }  // namespace zplan

@@ -47,7 +47,7 @@ struct RunInputs {
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
   std::int64_t gpus_per_node{};  ///< 0: all on one
-  Pace* pace{};  ///< where the run's time is asked for
+  Pace* pace{};                  ///< where the run's time is asked for
 };
 
 struct RunResult {

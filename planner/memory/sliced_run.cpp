@@ -144,8 +144,7 @@ Device::Block SlicedRun::flattened() {
 void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
   if (in().strategy.data_parallel == 1) return;
-  if (!zero.reduce_scatter)
-    return send(Operation::all_reduce, open_);
+  if (!zero.reduce_scatter) return send(Operation::all_reduce, open_);
   const std::int64_t size = in().slice.size.value;
   std::vector<std::pair<std::int64_t, Elements>> parts;
   for (const Pending& each : pending_) {
@@ -161,8 +160,7 @@ void SlicedRun::send() {
   Elements together{};
   for (const auto& [owner, elements] : parts) {
     together += elements;
-    if (together > bucket_size())
-      send(Operation::all_reduce, std::exchange(together, Elements{}));
+    if (together > bucket_size()) send(Operation::all_reduce, std::exchange(together, Elements{}));
   }
   if (together.value > 0) send(Operation::all_reduce, together);
 }

@@ -11,8 +11,7 @@ void Clock::repeat(std::int64_t more) {
   for (const auto member : {&RunTime::products, &RunTime::attention, &RunTime::other, &RunTime::launching,
                             &RunTime::communication, &RunTime::exposed_tensor})
     again(member);
-  for (std::size_t i = 0; i < kPhases; ++i)
-    time_.exposed[i] += (time_.exposed[i] - before_.exposed[i]) * n;
+  for (std::size_t i = 0; i < kPhases; ++i) time_.exposed[i] += (time_.exposed[i] - before_.exposed[i]) * n;
 }
 
 }  // namespace zplan

@@ -13,12 +13,12 @@ namespace zplan {
 
 /// What the compute stream does, and what it waits for, in one optimizer step.
 struct RunTime {
-  Seconds step;        ///< from the first micro-step's begin to the optimizer step's end
-  Seconds micro_steps; ///< of that, until the last backward is through
-  Seconds products, attention, other;  ///< kernels, by class; other: that only move bytes
-  Seconds optimizer;                   ///< on the device
-  Seconds launching;                   ///< the device waits for the host to issue kernels
-  Seconds communication;               ///< all collectives
+  Seconds step;                            ///< from the first micro-step's begin to the optimizer step's end
+  Seconds micro_steps;                     ///< of that, until the last backward is through
+  Seconds products, attention, other;      ///< kernels, by class; other: that only move bytes
+  Seconds optimizer;                       ///< on the device
+  Seconds launching;                       ///< the device waits for the host to issue kernels
+  Seconds communication;                   ///< all collectives
   std::array<Seconds, kPhases> exposed{};  ///< of them, what the compute stream waits for, by phase
   Seconds exposed_tensor;                  ///< of that, tensor-parallel ones
 
@@ -65,7 +65,8 @@ class Clock {
   }
   /// How far the compute stream is.
   [[nodiscard]] Seconds computed() const { return device_; }
-  /// A collective of the data-parallel group is issued, and does not begin before `earliest`; when it is through.
+  /// A collective of the data-parallel group is issued, and does not begin before `earliest`; when it is
+  /// through.
   Seconds issue(const Call& call, Seconds earliest) {
     if (pace_ == nullptr) return {};
     const Seconds takes = pace_->call(call);

@@ -1,20 +1,20 @@
 #pragma once
-// What a host needs to issue work: where kernels are short, the device waits for it. Seconds of one core, of the
-// frameworks' own code, measured without a device (docs/step-time.md; tests/reference/host_time/): a model of 4 and
-// of 12 layers, so that what is common cancels.
+// What a host needs to issue work: where kernels are short, the device waits for it. Seconds of one core, of
+// the frameworks' own code, measured without a device (docs/step-time.md; tests/reference/host_time/): a
+// model of 4 and of 12 layers, so that what is common cancels.
 
 #include "models/base/quantity.h"
 #include "planner/activations/load.h"
 
 namespace zplan::host_time {
 
-inline constexpr Seconds kOperator{6.3e-6};       ///< one of PyTorch's, called by a module of transformers
+inline constexpr Seconds kOperator{6.3e-6};     ///< one of PyTorch's, called by a module of transformers
 inline constexpr Seconds kCheckpointed{13e-6};  ///< the same, what it saves passing checkpoint's hooks
-inline constexpr Seconds kNode{7.6e-6};           ///< of autograd's graph
-inline constexpr Seconds kModuleHook{125e-6};     ///< ZeRO stage 3 at a module's begin or end
-inline constexpr Seconds kGradientHook{70e-6};    ///< ZeRO stages 1 and 2 at a gradient that is ready
-/// cudaLaunchKernel, which that measurement lacks. Source: NVIDIA, CUDA C++ Best Practices Guide: a launch takes a
-/// few microseconds.
+inline constexpr Seconds kNode{7.6e-6};         ///< of autograd's graph
+inline constexpr Seconds kModuleHook{125e-6};   ///< ZeRO stage 3 at a module's begin or end
+inline constexpr Seconds kGradientHook{70e-6};  ///< ZeRO stages 1 and 2 at a gradient that is ready
+/// cudaLaunchKernel, which that measurement lacks. Source: NVIDIA, CUDA C++ Best Practices Guide: a launch
+/// takes a few microseconds.
 inline constexpr Seconds kLaunch{3e-6};
 
 [[nodiscard]] inline Seconds of(const Load& load) {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "planner/strategy.h"
 #include "planner/sharding/shard.h"
+#include "planner/strategy.h"
 
 namespace zplan {
 

@@ -29,20 +29,20 @@ Precision precision_of(const Product& product, Precision training) {
 }  // namespace
 
 Seconds product_time(const Product& product, const Gpu& gpu, Precision precision) {
-  const FlopsPerSecond rate =
-      rate_of(gpu, precision_of(product, precision)) * gpu.efficiency.products;
+  const FlopsPerSecond rate = rate_of(gpu, precision_of(product, precision)) * gpu.efficiency.products;
   const std::int64_t values =
       product.rows * product.inner + product.inner * product.columns + product.rows * product.columns;
-  const Seconds moving =
-      (product.element * (values * product.batch * product.times)) / (gpu.memory_bandwidth * gpu.efficiency.memory);
+  const Seconds moving = (product.element * (values * product.batch * product.times)) /
+                         (gpu.memory_bandwidth * gpu.efficiency.memory);
   return std::max(product.flops() / rate, moving);
 }
 
-LoadTime load_time(const Load& load, const Gpu& gpu, Precision precision) {
+LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training) {
   LoadTime time;
-  for (const Product& each : load.products) time.products += product_time(each, gpu, precision);
-  const FlopsPerSecond rate = rate_of(gpu, precision);
-  time.attention = (load.attention_forward + load.attention_backward) / (rate * gpu.efficiency.attention);
+  for (const Product& each : load.products) time.products += product_time(each, gpu, training.precision);
+  const FlopsPerSecond rate = rate_of(gpu, training.precision);
+  time.attention = (load.attention_forward + load.attention_backward) / (rate * gpu.efficiency.attention) *
+                   training.attention_cost;
   time.other = load.moved / (gpu.memory_bandwidth * gpu.efficiency.memory);
   time.host = host_time::of(load);
   return time;
@@ -53,7 +53,7 @@ Pace::Pace(const Tape& tape, const Cluster& cluster, const Training& training, c
       tensor_parallel_(strategy.tensor_parallel),
       memory_(cluster.gpu.memory_bandwidth * cluster.gpu.efficiency.memory) {
   loads_.reserve(tape.loads.size());
-  for (const Load& each : tape.loads) loads_.push_back(load_time(each, cluster.gpu, training.precision));
+  for (const Load& each : tape.loads) loads_.push_back(load_time(each, cluster.gpu, training));
 }
 
 const CollectivePricer& Pace::pricer(const Call& call) {
@@ -62,14 +62,12 @@ const CollectivePricer& Pace::pricer(const Call& call) {
         each.stride == call.stride)
       return each.pricer;
   const std::int64_t stride = call.group == Group::tensor ? 1 : tensor_parallel_ * call.stride;
-  priced_.push_back({call.operation, call.group, call.group_size, call.stride,
-                     CollectivePricer(cluster_, call.operation,
-                                      place_group(cluster_, call.group_size, stride))});
+  priced_.push_back(
+      {call.operation, call.group, call.group_size, call.stride,
+       CollectivePricer(cluster_, call.operation, place_group(cluster_, call.group_size, stride))});
   return priced_.back().pricer;
 }
 
-Seconds Pace::call(const Call& call) {
-  return pricer(call).time(call.elements * call.element);
-}
+Seconds Pace::call(const Call& call) { return pricer(call).time(call.elements * call.element); }
 
 }  // namespace zplan

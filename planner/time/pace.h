@@ -29,7 +29,7 @@ struct LoadTime {
 /// Matrix products: operations over the reached share of the peak, but no less than reading both factors and
 /// writing the result takes.
 [[nodiscard]] Seconds product_time(const Product& product, const Gpu& gpu, Precision precision);
-[[nodiscard]] LoadTime load_time(const Load& load, const Gpu& gpu, Precision precision);
+[[nodiscard]] LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training);
 
 class Pace {
  public:

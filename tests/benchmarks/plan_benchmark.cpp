@@ -60,8 +60,8 @@ void one_plan(benchmark::State& state) {
 }
 BENCHMARK(one_plan)->DenseRange(0, 3);
 
-/// What a plan's schedule and time cost behind its memory: prices of loads and calls, calls by kind, the step's time;
-/// Llama 3 8B, 32 layers, on two nodes. The run itself is timed below, with a clock and without.
+/// What a plan's schedule and time cost behind its memory: prices of loads and calls, calls by kind, the
+/// step's time; Llama 3 8B, 32 layers, on two nodes. The run itself is timed below, with a clock and without.
 struct TimedRun {
   explicit TimedRun(int stage)
       : q(question("meta-llama/Meta-Llama-3-8B", 16, 80)),
@@ -72,8 +72,11 @@ struct TimedRun {
         slice(stage == 1 || stage == 2 ? slices(rank, q.training, strategy).front() : Slice{}) {}
   [[nodiscard]] RunResult play(Pace* pace) const {
     const StepInputs step{q.model, q.training, strategy, rank, shard, slice};
-    return simulate_live(
-        {.step = step, .recording = recording, .compute_capability = "9.0", .gpus_per_node = 8, .pace = pace});
+    return simulate_live({.step = step,
+                          .recording = recording,
+                          .compute_capability = "9.0",
+                          .gpus_per_node = 8,
+                          .pace = pace});
   }
   [[nodiscard]] Pace pace() const { return {recording.tape, q.cluster, q.training, strategy}; }
 
@@ -93,8 +96,8 @@ void schedule_and_time(benchmark::State& state) {
     Pace pace = run.pace();
     for (const Call& call : played.calls) benchmark::DoNotOptimize(pace.call(call));
     const Schedule calls = schedule(played.calls, run.q.training, run.strategy, run.rank, run.shard);
-    benchmark::DoNotOptimize(step_time(run.q.model, run.q.training, run.strategy, run.q.cluster, run.shard, calls,
-                                       played.time));
+    benchmark::DoNotOptimize(
+        step_time(run.q.model, run.q.training, run.strategy, run.q.cluster, run.shard, calls, played.time));
   }
 }
 BENCHMARK(schedule_and_time)->DenseRange(0, 3);

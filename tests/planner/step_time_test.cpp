@@ -112,8 +112,13 @@ class StepTimes : public ::testing::Test {
     return PlanContext(model_, cluster_, training_, Headroom{}).time(s);
   }
 
-  Model model_ = tiny_llama({{"hidden", 1024}, {"layers", 8},     {"heads", 16}, {"kv", 16},
-                             {"ffn", 4096},    {"vocab", 32'000}, {"tie", false}});
+  Model model_ = tiny_llama({{"hidden", 1024},
+                             {"layers", 8},
+                             {"heads", 16},
+                             {"kv", 16},
+                             {"ffn", 4096},
+                             {"vocab", 32'000},
+                             {"tie", false}});
   Training training_;
   Cluster cluster_ = roomy_cluster(8);
 };
@@ -141,13 +146,14 @@ TEST_F(StepTimes, TheTapesProductsAreThoseOfTheModel) {
 TEST_F(StepTimes, RecomputationRepeatsTheLayersForward) {
   const Strategy once{.checkpointing = Checkpointing::none}, again{.checkpointing = Checkpointing::full};
   const double last = 8.0 * 1024 * 4096, layers = 8.0 * 4 * 1024 * 1024 + 3 * last, head = 1024.0 * 32'000;
-  EXPECT_NEAR(time(again).run.products.value / time(once).run.products.value, (4 * layers - last + 3 * head) / (3 * (layers + head)),
-              1e-9);
+  EXPECT_NEAR(time(again).run.products.value / time(once).run.products.value,
+              (4 * layers - last + 3 * head) / (3 * (layers + head)), 1e-9);
 }
 
 TEST_F(StepTimes, OneGpuSendsNothing) {
   cluster_ = roomy_cluster(1);
-  for (const int stage : {0, 1, 2, 3}) EXPECT_EQ(time({.zero_stage = stage}).communication, Seconds(0)) << stage;
+  for (const int stage : {0, 1, 2, 3})
+    EXPECT_EQ(time({.zero_stage = stage}).communication, Seconds(0)) << stage;
 }
 
 TEST_F(StepTimes, WithoutOverlapEverythingShows) {

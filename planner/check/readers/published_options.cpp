@@ -66,18 +66,26 @@ void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
 struct Library {
   std::string_view source;
   double lora_dropout;
-  bool litgpt{};              ///< its modules, under Lightning Fabric, with bitsandbytes 0.42
-  bool alternate_products{};  ///< its selective checkpointing
-  bool foundry{};             ///< its MPT
+  bool litgpt{};               ///< its modules, under Lightning Fabric, with bitsandbytes 0.42
+  bool alternate_products{};   ///< its selective checkpointing
+  bool foundry{};              ///< its MPT
+  double attention_cost{1.0};  ///< as in Training
 };
 /// Source: litgpt 0.5 finetune/lora.py, model.py, pyproject.toml; Lightning 2.4
 /// fabric/plugins/precision/half.py convert_output; Qwen finetune.py @2df8e8a; ms-swift 1.5
 /// swift/llm/utils/argument.py; fsdp_qlora train.py @05ed9f2; torchtitan
 /// parallelisms/parallelize_llama.py @9dec370.
+/// The Triton kernel that its benchmarks ran (scripts/train/benchmarking/submit_benchmarks.py: attn_impl
+/// triton). Source: Dao 2023 (FlashAttention-2), section 4.1: 1.3 to 2.5 times as fast as FlashAttention in
+/// Triton; the geometric middle.
+constexpr double kTriton = 1.8;
 constexpr std::array kLibraries{
-    Library{"Lightning-AI/litgpt", 0.05, true, false},  Library{"QwenLM/Qwen", 0.05, false, false},
-    Library{"modelscope/ms-swift", 0.05, false, false}, Library{"AnswerDotAI/fsdp_qlora", 0.1, false, false},
-    Library{"pytorch/torchtitan", 0, false, true},  Library{"mosaicml/llm-foundry", 0, false, false, true},
+    Library{"Lightning-AI/litgpt", 0.05, true, false},
+    Library{"QwenLM/Qwen", 0.05, false, false},
+    Library{"modelscope/ms-swift", 0.05, false, false},
+    Library{"AnswerDotAI/fsdp_qlora", 0.1, false, false},
+    Library{"pytorch/torchtitan", 0, false, true},
+    Library{"mosaicml/llm-foundry", 0, false, false, true, kTriton},
 };
 
 void read_library(const JsonReader& record, Training& training) {
@@ -88,7 +96,7 @@ void read_library(const JsonReader& record, Training& training) {
     if (library.source != source) continue;
     training.litgpt_modules = training.widens_output = training.packed_keeps_input = library.litgpt;
     training.alternate_products = library.alternate_products;
-    training.foundry_modules = library.foundry;
+    training.foundry_modules = library.foundry, training.attention_cost = library.attention_cost;
     training.lora_dropout = library.lora_dropout;
   }
 }
