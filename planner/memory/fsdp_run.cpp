@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/time/host_time.h"
+
 namespace zplan {
 
 FsdpRun::FsdpRun(RankState& state)
@@ -150,6 +152,7 @@ void FsdpRun::section(int layer, bool backward) {
   leave_group();
   open_ = layer, in_backward_ = backward;
   if (layer < 0) return;
+  if (ranks() > 1) state_.clock().host(backward ? host_time::kGroupBackward : host_time::kGroupForward);
   if (backward) return before_backward(static_cast<std::size_t>(layer));
   Group& group = groups_[static_cast<std::size_t>(layer)];
   gather(group);

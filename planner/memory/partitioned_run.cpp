@@ -297,12 +297,13 @@ void PartitionedRun::communicate(std::int32_t event) {
   }
 }
 
-/// On the stream of gathers a call waits for nothing that is computed. Quantised: values, then the scales of
+/// On a stream of their own calls wait for nothing that is computed. Quantised: values, then the scales of
 /// each rank's.
 void PartitionedRun::issue(const GatherAction& action) {
   const auto parameters = plan_->parameters_of(action);
   const Elements whole = call_elements(parameters, modules_.parameters, action.ranks);
-  const Seconds earliest = action.on_compute_stream ? state_.clock().computed() : Seconds{};
+  const bool queues = action.on_compute_stream || !in().strategy.overlaps_communication();
+  const Seconds earliest = queues ? state_.clock().computed() : Seconds{};
   Seconds until;
   if (action.quantized) {
     state_.issue(earliest, Operation::all_gather, whole, Bytes(1), "layer weights", action.ranks, "int8");

@@ -249,7 +249,9 @@ void RankState::agree(Group group, Bytes element, std::string_view purpose) {
                   .purpose = purpose,
                   .elements = Elements(1)};
   calls_.add(call);
-  if (call.group_size > 1) clock_.exchange(call, Phase::step);
+  if (call.group_size <= 1) return;
+  if (group == Group::tensor) return clock_.exchange(call, Phase::step);
+  clock_.wait(clock_.issue(call, clock_.computed()), Phase::step);
 }
 
 }  // namespace zplan

@@ -16,10 +16,6 @@ constexpr double kCpuAdamElementsPerSecond = 3.9e9;
 /// One NVMe drive per node: 3 GB/s read and write. Assumed: a PCIe 4 x4 data-centre drive.
 constexpr BytesPerSecond kNvme{3e9};
 
-/// Bytes that an optimizer step on the device moves per element: gradient 4, master weights 4 + 4, two
-/// moments 8 + 8, weight 2. Source: the fused Adam kernel reads and writes each once.
-constexpr Bytes kOptimizerTraffic{30};
-
 /// Matrix-product parameters that one token passes.
 double active_matrix_parameters(const Model& model) {
   double sum = 0;
