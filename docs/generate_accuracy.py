@@ -28,6 +28,8 @@ SECTIONS = {
     "speed": ("published/speed.json", 8),
     "collectives": ("published/collectives.json", 6),
 }
+# What a section asks for beside the check.
+OPTIONS = {"speed": ["--fit-efficiency"]}
 # Beyond this a row is shown whatever its rank, where it is too low: that is what ends a run.
 SHOWN_WHEN_TOO_LOW = 0.10
 MOST_SHOWN = 25
@@ -36,8 +38,8 @@ TOO_FAST = 0.20
 SHORT_SAMPLE = 4096
 
 
-def run_check(program, file):
-    result = subprocess.run([program, "check", REFERENCE + file, "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
+def run_check(program, file, options):
+    result = subprocess.run([program, "check", REFERENCE + file, *options, "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         sys.exit(f"zplan check {file}: {result.stderr.strip()}")
     return json.loads(result.stdout)
@@ -173,6 +175,16 @@ def planners(report):
                   ("zplan on these: median", False), ("too low by more than 5 %", False), ("source", True)], rows)
 
 
+def efficiencies(report):
+    """What a fit to these very runs says of each card, and what fits without a model say of its runs."""
+    rows = []
+    for each in report["efficiencies"]:
+        rows.append([each["gpu"], *(percent(each[share]) for share in ("matrix_products", "attention", "memory_bandwidth")), each["runs"],
+                     *(percent(each[error]) for error in ("median_error", "p90_error", "held_out_median_error", "held_out_p90_error"))])
+    return table([("card", True), ("products", False), ("attention", False), ("memory", False), ("runs", False), ("median", False),
+                  ("nine in ten", False), ("held out: median", False), ("nine in ten", False)], rows)
+
+
 def figures_of(errors):
     absolute = sorted(abs(error) for error in errors)
     nine_in_ten = absolute[(len(absolute) * 9 + 9) // 10 - 1]
@@ -208,11 +220,11 @@ def speed_planners(report):
 def page(program, explanations, used):
     text = (DOCS / "accuracy.in.md").read_text(encoding="utf-8")
     for section, (file, most) in SECTIONS.items():
-        report = run_check(program, file)
+        report = run_check(program, file, OPTIONS.get(section, []))
         others = speed_planners if section == "speed" else planners
         made = {"summary": summary(report), "worst": worst(section, report, most, explanations, used), "skipped": skips(report),
                 "planners": others(report), "subsets": subsets(report), "parts": parts(report),
-                "slopes": slopes(report), "fits": fits(report)}
+                "slopes": slopes(report), "fits": fits(report), "efficiencies": efficiencies(report)}
         for name, part in made.items():
             text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
     if "{{" in text:

@@ -1,7 +1,6 @@
 #pragma once
-// How long an optimizer step takes, to first order: matrix products at the fraction of the peak that training
-// reaches on the card, collectives at the bus bandwidth their link reaches, offload at what the host and PCIe
-// do. What that leaves out stands in docs/step-time.md.
+// How long an optimizer step takes: what the queues of a run took, and offload at what the host and PCIe do.
+// What that leaves out stands in docs/step-time.md.
 
 #include <string_view>
 
@@ -41,8 +40,8 @@ struct StepTime {
 
 /// Floating-point operations of one micro-step on one GPU. Forward per token 2·P + 4·L·a·d·s with P the
 /// parameters of matrix products that a token passes; backward twice that (once where weights are frozen);
-/// full checkpointing repeats the forward. Source: PaLM appendix B; llm-foundry's definition, by which
-/// matrix_efficiency was measured.
+/// full checkpointing repeats the forward. For comparison with published utilisations only. Source: PaLM appendix B;
+/// llm-foundry's definition.
 struct MicroStepFlops {
   Flops model;     ///< without recomputation
   Flops hardware;  ///< with
