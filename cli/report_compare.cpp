@@ -155,6 +155,16 @@ std::string tokens(const Plan& plan) {
   return fmt::format("{} tokens per second", group_digits(std::llround(plan.time.tokens_per_second)));
 }
 
+/// A contest between plans that fit says nothing of faster ones that do not.
+std::string superlative(const Report& report, const Plan& first) {
+  const std::vector<Plan>& plans = report.answer.plans;
+  const bool outrun = std::any_of(plans.begin(), plans.end(), [&first](const Plan& plan) {
+    return plan.time.tokens_per_second > first.time.tokens_per_second;
+  });
+  if (plans.size() == 2) return "faster";
+  return outrun ? "the fastest that fits" : "fastest";
+}
+
 std::string fastest_sentence(const Report& report, const Contest& contest) {
   const Plan &first = plan_of(report, contest.faster), &second = plan_of(report, contest.slower);
   const std::string misses = first.fits ? "" : ", though it does not fit";
@@ -163,8 +173,8 @@ std::string fastest_sentence(const Report& report, const Contest& contest) {
                        misses);
   const std::string much = contest.ratio < 2 ? fmt::format("{:.0f} % more than", (contest.ratio - 1) * 100)
                                              : fmt::format("{:.1f} times that of", contest.ratio);
-  return fmt::format("{} is faster here: {}, {} {} with {}{}", contest.faster, tokens(first), much,
-                     contest.slower, tokens(second), misses);
+  return fmt::format("{} is {} here: {}, {} {} with {}{}", contest.faster, superlative(report, first),
+                     tokens(first), much, contest.slower, tokens(second), misses);
 }
 
 std::string memory_sentence(const Report& report, const Contest& contest) {
@@ -175,22 +185,23 @@ std::string memory_sentence(const Report& report, const Contest& contest) {
   const Plan& faster = plan_of(report, contest.faster);
   const ByteUnit unit = report.question.unit;
   const Plan& other = least->id() == contest.faster ? plan_of(report, contest.slower) : faster;
-  return fmt::format("{} needs {} memory: {} per GPU, {} {}", least->id(), plans.size() > 2 ? "least" : "less",
-                     format_bytes(least->memory.required, unit), other.id(),
-                     format_bytes(other.memory.required, unit));
+  return fmt::format("{} needs {} memory: {} per GPU against {} of {}", least->id(), plans.size() > 2 ? "least" : "less",
+                     format_bytes(least->memory.required, unit),
+                     format_bytes(other.memory.required, unit), other.id());
 }
 
 std::string crossover_sentence(const Contest& contest) {
   const DecisiveLink& link = *contest.link;
-  const std::string what =
-      fmt::format("{} {}", link.name, link.between ? "out of each node" : "bus bandwidth");
+  const std::string now = fmt::format("(now {})", format_rate(link.now));
+  const std::string of = link.between ? fmt::format("network bandwidth out of each node ({})", link.name)
+                                      : fmt::format("{} bus bandwidth", link.name);
   if (!contest.crossover)
-    return fmt::format("{} stays ahead of {} at any {} from {} to {} (now {})", contest.faster, contest.slower,
-                       what, format_rate(link.now * (1 / kMostLinkFactor)),
-                       format_rate(link.now * kMostLinkFactor), format_rate(link.now));
+    return fmt::format("{} is the faster of the two at any {} from {} to {} {}", contest.faster, of,
+                       format_rate(link.now * (1 / kMostLinkFactor)), format_rate(link.now * kMostLinkFactor),
+                       now);
   const Crossover& at = *contest.crossover;
-  return fmt::format("they trade places at {} of {} (now {}): {} is faster below, {} above", format_rate(at.at),
-                     what, format_rate(link.now), strategy_id(at.below), strategy_id(at.above));
+  return fmt::format("the two trade places at {} of {} {}: {} is faster below, {} above", format_rate(at.at), of,
+                     now, strategy_id(at.below), strategy_id(at.above));
 }
 
 }  // namespace
