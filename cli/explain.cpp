@@ -160,15 +160,15 @@ std::string ring_formula(Operation operation) {
 
 /// What goes over links is in GB, as links are rated in GB/s.
 Figure collective_figure(const Collective& each) {
-  return {
-      fmt::format("{}: {} of {}", to_name(each.phase), to_name(each.operation), each.purpose),
-      fmt::format("{} sent per GPU", format_bytes(each.wire_bytes_per_gpu, ByteUnit::gb)),
-      static_cast<double>(each.wire_bytes_per_gpu.value),
-      fmt::format("{}, r = {} ranks ({} group); {} call{}, {} element{} of {}, {}",
-                  ring_formula(each.operation), each.group_size, to_name(each.group),
-                  group_digits(each.count), each.count == 1 ? "" : "s", group_digits(each.elements.value),
-                  each.elements.value == 1 ? "" : "s", each.dtype, format_bytes(each.bytes, ByteUnit::gb)),
-      "DeepSpeed's schedule (docs/communication.md); nccl-tests doc/PERFORMANCE.md"};
+  return {fmt::format("{}: {} of {}", to_name(each.phase), to_name(each.operation), each.purpose),
+          fmt::format("{} sent per GPU", format_bytes(each.wire_bytes_per_gpu, ByteUnit::gb)),
+          static_cast<double>(each.wire_bytes_per_gpu.value),
+          fmt::format("{}, r = {} ranks ({} group); {} call{}, {} element{} of {}, {}; {} {}: {} in all",
+                      ring_formula(each.operation), each.group_size, to_name(each.group),
+                      group_digits(each.count), each.count == 1 ? "" : "s", group_digits(each.elements.value),
+                      each.elements.value == 1 ? "" : "s", each.dtype, format_bytes(each.bytes, ByteUnit::gb),
+                      to_name(each.algorithm), to_name(each.protocol), format_seconds(each.time)),
+          "DeepSpeed's schedule (docs/communication.md); nccl-tests doc/PERFORMANCE.md"};
 }
 
 Section communication_section(const Plan& plan, const Question& q) {
@@ -213,32 +213,34 @@ Section time_section(const Plan& plan, const Question& q) {
   return {
       "time",
       "Time of one optimizer step",
-      {time_figure("matrix products", time.run.products, "A · FLOPs / (" + reached(q, efficiency.products) + ")",
+      {time_figure("matrix products", time.run.products,
+                   "A · FLOPs / (" + reached(q, efficiency.products) + ")",
                    source_of(cluster.gpu, "matrix_efficiency")),
        time_figure("attention", time.run.attention, "A · FLOPs / (" + reached(q, efficiency.attention) + ")",
                    source_of(cluster.gpu, "attention_efficiency")),
        time_figure("other kernels", time.run.other,
-                   fmt::format("A · bytes read and written / ({} · {})", format_rate(cluster.gpu.memory_bandwidth),
-                               format_percent(efficiency.memory)),
+                   fmt::format("A · bytes read and written / ({} · {})",
+                               format_rate(cluster.gpu.memory_bandwidth), format_percent(efficiency.memory)),
                    source_of(cluster.gpu, "memory_efficiency")),
-       time_figure("waiting for launches", time.launching, "what the host issues later than the device is ready",
-                   "docs/step-time.md"),
-       time_figure("communication", time.communication, "each call by the curve of its link, or by NCCL's model",
-                   links),
+       time_figure("waiting for launches", time.launching,
+                   "what the host issues later than the device is ready", "docs/step-time.md"),
+       time_figure("communication", time.communication,
+                   "each call by the curve of its link, or by NCCL's model", links),
        time_figure("of that exposed", time.exposed_communication, "what the compute stream waits for",
                    "docs/step-time.md"),
        time_figure("offload", time.offload, "transfers and host optimizer that nothing hides",
                    "docs/step-time.md"),
        time_figure("optimizer", time.optimizer, "bytes that the update moves / memory bandwidth",
                    source_of(cluster.gpu, "memory_bandwidth_gb_per_s")),
-       time_figure("step", time.step, "kernels + waiting for launches + exposed communication + offload + optimizer",
+       time_figure("step", time.step,
+                   "kernels + waiting for launches + exposed communication + offload + optimizer",
                    "docs/step-time.md"),
        {"tokens per second", fmt::format("{:.0f}", time.tokens_per_second), time.tokens_per_second,
         "A · T · N / step", "docs/step-time.md"},
        {"model FLOPs utilisation", format_percent(time.mfu), time.mfu,
         "FLOPs without recomputation / (step · peak)", "Chowdhery et al. 2022 (PaLM), appendix B"},
-       {"hardware FLOPs utilisation", format_percent(time.hfu), time.hfu, "FLOPs with recomputation / (step · peak)",
-        "docs/step-time.md"}}};
+       {"hardware FLOPs utilisation", format_percent(time.hfu), time.hfu,
+        "FLOPs with recomputation / (step · peak)", "docs/step-time.md"}}};
 }
 
 std::string symbols_text(const std::vector<Symbol>& symbols, int width) {

@@ -15,7 +15,7 @@ struct Report {
   const Answer& answer;
   const Options& options;
   std::vector<std::string> arguments;  ///< as they were typed, for the next command to type
-  std::vector<std::string> order;  ///< compare: ids of the plans as they were asked for; empty: as answered
+  std::vector<std::string> order;    ///< compare: ids of the plans as they were asked for; empty: as answered
   std::optional<Contest> contest{};  ///< compare: the two fastest
 };
 

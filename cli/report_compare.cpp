@@ -71,8 +71,8 @@ std::vector<Measure> memory_measures(const std::string& unit) {
 std::vector<Measure> traffic_measures(const Cluster& cluster) {
   std::vector<Measure> list;
   if (cluster.gpus == 1) return list;
-  list.push_back(
-      {"collective calls", "", [](P p, Q) { return static_cast<double>(p.communication.calls()); }, count_text});
+  list.push_back({"collective calls", "", [](P p, Q) { return static_cast<double>(p.communication.calls()); },
+                  count_text});
   if (cluster.gpus_per_node > 1)
     list.push_back({"sent per GPU, " + name_of_inner_link(cluster), "GB",
                     [](P p, Q) { return as_number(p.communication.inside_bytes_per_gpu()); }, traffic_text});
@@ -90,13 +90,15 @@ std::vector<Measure> time_measures() {
           {"exposed communication", "s", time_of<&StepTime::exposed_communication>, seconds_text},
           {"offload", "s", time_of<&StepTime::offload>, seconds_text},
           {"optimizer", "s", time_of<&StepTime::optimizer>, seconds_text},
-          {"samples per step", "",
-           [](P p, Q) { return static_cast<double>(p.strategy.global_batch_size()); }, count_text, Best::none},
+          {"samples per step", "", [](P p, Q) { return static_cast<double>(p.strategy.global_batch_size()); },
+           count_text, Best::none},
           {"tokens per second", "", [](P p, Q) { return p.time.tokens_per_second; }, number_text, Best::most},
           {"MFU", "%", [](P p, Q) { return p.time.mfu; }, percent_text, Best::most}};
 }
 
-bool says_nothing(const std::string& number) { return number.find_first_of("123456789") == std::string::npos; }
+bool says_nothing(const std::string& number) {
+  return number.find_first_of("123456789") == std::string::npos;
+}
 
 std::string difference(const Measure& measure, double value, double base, ByteUnit unit) {
   const std::string text = measure.text(value - base, unit);
@@ -169,8 +171,8 @@ std::string fastest_sentence(const Report& report, const Contest& contest) {
   const Plan &first = plan_of(report, contest.faster), &second = plan_of(report, contest.slower);
   const std::string misses = first.fits ? "" : ", though it does not fit";
   if (contest.ratio < 1.005)
-    return fmt::format("{} and {} are equally fast here, at {}{}", contest.faster, contest.slower, tokens(first),
-                       misses);
+    return fmt::format("{} and {} are equally fast here, at {}{}", contest.faster, contest.slower,
+                       tokens(first), misses);
   const std::string much = contest.ratio < 2 ? fmt::format("{:.0f} % more than", (contest.ratio - 1) * 100)
                                              : fmt::format("{:.1f} times that of", contest.ratio);
   return fmt::format("{} is {} here: {}, {} {} with {}{}", contest.faster, superlative(report, first),
@@ -185,8 +187,8 @@ std::string memory_sentence(const Report& report, const Contest& contest) {
   const Plan& faster = plan_of(report, contest.faster);
   const ByteUnit unit = report.question.unit;
   const Plan& other = least->id() == contest.faster ? plan_of(report, contest.slower) : faster;
-  return fmt::format("{} needs {} memory: {} per GPU against {} of {}", least->id(), plans.size() > 2 ? "least" : "less",
-                     format_bytes(least->memory.required, unit),
+  return fmt::format("{} needs {} memory: {} per GPU against {} of {}", least->id(),
+                     plans.size() > 2 ? "least" : "less", format_bytes(least->memory.required, unit),
                      format_bytes(other.memory.required, unit), other.id());
 }
 
@@ -200,8 +202,8 @@ std::string crossover_sentence(const Contest& contest) {
                        format_rate(link.now * (1 / kMostLinkFactor)), format_rate(link.now * kMostLinkFactor),
                        now);
   const Crossover& at = *contest.crossover;
-  return fmt::format("the two trade places at {} of {} {}: {} is faster below, {} above", format_rate(at.at), of,
-                     now, strategy_id(at.below), strategy_id(at.above));
+  return fmt::format("the two trade places at {} of {} {}: {} is faster below, {} above", format_rate(at.at),
+                     of, now, strategy_id(at.below), strategy_id(at.above));
 }
 
 }  // namespace
@@ -218,7 +220,8 @@ Table comparison_table(const Report& report, const std::vector<const Plan*>& pla
   };
   add(memory_measures(unit_name(q.unit)));
   table.rows.push_back(text_row(
-      "peak in", plans, [](P p) { return std::string(to_name(reported(p.memory.peak.phase))); }, Tone::plain));
+      "peak in", plans, [](P p) { return std::string(to_name(reported(p.memory.peak.phase))); },
+      Tone::plain));
   table.rows.push_back(text_row("verdict", plans, verdict, Tone::strong));
   add(traffic_measures(q.cluster));
   add(time_measures());

@@ -83,8 +83,7 @@ std::string explanations(const Report& report, const Style& style) {
   if (!report.options.explain) return "";
   std::string out;
   if (report.order.empty()) return explained(leading_plan(report), report, style);
-  for (const Plan* plan : plans_in_order(report))
-    out += explained(*plan, report, style);
+  for (const Plan* plan : plans_in_order(report)) out += explained(*plan, report, style);
   return out;
 }
 

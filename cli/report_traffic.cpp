@@ -27,15 +27,16 @@ Row row_of(std::string phase, std::string group, const Traffic& each, const Clus
 
 Table traffic_table(const Plan& plan, const Question& question) {
   const Cluster& cluster = question.cluster;
-  Table table{{{"phase", "", false, kAlways}, {"group", "", false, kAlways}, {"calls", "", true, kAlways}}, {}};
-  if (cluster.gpus_per_node > 1)
-    table.columns.push_back({name_of_inner_link(cluster), "GB", true, kAlways});
+  Table table{{{"phase", "", false, kAlways}, {"group", "", false, kAlways}, {"calls", "", true, kAlways}},
+              {}};
+  if (cluster.gpus_per_node > 1) table.columns.push_back({name_of_inner_link(cluster), "GB", true, kAlways});
   if (cluster.network) table.columns.push_back({cluster.network->name, "GB", true, kAlways});
   table.columns.push_back({"time", "ms", true, kAlways});
   table.columns.push_back({"exposed", "ms", true, kAlways});
   Traffic sum;
   for (const Traffic& each : traffic(plan.communication, plan.time.run)) {
-    table.rows.push_back(row_of(std::string(to_name(each.phase)), std::string(to_name(each.group)), each, cluster));
+    table.rows.push_back(
+        row_of(std::string(to_name(each.phase)), std::string(to_name(each.group)), each, cluster));
     sum.calls += each.calls, sum.inside += each.inside, sum.outside += each.outside;
     sum.time += each.time, sum.exposed += each.exposed;
   }

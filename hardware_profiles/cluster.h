@@ -45,7 +45,7 @@ struct Cluster {
   LinkSpeed inside{};                  ///< collectives within a node
   std::optional<LinkSpeed> between{};  ///< collectives across nodes, per GPU
   std::string inside_source{};  ///< where `inside` comes from: "measured: …", "derived: …", "assumed: …"
-  std::string between_source{};            ///< likewise; empty on one node
+  std::string between_source{};  ///< likewise; empty on one node
   LinkFactors link_factors{};
   std::vector<std::string> assumptions{};  ///< one sentence per value that was not given or is not certain
   friend bool operator==(const Cluster&, const Cluster&) = default;

@@ -64,7 +64,7 @@ NeediestRank neediest_rank(const RunInputs& run) {
                                     .recording = run.recording,
                                     .compute_capability = run.compute_capability,
                                     .gpus_per_node = run.gpus_per_node,
-                                     .pace = run.pace});
+                                    .pace = run.pace});
     if (!neediest.live || live.peak_allocated > neediest.live->peak_allocated)
       neediest = {all[each], std::move(live)};
   }
@@ -104,8 +104,7 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   }
   plan.communication = schedule(played.calls, training_, strategy, rank, plan.shard);
   if (complete) price(plan.communication, played.calls, pace);
-  plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication,
-                        played.time);
+  plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication, played.time);
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;

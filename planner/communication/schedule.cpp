@@ -57,9 +57,8 @@ void add_offload(Schedule& schedule, const Training& training, const Strategy& s
 }  // namespace
 
 bool is_of_kind(const Call& call, const Collective& kind) {
-  return kind.operation == call.operation && kind.group == call.group &&
-         kind.group_size == call.group_size && kind.phase == call.phase && kind.dtype == call.dtype &&
-         kind.purpose == call.purpose;
+  return kind.operation == call.operation && kind.group == call.group && kind.group_size == call.group_size &&
+         kind.phase == call.phase && kind.dtype == call.dtype && kind.purpose == call.purpose;
 }
 
 namespace {

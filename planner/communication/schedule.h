@@ -26,7 +26,7 @@ struct Collective {
   Bytes wire_bytes_per_gpu;  ///< what a ring sends from one GPU
   /// By the algorithm that NCCL would choose; see price(). From one GPU to others of its node, and out of it.
   Bytes inside_bytes_per_gpu{}, outside_bytes_per_gpu{};
-  Seconds time{};                                           ///< of all calls, hidden or not
+  Seconds time{};                                            ///< of all calls, hidden or not
   CollectiveAlgorithm algorithm{CollectiveAlgorithm::ring};  ///< of the largest call
   CollectiveProtocol protocol{CollectiveProtocol::simple};   ///< likewise
   bool operator==(const Collective&) const = default;

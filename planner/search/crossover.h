@@ -9,8 +9,8 @@
 
 namespace zplan {
 
-/// The link that decides between strategies of a cluster: the network where there are several nodes, else what
-/// is inside the node.
+/// The link that decides between strategies of a cluster: the network where there are several nodes, else
+/// what is inside the node.
 struct DecisiveLink {
   std::string name;    ///< "NVLink", "PCIe", or the network's: "8x400g"
   BytesPerSecond now;  ///< the network out of a node; inside a node the bus bandwidth of a long all_gather
@@ -28,22 +28,24 @@ inline constexpr double kMostLinkFactor = 64;
 
 struct Crossover {
   DecisiveLink link;
-  double factor{};      ///< at / link.now
-  BytesPerSecond at;    ///< the bandwidth at which both train equally fast
+  double factor{};        ///< at / link.now
+  BytesPerSecond at;      ///< the bandwidth at which both train equally fast
   Strategy below, above;  ///< which is faster on a slower link, which on a faster one
 };
 
 /// The bandwidth of the decisive link at which two legal strategies train equally many tokens a second, the
-/// nearest to what it is now; nothing where one of them is the faster everywhere between 1/64 and 64 times that,
-/// or where there is no link. The question's own link factors count as 1. Whether they fit is not asked.
+/// nearest to what it is now; nothing where one of them is the faster everywhere between 1/64 and 64 times
+/// that, or where there is no link. The question's own link factors count as 1. Whether they fit is not
+/// asked.
 [[nodiscard]] std::optional<Crossover> crossover(const Question& question, const Strategy& one,
                                                  const Strategy& other);
 
-/// The two fastest of several plans, by tokens per second: of those that fit, or of all where fewer than two do.
+/// The two fastest of several plans, by tokens per second: of those that fit, or of all where fewer than two
+/// do.
 struct Contest {
-  std::string faster, slower;         ///< ids
-  double ratio{};                     ///< of their tokens per second
-  std::optional<DecisiveLink> link;   ///< absent: one GPU
+  std::string faster, slower;        ///< ids
+  double ratio{};                    ///< of their tokens per second
+  std::optional<DecisiveLink> link;  ///< absent: one GPU
   std::optional<Crossover> crossover;
 };
 /// Nothing for fewer than two plans.

@@ -121,7 +121,8 @@ TEST(Compare, StandsInTheOrderAskedAndRecommendsTheFastestThatFits) {
 
 TEST(Compare, SaysWhoIsFasterAndWhereTheyTradePlaces) {
   const std::string line =
-      "compare --model meta-llama/Llama-2-13b-hf --gpus 8 --gpu A100-SXM-80GB --seq 512 --global-batch 8 zero3 "
+      "compare --model meta-llama/Llama-2-13b-hf --gpus 8 --gpu A100-SXM-80GB --seq 512 --global-batch 8 "
+      "zero3 "
       "tp8+zero1";
   const json comparison = report(line).at("comparison");
   EXPECT_GE(comparison.at("ratio"), 1.0);
@@ -129,8 +130,9 @@ TEST(Compare, SaysWhoIsFasterAndWhereTheyTradePlaces) {
   const Result text = in_process(line);
   EXPECT_THAT(text.out, HasSubstr("Side by side\n"));
   EXPECT_THAT(text.out, HasSubstr(comparison.at("faster").get<std::string>() + " is faster here"));
-  EXPECT_THAT(text.out, HasSubstr(comparison.at("crossover").is_null() ? "is the faster of the two at any NVLink"
-                                                                       : "the two trade places at"));
+  EXPECT_THAT(text.out,
+              HasSubstr(comparison.at("crossover").is_null() ? "is the faster of the two at any NVLink"
+                                                             : "the two trade places at"));
 }
 
 TEST(Compare, OneGpuHasNoLinkToAskFor) {
@@ -146,7 +148,9 @@ TEST(Compare, WhatDoesNotFitIsComparedToo) {
   EXPECT_THAT(text.out, HasSubstr("though it does not fit"));
 }
 
-TEST(Compare, OnlyWhenAsked) { EXPECT_TRUE(report("--model 0.5B --gpus 2 --mem 24").at("comparison").is_null()); }
+TEST(Compare, OnlyWhenAsked) {
+  EXPECT_TRUE(report("--model 0.5B --gpus 2 --mem 24").at("comparison").is_null());
+}
 
 TEST(Compare, GivesTheSameFiguresAsThePlan) {
   const json one = report("compare --model 8B --gpus 5 --mem 44 zero3 zero2"),

@@ -46,7 +46,8 @@ TEST(Explain, CollectivesAddUpToWhatIsSent) {
 }
 
 TEST(Explain, TrafficStandsByPhaseGroupAndLink) {
-  const Result text = in_process("--model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --zero 1 --tp 2 --explain");
+  const Result text =
+      in_process("--model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --zero 1 --tp 2 --explain");
   EXPECT_THAT(text.out, HasSubstr("Traffic per optimizer step and GPU\n"));
   for (const char* word : {"NVLink", "8x400g", "exposed", "backward  tensor", "step      data"})
     EXPECT_THAT(text.out, HasSubstr(word));

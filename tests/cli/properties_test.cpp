@@ -141,7 +141,8 @@ TEST_P(Grid, TimesAddUpToTheStep) {
     const auto of = [&time](const char* key) { return time.at(key).get<double>(); };
     const double step = of("step"), exposed = of("exposed_communication");
     EXPECT_NEAR(of("products") + of("attention") + of("other_kernels"), of("compute"), 1e-9 * step);
-    EXPECT_NEAR(of("compute") + of("launching") + exposed + of("offload") + of("optimizer"), step, 1e-6 * step);
+    EXPECT_NEAR(of("compute") + of("launching") + exposed + of("offload") + of("optimizer"), step,
+                1e-6 * step);
     EXPECT_NEAR(sum_of_values(time.at("exposed_by_phase")), exposed, 1e-9 * step);
     EXPECT_LE(of("exposed_tensor_parallel"), exposed * (1 + 1e-9));
     EXPECT_LE(of("mfu"), of("hfu") * (1 + 1e-9));

@@ -37,7 +37,8 @@ TEST(SignChanges, TheNearestIsTaken) {
 
 /// Two nodes of eight cards.
 Cluster two_nodes() {
-  return assemble_cluster({.gpu = "H100-SXM-80GB", .gpus = 16, .nodes = 2, .network = "8x100g"}, built_in_profiles());
+  return assemble_cluster({.gpu = "H100-SXM-80GB", .gpus = 16, .nodes = 2, .network = "8x100g"},
+                          built_in_profiles());
 }
 
 Seconds price(const Cluster& cluster, std::int64_t ranks, Bytes size) {
@@ -84,8 +85,13 @@ TEST(DecisiveLinks, AreTheOutermost) {
 class Crossovers : public ::testing::Test {
  protected:
   explicit Crossovers(std::int64_t gpus = 8)
-      : question_{.model = tiny_llama({{"hidden", 1024}, {"layers", 4},     {"heads", 16}, {"kv", 16},
-                                       {"ffn", 4096},    {"vocab", 32'000}, {"tie", false}}),
+      : question_{.model = tiny_llama({{"hidden", 1024},
+                                       {"layers", 4},
+                                       {"heads", 16},
+                                       {"kv", 16},
+                                       {"ffn", 4096},
+                                       {"vocab", 32'000},
+                                       {"tie", false}}),
                   .cluster = roomy_cluster(gpus),
                   .training = {},
                   .space = {},
@@ -110,8 +116,9 @@ class Crossovers : public ::testing::Test {
 TEST_F(Crossovers, BothAreEquallyFastThere) {
   int found = 0;
   for (const std::int64_t length : {64, 256, 1024, 2048})
-    for (const auto& [one, other] : {std::pair{strategy(3, 1), strategy(1, 2)}, std::pair{strategy(0, 1), strategy(3, 1)},
-                                     std::pair{strategy(2, 1), strategy(1, 8)}, std::pair{strategy(3, 1), strategy(0, 8)}}) {
+    for (const auto& [one, other] :
+         {std::pair{strategy(3, 1), strategy(1, 2)}, std::pair{strategy(0, 1), strategy(3, 1)},
+          std::pair{strategy(2, 1), strategy(1, 8)}, std::pair{strategy(3, 1), strategy(0, 8)}}) {
       question_.training.sequence_length = length;
       const std::optional<Crossover> at = crossover(question_, one, other);
       if (!at) continue;
@@ -136,7 +143,8 @@ TEST_F(Crossovers, NoneWhereOneIsAlwaysFaster) {
       ++none;
       const bool now = tokens(strategy(stage, 1), 1) > tokens(strategy(3, 1), 1);
       for (const double factor : {1.0 / 64, 0.125, 8.0, 64.0})
-        EXPECT_EQ(tokens(strategy(stage, 1), factor) > tokens(strategy(3, 1), factor), now) << stage << factor;
+        EXPECT_EQ(tokens(strategy(stage, 1), factor) > tokens(strategy(3, 1), factor), now)
+            << stage << factor;
     }
   static_cast<void>(none);
 }

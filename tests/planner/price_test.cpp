@@ -23,12 +23,18 @@ class Prices : public ::testing::TestWithParam<Asked> {
     training_.sequence_length = 512;
     Strategy s = GetParam().strategy;
     s.data_parallel = 8 / s.tensor_parallel;
-    cluster_ = assemble_cluster({.gpu = GetParam().gpu, .gpus = 8, .nodes = GetParam().nodes}, built_in_profiles());
+    cluster_ =
+        assemble_cluster({.gpu = GetParam().gpu, .gpus = 8, .nodes = GetParam().nodes}, built_in_profiles());
     plan_ = make_plan(model_, cluster_, training_, s);
   }
 
-  Model model_ = tiny_llama({{"hidden", 512}, {"layers", 4},     {"heads", 8}, {"kv", 8},
-                             {"ffn", 1024},   {"vocab", 32'000}, {"tie", false}});
+  Model model_ = tiny_llama({{"hidden", 512},
+                             {"layers", 4},
+                             {"heads", 8},
+                             {"kv", 8},
+                             {"ffn", 1024},
+                             {"vocab", 32'000},
+                             {"tie", false}});
   Training training_;
   Cluster cluster_;
   Plan plan_;
@@ -83,13 +89,13 @@ TEST_P(Prices, TensorParallelGroupsStayInTheirNode) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, Prices,
-    ::testing::Values(Asked{1, "A100-SXM-80GB", {.zero_stage = 3}}, Asked{2, "A100-SXM-80GB", {.zero_stage = 3}},
-                      Asked{1, "RTX-4090-24GB", {.zero_stage = 2}},
-                      Asked{2, "A100-SXM-80GB", {.zero_stage = 1, .tensor_parallel = 2}},
-                      Asked{1, "H100-SXM-80GB", {.zero_stage = 0, .tensor_parallel = 4}},
-                      Asked{2, "H100-SXM-80GB",
-                            {.zero_stage = 2, .tensor_parallel = 2, .gradient_accumulation_steps = 3}},
-                      Asked{8, "H100-SXM-80GB", {.zero_stage = 3, .gradient_accumulation_steps = 2}}));
+    ::testing::Values(
+        Asked{1, "A100-SXM-80GB", {.zero_stage = 3}}, Asked{2, "A100-SXM-80GB", {.zero_stage = 3}},
+        Asked{1, "RTX-4090-24GB", {.zero_stage = 2}},
+        Asked{2, "A100-SXM-80GB", {.zero_stage = 1, .tensor_parallel = 2}},
+        Asked{1, "H100-SXM-80GB", {.zero_stage = 0, .tensor_parallel = 4}},
+        Asked{2, "H100-SXM-80GB", {.zero_stage = 2, .tensor_parallel = 2, .gradient_accumulation_steps = 3}},
+        Asked{8, "H100-SXM-80GB", {.zero_stage = 3, .gradient_accumulation_steps = 2}}));
 
 }  // namespace
 }  // namespace zplan::testing
