@@ -160,15 +160,15 @@ std::string ring_formula(Operation operation) {
 
 /// What goes over links is in GB, as links are rated in GB/s.
 Figure collective_figure(const Collective& each) {
-  return {
-      fmt::format("{}: {} of {}", to_name(each.phase), to_name(each.operation), each.purpose),
-      fmt::format("{} sent per GPU", format_bytes(each.wire_bytes_per_gpu, ByteUnit::gb)),
-      static_cast<double>(each.wire_bytes_per_gpu.value),
-      fmt::format("{}, r = {} ranks ({} group); {} call{}, {} element{} of {}, {}",
-                  ring_formula(each.operation), each.group_size, to_name(each.group),
-                  group_digits(each.count), each.count == 1 ? "" : "s", group_digits(each.elements.value),
-                  each.elements.value == 1 ? "" : "s", each.dtype, format_bytes(each.bytes, ByteUnit::gb)),
-      "DeepSpeed's schedule (docs/communication.md); nccl-tests doc/PERFORMANCE.md"};
+  return {fmt::format("{}: {} of {}", to_name(each.phase), to_name(each.operation), each.purpose),
+          fmt::format("{} sent per GPU", format_bytes(each.wire_bytes_per_gpu, ByteUnit::gb)),
+          static_cast<double>(each.wire_bytes_per_gpu.value),
+          fmt::format("{}, r = {} ranks ({} group); {} call{}, {} element{} of {}, {}; {} {}: {} in all",
+                      ring_formula(each.operation), each.group_size, to_name(each.group),
+                      group_digits(each.count), each.count == 1 ? "" : "s", group_digits(each.elements.value),
+                      each.elements.value == 1 ? "" : "s", each.dtype, format_bytes(each.bytes, ByteUnit::gb),
+                      to_name(each.algorithm), to_name(each.protocol), format_seconds(each.time)),
+          "DeepSpeed's schedule (docs/communication.md); nccl-tests doc/PERFORMANCE.md"};
 }
 
 Section communication_section(const Plan& plan, const Question& q) {

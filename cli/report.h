@@ -1,10 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/options.h"
-#include "planner/search/search.h"
+#include "planner/search/crossover.h"
 
 namespace zplan {
 
@@ -14,7 +15,8 @@ struct Report {
   const Answer& answer;
   const Options& options;
   std::vector<std::string> arguments;  ///< as they were typed, for the next command to type
-  std::vector<std::string> order;  ///< compare: ids of the plans as they were asked for; empty: as answered
+  std::vector<std::string> order;    ///< compare: ids of the plans as they were asked for; empty: as answered
+  std::optional<Contest> contest{};  ///< compare: the two fastest
 };
 
 /// The plans as they are shown: best first, or as `compare` was asked.

@@ -56,6 +56,8 @@ const std::vector<Field>& fields() {
         {"tokens_per_second", [](const Plan& p) { return text_of(p.time.tokens_per_second); }},
         {"mfu", [](const Plan& p) { return text_of(p.time.mfu); }},
         {"why", [](const Plan& p) { return p.why.empty() ? std::string() : p.why.front(); }},
+        {"launching_seconds", [](const Plan& p) { return text_of(p.time.launching.value); }},
+        {"hfu", [](const Plan& p) { return text_of(p.time.hfu); }},
     };
     list.insert(list.end(), rest.begin(), rest.end());
     return list;

@@ -3,6 +3,7 @@
 #include "cli/explain.h"
 #include "cli/output_files.h"
 #include "models/base/version.h"
+#include "planner/time/price.h"
 
 namespace zplan {
 
@@ -127,7 +128,12 @@ Json collective_json(const Collective& each) {
           {"count", each.count},
           {"elements", each.elements.value},
           {"bytes", each.bytes.value},
-          {"wire_bytes_per_gpu", each.wire_bytes_per_gpu.value}};
+          {"wire_bytes_per_gpu", each.wire_bytes_per_gpu.value},
+          {"inside_bytes_per_gpu", each.inside_bytes_per_gpu.value},
+          {"outside_bytes_per_gpu", each.outside_bytes_per_gpu.value},
+          {"seconds", each.time.value},
+          {"algorithm", name_json(each.algorithm)},
+          {"protocol", name_json(each.protocol)}};
 }
 
 Json communication_json(const Schedule& schedule) {
@@ -136,20 +142,36 @@ Json communication_json(const Schedule& schedule) {
   return {{"collectives", std::move(collectives)},
           {"bytes", schedule.bytes().value},
           {"wire_bytes_per_gpu", schedule.wire_bytes_per_gpu().value},
+          {"inside_bytes_per_gpu", schedule.inside_bytes_per_gpu().value},
+          {"outside_bytes_per_gpu", schedule.outside_bytes_per_gpu().value},
           {"host_to_device_bytes", schedule.host_to_device.value},
           {"device_to_host_bytes", schedule.device_to_host.value}};
+}
+
+Json exposed_json(const RunTime& run) {
+  Json out;
+  for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward, Phase::step})
+    out[std::string(to_name(phase))] = exposed_in(run, phase).value;
+  return out;
 }
 
 Json time_json(const StepTime& time) {
   return {{"step", time.step.value},
           {"compute", time.compute.value},
+          {"products", time.run.products.value},
+          {"attention", time.run.attention.value},
+          {"other_kernels", time.run.other.value},
+          {"launching", time.launching.value},
           {"communication", time.communication.value},
           {"exposed_communication", time.exposed_communication.value},
+          {"exposed_by_phase", exposed_json(time.run)},
+          {"exposed_tensor_parallel", time.run.exposed_tensor.value},
           {"offload", time.offload.value},
           {"optimizer", time.optimizer.value},
           {"tokens_per_second", time.tokens_per_second},
           {"tokens_per_second_per_gpu", time.tokens_per_second_per_gpu},
           {"mfu", time.mfu},
+          {"hfu", time.hfu},
           {"bound", name_json(time.bound)}};
 }
 
@@ -180,6 +202,31 @@ Json alternative_json(const Report& report) {
           {"plan", plan_json(*report.answer.alternative, report)}};
 }
 
+Json crossover_json(const std::optional<Crossover>& crossover) {
+  if (!crossover) return nullptr;
+  return {{"bytes_per_second", crossover->at.value},
+          {"faster_below", strategy_id(crossover->below)},
+          {"faster_above", strategy_id(crossover->above)}};
+}
+
+Json link_json(const std::optional<DecisiveLink>& link) {
+  if (!link) return nullptr;
+  return {{"name", link->name},
+          {"between_nodes", link->between},
+          {"bytes_per_second", link->now.value},
+          {"lowest_tried", link->now.value / kMostLinkFactor},
+          {"highest_tried", link->now.value * kMostLinkFactor}};
+}
+
+Json comparison_json(const std::optional<Contest>& contest) {
+  if (!contest) return nullptr;
+  return {{"faster", contest->faster},
+          {"slower", contest->slower},
+          {"ratio", contest->ratio},
+          {"link", link_json(contest->link)},
+          {"crossover", crossover_json(contest->crossover)}};
+}
+
 }  // namespace
 
 Json report_json(const Report& report) {
@@ -198,6 +245,7 @@ Json report_json(const Report& report) {
           {"ds_config", recommended ? ds_config(*recommended, report.question, report.options.config_style)
                                     : Json(nullptr)},
           {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
+          {"comparison", comparison_json(report.contest)},
           {"warnings", report.answer.warnings}};
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "cli/report_text.h"
@@ -138,65 +137,6 @@ bool any_host(const Report& report) {
                              [](const Plan& plan) { return plan.memory.host.total > Bytes{}; });
 }
 
-// ---- compare
-// -------------------------------------------------------------------------------------------------
-
-struct Measure {
-  std::string name, unit;
-  double (*value)(const Plan&, const Question&);
-  std::string (*text)(double, ByteUnit);
-};
-
-double as_number(Bytes size) { return static_cast<double>(size.value); }
-
-std::string bytes_text(double value, ByteUnit unit) {
-  return format_bytes_value(Bytes(std::llround(value)), unit);
-}
-std::string traffic_text(double value, ByteUnit) { return bytes_text(value, ByteUnit::gb); }
-std::string number_text(double value, ByteUnit) {
-  const double size = std::abs(value);
-  return size >= 99.95 ? fmt::format("{:.0f}", value) : fmt::format("{:.{}f}", value, size >= 9.995 ? 1 : 2);
-}
-
-template <MemoryPart part>
-double held(const Plan& plan, const Question&) {
-  return as_number(plan.memory.peak.holds.part(part));
-}
-
-std::vector<Measure> measures(const Question& question) {
-  using P = const Plan&;
-  using Q = const Question&;
-  const std::string unit = unit_name(question.unit);
-  return {
-      {"parameters", unit, held<MemoryPart::parameters>, bytes_text},
-      {"gradients", unit, held<MemoryPart::gradients>, bytes_text},
-      {"optimizer states", unit, held<MemoryPart::optimizer_states>, bytes_text},
-      {"activations", unit, held<MemoryPart::activations>, bytes_text},
-      {"loss", unit, held<MemoryPart::loss>, bytes_text},
-      {"communication buffers", unit, held<MemoryPart::communication_buffers>, bytes_text},
-      {"temporaries", unit, held<MemoryPart::temporaries>, bytes_text},
-      {"framework overhead", unit, held<MemoryPart::framework_overhead>, bytes_text},
-      {"allocator slack", unit, [](P p, Q) { return as_number(p.memory.required - p.memory.peak.bytes()); },
-       bytes_text},
-      {"needs", unit, [](P p, Q) { return as_number(p.memory.required); }, bytes_text},
-      {"free", unit, [](P p, Q q) { return as_number(Bytes{} - shortage(p, q)); }, bytes_text},
-      {"host memory per node", unit, [](P p, Q) { return as_number(p.memory.host.total); }, bytes_text},
-      {"sent per GPU and step", "GB", [](P p, Q) { return as_number(p.communication.wire_bytes_per_gpu()); },
-       traffic_text},
-      {"step", "s", [](P p, Q) { return p.time.step.value; }, number_text},
-      {"of that compute", "s", [](P p, Q) { return p.time.compute.value; }, number_text},
-      {"exposed communication", "s", [](P p, Q) { return p.time.exposed_communication.value; }, number_text},
-      {"offload", "s", [](P p, Q) { return p.time.offload.value; }, number_text},
-      {"optimizer", "s", [](P p, Q) { return p.time.optimizer.value; }, number_text},
-      {"tokens per second", "", [](P p, Q) { return p.time.tokens_per_second; }, number_text}};
-}
-
-std::string difference(const Measure& measure, double value, double base, ByteUnit unit) {
-  const std::string text = measure.text(value - base, unit);
-  if (text.find_first_of("123456789") == std::string::npos) return "=";
-  return value > base ? "+" + text : text;
-}
-
 }  // namespace
 
 Table strategies_table(const Report& report, int width) {
@@ -216,32 +156,6 @@ Table strategies_table(const Report& report, int width) {
     if (width <= 0 || natural_width(table) <= static_cast<std::size_t>(width)) return table;
   }
   return build(Detail::coarse, false);
-}
-
-Table comparison_table(const Report& report, const std::vector<const Plan*>& plans) {
-  const Question& q = report.question;
-  Table table{{{"", "", false, kAlways}, {"", "", false, kAlways}}, {}};
-  for (const Plan* plan : plans) {
-    table.columns.push_back({plan->id(), "", true, kAlways});
-    if (plan != plans.front()) table.columns.push_back({"", "", true, kAlways});
-  }
-  for (const Measure& measure : measures(q)) {
-    Row row{{measure.name, measure.unit}, measure.name == "needs" ? Tone::strong : Tone::plain};
-    const double base = measure.value(*plans.front(), q);
-    for (const Plan* plan : plans) {
-      row.cells.push_back(measure.text(measure.value(*plan, q), q.unit));
-      if (plan != plans.front())
-        row.cells.push_back(difference(measure, measure.value(*plan, q), base, q.unit));
-    }
-    table.rows.push_back(std::move(row));
-  }
-  Row last{{"verdict", ""}, Tone::strong};
-  for (const Plan* plan : plans) {
-    last.cells.push_back(verdict(*plan));
-    if (plan != plans.front()) last.cells.emplace_back();
-  }
-  table.rows.push_back(std::move(last));
-  return table;
 }
 
 std::string report_markdown(const Report& report) { return render_markdown(strategies_table(report, 0)); }

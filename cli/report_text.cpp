@@ -57,19 +57,33 @@ std::string comparison_text(const Report& report, const Style& style) {
   return out;
 }
 
+std::string sentences_text(const Report& report, const Style& style) {
+  std::string out;
+  for (const std::string& sentence : comparison_sentences(report))
+    out += paragraph("  - ", sentence, style.width);
+  return out.empty() ? "" : "\n" + style(Tone::strong, "Side by side") + "\n" + out;
+}
+
 std::string plans_text(const Report& report, const Style& style) {
   if (!report.order.empty())
-    return fmt::format("Differences are from {}\n\n", report.order.front()) + comparison_text(report, style);
+    return fmt::format("Differences are from {}; * marks the best of a line\n\n", report.order.front()) +
+           comparison_text(report, style) + sentences_text(report, style);
   const Table table = narrowed(strategies_table(report, style.width), static_cast<std::size_t>(style.width));
   return table_title(report) + render_text(table, style) + legend(table, style);
+}
+
+std::string explained(const Plan& plan, const Report& report, const Style& style) {
+  const Table traffic = traffic_table(plan, report.question);
+  std::string out = "\n" + explain_text(plan, report.question, style.width);
+  if (!traffic.rows.empty()) out += "\nTraffic per optimizer step and GPU\n\n" + render_text(traffic, style);
+  return out;
 }
 
 std::string explanations(const Report& report, const Style& style) {
   if (!report.options.explain) return "";
   std::string out;
-  if (report.order.empty()) return "\n" + explain_text(leading_plan(report), report.question, style.width);
-  for (const Plan* plan : plans_in_order(report))
-    out += "\n" + explain_text(*plan, report.question, style.width);
+  if (report.order.empty()) return explained(leading_plan(report), report, style);
+  for (const Plan* plan : plans_in_order(report)) out += explained(*plan, report, style);
   return out;
 }
 

@@ -140,6 +140,7 @@ Comparison compare(const Question& question, const std::vector<std::string>& str
   }
   std::stable_sort(result.answer.plans.begin(), result.answer.plans.end(), better_plan);
   if (result.answer.fits()) result.answer.alternative.reset(), result.answer.alternative_change.clear();
+  result.contest = contest(question, result.answer.plans);
   return result;
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 // Options → the question that the planner answers.
 
+#include <optional>
 #include <vector>
 
 #include "cli/environment.h"
 #include "cli/options.h"
 #include "models/catalogue/catalogue.h"
+#include "planner/search/crossover.h"
 
 namespace zplan {
 
@@ -24,6 +26,7 @@ struct Request {
 struct Comparison {
   Answer answer;                 ///< those that fit first, as in every report
   std::vector<std::string> ids;  ///< of the plans in the order in which they were asked for
+  std::optional<Contest> contest{};
 };
 [[nodiscard]] Comparison compare(const Question& question, const std::vector<std::string>& strategies);
 

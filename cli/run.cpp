@@ -72,11 +72,12 @@ int run_planning(const Options& options, const std::vector<std::string>& argumen
   const Style style = style_of(options, environment);
   if (options.command == Command::compare) {
     Comparison result = compare(question, options.words);
-    return deliver({question, result.answer, options, arguments, result.ids}, style, out, err);
+    return deliver({question, result.answer, options, arguments, result.ids, result.contest}, style, out,
+                   err);
   }
   Answer result = answer(question);
   result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());
-  return deliver({question, result, options, arguments, {}}, style, out, err);
+  return deliver({question, result, options, arguments, {}, {}}, style, out, err);
 }
 
 int run_completion(const Options& options, std::ostream& out) {

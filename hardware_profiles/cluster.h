@@ -25,6 +25,14 @@ struct ClusterRequest {
   std::optional<Bytes> host_memory{};  ///< per node
 };
 
+/// How much faster than they are links are taken to be, for questions of the kind "what if they were". Of a
+/// collective only what its bytes take shrinks, not its latency (CollectivePricer).
+struct LinkFactors {
+  double inside{1};   ///< groups within a node
+  double between{1};  ///< groups that span nodes: the network
+  friend bool operator==(const LinkFactors&, const LinkFactors&) = default;
+};
+
 /// The machines of one plan, every default filled in.
 struct Cluster {
   Gpu gpu{};
@@ -37,7 +45,8 @@ struct Cluster {
   LinkSpeed inside{};                  ///< collectives within a node
   std::optional<LinkSpeed> between{};  ///< collectives across nodes, per GPU
   std::string inside_source{};  ///< where `inside` comes from: "measured: …", "derived: …", "assumed: …"
-  std::string between_source{};            ///< likewise; empty on one node
+  std::string between_source{};  ///< likewise; empty on one node
+  LinkFactors link_factors{};
   std::vector<std::string> assumptions{};  ///< one sentence per value that was not given or is not certain
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };

@@ -231,6 +231,8 @@ CollectivePricer::CollectivePricer(const Cluster& cluster, Operation operation, 
                                    const PricingRules& rules)
     : operation_(operation), place_(place), model_(nccl_model(cluster, operation, place)) {
   if (place.ranks < 2) return;
+  factor_ = place.nodes > 1 ? cluster.link_factors.between : cluster.link_factors.inside;
+  if (place.nodes > 1 && place.ranks_per_node() > 1) inside_ = peak_of(cluster.inside, operation);
   source_ = model_in_words(cluster, place);
   if (!rules.curves) return;
   const std::vector<const CollectiveCurve*> curves = nearest_curves(cluster, operation, place, rules);
@@ -292,16 +294,25 @@ Seconds CollectivePricer::on_curve(Bytes size) const {
   return Seconds(std::exp(low.log_time + share * (high.log_time - low.log_time)));
 }
 
+Seconds CollectivePricer::on_links_as_they_are(Bytes size) const {
+  return measured() ? on_curve(size) : model_.time(size);
+}
+
 Seconds CollectivePricer::time(Bytes size) const {
   if (model_.ways.empty()) return {};
-  return measured() ? on_curve(size) : model_.time(size);
+  const Seconds now = on_links_as_they_are(size);
+  if (factor_ == 1) return now;
+  const Seconds latency = std::min(now, on_links_as_they_are(Bytes(1)));
+  const Seconds then = latency + (now - latency) * (1 / factor_);
+  if (factor_ < 1 || inside_ == BytesPerSecond{}) return then;
+  return std::max(then, std::min(now, at_peak(size, operation_, place_.ranks, inside_)));
 }
 
 CollectiveCost CollectivePricer::cost(Bytes size) const {
   if (model_.ways.empty()) return {};
   const NcclChoice choice = model_.choose(size);
   const WireBytes wire = wire_bytes(choice.way->algorithm, operation_, place_, size);
-  return {.time = measured() ? on_curve(size) : choice.time,
+  return {.time = time(size),
           .inside = wire.inside,
           .outside = wire.outside,
           .algorithm = choice.way->algorithm,

@@ -62,6 +62,9 @@ struct PricingRules {
 /// has there; above the largest the bus bandwidth stays. Peaks of profiles (`measured` of a node, `links` of
 /// a card without curves of the operation on this fabric) stand for curves of groups inside a node: the
 /// node's peak and latency added, the card's as one message of 4 GiB.
+/// Cluster::link_factors: with a link f times as fast a call takes L + (t(S) − L)/f, L = t(1 byte) its
+/// latency, which stays. Over a faster network the links inside the nodes become what bounds: such a call
+/// takes no less than its ring's bytes at their bus bandwidth, or than t(S) where that is shorter.
 class CollectivePricer {
  public:
   CollectivePricer(const Cluster& cluster, Operation operation, const GroupPlace& place,
@@ -82,13 +85,16 @@ class CollectivePricer {
   void take(const CollectiveCurve& curve, const Cluster& cluster);
   void join(std::vector<Point> smaller, std::vector<Point> larger);
   [[nodiscard]] Seconds on_curve(Bytes size) const;
+  [[nodiscard]] Seconds on_links_as_they_are(Bytes size) const;
 
   Operation operation_;
   GroupPlace place_;
   NcclModel model_;
   std::vector<Point> curve_;
-  Bytes smallest_{1};  ///< of the curve
-  double below_{1};    ///< measured over modelled there
+  Bytes smallest_{1};        ///< of the curve
+  double below_{1};          ///< measured over modelled there
+  double factor_{1};         ///< of Cluster::link_factors
+  BytesPerSecond inside_{};  ///< bus bandwidth inside the nodes of a group that spans some; 0: bounds nothing
   std::string source_;
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "planner/activations/causal_lm.h"
+#include "planner/time/price.h"
 
 namespace zplan {
 
@@ -102,6 +103,7 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
     plan.fits_device = plan.memory.required_low <= room && runs_within(run, room);
   }
   plan.communication = schedule(played.calls, training_, strategy, rank, plan.shard);
+  if (complete) price(plan.communication, played.calls, pace);
   plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication, played.time);
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;

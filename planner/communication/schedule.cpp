@@ -6,14 +6,9 @@ namespace zplan {
 
 namespace {
 
-bool same_kind(const Collective& one, const Call& call) {
-  return one.operation == call.operation && one.group == call.group && one.group_size == call.group_size &&
-         one.phase == call.phase && one.dtype == call.dtype && one.purpose == call.purpose;
-}
-
 void add(std::vector<Collective>& kinds, const Call& call) {
   auto at =
-      std::find_if(kinds.begin(), kinds.end(), [&](const Collective& one) { return same_kind(one, call); });
+      std::find_if(kinds.begin(), kinds.end(), [&](const Collective& one) { return is_of_kind(call, one); });
   if (at == kinds.end()) {
     Collective kind;
     kind.operation = call.operation;
@@ -61,17 +56,27 @@ void add_offload(Schedule& schedule, const Training& training, const Strategy& s
 
 }  // namespace
 
-Bytes Schedule::bytes() const {
-  Bytes sum{};
-  for (const Collective& each : collectives) sum += each.bytes;
-  return sum;
+bool is_of_kind(const Call& call, const Collective& kind) {
+  return kind.operation == call.operation && kind.group == call.group && kind.group_size == call.group_size &&
+         kind.phase == call.phase && kind.dtype == call.dtype && kind.purpose == call.purpose;
 }
 
-Bytes Schedule::wire_bytes_per_gpu() const {
-  Bytes sum{};
-  for (const Collective& each : collectives) sum += each.wire_bytes_per_gpu;
+namespace {
+template <class Value>
+Value total(const std::vector<Collective>& collectives, Value Collective::*member) {
+  Value sum{};
+  for (const Collective& each : collectives) sum += each.*member;
   return sum;
 }
+}  // namespace
+
+Bytes Schedule::bytes() const { return total(collectives, &Collective::bytes); }
+Bytes Schedule::wire_bytes_per_gpu() const { return total(collectives, &Collective::wire_bytes_per_gpu); }
+Bytes Schedule::inside_bytes_per_gpu() const { return total(collectives, &Collective::inside_bytes_per_gpu); }
+Bytes Schedule::outside_bytes_per_gpu() const {
+  return total(collectives, &Collective::outside_bytes_per_gpu);
+}
+std::int64_t Schedule::calls() const { return total(collectives, &Collective::count); }
 
 Bytes ring_wire_bytes(Operation operation, Bytes bytes, std::int64_t ranks) {
   if (ranks <= 1) return {};

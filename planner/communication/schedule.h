@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "hardware_profiles/nccl_model.h"
 #include "planner/communication/call.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
@@ -23,6 +24,11 @@ struct Collective {
       elements;  ///< sum over the calls: output of an all_gather, input of a reduce_scatter, else the buffer
   Bytes bytes;   ///< the same in bytes, as nccl-tests counts sizes
   Bytes wire_bytes_per_gpu;  ///< what a ring sends from one GPU
+  /// By the algorithm that NCCL would choose; see price(). From one GPU to others of its node, and out of it.
+  Bytes inside_bytes_per_gpu{}, outside_bytes_per_gpu{};
+  Seconds time{};                                            ///< of all calls, hidden or not
+  CollectiveAlgorithm algorithm{CollectiveAlgorithm::ring};  ///< of the largest call
+  CollectiveProtocol protocol{CollectiveProtocol::simple};   ///< likewise
   bool operator==(const Collective&) const = default;
 };
 
@@ -31,7 +37,13 @@ struct Schedule {
   Bytes host_to_device, device_to_host;  ///< offload traffic per GPU and optimizer step
   [[nodiscard]] Bytes bytes() const;
   [[nodiscard]] Bytes wire_bytes_per_gpu() const;
+  [[nodiscard]] Bytes inside_bytes_per_gpu() const;
+  [[nodiscard]] Bytes outside_bytes_per_gpu() const;
+  [[nodiscard]] std::int64_t calls() const;
 };
+
+/// Whether a call counts among those of a kind.
+[[nodiscard]] bool is_of_kind(const Call& call, const Collective& kind);
 
 /// Bytes that a ring sends from each GPU for one operation on `bytes` over `ranks`: 2·(n−1)/n all_reduce,
 /// (n−1)/n all_gather, reduce_scatter and all_to_all, 1 broadcast and reduce. Source: nccl-tests

@@ -94,6 +94,7 @@ std::string speed(const Plan& plan, const Question&) {
   const double share_of_step = [&] {
     switch (time.bound) {
       case Bound::compute: return ratio(time.compute, time.step);
+      case Bound::launching: return ratio(time.launching, time.step);
       case Bound::communication: return ratio(time.exposed_communication, time.step);
       case Bound::offload: return ratio(time.offload, time.step);
       case Bound::optimizer: return ratio(time.optimizer, time.step);

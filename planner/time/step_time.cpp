@@ -93,7 +93,7 @@ StepTime step_time(const Model& model, const Training& training, const Strategy&
   StepTime time;
   time.run = run;
   time.compute = run.compute();
-  time.launching = run.launching;
+  time.launching = std::max(Seconds{}, run.launching);  // sums of differences: 1e-14 too little at times
   time.communication = run.communication;
   time.exposed_communication = run.exposed_communication();
   time.optimizer = run.optimizer;

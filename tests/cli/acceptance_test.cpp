@@ -119,6 +119,39 @@ TEST(Compare, StandsInTheOrderAskedAndRecommendsTheFastestThatFits) {
   EXPECT_EQ(r.at("plans").at(0).at("id"), "zero3");
 }
 
+TEST(Compare, SaysWhoIsFasterAndWhereTheyTradePlaces) {
+  const std::string line =
+      "compare --model meta-llama/Llama-2-13b-hf --gpus 8 --gpu A100-SXM-80GB --seq 512 --global-batch 8 "
+      "zero3 "
+      "tp8+zero1";
+  const json comparison = report(line).at("comparison");
+  EXPECT_GE(comparison.at("ratio"), 1.0);
+  EXPECT_EQ(comparison.at("link").at("name"), "NVLink");
+  const Result text = in_process(line);
+  EXPECT_THAT(text.out, HasSubstr("Side by side\n"));
+  EXPECT_THAT(text.out, HasSubstr(comparison.at("faster").get<std::string>() + " is faster here"));
+  EXPECT_THAT(text.out,
+              HasSubstr(comparison.at("crossover").is_null() ? "is the faster of the two at any NVLink"
+                                                             : "the two trade places at"));
+}
+
+TEST(Compare, OneGpuHasNoLinkToAskFor) {
+  const json comparison = report("compare --model 0.5B --gpus 1 --mem 24 zero0 zero3").at("comparison");
+  EXPECT_TRUE(comparison.at("link").is_null());
+  EXPECT_TRUE(comparison.at("crossover").is_null());
+}
+
+TEST(Compare, WhatDoesNotFitIsComparedToo) {
+  const Result text = in_process("compare --model 70B --gpus 8 --gpu H100-SXM-80GB zero3 zero2");
+  EXPECT_EQ(text.status, kNothingFits);
+  EXPECT_THAT(text.out, HasSubstr("does not fit"));
+  EXPECT_THAT(text.out, HasSubstr("though it does not fit"));
+}
+
+TEST(Compare, OnlyWhenAsked) {
+  EXPECT_TRUE(report("--model 0.5B --gpus 2 --mem 24").at("comparison").is_null());
+}
+
 TEST(Compare, GivesTheSameFiguresAsThePlan) {
   const json one = report("compare --model 8B --gpus 5 --mem 44 zero3 zero2"),
              all = report("--model 8B --gpus 5 --mem 44");

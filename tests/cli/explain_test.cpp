@@ -45,6 +45,14 @@ TEST(Explain, CollectivesAddUpToWhatIsSent) {
   EXPECT_EQ(sum, explained().at("communication").at("wire_bytes_per_gpu").get<double>());
 }
 
+TEST(Explain, TrafficStandsByPhaseGroupAndLink) {
+  const Result text =
+      in_process("--model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --zero 1 --tp 2 --explain");
+  EXPECT_THAT(text.out, HasSubstr("Traffic per optimizer step and GPU\n"));
+  for (const char* word : {"NVLink", "8x400g", "exposed", "backward  tensor", "step      data"})
+    EXPECT_THAT(text.out, HasSubstr(word));
+}
+
 TEST(Explain, SymbolsHaveTheModelsValues) {
   const Result text =
       in_process("--model Qwen/Qwen3-8B --gpus 5 --mem 44 --zero 3 --tp 1 --offload none --explain");

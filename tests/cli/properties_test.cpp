@@ -129,6 +129,51 @@ TEST_P(Grid, TrafficAddsUpAndEverySpeedIsConsistent) {
   }
 }
 
+double sum_of_values(const json& object) {
+  double sum = 0;
+  for (const auto& [name, value] : object.items()) sum += value.get<double>();
+  return sum;
+}
+
+TEST_P(Grid, TimesAddUpToTheStep) {
+  for (const json& plan : answer().at("plans")) {
+    const json& time = plan.at("time");
+    const auto of = [&time](const char* key) { return time.at(key).get<double>(); };
+    const double step = of("step"), exposed = of("exposed_communication");
+    EXPECT_NEAR(of("products") + of("attention") + of("other_kernels"), of("compute"), 1e-9 * step);
+    EXPECT_NEAR(of("compute") + of("launching") + exposed + of("offload") + of("optimizer"), step,
+                1e-6 * step);
+    EXPECT_NEAR(sum_of_values(time.at("exposed_by_phase")), exposed, 1e-9 * step);
+    EXPECT_LE(of("exposed_tensor_parallel"), exposed * (1 + 1e-9));
+    EXPECT_LE(of("mfu"), of("hfu") * (1 + 1e-9));
+  }
+}
+
+TEST_P(Grid, LinksCarryWhatCollectivesSend) {
+  const json& r = answer();
+  for (const json& plan : r.at("plans")) {
+    const json& communication = plan.at("communication");
+    std::int64_t inside = 0, outside = 0;
+    double seconds = 0;
+    for (const json& each : communication.at("collectives")) {
+      const auto in = each.at("inside_bytes_per_gpu").get<std::int64_t>(),
+                 out = each.at("outside_bytes_per_gpu").get<std::int64_t>();
+      if (each.at("algorithm") == "ring") {
+        EXPECT_GE(in + out, each.at("wire_bytes_per_gpu").get<std::int64_t>() -
+                                2 * each.at("count").get<std::int64_t>())
+            << plan.at("id") << each;
+      }
+      inside += in, outside += out, seconds += each.at("seconds").get<double>();
+    }
+    EXPECT_EQ(inside, communication.at("inside_bytes_per_gpu").get<std::int64_t>());
+    EXPECT_EQ(outside, communication.at("outside_bytes_per_gpu").get<std::int64_t>());
+    EXPECT_NEAR(seconds, plan.at("time").at("communication").get<double>(), 1e-9 + 1e-6 * seconds);
+    if (r.at("cluster").at("nodes") == 1) {
+      EXPECT_EQ(outside, 0);
+    }
+  }
+}
+
 /// RFC 4180, as far as it is needed here.
 std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
   std::vector<std::vector<std::string>> rows(1, std::vector<std::string>(1));
