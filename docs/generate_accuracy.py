@@ -175,10 +175,20 @@ def planners(report):
                   ("zplan on these: median", False), ("too low by more than 5 %", False), ("source", True)], rows)
 
 
+def check_profile(fit):
+    """What the profile of a fitted card has must be what the fit says."""
+    profiles = (json.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "hardware_profiles" / "gpus").glob("*.json"))
+    profile = next(each for each in profiles if each["name"] == fit["gpu"])
+    for ours, theirs in (("matrix_efficiency", "matrix_products"), ("attention_efficiency", "attention"), ("memory_efficiency", "memory_bandwidth")):
+        if abs(profile[ours] - fit[theirs]) > 0.005:
+            sys.exit(f"{fit['gpu']}: {ours} is {profile[ours]}, and the fit says {fit[theirs]:.3f}")
+
+
 def efficiencies(report):
     """What a fit to these very runs says of each card, and what fits without a model say of its runs."""
     rows = []
     for each in report["efficiencies"]:
+        check_profile(each)
         rows.append([each["gpu"], *(percent(each[share]) for share in ("matrix_products", "attention", "memory_bandwidth")), each["runs"],
                      *(percent(each[error]) for error in ("median_error", "p90_error", "held_out_median_error", "held_out_p90_error"))])
     return table([("card", True), ("products", False), ("attention", False), ("memory", False), ("runs", False), ("median", False),
