@@ -288,12 +288,12 @@ void PartitionedRun::begin(const GatherPlan& plan) {
 
 /// Issues the calls up to this event, and waits for those that are needed now.
 void PartitionedRun::communicate(std::int32_t event) {
-  using Kind = GatherAction::Kind;
+  using Action = GatherAction::Kind;
   for (; next_action_ < plan_->actions.size() && plan_->actions[next_action_].event <= event;
        ++next_action_) {
     const GatherAction& action = plan_->actions[next_action_];
     if (is_collective(action)) issue(action);
-    if (action.kind == Kind::wait || action.kind == Kind::gather_now) wait(action);
+    if (action.kind == Action::wait || action.kind == Action::gather_now) wait(action);
   }
 }
 
