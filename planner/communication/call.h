@@ -36,6 +36,12 @@ struct Call {
   bool operator==(const Call&) const = default;
 };
 
+/// Calls are named by the pass that issues them: the head and the loss belong to it.
+[[nodiscard]] constexpr Phase pass_of(Phase phase) {
+  if (phase == Phase::loss) return Phase::forward;
+  return phase == Phase::loss_backward ? Phase::backward : phase;
+}
+
 /// Notes the calls of a step. Those of a group of one are none.
 class CallLog {
  public:

@@ -163,12 +163,6 @@ std::string_view dtype_of(Bytes element, Precision precision) {
   }
 }
 
-/// Reports count the head and the loss with the passes that they belong to.
-Phase pass_of(Phase phase) {
-  if (phase == Phase::loss) return Phase::forward;
-  return phase == Phase::loss_backward ? Phase::backward : phase;
-}
-
 struct TensorCallAbout {
   Operation operation;
   std::string_view purpose;
@@ -226,32 +220,25 @@ Bytes RankState::sent_gradient() const {
 void RankState::communicate(TensorCall call, Bytes size) {
   const TensorCallAbout which = about(call);
   const Bytes element = which.wide ? Bytes(4) : weight();
-  const Call made{.operation = which.operation,
+  exchange(which.operation, Elements(size.value / element.value), element, which.purpose);
+}
+
+void RankState::exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
+  const Call call{.operation = operation,
                   .group = Group::tensor,
                   .group_size = in().strategy.tensor_parallel,
                   .phase = pass_of(device_.phase()),
                   .dtype = dtype_of(element, in().training.precision),
                   .element = element,
-                  .purpose = which.purpose,
-                  .elements = Elements(size.value / element.value)};
-  calls_.add(made);
-  if (made.group_size > 1) clock_.exchange(made, device_.phase());
+                  .purpose = purpose,
+                  .elements = elements};
+  calls_.add(call);
+  if (call.group_size > 1) clock_.exchange(call, device_.phase());
 }
 
 void RankState::agree(Group group, Bytes element, std::string_view purpose) {
-  const Strategy& s = in().strategy;
-  const Call call{.operation = Operation::all_reduce,
-                  .group = group,
-                  .group_size = group == Group::data ? s.data_parallel : s.tensor_parallel,
-                  .phase = Phase::step,
-                  .dtype = dtype_of(element, in().training.precision),
-                  .element = element,
-                  .purpose = purpose,
-                  .elements = Elements(1)};
-  calls_.add(call);
-  if (call.group_size <= 1) return;
-  if (group == Group::tensor) return clock_.exchange(call, Phase::step);
-  clock_.wait(clock_.issue(call, clock_.computed()), Phase::step);
+  if (group == Group::data) return communicate(Operation::all_reduce, Elements(1), element, purpose);
+  exchange(Operation::all_reduce, Elements(1), element, purpose);
 }
 
 }  // namespace zplan

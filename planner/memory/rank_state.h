@@ -75,6 +75,8 @@ class RankState {
   void workspace(std::int32_t library);
 
  private:
+  /// Among the tensor-parallel group: what is computed next needs the result.
+  void exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose);
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   void make_packed(std::size_t tensor);
   void make_base();

@@ -29,16 +29,6 @@ Seconds exposed_in(const RunTime& run, Phase phase) {
   return exposed;
 }
 
-namespace {
-
-/// Schedules name calls by the pass that issues them: the head and the loss belong to it.
-Phase pass_of(Phase phase) {
-  if (phase == Phase::loss) return Phase::forward;
-  return phase == Phase::loss_backward ? Phase::backward : phase;
-}
-
-}  // namespace
-
 std::vector<Traffic> traffic(const Schedule& schedule, const RunTime& run) {
   std::vector<Traffic> all;
   for (const Phase pass : {Phase::forward, Phase::backward, Phase::step}) {
