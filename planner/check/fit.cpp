@@ -92,17 +92,10 @@ Parameters fitted(const Runs& runs, Parameters parameters, int most) {
   return parameters;
 }
 
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[std::min(values.size() - 1,
-                         static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5))];
-}
-
-FitErrors errors_of(const std::vector<double>& residuals) {
-  std::vector<double> errors;
-  for (const double each : residuals) errors.push_back(std::abs(std::expm1(each)));
-  return {quantile(errors, 0.5), quantile(errors, 0.9)};
+/// Of tokens per second, from logarithms of their ratios.
+ErrorFigures errors_of(std::vector<double> residuals) {
+  for (double& each : residuals) each = std::expm1(each);
+  return error_figures(residuals);
 }
 
 std::vector<double> residuals_of(const Runs& runs, const Parameters& parameters) {
@@ -111,7 +104,7 @@ std::vector<double> residuals_of(const Runs& runs, const Parameters& parameters)
   return residuals;
 }
 
-FitErrors held_out(const Runs& runs, const Parameters& whole) {
+ErrorFigures held_out(const Runs& runs, const Parameters& whole) {
   std::set<Elements> models;
   for (const Run* each : runs) models.insert(each->model());
   std::vector<double> residuals;

@@ -7,20 +7,16 @@
 #include <vector>
 
 #include "planner/check/case.h"
+#include "planner/check/summary.h"
 
 namespace zplan::check {
-
-/// Absolute errors of tokens per second, relative to the measurement.
-struct FitErrors {
-  double median{}, p90{};
-};
 
 struct EfficiencyFit {
   std::string gpu;
   Efficiency efficiency;
   std::size_t runs{};
-  FitErrors seen;      ///< of the runs that it was fitted to
-  FitErrors held_out;  ///< of each model's runs, by a fit without that model
+  ErrorFigures seen;      ///< of the runs that it was fitted to
+  ErrorFigures held_out;  ///< of each model's runs, by a fit without that model
 };
 
 /// Of every card that at least `kFewestRuns` judged speeds of at least two models are from, in alphabetical
