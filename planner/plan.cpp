@@ -31,10 +31,12 @@ const RankModel& PlanContext::rank_of(const Strategy& strategy) {
 const Recording& PlanContext::recording_of(const Strategy& strategy) {
   const TapeKey key{strategy.tensor_parallel, strategy.micro_batch_size, strategy.zero_stage == 3,
                     strategy.checkpointing};
-  const std::lock_guard lock(mutex_);
-  const auto [at, missing] = recordings_.try_emplace(key);
-  if (missing) at->second = record(model_, training_, strategy);
-  return at->second;
+  Recorded& slot = [&]() -> Recorded& {
+    const std::lock_guard lock(mutex_);
+    return recordings_[key];
+  }();
+  std::call_once(slot.once, [&] { slot.recording = record(model_, training_, strategy); });
+  return slot.recording;
 }
 
 namespace {
@@ -45,33 +47,38 @@ struct NeediestRank {
   std::optional<RunResult> live{};
 };
 
-/// The rank that needs most; where nothing is sliced they are alike. Which one that is depends on when the
-/// backward reaches its parameters: the first rank's are reduced last, the last one's first; where an
-/// embedding is cut, a rank between holds more of whole gradients than either.
+/// The rank that needs most; where nothing is sliced they are alike.
 NeediestRank neediest_rank(const RunInputs& run) {
   const StepInputs& in = run.step;
-  const int stage = in.strategy.zero_stage;
-  if (stage != 1 && stage != 2) return {};
-  const std::vector<Slice> all = slices(in.rank, in.training, in.strategy);
-  const auto most = std::max_element(all.begin(), all.end(),
-                                     [](const Slice& a, const Slice& b) { return a.touching < b.touching; }) -
-                    all.begin();
-  const std::set<std::size_t> asked{0, all.size() - 1, static_cast<std::size_t>(most)};
+  const std::vector<Slice> asked = neediest_slices(in.rank, in.training, in.strategy);
   NeediestRank neediest;
-  for (const std::size_t each : asked) {
-    const StepInputs step{in.model, in.training, in.strategy, in.rank, in.shard, all[each]};
+  if (asked.size() == 1) return {asked.front(), {}};
+  for (const Slice& each : asked) {
+    const StepInputs step{in.model, in.training, in.strategy, in.rank, in.shard, each};
     RunResult live = simulate_live({.step = step,
                                     .recording = run.recording,
                                     .compute_capability = run.compute_capability,
-                                    .gpus_per_node = run.gpus_per_node,
-                                    .pace = run.pace});
+                                    .gpus_per_node = run.gpus_per_node});
     if (!neediest.live || live.peak_allocated > neediest.live->peak_allocated)
-      neediest = {all[each], std::move(live)};
+      neediest = {each, std::move(live)};
   }
   return neediest;
 }
 
 }  // namespace
+
+std::vector<Slice> neediest_slices(const RankModel& rank, const Training& training,
+                                   const Strategy& strategy) {
+  if (strategy.zero_stage != 1 && strategy.zero_stage != 2) return {Slice{}};
+  const std::vector<Slice> all = slices(rank, training, strategy);
+  const auto most = std::max_element(all.begin(), all.end(),
+                                     [](const Slice& a, const Slice& b) { return a.touching < b.touching; }) -
+                    all.begin();
+  std::vector<Slice> asked;
+  for (const std::size_t each : std::set<std::size_t>{0, all.size() - 1, static_cast<std::size_t>(most)})
+    asked.push_back(all[each]);
+  return asked;
+}
 
 Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   const RankModel& rank = rank_of(strategy);
@@ -85,8 +92,7 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   const RunInputs run{.step = step,
                       .recording = recording,
                       .compute_capability = cluster_.gpu.compute_capability,
-                      .gpus_per_node = cluster_.gpus_per_node,
-                      .pace = &pace};
+                      .gpus_per_node = cluster_.gpus_per_node};
   const NeediestRank neediest = neediest_rank(run);
   slice = neediest.slice;
   plan.measured_activations = is_measured(model_.shape);
@@ -104,7 +110,8 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   }
   plan.communication = schedule(played.calls, training_, strategy, rank, plan.shard);
   if (complete) price(plan.communication, played.calls, pace);
-  plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication, played.time);
+  plan.time = step_time(model_, training_, strategy, cluster_, plan.shard, plan.communication,
+                        run_time(played.program, pace, strategy));
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;
@@ -121,10 +128,10 @@ StepTime PlanContext::time(const Strategy& strategy) {
   const RunResult run = simulate_live({.step = step,
                                        .recording = recording,
                                        .compute_capability = cluster_.gpu.compute_capability,
-                                       .gpus_per_node = cluster_.gpus_per_node,
-                                       .pace = &pace});
+                                       .gpus_per_node = cluster_.gpus_per_node});
   return step_time(model_, training_, strategy, cluster_, shard,
-                   schedule(run.calls, training_, strategy, rank, shard), run.time);
+                   schedule(run.calls, training_, strategy, rank, shard),
+                   run_time(run.program, pace, strategy));
 }
 
 Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, false); }

@@ -58,6 +58,15 @@ class PlanContext {
   /// What a step of a legal strategy takes, whether it fits or not.
   [[nodiscard]] StepTime time(const Strategy& strategy);
 
+  [[nodiscard]] const Model& model() const { return model_; }
+  [[nodiscard]] const Cluster& cluster() const { return cluster_; }
+  [[nodiscard]] const Training& training() const { return training_; }
+  [[nodiscard]] Headroom headroom() const { return headroom_; }
+  /// The model as a rank has it.
+  [[nodiscard]] const RankModel& rank_of(const Strategy& strategy);
+  /// The tape of its micro-step.
+  [[nodiscard]] const Recording& recording_of(const Strategy& strategy);
+
  private:
   struct TapeKey {
     std::int64_t tensor_parallel{}, micro_batch_size{};
@@ -65,10 +74,13 @@ class PlanContext {
     Checkpointing checkpointing{};
     auto operator<=>(const TapeKey&) const = default;
   };
-  [[nodiscard]] const RankModel& rank_of(const Strategy& strategy);
-  [[nodiscard]] const Recording& recording_of(const Strategy& strategy);
   [[nodiscard]] Plan plan(const Strategy& strategy, bool complete);
 
+  /// Made by whoever asks first; others wait for that alone.
+  struct Recorded {
+    std::once_flag once;
+    Recording recording;
+  };
   std::mutex mutex_;  ///< of the maps; what they hold does not move
 
   const Model& model_;
@@ -76,8 +88,14 @@ class PlanContext {
   const Training& training_;
   Headroom headroom_;
   std::map<std::int64_t, RankModel> ranks_;
-  std::map<TapeKey, Recording> recordings_;
+  std::map<TapeKey, Recorded> recordings_;
 };
+
+/// Slices of the ranks that can need most; one that is empty where ranks are alike. Which one that is depends
+/// on when the backward reaches its parameters: the first rank's are reduced last, the last one's first;
+/// where an embedding is cut, a rank between holds more of whole gradients than either.
+[[nodiscard]] std::vector<Slice> neediest_slices(const RankModel& rank, const Training& training,
+                                                 const Strategy& strategy);
 
 /// The plan of a legal strategy.
 [[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,

@@ -37,7 +37,7 @@ class Condenser {
     }
     CondensedTape::Layer& kind = result_.classes[tape_.layers[static_cast<std::size_t>(layer)]];
     target_ = backward ? &kind.backward : &kind.forward;
-    if (!target_->events.empty()) target_ = &unwanted_;  // noted already
+    if (!target_->empty()) target_ = &unwanted_;  // noted already
   }
   void allocate(std::int32_t block, Term term, Bytes size) {
     blocks_[static_cast<std::size_t>(block)] = {term, size};
@@ -62,15 +62,16 @@ class Condenser {
     mark(CondensedEvent::Kind::workspace, {.kind = Event::Kind::workspace, .index = library});
   }
   /// Nothing is made or freed: the swing that it falls into goes on.
-  void communicate(TensorCall call, Bytes size) {
-    target_->events.push_back(
-        {CondensedEvent::Kind::communicate,
-         -1,
-         {.kind = Event::Kind::communicate, .index = static_cast<std::int32_t>(call), .size = size}});
+  void communicate(TensorCall call, Bytes size, std::int32_t number) {
+    target_->push_back({CondensedEvent::Kind::communicate,
+                        -1,
+                        {.kind = Event::Kind::communicate,
+                         .block = number,
+                         .index = static_cast<std::int32_t>(call),
+                         .size = size}});
   }
   void compute(std::int32_t load) {
-    target_->events.push_back(
-        {CondensedEvent::Kind::compute, -1, {.kind = Event::Kind::compute, .index = load}});
+    target_->push_back({CondensedEvent::Kind::compute, -1, {.kind = Event::Kind::compute, .index = load}});
   }
   void phase(Phase phase) {
     if (!begun_) return;  // play() itself begins with the forward
@@ -81,13 +82,12 @@ class Condenser {
  private:
   void mark(CondensedEvent::Kind kind, Event event) {
     close();
-    target_->events.push_back({kind, -1, event});
+    target_->push_back({kind, -1, event});
   }
   void close() {
-    if (open_) {
-      target_->events.push_back(
-          {CondensedEvent::Kind::swing, static_cast<std::int32_t>(target_->swings.size()), {}});
-      target_->swings.push_back(swing_);
+    if (open_ && target_ != &unwanted_) {
+      target_->push_back({CondensedEvent::Kind::swing, static_cast<std::int32_t>(result_.swings.size()), {}});
+      result_.swings.push_back(swing_);
     }
     swing_ = {}, total_ = {}, highest_ = {}, open_ = false;
   }
@@ -122,12 +122,29 @@ std::vector<std::size_t> telling_layers(const Tape& tape) {
   return layers;
 }
 
+/// Their sizes, by number.
+std::vector<Bytes> number_exchanges(Tape& tape) {
+  std::vector<Bytes> sizes;
+  const auto number = [&](std::vector<Event>& events) {
+    for (Event& each : events) {
+      if (each.kind != Event::Kind::communicate) continue;
+      each.block = static_cast<std::int32_t>(sizes.size());
+      sizes.push_back(each.size);
+    }
+  };
+  for (std::vector<Event>* each : {&tape.model.forward, &tape.head, &tape.model.backward}) number(*each);
+  for (TapePart& each : tape.classes) number(each.forward), number(each.backward);
+  return sizes;
+}
+
 }  // namespace
 
 CondensedTape condense(Tape& tape) {
+  std::vector<Bytes> exchanges = number_exchanges(tape);
   const std::vector<std::size_t> all = std::exchange(tape.layers, telling_layers(tape));
   CondensedTape result = Condenser(tape).take();
   result.layers = tape.layers = all;
+  result.exchanges = std::move(exchanges);
   return result;
 }
 

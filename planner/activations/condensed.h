@@ -18,18 +18,16 @@ struct Swing {
 struct CondensedEvent {
   enum class Kind : std::uint8_t { swing, gradient, module, workspace, phase, communicate, compute };
   Kind kind{Kind::swing};
-  std::int32_t swing{-1};  ///< into the part's swings
+  std::int32_t swing{-1};  ///< into the tape's swings
   Event event{};           ///< of the other kinds; a gradient's carries its size and term
   bool operator==(const CondensedEvent&) const = default;
 };
 
-struct CondensedSection {
-  std::vector<CondensedEvent> events;
-  std::vector<Swing> swings;
-  bool operator==(const CondensedSection&) const = default;
-};
+using CondensedSection = std::vector<CondensedEvent>;
 
 struct CondensedTape {
+  std::vector<Swing> swings;
+  std::vector<Bytes> exchanges;  ///< what the tensor-parallel group exchanges, by the number of the event
   CondensedSection start, head,
       end;  ///< around the layers: before them, between forward and backward, behind
   struct Layer {
@@ -40,20 +38,20 @@ struct CondensedTape {
   std::vector<std::size_t> layers;
 };
 
-/// `tape` is as it was when this returns.
+/// Numbers the exchanges of `tape`, which is else as it was when this returns.
 [[nodiscard]] CondensedTape condense(Tape& tape);
 
-/// As play() of a whole tape, with handler.swing(const Swing&) for allocate and release, and
+/// As play() of a whole tape, with handler.swing(swing, number) for allocate and release, and
 /// handler.gradient(layer, parameter, size, term) where the gradient's memory is the framework's from here
 /// on.
 template <class Handler>
 void play(const CondensedTape& tape, Handler& handler) {
   const auto section = [&](const CondensedSection& part, int layer, bool backward) {
     handler.section(layer, backward);
-    for (const CondensedEvent& each : part.events) {
+    for (const CondensedEvent& each : part) {
       switch (each.kind) {
         case CondensedEvent::Kind::swing:
-          handler.swing(part.swings[static_cast<std::size_t>(each.swing)]);
+          handler.swing(tape.swings[static_cast<std::size_t>(each.swing)], each.swing);
           break;
         case CondensedEvent::Kind::gradient:
           handler.gradient(layer, each.event.index, each.event.size, each.event.term);
@@ -62,8 +60,8 @@ void play(const CondensedTape& tape, Handler& handler) {
         case CondensedEvent::Kind::workspace: handler.workspace(each.event.index); break;
         case CondensedEvent::Kind::phase: handler.phase(static_cast<Phase>(each.event.index)); break;
         case CondensedEvent::Kind::communicate:
-          if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}); })
-            handler.communicate(static_cast<TensorCall>(each.event.index), each.event.size);
+          if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
+            handler.communicate(static_cast<TensorCall>(each.event.index), each.event.size, each.event.block);
           break;
         case CondensedEvent::Kind::compute:
           if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(each.event.index);

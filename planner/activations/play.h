@@ -55,7 +55,7 @@ class TapeLayout {
 ///   handler.module(event, layer)          modules are entered and left, parameters read, kept and freed
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
-///   handler.communicate(call, size)       the tensor-parallel group exchanges, where the handler has it
+///   handler.communicate(call, size, number) the tensor-parallel group exchanges, where the handler has it
 ///   handler.compute(load)                 load `load` of the tape runs from here on, where the handler has
 ///   it
 template <class Handler>
@@ -79,8 +79,8 @@ void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
         case Event::Kind::workspace: handler.workspace(event.index); break;
         case Event::Kind::phase: handler.phase(static_cast<Phase>(event.index)); break;
         case Event::Kind::communicate:
-          if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}); })
-            handler.communicate(static_cast<TensorCall>(event.index), event.size);
+          if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
+            handler.communicate(static_cast<TensorCall>(event.index), event.size, event.block);
           break;
         case Event::Kind::compute:
           if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(event.index);

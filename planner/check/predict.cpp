@@ -90,7 +90,7 @@ class ActivationMeter {
   void step() {
     const StepInputs& in = inputs_.step;
     Device::Block ids = device_.allocate(
-        Term::model_inputs, Bytes(8) * in.strategy.micro_batch_size * in.training.sequence_length);
+        Term::model_inputs, token_ids(in.strategy.micro_batch_size, in.training.sequence_length));
     base_ = device_.allocated();
     device_.begin_step();
     play(inputs_.recording.tape, layout_, *this);

@@ -30,8 +30,14 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
   }
   live_[term] += size;
   total_ += size;
+  if (log_) log(term, size, true);
   note();
   return block;
+}
+
+void Device::log(Term term, Bytes size, bool made) {
+  if (term == Term::model_inputs) return log_->inputs(made ? 1 : -1);
+  made ? log_->allocate(size) : log_->release(size);
 }
 
 void Device::note() {
@@ -49,6 +55,7 @@ void Device::release(Block& block) {
   Held& held = blocks_[static_cast<std::size_t>(block)];
   live_[held.term] -= held.size;
   total_ -= held.size;
+  if (log_) log(held.term, held.size, false);
   if (allocator_ && held.handle >= 0) allocator_->release(held.handle);
   unused_.push_back(block);
   block = kNone;
@@ -67,7 +74,8 @@ void Device::rename(Block block, Term term) {
   live_[term] += held.size;
 }
 
-void Device::swing(const Swing& swing) {
+void Device::swing(const Swing& swing, std::int32_t number) {
+  if (log_) log_->swing(number);
   const Bytes highest = total_ + swing.highest.total();
   PhasePeak& phase = phases_[static_cast<std::size_t>(phase_)];
   phase.requested = std::max(phase.requested, highest);
@@ -85,6 +93,7 @@ void Device::swing(const Swing& swing) {
 Device::Block Device::adopt(Term term, Bytes size) {
   live_[term] -= size;
   total_ -= size;
+  if (log_) log_->release(size);
   return allocate(term, size);
 }
 
@@ -101,6 +110,7 @@ void Device::enter(Phase phase, std::string_view at, int layer) {
 }
 
 void Device::begin_step() {
+  if (log_) log_->begin_step(total_);
   phases_ = {};
   moments_.clear();
   peak_total_ = {};

@@ -8,6 +8,7 @@
 
 #include "planner/activations/condensed.h"
 #include "planner/memory/caching_allocator.h"
+#include "planner/memory/live_program.h"
 #include "planner/memory/timeline.h"
 
 namespace zplan {
@@ -27,6 +28,11 @@ class Device {
   /// Without options only what is asked for is counted, which is ten times faster.
   explicit Device(std::optional<AllocatorOptions> allocator);
 
+  /// From here on the program of a step is written down; only where no allocator runs.
+  void keep_log() { log_.emplace(); }
+  /// Of the step since begin_step.
+  [[nodiscard]] LiveProgram take_log() { return log_ ? log_->take() : LiveProgram{}; }
+
   /// kNone for nothing, and once memory has run out.
   Block allocate(Term term, Bytes size, int stream = 0);
   void release(Block& block);
@@ -38,8 +44,8 @@ class Device {
     Block block = allocate(term, size, stream);
     release(block);
   }
-  /// A stretch of the tape at once; only where no allocator runs.
-  void swing(const Swing& swing);
+  /// A stretch of the tape at once, by its number there; only where no allocator runs.
+  void swing(const Swing& swing, std::int32_t number);
   /// `size` of what swings left for `term` is a block of its own from here on.
   Block adopt(Term term, Bytes size);
   /// torch.cuda.empty_cache().
@@ -73,7 +79,10 @@ class Device {
   };
   void note();
 
+  void log(Term term, Bytes size, bool made);
+
   std::optional<CachingAllocator> allocator_;
+  std::optional<LiveLog> log_;
   std::vector<Held> blocks_;
   std::vector<Block> unused_;
   Composition live_;

@@ -38,7 +38,7 @@ class FsdpRun {
     Device::Block gathered{-1};   ///< the all-gather's output, not yet copied out
     Device::Block gradients{-1};  ///< reduced, flat
     bool is_gathered{}, is_whole{};
-    Seconds arrives;  ///< when its all-gather is through
+    Instant arrives;  ///< when its all-gather is through
   };
 
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
@@ -78,8 +78,8 @@ class FsdpRun {
   Device::Block last_gathered_{-1};         ///< forward: kept until the next group has copied out
   Device::Block last_reduced_{-1};          ///< the reduce-scatter's input: kept until the next one's
   std::vector<Device::Block> all_reduced_;  ///< kept until the backward is over, beside what was made of them
-  Seconds copied_out_;  ///< when the last group has been: the next all-gather waits for that
-  Seconds reduced_;     ///< when the last reduction is through
+  Instant copied_out_;  ///< when the last group has been: the next all-gather waits for that
+  Instant reduced_;     ///< when the last reduction is through
 };
 
 }  // namespace zplan

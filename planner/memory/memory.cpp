@@ -89,7 +89,8 @@ std::vector<Bytes> saved_by_layer(const CondensedTape& tape) {
   std::vector<Bytes> of_class, of_layer;
   for (const CondensedTape::Layer& each : tape.classes) {
     Bytes sum{};
-    for (const Swing& swing : each.forward.swings) sum += swing.net.total();
+    for (const CondensedEvent& event : each.forward)
+      if (event.swing >= 0) sum += tape.swings[static_cast<std::size_t>(event.swing)].net.total();
     of_class.push_back(sum);
   }
   for (const std::size_t each : tape.layers) of_layer.push_back(of_class[each]);

@@ -303,8 +303,8 @@ void PartitionedRun::issue(const GatherAction& action) {
   const auto parameters = plan_->parameters_of(action);
   const Elements whole = call_elements(parameters, modules_.parameters, action.ranks);
   const bool queues = action.on_compute_stream || !in().strategy.overlaps_communication();
-  const Seconds earliest = queues ? state_.clock().computed() : Seconds{};
-  Seconds until;
+  const Instant earliest = queues ? state_.clock().computed() : Instant{};
+  Instant until;
   if (action.quantized) {
     state_.issue(earliest, Operation::all_gather, whole, Bytes(1), "layer weights", action.ranks, "int8");
     until = state_.issue(earliest, Operation::all_gather,
@@ -451,7 +451,7 @@ void PartitionedRun::reduce_quantized(const RankTensor& tensor, std::vector<Devi
     for (const Device::Block block : made) device_.release(temporaries[slot]), temporaries[slot++] = block;
   };
   const auto exchange = [&](std::int64_t ranks, Bytes sent, Elements scales, std::int64_t stride) {
-    const Seconds earliest = state_.clock().computed();
+    const Instant earliest = state_.clock().computed();
     state_.issue(earliest, Operation::all_to_all, Elements(sent.value), Bytes(1), "gradients", ranks, "int8",
                  stride);
     reduced_ = state_.issue(earliest, Operation::all_to_all, scales, Bytes(4), "scales of gradients", ranks,

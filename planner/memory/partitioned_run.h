@@ -89,8 +89,8 @@ class PartitionedRun {
   const GatherPlan* plan_{};             ///< that is followed now
   std::size_t next_action_{};            ///< of it, for calls
   std::vector<Device::Block> gathered_;  ///< by GatherBlock::block
-  std::vector<Seconds> whole_;           ///< by parameter: when the call that gathers it is through
-  Seconds reduced_;                      ///< when the last reduction is through
+  std::vector<Instant> whole_;           ///< by parameter: when the call that gathers it is through
+  Instant reduced_;                      ///< when the last reduction is through
   std::vector<std::size_t> pending_;     ///< gradients in the bucket
   Elements open_{};
 };

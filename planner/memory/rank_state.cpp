@@ -9,7 +9,6 @@ namespace zplan {
 RankState::RankState(const RunInputs& inputs, Device& device)
     : inputs_(inputs),
       device_(device),
-      clock_(inputs.pace),
       layer_start_(inputs.step.model.inventory.layers.size()),
       parameters_(inputs.step.rank.tensors.size()),
       gradients_(inputs.step.rank.tensors.size(), Device::kNone) {
@@ -184,7 +183,7 @@ TensorCallAbout about(TensorCall call) {
 
 }  // namespace
 
-Seconds RankState::issue(Seconds earliest, Operation operation, Elements elements, Bytes element,
+Instant RankState::issue(Instant earliest, Operation operation, Elements elements, Bytes element,
                          std::string_view purpose, std::int64_t ranks, std::string_view dtype,
                          std::int64_t stride) {
   const Call call{.operation = operation,
@@ -197,7 +196,7 @@ Seconds RankState::issue(Seconds earliest, Operation operation, Elements element
                   .purpose = purpose,
                   .elements = elements};
   calls_.add(call);
-  return ranks > 1 ? clock_.issue(call, earliest) : Seconds{};
+  return ranks > 1 ? clock_.issue(call, earliest) : Instant{};
 }
 
 std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
@@ -217,13 +216,14 @@ Bytes RankState::sent_gradient() const {
   return Bytes(*type == Precision::fp32 ? 4 : 2);
 }
 
-void RankState::communicate(TensorCall call, Bytes size) {
+void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
   const TensorCallAbout which = about(call);
   const Bytes element = which.wide ? Bytes(4) : weight();
-  exchange(which.operation, Elements(size.value / element.value), element, which.purpose);
+  exchange(which.operation, Elements(size.value / element.value), element, which.purpose, number);
 }
 
-void RankState::exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
+void RankState::exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                         std::int32_t number) {
   const Call call{.operation = operation,
                   .group = Group::tensor,
                   .group_size = in().strategy.tensor_parallel,
@@ -233,12 +233,12 @@ void RankState::exchange(Operation operation, Elements elements, Bytes element, 
                   .purpose = purpose,
                   .elements = elements};
   calls_.add(call);
-  if (call.group_size > 1) clock_.exchange(call, device_.phase());
+  if (call.group_size > 1) clock_.exchange(call, number, device_.phase());
 }
 
 void RankState::agree(Group group, Bytes element, std::string_view purpose) {
   if (group == Group::data) return communicate(Operation::all_reduce, Elements(1), element, purpose);
-  exchange(Operation::all_reduce, Elements(1), element, purpose);
+  exchange(Operation::all_reduce, Elements(1), element, purpose, -1);
 }
 
 }  // namespace zplan

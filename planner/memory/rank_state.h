@@ -46,14 +46,14 @@ class RankState {
   /// `dtype` is what torch calls a type of that size unless it is named; neighbours of the group are `stride`
   /// ranks of the data-parallel group apart. It does not begin before `earliest`: what it takes from the
   /// compute stream is there when that is computed. Returns when it is through.
-  Seconds issue(Seconds earliest, Operation operation, Elements elements, Bytes element,
+  Instant issue(Instant earliest, Operation operation, Elements elements, Bytes element,
                 std::string_view purpose, std::int64_t ranks, std::string_view dtype = {},
                 std::int64_t stride = 1);
   /// One of the whole group, for which the compute stream waits at once.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
     wait(issue(clock_.computed(), operation, elements, element, purpose, in().strategy.data_parallel));
   }
-  void wait(Seconds until) { clock_.wait(until, device_.phase()); }
+  void wait(Instant until) { clock_.wait(until, device_.phase()); }
   /// Whole trainable gradients as DeepSpeed's engine all-reduces them.
   struct EngineBucket {
     Elements elements;
@@ -64,8 +64,8 @@ class RankState {
   [[nodiscard]] std::vector<EngineBucket> engine_buckets() const;
   /// Of one element of a gradient on its way.
   [[nodiscard]] Bytes sent_gradient() const;
-  /// A collective of the tensor-parallel group.
-  void communicate(TensorCall call, Bytes size);
+  /// A collective of the tensor-parallel group; `number` is the tape's for it.
+  void communicate(TensorCall call, Bytes size, std::int32_t number);
   /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
   void agree(Group group, Bytes element, std::string_view purpose);
   [[nodiscard]] CallLog& calls() { return calls_; }
@@ -76,7 +76,8 @@ class RankState {
 
  private:
   /// Among the tensor-parallel group: what is computed next needs the result.
-  void exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose);
+  void exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                std::int32_t number);
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   void make_packed(std::size_t tensor);
   void make_base();

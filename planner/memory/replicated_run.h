@@ -50,7 +50,7 @@ class ReplicatedRun {
   bool rebuilt_{}, reduces_{};
   Bytes open_;  ///< in the bucket that fills
   bool first_bucket_{};
-  Seconds reduced_;  ///< when the last all-reduce is through
+  Instant reduced_;  ///< when the last all-reduce is through
 };
 
 }  // namespace zplan

@@ -22,6 +22,7 @@ class Player {
  public:
   Player(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator)
       : inputs_(inputs), device_(allocator), state_(inputs, device_), framework_(state_) {
+    if (inputs.logs_memory) device_.keep_log();
     add_form(inputs.recording.tape, inputs.step.training.sequence_length);
     if (inputs.varied == nullptr) return;
     for (const VariedMicroStep& each : *inputs.varied) add_form(each.recording.tape, each.sequence_length);
@@ -50,7 +51,8 @@ class Player {
     result.left = device_.live();
     result.timeline = device_.moments();
     result.calls = state_.calls().calls();
-    result.time = state_.clock().time();
+    result.program = state_.clock().program();
+    result.live = device_.take_log();
     return result;
   }
 
@@ -67,7 +69,7 @@ class Player {
   void gradient(int layer, std::int32_t index, std::int32_t block) {
     framework_.gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
   }
-  void swing(const Swing& swing) { device_.swing(swing); }
+  void swing(const Swing& swing, std::int32_t number) { device_.swing(swing, number); }
   void gradient(int layer, std::int32_t index, Bytes size, Term term) {
     framework_.gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
   }
@@ -76,7 +78,9 @@ class Player {
     device_.enter(phase, name_of(phase));
     if constexpr (requires { framework_.phase(phase); }) framework_.phase(phase);
   }
-  void communicate(TensorCall call, Bytes size) { state_.communicate(call, size); }
+  void communicate(TensorCall call, Bytes size, std::int32_t number) {
+    state_.communicate(call, size, number);
+  }
   void compute(std::int32_t load) { state_.clock().compute(load); }
   void workspace(std::int32_t library) {
     if (first_) state_.workspace(library);
@@ -120,9 +124,9 @@ class Player {
       const bool last = i + 1 == played;
       const bool repeats = i == 1 && !last;
       state_.calls().repeat(repeats ? micro_steps - 2 : 1);
-      state_.clock().begin_micro_step();
+      if (repeats) state_.clock().begin_repeated();
       play_micro_step(last);
-      if (repeats) state_.clock().repeat(micro_steps - 3);
+      if (repeats) state_.clock().end_repeated();
     }
     state_.clock().end_micro_steps();
     device_.enter(Phase::step, "optimizer step");
@@ -148,7 +152,7 @@ class Player {
     Form& form = forms_[form_];
     device_.enter(Phase::forward, "forward");
     Device::Block ids = device_.allocate(
-        Term::model_inputs, Bytes(8) * inputs_.step.strategy.micro_batch_size * form.sequence_length);
+        Term::model_inputs, token_ids(inputs_.step.strategy.micro_batch_size, form.sequence_length));
     framework_.begin_micro_step(last);
     if (condensed_)
       zplan::play(inputs_.recording.condensed, *this);
@@ -203,9 +207,7 @@ RunResult simulate(const RunInputs& inputs) {
   return play(inputs, allocator_options(inputs.step.training), false);
 }
 
-RunResult simulate_within(const RunInputs& given, Bytes pool) {
-  RunInputs inputs = given;
-  inputs.pace = nullptr;  // whether it completes takes no clock
+RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
   AllocatorOptions options = allocator_options(inputs.step.training);
   options.capacity = pool;
   return play(inputs, options, false);

@@ -29,6 +29,10 @@ struct Recording {
   Tape tape;
   CondensedTape condensed;
 };
+/// The samples of a micro-batch on the device: 8 B a token.
+[[nodiscard]] inline Bytes token_ids(std::int64_t micro_batch_size, std::int64_t sequence_length) {
+  return Bytes(8) * micro_batch_size * sequence_length;
+}
 [[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy);
 
 /// A micro-step whose samples have another length than the longest.
@@ -47,7 +51,7 @@ struct RunInputs {
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
   std::int64_t gpus_per_node{};  ///< 0: all on one
-  Pace* pace{};                  ///< where the run's time is asked for
+  bool logs_memory{};            ///< of a live run: RunResult::live is asked for
 };
 
 struct RunResult {
@@ -61,7 +65,8 @@ struct RunResult {
   Composition left;                         ///< between steps, by what was asked for
   std::vector<Moment> timeline;
   std::vector<Call> calls;  ///< of the steady step
-  RunTime time;             ///< of the steady step, where a pace was given
+  StepProgram program;      ///< likewise: what its time is worked out from
+  LiveProgram live;         ///< likewise, where it is asked for
 };
 
 /// Plays the run on a card with room to spare, whose allocator is as the training configures it.

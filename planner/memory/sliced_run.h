@@ -65,7 +65,7 @@ class SlicedRun {
   Device::Block partition_{Device::kNone};          ///< the reduced gradients that this rank keeps
   Device::Block earlier_partition_{Device::kNone};  ///< of the micro-steps before
   std::vector<Pending> pending_;
-  Seconds reduced_;  ///< when the last reduction is through
+  Instant reduced_;  ///< when the last reduction is through
   Elements open_{};
   bool last_micro_step_{};
 };

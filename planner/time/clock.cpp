@@ -1,17 +1,17 @@
 #include "planner/time/clock.h"
 
+#include <algorithm>
+
 namespace zplan {
 
-void Clock::repeat(std::int64_t more) {
-  if (pace_ == nullptr || more <= 0) return;
-  const auto n = static_cast<double>(more);
-  const Seconds elapsed = (device_ - micro_step_) * n;
-  host_ += elapsed, device_ += elapsed, collectives_ += elapsed;
-  const auto again = [&](auto member) { time_.*member += (time_.*member - before_.*member) * n; };
-  for (const auto member : {&RunTime::products, &RunTime::attention, &RunTime::other, &RunTime::launching,
-                            &RunTime::communication, &RunTime::exposed_tensor})
-    again(member);
-  for (std::size_t i = 0; i < kPhases; ++i) time_.exposed[i] += (time_.exposed[i] - before_.exposed[i]) * n;
+/// Most calls are like one of the last few.
+std::int32_t Clock::number(const Call& call, std::int32_t exchange) {
+  const TimedCall wanted{call, exchange};
+  const auto known = std::find(program_.calls.rbegin(), program_.calls.rend(), wanted);
+  if (known != program_.calls.rend())
+    return static_cast<std::int32_t>(std::distance(known, program_.calls.rend()) - 1);
+  program_.calls.push_back(wanted);
+  return static_cast<std::int32_t>(program_.calls.size() - 1);
 }
 
 }  // namespace zplan

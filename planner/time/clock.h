@@ -1,123 +1,105 @@
 #pragma once
-// How far the queues of a GPU are while a run is played: the host, which issues everything; the compute
-// stream; the collectives of the data-parallel group, which NCCL runs one behind the other. A step takes what
-// its queues take, and what one waits for another shows.
+// What a GPU's queues are given to do in one optimizer step, in order: the host, which issues everything; the
+// compute stream; the collectives of the data-parallel group, which NCCL runs one behind the other. A run
+// writes this program down; queues.h says how long it takes. Neither the order nor what waits for what
+// depends on the micro-batch size, so one program serves all of them.
 
-#include <algorithm>
-#include <array>
+#include <cstdint>
+#include <vector>
 
+#include "planner/communication/call.h"
 #include "planner/terms.h"
-#include "planner/time/pace.h"
 
 namespace zplan {
 
-/// What the compute stream does, and what it waits for, in one optimizer step.
-struct RunTime {
-  Seconds step;                            ///< from the first micro-step's begin to the optimizer step's end
-  Seconds micro_steps;                     ///< of that, until the last backward is through
-  Seconds products, attention, other;      ///< kernels, by class; other: that only move bytes
-  Seconds optimizer;                       ///< on the device
-  Seconds launching;                       ///< the device waits for the host to issue kernels
-  Seconds communication;                   ///< all collectives
-  std::array<Seconds, kPhases> exposed{};  ///< of them, what the compute stream waits for, by phase
-  Seconds exposed_tensor;                  ///< of that, tensor-parallel ones
-
-  [[nodiscard]] Seconds exposed_communication() const {
-    Seconds sum;
-    for (const Seconds each : exposed) sum += each;
-    return sum;
-  }
-  [[nodiscard]] Seconds compute() const { return products + attention + other; }
+/// A moment of a step that others can wait for: a collective is through, or the compute stream got so far.
+/// Number 0 is the begin of the step.
+struct Instant {
+  std::int32_t number{};
+  std::int32_t step{};  ///< whose it is: those of earlier steps are over
 };
 
-/// Without a pace nothing takes time.
+struct ClockEvent {
+  enum class Kind : std::uint8_t {
+    compute,         ///< load `index` of the tape
+    move,            ///< kernels of a framework that read and write `amount` bytes
+    optimize,        ///< the optimizer's
+    host,            ///< the host is busy with the framework's own code for `amount` seconds
+    note,            ///< how far the compute stream is becomes the next instant
+    issue,           ///< call `index`, not before instant `instant`; its end is the next instant
+    wait,            ///< the compute stream goes on at instant `instant`
+    exchange,        ///< a tensor-parallel call: what is behind it needs its result
+    begin_repeated,  ///< the micro-step from here on
+    end_repeated,    ///< to here stands for all that are like it
+    end_micro_steps,
+  };
+  Kind kind{Kind::compute};
+  Phase phase{Phase::forward};
+  std::int32_t index{-1};
+  std::int32_t instant{};
+  double amount{};
+  bool operator==(const ClockEvent&) const = default;
+};
+
+/// A collective of a step. Those of the tensor-parallel group that the tape names have its number, and the
+/// size of the micro-batch they were noted for.
+struct TimedCall {
+  Call call;
+  std::int32_t exchange{-1};
+  bool operator==(const TimedCall&) const = default;
+};
+
+struct StepProgram {
+  std::vector<ClockEvent> events;
+  std::vector<TimedCall> calls;  ///< each once
+  std::int32_t instants{};       ///< how many there are, the begin of the step not counted
+  bool operator==(const StepProgram&) const = default;
+};
+
+/// Writes the program of a step.
 class Clock {
  public:
-  explicit Clock(Pace* pace) : pace_(pace) {}
-
-  void begin_step() {
-    synchronise();
-    time_ = {}, began_ = device_;
-  }
+  void begin_step() { program_ = {}, ++step_; }
   /// Load `index` of the tape.
-  void compute(std::int32_t index) {
-    if (pace_ == nullptr) return;
-    const LoadTime& load = pace_->load(index);
-    time_.products += load.products, time_.attention += load.attention, time_.other += load.other;
-    run(load.device(), load.host);
-  }
-  /// Kernels of a framework that read and write so much.
-  void move(Bytes size) {
-    if (pace_ == nullptr) return;
-    const Seconds time = pace_->moving(size);
-    time_.other += time;
-    run(time, {});
-  }
-  void optimize(Bytes moved) {
-    if (pace_ == nullptr) return;
-    const Seconds time = pace_->moving(moved);
-    time_.optimizer += time;
-    run(time, {});
-  }
-  /// The host is busy with the framework's own code.
-  void host(Seconds time) {
-    if (pace_ != nullptr) host_ += time;
-  }
+  void compute(std::int32_t index) { add({.kind = ClockEvent::Kind::compute, .index = index}); }
+  void move(Bytes size) { amount(ClockEvent::Kind::move, static_cast<double>(size.value)); }
+  void optimize(Bytes moved) { amount(ClockEvent::Kind::optimize, static_cast<double>(moved.value)); }
+  void host(Seconds time) { amount(ClockEvent::Kind::host, time.value); }
   /// How far the compute stream is.
-  [[nodiscard]] Seconds computed() const { return device_; }
+  [[nodiscard]] Instant computed() {
+    add({.kind = ClockEvent::Kind::note});
+    return {++program_.instants, step_};
+  }
   /// A collective of the data-parallel group is issued, and does not begin before `earliest`; when it is
   /// through.
-  Seconds issue(const Call& call, Seconds earliest) {
-    if (pace_ == nullptr) return {};
-    const Seconds takes = pace_->call(call);
-    time_.communication += takes;
-    collectives_ = std::max({collectives_, host_, earliest}) + takes;
-    return collectives_;
+  [[nodiscard]] Instant issue(const Call& call, Instant earliest) {
+    add({.kind = ClockEvent::Kind::issue, .index = number(call, -1), .instant = number(earliest)});
+    return {++program_.instants, step_};
   }
-  /// The compute stream goes on when a collective is through.
-  void wait(Seconds until, Phase phase) {
-    if (until <= device_) return;
-    const Seconds from = std::max(device_, host_);
-    time_.launching += from - device_;
-    if (until > from) time_.exposed[static_cast<std::size_t>(phase)] += until - from;
-    device_ = std::max(from, until);
+  void wait(Instant until, Phase phase) {
+    if (number(until) > 0) add({.kind = ClockEvent::Kind::wait, .phase = phase, .instant = number(until)});
   }
-  /// A tensor-parallel collective: what is behind it needs its result.
-  void exchange(const Call& call, Phase phase) {
-    if (pace_ == nullptr) return;
-    const Seconds takes = pace_->call(call);
-    time_.communication += takes, time_.exposed_tensor += takes;
-    time_.exposed[static_cast<std::size_t>(phase)] += takes;
-    run(takes, {});
+  void exchange(const Call& call, std::int32_t exchange, Phase phase) {
+    add({.kind = ClockEvent::Kind::exchange, .phase = phase, .index = number(call, exchange)});
   }
-  /// The host waits for the device.
-  void synchronise() { host_ = device_ = std::max({host_, device_}); }
+  void begin_repeated() { add({.kind = ClockEvent::Kind::begin_repeated}); }
+  void end_repeated() { add({.kind = ClockEvent::Kind::end_repeated}); }
+  void end_micro_steps() { add({.kind = ClockEvent::Kind::end_micro_steps}); }
 
-  void begin_micro_step() { micro_step_ = device_, before_ = time_; }
-  /// The micro-step that was played stands for `more` beside it.
-  void repeat(std::int64_t more);
-  void end_micro_steps() { time_.micro_steps = device_ - began_; }
-  /// Of the step so far.
-  [[nodiscard]] RunTime time() const {
-    RunTime result = time_;
-    result.step = device_ - began_;
-    return result;
-  }
+  [[nodiscard]] const StepProgram& program() const { return program_; }
 
  private:
-  /// Kernels that take `device` on the compute stream, and `host` to issue.
-  void run(Seconds device, Seconds host) {
-    const Seconds from = std::max(device_, host_);
-    host_ += host;
-    const Seconds until = std::max(from + device, host_);
-    time_.launching += (from - device_) + (until - from - device);
-    device_ = until;
+  void add(const ClockEvent& event) { program_.events.push_back(event); }
+  void amount(ClockEvent::Kind kind, double amount) {
+    if (amount > 0) add({.kind = kind, .amount = amount});
   }
+  [[nodiscard]] std::int32_t number(Instant instant) const {
+    return instant.step == step_ ? instant.number : 0;
+  }
+  [[nodiscard]] std::int32_t number(const Call& call, std::int32_t exchange);
 
-  Pace* pace_;
-  Seconds host_, device_, collectives_;
-  Seconds began_, micro_step_;
-  RunTime time_, before_;
+  StepProgram program_;
+  std::int32_t step_{};
 };
 
 }  // namespace zplan

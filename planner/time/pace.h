@@ -35,14 +35,12 @@ class Pace {
  public:
   Pace(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy);
 
-  [[nodiscard]] const LoadTime& load(std::int32_t index) const {
-    return loads_[static_cast<std::size_t>(index)];
-  }
+  [[nodiscard]] const std::vector<LoadTime>& loads() const { return loads_; }
   /// One of the calls.
   [[nodiscard]] Seconds call(const Call& call);
   [[nodiscard]] const CollectivePricer& pricer(const Call& call);
-  /// A kernel that does nothing but read and write so much.
-  [[nodiscard]] Seconds moving(Bytes size) const { return size / memory_; }
+  /// Of kernels that do nothing but read and write.
+  [[nodiscard]] BytesPerSecond memory() const { return memory_; }
 
  private:
   struct Priced {

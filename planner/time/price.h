@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "planner/communication/schedule.h"
-#include "planner/time/clock.h"
-#include "planner/time/pace.h"
+#include "planner/time/queues.h"
 
 namespace zplan {
 

@@ -47,21 +47,6 @@ Seconds host_optimizer_time(const Strategy& strategy, const Cluster& cluster, co
   return time;
 }
 
-/// Transfers run while the micro-steps compute and communicate: only what outlasts both shows. Updated
-/// weights that go back to the device behind the optimizer always show.
-Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
-                     const Schedule& schedule, Seconds micro_steps) {
-  const BytesPerSecond disk(kNvme.value / static_cast<double>(cluster.gpus_per_node));
-  const bool parameters_away = strategy.offload_parameters != OffloadDevice::none;
-  Seconds to_device = schedule.host_to_device / cluster.gpu.pcie_effective;
-  if (strategy.offload_parameters == OffloadDevice::nvme)
-    to_device = std::max(to_device, schedule.host_to_device / disk);
-  const Seconds from_device = schedule.device_to_host / cluster.gpu.pcie_effective;
-  const Seconds transfers = parameters_away ? beyond(std::max(to_device, from_device), micro_steps)
-                                            : to_device + beyond(from_device, micro_steps * kBackwardShare);
-  return transfers + host_optimizer_time(strategy, cluster, shard);
-}
-
 Bound largest_part(const StepTime& time) {
   const std::array<std::pair<Seconds, Bound>, 5> parts{{{time.compute, Bound::compute},
                                                         {time.launching, Bound::launching},
@@ -74,6 +59,19 @@ Bound largest_part(const StepTime& time) {
 }
 
 }  // namespace
+
+Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
+                     const Schedule& schedule, Seconds micro_steps) {
+  const BytesPerSecond disk(kNvme.value / static_cast<double>(cluster.gpus_per_node));
+  const bool parameters_away = strategy.offload_parameters != OffloadDevice::none;
+  Seconds to_device = schedule.host_to_device / cluster.gpu.pcie_effective;
+  if (strategy.offload_parameters == OffloadDevice::nvme)
+    to_device = std::max(to_device, schedule.host_to_device / disk);
+  const Seconds from_device = schedule.device_to_host / cluster.gpu.pcie_effective;
+  const Seconds transfers = parameters_away ? beyond(std::max(to_device, from_device), micro_steps)
+                                            : to_device + beyond(from_device, micro_steps * kBackwardShare);
+  return transfers + host_optimizer_time(strategy, cluster, shard);
+}
 
 MicroStepFlops micro_step_flops(const Model& model, const Training& training, const Strategy& strategy) {
   const ModelShape& shape = model.shape;

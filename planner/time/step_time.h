@@ -6,7 +6,7 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/communication/schedule.h"
-#include "planner/time/clock.h"
+#include "planner/time/queues.h"
 
 namespace zplan {
 
@@ -40,14 +40,19 @@ struct StepTime {
 
 /// Floating-point operations of one micro-step on one GPU. Forward per token 2·P + 4·L·a·d·s with P the
 /// parameters of matrix products that a token passes; backward twice that (once where weights are frozen);
-/// full checkpointing repeats the forward. For comparison with published utilisations only. Source: PaLM appendix B;
-/// llm-foundry's definition.
+/// full checkpointing repeats the forward. For comparison with published utilisations only. Source: PaLM
+/// appendix B; llm-foundry's definition.
 struct MicroStepFlops {
   Flops model;     ///< without recomputation
   Flops hardware;  ///< with
 };
 [[nodiscard]] MicroStepFlops micro_step_flops(const Model& model, const Training& training,
                                               const Strategy& strategy);
+
+/// Transfers run while the micro-steps compute and communicate: only what outlasts both shows. Updated
+/// weights that go back to the device behind the optimizer always show, and so does the host's optimizer.
+[[nodiscard]] Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
+                                   const Schedule& schedule, Seconds micro_steps);
 
 [[nodiscard]] StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,
                                  const Cluster& cluster, const Shard& shard, const Schedule& schedule,

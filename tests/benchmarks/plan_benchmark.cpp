@@ -70,13 +70,10 @@ struct TimedRun {
         recording(record(q.model, q.training, strategy)),
         shard(make_shard(rank, q.training, strategy)),
         slice(stage == 1 || stage == 2 ? slices(rank, q.training, strategy).front() : Slice{}) {}
-  [[nodiscard]] RunResult play(Pace* pace) const {
+  [[nodiscard]] RunResult play() const {
     const StepInputs step{q.model, q.training, strategy, rank, shard, slice};
-    return simulate_live({.step = step,
-                          .recording = recording,
-                          .compute_capability = "9.0",
-                          .gpus_per_node = 8,
-                          .pace = pace});
+    return simulate_live(
+        {.step = step, .recording = recording, .compute_capability = "9.0", .gpus_per_node = 8});
   }
   [[nodiscard]] Pace pace() const { return {recording.tape, q.cluster, q.training, strategy}; }
 
@@ -90,25 +87,21 @@ struct TimedRun {
 
 void schedule_and_time(benchmark::State& state) {
   const TimedRun run(static_cast<int>(state.range(0)));
-  Pace first = run.pace();
-  const RunResult played = run.play(&first);
+  const RunResult played = run.play();
   for (auto _ : state) {
     Pace pace = run.pace();
-    for (const Call& call : played.calls) benchmark::DoNotOptimize(pace.call(call));
     const Schedule calls = schedule(played.calls, run.q.training, run.strategy, run.rank, run.shard);
-    benchmark::DoNotOptimize(
-        step_time(run.q.model, run.q.training, run.strategy, run.q.cluster, run.shard, calls, played.time));
+    benchmark::DoNotOptimize(step_time(run.q.model, run.q.training, run.strategy, run.q.cluster, run.shard,
+                                       calls, run_time(played.program, pace, run.strategy)));
   }
 }
 BENCHMARK(schedule_and_time)->DenseRange(0, 3);
 
-void live_run(benchmark::State& state, bool timed) {
+void live_run(benchmark::State& state) {
   const TimedRun run(static_cast<int>(state.range(0)));
-  Pace pace = run.pace();
-  for (auto _ : state) benchmark::DoNotOptimize(run.play(timed ? &pace : nullptr));
+  for (auto _ : state) benchmark::DoNotOptimize(run.play());
 }
-BENCHMARK_CAPTURE(live_run, without_a_clock, false)->DenseRange(0, 3);
-BENCHMARK_CAPTURE(live_run, with_a_clock, true)->DenseRange(0, 3);
+BENCHMARK(live_run)->DenseRange(0, 3);
 
 void all_strategies(benchmark::State& state, const char* model, std::int64_t gpus, std::int64_t gib) {
   const Question q = question(model, gpus, gib);

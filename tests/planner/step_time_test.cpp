@@ -28,6 +28,12 @@ class Clocks : public ::testing::Test {
     return made;
   }
   [[nodiscard]] Pace pace() const { return {tape_, cluster_, training_, strategy_}; }
+  [[nodiscard]] RunTime time(const Clock& clock, std::int64_t micro_steps = 1) const {
+    Pace pace = this->pace();
+    Strategy strategy = strategy_;
+    strategy.gradient_accumulation_steps = micro_steps;
+    return run_time(clock.program(), pace, strategy);
+  }
   static Call gather(std::int64_t elements) {
     return {.operation = Operation::all_gather,
             .group_size = 8,
@@ -45,24 +51,22 @@ class Clocks : public ::testing::Test {
 };
 
 TEST_F(Clocks, TheDeviceWaitsForAHostThatIsSlower) {
-  Pace pace = this->pace();
-  Clock clock(&pace);
+  Clock clock;
   clock.begin_step();
   clock.compute(kIssuedSlowly);
   const double issued = host_time::kNode.value * 100'000;
-  EXPECT_NEAR(clock.time().step.value, issued, 1e-9);
-  EXPECT_NEAR(clock.time().launching.value, issued - 0.25, 1e-9);
-  EXPECT_NEAR(clock.time().attention.value, 0.25, 1e-9);
+  EXPECT_NEAR(time(clock).step.value, issued, 1e-9);
+  EXPECT_NEAR(time(clock).launching.value, issued - 0.25, 1e-9);
+  EXPECT_NEAR(time(clock).attention.value, 0.25, 1e-9);
 }
 
 TEST_F(Clocks, AHostThatIsAheadDoesNotShow) {
-  Pace pace = this->pace();
-  Clock clock(&pace);
+  Clock clock;
   clock.begin_step();
   clock.compute(kLong), clock.compute(kLong);
   clock.compute(kIssuedSlowly);
-  EXPECT_NEAR(clock.time().step.value, 2.25, 1e-9);
-  EXPECT_EQ(clock.time().launching, Seconds(0));
+  EXPECT_NEAR(time(clock).step.value, 2.25, 1e-9);
+  EXPECT_EQ(time(clock).launching, Seconds(0));
 }
 
 TEST_F(Clocks, OnlyWhatOutlastsComputeIsExposed) {
@@ -70,37 +74,55 @@ TEST_F(Clocks, OnlyWhatOutlastsComputeIsExposed) {
   const double takes = pace.call(gather(1'000'000'000)).value;
   ASSERT_GT(takes, 1e-3);
   for (const int loads : {0, 1}) {
-    Clock clock(&pace);
+    Clock clock;
     clock.begin_step();
-    const Seconds done = clock.issue(gather(1'000'000'000), {});
+    const Instant done = clock.issue(gather(1'000'000'000), {});
     for (int i = 0; i < loads; ++i) clock.compute(kLong);
     clock.wait(done, Phase::forward);
-    EXPECT_NEAR(clock.time().exposed_communication().value, std::max(0.0, takes - loads), 1e-9);
-    EXPECT_NEAR(clock.time().step.value, std::max(takes, static_cast<double>(loads)), 1e-9);
-    EXPECT_NEAR(clock.time().communication.value, takes, 1e-9);
+    EXPECT_NEAR(time(clock).exposed_communication().value, std::max(0.0, takes - loads), 1e-9);
+    EXPECT_NEAR(time(clock).step.value, std::max(takes, static_cast<double>(loads)), 1e-9);
+    EXPECT_NEAR(time(clock).communication.value, takes, 1e-9);
   }
 }
 
 TEST_F(Clocks, CollectivesOfOneGroupRunOneBehindTheOther) {
   Pace pace = this->pace();
   const double takes = pace.call(gather(1'000'000)).value;
-  Clock clock(&pace);
+  Clock clock;
   clock.begin_step();
-  const Seconds first = clock.issue(gather(1'000'000), {});
-  EXPECT_NEAR((clock.issue(gather(1'000'000), {}) - first).value, takes, 1e-12);
-  EXPECT_NEAR((clock.issue(gather(1'000'000), Seconds(5))).value, 5 + takes, 1e-9);
+  static_cast<void>(clock.issue(gather(1'000'000), {}));
+  clock.wait(clock.issue(gather(1'000'000), {}), Phase::forward);
+  EXPECT_NEAR(time(clock).step.value, 2 * takes, 1e-12);
+}
+
+TEST_F(Clocks, ACallThatNeedsWhatIsComputedWaitsForIt) {
+  Pace pace = this->pace();
+  const double takes = pace.call(gather(1'000'000)).value;
+  Clock clock;
+  clock.begin_step();
+  for (int i = 0; i < 5; ++i) clock.compute(kLong);
+  clock.wait(clock.issue(gather(1'000'000), clock.computed()), Phase::forward);
+  EXPECT_NEAR(time(clock).step.value, 5 + takes, 1e-9);
+}
+
+TEST_F(Clocks, MomentsOfAnEarlierStepAreOver) {
+  Clock clock;
+  clock.begin_step();
+  const Instant earlier = clock.issue(gather(1'000'000'000), {});
+  clock.begin_step();
+  clock.wait(earlier, Phase::forward);
+  EXPECT_EQ(time(clock).step, Seconds(0));
 }
 
 TEST_F(Clocks, RepeatedMicroStepsCountAsOftenAsTheyRun) {
-  Pace pace = this->pace();
-  Clock clock(&pace);
+  Clock clock;
   clock.begin_step();
   clock.compute(kLong);
-  clock.begin_micro_step();
+  clock.begin_repeated();
   clock.compute(kLong);
-  clock.repeat(3);
-  EXPECT_NEAR(clock.time().step.value, 5, 1e-9);
-  EXPECT_NEAR(clock.time().attention.value, 5, 1e-9);
+  clock.end_repeated();
+  EXPECT_NEAR(time(clock, 6).step.value, 5, 1e-9);
+  EXPECT_NEAR(time(clock, 6).attention.value, 5, 1e-9);
 }
 
 /// Whole steps of a small model.

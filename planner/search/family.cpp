@@ -1,0 +1,182 @@
+#include "planner/search/family.h"
+
+#include <algorithm>
+
+namespace zplan {
+
+namespace {
+
+/// Figures of RunTime that a search asks for, by their place in RunFigures.
+constexpr std::size_t kStep = 0, kMicroSteps = 1;
+
+/// How often each call of a program is issued: in all, and in the repeated micro-step.
+struct CallCounts {
+  std::vector<std::int64_t> once, repeated;
+};
+
+CallCounts count_calls(const StepProgram& program) {
+  CallCounts counts{std::vector<std::int64_t>(program.calls.size()),
+                    std::vector<std::int64_t>(program.calls.size())};
+  bool repeats = false;
+  for (const ClockEvent& each : program.events) {
+    if (each.kind == ClockEvent::Kind::begin_repeated) repeats = true;
+    if (each.kind == ClockEvent::Kind::end_repeated) repeats = false;
+    if (each.kind != ClockEvent::Kind::issue && each.kind != ClockEvent::Kind::exchange) continue;
+    const auto call = static_cast<std::size_t>(each.index);
+    ++counts.once[call], counts.repeated[call] += repeats ? 1 : 0;
+  }
+  return counts;
+}
+
+Bytes ring(const Call& call, std::int64_t count) {
+  return ring_wire_bytes(call.operation, call.elements * call.element * count, call.group_size);
+}
+
+/// A share of a ring's bytes that does not depend on how long a message is.
+double ring_share(const Call& call) {
+  constexpr Bytes kLong = kGiB * 1024;
+  return ratio(ring_wire_bytes(call.operation, kLong, call.group_size), kLong);
+}
+
+}  // namespace
+
+PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t micro_steps) {
+  Strategy strategy = strategy_;
+  strategy.micro_batch_size = micro_batch_size, strategy.gradient_accumulation_steps = micro_steps;
+  const Training& training = context_.training();
+  const Cluster& cluster = context_.cluster();
+  const RankModel& rank = context_.rank_of(strategy);
+  const Recording& recording = context_.recording_of(strategy);
+  Noted noted;
+  noted.shard = make_shard(rank, training, strategy);
+  Bytes neediest{};
+  for (const Slice& slice : neediest_slices(rank, training, strategy)) {
+    const StepInputs step{context_.model(), training, strategy, rank, noted.shard, slice};
+    RunResult run = simulate_live({.step = step,
+                                   .recording = recording,
+                                   .compute_capability = cluster.gpu.compute_capability,
+                                   .gpus_per_node = cluster.gpus_per_node,
+                                   .logs_memory = true});
+    if (noted.live.empty()) noted.program = std::move(run.program);
+    noted.live.push_back(std::move(run.live));
+    noted.initialisation = std::max(noted.initialisation, run.initialisation.allocated);
+    if (run.peak_allocated <= neediest) continue;
+    neediest = run.peak_allocated;
+    noted.host = host_memory(step, cluster.gpus_per_node).total;
+  }
+  noted.outside = outside_allocator(strategy, cluster.gpu.compute_capability, cluster.gpus_per_node);
+  Pace pace(recording.tape, cluster, training, strategy);
+  noted.memory_bytes_per_second = pace.memory().value;
+  const CallCounts counts = count_calls(noted.program);
+  for (std::size_t i = 0; i < noted.program.calls.size(); ++i) {
+    const TimedCall& each = noted.program.calls[i];
+    const bool sized = each.exchange >= 0;
+    noted.calls.push_back(sized ? 0 : pace.call(each.call).value);
+    if (sized) noted.exchanges.emplace(i, pace.pricer(each.call));
+    noted.sent_once.push_back(sized ? Bytes(counts.once[i]) : ring(each.call, counts.once[i]));
+    noted.sent_repeated.push_back(sized ? Bytes(counts.repeated[i]) : ring(each.call, counts.repeated[i]));
+  }
+  noted.offload = schedule({}, training, strategy, rank, noted.shard);
+  ++strategy.gradient_accumulation_steps;
+  noted.offload_repeated = schedule({}, training, strategy, rank, noted.shard);
+  noted.offload_repeated.host_to_device -= noted.offload.host_to_device;
+  noted.offload_repeated.device_to_host -= noted.offload.device_to_host;
+  return noted;
+}
+
+const PlanFamily::Noted& PlanFamily::noted(std::int64_t micro_batch_size, std::int64_t accumulation) {
+  const Kind kind{tapes_.at(micro_batch_size).order, std::min<std::int64_t>(accumulation, 3)};
+  const std::lock_guard lock(mutex_);
+  const auto known = noted_.find(kind);
+  if (known != noted_.end()) return known->second;
+  return noted_.emplace(kind, note(micro_batch_size, kind.micro_steps)).first->second;
+}
+
+PlanFamily::Played PlanFamily::play(const Noted& noted, const Sizes& sizes) {
+  const MicroStepFigures<Lanes>& figures = tapes_.at(sizes);
+  Played played;
+  for (const LiveProgram& each : noted.live)
+    played.highest = larger(played.highest, highest(each, figures.live));
+  Durations<Lanes> takes{.loads = figures.loads,
+                         .calls = {noted.calls.begin(), noted.calls.end()},
+                         .memory_bytes_per_second = noted.memory_bytes_per_second};
+  for (std::size_t i = 0; i < noted.program.calls.size(); ++i) {
+    const TimedCall& each = noted.program.calls[i];
+    const auto count = [i](const std::vector<Bytes>& sent) { return static_cast<double>(sent[i].value); };
+    if (each.exchange < 0) {
+      played.sent_once += count(noted.sent_once), played.sent_repeated += count(noted.sent_repeated);
+      continue;
+    }
+    const Lanes& size = figures.exchanges[static_cast<std::size_t>(each.exchange)];
+    const CollectivePricer& pricer = noted.exchanges.at(i);
+    for (std::size_t lane = 0; lane < sizes.size(); ++lane) {
+      takes.calls[i].of[lane] = pricer.time(Bytes(static_cast<std::int64_t>(size.of[lane]))).value;
+      const double sent = size.of[lane] * ring_share(each.call);
+      played.sent_once.of[lane] += sent * count(noted.sent_once);
+      played.sent_repeated.of[lane] += sent * count(noted.sent_repeated);
+    }
+  }
+  played.step = zplan::play(noted.program, takes);
+  return played;
+}
+
+Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::size_t lane,
+                              std::int64_t micro_batch_size, std::int64_t accumulation) const {
+  const auto more = static_cast<double>(repeats_of(accumulation) - 1);
+  const auto figure = [&](std::size_t i) {
+    return Seconds(played.step.once[i].of[lane] + played.step.repeated[i].of[lane] * more);
+  };
+  Strategy strategy = strategy_;
+  strategy.micro_batch_size = micro_batch_size, strategy.gradient_accumulation_steps = accumulation;
+  Schedule offload;
+  const std::int64_t repeats = repeats_of(accumulation) - 1;
+  offload.host_to_device = noted.offload.host_to_device + noted.offload_repeated.host_to_device * repeats;
+  offload.device_to_host = noted.offload.device_to_host + noted.offload_repeated.device_to_host * repeats;
+  Estimate result{.micro_batch_size = micro_batch_size, .gradient_accumulation_steps = accumulation};
+  const Bytes live(static_cast<std::int64_t>(played.highest.of[lane]));
+  result.required_low = std::max(live, noted.initialisation) + noted.outside;
+  result.host = noted.host;
+  result.step =
+      figure(kStep) + offload_time(strategy, context_.cluster(), noted.shard, offload, figure(kMicroSteps));
+  const auto tokens = static_cast<double>(strategy.global_batch_size() * context_.training().sequence_length);
+  result.tokens_per_second = tokens / result.step.value;
+  result.sent =
+      Bytes(static_cast<std::int64_t>(played.sent_once.of[lane] + played.sent_repeated.of[lane] * more));
+  return result;
+}
+
+std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& micro_batch_sizes,
+                                            std::int64_t accumulation) {
+  std::vector<Estimate> result;
+  result.reserve(micro_batch_sizes.size());
+  for (std::size_t at = 0; at < micro_batch_sizes.size();) {
+    // Eight sizes of one order at a time; fewer are filled up with the first of them.
+    const std::uint64_t order = tapes_.at(micro_batch_sizes[at]).order;
+    Sizes sizes;
+    sizes.fill(micro_batch_sizes[at]);
+    std::size_t n = 1;
+    while (n < sizes.size() && at + n < micro_batch_sizes.size() &&
+           tapes_.at(micro_batch_sizes[at + n]).order == order)
+      sizes[n] = micro_batch_sizes[at + n], ++n;
+    const Noted& run = noted(sizes.front(), accumulation);
+    const Played played = play(run, sizes);
+    for (std::size_t lane = 0; lane < n; ++lane)
+      result.push_back(estimate(run, played, lane, sizes[lane], accumulation));
+    at += n;
+  }
+  return result;
+}
+
+PlanFamily PlanScreen::family(const Strategy& strategy) {
+  const TapeKind kind{strategy.tensor_parallel, strategy.zero_stage == 3, strategy.checkpointing};
+  const std::lock_guard lock(mutex_);
+  const auto tapes = tapes_.try_emplace(kind, context_.cluster().gpu, context_.training(),
+                                        [this, strategy](std::int64_t micro_batch_size) -> const Recording& {
+                                          Strategy sized = strategy;
+                                          sized.micro_batch_size = micro_batch_size;
+                                          return context_.recording_of(sized);
+                                        });
+  return {context_, tapes.first->second, strategy};
+}
+
+}  // namespace zplan

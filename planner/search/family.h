@@ -1,0 +1,101 @@
+#pragma once
+// Plans that differ only in micro-batch and accumulation. What a run issues, makes and frees is the same for
+// all of them but for sizes and durations, so it is played once and its program is worked out for each.
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "planner/plan.h"
+#include "planner/search/tape_figures.h"
+
+namespace zplan {
+
+/// A plan as a search first sees it: live memory, without the allocator's gaps.
+struct Estimate {
+  std::int64_t micro_batch_size{1};
+  std::int64_t gradient_accumulation_steps{1};
+  Bytes required_low;  ///< device bytes, were memory packed without a gap: no less will do
+  Bytes host;          ///< per node
+  Seconds step;
+  double tokens_per_second{};
+  Bytes sent;  ///< over links, per GPU and optimizer step
+  bool operator==(const Estimate&) const = default;
+};
+
+/// May be asked from several threads at once.
+class PlanFamily {
+ public:
+  /// `strategy` but for its micro-batch and accumulation. `tapes` is of its kind (PlanScreen finds it).
+  PlanFamily(PlanContext& context, TapeFigures& tapes, const Strategy& strategy)
+      : context_(context), tapes_(tapes), strategy_(strategy) {}
+
+  [[nodiscard]] const Strategy& strategy() const { return strategy_; }
+
+  /// One for each micro-batch size, at so many micro-steps.
+  [[nodiscard]] std::vector<Estimate> estimates(const std::vector<std::int64_t>& micro_batch_sizes,
+                                                std::int64_t accumulation);
+  [[nodiscard]] Estimate estimate(std::int64_t micro_batch_size, std::int64_t accumulation) {
+    return estimates({micro_batch_size}, accumulation).front();
+  }
+
+ private:
+  /// One, two, or more micro-steps run differently.
+  struct Kind {
+    std::uint64_t order{};
+    std::int64_t micro_steps{};  ///< 1, 2 or 3
+    auto operator<=>(const Kind&) const = default;
+  };
+  /// What is written down of a run, with all that does not depend on the micro-batch.
+  struct Noted {
+    StepProgram program;
+    std::vector<LiveProgram> live;  ///< of every rank that can need most
+    Bytes initialisation, outside, host;
+    Shard shard;
+    std::vector<double> calls;                          ///< seconds; of exchanges 0
+    std::map<std::size_t, CollectivePricer> exchanges;  ///< of them, by number of the call
+    std::vector<Bytes> sent_once;  ///< per call of the program, all its calls together, by one GPU
+    std::vector<Bytes> sent_repeated;
+    Schedule offload, offload_repeated;  ///< transfers; what each further micro-step adds
+    double memory_bytes_per_second{};
+  };
+  using Sizes = TapeFigures::Sizes;
+  struct Played {
+    Lanes highest;
+    PlayedStep<Lanes> step;
+    Lanes sent_once, sent_repeated;
+  };
+
+  [[nodiscard]] const Noted& noted(std::int64_t micro_batch_size, std::int64_t micro_steps);
+  [[nodiscard]] Noted note(std::int64_t micro_batch_size, std::int64_t micro_steps);
+  [[nodiscard]] Played play(const Noted& noted, const Sizes& sizes);
+  [[nodiscard]] Estimate estimate(const Noted& noted, const Played& played, std::size_t lane,
+                                  std::int64_t micro_batch_size, std::int64_t accumulation) const;
+
+  PlanContext& context_;
+  TapeFigures& tapes_;
+  Strategy strategy_;
+  std::mutex mutex_;
+  std::map<Kind, Noted> noted_;
+};
+
+/// Families of one question, and the tapes they share. May be asked from several threads at once.
+class PlanScreen {
+ public:
+  explicit PlanScreen(PlanContext& context) : context_(context) {}
+  [[nodiscard]] PlanFamily family(const Strategy& strategy);
+
+ private:
+  struct TapeKind {
+    std::int64_t tensor_parallel{};
+    bool stage3{};
+    Checkpointing checkpointing{};
+    auto operator<=>(const TapeKind&) const = default;
+  };
+  PlanContext& context_;
+  std::mutex mutex_;
+  std::map<TapeKind, TapeFigures> tapes_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,61 @@
+#pragma once
+// What a micro-batch size changes of a run: sizes of the tape's swings, the work of its loads, what a
+// tensor-parallel group exchanges. Recorded at powers of two; between them figures are interpolated.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "hardware_profiles/gpu.h"
+#include "planner/memory/live_program.h"
+#include "planner/memory/run.h"
+#include "planner/time/queues.h"
+
+namespace zplan {
+
+/// T: double, or Lanes for eight micro-batch sizes at once.
+template <class T>
+struct MicroStepFigures {
+  LiveSizes<T> live;                  ///< bytes
+  std::vector<LoadSeconds<T>> loads;  ///< by number in the tape
+  std::vector<T> exchanges;           ///< bytes, by number in the tape
+};
+
+/// Of one micro-batch size. Sizes with the same `order` differ in figures alone: what happens in which order,
+/// and the sizes of gradients, are the same.
+struct SizedFigures {
+  std::uint64_t order{};
+  MicroStepFigures<double> figures;
+};
+
+/// Figures of every micro-batch size of one kind of tape. May be asked from several threads at once.
+class TapeFigures {
+ public:
+  /// `recording(b)` gives the tape of micro-batch b; what it returns and `training` outlive this.
+  using Recorder = std::function<const Recording&(std::int64_t micro_batch_size)>;
+  TapeFigures(const Gpu& gpu, const Training& training, Recorder recorder)
+      : gpu_(gpu), training_(training), recorder_(std::move(recorder)) {}
+
+  /// Exact at powers of two, and where the powers around a size differ in order; else between those.
+  [[nodiscard]] const SizedFigures& at(std::int64_t micro_batch_size);
+
+  using Sizes = std::array<std::int64_t, Lanes::kCount>;
+  /// Eight sizes of one order.
+  [[nodiscard]] const MicroStepFigures<Lanes>& at(const Sizes& micro_batch_sizes);
+
+ private:
+  [[nodiscard]] const SizedFigures& recorded(std::int64_t micro_batch_size);
+  [[nodiscard]] const SizedFigures& sized(std::int64_t micro_batch_size);
+
+  const Gpu& gpu_;
+  const Training& training_;
+  Recorder recorder_;
+  std::mutex mutex_;
+  std::map<std::int64_t, SizedFigures> sized_;
+  std::map<Sizes, MicroStepFigures<Lanes>> packed_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,72 @@
+#pragma once
+// How long the queues of a GPU take for the program of a step. What one waits for another shows.
+
+#include <array>
+#include <vector>
+
+#include "planner/time/clock.h"
+#include "planner/time/lanes.h"
+#include "planner/time/pace.h"
+
+namespace zplan {
+
+/// What the compute stream does, and what it waits for, in one optimizer step.
+struct RunTime {
+  Seconds step;                            ///< from the first micro-step's begin to the optimizer step's end
+  Seconds micro_steps;                     ///< of that, until the last backward is through
+  Seconds products, attention, other;      ///< kernels, by class; other: that only move bytes
+  Seconds optimizer;                       ///< on the device
+  Seconds launching;                       ///< the device waits for the host to issue kernels
+  Seconds communication;                   ///< all collectives
+  std::array<Seconds, kPhases> exposed{};  ///< of them, what the compute stream waits for, by phase
+  Seconds exposed_tensor;                  ///< of that, tensor-parallel ones
+
+  [[nodiscard]] Seconds exposed_communication() const {
+    Seconds sum;
+    for (const Seconds each : exposed) sum += each;
+    return sum;
+  }
+  [[nodiscard]] Seconds compute() const { return products + attention + other; }
+};
+
+/// A load's device time by class, and the host's to issue it, in seconds.
+template <class T>
+struct LoadSeconds {
+  T products{}, attention{}, other{}, host{};
+};
+
+/// What the parts of a program take. T: double, or Lanes for eight micro-batch sizes at once.
+template <class T>
+struct Durations {
+  std::vector<LoadSeconds<T>> loads;
+  std::vector<T> calls;              ///< by StepProgram::calls
+  double memory_bytes_per_second{};  ///< of kernels that only read and write
+};
+
+/// Figures of RunTime, in its order; the phases' exposed communication last.
+template <class T>
+using RunFigures = std::array<T, 9 + kPhases>;
+
+/// `once`: with the repeated micro-step played once; each more of it adds `repeated`.
+template <class T>
+struct PlayedStep {
+  RunFigures<T> once{}, repeated{};
+};
+
+/// Nothing is under way when the step begins: the optimizer step before it waited for everything.
+template <class T>
+[[nodiscard]] PlayedStep<T> play(const StepProgram& program, const Durations<T>& durations);
+
+/// RunTime of a step in which the repeated micro-step comes `repeats` times (1 where nothing is repeated).
+[[nodiscard]] RunTime run_time(const PlayedStep<double>& played, std::int64_t repeats);
+
+/// Of a program with the pace of its tape.
+[[nodiscard]] Durations<double> durations(const StepProgram& program, Pace& pace);
+[[nodiscard]] RunTime run_time(const StepProgram& program, Pace& pace, const Strategy& strategy);
+
+/// How often a micro-step is repeated: the first and the last are played by themselves.
+[[nodiscard]] constexpr std::int64_t repeats_of(std::int64_t micro_steps) {
+  return micro_steps > 2 ? micro_steps - 2 : 1;
+}
+
+}  // namespace zplan
