@@ -33,7 +33,13 @@ struct Call {
   std::string_view purpose;  ///< what it moves: "gradients", "layer weights", "logits", …
   Elements elements;  ///< of one call: output of an all_gather, input of a reduce_scatter, else the buffer
   std::int64_t times{1};
-  bool operator==(const Call&) const = default;
+
+  /// What mostly differs first: runs compare thousands of them.
+  friend bool operator==(const Call& a, const Call& b) {
+    return a.elements == b.elements && a.operation == b.operation && a.phase == b.phase &&
+           a.group == b.group && a.group_size == b.group_size && a.stride == b.stride &&
+           a.element == b.element && a.times == b.times && a.purpose == b.purpose && a.dtype == b.dtype;
+  }
 };
 
 /// Calls are named by the pass that issues them: the head and the loss belong to it.

@@ -6,9 +6,6 @@ namespace zplan {
 
 namespace {
 
-/// Figures of RunTime that a search asks for, by their place in RunFigures.
-constexpr std::size_t kStep = 0, kMicroSteps = 1;
-
 /// How often each call of a program is issued: in all, and in the repeated micro-step.
 struct CallCounts {
   std::vector<std::int64_t> once, repeated;
@@ -84,6 +81,14 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
   return noted;
 }
 
+Bytes PlanFamily::states() {
+  const Shard shard = make_shard(context_.rank_of(strategy_), context_.training(), strategy_);
+  Bytes held{};
+  if (strategy_.offload_parameters == OffloadDevice::none) held += shard.parameters;
+  if (strategy_.offload_optimizer == OffloadDevice::none) held += shard.master_weights + shard.moments;
+  return held;
+}
+
 const PlanFamily::Noted& PlanFamily::noted(std::int64_t micro_batch_size, std::int64_t accumulation) {
   const Kind kind{tapes_.at(micro_batch_size).order, std::min<std::int64_t>(accumulation, 3)};
   const std::lock_guard lock(mutex_);
@@ -116,15 +121,22 @@ PlanFamily::Played PlanFamily::play(const Noted& noted, const Sizes& sizes) {
       played.sent_repeated.of[lane] += sent * count(noted.sent_repeated);
     }
   }
-  played.step = zplan::play(noted.program, takes);
+  played.time = zplan::play(noted.program, takes);
   return played;
+}
+
+const PlanFamily::Played& PlanFamily::played(const Noted& noted, const Sizes& sizes) {
+  const std::lock_guard lock(mutex_);
+  const auto known = played_.find({&noted, sizes});
+  if (known != played_.end()) return known->second;
+  return played_.emplace(std::pair{&noted, sizes}, play(noted, sizes)).first->second;
 }
 
 Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::size_t lane,
                               std::int64_t micro_batch_size, std::int64_t accumulation) const {
   const auto more = static_cast<double>(repeats_of(accumulation) - 1);
-  const auto figure = [&](std::size_t i) {
-    return Seconds(played.step.once[i].of[lane] + played.step.repeated[i].of[lane] * more);
+  const auto seconds = [&](const Lanes& once) {
+    return Seconds(once.of[lane] + played.time.repeated.of[lane] * more);
   };
   Strategy strategy = strategy_;
   strategy.micro_batch_size = micro_batch_size, strategy.gradient_accumulation_steps = accumulation;
@@ -136,8 +148,8 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   const Bytes live(static_cast<std::int64_t>(played.highest.of[lane]));
   result.required_low = std::max(live, noted.initialisation) + noted.outside;
   result.host = noted.host;
-  result.step =
-      figure(kStep) + offload_time(strategy, context_.cluster(), noted.shard, offload, figure(kMicroSteps));
+  result.step = seconds(played.time.step) + offload_time(strategy, context_.cluster(), noted.shard, offload,
+                                                         seconds(played.time.micro_steps));
   const auto tokens = static_cast<double>(strategy.global_batch_size() * context_.training().sequence_length);
   result.tokens_per_second = tokens / result.step.value;
   result.sent =
@@ -159,7 +171,7 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
            tapes_.at(micro_batch_sizes[at + n]).order == order)
       sizes[n] = micro_batch_sizes[at + n], ++n;
     const Noted& run = noted(sizes.front(), accumulation);
-    const Played played = play(run, sizes);
+    const Played& played = this->played(run, sizes);
     for (std::size_t lane = 0; lane < n; ++lane)
       result.push_back(estimate(run, played, lane, sizes[lane], accumulation));
     at += n;

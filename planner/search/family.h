@@ -31,8 +31,8 @@ class PlanFamily {
   PlanFamily(PlanContext& context, TapeFigures& tapes, const Strategy& strategy)
       : context_(context), tapes_(tapes), strategy_(strategy) {}
 
-  [[nodiscard]] const Strategy& strategy() const { return strategy_; }
-
+  /// Device bytes that states alone take between steps, whatever the micro-batch: needs no run.
+  [[nodiscard]] Bytes states();
   /// One for each micro-batch size, at so many micro-steps.
   [[nodiscard]] std::vector<Estimate> estimates(const std::vector<std::int64_t>& micro_batch_sizes,
                                                 std::int64_t accumulation);
@@ -63,12 +63,13 @@ class PlanFamily {
   using Sizes = TapeFigures::Sizes;
   struct Played {
     Lanes highest;
-    PlayedStep<Lanes> step;
+    PlayedLanes time;
     Lanes sent_once, sent_repeated;
   };
 
   [[nodiscard]] const Noted& noted(std::int64_t micro_batch_size, std::int64_t micro_steps);
   [[nodiscard]] Noted note(std::int64_t micro_batch_size, std::int64_t micro_steps);
+  [[nodiscard]] const Played& played(const Noted& noted, const Sizes& sizes);
   [[nodiscard]] Played play(const Noted& noted, const Sizes& sizes);
   [[nodiscard]] Estimate estimate(const Noted& noted, const Played& played, std::size_t lane,
                                   std::int64_t micro_batch_size, std::int64_t accumulation) const;
@@ -78,6 +79,7 @@ class PlanFamily {
   Strategy strategy_;
   std::mutex mutex_;
   std::map<Kind, Noted> noted_;
+  std::map<std::pair<const Noted*, Sizes>, Played> played_;  ///< whatever the accumulation
 };
 
 /// Families of one question, and the tapes they share. May be asked from several threads at once.

@@ -4,27 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <future>
 #include <map>
 #include <tuple>
 
+#include "planner/search/parallel.h"
 #include "planner/search/why.h"
 
 namespace zplan {
 
-namespace {
-
-/// Knobs of a config where one is given; else bucket sizes as asked for, and overlap_comm at stages 1 and 2
-/// too, which DeepSpeed leaves off there: it hides the reduction and lets stage 1 free gradients as they are
-/// reduced.
 ZeroOptions zero_knobs(const Question& q, int stage) {
   if (q.space.zero) return *q.space.zero;
   ZeroOptions options = zero_options(q.space.buckets, q.model.shape.hidden_size);
   if (stage == 1 || stage == 2) options.overlap_comm = true;
   return options;
 }
-
-World world(const Question& q) { return {q.cluster.gpus, q.cluster.gpus_per_node}; }
 
 std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
   if (!q.space.tensor_parallel.empty()) return q.space.tensor_parallel;
@@ -39,6 +32,10 @@ std::vector<Offload> offloads(const Question& q) {
   using enum OffloadDevice;
   return {{none, none}, {cpu, none}, {cpu, cpu}};
 }
+
+namespace {
+
+World world(const Question& q) { return {q.cluster.gpus, q.cluster.gpus_per_node}; }
 
 /// Left open, the search spares the reader combinations that nobody would take: they are not rejected, just
 /// not tried.
@@ -84,13 +81,11 @@ std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_
   return std::nullopt;
 }
 
-/// f(strategy) of every strategy, each in a task of its own, in order.
+/// f(strategy) of every strategy, in order.
 template <class F>
 std::vector<Plan> each_in_parallel(const std::vector<Strategy>& strategies, const F& f) {
-  std::vector<std::future<Plan>> tasks;
-  for (const Strategy& each : strategies) tasks.push_back(std::async(std::launch::async, f, each));
-  std::vector<Plan> plans;
-  for (std::future<Plan>& each : tasks) plans.push_back(each.get());
+  std::vector<Plan> plans(strategies.size());
+  for_each_in_parallel(strategies.size(), [&](std::size_t i) { plans[i] = f(strategies[i]); });
   return plans;
 }
 
@@ -194,11 +189,11 @@ void warn(const Question& q, Answer& result) {
         cluster.node.usual_gpus, (cluster.gpus + cluster.node.usual_gpus - 1) / cluster.node.usual_gpus));
   if (const Plan* best = result.recommended();
       best != nullptr && best->memory.required_high > cluster.usable_memory)
-    result.warnings.push_back(
-        fmt::format("{} fits, but not with room to spare: PyTorch would reserve {} where it may, more than the {} of "
-                    "the card, so it will give cached blocks back and ask again, which takes time",
-                    best->id(), format_bytes(best->memory.required_high, q.unit),
-                    format_bytes(cluster.usable_memory, q.unit)));
+    result.warnings.push_back(fmt::format(
+        "{} fits, but not with room to spare: PyTorch would reserve {} where it may, more than the {} of "
+        "the card, so it will give cached blocks back and ask again, which takes time",
+        best->id(), format_bytes(best->memory.required_high, q.unit),
+        format_bytes(cluster.usable_memory, q.unit)));
   if (!matrix_peak(q.cluster.gpu, q.training.precision))
     result.warnings.push_back(fmt::format("{} has no hardware for {}: times assume its fp32 rate",
                                           q.cluster.gpu.name, to_name(q.training.precision)));

@@ -65,6 +65,16 @@ struct Candidates {
 };
 [[nodiscard]] Candidates candidates(const Question& question);
 
+/// Tensor-parallel degrees that a question asks for: those that are pinned, else 1 and powers of two up to 8
+/// that divide the GPUs of a node.
+[[nodiscard]] std::vector<std::int64_t> tensor_parallel_degrees(const Question& question);
+/// Offloads likewise: none, the optimizer, everything.
+[[nodiscard]] std::vector<Offload> offloads(const Question& question);
+/// DeepSpeed's knobs: a config's where one is given; else bucket sizes as asked for, and overlap_comm at
+/// stages 1 and 2 too, which DeepSpeed leaves off there: it hides the reduction and lets stage 1 free
+/// gradients as they are reduced.
+[[nodiscard]] ZeroOptions zero_knobs(const Question& question, int stage);
+
 /// Whether `a` comes before `b` in an answer: what fits, fastest first; then misses, those of the host alone
 /// first, then the one that needs least.
 [[nodiscard]] bool better_plan(const Plan& a, const Plan& b);

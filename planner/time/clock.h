@@ -4,6 +4,7 @@
 // writes this program down; queues.h says how long it takes. Neither the order nor what waits for what
 // depends on the micro-batch size, so one program serves all of them.
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -59,7 +60,7 @@ struct StepProgram {
 /// Writes the program of a step.
 class Clock {
  public:
-  void begin_step() { program_ = {}, ++step_; }
+  void begin_step() { program_ = {}, last_ = {}, ++step_; }
   /// Load `index` of the tape.
   void compute(std::int32_t index) { add({.kind = ClockEvent::Kind::compute, .index = index}); }
   void move(Bytes size) { amount(ClockEvent::Kind::move, static_cast<double>(size.value)); }
@@ -97,9 +98,11 @@ class Clock {
     return instant.step == step_ ? instant.number : 0;
   }
   [[nodiscard]] std::int32_t number(const Call& call, std::int32_t exchange);
+  [[nodiscard]] std::int32_t find_or_add(const TimedCall& wanted);
 
   StepProgram program_;
   std::int32_t step_{};
+  std::array<std::int32_t, 64> last_{};  ///< numbers, from 1, of the calls of that size that came last
 };
 
 }  // namespace zplan

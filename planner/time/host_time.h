@@ -8,11 +8,11 @@
 
 namespace zplan::host_time {
 
-inline constexpr Seconds kOperator{6.0e-6};     ///< one of PyTorch's, called by a module of transformers
+inline constexpr Seconds kOperator{6.0e-6};       ///< one of PyTorch's, called by a module of transformers
 inline constexpr Seconds kCheckpointed{12.6e-6};  ///< the same, what it saves passing checkpoint's hooks
-inline constexpr Seconds kNode{7.2e-6};         ///< of autograd's graph
-inline constexpr Seconds kModuleHook{135e-6};   ///< ZeRO stage 3 at a module's begin or end
-inline constexpr Seconds kGradientHook{76e-6};  ///< ZeRO stages 1 and 2 at a gradient that is ready
+inline constexpr Seconds kNode{7.2e-6};           ///< of autograd's graph
+inline constexpr Seconds kModuleHook{135e-6};     ///< ZeRO stage 3 at a module's begin or end
+inline constexpr Seconds kGradientHook{76e-6};    ///< ZeRO stages 1 and 2 at a gradient that is ready
 inline constexpr Seconds kGroupForward{1.0e-3};   ///< FSDP2 around the forward of a group
 inline constexpr Seconds kGroupBackward{1.4e-3};  ///< and its backward
 /// cudaLaunchKernel, which that measurement lacks. Source: NVIDIA, CUDA C++ Best Practices Guide: a launch

@@ -34,11 +34,13 @@ struct Lanes {
   for (std::size_t i = 0; i < Lanes::kCount; ++i) result.of[i] = a.of[i] > b.of[i] ? a.of[i] : b.of[i];
   return result;
 }
-/// `value` where a > b, else 0.
-[[nodiscard]] inline double where_above(double a, double b, double value) { return a > b ? value : 0; }
-[[nodiscard]] inline Lanes where_above(const Lanes& a, const Lanes& b, const Lanes& value) {
+/// `yes` where a > b, else `no`.
+[[nodiscard]] inline double where_above(double a, double b, double yes, double no) {
+  return a > b ? yes : no;
+}
+[[nodiscard]] inline Lanes where_above(const Lanes& a, const Lanes& b, const Lanes& yes, const Lanes& no) {
   Lanes result;
-  for (std::size_t i = 0; i < Lanes::kCount; ++i) result.of[i] = a.of[i] > b.of[i] ? value.of[i] : 0;
+  for (std::size_t i = 0; i < Lanes::kCount; ++i) result.of[i] = a.of[i] > b.of[i] ? yes.of[i] : no.of[i];
   return result;
 }
 

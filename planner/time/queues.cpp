@@ -1,5 +1,7 @@
 #include "planner/time/queues.h"
 
+#include <type_traits>
+
 namespace zplan {
 
 namespace {
@@ -17,22 +19,27 @@ enum Figure : std::size_t {
   kExposed,
 };
 
-/// How far each queue is, and what it did on the way.
+/// How far each queue is and, for one micro-batch size, what it did on the way.
 template <class T>
 class Queues {
  public:
+  static constexpr bool kDetailed = std::is_same_v<T, double>;
   Queues(const StepProgram& program, const Durations<T>& durations)
       : program_(program), durations_(durations) {
     instants_.reserve(static_cast<std::size_t>(program.instants) + 1);
     instants_.emplace_back();
   }
 
-  PlayedStep<T> play() {
+  void play() {
     for (const ClockEvent& each : program_.events) take(each);
-    PlayedStep<T> played{did_, repeated_};
-    played.once[kStep] = device_;
+  }
+  [[nodiscard]] PlayedStep figures() const {
+    PlayedStep played{did_, repeated_};
+    played.once[kStep] = device_, played.once[kMicroSteps] = micro_steps_;
+    played.repeated[kStep] = played.repeated[kMicroSteps] = again_;
     return played;
   }
+  [[nodiscard]] PlayedLanes spans() const { return {device_, micro_steps_, again_}; }
 
  private:
   void take(const ClockEvent& event) {
@@ -48,7 +55,7 @@ class Queues {
       case Kind::exchange: return exchange(event);
       case Kind::begin_repeated: began_ = device_, before_ = did_; return;
       case Kind::end_repeated: return end_repeated();
-      case Kind::end_micro_steps: did_[kMicroSteps] = device_; return;
+      case Kind::end_micro_steps: micro_steps_ = device_; return;
     }
   }
 
@@ -57,59 +64,69 @@ class Queues {
     const T from = larger(device_, host_);
     host_ += host;
     const T until = larger(from + device, host_);
-    did_[kLaunching] += (from - device_) + (until - from - device);
+    did(kLaunching, (from - device_) + (until - from - device));
     device_ = until;
   }
   void compute(const LoadSeconds<T>& load) {
-    did_[kProducts] += load.products, did_[kAttention] += load.attention, did_[kOther] += load.other;
+    did(kProducts, load.products), did(kAttention, load.attention), did(kOther, load.other);
     run(load.products + load.attention + load.other, load.host);
   }
   void move(Figure figure, double bytes) {
     const T time = bytes / durations_.memory_bytes_per_second;
-    did_[figure] += time;
+    did(figure, time);
     run(time, T{});
   }
   void issue(const ClockEvent& event) {
     const T& takes = durations_.calls[static_cast<std::size_t>(event.index)];
-    did_[kCommunication] += takes;
+    did(kCommunication, takes);
     const T& earliest = instants_[static_cast<std::size_t>(event.instant)];
     collectives_ = larger(larger(collectives_, host_), earliest) + takes;
     instants_.push_back(collectives_);
   }
   void wait(const T& until, Phase phase) {
     const T from = larger(device_, host_);
-    did_[kLaunching] += where_above(until, device_, from - device_);
-    did_[kExposed + static_cast<std::size_t>(phase)] += where_above(until, from, until - from);
-    device_ += where_above(until, device_, larger(from, until) - device_);
+    if constexpr (kDetailed) {
+      did(kLaunching, until > device_ ? from - device_ : 0);
+      did(kExposed + static_cast<std::size_t>(phase), until > from ? until - from : 0);
+    }
+    device_ = where_above(until, device_, larger(from, until), device_);
   }
   void exchange(const ClockEvent& event) {
     const T& takes = durations_.calls[static_cast<std::size_t>(event.index)];
-    did_[kCommunication] += takes, did_[kExposedTensor] += takes;
-    did_[kExposed + static_cast<std::size_t>(event.phase)] += takes;
+    did(kCommunication, takes), did(kExposedTensor, takes);
+    did(kExposed + static_cast<std::size_t>(event.phase), takes);
     run(takes, T{});
   }
   void end_repeated() {
     for (std::size_t i = 0; i < did_.size(); ++i) repeated_[i] = did_[i] - before_[i];
-    repeated_[kStep] = repeated_[kMicroSteps] = device_ - began_;
+    again_ = device_ - began_;
+  }
+  void did(std::size_t figure, const T& time) {
+    if constexpr (kDetailed) did_[figure] += time;
   }
 
   const StepProgram& program_;
   const Durations<T>& durations_;
-  T host_{}, device_{}, collectives_{}, began_{};
+  T host_{}, device_{}, collectives_{}, began_{}, again_{}, micro_steps_{};
   std::vector<T> instants_;
-  RunFigures<T> did_{}, before_{}, repeated_{};
+  RunFigures did_{}, before_{}, repeated_{};
 };
 
 }  // namespace
 
-template <class T>
-PlayedStep<T> play(const StepProgram& program, const Durations<T>& durations) {
-  return Queues<T>(program, durations).play();
+PlayedStep play(const StepProgram& program, const Durations<double>& durations) {
+  Queues<double> queues(program, durations);
+  queues.play();
+  return queues.figures();
 }
-template PlayedStep<double> play(const StepProgram&, const Durations<double>&);
-template PlayedStep<Lanes> play(const StepProgram&, const Durations<Lanes>&);
 
-RunTime run_time(const PlayedStep<double>& played, std::int64_t repeats) {
+PlayedLanes play(const StepProgram& program, const Durations<Lanes>& durations) {
+  Queues<Lanes> queues(program, durations);
+  queues.play();
+  return queues.spans();
+}
+
+RunTime run_time(const PlayedStep& played, std::int64_t repeats) {
   const auto figure = [&](std::size_t i) {
     return Seconds(played.once[i] + played.repeated[i] * static_cast<double>(repeats - 1));
   };

@@ -44,21 +44,25 @@ struct Durations {
 };
 
 /// Figures of RunTime, in its order; the phases' exposed communication last.
-template <class T>
-using RunFigures = std::array<T, 9 + kPhases>;
+using RunFigures = std::array<double, 9 + kPhases>;
 
 /// `once`: with the repeated micro-step played once; each more of it adds `repeated`.
-template <class T>
 struct PlayedStep {
-  RunFigures<T> once{}, repeated{};
+  RunFigures once{}, repeated{};
+};
+
+/// The same of step and micro_steps alone, in seconds, for eight micro-batch sizes.
+struct PlayedLanes {
+  Lanes step, micro_steps;
+  Lanes repeated;  ///< added to both
 };
 
 /// Nothing is under way when the step begins: the optimizer step before it waited for everything.
-template <class T>
-[[nodiscard]] PlayedStep<T> play(const StepProgram& program, const Durations<T>& durations);
+[[nodiscard]] PlayedStep play(const StepProgram& program, const Durations<double>& durations);
+[[nodiscard]] PlayedLanes play(const StepProgram& program, const Durations<Lanes>& durations);
 
 /// RunTime of a step in which the repeated micro-step comes `repeats` times (1 where nothing is repeated).
-[[nodiscard]] RunTime run_time(const PlayedStep<double>& played, std::int64_t repeats);
+[[nodiscard]] RunTime run_time(const PlayedStep& played, std::int64_t repeats);
 
 /// Of a program with the pace of its tape.
 [[nodiscard]] Durations<double> durations(const StepProgram& program, Pace& pace);

@@ -1,0 +1,117 @@
+#include "planner/search/candidates.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace zplan {
+
+namespace {
+
+std::vector<int> stages(const Question& q, Framework framework) {
+  if (!q.space.zero_stages.empty()) return q.space.zero_stages;
+  switch (framework) {
+    case Framework::deepspeed: return {0, 1, 2, 3};
+    case Framework::fsdp: return {2, 3};
+    case Framework::torch: return {0};
+  }
+  return {};
+}
+
+/// A size of the global batch's divisors that micro-batch and accumulation can have between them.
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> small, large;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d != n / d) large.push_back(n / d);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// Checkpointing and bucket sizes of one strategy.
+void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
+                  std::vector<FamilyReport>& all) {
+  for (const Checkpointing checkpointing : scope.checkpointing) {
+    std::vector<ZeroOptions> tried;
+    for (const Buckets buckets : scope.buckets) {
+      FamilyReport family{.name = name, .best = {}, .reason = {}};
+      Question sized = q;
+      sized.space.buckets = buckets;
+      Strategy& s = family.name.strategy;
+      s.checkpointing = checkpointing, s.zero = zero_knobs(sized, s.zero_stage);
+      const bool has_buckets = s.zero_stage > 0 && name.framework == Framework::deepspeed && !q.space.zero;
+      if (std::find(tried.begin(), tried.end(), s.zero) != tried.end()) continue;
+      if (!has_buckets && !tried.empty()) continue;
+      tried.push_back(s.zero);
+      if (has_buckets) family.name.buckets = buckets;
+      all.push_back(family);
+    }
+  }
+}
+
+void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
+                  std::vector<FamilyReport>& all) {
+  const World world{q.cluster.gpus, q.cluster.gpus_per_node};
+  std::vector<std::string> reasons = why_illegal(q.model, q.training, name.strategy, world);
+  if (reasons.empty() && batches(scope, name.strategy.data_parallel).empty())
+    reasons.push_back(fmt::format("a global batch of {} cannot be made with {} data-parallel ranks",
+                                  *scope.global_batch_size, name.strategy.data_parallel));
+  if (reasons.empty()) return add_variants(q, scope, name, all);
+  all.push_back({.name = name,
+                 .outcome = Outcome::illegal,
+                 .best = {},
+                 .reason = fmt::format("{}", fmt::join(reasons, "; "))});
+}
+
+}  // namespace
+
+std::int64_t micro_batch_step(std::size_t index) {
+  constexpr std::size_t kEach = 16, kPerDoubling = 8;
+  if (index < kEach) return static_cast<std::int64_t>(index) + 1;
+  const std::size_t doubling = (index - kEach) / kPerDoubling, step = (index - kEach) % kPerDoubling + 1;
+  return static_cast<std::int64_t>(kEach * (kPerDoubling + step) / kPerDoubling) << doubling;
+}
+
+std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel) {
+  std::vector<Batches> all;
+  if (!scope.global_batch_size) {
+    for (const std::int64_t each : scope.accumulations) all.push_back({each, scope.micro_batch_sizes});
+    if (all.empty()) all.push_back({1, scope.micro_batch_sizes});
+    return all;
+  }
+  if (*scope.global_batch_size % data_parallel != 0) return {};
+  const std::int64_t samples = *scope.global_batch_size / data_parallel;
+  for (const std::int64_t size : divisors(samples))
+    if (holds(scope.micro_batch_sizes, size) && holds(scope.accumulations, samples / size))
+      all.push_back({samples / size, {size}});
+  return all;
+}
+
+std::vector<FamilyReport> families(const Question& question, const Scope& scope) {
+  std::vector<FamilyReport> all;
+  for (const Framework framework : scope.frameworks) {
+    Question q = question;
+    q.training.framework = framework;
+    for (const std::int64_t t : tensor_parallel_degrees(q))
+      for (const int stage : stages(q, framework))
+        for (const Offload offload : offloads(q)) {
+          const Strategy strategy{.zero_stage = stage,
+                                  .tensor_parallel = t,
+                                  .data_parallel = std::max<std::int64_t>(1, q.cluster.gpus / t),
+                                  .offload_optimizer = offload.optimizer,
+                                  .offload_parameters = offload.parameters,
+                                  .zero = zero_knobs(q, stage)};
+          add_strategy(q, scope, {framework, strategy, {}}, all);
+        }
+  }
+  return all;
+}
+
+}  // namespace zplan

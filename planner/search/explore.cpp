@@ -1,0 +1,363 @@
+#include "planner/search/explore.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "models/base/error.h"
+#include "planner/search/candidates.h"
+#include "planner/search/parallel.h"
+#include "planner/search/why.h"
+
+namespace zplan {
+
+namespace {
+
+/// One framework's question, plans and families.
+struct FrameworkPlans {
+  Question question;
+  PlanContext context;
+  PlanScreen screen;
+  FrameworkPlans(const Question& q, Framework framework)
+      : question(with(q, framework)),
+        context(question.model, question.cluster, question.training, question.headroom),
+        screen(context) {}
+
+ private:
+  static Question with(Question q, Framework framework) {
+    q.training.framework = framework;
+    return q;
+  }
+};
+
+/// Every plan of a family that was estimated.
+struct Screened {
+  std::vector<Estimate> estimates;
+};
+
+struct Candidate {
+  std::size_t family{};
+  Estimate estimate;
+};
+
+/// Faster first; of equals what needs less, then what is simpler.
+bool is_better(const Candidate& a, const Candidate& b) {
+  const auto key = [](const Candidate& c) {
+    return std::tuple(-c.estimate.tokens_per_second, c.estimate.required_low, c.estimate.host, c.family,
+                      c.estimate.micro_batch_size);
+  };
+  return key(a) < key(b);
+}
+
+class Explorer {
+ public:
+  Explorer(const Question& question, const Scope& scope, const Watch& watch)
+      : question_(question), scope_(scope), watch_(watch) {
+    for (const Framework each : scope.frameworks) frameworks_.emplace_back(question, each);
+    result_.families = families(question, scope);
+    screened_.resize(result_.families.size());
+  }
+
+  Exploration explore() {
+    fail_if_nothing_is_legal();
+    screen();
+    confirm();
+    find_front();
+    if (!result_.best.empty()) complete(result_.best.front());
+    give_reasons();
+    result_.stopped = stopped();
+    return std::move(result_);
+  }
+
+ private:
+  using Group = std::tuple<Framework, int, std::int64_t, OffloadDevice, OffloadDevice>;
+  static Group group_of(const FamilyName& name) {
+    const Strategy& s = name.strategy;
+    return {name.framework, s.zero_stage, s.tensor_parallel, s.offload_optimizer, s.offload_parameters};
+  }
+  [[nodiscard]] bool stopped() const { return watch_.stop != nullptr && watch_.stop->load(); }
+  FrameworkPlans& plans_of(const FamilyName& name) {
+    return *std::find_if(frameworks_.begin(), frameworks_.end(), [&](const FrameworkPlans& each) {
+      return each.question.training.framework == name.framework;
+    });
+  }
+  [[nodiscard]] Bytes room() const { return available(question_.cluster, question_.headroom); }
+  [[nodiscard]] Bytes host_room() const { return available_on_host(question_.cluster, question_.headroom); }
+  [[nodiscard]] bool may_fit(const Estimate& e) const {
+    return e.required_low <= room() && e.host <= host_room();
+  }
+  [[nodiscard]] static Strategy strategy_of(const FamilyName& name, const Estimate& e) {
+    Strategy s = name.strategy;
+    s.micro_batch_size = e.micro_batch_size;
+    s.gradient_accumulation_steps = e.gradient_accumulation_steps;
+    return s;
+  }
+
+  void fail_if_nothing_is_legal() const;
+  // ---- by live memory
+  void screen();
+  void screen(std::size_t family);
+  void climb(PlanFamily& family, std::int64_t accumulation, std::vector<Estimate>& all) const;
+  void close_in(PlanFamily& family, std::vector<Estimate>& all) const;
+  // ---- by the allocator
+  void confirm();
+  [[nodiscard]] std::optional<Found> first_that_runs(const std::vector<Candidate>& fastest_first);
+  [[nodiscard]] std::optional<Found> run(const Candidate& candidate);
+  void find_front();
+  void complete(Found& found);
+  // ---- in words
+  void give_reasons();
+  void give_reason(FamilyReport& family, std::size_t index);
+  [[nodiscard]] std::string size(Bytes bytes) const { return format_bytes(bytes, question_.unit); }
+
+  const Question& question_;
+  const Scope& scope_;
+  const Watch& watch_;
+  std::deque<FrameworkPlans> frameworks_;
+  std::vector<Screened> screened_;
+  std::map<std::size_t, std::int64_t> too_gappy_;  ///< by family: the smallest micro-batch that did not run
+  std::mutex mutex_;                               ///< of that
+  Exploration result_;
+};
+
+void Explorer::fail_if_nothing_is_legal() const {
+  std::vector<std::string> reasons;
+  for (const FamilyReport& each : result_.families) {
+    if (each.outcome != Outcome::illegal) return;
+    reasons.push_back(fmt::format("{}: {}", strategy_id(each.name.strategy), each.reason));
+  }
+  throw InputError("search", "no legal combination", fmt::format("{}", fmt::join(reasons, "; ")));
+}
+
+// ---- by live memory
+// ----------------------------------------------------------------------------------------
+
+void Explorer::screen() {
+  std::atomic<std::size_t> done{0};
+  for_each_in_parallel(result_.families.size(), [&](std::size_t i) {
+    if (result_.families[i].outcome != Outcome::illegal) {
+      if (stopped())
+        result_.families[i].outcome = Outcome::not_looked_at;
+      else
+        screen(i);
+    }
+    if (watch_.progress) watch_.progress(++done, result_.families.size());
+  });
+  for (const FamilyReport& each : result_.families) result_.candidates += each.candidates;
+}
+
+void Explorer::screen(std::size_t index) {
+  FamilyReport& report = result_.families[index];
+  PlanFamily family = plans_of(report.name).screen.family(report.name.strategy);
+  report.states = family.states();
+  if (report.states > room()) return;
+  std::vector<Estimate>& all = screened_[index].estimates;
+  for (const Batches& each : batches(scope_, report.name.strategy.data_parallel)) {
+    if (each.micro_batch_sizes.empty()) {
+      climb(family, each.accumulation, all);
+      continue;
+    }
+    const std::vector<Estimate> more = family.estimates(each.micro_batch_sizes, each.accumulation);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  report.candidates = all.size();
+  for (const Estimate& each : all) {
+    const bool fits = may_fit(each);
+    if (fits) report.largest_micro_batch = std::max(report.largest_micro_batch, each.micro_batch_size);
+    const bool better = !report.best ? true
+                        : fits != may_fit(*report.best)
+                            ? fits
+                            : (fits ? each.tokens_per_second > report.best->tokens_per_second
+                                    : each.required_low < report.best->required_low);
+    if (better) report.best = each;
+  }
+}
+
+/// Eight sizes at a time until one of them does not fit, since memory grows with the micro-batch; then those
+/// between the last that fits and the first that does not.
+void Explorer::climb(PlanFamily& family, std::int64_t accumulation, std::vector<Estimate>& all) const {
+  const std::int64_t most = std::max<std::int64_t>(1, kMostTokens / question_.training.sequence_length);
+  std::vector<Estimate> tried;
+  for (std::size_t step = 0; tried.empty() || may_fit(tried.back());) {
+    std::vector<std::int64_t> sizes;
+    // One alone first: where that does not fit nothing does.
+    const std::size_t next = tried.empty() ? 1 : Lanes::kCount;
+    while (sizes.size() < next && micro_batch_step(step) <= most) sizes.push_back(micro_batch_step(step++));
+    if (sizes.empty()) break;
+    const std::vector<Estimate> more = family.estimates(sizes, accumulation);
+    tried.insert(tried.end(), more.begin(), more.end());
+  }
+  close_in(family, tried);
+  all.insert(all.end(), tried.begin(), tried.end());
+}
+
+void Explorer::close_in(PlanFamily& family, std::vector<Estimate>& tried) const {
+  const auto by_size = [](const Estimate& a, const Estimate& b) {
+    return a.micro_batch_size < b.micro_batch_size;
+  };
+  while (true) {
+    const auto first_miss =
+        std::find_if(tried.begin(), tried.end(), [&](const Estimate& each) { return !may_fit(each); });
+    if (first_miss == tried.begin() || first_miss == tried.end()) return;
+    const std::int64_t low = std::prev(first_miss)->micro_batch_size, high = first_miss->micro_batch_size;
+    if (high - low <= 1) return;
+    std::vector<std::int64_t> sizes;
+    const auto parts = static_cast<std::int64_t>(Lanes::kCount) + 1;
+    for (std::int64_t i = 1; i < parts; ++i) {
+      const std::int64_t size = low + (high - low) * i / parts;
+      if (size > low && (sizes.empty() || size > sizes.back())) sizes.push_back(size);
+    }
+    const std::vector<Estimate> more = family.estimates(sizes, tried.front().gradient_accumulation_steps);
+    tried.insert(tried.end(), more.begin(), more.end());
+    std::sort(tried.begin(), tried.end(), by_size);
+  }
+}
+
+// ---- by the allocator
+// --------------------------------------------------------------------------------------
+
+std::optional<Found> Explorer::run(const Candidate& candidate) {
+  const FamilyName& name = result_.families[candidate.family].name;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = too_gappy_.find(candidate.family);
+    if (known != too_gappy_.end() && candidate.estimate.micro_batch_size >= known->second)
+      return std::nullopt;
+  }
+  FrameworkPlans& plans = this->plans_of(name);
+  Plan plan = plans.context.outline(strategy_of(name, candidate.estimate));
+  if (plan.fits) return Found{name, std::move(plan)};
+  const std::lock_guard lock(mutex_);
+  std::int64_t& smallest = too_gappy_[candidate.family];
+  const std::int64_t size = candidate.estimate.micro_batch_size;
+  smallest = smallest == 0 ? size : std::min(smallest, size);
+  return std::nullopt;
+}
+
+std::optional<Found> Explorer::first_that_runs(const std::vector<Candidate>& fastest_first) {
+  for (const Candidate& each : fastest_first)
+    if (std::optional<Found> found = run(each)) return found;
+  return std::nullopt;
+}
+
+void Explorer::confirm() {
+  std::map<Group, std::vector<Candidate>> groups;
+  for (std::size_t i = 0; i < screened_.size(); ++i)
+    for (const Estimate& each : screened_[i].estimates)
+      if (may_fit(each)) groups[group_of(result_.families[i].name)].push_back({i, each});
+  std::vector<std::vector<Candidate>*> all;
+  for (auto& [group, candidates] : groups) {
+    std::sort(candidates.begin(), candidates.end(), is_better);
+    all.push_back(&candidates);
+  }
+  std::vector<std::optional<Found>> found(all.size());
+  for_each_in_parallel(all.size(), [&](std::size_t i) { found[i] = first_that_runs(*all[i]); });
+  for (std::optional<Found>& each : found)
+    if (each) result_.best.push_back(std::move(*each));
+  std::stable_sort(result_.best.begin(), result_.best.end(),
+                   [](const Found& a, const Found& b) { return better_plan(a.plan, b.plan); });
+  for (Found& each : result_.best)
+    each.share_of_best = each.plan.time.tokens_per_second / result_.best.front().plan.time.tokens_per_second;
+}
+
+void Explorer::find_front() {
+  if (result_.best.empty()) return;
+  std::vector<Candidate> all;
+  for (std::size_t i = 0; i < screened_.size(); ++i)
+    for (const Estimate& each : screened_[i].estimates)
+      if (may_fit(each)) all.push_back({i, each});
+  std::sort(all.begin(), all.end(), is_better);
+  std::vector<Candidate> front;
+  double last = result_.best.front().plan.time.tokens_per_second;
+  std::vector<Estimate> faster;
+  for (const Candidate& each : all) {
+    const Estimate& e = each.estimate;
+    const bool dominated = std::any_of(faster.begin(), faster.end(), [&](const Estimate& other) {
+      return other.required_low <= e.required_low && other.host <= e.host;
+    });
+    if (dominated) continue;
+    faster.push_back(e);
+    if (e.tokens_per_second > last * (1 - kNearTie)) continue;
+    front.push_back(each), last = e.tokens_per_second;
+  }
+  std::vector<std::optional<Found>> found(front.size());
+  for_each_in_parallel(front.size(), [&](std::size_t i) { found[i] = run(front[i]); });
+  result_.front.push_back(result_.best.front());
+  for (std::optional<Found>& each : found) {
+    if (!each) continue;
+    each->share_of_best =
+        each->plan.time.tokens_per_second / result_.best.front().plan.time.tokens_per_second;
+    result_.front.push_back(std::move(*each));
+  }
+}
+
+void Explorer::complete(Found& found) {
+  FrameworkPlans& plans = this->plans_of(found.name);
+  found.plan = plans.context.complete(found.plan.strategy);
+  found.plan.why = why(found.plan, plans.question, plans.context);
+}
+
+// ---- in words
+// ----------------------------------------------------------------------------------------------
+
+void Explorer::give_reasons() {
+  for (std::size_t i = 0; i < result_.families.size(); ++i) give_reason(result_.families[i], i);
+}
+
+void Explorer::give_reason(FamilyReport& family, std::size_t index) {
+  if (family.outcome == Outcome::illegal) return;
+  if (family.outcome == Outcome::not_looked_at) {
+    family.reason = "the search was stopped before";
+    return;
+  }
+  if (!family.best) {
+    family.outcome = Outcome::too_large;
+    family.reason = fmt::format("its states alone take {} of {}", size(family.states), size(room()));
+    return;
+  }
+  const Estimate& best = *family.best;
+  if (best.required_low > room()) {
+    family.outcome = Outcome::too_large;
+    family.reason = fmt::format("needs at least {} of {} at micro-batch {}", size(best.required_low),
+                                size(room()), best.micro_batch_size);
+    return;
+  }
+  if (best.host > host_room()) {
+    family.outcome = Outcome::host_memory;
+    family.reason = fmt::format("needs {} of {} host memory per node", size(best.host), size(host_room()));
+    return;
+  }
+  const auto winner = std::find_if(result_.best.begin(), result_.best.end(), [&](const Found& each) {
+    return group_of(each.name) == group_of(family.name);
+  });
+  const auto gaps = too_gappy_.find(index);
+  if (winner == result_.best.end()) {
+    family.outcome = Outcome::gaps;
+    family.reason =
+        fmt::format("{} are live at micro-batch {}, and PyTorch's allocator finds no room between them",
+                    size(best.required_low), gaps == too_gappy_.end() ? 1 : gaps->second);
+    return;
+  }
+  if (winner->name == family.name) {
+    family.outcome = Outcome::best;
+    family.reason = fmt::format("the fastest {}: {:.0f} tokens/s", winner->plan.id(),
+                                winner->plan.time.tokens_per_second);
+    return;
+  }
+  const double share = best.tokens_per_second / winner->plan.time.tokens_per_second;
+  family.reason =
+      share > 1 - kNearTie
+          ? fmt::format("as fast as the best {} within {:.0f} %: a tie", winner->plan.id(), kNearTie * 100)
+          : fmt::format("{:.0f} % slower than the best {}", (1 - share) * 100, winner->plan.id());
+}
+
+}  // namespace
+
+Exploration explore(const Question& question, const Scope& scope, const Watch& watch) {
+  return Explorer(question, scope, watch).explore();
+}
+
+}  // namespace zplan

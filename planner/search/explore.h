@@ -1,0 +1,98 @@
+#pragma once
+// From a question to the config that trains fastest: stage × tensor parallel × offload × checkpointing ×
+// bucket sizes × micro-batch × accumulation, all that is legal. Families of plans are screened by live memory
+// and time; what would win is made certain by the allocator, fastest first.
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/search/family.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+
+/// What a search varies beside the strategies of Question::space: lists of what to try.
+struct Scope {
+  std::vector<Framework> frameworks{Framework::deepspeed};
+  std::vector<Checkpointing> checkpointing{Checkpointing::none, Checkpointing::selective,
+                                           Checkpointing::full};
+  std::vector<Buckets> buckets{Buckets::hf_auto, Buckets::defaults};
+  std::vector<std::int64_t> micro_batch_sizes;  ///< empty: from 1 to the largest that fits
+  std::vector<std::int64_t> accumulations;      ///< empty: 1, or what makes the global batch
+  std::optional<std::int64_t> global_batch_size;
+  bool operator==(const Scope&) const = default;
+};
+
+/// Lets a search be watched and stopped from outside.
+struct Watch {
+  const std::atomic<bool>* stop{};                                    ///< set: what is not done is left out
+  std::function<void(std::size_t done, std::size_t all)> progress{};  ///< families; from several threads
+};
+
+/// A strategy with its buckets, whose micro-batch and accumulation are open.
+struct FamilyName {
+  Framework framework{Framework::deepspeed};
+  Strategy strategy;
+  std::optional<Buckets> buckets;  ///< absent where nothing is sent through them, or a config names them
+  bool operator==(const FamilyName&) const = default;
+};
+
+enum class Outcome {
+  best,          ///< the fastest of its strategy that fits
+  slower,        ///< fits by live memory; another of the same strategy is faster
+  too_large,     ///< not even the smallest micro-batch's live memory fits the device
+  gaps,          ///< what would fit by live memory runs out of memory in PyTorch's allocator
+  host_memory,   ///< fits the device, not the host
+  illegal,       ///< cannot be trained
+  not_looked_at  ///< the search was stopped
+};
+template <>
+struct EnumNames<Outcome> {
+  static constexpr std::array<std::pair<Outcome, std::string_view>, 7> table{
+      {{Outcome::best, "best"},
+       {Outcome::slower, "slower"},
+       {Outcome::too_large, "too large"},
+       {Outcome::gaps, "gaps"},
+       {Outcome::host_memory, "host memory"},
+       {Outcome::illegal, "illegal"},
+       {Outcome::not_looked_at, "not looked at"}}};
+};
+
+/// What became of a family.
+struct FamilyReport {
+  FamilyName name;
+  Outcome outcome{Outcome::slower};
+  Bytes states{};                ///< on the device between steps, whatever the micro-batch
+  std::optional<Estimate> best;  ///< the fastest that fits by live memory, or the smallest that does not
+  std::int64_t largest_micro_batch{};  ///< that fits by live memory
+  std::size_t candidates{};
+  std::string reason;  ///< one sentence
+};
+
+/// A plan that the allocator has confirmed.
+struct Found {
+  FamilyName name;
+  Plan plan;                ///< by live memory: `required` is its low end
+  double share_of_best{1};  ///< of the fastest's tokens per second
+};
+
+struct Exploration {
+  std::vector<Found> best;  ///< the fastest of each strategy, fastest first; the first is complete
+  /// No plan is faster with as little device and host memory: least memory last. Steps of less than 3 % in
+  /// speed are left out.
+  std::vector<Found> front;
+  std::vector<FamilyReport> families;  ///< in the order in which they are tried
+  std::size_t candidates{};            ///< that were estimated
+  bool stopped{};
+};
+
+/// Speeds this close are called a tie: half of all predictions are further off (docs/accuracy.md).
+inline constexpr double kNearTie = 0.03;
+
+/// Throws InputError where what was pinned leaves nothing that is legal.
+[[nodiscard]] Exploration explore(const Question& question, const Scope& scope, const Watch& watch = {});
+
+}  // namespace zplan
