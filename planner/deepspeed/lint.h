@@ -59,7 +59,7 @@ struct Finding {
   std::string rule;
   Severity severity{};
   std::string pointer;  ///< RFC 6901; "" is the document
-  LineColumn place;
+  LineColumn place{};
   Outcome outcome{};
   std::string found;   ///< what is written: unknown key "gradient_clipp1ng"
   std::string effect;  ///< what DeepSpeed makes of it

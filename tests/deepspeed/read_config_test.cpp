@@ -104,7 +104,7 @@ TEST(ReadConfig, WarnsWhereDeepSpeedSaysNothing) {
   EXPECT_THAT(read(reference_case("bad_offp_s2")).warnings,
               Contains(HasSubstr("offload_param does nothing at stage 2")));
   EXPECT_THAT(read(reference_case("bad_typo_ac")).warnings,
-              Contains(HasSubstr("did you mean \"partition_activations\"?")));
+              Contains(HasSubstr("did you mean partition_activations?")));
   EXPECT_THAT(read(reference_case("bad_nobatch")).warnings, Contains(HasSubstr("DeepSpeed needs")));
   EXPECT_THROW((void)resolve_batch(read(reference_case("bad_tri")), 4), InputError);
 }
