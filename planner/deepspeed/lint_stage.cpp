@@ -40,7 +40,8 @@ void check_alignment(LintContext& context) {
 }
 
 void check_offload(LintContext& context, const std::string& section, int lowest_stage) {
-  const std::string pointer = kZero + "/" + section;
+  const std::string old_switch = kZero + (lowest_stage == 3 ? "/cpu_offload_param" : "/cpu_offload");
+  const std::string pointer = context.flag(old_switch, false) ? old_switch : kZero + "/" + section;
   const std::string device = context.device(section);
   if (device == "none" || device == "auto") return;
   if (context.stage < lowest_stage) {

@@ -129,7 +129,7 @@ class Scanner {
 
   bool object(const std::string& pointer, int depth) {
     ++at_;
-    ds_.objects[pointer];
+    ds_.objects[pointer].clear();  // of a key that stands twice the last counts
     if (!skip(pointer)) return false;
     bool closed = now() == '}';
     if (closed) ++at_;

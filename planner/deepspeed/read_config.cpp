@@ -5,6 +5,8 @@
 
 #include "models/base/json_reader.h"
 #include "planner/deepspeed/keys.h"
+#include "planner/deepspeed/lint_knowledge.h"
+#include "planner/deepspeed/lint_text.h"
 #include "planner/deepspeed/not_counted.h"
 
 namespace zplan {
@@ -133,9 +135,9 @@ void warn_without_effect(const Zero& zero, DsConfigPins& pins) {
   for (const std::string& key : zero.section->keys()) {
     const Section value = decided(zero.section, key);
     if (!value) continue;
-    const bool only_stage3 = key.starts_with("stage3_") || key == "sub_group_size" || key == "offload_param";
     const bool none = value->raw().is_object() && value->raw().value("device", Json("none")) == "none";
-    if (only_stage3 && zero.stage < 3 && !none)
+    const bool lost = key == "offload_param" && zero.stage < 3 && !none;
+    if (lost || without_effect(zero.root.raw(), "/zero_optimization/" + pointer_step(key), zero.stage))
       pins.warnings.push_back(fmt::format("{} does nothing at stage {}", value->place(), zero.stage));
   }
 }

@@ -16,11 +16,12 @@ namespace {
 
 /// Knobs of a config where one is given; else bucket sizes as asked for, and overlap_comm at stages 1 and 2
 /// too, which DeepSpeed leaves off there: it hides the reduction and lets stage 1 free gradients as they are
-/// reduced.
+/// reduced. At stage 3 DeepSpeed's Muon needs whole gradients, and stops where they are scattered.
 ZeroOptions zero_knobs(const Question& q, int stage) {
   if (q.space.zero) return *q.space.zero;
   ZeroOptions options = zero_options(q.space.buckets, q.model.shape.hidden_size);
   if (stage == 1 || stage == 2) options.overlap_comm = true;
+  if (stage == 3 && q.training.optimizer == Optimizer::muon) options.reduce_scatter = false;
   return options;
 }
 
