@@ -38,7 +38,7 @@ std::string sentence(const Finding& finding) {
   const std::string pointer = finding.pointer.empty() ? "" : finding.pointer + ": ";
   const std::string advice = finding.advice.empty() ? "" : "; " + finding.advice;
   const std::string fix = finding.fix ? fmt::format(" (--fix: {})", finding.fix->what) : "";
-  return fmt::format("{}{}. {}{}{} [{}]", pointer, finding.found, finding.effect, advice, fix, finding.rule);
+  return fmt::format("{}{}; {}{}{} [{}]", pointer, finding.found, finding.effect, advice, fix, finding.rule);
 }
 
 /// Colour does not change how a line is wrapped.
@@ -68,14 +68,14 @@ std::string plan_text(const LintedFile& file, ByteUnit unit, const Style& style)
     return paragraph("  plan: ", "not possible: " + file.not_planned, style.width);
   if (!file.plan) return "";
   const LintPlan& plan = *file.plan;
-  const std::string speed =
-      fmt::format("{} per step, {:.0f} tokens/s", format_seconds(plan.step), plan.tokens_per_second);
-  std::string text =
-      fmt::format("{}{}: needs {} of {} per GPU, {}, {}.", plan.id,
-                  plan.as_fixed ? ", as --fix writes it" : "", format_bytes(plan.required, unit),
-                  format_bytes(plan.available, unit), plan.fits ? "fits" : "does not fit", speed);
-  for (const std::string& why : plan.why) text += fmt::format(" {}.", why);
-  return paragraph("  plan: ", text, style.width);
+  std::vector<std::string> parts{
+      fmt::format("{} {}{}: needs {} of {} per GPU", plan.id, plan.fits ? "fits" : "does not fit",
+                  plan.as_fixed ? " as --fix writes it" : "", format_bytes(plan.required, unit),
+                  format_bytes(plan.available, unit)),
+      fmt::format("{} per step, {:.0f} tokens/s", format_seconds(plan.step), plan.tokens_per_second)};
+  std::copy_if(plan.why.begin(), plan.why.end(), std::back_inserter(parts),
+               [](const std::string& why) { return !why.starts_with("needs "); });
+  return paragraph("  plan: ", fmt::format("{}", fmt::join(parts, "; ")), style.width);
 }
 
 std::string fixed_text(const LintedFile& file, const Style& style) {

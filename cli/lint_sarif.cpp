@@ -33,7 +33,7 @@ Json rules_json() {
   for (const LintRule& rule : lint_rules())
     rules.push_back({{"id", std::string(rule.id)},
                      {"shortDescription", text_json(rule.what)},
-                     {"help", text_json(fmt::format("Source: {} {}", kDeepSpeedVersion, rule.source))},
+                     {"help", text_json(fmt::format("DeepSpeed {}: {}", kDeepSpeedVersion, rule.source))},
                      {"defaultConfiguration", {{"level", std::string(to_name(rule.severity))}}}});
   return rules;
 }
@@ -76,7 +76,7 @@ Json result_json(const LintedFile& file, const Finding& finding) {
   Json result{{"ruleId", finding.rule},
               {"ruleIndex", rule_index(finding.rule)},
               {"level", std::string(to_name(finding.severity))},
-              {"message", text_json(fmt::format("{}. {}{}", finding.found, finding.effect, advice))},
+              {"message", text_json(fmt::format("{}; {}{}", finding.found, finding.effect, advice))},
               {"locations", Json::array({location_json(file, finding)})}};
   if (finding.fix) result["fixes"] = fixes_json(file, *finding.fix);
   return result;

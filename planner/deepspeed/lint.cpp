@@ -10,8 +10,8 @@ namespace zplan {
 
 namespace {
 
-/// More repairs than a file could need: each takes one finding away for good.
-constexpr int kMostRepairs = 10'000;
+/// More rounds than a file could need: each takes findings away for good.
+constexpr int kMostRounds = 1000;
 
 const Json& nothing() {
   static const Json null;
@@ -56,15 +56,33 @@ bool has_auto_of_trainer(const Json& object, const std::string& pointer) {
          });
 }
 
-/// What is not JSON goes first: a repair of a member might else take a comment's half.
-const Finding* next_repair(const std::vector<Finding>& findings) {
-  const auto fixable = [](const Finding& each) { return each.fix.has_value(); };
-  const auto flaw = std::find_if(findings.begin(), findings.end(), [&](const Finding& each) {
-    return fixable(each) && (each.rule == "comment" || each.rule == "trailing-comma" ||
-                             each.rule == "byte-order-mark" || each.rule == "duplicate-key");
-  });
-  const auto at = flaw != findings.end() ? flaw : std::find_if(findings.begin(), findings.end(), fixable);
-  return at == findings.end() ? nullptr : &*at;
+bool is_flaw(const Finding& finding) {
+  return finding.rule == "comment" || finding.rule == "trailing-comma" || finding.rule == "byte-order-mark" ||
+         finding.rule == "duplicate-key";
+}
+
+/// Takes something out and writes nothing, so that it goes together with others of its kind.
+bool only_removes(const Finding& finding) {
+  return finding.fix->edits.size() == 1 && finding.fix->edits.front().text.empty();
+}
+
+/// Of findings with repairs by place those whose stretches do not overlap.
+std::vector<Finding> apart(const std::vector<Finding>& findings) {
+  std::vector<Finding> kept;
+  for (const Finding& each : findings)
+    if (kept.empty() || each.fix->edits.front().span.begin >= kept.back().fix->edits.front().span.end)
+      kept.push_back(each);
+  return kept;
+}
+
+/// What can be repaired at once. What is not JSON goes first: without a member its comma would be left.
+std::vector<Finding> next_repairs(const std::vector<Finding>& findings) {
+  std::vector<Finding> flaws, removals, others;
+  for (const Finding& each : findings)
+    if (each.fix) (is_flaw(each) ? flaws : only_removes(each) ? removals : others).push_back(each);
+  if (!flaws.empty()) return apart(flaws);
+  if (!removals.empty()) return apart(removals);
+  return others.empty() ? others : std::vector<Finding>{others.front()};
 }
 
 }  // namespace
@@ -180,12 +198,15 @@ FixedText fix(std::string_view text, const std::string& source, const LintOption
   // Who fills in "auto" does not change where a repair takes the last one out.
   LintOptions same = options;
   same.style = options.style.value_or(inferred_style(read_ds_text(text, source).document));
-  for (int i = 0; i < kMostRepairs; ++i) {
+  for (int i = 0; i < kMostRounds; ++i) {
     const std::vector<Finding> findings = lint(result.text, source, same);
-    const Finding* next = next_repair(findings);
-    if (next == nullptr) break;
-    result.text = edited(std::move(result.text), next->fix->edits);
-    result.fixed.push_back(*next);
+    const std::vector<Finding> repairs = next_repairs(findings);
+    if (repairs.empty()) break;
+    std::vector<TextEdit> edits;
+    for (const Finding& each : repairs)
+      edits.insert(edits.end(), each.fix->edits.begin(), each.fix->edits.end());
+    result.text = edited(std::move(result.text), std::move(edits));
+    result.fixed.insert(result.fixed.end(), repairs.begin(), repairs.end());
   }
   return result;
 }

@@ -151,7 +151,7 @@ TEST(LintCommand, SaysWhatTheConfigCosts) {
   EXPECT_EQ(plan.at("id"), planned.at("id"));
   EXPECT_EQ(plan.at("required"), planned.at("memory").at("required"));
   EXPECT_EQ(plan.at("tokens_per_second"), planned.at("time").at("tokens_per_second"));
-  EXPECT_THAT(in_process("lint " + path + cluster).out, HasSubstr("plan: zero2: needs"));
+  EXPECT_THAT(in_process("lint " + path + cluster).out, HasSubstr("plan: zero2 fits: needs"));
 }
 
 TEST(LintCommand, NotFittingIsAnError) {

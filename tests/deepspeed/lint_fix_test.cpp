@@ -79,6 +79,15 @@ TEST(LintFix, TwiceChangesNothingAndLeavesNothingToRepair) {
     }
 }
 
+TEST(LintFix, ManyRepairsTakeFewRounds) {
+  std::string text = "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 2";
+  for (int i = 0; i < 3000; ++i)
+    text += ", // one more\n\"none of its keys " + std::to_string(i) + "\": \"auto\"";
+  const FixedText result = fix(text + ",}}", "ds.json");
+  EXPECT_EQ(result.text, "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 2}}");
+  EXPECT_EQ(result.fixed.size(), 6001U);
+}
+
 TEST(LintFix, SaysWhatItRepaired) {
   const FixedText result = fix(R"({"train_batch_size": 8, "amp": {}, "gradient_clipp1ng": 1.0})", "ds.json");
   EXPECT_THAT(named(result.fixed), ElementsAre("removed-key /amp", "unknown-key /gradient_clipp1ng"));
