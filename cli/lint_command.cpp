@@ -137,11 +137,24 @@ void check_files(const Options& options) {
                      "accepted: one config, or --fix, which writes each in place");
 }
 
+/// An option that could not do anything would mislead.
+void check_options_matter(const Options& options) {
+  if (asks_for_plan(options)) return;
+  for (const OptionSpec& spec : option_table()) {
+    const bool read = spec.group == "Output" || spec.group == "Lint" || spec.name == "--gpus" ||
+                      spec.name == "--tp" || spec.name == "--gpu";
+    if (!read && options.has(spec.name))
+      throw InputError(std::string(spec.name), "does nothing for lint without --model",
+                       "accepted: with --model, which has the config planned");
+  }
+}
+
 }  // namespace
 
 int lint_command(const Options& options, const Environment& environment, const Style& style,
                  std::ostream& out, std::ostream& err) {
   check_files(options);
+  check_options_matter(options);
   const LintOptions asked = lint_options(options, environment);
   if (asks_for_plan(options)) check_question(options, environment);
   LintReport report{.files = {}, .unit = options.unit};

@@ -181,6 +181,9 @@ TEST(LintCommand, ABadQuestionIsBadUsage) {
   const std::string path = folder.write("a.json", kClean);
   EXPECT_EQ(in_process("lint " + path + " --model nosuch/model --gpus 4").status, kBadInput);
   EXPECT_EQ(in_process("lint " + path + " --gpu nosuchcard").status, kBadInput);
+  EXPECT_THAT(in_process("lint " + path + " --seq 4096").err,
+              HasSubstr("--seq: does nothing for lint without"));
+  EXPECT_THAT(in_process("lint " + path + " --tp 1,2").err, HasSubstr("--tp: several degrees"));
 }
 
 TEST(LintCommand, LinesKeepToTheWidthAndColourToTerminals) {
