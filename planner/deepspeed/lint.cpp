@@ -184,15 +184,6 @@ std::vector<Finding> lint(std::string_view text, const std::string& source, cons
   return lint_document(read_ds_text(text, source), options);
 }
 
-std::vector<Finding> lint_keys(const DsText& ds) {
-  const LintOptions options;
-  const ConfigStyle style = inferred_style(ds.document);
-  LintContext context{ds, options, style, stage_of(ds.document, style)};
-  lint_all_keys(context);
-  lint_arguments(context);
-  return std::move(context.findings);
-}
-
 FixedText fix(std::string_view text, const std::string& source, const LintOptions& options) {
   FixedText result{std::string(text), {}};
   // Who fills in "auto" does not change where a repair takes the last one out.

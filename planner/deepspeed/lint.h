@@ -83,9 +83,6 @@ struct LintOptions {
 [[nodiscard]] std::vector<Finding> lint(std::string_view text, const std::string& source,
                                         const LintOptions& options = {});
 
-/// The findings about keys, and about arguments of optimizer and scheduler, alone.
-[[nodiscard]] std::vector<Finding> lint_keys(const DsText& ds);
-
 struct FixedText {
   std::string text;
   std::vector<Finding> fixed;  ///< what was repaired, in that order; places are of the text as it then was
