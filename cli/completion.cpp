@@ -74,7 +74,7 @@ _zplan() {{
 {}  esac
   if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "{}" -- "$current"))
   elif ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W "{}" -- "$current"))
-  elif [[ ${{COMP_WORDS[1]}} == check ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
+  elif [[ ${{COMP_WORDS[1]}} == check || ${{COMP_WORDS[1]}} == lint ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
 }}
 complete -F _zplan zplan
 )script",
@@ -114,7 +114,7 @@ std::string zsh() {
 # zplan completion for zsh: zplan completion zsh > "${{fpath[1]}}/_zplan"
 _zplan_words() {{
   if (( CURRENT == 2 )); then compadd {}; return; fi
-  if [[ $words[2] == check ]]; then _files; return; fi
+  if [[ $words[2] == check || $words[2] == lint ]]; then _files; return; fi
   if (( CURRENT == 3 )); then
     case $words[2] in
 {}    esac

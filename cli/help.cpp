@@ -25,11 +25,12 @@ Examples
   zplan compare --model 70B --gpus 16 --nodes 2 --gpu H100-SXM-80GB zero3 tp8+zero1
   zplan --model ./config.json --gpus 4 --mem 24 --method lora --zero 2,3 --json
   zplan check run.json --worst 10
+  zplan lint ds_config.json --gpus 8 --fix
   zplan models search qwen3
 
 Exit status
-  0  a plan that fits was found, or the check holds
-  1  nothing fits: the report says what would; or the check fails
+  0  a plan that fits was found, the check holds, or the configs have no errors
+  1  nothing fits: the report says what would; the check fails; or a config has errors
   2  bad usage or input: one line on stderr
 )";
 

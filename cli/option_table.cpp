@@ -12,7 +12,7 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "Training", kBatch = "Batch",
-                           kSearch = "Strategies", kCheck = "Check", kOutput = "Output";
+                           kSearch = "Strategies", kCheck = "Check", kLint = "Lint", kOutput = "Output";
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr std::int64_t kMostTokens = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
@@ -153,6 +153,10 @@ const std::vector<OptionSpec> kTable{
      [](O o, T) { o.fit_efficiency = true; }, nullptr, true},
     {"--tolerance", "X", kCheck, "exit status 1 where a median error exceeds X: 0.05 or 5% [no limit]",
      set_tolerance},
+
+    {"--fix", "", kLint, "repair the configs in place; what they were stays as FILE.orig",
+     [](O o, T) { o.fix = true; }},
+    {"--sarif", "", kLint, "findings as SARIF 2.1.0, for code scanners", [](O o, T) { o.sarif = true; }},
 
     {"--json", "", kOutput, "one JSON object (zplan.report/1)",
      [](O o, T) { set_format(o, OutputFormat::json, "--json"); }, nullptr, true},

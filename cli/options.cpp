@@ -12,7 +12,7 @@ namespace zplan {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kLaterCommands{"fit", "lint", "bench", "gui"};
+constexpr std::array<std::string_view, 3> kLaterCommands{"fit", "bench", "gui"};
 
 std::vector<std::string> command_names() { return all_names<Command>(); }
 
@@ -119,11 +119,28 @@ void check_belongs_to_check(const Options& options) {
                        "accepted: --worst, --tolerance, --json, …");
 }
 
+/// Options that only `lint` takes, and those that search or print what it does not.
+void check_belongs_to_lint(const Options& options) {
+  const bool lints = options.command == Command::lint;
+  for (const OptionSpec& spec : option_table())
+    if (!lints && spec.group == "Lint" && options.has(spec.name))
+      throw InputError(std::string(spec.name), fmt::format("not an option of {}", to_name(options.command)),
+                       "accepted: with lint");
+  for (const std::string_view option :
+       {"--zero", "--offload", "--buckets", "--ds-config", "--csv", "--markdown", "--explain"})
+    if (lints && options.has(option))
+      throw InputError(std::string(option), "not an option of lint",
+                       "accepted: --fix, --json, --sarif, --model, --gpus, …");
+  if (options.sarif && options.format != OutputFormat::text)
+    throw InputError("--sarif", "a second output format", "accepted: one of --json, --sarif");
+}
+
 /// Catalogue commands take few of the options, and one that does nothing would mislead.
 void check_belongs(const Options& options) {
   check_belongs_to_check(options);
+  check_belongs_to_lint(options);
   if (options.command == Command::plan || options.command == Command::compare ||
-      options.command == Command::check)
+      options.command == Command::check || options.command == Command::lint)
     return;
   for (const OptionSpec& spec : option_table())
     if (!spec.everywhere && options.has(spec.name))
@@ -133,7 +150,7 @@ void check_belongs(const Options& options) {
 
 void check_output(const Options& options) {
   const bool text = options.format == OutputFormat::text;
-  if (options.emit == "-" && (!text || options.explain))
+  if (options.emit == "-" && (!text || options.explain || options.sarif))
     throw InputError("--emit", "- together with another output", "accepted: a file, or --emit - alone");
   if (options.explain && !text && options.format != OutputFormat::json)
     throw InputError("--explain", "together with a table for programs", "accepted: with text or --json");
@@ -162,6 +179,12 @@ const std::vector<CommandSpec>& command_table() {
        "FILE|FOLDER…",
        "predictions against measurements: published or recorded runs, DeepSpeed and nccl-tests logs, memory "
        "snapshots",
+       {}},
+      {Command::lint,
+       "FILE…",
+       "what is wrong with DeepSpeed configs, what DeepSpeed makes of it, and what to write instead; with "
+       "--model "
+       "whether they fit",
        {}},
       {Command::models,
        "[list | show NAME | search WORDS]",

@@ -13,13 +13,14 @@
 
 namespace zplan {
 
-enum class Command { plan, compare, check, models, hardware, completion };
+enum class Command { plan, compare, check, lint, models, hardware, completion };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 6> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 7> table{
       {{Command::plan, "plan"},
        {Command::compare, "compare"},
        {Command::check, "check"},
+       {Command::lint, "lint"},
        {Command::models, "models"},
        {Command::hardware, "hardware"},
        {Command::completion, "completion"}}};
@@ -40,11 +41,15 @@ struct Options {
   Headroom headroom;
   ByteUnit unit{ByteUnit::gib};
 
-  std::string ds_config;  ///< file to plan; empty: none
+  std::string ds_config;                      ///< file to plan; empty: none
+  std::optional<std::string> ds_config_text;  ///< of it, where it is not what the file holds
 
   bool fit_efficiency{};             ///< of a check: what measured speeds say of their cards
   std::optional<std::size_t> worst;  ///< of a check: show only so many records
   std::optional<double> tolerance;   ///< of a check: the largest median error that holds, as a fraction
+
+  bool fix{};    ///< of a lint: repair the files
+  bool sarif{};  ///< of a lint: SARIF instead of text
 
   OutputFormat format{OutputFormat::text};
   bool explain{}, no_color{};

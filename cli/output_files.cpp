@@ -29,8 +29,8 @@ Json launch_json(const Plan& plan, const Report& report) {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& reason) {
-  throw InputError("--emit", fmt::format("{} cannot be written: {}", in_quotes(path), reason),
+[[noreturn]] void fail(std::string_view option, const std::string& path, const std::string& reason) {
+  throw InputError(std::string(option), fmt::format("{} cannot be written: {}", in_quotes(path), reason),
                    "accepted: a file in a folder that can be written, or - for stdout");
 }
 
@@ -44,9 +44,9 @@ bool write_all(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-void write_file(const std::string& path, const std::string& text) {
+void write_file(const std::string& path, const std::string& text, std::string_view option) {
   std::error_code error;
-  if (fs::is_directory(path, error)) fail(path, "it is a folder");
+  if (fs::is_directory(path, error)) fail(option, path, "it is a folder");
   // A device or a pipe takes the text itself: renaming over it would replace it.
   const bool special = fs::exists(path, error) && !fs::is_regular_file(path, error);
   // Through a link the file it points to is written, and the link stays.
@@ -56,14 +56,14 @@ void write_file(const std::string& path, const std::string& text) {
   if (!write_all(temporary, text)) {
     const std::string reason = std::strerror(errno == 0 ? EIO : errno);
     if (!special) fs::remove(temporary, error);
-    fail(path, reason);
+    fail(option, path, reason);
   }
   if (special) return;
   fs::rename(temporary, target, error);
   if (!error) return;
   const std::string reason = error.message();
   fs::remove(temporary, error);
-  fail(path, reason);
+  fail(option, path, reason);
 }
 
 }  // namespace zplan

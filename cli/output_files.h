@@ -2,6 +2,7 @@
 // What zplan writes beside its report: the ds_config and the lines that launch it.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/report.h"
@@ -15,7 +16,7 @@ namespace zplan {
 [[nodiscard]] std::string config_path(const Report& report);
 
 /// Writes the whole file or leaves what was there: a temporary file beside it, then renamed.
-/// Throws InputError("--emit", …) where that cannot be done.
-void write_file(const std::string& path, const std::string& text);
+/// Throws InputError naming `option` where that cannot be done.
+void write_file(const std::string& path, const std::string& text, std::string_view option = "--emit");
 
 }  // namespace zplan

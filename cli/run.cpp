@@ -5,6 +5,7 @@
 #include "cli/catalogue_commands.h"
 #include "cli/check_command.h"
 #include "cli/help.h"
+#include "cli/lint_command.h"
 #include "cli/options.h"
 #include "cli/output_files.h"
 #include "cli/report_json.h"
@@ -100,6 +101,7 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     case Command::plan:
     case Command::compare: return run_planning(options, arguments, environment, out, err);
     case Command::check: return check_command(options, environment, style, out, err);
+    case Command::lint: return lint_command(options, environment, style, out, err);
     case Command::models: return out << models_command(options, environment, style), kFits;
     case Command::hardware: return out << hardware_command(options, environment, style), kFits;
     case Command::completion: return run_completion(options, out);

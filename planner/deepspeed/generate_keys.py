@@ -2,8 +2,9 @@
 """Writes keys.json: every key that DeepSpeed, the HF Trainer and accelerate know in a ds_config.
 
 Nothing is typed by hand: pydantic sections are asked for their fields; the other sections are found by
-letting DeepSpeedConfig read a dictionary that remembers which keys it was asked for; optimizers and
-schedulers by the signature of their constructor; "auto" by the calls in the Trainer's and accelerate's source.
+letting DeepSpeedConfig read a dictionary that remembers which keys it was asked for, and with which default;
+kinds, ranges and choices of values by the annotations of pydantic fields; optimizers and schedulers by the
+signature of their constructor; "auto" by the calls in the Trainer's and accelerate's source.
 
 Needs deepspeed, torch, transformers and accelerate:
 
@@ -13,8 +14,11 @@ import inspect
 import json
 import logging
 import os
+import pathlib
 import re
+import typing
 from collections import defaultdict
+from enum import Enum
 
 os.environ.setdefault("DS_ACCELERATOR", "cpu")
 logging.disable(logging.WARNING)
@@ -24,6 +28,7 @@ import deepspeed
 import deepspeed.comm
 import torch
 import transformers
+from pydantic import BaseModel
 from accelerate.utils import DeepSpeedPlugin
 from deepspeed.comm.config import CommsLoggerConfig
 from deepspeed.compile.config import CompileConfig
@@ -75,12 +80,13 @@ READ_ELSEWHERE = ["sequence_parallel_size", "data_parallel_size", "allgather_siz
 class Recorder(dict):
     """A dictionary that remembers which keys it was asked for."""
 
-    def __init__(self, values, pointer, seen):
+    def __init__(self, values, pointer, seen, defaults):
         super().__init__(values)
-        self.pointer, self.seen = pointer, seen
+        self.pointer, self.seen, self.defaults = pointer, seen, defaults
 
     def get(self, key, default=None):
         self.seen[self.pointer].add(key)
+        self.defaults[self.pointer][key] = default
         return super().get(key, default)
 
     def __getitem__(self, key):
@@ -96,11 +102,11 @@ class Recorder(dict):
 
 
 def recorded_keys():
-    """pointer → keys that DeepSpeedConfig asked a plain-dictionary section for."""
-    seen = defaultdict(set)
+    """pointer → keys that DeepSpeedConfig asked a plain-dictionary section for, and pointer → their defaults."""
+    seen, defaults = defaultdict(set), defaultdict(dict)
 
     def node(pointer, **values):
-        return Recorder(values, pointer, seen)
+        return Recorder(values, pointer, seen, defaults)
 
     sections = ["activation_checkpointing", "aio", "flops_profiler", "data_types", "torch_autocast", "timers"]
     top = node("", train_micro_batch_size_per_gpu=1, **{name: node("/" + name) for name in sections},
@@ -114,7 +120,7 @@ def recorded_keys():
             return 1
 
     ds.DeepSpeedConfig(top, mpu=OneRank())
-    return seen
+    return seen, defaults
 
 
 def fields(model):
@@ -129,20 +135,67 @@ def fields(model):
     return keys, replaced
 
 
-def section(pointer, keys, rejected, replaced=None):
-    entry = {"pointer": pointer, "unknown": "rejected" if rejected else "ignored", "keys": keys}
-    if replaced:
-        entry["replaced_by"] = replaced
+def kind_of(annotation):
+    """Kind of a pydantic field's values and, of an enum or a Literal, the choices."""
+    options = [a for a in typing.get_args(annotation) if a is not type(None)]
+    if typing.get_origin(annotation) is typing.Union:
+        return kind_of(options[0]) if len(options) == 1 else {"kind": "any"}
+    if typing.get_origin(annotation) is typing.Literal:
+        return {"kind": "choice", "choices": options}
+    if inspect.isclass(annotation) and issubclass(annotation, Enum):
+        return {"kind": "choice", "choices": [member.value for member in annotation]}
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return {"kind": "object"}
+    named = {bool: "boolean", int: "integer", float: "number", str: "text", pathlib.Path: "text",
+             list: "list", dict: "object"}
+    return {"kind": named.get(typing.get_origin(annotation) or annotation, "any")}
+
+
+def value_of(field):
+    """What a pydantic field takes: kind, whether null, limits, default."""
+    entry = kind_of(field.annotation)
+    entry["null"] = type(None) in typing.get_args(field.annotation)
+    for limit in field.metadata:
+        entry |= {name: getattr(limit, name) for name in ("gt", "ge", "lt", "le") if hasattr(limit, name)}
+    default = field.default.value if isinstance(field.default, Enum) else field.default
+    if isinstance(default, (bool, int, float, str)):
+        entry["default"] = default
     return entry
 
 
+def plain_value(default):
+    """What a plain section asks for, by the default that it gives: DeepSpeed itself checks nothing there."""
+    named = {bool: "boolean", int: "integer", float: "number", str: "text"}
+    default = float(default) if isinstance(default, int) and abs(default) >= 1e6 else default
+    return {"kind": named[type(default)], "null": False, "default": default} if type(default) in named else None
+
+
+def section(pointer, keys, rejected, replaced=None, values=None):
+    entry = {"pointer": pointer, "unknown": "rejected" if rejected else "ignored", "keys": keys}
+    if replaced:
+        entry["replaced_by"] = replaced
+    if values:
+        entry["values"] = values
+    return entry
+
+
+def model_section(pointer, model):
+    keys, replaced = fields(model)
+    values = {field.alias or name: value_of(field) for name, field in model.model_fields.items()}
+    return section(pointer, keys, True, replaced, values)
+
+
+def plain_section(pointer, keys, defaults):
+    values = {key: plain_value(defaults.get(key)) for key in keys}
+    return section(pointer, keys, False, values={key: value for key, value in values.items() if value})
+
+
 def sections():
-    seen = recorded_keys()
+    seen, defaults = recorded_keys()
     removed = set(ds._REMOVED_TOP_LEVEL_CONFIG_KEYS)
     seen[""] = (seen[""] | set(READ_ELSEWHERE)) - removed
-    plain = [section(p, sorted(k), False) for p, k in sorted(seen.items()) if p not in FREE]
-    models = [section(p, fields(m)[0], True, fields(m)[1]) for p, m in PYDANTIC.items()]
-    return plain + models
+    plain = [plain_section(p, sorted(k), defaults[p]) for p, k in sorted(seen.items()) if p not in FREE]
+    return plain + [model_section(p, m) for p, m in PYDANTIC.items()]
 
 
 def arguments(constructor):
@@ -167,8 +220,18 @@ def optimizers():
     return own | dict(sorted(torch_own.items()))
 
 
-def schedulers():
-    return {name: arguments(getattr(lr_schedules, name)) for name in lr_schedules.VALID_LR_SCHEDULES}
+def scheduler_classes():
+    """DeepSpeed's, and torch's, which it looks up where it has none of that name."""
+    theirs = torch.optim.lr_scheduler
+    classes = [c for c in vars(theirs).values() if inspect.isclass(c) and issubclass(c, theirs.LRScheduler)]
+    found = {c.__name__: c for c in classes if not c.__name__.startswith("_") and c is not theirs.LRScheduler}
+    return {name: getattr(lr_schedules, name) for name in lr_schedules.VALID_LR_SCHEDULES} | dict(sorted(found.items()))
+
+
+def required(constructor):
+    skip = {"self", "optimizer"}
+    parameters = inspect.signature(constructor.__init__).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.name not in skip and p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
 def auto_pointers():
@@ -192,7 +255,8 @@ def main():
         "removed": {"": sorted(ds._REMOVED_TOP_LEVEL_CONFIG_KEYS),
                     "/zero_optimization": sorted(ds._REMOVED_ZERO_CONFIG_KEYS)},
         "optimizers": optimizers(),
-        "schedulers": schedulers(),
+        "schedulers": {name: arguments(c) for name, c in scheduler_classes().items()},
+        "required": {name: required(c) for name, c in scheduler_classes().items() if required(c)},
         "auto": auto_pointers(),
     }, indent=1))
 

@@ -20,6 +20,7 @@ struct DsSection {
   std::vector<std::string>
       keys{};  ///< pydantic sections: JSON names and the Python names, which are accepted too
   std::map<std::string, std::string> replaced_by{};  ///< deprecated key → what took its place
+  std::map<std::string, std::string> json_names{};   ///< Python name → JSON name, where they differ
 };
 
 /// Arguments of a constructor; nothing where they are not known.
@@ -31,7 +32,8 @@ struct DsKeys {
       removed;  ///< pointer of a section → keys that DeepSpeed took out
   std::map<std::string, Arguments>
       optimizers;  ///< DeepSpeed's in lower case, torch.optim's as torch has them
-  std::map<std::string, Arguments> schedulers;
+  std::map<std::string, Arguments> schedulers;  ///< DeepSpeed's and those of torch.optim.lr_scheduler
+  std::map<std::string, std::vector<std::string>> required;  ///< scheduler → arguments without a default
   std::vector<std::string> auto_pointers;  ///< where the HF Trainer or accelerate fills "auto" in
 };
 
@@ -40,6 +42,9 @@ struct DsKeys {
 /// The section at `pointer`, or nothing where the object is not one that is checked.
 [[nodiscard]] const DsSection* find_section(const DsKeys& keys, std::string_view pointer);
 
+/// The JSON name of a key that pydantic also takes by its Python name; the key itself where it has one name.
+[[nodiscard]] std::string json_name(const DsSection& section, const std::string& key);
+
 /// The optimizer that `type` names: DeepSpeed ignores case for its own, torch's are spelled exactly.
 [[nodiscard]] const Arguments* find_optimizer(const DsKeys& keys, const std::string& type);
 
@@ -47,10 +52,11 @@ struct DsKeys {
 [[nodiscard]] bool is_auto(const Json& value);
 [[nodiscard]] bool is_auto(const JsonReader& value);
 
-/// Checks every key of `config`, which is the whole document: unknown keys at the top level and in sections
-/// where DeepSpeed raises, removed keys, and arguments that an optimizer or scheduler does not have, throw
-/// InputError naming the nearest legal key. Returns one sentence for each key that DeepSpeed ignores silently
-/// or calls deprecated, and for each "auto" that nobody fills in.
+/// Checks `config`, which is the whole document, by the rules of lint (lint.h). What no plan can go past
+/// throws InputError: unknown keys at the top level and in sections where DeepSpeed raises, removed keys,
+/// arguments that an optimizer or scheduler does not have, settings that contradict each other. Returns one
+/// sentence for each key that DeepSpeed ignores silently or calls deprecated, and for each "auto" that nobody
+/// fills in.
 [[nodiscard]] std::vector<std::string> check_keys(const JsonReader& config);
 
 }  // namespace zplan

@@ -16,6 +16,7 @@ ZeroOptions zero_knobs(const Question& q, int stage) {
   if (q.space.zero) return *q.space.zero;
   ZeroOptions options = zero_options(q.space.buckets, q.model.shape.hidden_size);
   if (stage == 1 || stage == 2) options.overlap_comm = true;
+  if (stage == 3 && q.training.optimizer == Optimizer::muon) options.reduce_scatter = false;
   return options;
 }
 

@@ -83,16 +83,18 @@ std::vector<GridCase> grid() {
         for (const int stage : {0, 1, 2, 3})
           for (const Offload offload : offloads) {
             const std::size_t turn = cases.size();
-            const Strategy strategy{
-                .zero_stage = stage,
-                .tensor_parallel = tensor_parallel,
-                .data_parallel = std::max<std::int64_t>(1, gpus / tensor_parallel),
-                .offload_optimizer = offload.optimizer,
-                .offload_parameters = offload.parameters,
-                .micro_batch_size = 1 + static_cast<std::int64_t>(turn % 4),
-                .gradient_accumulation_steps = 1 + static_cast<std::int64_t>(turn % 3) * 2,
-                .zero = options[turn % options.size()]};
-            if (!why_illegal(model, kind.training, strategy, {gpus, std::min<std::int64_t>(gpus, 8)}).empty()) continue;
+            Strategy strategy{.zero_stage = stage,
+                              .tensor_parallel = tensor_parallel,
+                              .data_parallel = std::max<std::int64_t>(1, gpus / tensor_parallel),
+                              .offload_optimizer = offload.optimizer,
+                              .offload_parameters = offload.parameters,
+                              .micro_batch_size = 1 + static_cast<std::int64_t>(turn % 4),
+                              .gradient_accumulation_steps = 1 + static_cast<std::int64_t>(turn % 3) * 2,
+                              .zero = options[turn % options.size()]};
+            // As the search does it: DeepSpeed stops otherwise.
+            strategy.zero.reduce_scatter = stage != 3 || kind.training.optimizer != Optimizer::muon;
+            if (!why_illegal(model, kind.training, strategy, {gpus, std::min<std::int64_t>(gpus, 8)}).empty())
+              continue;
             cases.push_back({fmt::format("{}-{}gpu-{}-{}", kind.name, gpus, strategy_id(strategy), turn),
                              plan_of(strategy),
                              question_of(model, gpus, gpus > 8 ? gpus / 8 : 1, kind.training)});

@@ -1,0 +1,85 @@
+// The table of rules: what docs/lint.md lists, and what there is an example of.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+
+#include "lint_support.h"
+
+namespace zplan::testing {
+namespace {
+
+TEST(LintRules, HaveNamesOfTheirOwn) {
+  std::set<std::string_view> seen;
+  for (const LintRule& rule : lint_rules()) {
+    EXPECT_TRUE(std::regex_match(std::string(rule.id), std::regex("[a-z0-9]+(-[a-z0-9]+)*"))) << rule.id;
+    EXPECT_TRUE(seen.insert(rule.id).second) << rule.id;
+    EXPECT_FALSE(rule.what.empty() || rule.source.empty()) << rule.id;
+  }
+}
+
+TEST(LintRules, AreThoseOfThePage) {
+  const std::string page = read_file(std::string(ZPLAN_TEST_DATA) + "/../docs/lint.md");
+  std::string table;
+  for (const LintRule& rule : lint_rules())
+    table += "| `" + std::string(rule.id) + "` | " + std::string(to_name(rule.severity)) + " | " +
+             std::string(rule.what) + " | " + std::string(rule.source) + " |\n";
+  EXPECT_THAT(page, ::testing::HasSubstr("| --- | --- | --- | --- |\n" + table + "\n"));
+}
+
+/// Every rule but does-not-fit, which is the planner's, is found in one of these.
+TEST(LintRules, EachHasAnExample) {
+  const std::string top = R"({"train_batch_size": 8, )";
+  const auto zero = [&](const std::string& inside) {
+    return top + "\"zero_optimization\": {" + inside + "}}";
+  };
+  const LintOptions trainer{.style = ConfigStyle::hf_auto}, alone{.style = ConfigStyle::plain},
+      old_card{.gpus = 4, .tensor_parallel = 2, .compute_capability = "6.1"};
+  const std::vector<std::pair<std::string, LintOptions>> examples{
+      {"\xEF\xBB\xBF" + top + R"("amp": 1, "amp": 2, "gradient_clipping": NaN, /**/ "x": 1,})", {}},
+      {"3", {}},
+      {zero(R"("foo": 1, "cpu_offload": true, "offload_optimizer": {}, "offload_param": {"device": "cpu"})"),
+       {}},
+      {zero(
+           R"("stage": 3, "prefetch_bucket_size": 1, "stage3_prefetch_bucket_size": 2, "cpu_offload_param": true)"),
+       {}},
+      {zero(
+           R"("stage": 1, "allgather_bucket_size": 3, "overlap_comm": "on", "legacy_stage1": true, "contiguous_gradients": 7, "reduce_bucket_size": 0)"),
+       {}},
+      {zero(
+           R"("stage": 2, "sub_group_size": 5, "zero_hpz_partition_size": 2, "offload_optimizer": {"device": "nvme"})"),
+       {}},
+      {zero(R"("stage": 3, "zero_quantized_gradients": true, "sub_group_size": "auto")"), {}},
+      {zero(R"("stage": 5)"), {}},
+      {top +
+           R"("bf16": {"enabled": true, "bf16_optimizer_states": true}, "bfloat16": {}, "fp16": {"enabled": true}, "torch_autocast": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32", "param_dtype": "fp16"}})",
+       old_card},
+      {R"({"train_batch_size": 7, "tensor_parallel": {"autotp_size": 3}, "aio": {"x": 1}, "activation_checkpointing": {}})",
+       old_card},
+      {R"({"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}, "zero_optimization": {"stage": 3}})",
+       {}},
+      {R"({"optimizer": {"params": {}}, "gradient_clipping": 0, "steps_per_print": "x", "fp16": 3})", {}},
+      {top +
+           R"("optimizer": {"type": "AdamX", "params": {"max_grad_norm": 1}}, "scheduler": {"type": "WarmupX"}})",
+       {}},
+      {top +
+           R"("zero_optimization": {"stage": 2}, "optimizer": {"type": "SGD", "params": {"lr": -1, "foo": 1}}, "scheduler": {"type": "WarmupDecayLR", "params": {"foo": 1, "warmup_num_steps": 0}}})",
+       {}},
+      {top + R"("zero_optimization": {"stage": 2}, "scheduler": {"type": "StepLR", "params": {}}})", {}},
+      {top +
+           R"("scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 1, "warmup_num_steps": 5}}})",
+       {}},
+      {R"({"train_batch_size": "auto"})", trainer},
+      {R"({"train_batch_size": "auto"})", alone}};
+  std::set<std::string> found, all;
+  for (const auto& each : examples)
+    for (const Finding& finding : lint(each.first, "ds.json", each.second)) found.insert(finding.rule);
+  for (const LintRule& rule : lint_rules()) all.emplace(rule.id);
+  all.erase("does-not-fit");
+  EXPECT_EQ(found, all);
+}
+
+}  // namespace
+}  // namespace zplan::testing
