@@ -14,6 +14,7 @@ folder=build/deepspeed-$key
 log=build/deepspeed-install.log
 
 not_run() {
+  rm -rf "$folder.new"
   echo "not run: $1 (log: $log)"
   exit 77
 }
@@ -27,6 +28,8 @@ install() {
   timeout 220 "${pip[@]}" -r "$requirements" >>"$log" 2>&1 || not_run "the packages cannot be installed here"
   DS_ACCELERATOR=cpu DS_BUILD_OPS=0 timeout 60 "${pip[@]}" --no-build-isolation "$deepspeed" >>"$log" 2>&1 ||
     not_run "$deepspeed cannot be installed here"
+  DS_ACCELERATOR=cpu "$folder.new/bin/python" -c "import accelerate, deepspeed, transformers" >>"$log" 2>&1 ||
+    not_run "what was installed does not load here"
   mv "$folder.new" "$folder"
 }
 

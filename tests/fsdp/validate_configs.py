@@ -6,7 +6,7 @@
 Needs accelerate and torch, and no GPU. Per config: accelerate reads the YAML; the launcher's own code turns it into the
 environment of a worker; the FSDP2 plugin that a worker makes of that environment is what the plan says; the launchers'
 parsers accept the lines. With --torchtitan, its arguments go through tyro into torchtitan's own dataclasses (needs
-torchtitan and tyro). Exit status 1 where anything is refused.
+torchtitan 0.3, tyro and spmd_types). Exit status 1 where anything is refused.
 """
 import argparse
 import json
