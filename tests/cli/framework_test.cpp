@@ -11,8 +11,6 @@ namespace zplan::test {
 namespace {
 
 using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 

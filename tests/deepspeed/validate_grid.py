@@ -227,8 +227,8 @@ def sampled(cases, count):
 
 
 def can_initialize(case):
-    # Lion's and NVMe's kernels are compiled for the machine: no compiler run here.
-    kernels = case["config"].get("optimizer", {}).get("type") == "Lion" or "aio" in case["config"]
+    # Lion's, Muon's and NVMe's kernels are compiled for the machine: no compiler run here.
+    kernels = case["config"].get("optimizer", {}).get("type") in ("Lion", "Muon") or "aio" in case["config"]
     return case["style"] == "plain" and case["gpus"] <= 8 and not kernels and not case["name"].startswith("qlora")
 
 

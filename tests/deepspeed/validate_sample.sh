@@ -3,7 +3,7 @@
 # grid, or about all of it, and about every FSDP2 config. Installs them from the package index, once, under build/ (4 GB).
 # Exit status 0: all accepted; 1: something was refused; 77: not run, since the packages cannot be had here.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 build=${1:?usage: validate_sample.sh BUILD [--whole]}
 sample=60
 [ "${2:-}" = --whole ] && sample=0
