@@ -90,10 +90,10 @@ std::vector<std::string> fsdp_notes(const Plan& plan, const Question& question) 
     notes.push_back(training.master_weights && fsdp
                         ? std::string("accelerate makes fp32 weights of the model's before it shards them")
                         : fmt::format("load the model in {}", training.master_weights
-                                                                  ? "fp32 (torch_dtype=torch.float32)"
+                                                                  ? "fp32 (dtype=torch.float32)"
                                                               : training.precision == Precision::bf16
-                                                                  ? "bf16 (torch_dtype=torch.bfloat16)"
-                                                                  : "fp16 (torch_dtype=torch.float16)"));
+                                                                  ? "bf16 (dtype=torch.bfloat16)"
+                                                                  : "fp16 (dtype=torch.float16)"));
   if (s.gradient_accumulation_steps > 1 || s.micro_batch_size > 1)
     notes.push_back(fmt::format(
         "the batch is the training script's: per_device_train_batch_size={}, gradient_accumulation_steps={}",
