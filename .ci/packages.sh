@@ -19,6 +19,7 @@ tests     header:gtest/gtest.h        libgtest-dev        GoogleTest
 tests     header:gmock/gmock.h        libgmock-dev        GoogleMock
 tests     header:benchmark/benchmark.h libbenchmark-dev   Google Benchmark
 tests     python:jsonschema           python3-jsonschema  Python 3 with jsonschema
+venv      python:ensurepip            python3-venv        Python 3 with venv
 gui       command:qmake6              qt6-base-dev        Qt 6 (Widgets)
 clang     command:clang++             clang               clang 14 or newer
 tidy      command:clang-tidy          clang-tidy          clang-tidy 14 or newer

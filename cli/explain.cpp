@@ -39,8 +39,19 @@ std::vector<Symbol> training_symbols(const Plan& plan, const Question& q) {
           count("s", "tokens per sample", q.training.sequence_length),
           count("b", "samples per micro-batch", s.micro_batch_size),
           count("T", "tokens per micro-batch, b·s", s.micro_batch_size * q.training.sequence_length),
-          count("A", "micro-batches per optimizer step", s.gradient_accumulation_steps),
-          count("reduce_bucket_size", "elements", s.zero.reduce_bucket_size.value),
+          count("A", "micro-batches per optimizer step", s.gradient_accumulation_steps)};
+}
+
+/// Symbols of what a framework shards and sends.
+std::vector<Symbol> framework_symbols(const Plan& plan, const Question& q) {
+  const Strategy& s = plan.strategy;
+  const Bytes stored = parameter_size(q.training), computed = weight_size(q.training);
+  if (plan.framework != Framework::deepspeed)
+    return {count("q", "bytes of a parameter that is stored", stored.value),
+            count("c", "bytes of a parameter that computes", computed.value),
+            count("r", "bytes of a gradient that is reduced",
+                  q.training.fsdp_reduces_fp32 ? std::max(stored, computed).value : computed.value)};
+  return {count("reduce_bucket_size", "elements", s.zero.reduce_bucket_size.value),
           count("prefetch_bucket_size", "elements", s.zero.prefetch_bucket_size.value),
           count("persistence threshold", "elements", s.zero.persistence_threshold.value),
           count("max_reuse_distance", "elements", s.zero.max_reuse_distance.value)};
@@ -65,7 +76,8 @@ std::vector<Symbol> saved_symbols(const Plan& plan, const Question& q) {
 
 std::vector<Symbol> symbols_of(const Plan& plan, const Question& q) {
   std::vector<Symbol> symbols = model_symbols(plan, q);
-  for (const std::vector<Symbol>& more : {training_symbols(plan, q), saved_symbols(plan, q)})
+  for (const std::vector<Symbol>& more :
+       {training_symbols(plan, q), framework_symbols(plan, q), saved_symbols(plan, q)})
     symbols.insert(symbols.end(), more.begin(), more.end());
   return symbols;
 }
@@ -81,7 +93,7 @@ Section memory_section(const Plan& plan, const Question& q) {
   Section section{
       "memory", fmt::format("Memory at the peak ({}, {})", to_name(reported(peak.phase)), peak.at), {}};
   for (std::size_t i = 0; i < kTerms; ++i) {
-    const TermInfo& term = info(static_cast<Term>(i));
+    const TermInfo& term = info(static_cast<Term>(i), plan.framework);
     const Bytes size = peak.holds[term.term];
     if (size == Bytes{}) continue;
     section.figures.push_back(bytes_figure(fmt::format("{}: {}", in_words(to_name(term.part)), term.name),
@@ -134,7 +146,9 @@ Section steady_section(const Plan& plan, const Question& q) {
 Section host_section(const Plan& plan, const Question& q) {
   const HostMemory& host = plan.memory.host;
   const std::string source =
-      "DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/ (docs/host-memory.md)";
+      plan.framework == Framework::deepspeed
+          ? "DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/ (docs/host-memory.md)"
+          : "torch 2.11 CPUOffloadPolicy (docs/fsdp.md)";
   Section section{"host", "Host memory and disk per node", {}};
   if (host.total == Bytes{} && host.nvme == Bytes{}) return section;
   section.figures = {bytes_figure("host memory", host.total,
@@ -158,8 +172,18 @@ std::string ring_formula(Operation operation) {
   return "";
 }
 
+std::string_view source_of_calls(Framework framework) {
+  switch (framework) {
+    case Framework::fsdp: return "FSDP2's calls (docs/fsdp.md); nccl-tests doc/PERFORMANCE.md";
+    case Framework::torch:
+      return "DistributedDataParallel's buckets (docs/fsdp.md); nccl-tests doc/PERFORMANCE.md";
+    case Framework::deepspeed: break;
+  }
+  return "DeepSpeed's schedule (docs/communication.md); nccl-tests doc/PERFORMANCE.md";
+}
+
 /// What goes over links is in GB, as links are rated in GB/s.
-Figure collective_figure(const Collective& each) {
+Figure collective_figure(const Collective& each, Framework framework) {
   return {fmt::format("{}: {} of {}", to_name(each.phase), to_name(each.operation), each.purpose),
           fmt::format("{} sent per GPU", format_bytes(each.wire_bytes_per_gpu, ByteUnit::gb)),
           static_cast<double>(each.wire_bytes_per_gpu.value),
@@ -168,13 +192,13 @@ Figure collective_figure(const Collective& each) {
                       group_digits(each.count), each.count == 1 ? "" : "s", group_digits(each.elements.value),
                       each.elements.value == 1 ? "" : "s", each.dtype, format_bytes(each.bytes, ByteUnit::gb),
                       to_name(each.algorithm), to_name(each.protocol), format_seconds(each.time)),
-          "DeepSpeed's schedule (docs/communication.md); nccl-tests doc/PERFORMANCE.md"};
+          std::string(source_of_calls(framework))};
 }
 
 Section communication_section(const Plan& plan, const Question& q) {
   Section section{"communication", "Communication per optimizer step", {}};
   for (const Collective& each : plan.communication.collectives)
-    section.figures.push_back(collective_figure(each));
+    section.figures.push_back(collective_figure(each, plan.framework));
   const std::string offload = "offload traffic per GPU and optimizer step";
   if (plan.communication.host_to_device > Bytes{})
     section.figures.push_back(bytes_figure("host to device", plan.communication.host_to_device, offload,

@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "cli/values.h"
+#include "planner/deepspeed/releases.h"
 
 namespace zplan {
 
@@ -32,12 +33,6 @@ void set_micro_batch(Options& o, const std::string& text) {
 void set_zero(Options& o, const std::string& text) {
   for (const std::int64_t stage : parse_integers("--zero", text, 0, 3))
     o.space.zero_stages.push_back(static_cast<int>(stage));
-}
-
-void set_framework(Options& o, const std::string& text) {
-  if (text == "fsdp" || text == "torch")
-    throw InputError("--framework", in_quotes(text) + " is not in this version", "accepted: deepspeed");
-  o.training.framework = parse_name<Framework>("--framework", text);
 }
 
 void set_units(Options& o, const std::string& text) {
@@ -118,8 +113,15 @@ const std::vector<OptionSpec> kTable{
      [](O o, T t) { o.space.buckets = parse_name<Buckets>("--buckets", t); }, all_names<Buckets>},
     {"--ds-config", "FILE", kSearch, "plan exactly this DeepSpeed config; options fill what it leaves open",
      [](O o, T t) { o.ds_config = t; }},
-    {"--framework", "NAME", kSearch, "whose sharding is planned [deepspeed]", set_framework,
-     [] { return std::vector<std::string>{std::string(to_name(Framework::deepspeed))}; }},
+    {"--framework", "NAME", kSearch,
+     "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
+     [](O o, T t) { o.training.framework = parse_name<Framework>("--framework", t); }, all_names<Framework>},
+    {"--deepspeed-version", "V", kSearch,
+     "release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",
+     [](O o, T t) { o.training.deepspeed = parse_release("--deepspeed-version", t); },
+     [] {
+       return std::vector<std::string>{"0.16", "0.17", "0.18", "0.19"};
+     }},
 
     {"--precision", "bf16|fp16|fp32", kTraining, "[bf16]",
      [](O o, T t) { o.training.precision = parse_name<Precision>("--precision", t); }, all_names<Precision>},
@@ -166,7 +168,10 @@ const std::vector<OptionSpec> kTable{
      [](O o, T) { set_format(o, OutputFormat::markdown, "--markdown"); }},
     {"--explain", "", kOutput, "every figure with its formula, its numbers and its source",
      [](O o, T) { o.explain = true; }},
-    {"--emit", "FILE", kOutput, "write the recommended ds_config (- for stdout)", set_emit},
+    {"--emit", "FILE", kOutput,
+     "write the recommended config: a ds_config, or accelerate's for fsdp (- for stdout)", set_emit},
+    {"--nvme-path", "FOLDER", kOutput, "on a local disk, for offload to NVMe [/local_nvme]",
+     [](O o, T t) { o.nvme_path = t; }},
     {"--config-style", "STYLE", kOutput,
      "of the ds_config: plain, hf-auto (\"auto\" for the HF Trainer), ms-swift [plain]",
      [](O o, T t) { o.config_style = parse_name<ConfigStyle>("--config-style", t); }, all_names<ConfigStyle>},

@@ -113,7 +113,8 @@ void check_belongs_to_check(const Options& options) {
     if (!checks && spec.group == "Check" && options.has(spec.name))
       throw InputError(std::string(spec.name), fmt::format("not an option of {}", to_name(options.command)),
                        "accepted: with check");
-  for (const std::string_view option : {"--emit", "--config-style", "--explain", "--headroom"})
+  for (const std::string_view option :
+       {"--emit", "--config-style", "--nvme-path", "--deepspeed-version", "--explain", "--headroom"})
     if (checks && options.has(option))
       throw InputError(std::string(option), "not an option of check",
                        "accepted: --worst, --tolerance, --json, …");

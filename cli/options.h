@@ -53,8 +53,9 @@ struct Options {
 
   OutputFormat format{OutputFormat::text};
   bool explain{}, no_color{};
-  std::string emit;  ///< file to write the ds_config to, "-" for stdout; empty: none
+  std::string emit;  ///< file to write the config to, "-" for stdout; empty: none
   ConfigStyle config_style{ConfigStyle::plain};
+  std::string nvme_path{"/local_nvme"};  ///< for the ds_config
 
   std::vector<std::string> given;  ///< options that were typed: "--gpus"
   [[nodiscard]] bool has(std::string_view option) const;

@@ -8,23 +8,67 @@
 #include <filesystem>
 #include <fstream>
 
-#include "planner/deepspeed/launch.h"
+#include "planner/deepspeed/ds_config.h"
+#include "planner/fsdp/accelerate_config.h"
+#include "planner/launch/launch.h"
 
 namespace zplan {
 
 namespace fs = std::filesystem;
 
-std::string config_path(const Report& report) {
+std::string config_path(const Plan& plan, const Report& report) {
   const std::string& emit = report.options.emit;
-  return emit.empty() || emit == "-" ? "ds_config.json" : emit;
+  if (!emit.empty() && emit != "-") return emit;
+  return plan.framework == Framework::fsdp ? "fsdp.yaml" : "ds_config.json";
+}
+
+namespace {
+
+std::string json_file(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json line_json(const std::string& line) { return line.empty() ? Json(nullptr) : Json(line); }
+
+}  // namespace
+
+Json ds_config_json(const Plan& plan, const Report& report) {
+  if (plan.framework != Framework::deepspeed) return nullptr;
+  const Options& options = report.options;
+  return ds_config(plan, question_of(plan, report),
+                   DsConfigOptions{.style = options.config_style, .nvme_path = options.nvme_path});
+}
+
+Json fsdp_config_json(const Plan& plan, const Report& report) {
+  if (plan.framework != Framework::fsdp) return nullptr;
+  return accelerate_config(plan, question_of(plan, report));
+}
+
+std::string config_text(const Plan& plan, const Report& report) {
+  switch (plan.framework) {
+    case Framework::deepspeed: return json_file(ds_config_json(plan, report));
+    case Framework::fsdp: {
+      const Json config = fsdp_config_json(plan, report);
+      return report.options.emit.ends_with(".json") ? json_file(config) : yaml_text(config);
+    }
+    case Framework::torch: break;
+  }
+  return {};
+}
+
+std::vector<std::string> config_notes(const Plan& plan, const Report& report) {
+  const Question question = question_of(plan, report);
+  return plan.framework == Framework::deepspeed ? ds_config_notes(plan, question)
+                                                : fsdp_notes(plan, question);
 }
 
 Json launch_json(const Plan& plan, const Report& report) {
-  const Launch launch = launch_lines(plan, report.question, config_path(report));
-  return {{"deepspeed", launch.deepspeed},
-          {"torchrun", launch.torchrun},
-          {"swift", launch.swift},
-          {"accelerate", launch.accelerate}};
+  const Launch launch = launch_lines(plan, question_of(plan, report), config_path(plan, report));
+  return {{"deepspeed", line_json(launch.deepspeed)},
+          {"torchrun", line_json(launch.torchrun)},
+          {"swift", line_json(launch.swift)},
+          {"accelerate", line_json(launch.accelerate)},
+          {"torchtitan", line_json(launch.torchtitan)}};
 }
 
 namespace {

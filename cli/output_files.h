@@ -1,5 +1,5 @@
 #pragma once
-// What zplan writes beside its report: the ds_config and the lines that launch it.
+// What zplan writes beside its report: the plan's config and the lines that launch it.
 
 #include <string>
 #include <string_view>
@@ -10,10 +10,18 @@
 
 namespace zplan {
 
-/// {deepspeed, torchrun, swift, accelerate}
+/// {deepspeed, torchrun, swift, accelerate, torchtitan}; null where a launcher has no line for the plan
 [[nodiscard]] Json launch_json(const Plan& plan, const Report& report);
 /// The file that --emit writes, or what it would be called.
-[[nodiscard]] std::string config_path(const Report& report);
+[[nodiscard]] std::string config_path(const Plan& plan, const Report& report);
+/// What --emit writes for the plan: a ds_config; accelerate's config for FSDP2, as YAML or, in a file named
+/// *.json, as JSON; empty for plain PyTorch, which has none.
+[[nodiscard]] std::string config_text(const Plan& plan, const Report& report);
+/// The same as JSON; null where the plan's framework has another kind of config or none.
+[[nodiscard]] Json ds_config_json(const Plan& plan, const Report& report);
+[[nodiscard]] Json fsdp_config_json(const Plan& plan, const Report& report);
+/// What the config cannot say, one sentence each.
+[[nodiscard]] std::vector<std::string> config_notes(const Plan& plan, const Report& report);
 
 /// Writes the whole file or leaves what was there: a temporary file beside it, then renamed.
 /// Throws InputError naming `option` where that cannot be done.

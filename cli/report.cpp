@@ -20,6 +20,13 @@ std::vector<const Plan*> plans_in_order(const Report& report) {
 
 const Plan& leading_plan(const Report& report) { return report.answer.plans.front(); }
 
+Question question_of(const Plan& plan, const Report& report) {
+  Question question = report.question;
+  if (plan.framework != question.training.framework)
+    question.training = with_framework(question.training, plan.framework);
+  return question;
+}
+
 Elements trainable_parameters(const Question& question) {
   return rank_model(question.model, question.training, 1).trainable;
 }

@@ -25,6 +25,9 @@ struct Report {
 /// The plan to take or, where none fits, the one that misses by least.
 [[nodiscard]] const Plan& leading_plan(const Report& report);
 
+/// The question as the plan's framework trains it: `compare` mixes frameworks.
+[[nodiscard]] Question question_of(const Plan& plan, const Report& report);
+
 /// Parameters that train: the adapters under LoRA.
 [[nodiscard]] Elements trainable_parameters(const Question& question);
 

@@ -203,7 +203,7 @@ std::string crossover_sentence(const Contest& contest) {
                        now);
   const Crossover& at = *contest.crossover;
   return fmt::format("the two trade places at {} of {} {}: {} is faster below, {} above", format_rate(at.at),
-                     of, now, strategy_id(at.below), strategy_id(at.above));
+                     of, now, at.below.id(), at.above.id());
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "cli/report_text.h"
 #include "models/base/version.h"
 
@@ -84,10 +86,22 @@ std::string method_words(const Training& t) {
   return fmt::format("QLoRA ({})", to_name(t.quantization));
 }
 
+/// LoRA under PyTorch's own frameworks has no copies to speak of: the base stays as it is loaded.
 std::string precision_words(const Training& t) {
   if (t.precision == Precision::fp32) return "fp32";
+  if (t.framework != Framework::deepspeed && t.method == Method::lora)
+    return fmt::format("{} base, fp32 adapters", to_name(t.precision));
   return fmt::format("{} {} fp32 master weights", to_name(t.precision),
                      t.master_weights ? "with" : "without");
+}
+
+std::string framework_words(const Training& t) {
+  switch (t.framework) {
+    case Framework::fsdp: return "FSDP2: ";
+    case Framework::torch: return "plain PyTorch (DDP): ";
+    case Framework::deepspeed: break;
+  }
+  return "";
 }
 
 std::string batch_words(const Report& report) {
@@ -103,9 +117,10 @@ std::string batch_words(const Report& report) {
 
 std::string training_line(const Report& report) {
   const Training& t = report.question.training;
-  return fmt::format("{}, {}, {}; {}; {} checkpointing, {} attention{}", method_words(t), precision_words(t),
-                     to_name(t.optimizer), batch_words(report), to_name(report.question.space.checkpointing),
-                     to_name(t.attention), t.fused_loss ? ", fused loss" : "") +
+  return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", framework_words(t),
+                     method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
+                     to_name(report.question.space.checkpointing), to_name(t.attention),
+                     t.fused_loss ? ", fused loss" : "") +
          (t.expandable_segments ? ", expandable segments" : "");
 }
 
@@ -133,8 +148,19 @@ std::string buckets_line(const Report& report) {
 std::vector<std::string> assumption_lines(const Report& report) {
   std::vector<std::string> lines;
   if (const std::string line = defaults_line(report.options); !line.empty()) lines.push_back(line);
-  if (!report.options.has("--buckets")) lines.push_back(buckets_line(report));
-  if (!report.question.space.zero)
+  const bool deepspeed = std::ranges::any_of(
+      report.answer.plans, [](const Plan& plan) { return plan.framework == Framework::deepspeed; });
+  const bool fsdp = std::ranges::any_of(report.answer.plans,
+                                        [](const Plan& plan) { return plan.framework == Framework::fsdp; });
+  if (fsdp && report.question.training.precision != Precision::fp32)
+    lines.emplace_back(report.options.has("--no-master-weights")
+                           ? "FSDP2 as accelerate 1.15 sets it up: 16-bit shards, computed and reduced in 16 "
+                             "bits, loaded shard by shard"
+                           : "FSDP2 as accelerate 1.15 sets it up: fp32 shards of what trains, computed and "
+                             "reduced in 16 bits, "
+                             "loaded shard by shard");
+  if (deepspeed && !report.options.has("--buckets")) lines.push_back(buckets_line(report));
+  if (deepspeed && !report.question.space.zero)
     lines.emplace_back(
         "overlap_comm on at ZeRO 1 and 2, where DeepSpeed's own default is off: the ds_config says so");
   for (const std::string& each : report.question.cluster.assumptions) lines.push_back(each);

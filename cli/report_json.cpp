@@ -53,7 +53,7 @@ Json cluster_json(const Question& q) {
           {"assumptions", cluster.assumptions}};
 }
 
-Json training_json(const Training& training) {
+Json training_json(const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
   return {
       {"method", name_json(training.method)},
@@ -67,11 +67,13 @@ Json training_json(const Training& training) {
       {"attention", name_json(training.attention)},
       {"fused_loss", training.fused_loss},
       {"expandable_segments", training.expandable_segments},
-      {"framework", name_json(training.framework)}};
+      {"framework", name_json(framework)},
+      {"deepspeed_version", to_text(training.deepspeed)}};
 }
 
-Json strategy_json(const Strategy& s) {
-  return {{"zero_stage", s.zero_stage},
+Json strategy_json(const Strategy& s, Framework framework) {
+  return {{"framework", name_json(framework)},
+          {"zero_stage", s.zero_stage},
           {"tensor_parallel", s.tensor_parallel},
           {"data_parallel", s.data_parallel},
           {"offload_optimizer", name_json(s.offload_optimizer)},
@@ -177,7 +179,7 @@ Json time_json(const StepTime& time) {
 
 Json plan_json(const Plan& plan, const Report& report) {
   Json out{{"id", plan.id()},
-           {"strategy", strategy_json(plan.strategy)},
+           {"strategy", strategy_json(plan.strategy, plan.framework)},
            {"fits", plan.fits},
            {"fits_device", plan.fits_device},
            {"fits_host", plan.fits_host},
@@ -185,14 +187,15 @@ Json plan_json(const Plan& plan, const Report& report) {
            {"communication", communication_json(plan.communication)},
            {"time", time_json(plan.time)},
            {"why", plan.why}};
-  if (report.options.explain) out["explain"] = explain_json(plan, report.question);
+  if (report.options.explain) out["explain"] = explain_json(plan, question_of(plan, report));
   return out;
 }
 
-Json rejected_json(const std::vector<Rejection>& rejected) {
+Json rejected_json(const Report& report) {
   Json out = Json::array();
-  for (const Rejection& each : rejected)
-    out.push_back({{"id", strategy_id(each.strategy)}, {"reasons", each.reasons}});
+  for (const Rejection& each : report.answer.rejected)
+    out.push_back(
+        {{"id", plan_id(report.question.training.framework, each.strategy)}, {"reasons", each.reasons}});
   return out;
 }
 
@@ -205,8 +208,8 @@ Json alternative_json(const Report& report) {
 Json crossover_json(const std::optional<Crossover>& crossover) {
   if (!crossover) return nullptr;
   return {{"bytes_per_second", crossover->at.value},
-          {"faster_below", strategy_id(crossover->below)},
-          {"faster_above", strategy_id(crossover->above)}};
+          {"faster_below", crossover->below.id()},
+          {"faster_above", crossover->above.id()}};
 }
 
 Json link_json(const std::optional<DecisiveLink>& link) {
@@ -237,13 +240,13 @@ Json report_json(const Report& report) {
           {"zplan_version", std::string(version())},
           {"model", model_json(report.question)},
           {"cluster", cluster_json(report.question)},
-          {"training", training_json(report.question.training)},
+          {"training", training_json(report.question.training, leading_plan(report).framework)},
           {"plans", std::move(plans)},
           {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
-          {"rejected", rejected_json(report.answer.rejected)},
+          {"rejected", rejected_json(report)},
           {"alternative", alternative_json(report)},
-          {"ds_config", recommended ? ds_config(*recommended, report.question, report.options.config_style)
-                                    : Json(nullptr)},
+          {"ds_config", recommended ? ds_config_json(*recommended, report) : Json(nullptr)},
+          {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
           {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
           {"comparison", comparison_json(report.contest)},
           {"warnings", report.answer.warnings}};

@@ -74,7 +74,7 @@ std::string plans_text(const Report& report, const Style& style) {
 
 std::string explained(const Plan& plan, const Report& report, const Style& style) {
   const Table traffic = traffic_table(plan, report.question);
-  std::string out = "\n" + explain_text(plan, report.question, style.width);
+  std::string out = "\n" + explain_text(plan, question_of(plan, report), style.width);
   if (!traffic.rows.empty()) out += "\nTraffic per optimizer step and GPU\n\n" + render_text(traffic, style);
   return out;
 }

@@ -9,7 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/output_files.h"
 #include "cli/report_text.h"
-#include "planner/deepspeed/launch.h"
+#include "planner/launch/launch.h"
 #include "planner/search/why.h"
 
 namespace zplan {
@@ -84,9 +84,9 @@ std::string rejections_text(const Report& report, const Style& style) {
     const auto at = std::find_if(groups.begin(), groups.end(),
                                  [&reason](const auto& group) { return group.first == reason; });
     if (at == groups.end())
-      groups.push_back({reason, {strategy_id(each.strategy)}});
+      groups.push_back({reason, {plan_id(report.question.training.framework, each.strategy)}});
     else
-      at->second.push_back(strategy_id(each.strategy));
+      at->second.push_back(plan_id(report.question.training.framework, each.strategy));
   }
   if (groups.empty()) return "";
   std::string out = heading("Not possible", style);
@@ -128,11 +128,12 @@ std::string next_text(const std::vector<std::string>& commands, const Style& sty
 
 std::string next_after_fit(const Report& report, const Plan& plan, const Style& style) {
   std::vector<std::string> commands;
-  if (report.options.emit.empty())
-    commands.push_back(
-        command_line(with_options(report.arguments, {{"--emit", "ds_config.json"}, {"--explain", ""}})));
-  commands.push_back(launch_lines(plan, report.question, config_path(report)).deepspeed);
-  return next_text(commands, style) + items(ds_config_notes(plan, report.question), style);
+  const std::string config = config_path(plan, report);
+  if (report.options.emit.empty() && plan.framework != Framework::torch)
+    commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));
+  const Launch launch = launch_lines(plan, question_of(plan, report), config);
+  commands.push_back(plan.framework == Framework::deepspeed ? launch.deepspeed : launch.accelerate);
+  return next_text(commands, style) + items(config_notes(plan, report), style);
 }
 
 std::string fit_text(const Report& report, const Plan& plan, const Style& style) {

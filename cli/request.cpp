@@ -20,6 +20,20 @@ void check_needed(const Options& options) {
                      "needed: a model and a cluster, such as --model 8B --gpus 5 --mem 44 (zplan --help)");
 }
 
+/// Buckets and configs are DeepSpeed's.
+void check_framework(const Options& options) {
+  if (options.training.framework == Framework::deepspeed) return;
+  for (const std::string_view option :
+       {"--buckets", "--ds-config", "--config-style", "--deepspeed-version", "--nvme-path"})
+    if (options.has(option))
+      throw InputError(std::string(option),
+                       fmt::format("does nothing with --framework {}", to_name(options.training.framework)),
+                       "accepted: with --framework deepspeed");
+  if (options.training.framework == Framework::torch && options.has("--emit"))
+    throw InputError("--emit", "plain PyTorch needs no config",
+                     "accepted: with --framework deepspeed or fsdp");
+}
+
 /// An option that could not do anything would mislead.
 void check_method(const Options& options) {
   const Method method = options.training.method;
@@ -74,10 +88,10 @@ void choose_defaults(const Options& options, Question& q) {
 }
 
 void check_compare_options(const Options& options) {
-  for (const std::string_view option : {"--zero", "--tp", "--offload"})
+  for (const std::string_view option : {"--zero", "--tp", "--offload", "--framework"})
     if (options.has(option))
       throw InputError(std::string(option), "together with compare",
-                       "accepted: in the strategies, as in tp8+zero1+offload-all");
+                       "accepted: in the strategies, as in tp8+zero1+offload-all or fsdp");
   if (options.words.size() < 2)
     throw InputError("compare", options.words.empty() ? "no strategies" : "one strategy",
                      "accepted: two or more, such as zero3 zero3+offload-all");
@@ -85,8 +99,10 @@ void check_compare_options(const Options& options) {
 
 /// One strategy alone; InputError with the reason where it cannot be trained.
 Question pinned_question(const Question& question, const std::string& text) {
+  const PinnedStrategy strategy = parse_strategy(text, question.space.checkpointing);
   Question one = question;
-  one.space = pinned(question.space, parse_strategy(text, question.space.checkpointing));
+  one.space = pinned(question.space, strategy);
+  one.training = with_framework(question.training, strategy.framework);
   const Candidates found = candidates(one);
   if (found.legal.empty() && !found.rejected.empty())
     throw InputError(fmt::format("strategy {}", in_quotes(text)),
@@ -108,11 +124,12 @@ ModelSearch model_search(const Environment& environment) {
 Request make_request(const Options& options, const Environment& environment) {
   check_needed(options);
   check_method(options);
+  check_framework(options);
   if (options.command == Command::compare) check_compare_options(options);
   Request request{
       {.model = resolve_model(options.model, model_search(environment)),
        .cluster = assemble_cluster(options.cluster, with_user_profiles(user_hardware_folder(environment))),
-       .training = options.training,
+       .training = with_framework(options.training, options.training.framework),
        .space = options.space,
        .headroom = options.headroom,
        .unit = options.unit},

@@ -36,9 +36,15 @@ std::string report_in_format(const Report& report, const Style& style) {
 }
 
 /// --emit FILE: writes the file and says so.
-void emit_config(const Report& report, const Json& config, std::ostream& err) {
-  write_file(report.options.emit, json_text(config));
-  err << fmt::format("zplan: wrote {} for {}\n", report.options.emit, report.answer.recommended()->id());
+void emit_config(const Report& report, const Plan& plan, std::ostream& err) {
+  const std::string text = config_text(plan, report);
+  const std::string& file = report.options.emit;
+  if (text.empty()) {
+    err << fmt::format("zplan: {} needs no config: {} is not written\n", plan.id(), file);
+    return;
+  }
+  write_file(file, text);
+  err << fmt::format("zplan: wrote {} for {}\n", file, plan.id());
 }
 
 /// --emit -: stdout is the configuration's alone; where there is none, the verdict goes to stderr.
@@ -48,7 +54,7 @@ int emit_to_stdout(const Report& report, const Style& style, std::ostream& out, 
     err << verdict_text(report, style);
     return kNothingFits;
   }
-  out << json_text(ds_config(*plan, report.question, report.options.config_style));
+  out << config_text(*plan, report);
   return kFits;
 }
 
@@ -58,7 +64,7 @@ int deliver(const Report& report, const Style& style, std::ostream& out, std::os
   const Plan* plan = report.answer.recommended();
   if (!report.options.emit.empty()) {
     if (plan != nullptr)
-      emit_config(report, ds_config(*plan, report.question, report.options.config_style), err);
+      emit_config(report, *plan, err);
     else
       err << fmt::format("zplan: nothing fits: {} is not written\n", report.options.emit);
   }

@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t kMostDegree = 1024;
 
 [[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
-  std::vector<std::string> words{"zero0", "zero1", "zero2", "zero3", "tp2", "tp4", "tp8"};
+  std::vector<std::string> words{"zero0", "zero1", "zero2",      "zero3", "tp2",
+                                 "tp4",   "tp8",   "no-reshard", "fsdp",  "ddp"};
   for (const std::string& name : all_names<Offload>())
     if (name != "none") words.push_back("offload-" + name);
   for (const std::string& name : all_names<Checkpointing>()) words.push_back("checkpointing-" + name);
@@ -22,8 +23,11 @@ constexpr std::int64_t kMostDegree = 1024;
                    fmt::format("unknown part {}", in_quotes(part)), accepted_words(part, words));
 }
 
-/// "offload" of "offload-all", "zero" of "zero3".
+/// "offload" of "offload-all", "zero" of "zero3", "no-reshard" of itself; "fsdp" and "ddp" are of the kind of
+/// "zero", since there can be but one of them.
 std::string_view kind_of(std::string_view part) {
+  if (part == "fsdp" || part == "ddp") return "zero";
+  if (part == "no-reshard") return part;
   for (const std::string_view kind : {"offload-", "checkpointing-", "zero", "tp"})
     if (part.starts_with(kind) && part.size() > kind.size()) return kind;
   return {};
@@ -47,8 +51,17 @@ bool all_digits(std::string_view text) {
   return text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+/// The framework that a whole part names.
+bool take_framework(PinnedStrategy& strategy, std::string_view part) {
+  if (part != "fsdp" && part != "ddp") return false;
+  const bool fsdp = part == "fsdp";
+  strategy.framework = fsdp ? Framework::fsdp : Framework::torch;
+  strategy.zero_stage = fsdp ? 3 : 0;
+  return true;
+}
+
 /// False where the part is none of the known ones.
-bool take_part(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
+bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
   if (kind == "zero") {
     if (value.size() != 1 || value.front() < '0' || value.front() > '3') return false;
     strategy.zero_stage = value.front() - '0';
@@ -69,6 +82,23 @@ bool take_part(PinnedStrategy& strategy, std::string_view kind, std::string_view
   return true;
 }
 
+bool take_part(PinnedStrategy& strategy, std::string_view kind, std::string_view part) {
+  return take_framework(strategy, part) || kind == "no-reshard" ||
+         take_value(strategy, kind, part.substr(kind.size()));
+}
+
+/// What "no-reshard" makes of FSDP2, once all parts are known.
+void finish(PinnedStrategy& strategy, std::string_view text, const std::set<std::string_view>& seen) {
+  if (!seen.contains("zero"))
+    throw InputError(fmt::format("strategy {}", in_quotes(text)), "no ZeRO stage",
+                     "accepted: zero0 to zero3, as in tp8+zero1, or fsdp, ddp");
+  if (!seen.contains("no-reshard")) return;
+  if (strategy.framework != Framework::fsdp)
+    throw InputError(fmt::format("strategy {}", in_quotes(text)), "no-reshard without fsdp",
+                     "accepted: fsdp+no-reshard");
+  strategy.zero_stage = 2;
+}
+
 }  // namespace
 
 PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing) {
@@ -78,15 +108,13 @@ PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = end_of_part(text, begin);
     const std::string_view part = text.substr(begin, end - begin), kind = kind_of(part);
-    if (!take_part(strategy, kind, part.substr(kind.size()))) unknown_part(text, part);
+    if (!take_part(strategy, kind, part)) unknown_part(text, part);
     if (!seen.insert(kind).second)
       throw InputError(fmt::format("strategy {}", in_quotes(text)),
                        fmt::format("a second {}", in_quotes(part)), "accepted: each part once");
     begin = end + 1;
   }
-  if (!seen.contains("zero"))
-    throw InputError(fmt::format("strategy {}", in_quotes(text)), "no ZeRO stage",
-                     "accepted: zero0 to zero3, as in tp8+zero1");
+  finish(strategy, text, seen);
   return strategy;
 }
 

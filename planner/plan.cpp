@@ -84,6 +84,7 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   const RankModel& rank = rank_of(strategy);
   const Recording& recording = recording_of(strategy);
   Plan plan;
+  plan.framework = training_.framework;
   plan.strategy = strategy;
   plan.shard = make_shard(rank, training_, strategy);
   Slice slice;

@@ -17,6 +17,7 @@ namespace zplan {
 
 /// What it costs to train in one way, on the rank that needs most.
 struct Plan {
+  Framework framework{Framework::deepspeed};
   Strategy strategy;
   MemoryPlan memory;
   Schedule communication;
@@ -27,7 +28,7 @@ struct Plan {
   bool fits_device{}, fits_host{};
   std::vector<std::string> why;  ///< one sentence each
 
-  [[nodiscard]] std::string id() const { return strategy_id(strategy); }
+  [[nodiscard]] std::string id() const { return plan_id(framework, strategy); }
 };
 
 /// The share of a card that is left free beyond everything the plan counts.

@@ -11,6 +11,9 @@ namespace {
 
 using Reasons = std::vector<std::string>;
 
+/// Since when DeepSpeed has what a plan may ask for. Source: planner/deepspeed/releases.json; tests compare.
+constexpr DeepSpeedRelease kAutoTpTraining{0, 16, 4}, kMuon{0, 17, 6}, kBf16Masters{0, 18, 3};
+
 /// Architectures that DeepSpeed 0.19.8 refuses to split for training under transformers 5.23
 /// (tests/reference/autotp/).
 bool autotp_refuses(const std::string& architecture) {
@@ -24,6 +27,9 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
   const std::int64_t t = s.tensor_parallel;
   if (t == 1 || training.framework != Framework::deepspeed) return;
   const ModelShape& shape = model.shape;
+  if (training.deepspeed < kAutoTpTraining)
+    reasons.push_back(fmt::format("DeepSpeed {} does not train under AutoTP: that came with {}",
+                                  to_text(training.deepspeed), to_text(kAutoTpTraining)));
   if (autotp_refuses(shape.architecture))
     reasons.push_back(fmt::format("DeepSpeed 0.19 refuses AutoTP for {}", shape.architecture));
   if (shape.key_value_heads % t != 0)
@@ -111,11 +117,18 @@ void check_method(const Training& training, const Strategy& s, Reasons& reasons)
         "use stage 2 or lower, or LoRA on 16-bit weights");
   if (deepspeed && training.optimizer == Optimizer::muon && s.zero_stage == 0)
     reasons.emplace_back("DeepSpeed's Muon runs under ZeRO-1 or higher");
+  if (deepspeed && training.optimizer == Optimizer::muon && training.deepspeed < kMuon)
+    reasons.push_back(fmt::format("DeepSpeed {} has no Muon: that came with {}", to_text(training.deepspeed),
+                                  to_text(kMuon)));
   if (s.zero.fp32_gradient_accumulation && s.zero_stage == 0 && training.precision != Precision::fp32)
     reasons.emplace_back("DeepSpeed does not accumulate 16-bit gradients in fp32 at stage 0");
 }
 
 }  // namespace
+
+std::string to_text(DeepSpeedRelease release) {
+  return fmt::format("{}.{}.{}", release.major, release.minor, release.patch);
+}
 
 std::optional<PackedOptimizer> packed_optimizer(Optimizer optimizer) {
   switch (optimizer) {
@@ -141,9 +154,33 @@ ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size) {
   return options;
 }
 
-std::string strategy_id(const Strategy& s) {
-  std::string id = s.tensor_parallel > 1 ? fmt::format("tp{}+zero{}", s.tensor_parallel, s.zero_stage)
-                                         : fmt::format("zero{}", s.zero_stage);
+Training with_framework(Training training, Framework framework) {
+  training.framework = framework;
+  if (framework == Framework::deepspeed) return training;
+  const bool is_16_bit = training.precision != Precision::fp32;
+  training.optimizer_kernel = OptimizerKernel::fused;
+  training.autocast = is_16_bit;
+  if (training.method == Method::lora && is_16_bit) training.master_weights = false;
+  training.fsdp_makes_shards = framework == Framework::fsdp;
+  training.fsdp_reduces_fp32 = !is_16_bit;
+  return training;
+}
+
+namespace {
+
+std::string name_of_sharding(Framework framework, const Strategy& s) {
+  if (framework == Framework::torch) return "ddp";
+  if (framework == Framework::fsdp) return s.zero_stage == 3 ? "fsdp" : "fsdp+no-reshard";
+  return s.tensor_parallel > 1 ? fmt::format("tp{}+zero{}", s.tensor_parallel, s.zero_stage)
+                               : fmt::format("zero{}", s.zero_stage);
+}
+
+}  // namespace
+
+std::string strategy_id(const Strategy& s) { return plan_id(Framework::deepspeed, s); }
+
+std::string plan_id(Framework framework, const Strategy& s) {
+  std::string id = name_of_sharding(framework, s);
   if (s.replicas > 1) id += fmt::format("+replicas{}", s.replicas);
   const Offload offload{s.offload_optimizer, s.offload_parameters};
   if (offload != Offload{}) id += fmt::format("+offload-{}", to_name(offload));
@@ -190,6 +227,7 @@ Bytes adapter_size(const Training& training) {
 
 bool can_drop_master(const Training& training, const Strategy& s) {
   if (s.zero_stage == 0 || training.precision == Precision::fp32) return false;
+  if (training.precision == Precision::bf16 && training.deepspeed < kBf16Masters) return false;
   const bool on_device = s.offload_optimizer == OffloadDevice::none;
   const bool cpu_adam = !on_device && training.optimizer == Optimizer::adamw;
   return training.precision == Precision::fp16 ? cpu_adam : on_device || cpu_adam;

@@ -3,6 +3,7 @@
 // (Strategy).
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -143,6 +144,15 @@ struct EnumNames<Framework> {
       {{Framework::deepspeed, "deepspeed"}, {Framework::fsdp, "fsdp"}, {Framework::torch, "torch"}}};
 };
 
+/// A release of DeepSpeed. Memory and traffic are planned as 0.19.8 has them; an older release decides what
+/// can be had at all and what a ds_config may say.
+struct DeepSpeedRelease {
+  int major{}, minor{19}, patch{8};
+  auto operator<=>(const DeepSpeedRelease&) const = default;
+};
+/// "0.19.8"
+[[nodiscard]] std::string to_text(DeepSpeedRelease release);
+
 /// How PyTorch's optimizer walks the parameters: one kernel over all, lists of tensors (with temporaries for
 /// all of them at once), or one parameter after the other. DeepSpeed's FusedAdam is a fused kernel of its
 /// own.
@@ -178,6 +188,7 @@ struct Training {
   bool fused_loss{};            ///< head and cross-entropy in one kernel that never holds all logits
   std::int64_t loss_chunks{1};  ///< cross-entropy over this many slices of the tokens; the logits stay whole
   Framework framework{Framework::deepspeed};
+  DeepSpeedRelease deepspeed{};
   OptimizerKernel optimizer_kernel{OptimizerKernel::fused};
 
   bool expandable_segments{};  ///< PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
@@ -206,6 +217,12 @@ struct Training {
   bool packed_keeps_input{};   ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44
   bool operator==(const Training&) const = default;
 };
+
+/// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one
+/// fused kernel and 16-bit computation under autocast; under LoRA a 16-bit base beside fp32 adapters; under
+/// FSDP2 shards alone reach the device, and gradients are reduced in the type that computes. DeepSpeed's is
+/// returned as it is. Source: docs/fsdp.md.
+[[nodiscard]] Training with_framework(Training training, Framework framework);
 
 /// DeepSpeed's knobs that change what a rank holds or sends. Bucket sizes are elements, not bytes.
 /// Defaults: DeepSpeed 0.19.8 runtime/zero/config.py.
@@ -264,6 +281,9 @@ struct Strategy {
 /// How people write a strategy: "zero3", "tp4+zero1", "zero3+offload-all", "zero2+offload-optimizer-nvme",
 /// "zero3+replicas2".
 [[nodiscard]] std::string strategy_id(const Strategy& strategy);
+/// The same of any framework: DeepSpeed's as strategy_id has them; "fsdp" (reshard_after_forward),
+/// "fsdp+no-reshard", "fsdp+offload-all", "fsdp+replicas2" of FSDP2; "ddp" of plain PyTorch.
+[[nodiscard]] std::string plan_id(Framework framework, const Strategy& strategy);
 
 /// What --offload takes: where optimizer states and parameters go together.
 struct Offload {

@@ -12,6 +12,8 @@
 
 namespace zplan {
 
+enum class Framework;  // planner/strategy.h
+
 /// `loss` is the output head and the loss, forward; `loss_backward` ends where the gradient of the last
 /// hidden states is there.
 enum class Phase { initialisation, forward, loss, loss_backward, backward, step };
@@ -97,6 +99,8 @@ struct TermInfo {
   std::string_view source;
 };
 [[nodiscard]] const TermInfo& info(Term term);
+/// The same where FSDP2 or plain PyTorch hold it in their own way. Symbols c, r, q and σ: docs/fsdp.md.
+[[nodiscard]] const TermInfo& info(Term term, Framework framework);
 
 /// Live bytes of every term at one moment.
 struct Composition {

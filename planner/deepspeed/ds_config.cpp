@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "planner/deepspeed/releases.h"
+
 namespace zplan {
 
 namespace {
@@ -14,11 +16,11 @@ constexpr Elements kSwapBuffer{100'000'000};
 struct Inputs {
   const Plan& plan;
   const Question& question;
-  ConfigStyle style;
+  const DsConfigOptions& options;
 
   [[nodiscard]] const Strategy& strategy() const { return plan.strategy; }
   [[nodiscard]] const Training& training() const { return question.training; }
-  [[nodiscard]] bool autos() const { return style != ConfigStyle::plain; }
+  [[nodiscard]] bool autos() const { return options.style != ConfigStyle::plain; }
   /// `value`, or "auto" where the HF Trainer knows it.
   template <class T>
   [[nodiscard]] Json filled(const T& value) const {
@@ -90,14 +92,31 @@ Json optimizer_params(const Inputs& in, const NativeOptimizer& optimizer) {
   return params;
 }
 
+/// Beside an optimizer of the config's own: a script that makes the optimizer makes the schedule too. The
+/// Trainer knows how many steps there are, and its own schedule is this one; a plain config does not, and
+/// only warms up.
+void add_scheduler(Json& config, const Inputs& in) {
+  if (in.options.style == ConfigStyle::ms_swift) return;
+  Json params = {{"warmup_max_lr", in.filled(starting_learning_rate(in.training()))},
+                 {"warmup_num_steps", in.filled(kWarmupSteps)}};
+  if (in.autos()) {
+    params["warmup_min_lr"] = "auto", params["total_num_steps"] = "auto";
+  } else {
+    params["warmup_type"] = "linear";
+  }
+  config["scheduler"] = {{"type", in.autos() ? "WarmupDecayLR" : "WarmupLR"}, {"params", params}};
+}
+
 void add_optimizer(Json& config, const Inputs& in) {
   const NativeOptimizer optimizer = native(in.training().optimizer);
-  const bool made_by_swift = in.style == ConfigStyle::ms_swift && in.training().optimizer == Optimizer::adamw;
+  const bool made_by_swift =
+      in.options.style == ConfigStyle::ms_swift && in.training().optimizer == Optimizer::adamw;
   const bool written = !optimizer.type.empty() && !made_by_swift;
   if (written) config["optimizer"] = {{"type", optimizer.type}, {"params", optimizer_params(in, optimizer)}};
   // For an optimizer of the script's the HF Trainer sets it itself.
   if (in.strategy().zero_stage > 0 && !optimizer.tested && (written || !in.autos()))
     config["zero_allow_untested_optimizer"] = true;
+  if (written) add_scheduler(config, in);
 }
 
 // ---- zero_optimization
@@ -140,9 +159,9 @@ void add_buckets(Json& section, const Inputs& in) {
   set_size(section, "sub_group_size", zero.sub_group_size, defaults.sub_group_size);
 }
 
-Json device(OffloadDevice where) {
+Json device(OffloadDevice where, const Inputs& in) {
   Json section = {{"device", to_name(where)}};
-  if (where == OffloadDevice::nvme) section["nvme_path"] = "/local_nvme";
+  if (where == OffloadDevice::nvme) section["nvme_path"] = in.options.nvme_path;
   return section;
 }
 
@@ -153,9 +172,10 @@ Elements swap_buffer(const Inputs& in) {
 
 void add_offload(Json& section, const Inputs& in) {
   const Strategy& s = in.strategy();
-  if (s.offload_optimizer != OffloadDevice::none) section["offload_optimizer"] = device(s.offload_optimizer);
+  if (s.offload_optimizer != OffloadDevice::none)
+    section["offload_optimizer"] = device(s.offload_optimizer, in);
   if (s.zero_stage < 3 || s.offload_parameters == OffloadDevice::none) return;
-  Json parameters = device(s.offload_parameters);
+  Json parameters = device(s.offload_parameters, in);
   const Elements buffer = swap_buffer(in);
   if (s.offload_parameters == OffloadDevice::nvme && buffer > kSwapBuffer)
     parameters["buffer_size"] = buffer.value;
@@ -226,7 +246,7 @@ void note_limits(const Plan& plan, const Training& training, Notes& notes) {
   if (is_16_bit(training) && !training.master_weights && !can_drop_master(training, s))
     notes.push_back(fmt::format(
         "DeepSpeed {} keeps fp32 master weights at stage {} with {} and {}: no setting turns them off",
-        "0.19.8", s.zero_stage, to_name(training.precision), to_name(training.optimizer)));
+        to_text(training.deepspeed), s.zero_stage, to_name(training.precision), to_name(training.optimizer)));
   if (s.zero_stage == 0 && s.zero.fp32_gradient_accumulation && is_16_bit(training))
     notes.emplace_back(
         "DeepSpeed stops at fp32 accumulation of 16-bit gradients without ZeRO: it is left out");
@@ -242,8 +262,11 @@ double starting_learning_rate(const Training& training) {
   return training.method == Method::full ? 1e-5 : 1e-4;
 }
 
-Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
-  const Inputs in{plan, question, style};
+namespace {
+
+/// As the newest release takes it.
+Json newest_config(const Plan& plan, const Question& question, const DsConfigOptions& options) {
+  const Inputs in{plan, question, options};
   Json config = Json::object();
   add_batch(config, in);
   add_precision(config, in);
@@ -260,11 +283,26 @@ Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
   return config;
 }
 
+}  // namespace
+
+Json ds_config(const Plan& plan, const Question& question, const DsConfigOptions& options) {
+  Json config = newest_config(plan, question, options);
+  static_cast<void>(fit_to_release(config, question.training.deepspeed));
+  return config;
+}
+
+Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
+  return ds_config(plan, question, DsConfigOptions{.style = style, .nvme_path = DsConfigOptions{}.nvme_path});
+}
+
 std::vector<std::string> ds_config_notes(const Plan& plan, const Question& question) {
   Notes notes;
   note_checkpointing(plan, notes);
   note_optimizer(question.training, notes);
   note_limits(plan, question.training, notes);
+  Json config = newest_config(plan, question, {});
+  for (std::string& lost : fit_to_release(config, question.training.deepspeed))
+    notes.push_back(std::move(lost));
   return notes;
 }
 

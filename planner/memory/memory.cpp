@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/memory/allowances.h"
+#include "planner/sharding/optimizer_state.h"
 
 namespace zplan {
 
@@ -76,8 +77,25 @@ void swap_parameters(const StepInputs& in, HostTally& host) {
   host.nvme(in.shard.parameters);
 }
 
+/// CPUOffloadPolicy: shards and reduced gradients are pinned parameter by parameter; torch's optimizer makes
+/// its moments beside them. Source: torch 2.11 distributed/fsdp/_fully_shard/_fsdp_param.py,
+/// _fsdp_collectives.py.
+void offload_fsdp(const StepInputs& in, HostTally& host) {
+  for (const RankTensor& tensor : in.rank.tensors) {
+    const Bytes stored(tensor.stored.value / std::max<std::int64_t>(tensor.elements.value, 1));
+    const Bytes part = fsdp_shard(tensor, in.strategy.sharding_ranks()) * stored;
+    host.pinned(part);
+    if (tensor.trainable) host.pinned(part);
+  }
+  host.pageable(in.shard.moments);
+}
+
 HostTally host_tally(const StepInputs& in) {
   HostTally host;
+  if (in.training.framework == Framework::fsdp) {
+    if (in.strategy.offload_parameters != OffloadDevice::none) offload_fsdp(in, host);
+    return host;
+  }
   if (in.strategy.offload_optimizer != OffloadDevice::none)
     in.strategy.zero_stage == 3 ? offload_shard(in, host) : offload_slice(in, host);
   if (in.strategy.offload_parameters == OffloadDevice::cpu) pin_parameters(in, host);

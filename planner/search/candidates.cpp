@@ -9,16 +9,6 @@ namespace zplan {
 
 namespace {
 
-std::vector<int> stages(const Question& q, Framework framework) {
-  if (!q.space.zero_stages.empty()) return q.space.zero_stages;
-  switch (framework) {
-    case Framework::deepspeed: return {0, 1, 2, 3};
-    case Framework::fsdp: return {2, 3};
-    case Framework::torch: return {0};
-  }
-  return {};
-}
-
 /// A size of the global batch's divisors that micro-batch and accumulation can have between them.
 std::vector<std::int64_t> divisors(std::int64_t n) {
   std::vector<std::int64_t> small, large;
@@ -98,9 +88,9 @@ std::vector<FamilyReport> families(const Question& question, const Scope& scope)
   std::vector<FamilyReport> all;
   for (const Framework framework : scope.frameworks) {
     Question q = question;
-    q.training.framework = framework;
+    if (q.training.framework != framework) q.training = with_framework(q.training, framework);
     for (const std::int64_t t : tensor_parallel_degrees(q))
-      for (const int stage : stages(q, framework))
+      for (const int stage : stages(q))
         for (const Offload offload : offloads(q)) {
           const Strategy strategy{.zero_stage = stage,
                                   .tensor_parallel = t,

@@ -19,6 +19,12 @@ BytesPerSecond bus_inside(const Cluster& cluster) {
   return BytesPerSecond(static_cast<double>(kLong.value) * (ranks - 1) / ranks / time.value);
 }
 
+/// The question's own training, or what it becomes under another framework.
+Training training_of(const Question& question, const Entrant& entrant) {
+  const Training& training = question.training;
+  return entrant.framework == training.framework ? training : with_framework(training, entrant.framework);
+}
+
 bool negative(double value) { return value < 0; }
 
 double bisect(const std::function<double(double)>& f, double low, double high) {
@@ -67,16 +73,20 @@ Cluster with_link(Cluster cluster, double factor) {
   return cluster;
 }
 
-std::optional<Crossover> crossover(const Question& question, const Strategy& one, const Strategy& other) {
+std::optional<Crossover> crossover(const Question& question, const Entrant& one, const Entrant& other) {
   Cluster cluster = question.cluster;
   cluster.link_factors = {};
   const std::optional<DecisiveLink> link = decisive_link(cluster);
   if (!link) return std::nullopt;
   // One context for all speeds: what it keeps does not depend on the cluster.
-  PlanContext context(question.model, cluster, question.training, question.headroom);
+  const Training of_one = training_of(question, one), of_other = training_of(question, other);
+  PlanContext first(question.model, cluster, of_one, question.headroom),
+      another(question.model, cluster, of_other, question.headroom);
+  PlanContext& second = of_one == of_other ? first : another;
   const auto ahead = [&](double factor) {
     cluster = with_link(cluster, factor);
-    return std::log(context.time(one).tokens_per_second / context.time(other).tokens_per_second);
+    return std::log(first.time(one.strategy).tokens_per_second /
+                    second.time(other.strategy).tokens_per_second);
   };
   const std::optional<double> factor = nearest_sign_change(ahead, kMostLinkFactor);
   if (!factor) return std::nullopt;
@@ -103,7 +113,8 @@ std::optional<Contest> contest(const Question& question, const std::vector<Plan>
                  .slower = second.id(),
                  .ratio = first.time.tokens_per_second / second.time.tokens_per_second,
                  .link = decisive_link(question.cluster),
-                 .crossover = crossover(question, first.strategy, second.strategy)};
+                 .crossover = crossover(question, {first.framework, first.strategy},
+                                        {second.framework, second.strategy})};
 }
 
 }  // namespace zplan

@@ -26,19 +26,27 @@ struct DecisiveLink {
 /// Links are tried at 1/64 to 64 times their speed.
 inline constexpr double kMostLinkFactor = 64;
 
-struct Crossover {
-  DecisiveLink link;
-  double factor{};        ///< at / link.now
-  BytesPerSecond at;      ///< the bandwidth at which both train equally fast
-  Strategy below, above;  ///< which is faster on a slower link, which on a faster one
+/// One side of a comparison: a strategy and whose it is.
+struct Entrant {
+  Framework framework{Framework::deepspeed};
+  Strategy strategy;
+  bool operator==(const Entrant&) const = default;
+  [[nodiscard]] std::string id() const { return plan_id(framework, strategy); }
 };
 
-/// The bandwidth of the decisive link at which two legal strategies train equally many tokens a second, the
-/// nearest to what it is now; nothing where one of them is the faster everywhere between 1/64 and 64 times
-/// that, or where there is no link. The question's own link factors count as 1. Whether they fit is not
-/// asked.
-[[nodiscard]] std::optional<Crossover> crossover(const Question& question, const Strategy& one,
-                                                 const Strategy& other);
+struct Crossover {
+  DecisiveLink link;
+  double factor{};       ///< at / link.now
+  BytesPerSecond at;     ///< the bandwidth at which both train equally fast
+  Entrant below, above;  ///< which is faster on a slower link, which on a faster one
+};
+
+/// The bandwidth of the decisive link at which two legal strategies, of one framework or two, train equally
+/// many tokens a second, the nearest to what it is now; nothing where one of them is the faster everywhere
+/// between 1/64 and 64 times that, or where there is no link. The question's own link factors count as 1.
+/// Whether they fit is not asked.
+[[nodiscard]] std::optional<Crossover> crossover(const Question& question, const Entrant& one,
+                                                 const Entrant& other);
 
 /// The two fastest of several plans, by tokens per second: of those that fit, or of all where fewer than two
 /// do.

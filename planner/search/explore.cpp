@@ -28,7 +28,7 @@ struct FrameworkPlans {
 
  private:
   static Question with(Question q, Framework framework) {
-    q.training.framework = framework;
+    if (q.training.framework != framework) q.training = with_framework(q.training, framework);
     return q;
   }
 };
@@ -127,7 +127,7 @@ void Explorer::fail_if_nothing_is_legal() const {
   std::vector<std::string> reasons;
   for (const FamilyReport& each : result_.families) {
     if (each.outcome != Outcome::illegal) return;
-    reasons.push_back(fmt::format("{}: {}", strategy_id(each.name.strategy), each.reason));
+    reasons.push_back(fmt::format("{}: {}", plan_id(each.name.framework, each.name.strategy), each.reason));
   }
   throw InputError("search", "no legal combination", fmt::format("{}", fmt::join(reasons, "; ")));
 }

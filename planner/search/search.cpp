@@ -20,8 +20,19 @@ ZeroOptions zero_knobs(const Question& q, int stage) {
   return options;
 }
 
+std::vector<int> stages(const Question& q) {
+  if (!q.space.zero_stages.empty()) return q.space.zero_stages;
+  switch (q.training.framework) {
+    case Framework::fsdp: return {2, 3};
+    case Framework::torch: return {0};
+    case Framework::deepspeed: break;
+  }
+  return {0, 1, 2, 3};
+}
+
 std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
   if (!q.space.tensor_parallel.empty()) return q.space.tensor_parallel;
+  if (q.training.framework != Framework::deepspeed) return {1};
   std::vector<std::int64_t> degrees{1};
   for (std::int64_t t = 2; t <= std::min<std::int64_t>(8, q.cluster.gpus_per_node); t *= 2)
     if (q.cluster.gpus % t == 0) degrees.push_back(t);
@@ -31,6 +42,11 @@ std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
 std::vector<Offload> offloads(const Question& q) {
   if (!q.space.offloads.empty()) return q.space.offloads;
   using enum OffloadDevice;
+  switch (q.training.framework) {
+    case Framework::fsdp: return {{none, none}, {cpu, cpu}};
+    case Framework::torch: return {{none, none}};
+    case Framework::deepspeed: break;
+  }
   return {{none, none}, {cpu, none}, {cpu, cpu}};
 }
 
@@ -144,6 +160,11 @@ std::vector<Wider> wider_questions(const Question& q) {
     space.checkpointing = Checkpointing::full;
     offer(next, "--checkpointing full");
   }
+  if (q.training.framework == Framework::torch && q.cluster.gpus > 1) {
+    Wider sharded = next;
+    sharded.question.training = with_framework(q.training, Framework::fsdp);
+    offer(sharded, "--framework fsdp");
+  }
   // From here on one or the other, not each on top of the one before.
   if (!q.training.fused_loss) {
     Wider fused = next;
@@ -154,6 +175,7 @@ std::vector<Wider> wider_questions(const Question& q) {
     if (q.training.method == method || q.training.method == Method::qlora) continue;
     Wider adapted = next;
     adapted.question.training.method = method;
+    adapted.question.training = with_framework(adapted.question.training, q.training.framework);
     offer(adapted, fmt::format("--method {}", to_name(method)));
   }
   return wider;
@@ -168,8 +190,28 @@ void find_alternative(const Question& q, Answer& result) {
   }
 }
 
+/// What a plan of PyTorch's own frameworks leaves out. Source: docs/fsdp.md.
+void warn_of_framework(const Training& training, std::vector<std::string>& warnings) {
+  if (training.framework == Framework::fsdp)
+    warnings.emplace_back(
+        "FSDP2 is planned with one group for embedding, final norm and head together: accelerate 1.15 wraps "
+        "them "
+        "apart, which gathers less at one time; not counted: what a checkpoint of the full state gathers");
+  if (training.framework == Framework::torch)
+    warnings.emplace_back(
+        "DistributedDataParallel is planned with torch's defaults: buckets of 25 MiB, "
+        "gradient_as_bucket_view off");
+}
+
 void warn(const Question& q, Answer& result) {
-  if (!q.training.master_weights && q.training.precision != Precision::fp32)
+  warn_of_framework(q.training, result.warnings);
+  const bool deepspeed = q.training.framework == Framework::deepspeed;
+  if (deepspeed && q.training.deepspeed != DeepSpeedRelease{})
+    result.warnings.push_back(fmt::format(
+        "memory, traffic and time are those of DeepSpeed {}: {} decides what can be had and what the "
+        "ds_config says",
+        to_text(DeepSpeedRelease{}), to_text(q.training.deepspeed)));
+  if (deepspeed && !q.training.master_weights && q.training.precision != Precision::fp32)
     result.warnings.emplace_back(
         "--no-master-weights: memory counts a 16-bit master copy and 16-bit moments, as DeepSpeed's "
         "bf16_master_weights_and_grads and bf16_optimizer_states keep them; where DeepSpeed cannot (stage 0, "
@@ -201,13 +243,13 @@ void warn(const Question& q, Answer& result) {
 }
 
 /// What was pinned leaves nothing: each reason once, with a combination that it rules out.
-[[noreturn]] void fail_without_candidates(const Candidates& found) {
+[[noreturn]] void fail_without_candidates(const Candidates& found, Framework framework) {
   std::vector<std::string> reasons, told;
   for (const Rejection& each : found.rejected)
     for (const std::string& reason : each.reasons) {
       if (std::find(told.begin(), told.end(), reason) != told.end()) continue;
       told.push_back(reason);
-      reasons.push_back(fmt::format("{}: {}", strategy_id(each.strategy), reason));
+      reasons.push_back(fmt::format("{}: {}", plan_id(framework, each.strategy), reason));
     }
   const bool batch_alone = std::all_of(told.begin(), told.end(), [](const std::string& reason) {
     return reason.starts_with("a global batch");
@@ -220,9 +262,8 @@ void warn(const Question& q, Answer& result) {
 
 Candidates candidates(const Question& q) {
   Candidates found;
-  const std::vector<int> all_stages{0, 1, 2, 3};
   for (const std::int64_t t : tensor_parallel_degrees(q))
-    for (const int stage : q.space.zero_stages.empty() ? all_stages : q.space.zero_stages)
+    for (const int stage : stages(q))
       for (const Offload offload : offloads(q)) {
         Strategy s{.zero_stage = stage,
                    .tensor_parallel = t,
@@ -284,7 +325,7 @@ std::optional<std::int64_t> largest_micro_batch(const Question& q, PlanContext& 
 
 Answer answer(const Question& q) {
   Candidates found = candidates(q);
-  if (found.legal.empty()) fail_without_candidates(found);
+  if (found.legal.empty()) fail_without_candidates(found, q.training.framework);
   Answer result;
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   result.plans = plan_all(q, context, found.legal);

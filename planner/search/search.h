@@ -65,6 +65,8 @@ struct Candidates {
 };
 [[nodiscard]] Candidates candidates(const Question& question);
 
+/// Stages that a question asks for: those that are pinned, else all that its framework has (see Framework).
+[[nodiscard]] std::vector<int> stages(const Question& question);
 /// Tensor-parallel degrees that a question asks for: those that are pinned, else 1 and powers of two up to 8
 /// that divide the GPUs of a node.
 [[nodiscard]] std::vector<std::int64_t> tensor_parallel_degrees(const Question& question);

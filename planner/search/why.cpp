@@ -49,10 +49,23 @@ std::string device_verdict(const Plan& plan, const Question& q) {
                      size_text(plan.memory.required, q), size_text(room, q));
 }
 
+/// The same of FSDP2 without resharding, and of plain PyTorch.
+std::optional<std::string> torch_replication(const Plan& plan, const Question& q) {
+  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
+  const bool ddp = plan.framework == Framework::torch;
+  if (ddp && frozen.value > available(q.cluster, q.headroom).value / 2)
+    return fmt::format("every card keeps {} of frozen weights: only sharding divides them",
+                       size_text(frozen, q));
+  if (plan.fits_device) return std::nullopt;
+  if (ddp) return "every card keeps all parameters, gradients and optimizer states";
+  return "parameters stay whole from the forward to their layer's backward";
+}
+
 /// Which replicated state is to blame where a lower stage does not fit.
 std::optional<std::string> replication(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
   if (s.zero_stage == 3 || s.data_parallel == 1) return std::nullopt;
+  if (plan.framework != Framework::deepspeed) return torch_replication(plan, q);
   const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
   const Bytes room = available(q.cluster, q.headroom);
   if (frozen.value > room.value / 2)

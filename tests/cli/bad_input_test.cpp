@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"bench", {"not in this version"}}, Case{"gui", {"not in this version"}},
         Case{"--model Qwen/Qwen3-8C --gpus 1", {"--model", "Qwen/Qwen3-8C", "Qwen/Qwen3-8B"}},
         Case{"--model 8B --gpu H100-SXN-80GB", {"--gpu", "H100-SXN-80GB", "did you mean H100-SXM-80GB?"}},
-        Case{"--model 8B --framework fsdp", {"--framework", "fsdp", "not in this version", "deepspeed"}},
+        Case{"--model 8B --framework horovod", {"--framework", "horovod", "deepspeed, fsdp, torch"}},
         Case{"--model 8B --optimizer adamv", {"--optimizer", "adamv", "did you mean adamw?"}},
         Case{"models shwo Qwen/Qwen3-8B", {"shwo", "did you mean show?"}}, Case{"models show", {"no name"}},
         Case{"hardware show H100-SXN-80GB", {"H100-SXM-80GB"}}, Case{"hardware search zzzz", {"zzzz"}},

@@ -14,10 +14,13 @@ QUESTIONS = [
     "--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2",
     "--model 8B --gpus 1 --mem 8 --zero 0 --checkpointing none",
     "--model 8B --method qlora --quantization nf4-double --gpus 2 --mem 24 --optimizer adamw8bit",
+    "--model 8B --gpus 8 --mem 80 --framework fsdp --explain",
+    "--model 8B --gpus 2 --mem 80 --framework torch --method lora",
     "--model 175B --gpus 8 --gpu A100-SXM-80GB --offload all-nvme --zero 3 --precision fp16 --units GB",
     "compare --model 70B --gpus 16 --gpu H100-SXM-80GB --nodes 2 zero3 tp8+zero1 zero3+offload-all",
     "compare --model meta-llama/Llama-2-13b-hf --gpus 8 --gpu RTX-4090-24GB --seq 256 --global-batch 8 zero3 tp8+zero1",
     "compare --model 0.5B --gpus 1 --mem 24 zero0 zero3",
+    "compare --model 8B --gpus 8 --mem 80 zero3 fsdp fsdp+no-reshard ddp",
 ]
 
 

@@ -1,12 +1,14 @@
 // Prints one JSON object per line: a config, the number of GPUs it is for, and what the plan says it should
-// mean. With --golden FOLDER writes the configs of golden_cases() there instead.
+// mean. With --golden FOLDER writes the configs of golden_cases() there instead; with --release 0.16.9 the
+// configs are that release's, of what it can train.
 
 #include <fstream>
 #include <iostream>
 
 #include "grid.h"
 #include "planner/deepspeed/ds_config.h"
-#include "planner/deepspeed/launch.h"
+#include "planner/deepspeed/releases.h"
+#include "planner/launch/launch.h"
 
 namespace zplan::testing {
 namespace {
@@ -48,10 +50,22 @@ void write_golden(const std::string& folder) {
   }
 }
 
-void print_grid() {
-  for (const GridCase& each : grid())
+/// Of plans for another release those that it can train.
+bool fits(GridCase& each, std::optional<DeepSpeedRelease> release) {
+  if (!release) return true;
+  each.question.training.deepspeed = *release;
+  const Cluster& cluster = each.question.cluster;
+  return why_illegal(each.question.model, each.question.training, each.plan.strategy,
+                     {cluster.gpus, cluster.gpus_per_node})
+      .empty();
+}
+
+void print_grid(std::optional<DeepSpeedRelease> release) {
+  for (GridCase& each : grid()) {
+    if (!fits(each, release)) continue;
     for (const ConfigStyle style : {ConfigStyle::plain, ConfigStyle::hf_auto, ConfigStyle::ms_swift})
       print(each, style);
+  }
 }
 
 }  // namespace
@@ -60,6 +74,8 @@ void print_grid() {
 int main(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "--golden")
     zplan::testing::write_golden(argv[2]);
+  else if (argc == 3 && std::string_view(argv[1]) == "--release")
+    zplan::testing::print_grid(zplan::parse_release("--release", argv[2]));
   else
-    zplan::testing::print_grid();
+    zplan::testing::print_grid(std::nullopt);
 }

@@ -1,4 +1,4 @@
-#include "planner/deepspeed/launch.h"
+#include "planner/launch/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,13 +2,15 @@
 """Asks the real DeepSpeed, HF Trainer and launchers about every config that zplan_emit_grid prints.
 
     ninja zplan_emit_grid
-    DS_ACCELERATOR=cpu python validate_grid.py bin/zplan_emit_grid [--initialize N]
+    DS_ACCELERATOR=cpu python validate_grid.py bin/zplan_emit_grid [--sample N] [--initialize N] [--release 0.16.9]
 
-Needs deepspeed, torch, transformers and accelerate, and no GPU. Per config: DeepSpeedConfig accepts it for that number
-of ranks; what it resolves is what the plan says; every "auto" is filled in by the Trainer's own code; the launchers' own
+Needs deepspeed, torch, transformers and accelerate, and no GPU. Per config: it has no key, optimizer argument or
+"auto" that the installed packages do not know, by what generate_keys.py asks of them here and now; DeepSpeedConfig
+accepts it for that number of ranks; what it resolves is what the plan says; every "auto" is filled in by the Trainer's own code; the launchers' own
 parsers accept the launch lines. With --initialize N, every Nth plain config of at most 8 GPUs also goes through
 deepspeed.initialize with a tiny model, in a process of its own, over a process group that only pretends to have peers.
-Exit status 1 where anything is refused.
+--sample N takes N configs spread evenly over the grid and its styles; --release asks the emitter for configs of another
+DeepSpeed release, which must be the installed one. Exit status 1 where anything is refused.
 """
 import argparse
 import copy
@@ -91,6 +93,63 @@ def check_meaning(case, read):
         raise ValueError(f"train_batch_size {read.train_batch_size}, planned {batch}")
 
 
+def installed_keys():
+    """What the installed packages know: planner/deepspeed/generate_keys.py, not the record it once wrote."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "planner", "deepspeed"))
+    import generate_keys as keys
+    sections = {section["pointer"]: set(section["keys"]) for section in keys.sections()}
+    return SimpleNamespace(sections=sections, optimizers=keys.optimizers(), schedulers=keys.schedulers(),
+                           autos=set(keys.auto_pointers()))
+
+
+def unknown_keys(config, known, pointer=""):
+    """Keys of `config`, at any depth, that nobody reads."""
+    if pointer not in known.sections:
+        yield f"{pointer} (no such section)"
+        return
+    for key, value in config.items():
+        inner = f"{pointer}/{key}"
+        if key not in known.sections[pointer]:
+            yield inner
+        elif isinstance(value, dict) and inner not in ("/optimizer/params", "/scheduler/params"):
+            yield from unknown_keys(value, known, inner)
+
+
+def unknown_arguments(config, known):
+    """Arguments that the constructor of the named optimizer or scheduler does not have."""
+    for name, table in (("optimizer", known.optimizers), ("scheduler", known.schedulers)):
+        section = config.get(name)
+        if section is None:
+            continue
+        kind = section["type"]
+        arguments = table.get(kind, table.get(kind.lower(), ()))
+        if arguments == ():
+            yield f"/{name}/type {kind}"
+        yield from (f"/{name}/params/{key}" for key in section["params"] if arguments and key not in arguments)
+
+
+def check_keys(case, known):
+    config = case["config"]
+    wrong = [*unknown_keys(config, known), *unknown_arguments(config, known)]
+    wrong += [f'"auto" at /{path}' for path in (p.replace(".", "/") for p in autos(config))
+              if "/" + path not in known.autos]
+    if wrong:
+        raise ValueError(f"unknown to the installed packages: {wrong}")
+
+
+def check_refuses(known):
+    """The check must be able to fail."""
+    for bad in ({"zero_optimisation": {}}, {"zero_optimization": {"stage3_prefetch": 1}}, {"bf16": {"enabled": True, "x": 1}},
+                {"optimizer": {"type": "AdamW", "params": {"learning_rate": 1}}}, {"aio": {"block": 1}},
+                {"scheduler": {"type": "WarmupLR", "params": {"total_num_steps": 1}}}, {"gradient_clipping": {"max": 1}},
+                {"zero_optimization": {"sub_group_size": "auto"}}):
+        try:
+            check_keys({"config": bad}, known)
+        except ValueError:
+            continue
+        raise SystemExit(f"the check accepts {bad}")
+
+
 def check_config(case):
     from deepspeed.runtime.config import DeepSpeedConfig
     config = copy.deepcopy(case["config"]) if case["style"] == "plain" else filled_by_trainer(case)
@@ -157,9 +216,19 @@ def tried(check, argument, what, failures):
         return False
 
 
+def sampled(cases, count):
+    """`count` of them, spread so that every style is among them: styles follow one another."""
+    if not count or count >= len(cases):
+        return cases
+    step = len(cases) // count
+    while step % 3 == 0:
+        step -= 1
+    return cases[::step][:count]
+
+
 def can_initialize(case):
-    # Lion's and NVMe's kernels are compiled for the machine: no compiler run here.
-    kernels = case["config"].get("optimizer", {}).get("type") == "Lion" or "aio" in case["config"]
+    # Lion's, Muon's and NVMe's kernels are compiled for the machine: no compiler run here.
+    kernels = case["config"].get("optimizer", {}).get("type") in ("Lion", "Muon") or "aio" in case["config"]
     return case["style"] == "plain" and case["gpus"] <= 8 and not kernels and not case["name"].startswith("qlora")
 
 
@@ -167,6 +236,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("emitter", nargs="?")
     parser.add_argument("--initialize", type=int, default=0)
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--release")
     parser.add_argument("--one")
     options = parser.parse_args()
     if options.one:
@@ -177,10 +248,18 @@ def main():
     import deepspeed.comm
     deepspeed.comm.get_rank = lambda *_, **__: 0
     deepspeed.comm.get_world_size = lambda *_, **__: 1
-    lines = subprocess.run([options.emitter], capture_output=True, text=True, check=True).stdout.splitlines()
-    cases, failures, passed = [json.loads(line) for line in lines], [], Counter()
+    if options.release and options.release != deepspeed.__version__.strip():
+        sys.exit(f"DeepSpeed {deepspeed.__version__} is installed, not {options.release}")
+    emit = [options.emitter] + (["--release", options.release] if options.release else [])
+    lines = subprocess.run(emit, capture_output=True, text=True, check=True).stdout.splitlines()
+    cases, failures, passed = sampled([json.loads(line) for line in lines], options.sample), [], Counter()
+    known = None if options.release else installed_keys()
+    if known:
+        check_refuses(known)
     for case in cases:
         name = f'{case["name"]} ({case["style"]})'
+        if known:
+            passed["keys"] += tried(lambda each: check_keys(each, known), case, name, failures)
         passed[f'DeepSpeedConfig, {case["style"]}'] += tried(check_config, case, name, failures)
         if case["style"] == "plain":
             passed["launch lines"] += tried(check_launch, case["launch"], name, failures)
@@ -189,7 +268,7 @@ def main():
         passed["deepspeed.initialize"] += tried(run_initialize, case, case["name"], failures)
     for failure in failures:
         print("REFUSED", failure)
-    print(f"{len(cases)} configs;", ", ".join(f"{k}: {v} passed" for k, v in passed.items()), f"; {len(failures)} refused")
+    print(f"DeepSpeed {deepspeed.__version__.strip()}: {len(cases)} configs;", ", ".join(f"{k}: {v} passed" for k, v in passed.items()), f"; {len(failures)} refused")
     sys.exit(1 if failures or not cases else 0)
 
 

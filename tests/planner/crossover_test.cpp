@@ -105,6 +105,9 @@ class Crossovers : public ::testing::Test {
             .data_parallel = question_.cluster.gpus / tensor_parallel,
             .gradient_accumulation_steps = tensor_parallel};
   }
+  [[nodiscard]] std::optional<Crossover> between(const Strategy& one, const Strategy& other) const {
+    return crossover(question_, {.strategy = one}, {.strategy = other});
+  }
   [[nodiscard]] double tokens(const Strategy& s, double factor) const {
     const Cluster cluster = with_link(question_.cluster, factor);
     return PlanContext(question_.model, cluster, question_.training, {}).time(s).tokens_per_second;
@@ -120,26 +123,26 @@ TEST_F(Crossovers, BothAreEquallyFastThere) {
          {std::pair{strategy(3, 1), strategy(1, 2)}, std::pair{strategy(0, 1), strategy(3, 1)},
           std::pair{strategy(2, 1), strategy(1, 8)}, std::pair{strategy(3, 1), strategy(0, 8)}}) {
       question_.training.sequence_length = length;
-      const std::optional<Crossover> at = crossover(question_, one, other);
+      const std::optional<Crossover> at = between(one, other);
       if (!at) continue;
       ++found;
       EXPECT_NEAR(tokens(one, at->factor) / tokens(other, at->factor), 1, 0.01);
       EXPECT_NEAR(ratio(at->at, at->link.now), at->factor, 1e-9 * at->factor);
-      EXPECT_GT(tokens(at->below, at->factor * 0.97), tokens(at->above, at->factor * 0.97));
-      EXPECT_GT(tokens(at->above, at->factor * 1.03), tokens(at->below, at->factor * 1.03));
-      const std::optional<Crossover> back = crossover(question_, other, one);
+      EXPECT_GT(tokens(at->below.strategy, at->factor * 0.97), tokens(at->above.strategy, at->factor * 0.97));
+      EXPECT_GT(tokens(at->above.strategy, at->factor * 1.03), tokens(at->below.strategy, at->factor * 1.03));
+      const std::optional<Crossover> back = between(other, one);
       ASSERT_TRUE(back);
       EXPECT_NEAR(back->factor, at->factor, 1e-3 * at->factor);
-      EXPECT_EQ(strategy_id(back->below), strategy_id(at->below));
+      EXPECT_EQ(back->below, at->below);
     }
   EXPECT_GT(found, 0);
 }
 
 TEST_F(Crossovers, NoneWhereOneIsAlwaysFaster) {
-  EXPECT_FALSE(crossover(question_, strategy(1, 1), strategy(1, 1)));
+  EXPECT_FALSE(between(strategy(1, 1), strategy(1, 1)));
   int none = 0;
   for (const int stage : {0, 1, 2})
-    if (!crossover(question_, strategy(stage, 1), strategy(3, 1))) {
+    if (!between(strategy(stage, 1), strategy(3, 1))) {
       ++none;
       const bool now = tokens(strategy(stage, 1), 1) > tokens(strategy(3, 1), 1);
       for (const double factor : {1.0 / 64, 0.125, 8.0, 64.0})
@@ -151,7 +154,7 @@ TEST_F(Crossovers, NoneWhereOneIsAlwaysFaster) {
 
 TEST_F(Crossovers, OneGpuHasNoLink) {
   question_.cluster = roomy_cluster(1);
-  EXPECT_FALSE(crossover(question_, strategy(0, 1), strategy(3, 1)));
+  EXPECT_FALSE(between(strategy(0, 1), strategy(3, 1)));
 }
 
 TEST_F(Crossovers, AContestIsBetweenTheTwoFastestThatFit) {

@@ -1,0 +1,38 @@
+#pragma once
+// What releases of DeepSpeed before the newest know: data (releases.json, recorded from the releases
+// themselves).
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/json_reader.h"
+#include "planner/strategy.h"
+
+namespace zplan {
+
+/// A key of a ds_config that not every release knows, or whose default changed.
+struct KeyHistory {
+  struct Default {
+    DeepSpeedRelease since;
+    Json value;
+  };
+  std::string pointer;                    ///< "/zero_optimization/offload_param/pin_memory"
+  std::optional<DeepSpeedRelease> since;  ///< absent: every release knows it
+  std::vector<Default> defaults;          ///< oldest first; empty: always the same
+};
+[[nodiscard]] const std::vector<KeyHistory>& key_histories();
+
+/// Every release that was recorded, oldest first.
+[[nodiscard]] const std::vector<DeepSpeedRelease>& known_releases();
+
+/// "0.18.3", or "0.18" for the last release of that line. Throws InputError naming `place` for any other
+/// text.
+[[nodiscard]] DeepSpeedRelease parse_release(const std::string& place, std::string_view text);
+
+/// Makes a config of the newest release one of `release`: keys that it does not know are taken out, and where
+/// its default is another one the newest default is written. One sentence for each key that is lost.
+[[nodiscard]] std::vector<std::string> fit_to_release(Json& config, DeepSpeedRelease release);
+
+}  // namespace zplan

@@ -1,0 +1,104 @@
+#include "planner/deepspeed/releases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "grid.h"
+#include "planner/deepspeed/ds_config.h"
+#include "planner/deepspeed/keys.h"
+#include "support.h"
+
+namespace zplan::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const Strategy kOffloaded{.zero_stage = 3,
+                          .data_parallel = 8,
+                          .offload_optimizer = OffloadDevice::cpu,
+                          .offload_parameters = OffloadDevice::cpu};
+
+Question question_for(DeepSpeedRelease release, Training training = {}) {
+  training.deepspeed = release;
+  return question_of(llama_8b(), 8, 1, training);
+}
+
+TEST(Releases, ALineAloneIsItsLastRelease) {
+  EXPECT_EQ(parse_release("--deepspeed-version", "0.16"), (DeepSpeedRelease{0, 16, 9}));
+  EXPECT_EQ(parse_release("--deepspeed-version", "0.17.2"), (DeepSpeedRelease{0, 17, 2}));
+  EXPECT_EQ(parse_release("--deepspeed-version", "0.19"), DeepSpeedRelease{});
+  EXPECT_EQ(to_text(known_releases().back()), kDeepSpeedVersion);
+}
+
+TEST(Releases, OthersAreRefused) {
+  for (const char* text : {"", "0", "0.15", "0.20", "0.16.99", "0.16.", "0.16.1.2", "0.x", "v0.16", "-0.16"})
+    EXPECT_THROW((void)parse_release("--deepspeed-version", text), InputError) << text;
+}
+
+/// Before 0.19.5 pinned host memory had to be asked for.
+TEST(Releases, NewDefaultsAreWrittenForOlderReleases) {
+  const auto pinned = [](DeepSpeedRelease release) {
+    return ds_config(plan_of(kOffloaded), question_for(release)).at("zero_optimization").at("offload_param");
+  };
+  EXPECT_EQ(pinned({0, 19, 4}), (Json{{"device", "cpu"}, {"pin_memory", true}}));
+  EXPECT_EQ(pinned({0, 19, 5}), (Json{{"device", "cpu"}}));
+}
+
+TEST(Releases, UnknownKeysAreLeftOutAndSaid) {
+  Strategy strategy{.zero_stage = 2, .data_parallel = 8, .checkpointing = Checkpointing::none};
+  strategy.zero.parameter_alignment = true;
+  const auto written = [&](DeepSpeedRelease release) {
+    return ds_config(plan_of(strategy), question_for(release))
+        .at("zero_optimization")
+        .contains("parameter_alignment");
+  };
+  EXPECT_TRUE(written({0, 19, 7}));
+  EXPECT_FALSE(written({0, 19, 6}));
+  EXPECT_THAT(ds_config_notes(plan_of(strategy), question_for({0, 19, 7})), IsEmpty());
+  EXPECT_THAT(ds_config_notes(plan_of(strategy), question_for({0, 18, 9})),
+              Contains(HasSubstr("DeepSpeed 0.18.9 does not know zero_optimization/parameter_alignment")));
+}
+
+/// What a plan may ask for begins where the recorded keys begin.
+TEST(Releases, PlansNeedWhatWasRecorded) {
+  for (const KeyHistory& key : key_histories()) {
+    if (!key.since) continue;
+    DeepSpeedRelease before = *key.since;
+    --before.patch;
+    const auto legal = [](DeepSpeedRelease release) {
+      const Strategy split{.zero_stage = 1, .tensor_parallel = 2, .data_parallel = 4};
+      return why_illegal(llama_8b(), question_for(release).training, split, {8, 8}).empty();
+    };
+    const auto drops = [](DeepSpeedRelease release) {
+      return drops_master(question_for(release, {.master_weights = false}).training,
+                          {.zero_stage = 2, .data_parallel = 8});
+    };
+    if (key.pointer == "/tensor_parallel/autotp_size") EXPECT_TRUE(legal(*key.since) && !legal(before));
+    if (key.pointer == "/bf16/bf16_master_weights_and_grads")
+      EXPECT_TRUE(drops(*key.since) && !drops(before));
+  }
+  const Json optimizers = test_json("../planner/deepspeed/releases.json").at("optimizers");
+  const auto muon = [](const std::string& release) {
+    const Training training =
+        question_for(parse_release("test", release), {.optimizer = Optimizer::muon}).training;
+    return why_illegal(llama_8b(), training, {.zero_stage = 2, .data_parallel = 8}, {8, 8}).empty();
+  };
+  EXPECT_TRUE(muon(optimizers.at("Muon")));
+  EXPECT_FALSE(muon("0.17.5"));
+}
+
+TEST(Releases, NoConfigOfTheGridHasAKeyThatItsReleaseDoesNotKnow) {
+  for (const GridCase& each : grid()) {
+    Question question = each.question;
+    question.training.deepspeed = {0, 16, 0};
+    const Json config = ds_config(each.plan, question);
+    for (const KeyHistory& key : key_histories())
+      EXPECT_TRUE(!key.since || !config.contains(Json::json_pointer(key.pointer)))
+          << each.name << key.pointer;
+  }
+}
+
+}  // namespace
+}  // namespace zplan::testing
