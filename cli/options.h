@@ -9,16 +9,17 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/deepspeed/ds_config.h"
-#include "planner/search/search.h"
+#include "planner/search/inverse.h"
 
 namespace zplan {
 
-enum class Command { plan, compare, check, models, hardware, completion };
+enum class Command { plan, compare, fit, check, models, hardware, completion };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 6> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 7> table{
       {{Command::plan, "plan"},
        {Command::compare, "compare"},
+       {Command::fit, "fit"},
        {Command::check, "check"},
        {Command::models, "models"},
        {Command::hardware, "hardware"},
@@ -41,6 +42,9 @@ struct Options {
   ByteUnit unit{ByteUnit::gib};
 
   std::string ds_config;  ///< file to plan; empty: none
+
+  std::optional<Solve> solve;  ///< of fit: what is asked for; absent: all that is left open
+  std::string oom;             ///< of fit: an out-of-memory message, a file with such lines, or "-"
 
   bool fit_efficiency{};             ///< of a check: what measured speeds say of their cards
   std::optional<std::size_t> worst;  ///< of a check: show only so many records

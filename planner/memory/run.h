@@ -48,6 +48,7 @@ struct RunInputs {
   const std::vector<VariedMicroStep>* varied{};
   std::int64_t gpus_per_node{};  ///< 0: all on one
   Pace* pace{};                  ///< where the run's time is asked for
+  std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
 };
 
 struct RunResult {
