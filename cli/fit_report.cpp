@@ -54,6 +54,17 @@ std::string shown_value(Solve solve, std::int64_t value, const Question& q) {
   return bytes ? size_cell(kGiB * value, q) : value_cell(solve, value);
 }
 
+/// A value behind the words that ask for it: "12", "4096 tokens", "24.0 GiB".
+std::string value_words(Solve solve, std::int64_t value, const Question& q) {
+  switch (solve) {
+    case Solve::sequence: return fmt::format("{} tokens", value);
+    case Solve::model: return value_text(solve, value, q.unit);
+    case Solve::memory:
+    case Solve::host_memory: return format_bytes(kGiB * value, q.unit);
+    default: return value_cell(solve, value);
+  }
+}
+
 std::string_view short_name(Solve solve) {
   switch (solve) {
     case Solve::micro_batch: return "micro-batch";
@@ -95,7 +106,7 @@ Table questions_of(const FitReport& report) {
   for (const SolvedQuestion& each : report.solved) {
     const Solution& first = each.inverse.solutions.front();
     Row row{{std::string(asked_words(each.inverse.solve)),
-             first.value ? value_text(each.inverse.solve, *first.value, each.at.unit) : "none", first.plan.id()},
+             first.value ? value_words(each.inverse.solve, *first.value, each.at) : "none", first.plan.id()},
             first.value ? Tone::plain : Tone::faint};
     append(row.cells, plan_cells(first.plan, each.at));
     row.cells.emplace_back(to_name(first.limit));
@@ -104,23 +115,23 @@ Table questions_of(const FitReport& report) {
   return table;
 }
 
+std::string capital(std::string_view words) {
+  std::string text(words);
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
 std::string header(const FitReport& report) {
-  return report.solved.size() > 1
-             ? fmt::format("What the options leave open, each with the others as above: per GPU, of {} available\n\n",
-                           format_bytes(available(report.question.cluster, report.question.headroom),
-                                        report.question.unit))
-             : fmt::format("{} by strategy\n\n", [&] {
-                 std::string words(asked_words(report.solved.front().inverse.solve));
-                 words.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(words.front())));
-                 return words;
-               }());
+  if (report.solved.size() == 1)
+    return fmt::format("{}, by strategy\n\n", capital(asked_words(report.solved.front().inverse.solve)));
+  return "What the options leave open, one thing at a time\n\n";
 }
 
 /// What turns the question into the one that is answered.
 std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion& solved) {
   const Solve asked = solved.inverse.solve;
   const Solution& first = solved.inverse.solutions.front();
-  const std::int64_t value = rounded_value(asked, *first.value);
+  const std::int64_t value = first.rounded.value_or(*first.value);
   const Strategy& s = first.plan.strategy;
   std::vector<std::pair<std::string, std::string>> options{
       {"--solve", ""},
@@ -153,8 +164,8 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
   const Solve asked = solved.inverse.solve;
   const Solution& first = solved.inverse.solutions.front();
   std::vector<std::string> sentences;
-  if (const std::int64_t rounded = rounded_value(asked, *first.value); rounded != *first.value)
-    sentences.push_back(fmt::format("{} as a multiple of 128", value_text(asked, rounded, solved.at.unit)));
+  if (first.rounded.value_or(*first.value) != *first.value)
+    sentences.push_back(fmt::format("{} as a multiple of 128, which fits too", value_text(asked, *first.rounded, solved.at.unit)));
   sentences.push_back(first.reason);
   sentences.insert(sentences.end(), first.plan.why.begin(), first.plan.why.end());
   return sentences;
@@ -201,8 +212,8 @@ std::string models_text(const SolvedQuestion& solved, const Style& style) {
 std::string answer_text(const FitReport& report, const SolvedQuestion& solved, const Style& style) {
   const Solution& first = solved.inverse.solutions.front();
   std::string out =
-      heading(fmt::format("{}: {} with {}", asked_words(solved.inverse.solve),
-                          value_text(solved.inverse.solve, *first.value, solved.at.unit), first.plan.id()),
+      heading(fmt::format("{}: {} with {}", capital(asked_words(solved.inverse.solve)),
+                          value_words(solved.inverse.solve, *first.value, solved.at), first.plan.id()),
               style, Tone::good);
   for (const std::string& each : answer_sentences(solved)) out += item(each, style);
   return out + cards_text(solved, style) + models_text(solved, style) + heading("Next", style) +

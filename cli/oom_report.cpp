@@ -116,6 +116,8 @@ std::string items(const std::vector<std::string>& sentences, const Style& style)
 std::vector<std::string> general_help(OomCause cause) {
   switch (cause) {
     case OomCause::limit: return {"raise or leave out torch.cuda.set_per_process_memory_fraction"};
+    case OomCause::enough_free:
+      return {"look for another process that came and went, and for what the system lets a process have"};
     case OomCause::other_processes:
       return {"nvidia-smi lists who holds the card: end what is left of earlier runs, or take another card"};
     case OomCause::fragmentation:

@@ -33,6 +33,10 @@ Probe probe(const OpenQuestion& open, Solve solve, const Family& family, std::in
   return {complete ? context.complete(strategy) : context.outline(strategy), {}};
 }
 
+bool is_legal(const OpenQuestion& open, Solve solve, const Family& family, std::int64_t value) {
+  return !candidates(pinned_to(question_at(open, solve, value), family)).legal.empty();
+}
+
 /// The last index that fits, where `fits` holds up to some index: strides that double, then bisection.
 template <class F>
 std::optional<std::int64_t> last_that_fits(std::int64_t count, const F& fits) {
@@ -71,6 +75,15 @@ std::string end_of_range(const OpenQuestion& open, Solve solve) {
   }
 }
 
+/// What the allocator keeps moves a little with each length: the rounded one is planned too.
+std::optional<std::int64_t> rounded(const OpenQuestion& open, Solve solve, const Family& family, std::int64_t value) {
+  constexpr std::int64_t kRound = 128;
+  if (solve != Solve::sequence || value % kRound == 0) return value;
+  for (std::int64_t each = value / kRound * kRound; each > 0; each -= kRound)
+    if (probe(open, solve, family, each, true).fits()) return each;
+  return value;
+}
+
 /// What `next` would need, and of what.
 void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Solution& solution) {
   const Question q = question_at(open, solve, *solution.next);
@@ -85,21 +98,32 @@ void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Sol
     solution.limit = Limit::device_memory;
     solution.reason =
         memory.required > room
-            ? fmt::format("{} would need {} or more of {} per GPU", value, format_bytes(memory.required, q.unit),
-                          format_bytes(room, q.unit))
+            ? fmt::format("{} would be short by {} or more of the {} per GPU", value,
+                          format_bytes(memory.required - room, q.unit), format_bytes(room, q.unit))
             : fmt::format("{} would hold {} of {} per GPU, and PyTorch's allocator would run out among the gaps",
                           value, format_bytes(memory.required, q.unit), format_bytes(room, q.unit));
     return;
   }
   solution.limit = Limit::host_memory;
-  solution.reason = fmt::format("{} would need {} of {} of host memory per node", value,
-                                format_bytes(memory.host.total, q.unit), format_bytes(host, q.unit));
+  solution.reason = fmt::format("{} would be short by {} of the {} of host memory per node", value,
+                                format_bytes(memory.host.total - host, q.unit), format_bytes(host, q.unit));
+}
+
+/// The next value that is legal: of models, whose heads a tensor-parallel degree need not divide, one of the
+/// next few.
+std::int64_t next_index(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
+                        std::int64_t index) {
+  constexpr std::int64_t kFew = 100;
+  const std::int64_t last = std::min(index + kFew, scale.count - 1);
+  for (std::int64_t next = index + 1; solve == Solve::model && next <= last; ++next)
+    if (is_legal(open, solve, family, scale.value(next))) return next;
+  return index + 1;
 }
 
 void take_limit(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
                 std::int64_t index, Solution& solution) {
   if (index + 1 < scale.count) {
-    solution.next = scale.value(index + 1);
+    solution.next = scale.value(next_index(open, solve, scale, family, index));
     return take_reason(open, solve, probe(open, solve, family, *solution.next, false), solution);
   }
   const bool positions = solve == Solve::sequence && open.question.model.shape.max_positions > 0;
@@ -109,7 +133,9 @@ void take_limit(const OpenQuestion& open, Solve solve, const Scale& scale, const
 
 Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family) {
   const auto fits = [&](std::int64_t index) {
-    return probe(open, solve, family, scale.value(index), false).fits();
+    const Probe each = probe(open, solve, family, scale.value(index), false);
+    // Whether a shape is legal says nothing of larger ones.
+    return each.fits() || (solve == Solve::model && !each.plan);
   };
   Solution solution;
   std::optional<std::int64_t> found = hardest_that_fits(scale, fits);
@@ -118,6 +144,7 @@ Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, co
     Probe whole = probe(open, solve, family, scale.value(*found), true);
     if (!whole.fits()) continue;
     solution.value = scale.value(*found), solution.plan = std::move(*whole.plan);
+    solution.rounded = rounded(open, solve, family, *solution.value);
     take_limit(open, solve, scale, family, *found, solution);
     return solution;
   }
@@ -132,7 +159,7 @@ Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, co
 std::int64_t next_micro_batch(const OpenQuestion& open, const Family& family, std::int64_t size) {
   const auto global = open.question.space.global_batch_size;
   for (std::int64_t b = size + 1; global && b <= *global; ++b)
-    if (!candidates(pinned_to(question_at(open, Solve::micro_batch, b), family)).legal.empty()) return b;
+    if (is_legal(open, Solve::micro_batch, family, b)) return b;
   return size + 1;
 }
 
@@ -146,7 +173,7 @@ Solution solve_micro_batch(const OpenQuestion& open, const Family& family) {
   for (; solution.value; --*solution.value) {
     Probe whole = probe(open, Solve::micro_batch, family, *solution.value, true);
     if (whole.fits()) {
-      solution.plan = std::move(*whole.plan);
+      solution.plan = std::move(*whole.plan), solution.rounded = solution.value;
       break;
     }
     if (*solution.value == 1) {
@@ -205,11 +232,6 @@ Inverse solve(const OpenQuestion& open, Solve solve) {
                    [solve](const Solution& a, const Solution& b) { return comes_before(solve, a, b); });
   explain_first(open, result);
   return result;
-}
-
-std::int64_t rounded_value(Solve solve, std::int64_t value) {
-  constexpr std::int64_t kRound = 128;
-  return solve == Solve::sequence && value >= kRound ? value / kRound * kRound : value;
 }
 
 }  // namespace zplan

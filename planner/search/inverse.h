@@ -58,6 +58,8 @@ struct OpenQuestion {
 struct Solution {
   std::optional<std::int64_t> value;  ///< absent: it fits nowhere in the range
   Plan plan;  ///< at the value; where there is none, where it comes nearest: the smallest batch, the most GPUs
+  /// As people would set it: of a sequence the longest multiple of 128 up to it that fits too, else as it is.
+  std::optional<std::int64_t> rounded;
   std::optional<std::int64_t> next;  ///< the value behind it; absent at the end of the range
   Limit limit{Limit::range};
   std::string reason;  ///< one sentence: why not `next`
@@ -84,9 +86,6 @@ inline constexpr std::int64_t kModelStep = 100'000'000;
 /// The most GPUs that are tried.
 inline constexpr std::int64_t kMostSolvedGpus = 1024;
 
-/// The value as people would set it: a sequence as a multiple of 128 where there is one, else as it is.
-[[nodiscard]] std::int64_t rounded_value(Solve solve, std::int64_t value);
-
 /// The fastest plan that fits, with all its figures; nothing where none does, or none is legal.
 [[nodiscard]] std::optional<Plan> fastest_that_fits(const Question& question);
 
@@ -97,7 +96,8 @@ struct CardFit {
   Plan plan;
 };
 /// Cards on which some strategy fits, least memory first. Each is planned with its own context, links and
-/// attention kernels; `from`: cards of less than nine tenths of it are not tried.
+/// attention kernels. Not tried: cards of less than nine tenths of `from`, and those whose matrix units do not
+/// know the precision.
 [[nodiscard]] std::vector<CardFit> cards_that_fit(const OpenQuestion& open, Bytes from);
 
 /// A model, and the fastest plan for it.

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "planner/search/inverse.h"
+#include "planner/time/pace.h"
 
 namespace zplan {
 
@@ -48,7 +49,9 @@ std::vector<CardFit> cards_that_fit(const OpenQuestion& open, Bytes from) {
   constexpr double kTried = 0.9;
   std::vector<const Gpu*> cards;
   for (const Gpu& each : open.hardware->gpus)
-    if (each.name != "generic" && ratio(each.memory, from) >= kTried) cards.push_back(&each);
+    if (each.name != "generic" && ratio(each.memory, from) >= kTried &&
+        matrix_peak(each, open.question.training.precision))
+      cards.push_back(&each);
   std::stable_sort(cards.begin(), cards.end(),
                    [](const Gpu* a, const Gpu* b) { return a->memory < b->memory; });
   std::vector<std::future<std::optional<Plan>>> tasks;

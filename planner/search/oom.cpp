@@ -37,12 +37,14 @@ OomCause cause_of(const OomReading& reading) {
   if (m.asked >= card) return OomCause::beyond_card;
   const Bytes reserved = m.reserved().value_or(Bytes{});
   if (m.allowed && reserved + m.asked > *m.allowed && free >= m.asked) return OomCause::limit;
+  if (free >= m.asked) return OomCause::enough_free;
   // Older messages do not tell other processes from the context and NCCL: a tenth of the card is more than these.
-  const Bytes others = reading.others.value_or(Bytes{});
+  const Bytes others = reading.others.value_or(Bytes{}), cached = m.unallocated.value_or(Bytes{});
   const double worth = reading.reserved_is_old ? kLarge : kWorthTelling;
-  if (free + others >= m.asked && ratio(others, card) >= worth) return OomCause::other_processes;
-  if (m.unallocated && *m.unallocated + free >= m.asked && ratio(*m.unallocated, card) >= kWorthTelling)
-    return OomCause::fragmentation;
+  const bool strangers = free + others >= m.asked && ratio(others, card) >= worth;
+  const bool gaps = free + cached >= m.asked && ratio(cached, card) >= kWorthTelling;
+  if (strangers && (!gaps || others > cached)) return OomCause::other_processes;
+  if (gaps) return OomCause::fragmentation;
   return ratio(m.asked, card) >= kLarge ? OomCause::large_block : OomCause::full;
 }
 
@@ -72,6 +74,10 @@ std::string cause_sentence(const OomReading& reading, ByteUnit unit) {
     case OomCause::limit:
       return fmt::format("the card has room, but this process may take only {} (set_per_process_memory_fraction)",
                          size(*m.allowed));
+    case OomCause::enough_free:
+      return fmt::format("{} were free, enough for it: freed again before the message was made, or kept back by the "
+                         "system (a limit of WSL, Windows or ROCm)",
+                         size(free));
     case OomCause::other_processes:
       return reading.reserved_is_old
                  ? fmt::format("{} are held outside PyTorch, more than a CUDA context and NCCL take: another process is on this card; without it the block would fit", size(*reading.others))

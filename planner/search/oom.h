@@ -11,12 +11,13 @@
 
 namespace zplan {
 
-enum class OomCause { beyond_card, limit, other_processes, fragmentation, large_block, full };
+enum class OomCause { beyond_card, limit, enough_free, other_processes, fragmentation, large_block, full };
 template <>
 struct EnumNames<OomCause> {
-  static constexpr std::array<std::pair<OomCause, std::string_view>, 6> table{
+  static constexpr std::array<std::pair<OomCause, std::string_view>, 7> table{
       {{OomCause::beyond_card, "beyond_card"},
        {OomCause::limit, "limit"},
+       {OomCause::enough_free, "enough_free"},
        {OomCause::other_processes, "other_processes"},
        {OomCause::fragmentation, "fragmentation"},
        {OomCause::large_block, "large_block"},

@@ -134,10 +134,31 @@ Question question_at(const OpenQuestion& open, Solve solve, std::int64_t value) 
   return q;
 }
 
+namespace {
+
+/// What is legal for some model: each degree of tensor parallelism divides the heads of some size.
+Scales model_scales(const OpenQuestion& open) {
+  const Scale scale = scale_of(open, Solve::model);
+  std::map<Family, Rejection> rejected;
+  Scales scales;
+  for (const std::int64_t steps : {1, 10, 80, 700, 4000}) {
+    const Candidates found = candidates(question_at(open, Solve::model, steps * kModelStep));
+    for (const Strategy& each : found.legal) scales.of_family[family_of(each)] = scale;
+    for (const Rejection& each : found.rejected) rejected.insert_or_assign(family_of(each.strategy), each);
+  }
+  for (auto& [family, each] : rejected)
+    if (!scales.of_family.contains(family)) scales.rejected.push_back(std::move(each));
+  return scales;
+}
+
+}  // namespace
+
 Scales scales_of(const OpenQuestion& open, Solve solve) {
   Scales scales;
   if (solve == Solve::gpus) {
     scales = gpu_scales(open);
+  } else if (solve == Solve::model) {
+    scales = model_scales(open);
   } else {
     const Scale scale = scale_of(open, solve);
     Question easiest = question_at(open, solve, scale.value(0));
