@@ -46,12 +46,14 @@ std::vector<Solve> questions(const Options& options) {
   if (options.solve) return {*options.solve};
   if (!options.has("--model")) return {Solve::model};
   std::vector<Solve> open;
-  for (const Solve each : {Solve::micro_batch, Solve::sequence, Solve::gpus, Solve::memory, Solve::host_memory}) {
+  for (const Solve each :
+       {Solve::micro_batch, Solve::sequence, Solve::gpus, Solve::memory, Solve::host_memory}) {
     const bool card = each == Solve::memory && options.has("--gpu");
     if (!options.has(option_of(each)) && !card) open.push_back(each);
   }
   if (open.empty())
-    throw InputError("fit", "nothing is left open", "accepted: leave out one of --micro-batch, --seq, --gpus, --mem, --host-mem");
+    throw InputError("fit", "nothing is left open",
+                     "accepted: leave out one of --micro-batch, --seq, --gpus, --mem, --host-mem");
   return open;
 }
 
@@ -62,7 +64,8 @@ Options with_stand_in(Options options) {
   return options;
 }
 
-OpenQuestion open_question(const Options& options, const Question& question, const HardwareProfiles& hardware) {
+OpenQuestion open_question(const Options& options, const Question& question,
+                           const HardwareProfiles& hardware) {
   return {.question = question,
           .cluster = options.cluster,
           .hardware = &hardware,
@@ -75,13 +78,15 @@ std::vector<Model> models_for(std::int64_t sequence) {
   std::vector<Model> models;
   for (const CatalogueEntry& each : catalogue()) {
     Model model = catalogue_model(each);
-    if (model.shape.max_positions == 0 || model.shape.max_positions >= sequence) models.push_back(std::move(model));
+    if (model.shape.max_positions == 0 || model.shape.max_positions >= sequence)
+      models.push_back(std::move(model));
   }
   return models;
 }
 
 SolvedQuestion solved(const OpenQuestion& open, Solve asked) {
-  SolvedQuestion out{.inverse = solve(open, asked), .at = open.question, .cards = {}, .models = {}, .instead = {}};
+  SolvedQuestion out{
+      .inverse = solve(open, asked), .at = open.question, .cards = {}, .models = {}, .instead = {}};
   const Solution& first = out.inverse.solutions.front();
   out.at = question_at(open, asked, first.value.value_or(first.next.value_or(1)));
   if (!first.value) out.instead = answer(out.at);
@@ -103,7 +108,8 @@ bool can_be_asked(const OpenQuestion& open, Solve asked) {
 std::string in_format(const FitReport& report, const Style& style) {
   switch (report.options.format) {
     case OutputFormat::text: return fit_text(report, style);
-    case OutputFormat::json: return fit_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    case OutputFormat::json:
+      return fit_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
     case OutputFormat::csv: return fit_csv(report);
     case OutputFormat::markdown: return fit_markdown(report);
   }
@@ -112,8 +118,8 @@ std::string in_format(const FitReport& report, const Style& style) {
 
 }  // namespace
 
-int fit_command(const Options& options, const std::vector<std::string>& arguments, const Environment& environment,
-                const Style& style, std::ostream& out) {
+int fit_command(const Options& options, const std::vector<std::string>& arguments,
+                const Environment& environment, const Style& style, std::ostream& out) {
   if (!options.oom.empty()) return oom_command(options, arguments, environment, style, out);
   check_left_open(options);
   const std::vector<Solve> asked = questions(options);

@@ -94,10 +94,10 @@ std::string fit_csv(const FitReport& report) {
   };
   for (const SolvedQuestion& solved : report.solved)
     for (const Solution& each : solved.inverse.solutions)
-      out += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{}\n", to_name(solved.inverse.solve), each.plan.id(),
-                         number(each.value), number(each.next), to_name(each.limit), each.plan.memory.required.value,
-                         each.plan.memory.host.total.value, each.plan.time.step.value,
-                         each.plan.time.tokens_per_second, csv_field(each.reason));
+      out += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{}\n", to_name(solved.inverse.solve),
+                         each.plan.id(), number(each.value), number(each.next), to_name(each.limit),
+                         each.plan.memory.required.value, each.plan.memory.host.total.value,
+                         each.plan.time.step.value, each.plan.time.tokens_per_second, csv_field(each.reason));
   return out;
 }
 

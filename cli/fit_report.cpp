@@ -17,7 +17,9 @@ std::string heading(std::string_view text, const Style& style, Tone tone = Tone:
   return "\n" + style(tone, text) + "\n";
 }
 
-std::string item(std::string_view sentence, const Style& style) { return paragraph("  - ", sentence, style.width); }
+std::string item(std::string_view sentence, const Style& style) {
+  return paragraph("  - ", sentence, style.width);
+}
 
 std::string unit_of(Solve solve, const Question& q) {
   switch (solve) {
@@ -43,9 +45,12 @@ void append(std::vector<std::string>& cells, const std::vector<std::string>& mor
 }
 
 std::vector<Column> plan_columns(const Question& q) {
-  return {{"needs", unit_name(q.unit), true, kAlways}, {"free", unit_name(q.unit), true, 6},
-          {"host", unit_name(q.unit), true, 4},        {"step", "s", true, 5},
-          {"tok/s", "", true, 8},                      {"bound by", "", false, 9}};
+  return {{"needs", unit_name(q.unit), true, kAlways},
+          {"free", unit_name(q.unit), true, 6},
+          {"host", unit_name(q.unit), true, 4},
+          {"step", "s", true, 5},
+          {"tok/s", "", true, 8},
+          {"bound by", "", false, 9}};
 }
 
 /// A cell of a question that is asked in GiB, in the unit of the report.
@@ -98,10 +103,9 @@ Table strategies_of(const SolvedQuestion& solved) {
 }
 
 Table questions_of(const FitReport& report) {
-  Table table{{{"asked for", "", false, kAlways},
-               {"answer", "", false, kAlways},
-               {"strategy", "", false, kAlways}},
-              {}};
+  Table table{
+      {{"asked for", "", false, kAlways}, {"answer", "", false, kAlways}, {"strategy", "", false, kAlways}},
+      {}};
   for (Column& each : plan_columns(report.question)) table.columns.push_back(std::move(each));
   for (const SolvedQuestion& each : report.solved) {
     const Solution& first = each.inverse.solutions.front();
@@ -165,7 +169,8 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
   const Solution& first = solved.inverse.solutions.front();
   std::vector<std::string> sentences;
   if (first.rounded.value_or(*first.value) != *first.value)
-    sentences.push_back(fmt::format("{} as a multiple of 128, which fits too", value_text(asked, *first.rounded, solved.at.unit)));
+    sentences.push_back(fmt::format("{} as a multiple of 128, which fits too",
+                                    value_text(asked, *first.rounded, solved.at.unit)));
   sentences.push_back(first.reason);
   sentences.insert(sentences.end(), first.plan.why.begin(), first.plan.why.end());
   return sentences;
@@ -202,10 +207,10 @@ std::string models_text(const SolvedQuestion& solved, const Style& style) {
                {"tok/s", "", true, 8}},
               {}};
   for (const ModelFit& each : solved.models)
-    table.rows.push_back({{each.name, format_count(each.size), each.plan.id(),
-                           size_cell(each.plan.memory.required, solved.at),
-                           fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
-                          Tone::plain});
+    table.rows.push_back(
+        {{each.name, format_count(each.size), each.plan.id(), size_cell(each.plan.memory.required, solved.at),
+          fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
+         Tone::plain});
   return heading("Largest models of the catalogue that fit", style) + render_text(table, style);
 }
 
@@ -223,10 +228,12 @@ std::string answer_text(const FitReport& report, const SolvedQuestion& solved, c
 /// The search's own verdict on the value that comes nearest.
 std::string miss_text(const FitReport& report, const SolvedQuestion& solved, const Style& style) {
   const Solution& first = solved.inverse.solutions.front();
-  std::string out = "\n" + paragraph("", fmt::format("Not even {}: {}",
-                                                     value_text(solved.inverse.solve, first.next.value_or(1), solved.at.unit),
-                                                     first.reason),
-                                     style.width);
+  std::string out =
+      "\n" + paragraph("",
+                       fmt::format("Not even {}: {}",
+                                   value_text(solved.inverse.solve, first.next.value_or(1), solved.at.unit),
+                                   first.reason),
+                       style.width);
   if (!solved.instead) return out;
   return out + verdict_text({solved.at, *solved.instead, report.options, report.arguments, {}, {}}, style) +
          models_text(solved, style);
@@ -235,13 +242,16 @@ std::string miss_text(const FitReport& report, const SolvedQuestion& solved, con
 std::string several_text(const FitReport& report, const Style& style) {
   std::string out = heading("Why no more and no less", style);
   for (const SolvedQuestion& each : report.solved)
-    out += item(fmt::format("{}: {}", asked_words(each.inverse.solve), each.inverse.solutions.front().reason), style);
+    out += item(fmt::format("{}: {}", asked_words(each.inverse.solve), each.inverse.solutions.front().reason),
+                style);
   out += heading("Next", style);
   for (const SolvedQuestion& each : report.solved)
     if (each.inverse.fits()) out += next_command(report, each);
   const SolvedQuestion& first = report.solved.front();
-  out += "  " + command_line(with_options(report.arguments,
-                                          {{"--solve", std::string(to_name(first.inverse.solve))}})) + "\n";
+  out +=
+      "  " +
+      command_line(with_options(report.arguments, {{"--solve", std::string(to_name(first.inverse.solve))}})) +
+      "\n";
   return out;
 }
 
@@ -285,7 +295,8 @@ Table fit_table(const FitReport& report) {
 }
 
 std::string fit_text(const FitReport& report, const Style& style) {
-  const std::string top = question_text(report, style) + "\n" + header(report) + render_text(fit_table(report), style);
+  const std::string top =
+      question_text(report, style) + "\n" + header(report) + render_text(fit_table(report), style);
   if (report.solved.size() > 1) return top + several_text(report, style);
   const SolvedQuestion& only = report.solved.front();
   return top + (only.inverse.fits() ? answer_text(report, only, style) : miss_text(report, only, style));

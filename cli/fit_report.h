@@ -15,10 +15,10 @@ namespace zplan {
 /// One inverse question with its answer.
 struct SolvedQuestion {
   Inverse inverse;
-  Question at;  ///< the question at the answer; where there is none, where it comes nearest
-  std::vector<CardFit> cards;           ///< of memory
-  std::vector<ModelFit> models;         ///< of model
-  std::optional<Answer> instead{};      ///< where nothing fits: the search's answer there, with what would
+  Question at;                   ///< the question at the answer; where there is none, where it comes nearest
+  std::vector<CardFit> cards;    ///< of memory
+  std::vector<ModelFit> models;  ///< of model
+  std::optional<Answer> instead{};  ///< where nothing fits: the search's answer there, with what would
 };
 
 struct FitReport {

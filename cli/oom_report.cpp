@@ -37,8 +37,11 @@ std::vector<OomReading> readings_of(const Options& options) {
   std::vector<OomReading> readings;
   for (const OomMessage& each : read_oom_messages(text)) readings.push_back(read_oom(each, options.unit));
   if (readings.empty())
-    throw InputError("--oom", text == options.oom ? in_quotes(text) + ", no message and no file" : "no message in " + in_quotes(options.oom),
-                     "looked for: \"CUDA out of memory. Tried to allocate 2.00 GiB\" (or HIP, XPU), as PyTorch prints it");
+    throw InputError(
+        "--oom",
+        text == options.oom ? in_quotes(text) + ", no message and no file"
+                            : "no message in " + in_quotes(options.oom),
+        "looked for: \"CUDA out of memory. Tried to allocate 2.00 GiB\" (or HIP, XPU), as PyTorch prints it");
   return readings;
 }
 
@@ -61,7 +64,8 @@ Options on_its_card(Options options, const OomMessage& message) {
 /// What ran: no tensor parallelism and no offload unless they are given, and one stage.
 Strategy what_ran(const Options& options, Question& q) {
   SearchSpace& space = q.space;
-  if (!space.micro_batch_size) throw InputError("--micro-batch", "max with --oom", "accepted: the size that ran");
+  if (!space.micro_batch_size)
+    throw InputError("--micro-batch", "max with --oom", "accepted: the size that ran");
   if (space.tensor_parallel.empty()) space.tensor_parallel = {1};
   if (space.offloads.empty()) space.offloads = {Offload{}};
   const Candidates found = space.zero_stages.size() == 1 ? candidates(q) : Candidates{};
@@ -121,16 +125,21 @@ std::vector<std::string> general_help(OomCause cause) {
     case OomCause::other_processes:
       return {"nvidia-smi lists who holds the card: end what is left of earlier runs, or take another card"};
     case OomCause::fragmentation:
-      return {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (from torch 2.1 on; before: max_split_size_mb)",
-              "batches of one length: each new length leaves blocks that fit no other"};
+      return {
+          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (from torch 2.1 on; before: max_split_size_mb)",
+          "batches of one length: each new length leaves blocks that fit no other"};
     case OomCause::beyond_card:
     case OomCause::large_block:
-      return {"in the loss: a fused or chunked cross-entropy never has all logits; fewer tokens at a time make them smaller",
-              "in attention: flash attention instead of eager scores (batch x heads x sequence x sequence)",
-              "in the optimizer's first step: ZeRO, offload or an 8-bit optimizer"};
+      return {
+          "in the loss: a fused or chunked cross-entropy never has all logits; fewer tokens at a time make "
+          "them smaller",
+          "in attention: flash attention instead of eager scores (batch x heads x sequence x sequence)",
+          "in the optimizer's first step: ZeRO, offload or an 8-bit optimizer"};
     case OomCause::full:
-      return {"a smaller micro-batch, accumulated more often, or activation checkpointing: less for activations",
-              "a higher ZeRO stage, offload, LoRA or more GPUs: less for parameters, gradients and optimizer states"};
+      return {
+          "a smaller micro-batch, accumulated more often, or activation checkpointing: less for activations",
+          "a higher ZeRO stage, offload, LoRA or more GPUs: less for parameters, gradients and optimizer "
+          "states"};
   }
   return {};
 }
@@ -146,8 +155,9 @@ std::string messages_text(const OomReport& report, const Style& style) {
   out += heading(fmt::format("{} messages in all", report.readings.size()), style);
   for (std::size_t i = 1; i < std::min(report.readings.size(), kMost); ++i) {
     const OomReading& each = report.readings[i];
-    out += paragraph(fmt::format("  line {}  ", each.message.line),
-                     fmt::format("{}; {}", each.sentences.front(), in_words(to_name(each.cause))), style.width);
+    out +=
+        paragraph(fmt::format("  line {}  ", each.message.line),
+                  fmt::format("{}; {}", each.sentences.front(), in_words(to_name(each.cause))), style.width);
   }
   return out;
 }
@@ -157,14 +167,17 @@ std::string refused_sentence(const OomReport& report) {
   const ByteUnit unit = report.question->unit;
   const std::string pool = format_bytes(replay.pool, unit);
   if (replay.completes)
-    return fmt::format("played with {} for PyTorch's allocator the plan completes: what ran holds something that the plan "
-                       "does not count, or ran with other options",
-                       pool);
+    return fmt::format(
+        "played with {} for PyTorch's allocator the plan completes: what ran holds something that the plan "
+        "does not count, or ran with other options",
+        pool);
   const BlockRequest& refused = *replay.refused;
-  const std::string where = refused.layer >= 0 ? fmt::format("{} {}", refused.at, refused.layer) : std::string(refused.at);
-  return fmt::format("played with {} for PyTorch's allocator it ends in the {} ({}): {} for {}, with {} held", pool,
-                     in_words(to_name(reported(refused.phase))), where, format_bytes(refused.size, unit),
-                     info(refused.term).name, format_bytes(refused.held, unit));
+  const std::string where =
+      refused.layer >= 0 ? fmt::format("{} {}", refused.at, refused.layer) : std::string(refused.at);
+  return fmt::format("played with {} for PyTorch's allocator it ends in the {} ({}): {} for {}, with {} held",
+                     pool, in_words(to_name(reported(refused.phase))), where,
+                     format_bytes(refused.size, unit), info(refused.term).name,
+                     format_bytes(refused.held, unit));
 }
 
 std::string matches_sentence(const OomReport& report) {
@@ -172,11 +185,15 @@ std::string matches_sentence(const OomReport& report) {
   const auto& matches = report.replay->matches;
   const std::string& asked = report.readings.front().message.asked_text;
   if (matches.empty())
-    return fmt::format("no block of the plan makes PyTorch ask for {}: another length or batch, or a buffer that is not planned", asked);
+    return fmt::format(
+        "no block of the plan makes PyTorch ask for {}: another length or batch, or a buffer that is not "
+        "planned",
+        asked);
   std::vector<std::string> words;
   for (std::size_t i = 0; i < std::min(matches.size(), kMost); ++i)
     words.push_back(fmt::format("{} ({}, {}, {} times in three steps)", info(matches[i].term).name,
-                                format_bytes(matches[i].size, report.question->unit), matches[i].at, matches[i].times));
+                                format_bytes(matches[i].size, report.question->unit), matches[i].at,
+                                matches[i].times));
   if (matches.size() > kMost) words.push_back(fmt::format("{} kinds more", matches.size() - kMost));
   return fmt::format("{} matches, within PyTorch's rounding: {}", asked, fmt::join(words, "; "));
 }
@@ -197,24 +214,29 @@ Table changes_table(const OomReport& report) {
                {"speed", "", true, 8},
                {"verdict", "", false, kAlways}},
               {}};
-  const auto add = [&](const std::string& what, const Plan& plan, const std::string& frees, const std::string& speed) {
+  const auto add = [&](const std::string& what, const Plan& plan, const std::string& frees,
+                       const std::string& speed) {
     const Bytes host = plan.memory.host.total;
     table.rows.push_back({{what, frees, format_bytes_value(plan.memory.required, q.unit),
                            host.value > 0 ? format_bytes_value(host, q.unit) : "",
                            fmt::format("{:.0f}", plan.time.tokens_per_second), speed,
-                           plan.fits ? "fits" : plan.fits_device ? "host" : "short"},
+                           plan.fits          ? "fits"
+                           : plan.fits_device ? "host"
+                                              : "short"},
                           plan.fits ? Tone::good : Tone::plain});
   };
   add(fmt::format("as it ran: {}", report.remedies->plan.id()), report.remedies->plan, "", "");
   for (const OomChange& each : report.remedies->changes)
-    if (each.plan) add(each.what, *each.plan, format_bytes_value(each.frees, q.unit), signed_percent(each.speed));
+    if (each.plan)
+      add(each.what, *each.plan, format_bytes_value(each.frees, q.unit), signed_percent(each.speed));
   return table;
 }
 
 std::string impossible_text(const OomReport& report, const Style& style) {
   std::string out;
   for (const OomChange& each : report.remedies->changes)
-    if (!each.plan) out += paragraph("  ", fmt::format("{}: {}", each.what, fmt::join(each.illegal, "; ")), style.width);
+    if (!each.plan)
+      out += paragraph("  ", fmt::format("{}: {}", each.what, fmt::join(each.illegal, "; ")), style.width);
   return out.empty() ? "" : heading("Not possible", style) + out;
 }
 
@@ -237,7 +259,8 @@ Changes changes_of(const std::string& options) {
 std::string next_text(const OomReport& report, const Style& style) {
   const OomChange& best = report.remedies->changes.front();
   std::vector<std::string> arguments = with_options(report.arguments, changes_of(best.options));
-  if (const auto at = std::find(arguments.begin(), arguments.end(), "fit"); at != arguments.end()) arguments.erase(at);
+  if (const auto at = std::find(arguments.begin(), arguments.end(), "fit"); at != arguments.end())
+    arguments.erase(at);
   std::string out = heading("Next", style) + "  " + command_line(arguments) + "\n";
   if (!best.launch.empty()) out += paragraph("  - ", "when it is launched: " + best.launch, style.width);
   return out;
@@ -251,8 +274,9 @@ std::string planned_text(const OomReport& report, const Style& style) {
   std::vector<std::string> sentences = remedies.plan.why;
   sentences.push_back(refused_sentence(report));
   sentences.push_back(matches_sentence(report));
-  std::string out = "\n" + header_text({*report.question, shown, report.options, report.arguments, {}, {}}, style) +
-                    heading(fmt::format("The plan of {}", remedies.plan.id()), style) + items(sentences, style);
+  std::string out =
+      "\n" + header_text({*report.question, shown, report.options, report.arguments, {}, {}}, style) +
+      heading(fmt::format("The plan of {}", remedies.plan.id()), style) + items(sentences, style);
   out += heading("Changes: those that make it fit first, the fastest of them first", style) + "\n" +
          render_text(changes_table(report), style) + impossible_text(report, style);
   if (!remedies.any_fits()) return out + heading("None of these makes it fit", style, Tone::bad);
@@ -265,7 +289,9 @@ std::string text_report(const OomReport& report, const Style& style) {
   if (report.remedies) return out + planned_text(report, style);
   out += heading("What helps", style) + items(general_help(report.readings.front().cause), style);
   return out + heading("Next", style) + "  " +
-         command_line(with_options(report.arguments, {{"--model", "NAME"}, {"--gpus", "N"}, {"--zero", "STAGE"}})) + "\n";
+         command_line(
+             with_options(report.arguments, {{"--model", "NAME"}, {"--gpus", "N"}, {"--zero", "STAGE"}})) +
+         "\n";
 }
 
 // ---- for programs
@@ -299,8 +325,11 @@ Json reading_json(const OomReading& reading) {
 }
 
 Json change_json(const OomChange& change) {
-  Json out{{"change", change.what}, {"options", change.options}, {"launch", change.launch},
-           {"fits", change.fits()}, {"illegal", change.illegal}};
+  Json out{{"change", change.what},
+           {"options", change.options},
+           {"launch", change.launch},
+           {"fits", change.fits()},
+           {"illegal", change.illegal}};
   if (!change.plan) return out;
   out["strategy"] = change.plan->id();
   out["frees"] = change.frees.value, out["required"] = change.plan->memory.required.value;
@@ -319,7 +348,10 @@ Json replay_json(const OomReport& report) {
                        {"at", std::string(each.at)},
                        {"times", each.times},
                        {"bytes", each.size.value}});
-  Json out{{"pool", replay.pool.value}, {"completes", replay.completes}, {"refused", nullptr}, {"matches", std::move(matches)}};
+  Json out{{"pool", replay.pool.value},
+           {"completes", replay.completes},
+           {"refused", nullptr},
+           {"matches", std::move(matches)}};
   if (replay.refused)
     out["refused"] = {{"term", std::string(info(replay.refused->term).name)},
                       {"phase", std::string(to_name(replay.refused->phase))},
@@ -355,8 +387,10 @@ Json json_report(const OomReport& report) {
 }
 
 std::string csv_report(const OomReport& report) {
-  if (!report.remedies) throw InputError("--csv", "without --model there is no table", "accepted: text, --json, or with --model");
-  std::string out = "change,options,strategy,fits,frees_bytes,required_bytes,host_bytes,tokens_per_second,speed\n";
+  if (!report.remedies)
+    throw InputError("--csv", "without --model there is no table", "accepted: text, --json, or with --model");
+  std::string out =
+      "change,options,strategy,fits,frees_bytes,required_bytes,host_bytes,tokens_per_second,speed\n";
   for (const OomChange& each : report.remedies->changes) {
     if (!each.plan) continue;
     out += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.4g}\n", csv_field(each.what), csv_field(each.options),
@@ -369,11 +403,13 @@ std::string csv_report(const OomReport& report) {
 std::string in_format(const OomReport& report, const Style& style) {
   switch (report.options.format) {
     case OutputFormat::text: return text_report(report, style);
-    case OutputFormat::json: return json_report(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    case OutputFormat::json:
+      return json_report(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
     case OutputFormat::csv: return csv_report(report);
     case OutputFormat::markdown:
       if (!report.remedies)
-        throw InputError("--markdown", "without --model there is no table", "accepted: text, --json, or with --model");
+        throw InputError("--markdown", "without --model there is no table",
+                         "accepted: text, --json, or with --model");
       return render_markdown(changes_table(report));
   }
   return "";
@@ -381,8 +417,8 @@ std::string in_format(const OomReport& report, const Style& style) {
 
 }  // namespace
 
-int oom_command(const Options& options, const std::vector<std::string>& arguments, const Environment& environment,
-                const Style& style, std::ostream& out) {
+int oom_command(const Options& options, const std::vector<std::string>& arguments,
+                const Environment& environment, const Style& style, std::ostream& out) {
   check_options(options);
   OomReport report{.readings = readings_of(options), .options = options, .arguments = arguments};
   if (options.has("--model")) plan_it(report, environment);

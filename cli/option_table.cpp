@@ -147,7 +147,8 @@ const std::vector<OptionSpec> kTable{
      [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
 
     {"--solve", "WHAT", kFit,
-     "the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all left open]",
+     "the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all left "
+     "open]",
      [](O o, T t) { o.solve = parse_name<Solve>("--solve", t); }, all_names<Solve>},
     {"--oom", "TEXT|FILE", kFit,
      "explain a CUDA out-of-memory message, or the lines of a log (- for stdin), and say what helps",

@@ -135,8 +135,8 @@ void check_belongs_to_fit(const Options& options) {
 void check_belongs(const Options& options) {
   check_belongs_to_check(options);
   check_belongs_to_fit(options);
-  if (options.command == Command::plan || options.command == Command::compare || options.command == Command::fit ||
-      options.command == Command::check)
+  if (options.command == Command::plan || options.command == Command::compare ||
+      options.command == Command::fit || options.command == Command::check)
     return;
   for (const OptionSpec& spec : option_table())
     if (!spec.everywhere && options.has(spec.name))
@@ -152,7 +152,8 @@ void check_output(const Options& options) {
     throw InputError("--explain", "together with a table for programs", "accepted: with text or --json");
   const bool plain = options.command == Command::plan || options.command == Command::fit;
   if (plain && !options.words.empty())
-    throw InputError(in_quotes(options.words.front()), fmt::format("{} takes options only", to_name(options.command)),
+    throw InputError(in_quotes(options.words.front()),
+                     fmt::format("{} takes options only", to_name(options.command)),
                      "accepted: --model, --gpus, …");
 }
 
@@ -174,7 +175,8 @@ const std::vector<CommandSpec>& command_table() {
        {}},
       {Command::fit,
        "",
-       "the inverse: largest micro-batch, longest sequence, fewest GPUs, smallest card, biggest model; what helps "
+       "the inverse: largest micro-batch, longest sequence, fewest GPUs, smallest card, biggest model; what "
+       "helps "
        "against an out-of-memory error",
        {}},
       {Command::check,

@@ -38,7 +38,8 @@ class Device {
   /// Without options only what is asked for is counted, which is ten times faster.
   explicit Device(std::optional<AllocatorOptions> allocator);
 
-  /// From here on every block that is asked for is written down; the last one was refused where memory ran out.
+  /// From here on every block that is asked for is written down; the last one was refused where memory ran
+  /// out.
   void record_requests(std::vector<BlockRequest>* requests) { requests_ = requests; }
   /// kNone for nothing, and once memory has run out.
   Block allocate(Term term, Bytes size, int stream = 0);

@@ -46,8 +46,8 @@ struct RunInputs {
   /// stays the longest's; what the allocator keeps does not: a block made for a shorter one is of no use to
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
-  std::int64_t gpus_per_node{};  ///< 0: all on one
-  Pace* pace{};                  ///< where the run's time is asked for
+  std::int64_t gpus_per_node{};           ///< 0: all on one
+  Pace* pace{};                           ///< where the run's time is asked for
   std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
 };
 

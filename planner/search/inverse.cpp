@@ -76,7 +76,8 @@ std::string end_of_range(const OpenQuestion& open, Solve solve) {
 }
 
 /// What the allocator keeps moves a little with each length: the rounded one is planned too.
-std::optional<std::int64_t> rounded(const OpenQuestion& open, Solve solve, const Family& family, std::int64_t value) {
+std::optional<std::int64_t> rounded(const OpenQuestion& open, Solve solve, const Family& family,
+                                    std::int64_t value) {
   constexpr std::int64_t kRound = 128;
   if (solve != Solve::sequence || value % kRound == 0) return value;
   for (std::int64_t each = value / kRound * kRound; each > 0; each -= kRound)
@@ -97,11 +98,9 @@ void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Sol
   if (!behind.plan->fits_device) {
     solution.limit = Limit::device_memory;
     solution.reason =
-        memory.required > room
-            ? fmt::format("{} would be short by {} or more of the {} per GPU", value,
-                          format_bytes(memory.required - room, q.unit), format_bytes(room, q.unit))
-            : fmt::format("{} would hold {} of {} per GPU, and PyTorch's allocator would run out among the gaps",
-                          value, format_bytes(memory.required, q.unit), format_bytes(room, q.unit));
+        fmt::format("{} would be short by {} of the {} per GPU{}", value,
+                    format_bytes(memory.required - room, q.unit), format_bytes(room, q.unit),
+                    memory.required_low <= room ? ", all of it to gaps of PyTorch's allocator" : "");
     return;
   }
   solution.limit = Limit::host_memory;
@@ -120,12 +119,17 @@ std::int64_t next_index(const OpenQuestion& open, Solve solve, const Scale& scal
   return index + 1;
 }
 
+/// What stands behind the value, planned in full: where that fits after all, it is the value.
 void take_limit(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
                 std::int64_t index, Solution& solution) {
-  if (index + 1 < scale.count) {
-    solution.next = scale.value(next_index(open, solve, scale, family, index));
-    return take_reason(open, solve, probe(open, solve, family, *solution.next, false), solution);
+  while (index + 1 < scale.count) {
+    index = next_index(open, solve, scale, family, index);
+    solution.next = scale.value(index);
+    Probe behind = probe(open, solve, family, *solution.next, true);
+    if (!behind.fits()) return take_reason(open, solve, behind, solution);
+    solution.value = solution.next, solution.plan = std::move(*behind.plan);
   }
+  solution.next.reset();
   const bool positions = solve == Solve::sequence && open.question.model.shape.max_positions > 0;
   solution.limit = positions ? Limit::positions : Limit::range;
   solution.reason = end_of_range(open, solve);
@@ -144,13 +148,15 @@ Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, co
     Probe whole = probe(open, solve, family, scale.value(*found), true);
     if (!whole.fits()) continue;
     solution.value = scale.value(*found), solution.plan = std::move(*whole.plan);
-    solution.rounded = rounded(open, solve, family, *solution.value);
     take_limit(open, solve, scale, family, *found, solution);
+    solution.rounded = rounded(open, solve, family, *solution.value);
     return solution;
   }
-  Probe easiest = probe(open, solve, family, scale.value(0), true);
+  std::int64_t first = 0;
+  while (first + 1 < scale.count && !is_legal(open, solve, family, scale.value(first))) ++first;
+  Probe easiest = probe(open, solve, family, scale.value(first), true);
   if (easiest.plan) solution.plan = *easiest.plan;
-  solution.next = scale.value(0);
+  solution.next = scale.value(first);
   take_reason(open, solve, easiest, solution);
   return solution;
 }
@@ -163,6 +169,21 @@ std::int64_t next_micro_batch(const OpenQuestion& open, const Family& family, st
   return size + 1;
 }
 
+/// As take_limit.
+void take_micro_batch_limit(const OpenQuestion& open, const Family& family, Solution& solution) {
+  for (;;) {
+    const std::int64_t next = next_micro_batch(open, family, *solution.value);
+    if (next > kMostTokens / open.question.training.sequence_length) {
+      solution.next.reset(), solution.reason = end_of_range(open, Solve::micro_batch);
+      return;
+    }
+    solution.next = next;
+    Probe behind = probe(open, Solve::micro_batch, family, next, true);
+    if (!behind.fits()) return take_reason(open, Solve::micro_batch, behind, solution);
+    solution.value = next, solution.plan = std::move(*behind.plan);
+  }
+}
+
 Solution solve_micro_batch(const OpenQuestion& open, const Family& family) {
   Question q = pinned_to(open.question, family);
   q.space.micro_batch_size.reset();
@@ -173,7 +194,7 @@ Solution solve_micro_batch(const OpenQuestion& open, const Family& family) {
   for (; solution.value; --*solution.value) {
     Probe whole = probe(open, Solve::micro_batch, family, *solution.value, true);
     if (whole.fits()) {
-      solution.plan = std::move(*whole.plan), solution.rounded = solution.value;
+      solution.plan = std::move(*whole.plan);
       break;
     }
     if (*solution.value == 1) {
@@ -188,13 +209,8 @@ Solution solve_micro_batch(const OpenQuestion& open, const Family& family) {
     take_reason(open, Solve::micro_batch, {solution.plan, {}}, solution);
     return solution;
   }
-  const std::int64_t next = next_micro_batch(open, family, *solution.value);
-  if (next > kMostTokens / q.training.sequence_length) {
-    solution.reason = end_of_range(open, Solve::micro_batch);
-    return solution;
-  }
-  solution.next = next;
-  take_reason(open, Solve::micro_batch, probe(open, Solve::micro_batch, family, next, false), solution);
+  take_micro_batch_limit(open, family, solution);
+  solution.rounded = solution.value;
   return solution;
 }
 

@@ -34,20 +34,19 @@ struct EnumNames<Solve> {
 enum class Limit { device_memory, host_memory, positions, batch, range };
 template <>
 struct EnumNames<Limit> {
-  static constexpr std::array<std::pair<Limit, std::string_view>, 5> table{
-      {{Limit::device_memory, "device"},
-       {Limit::host_memory, "host"},
-       {Limit::positions, "positions"},
-       {Limit::batch, "batch"},
-       {Limit::range, "range"}}};
+  static constexpr std::array<std::pair<Limit, std::string_view>, 5> table{{{Limit::device_memory, "device"},
+                                                                            {Limit::host_memory, "host"},
+                                                                            {Limit::positions, "positions"},
+                                                                            {Limit::batch, "batch"},
+                                                                            {Limit::range, "range"}}};
 };
 
 /// A question that leaves one value open.
 struct OpenQuestion {
-  Question question;                                 ///< all else, as given or by default
-  ClusterRequest cluster;                            ///< what question.cluster was assembled from
-  const HardwareProfiles* hardware{};                ///< outlives it
-  std::function<Model(Elements)> model_of_size{};    ///< for Solve::model
+  Question question;                               ///< all else, as given or by default
+  ClusterRequest cluster;                          ///< what question.cluster was assembled from
+  const HardwareProfiles* hardware{};              ///< outlives it
+  std::function<Model(Elements)> model_of_size{};  ///< for Solve::model
   bool attention_given{};  ///< else cards without kernels for flash attention are planned with sdpa
 };
 
@@ -57,7 +56,8 @@ struct OpenQuestion {
 /// The answer of one strategy.
 struct Solution {
   std::optional<std::int64_t> value;  ///< absent: it fits nowhere in the range
-  Plan plan;  ///< at the value; where there is none, where it comes nearest: the smallest batch, the most GPUs
+  Plan
+      plan;  ///< at the value; where there is none, where it comes nearest: the smallest batch, the most GPUs
   /// As people would set it: of a sequence the longest multiple of 128 up to it that fits too, else as it is.
   std::optional<std::int64_t> rounded;
   std::optional<std::int64_t> next;  ///< the value behind it; absent at the end of the range
@@ -65,7 +65,6 @@ struct Solution {
   std::string reason;  ///< one sentence: why not `next`
 };
 
-/// Bytes that a plan needs at values beside the one asked for are at their low end: live memory.
 struct Inverse {
   Solve solve{};
   std::vector<Solution> solutions;  ///< best value first, then faster; those without one last, nearest first
@@ -96,8 +95,8 @@ struct CardFit {
   Plan plan;
 };
 /// Cards on which some strategy fits, least memory first. Each is planned with its own context, links and
-/// attention kernels. Not tried: cards of less than nine tenths of `from`, and those whose matrix units do not
-/// know the precision.
+/// attention kernels. Not tried: cards of less than nine tenths of `from`, and those whose matrix units do
+/// not know the precision.
 [[nodiscard]] std::vector<CardFit> cards_that_fit(const OpenQuestion& open, Bytes from);
 
 /// A model, and the fastest plan for it.

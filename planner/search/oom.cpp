@@ -38,7 +38,8 @@ OomCause cause_of(const OomReading& reading) {
   const Bytes reserved = m.reserved().value_or(Bytes{});
   if (m.allowed && reserved + m.asked > *m.allowed && free >= m.asked) return OomCause::limit;
   if (free >= m.asked) return OomCause::enough_free;
-  // Older messages do not tell other processes from the context and NCCL: a tenth of the card is more than these.
+  // Older messages do not tell other processes from the context and NCCL: a tenth of the card is more than
+  // these.
   const Bytes others = reading.others.value_or(Bytes{}), cached = m.unallocated.value_or(Bytes{});
   const double worth = reading.reserved_is_old ? kLarge : kWorthTelling;
   const bool strangers = free + others >= m.asked && ratio(others, card) >= worth;
@@ -69,35 +70,48 @@ std::string cause_sentence(const OomReading& reading, ByteUnit unit) {
   const Bytes free = m.free.value_or(Bytes{});
   switch (reading.cause) {
     case OomCause::beyond_card:
-      return fmt::format("one block of {} is more than the {} that there are: it has to become smaller, whatever else is freed",
-                         size(m.asked), size(card_of(m)));
+      return fmt::format(
+          "one block of {} is more than the {} that there are: it has to become smaller, whatever else is "
+          "freed",
+          size(m.asked), size(card_of(m)));
     case OomCause::limit:
-      return fmt::format("the card has room, but this process may take only {} (set_per_process_memory_fraction)",
-                         size(*m.allowed));
+      return fmt::format(
+          "the card has room, but this process may take only {} (set_per_process_memory_fraction)",
+          size(*m.allowed));
     case OomCause::enough_free:
-      return fmt::format("{} were free, enough for it: freed again before the message was made, or kept back by the "
-                         "system (a limit of WSL, Windows or ROCm)",
-                         size(free));
+      return fmt::format(
+          "{} were free, enough for it: freed again before the message was made, or kept back by the "
+          "system (a limit of WSL, Windows or ROCm)",
+          size(free));
     case OomCause::other_processes:
       return reading.reserved_is_old
-                 ? fmt::format("{} are held outside PyTorch, more than a CUDA context and NCCL take: another process is on this card; without it the block would fit", size(*reading.others))
-                 : fmt::format("other processes hold {}: without them the block would fit", size(*reading.others));
+                 ? fmt::format(
+                       "{} are held outside PyTorch, more than a CUDA context and NCCL take: another process "
+                       "is on this card; without it the block would fit",
+                       size(*reading.others))
+                 : fmt::format("other processes hold {}: without them the block would fit",
+                               size(*reading.others));
     case OomCause::fragmentation:
-      return fmt::format("fragmentation: {} are cached and not in use, in pieces that are too small; with the {} that are free they would be enough",
-                         size(*m.unallocated), size(free));
+      return fmt::format(
+          "fragmentation: {} are cached and not in use, in pieces that are too small; with the {} that are "
+          "free they would be enough",
+          size(*m.unallocated), size(free));
     case OomCause::large_block:
-      return fmt::format("one large block, {} of the card: logits (micro-batch x sequence x vocabulary), a whole "
-                         "gradient or gathered embedding, or states made in the first optimizer step are of such a size",
-                         format_percent(ratio(m.asked, card_of(m))));
+      return fmt::format(
+          "one large block, {} of the card: logits (micro-batch x sequence x vocabulary), a whole "
+          "gradient or gathered embedding, or states made in the first optimizer step are of such a size",
+          format_percent(ratio(m.asked, card_of(m))));
     case OomCause::full:
-      return "the card is full of what this process holds: the block that failed is small and only the last of many";
+      return "the card is full of what this process holds: the block that failed is small and only the last "
+             "of many";
   }
   return "";
 }
 
 /// "GPU 1 of 44.4 GiB, rank 1: asked for 2.00 GiB where 512.0 MiB were free".
 std::string asked_sentence(const OomMessage& m, ByteUnit unit) {
-  std::string text = m.gpu ? fmt::format("{} {}", m.device == "XPU" ? "XPU" : "GPU", *m.gpu) : std::string("a GPU");
+  std::string text =
+      m.gpu ? fmt::format("{} {}", m.device == "XPU" ? "XPU" : "GPU", *m.gpu) : std::string("a GPU");
   if (m.capacity) text += fmt::format(" of {}", format_bytes(*m.capacity, unit));
   if (m.rank) text += fmt::format(", rank {}", *m.rank);
   text += fmt::format(": asked for {}", format_bytes(m.asked, unit));
@@ -108,7 +122,8 @@ std::string asked_sentence(const OomMessage& m, ByteUnit unit) {
 /// Small blocks are asked for in segments: what failed is smaller than what was asked for.
 std::optional<std::string> segment_sentence(const OomMessage& m) {
   if (m.asked_text == "2.00 MiB") return "2.00 MiB are a segment for blocks of up to 1 MiB";
-  if (m.asked_text == "20.00 MiB") return "20.00 MiB are a segment for blocks of 1 to 10 MiB, or one block of that size";
+  if (m.asked_text == "20.00 MiB")
+    return "20.00 MiB are a segment for blocks of 1 to 10 MiB, or one block of that size";
   return std::nullopt;
 }
 
@@ -121,7 +136,8 @@ OomReading read_oom(const OomMessage& message, ByteUnit unit) {
   reading.cause = cause_of(reading);
   reading.sentences.push_back(asked_sentence(message, unit));
   if (const auto segment = segment_sentence(message)) reading.sentences.push_back(*segment);
-  if (std::string held = held_sentence(reading, unit); !held.empty()) reading.sentences.push_back(std::move(held));
+  if (std::string held = held_sentence(reading, unit); !held.empty())
+    reading.sentences.push_back(std::move(held));
   reading.sentences.push_back(cause_sentence(reading, unit));
   return reading;
 }
@@ -131,8 +147,11 @@ namespace {
 /// All that a run is made from, by public parts.
 struct Prepared {
   Prepared(const Question& q, const Strategy& s, std::int64_t data_rank)
-      : question(q), strategy(s), rank(rank_model(q.model, q.training, s.tensor_parallel)),
-        shard(make_shard(rank, q.training, s)), recording(record(q.model, q.training, s)) {
+      : question(q),
+        strategy(s),
+        rank(rank_model(q.model, q.training, s.tensor_parallel)),
+        shard(make_shard(rank, q.training, s)),
+        recording(record(q.model, q.training, s)) {
     if (s.zero_stage != 1 && s.zero_stage != 2) return;
     const std::vector<Slice> all = slices(rank, q.training, s);
     slice = all[static_cast<std::size_t>(std::min<std::int64_t>(data_rank, s.data_parallel - 1))];

@@ -29,8 +29,8 @@ struct OomReading {
   OomMessage message;
   OomCause cause{OomCause::full};
   std::optional<Bytes> outside;  ///< of PyTorch in this process: CUDA context, NCCL, other libraries
-  std::optional<Bytes> others;   ///< all other processes; with versions before 2.1 `outside` and these are one
-  bool reserved_is_old{};        ///< of those versions: `others` holds both
+  std::optional<Bytes> others;  ///< all other processes; with versions before 2.1 `outside` and these are one
+  bool reserved_is_old{};       ///< of those versions: `others` holds both
   std::vector<std::string> sentences;
 };
 [[nodiscard]] OomReading read_oom(const OomMessage& message, ByteUnit unit = ByteUnit::gib);
@@ -47,12 +47,13 @@ struct OomMatch {
 /// The run of a plan on the card that ran out, played with PyTorch's allocator.
 struct OomReplay {
   bool completes{};
-  Bytes pool;                      ///< what the allocator can have
+  Bytes pool;                           ///< what the allocator can have
   std::optional<BlockRequest> refused;  ///< where it does not complete: the block that ends it
-  bool initialising{};             ///< refused before the first step
-  std::vector<OomMatch> matches;   ///< of a run with room to spare, most frequent first
+  bool initialising{};                  ///< refused before the first step
+  std::vector<OomMatch> matches;        ///< of a run with room to spare, most frequent first
 };
-[[nodiscard]] OomReplay replay_oom(const Question& question, const Strategy& strategy, const OomReading& reading);
+[[nodiscard]] OomReplay replay_oom(const Question& question, const Strategy& strategy,
+                                   const OomReading& reading);
 
 /// Something to do about it, planned.
 struct OomChange {

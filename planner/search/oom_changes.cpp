@@ -62,9 +62,11 @@ OomChange planned(const Start& start, const std::vector<const Step*>& steps) {
 
 /// Samples of one optimizer step stay what they are: fewer at a time, more often.
 Step micro_batch_step(const Start& start, std::int64_t size) {
-  const std::int64_t times = start.strategy().gradient_accumulation_steps * start.strategy().micro_batch_size / size;
+  const std::int64_t times =
+      start.strategy().gradient_accumulation_steps * start.strategy().micro_batch_size / size;
   return {fmt::format("micro-batch {}, accumulated {} times", size, times),
-          fmt::format("--micro-batch {} --grad-accum {}", size, times), "", kSame, [size, times](Question& q) {
+          fmt::format("--micro-batch {} --grad-accum {}", size, times), "", kSame,
+          [size, times](Question& q) {
             q.space.micro_batch_size = size, q.space.gradient_accumulation_steps = times;
             q.space.micro_batch_follows = false;
             q.space.global_batch_size.reset();
@@ -79,7 +81,8 @@ void add_micro_batches(const Start& start, std::vector<Step>& steps) {
 
 void add_training(const Start& start, std::vector<Step>& steps) {
   const Training& t = start.question.training;
-  const auto add = [&](std::string what, std::string options, int kind, std::function<void(Question&)> apply) {
+  const auto add = [&](std::string what, std::string options, int kind,
+                       std::function<void(Question&)> apply) {
     steps.push_back({std::move(what), std::move(options), "", kind, std::move(apply)});
   };
   if (start.strategy().checkpointing != Checkpointing::full)
@@ -87,17 +90,18 @@ void add_training(const Start& start, std::vector<Step>& steps) {
         [](Question& q) { q.space.checkpointing = Checkpointing::full; });
   if (!t.fused_loss)
     add("a fused loss", "--fused-loss", kSame, [](Question& q) { q.training.fused_loss = true; });
-  const bool runs_flash = t.precision != Precision::fp32 &&
-                          capability_major(start.question.cluster.gpu.compute_capability) >= 8;
+  const bool runs_flash =
+      t.precision != Precision::fp32 && capability_major(start.question.cluster.gpu.compute_capability) >= 8;
   if (t.attention != Attention::flash && runs_flash)
-    add("flash attention", "--attention flash", kSame, [](Question& q) { q.training.attention = Attention::flash; });
+    add("flash attention", "--attention flash", kSame,
+        [](Question& q) { q.training.attention = Attention::flash; });
   if (t.method == Method::full && t.optimizer == Optimizer::adamw)
     add("8-bit AdamW", "--optimizer adamw8bit", kOtherTraining,
         [](Question& q) { q.training.optimizer = Optimizer::adamw8bit; });
   for (const Method method : {Method::lora, Method::qlora})
     if (t.method != method && t.method != Method::qlora)
-      add(method == Method::lora ? "LoRA" : "QLoRA", fmt::format("--method {}", to_name(method)), kOtherTraining,
-          [method](Question& q) { q.training.method = method; });
+      add(method == Method::lora ? "LoRA" : "QLoRA", fmt::format("--method {}", to_name(method)),
+          kOtherTraining, [method](Question& q) { q.training.method = method; });
 }
 
 void add_strategies(const Start& start, std::vector<Step>& steps) {
@@ -111,14 +115,17 @@ void add_strategies(const Start& start, std::vector<Step>& steps) {
                      [to](Question& q) { q.space.offloads = {to}; }});
   };
   const OffloadDevice cpu = OffloadDevice::cpu;
-  if (s.offload_optimizer == OffloadDevice::none) offload("optimizer states on the host", {cpu, OffloadDevice::none});
-  if (s.offload_parameters == OffloadDevice::none) offload("optimizer states and parameters on the host", {cpu, cpu});
+  if (s.offload_optimizer == OffloadDevice::none)
+    offload("optimizer states on the host", {cpu, OffloadDevice::none});
+  if (s.offload_parameters == OffloadDevice::none)
+    offload("optimizer states and parameters on the host", {cpu, cpu});
 }
 
 void add_allocator(const Start& start, std::vector<Step>& steps) {
   if (!start.question.training.expandable_segments)
-    steps.push_back({"expandable segments", "--expandable-segments", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
-                     kSame, [](Question& q) { q.training.expandable_segments = true; }});
+    steps.push_back({"expandable segments", "--expandable-segments",
+                     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", kSame,
+                     [](Question& q) { q.training.expandable_segments = true; }});
   if (start.strategy().zero_stage > 0 && !start.question.space.zero &&
       start.question.space.buckets == Buckets::defaults)
     steps.push_back({"smaller buckets", "--buckets hf-auto", "", kSame,
@@ -176,7 +183,8 @@ std::vector<OomChange> pairs_that_fit(const Start& start, const std::vector<Step
     for (std::size_t j = i + 1; j < steps.size(); ++j) {
       const std::string word = steps[i].options.substr(0, steps[i].options.find(' '));
       const bool overrules = !word.empty() && steps[j].options.starts_with(word);
-      if (!overrules && steps[i].kind == kSame && steps[j].kind == kSame) sets.push_back({&steps[i], &steps[j]});
+      if (!overrules && steps[i].kind == kSame && steps[j].kind == kSame)
+        sets.push_back({&steps[i], &steps[j]});
     }
   std::vector<OomChange> pairs = plan_all(start, sets);
   std::erase_if(pairs, [](const OomChange& each) { return !each.fits(); });

@@ -12,7 +12,7 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kAsked = "Tried to allocate ";
-constexpr std::size_t kLongest = 8192;  // a message that lists the processes of a shared card
+constexpr std::size_t kLongest = 8192;           // a message that lists the processes of a shared card
 constexpr Bytes kNoCard{std::int64_t{1} << 50};  // sizes beyond are differences that went below zero
 
 /// A text without colours and with every run of blanks as one, and where its lines began.
@@ -59,8 +59,10 @@ std::optional<Size> size_at(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, Bytes>, 5> kUnits{
       {{"bytes", Bytes(1)}, {"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kGiB}, {"TiB", kGiB * 1024}}};
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  if (error != std::errc() || !(number >= 0) || end == text.data() + text.size() || *end != ' ') return std::nullopt;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !(number >= 0) || end == text.data() + text.size() || *end != ' ')
+    return std::nullopt;
   const auto at = static_cast<std::size_t>(end - text.data()) + 1;
   for (const auto& [name, unit] : kUnits) {
     if (!text.substr(at).starts_with(name)) continue;
@@ -90,7 +92,8 @@ struct Totals {
 };
 
 /// A size between what stands before and behind it.
-void take_figure(OomMessage& message, Totals& totals, Bytes size, std::string_view before, std::string_view behind) {
+void take_figure(OomMessage& message, Totals& totals, Bytes size, std::string_view before,
+                 std::string_view behind) {
   const auto follows = [behind](std::string_view words) { return behind.starts_with(words); };
   if (before.ends_with("has a total capacity of ") || before.ends_with("has a total capacty of ") ||
       follows(" total capacity"))
@@ -98,7 +101,8 @@ void take_figure(OomMessage& message, Totals& totals, Bytes size, std::string_vi
   if (follows(" is free") || follows("is free") || follows(" free;") || follows(" free)"))
     return take(message.free, size);
   if (follows(" allowed")) return take(message.allowed, size);
-  if (follows(" already allocated") || follows(" is allocated by PyTorch")) return take(message.allocated, size);
+  if (follows(" already allocated") || follows(" is allocated by PyTorch"))
+    return take(message.allocated, size);
   if (follows(" allocated in private pools")) return take(message.private_pools, size);
   if (follows(" is reserved by PyTorch but unallocated")) return take(message.unallocated, size);
   if (follows(" reserved in total by PyTorch")) return take(totals.reserved, size);
@@ -157,7 +161,8 @@ void settle(OomMessage& message, const Totals& totals) {
   const auto reserved = message.reserved();
   if (message.process || !reserved || message.others.empty()) return;
   const Bytes least = *reserved - kMiB * 16;  // printed with two decimals of a GiB
-  const auto own = std::find_if(message.others.begin(), message.others.end(), [least](const auto& each) { return each.size >= least; });
+  const auto own = std::find_if(message.others.begin(), message.others.end(),
+                                [least](const auto& each) { return each.size >= least; });
   if (own == message.others.end()) return;
   message.process = own->size;
   message.others.erase(own);
@@ -202,7 +207,8 @@ std::optional<Bytes> OomMessage::reserved() const {
 std::vector<OomMessage> read_oom_messages(std::string_view text) {
   const Plain whole = plain(text);
   std::vector<OomMessage> messages;
-  for (std::size_t at = whole.text.find(kAsked); at != std::string::npos; at = whole.text.find(kAsked, at + 1)) {
+  for (std::size_t at = whole.text.find(kAsked); at != std::string::npos;
+       at = whole.text.find(kAsked, at + 1)) {
     auto message = message_at(whole, at);
     if (message && std::none_of(messages.begin(), messages.end(),
                                 [&](const OomMessage& each) { return same_event(each, *message); }))
@@ -212,7 +218,9 @@ std::vector<OomMessage> read_oom_messages(std::string_view text) {
 }
 
 std::string torch_size(Bytes size) {
-  const auto in = [size](Bytes unit) { return static_cast<double>(size.value) / static_cast<double>(unit.value); };
+  const auto in = [size](Bytes unit) {
+    return static_cast<double>(size.value) / static_cast<double>(unit.value);
+  };
   if (size <= kKiB) return fmt::format("{} bytes", size.value);
   if (size <= kMiB) return fmt::format("{:.2f} KiB", in(kKiB));
   if (size <= kGiB) return fmt::format("{:.2f} MiB", in(kMiB));

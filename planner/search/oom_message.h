@@ -23,13 +23,13 @@ struct OomMessage {
   std::optional<int> rank;  ///< of a prefix such as torchrun's "[rank3]: "
   std::size_t line{1};      ///< where it begins, from 1
 
-  Bytes asked;                       ///< of the device, for the block that could not be had
-  std::string asked_text;            ///< as printed: "2.00 GiB"
-  std::optional<Bytes> capacity;     ///< of the card, as a process sees it
-  std::optional<Bytes> free;         ///< of that, when the message was made
-  std::optional<Bytes> allowed;      ///< by set_per_process_memory_fraction
-  std::optional<Bytes> allocated;    ///< by PyTorch, in tensors
-  std::optional<Bytes> unallocated;  ///< reserved by PyTorch and not allocated
+  Bytes asked;                         ///< of the device, for the block that could not be had
+  std::string asked_text;              ///< as printed: "2.00 GiB"
+  std::optional<Bytes> capacity;       ///< of the card, as a process sees it
+  std::optional<Bytes> free;           ///< of that, when the message was made
+  std::optional<Bytes> allowed;        ///< by set_per_process_memory_fraction
+  std::optional<Bytes> allocated;      ///< by PyTorch, in tensors
+  std::optional<Bytes> unallocated;    ///< reserved by PyTorch and not allocated
   std::optional<Bytes> private_pools;  ///< of what is allocated, in CUDA graphs' pools
   std::optional<Bytes> process;        ///< all that this process holds, the CUDA context included
   struct Process {

@@ -60,8 +60,9 @@ void check_legal(const Question& q, const Scales& scales) {
   for (const Rejection& each : scales.rejected)
     for (const std::string& reason : each.reasons)
       if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(reason);
-  throw InputError(q.space.global_batch_size ? "--zero, --tp, --offload, --global-batch" : "--zero, --tp, --offload",
-                   "no legal combination", fmt::format("{}", fmt::join(reasons, "; ")));
+  throw InputError(
+      q.space.global_batch_size ? "--zero, --tp, --offload, --global-batch" : "--zero, --tp, --offload",
+      "no legal combination", fmt::format("{}", fmt::join(reasons, "; ")));
 }
 
 /// Counts of GPUs, most first: whole nodes, then each number within one.
@@ -84,13 +85,12 @@ Scales gpu_scales(const OpenQuestion& open) {
   }
   Scales scales;
   for (auto& [family, counts] : legal) {
-    const auto inside = std::count_if(counts.begin(), counts.end(), [node](std::int64_t n) { return n <= node; });
+    const auto inside =
+        std::count_if(counts.begin(), counts.end(), [node](std::int64_t n) { return n <= node; });
     rejected.erase(family);
-    scales.of_family[family] = {static_cast<std::int64_t>(counts.size()),
-                                [counts = counts](std::int64_t index) {
-                                  return counts[static_cast<std::size_t>(index)];
-                                },
-                                inside};
+    scales.of_family[family] = {
+        static_cast<std::int64_t>(counts.size()),
+        [counts = counts](std::int64_t index) { return counts[static_cast<std::size_t>(index)]; }, inside};
   }
   for (auto& [family, each] : rejected) scales.rejected.push_back(std::move(each));
   return scales;
@@ -168,7 +168,8 @@ Scales scales_of(const OpenQuestion& open, Solve solve) {
       if (solve != Solve::host_memory || offloads(each)) scales.of_family[family_of(each)] = scale;
     scales.rejected = std::move(found.rejected);
     if (solve == Solve::host_memory && scales.of_family.empty() && !found.legal.empty())
-      throw InputError("--solve", "host-memory, but nothing is offloaded", "accepted: with --offload optimizer, all, …");
+      throw InputError("--solve", "host-memory, but nothing is offloaded",
+                       "accepted: with --offload optimizer, all, …");
   }
   check_legal(open.question, scales);
   return scales;

@@ -39,7 +39,8 @@ struct Scales {
 /// GPUs in a node: as many as there are where there are several nodes, else the usual number or more.
 [[nodiscard]] std::int64_t node_of_open(const OpenQuestion& open);
 
-/// "micro-batch 12", "4096 tokens", "16 GPUs", "8.10 B parameters", "cards of 24 GiB", "64 GiB of host memory".
+/// "micro-batch 12", "4096 tokens", "16 GPUs", "8.10 B parameters", "cards of 24 GiB", "64 GiB of host
+/// memory".
 [[nodiscard]] std::string value_text(Solve solve, std::int64_t value, ByteUnit unit);
 
 }  // namespace zplan

@@ -13,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 const char* const kMessage =
-    "CUDA out of memory. Tried to allocate 9.27 GiB (GPU 3; 44.35 GiB total capacity; 41.10 GiB already allocated; 1.38 GiB "
+    "CUDA out of memory. Tried to allocate 9.27 GiB (GPU 3; 44.35 GiB total capacity; 41.10 GiB already "
+    "allocated; 1.38 GiB "
     "free; 41.60 GiB reserved in total by PyTorch)";
 
 Result with_message(const std::string& line, const std::string& message = kMessage) {
@@ -56,11 +57,14 @@ INSTANTIATE_TEST_SUITE_P(Fit, Solved,
 TEST(Fit, WithoutASolveAllThatIsOpenIsAnswered) {
   const auto asked = [](const std::string& line) {
     std::vector<std::string> names;
-    for (const json& each : json::parse(in_process(line + " --json").out).at("questions")) names.push_back(each.at("solve"));
+    const json fit = json::parse(in_process(line + " --json").out);
+    for (const json& each : fit.at("questions")) names.push_back(each.at("solve"));
     return names;
   };
-  EXPECT_THAT(asked("fit --model 1B --gpus 2 --mem 24"), testing::ElementsAre("micro-batch", "sequence", "host-memory"));
-  EXPECT_THAT(asked("fit --model 1B --micro-batch 2 --offload none"), testing::ElementsAre("sequence", "gpus", "memory"));
+  EXPECT_THAT(asked("fit --model 1B --gpus 2 --mem 24"),
+              testing::ElementsAre("micro-batch", "sequence", "host-memory"));
+  EXPECT_THAT(asked("fit --model 1B --micro-batch 2 --offload none"),
+              testing::ElementsAre("sequence", "gpus", "memory"));
   EXPECT_THAT(asked("fit --gpus 2 --mem 16 --zero 2 --offload none"), testing::ElementsAre("model"));
 }
 
@@ -72,7 +76,8 @@ TEST(Fit, NothingFitsIsStatusOneAndSaysWhatWould) {
 }
 
 TEST(Fit, FormatsForProgramsHoldTheSameFigures) {
-  const std::string line = "fit --solve micro-batch --model 1B --gpus 2 --mem 24 --zero 2 --offload none";
+  const std::string line =
+      "fit --solve micro-batch --model 1B --gpus 2 --mem 24 --zero 2 --tp 1 --offload none";
   const json fit = json::parse(in_process(line + " --json").out);
   const json& solution = fit.at("questions").at(0).at("solutions").at(0);
   const std::string csv = in_process(line + " --csv").out;
@@ -82,12 +87,14 @@ TEST(Fit, FormatsForProgramsHoldTheSameFigures) {
 }
 
 TEST(Fit, WhatIsAskedForCannotBeGiven) {
-  for (const char* line : {"fit --solve micro-batch --model 8B --micro-batch 2", "fit --solve sequence --model 8B --seq 2048",
-                           "fit --solve memory --model 8B --mem 24", "fit --solve model --model 8B",
-                           "fit --solve host-memory --model 8B --host-mem 64", "fit --solve micro-batch --model 8B --micro-batch max",
-                           "fit --model 8B --emit x.json", "fit 8B", "fit --solve colour --model 8B", "--model 8B --solve gpus",
-                           "fit --solve gpus", "fit --solve host-memory --model 1B --gpus 2 --mem 24 --offload none",
-                           "fit --solve micro-batch --model 1B --gpus 2 --oom x"}) {
+  for (const char* line :
+       {"fit --solve micro-batch --model 8B --micro-batch 2", "fit --solve sequence --model 8B --seq 2048",
+        "fit --solve memory --model 8B --mem 24", "fit --solve model --model 8B",
+        "fit --solve host-memory --model 8B --host-mem 64",
+        "fit --solve micro-batch --model 8B --micro-batch max", "fit --model 8B --emit x.json", "fit 8B",
+        "fit --solve colour --model 8B", "--model 8B --solve gpus", "fit --solve gpus",
+        "fit --solve host-memory --model 1B --gpus 2 --mem 24 --offload none",
+        "fit --solve micro-batch --model 1B --gpus 2 --oom x"}) {
     const Result result = in_process(line);
     EXPECT_EQ(result.status, 2) << line;
     EXPECT_EQ(result.out, "") << line;
@@ -103,7 +110,8 @@ TEST(OomReport, WithoutAModelItExplainsTheMessage) {
 }
 
 TEST(OomReport, WithTheRunItSaysWhereAndWhatHelps) {
-  const Result result = with_message("--model Qwen/Qwen3-8B --gpus 5 --mem 44 --zero 2 --seq 4096 --micro-batch 4");
+  const Result result =
+      with_message("--model Qwen/Qwen3-8B --gpus 5 --mem 44 --zero 2 --seq 4096 --micro-batch 4");
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.out, HasSubstr("9.27 GiB matches, within PyTorch's rounding: cross-entropy"));
   const json plan = report(next_line(result.out));
@@ -118,15 +126,17 @@ TEST(OomReport, WithoutACardTheMessagesIsPlanned) {
 }
 
 TEST(OomReport, NoChangeThatHelpsIsStatusOne) {
-  const Result result = with_message("--model 405B --gpus 1 --mem 24 --host-mem 32 --zero 0",
-                                     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 23.50 GiB");
+  const Result result = with_message(
+      "--model 405B --gpus 1 --mem 24 --host-mem 32 --zero 0",
+      "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 23.50 GiB");
   EXPECT_EQ(result.status, 1) << result.out;
   EXPECT_THAT(result.out, HasSubstr("None of these makes it fit"));
 }
 
 TEST(OomReport, AFileOfSeveralRanksIsRead) {
   const Folder folder;
-  const std::string path = folder.write("train.log", std::string("epoch 1\n[rank3]: ") + kMessage + "\n[rank4]: " + kMessage + "\n");
+  const std::string path = folder.write(
+      "train.log", std::string("epoch 1\n[rank3]: ") + kMessage + "\n[rank4]: " + kMessage + "\n");
   const Result result = with_message("", path);
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.out, HasSubstr("2 messages in all"));
@@ -136,10 +146,10 @@ TEST(OomReport, AFileOfSeveralRanksIsRead) {
 TEST(OomReport, WhatIsNoMessageIsBadInput) {
   const Folder folder;
   const std::string empty = folder.write("empty.log", "all went well\n");
-  for (const Result& result : {with_message("", "no such thing"), with_message("", empty),
-                               with_message("--gpus 4"), with_message("--model 8B --gpus 5 --mem 44"),
-                               with_message("--model 8B --gpus 5 --mem 44 --zero 2,3"),
-                               with_message("--model 8B --gpus 5 --mem 44 --zero 1 --offload all"), with_message("--csv")}) {
+  for (const Result& result :
+       {with_message("", "no such thing"), with_message("", empty), with_message("--gpus 4"),
+        with_message("--model 8B --gpus 5 --mem 44"), with_message("--model 8B --gpus 5 --mem 44 --zero 2,3"),
+        with_message("--model 8B --gpus 5 --mem 44 --zero 1 --offload all"), with_message("--csv")}) {
     EXPECT_EQ(result.status, 2);
     EXPECT_EQ(result.out, "");
     EXPECT_THAT(result.err, HasSubstr("--"));

@@ -37,7 +37,8 @@ const std::vector<Case> kCases{
     {"fit_memory", "fit --solve memory --model 1B --gpus 2 --zero 2 --offload none", 100},
     {"fit_nothing", "fit --solve micro-batch --model 8B --gpus 1 --mem 24 --zero 0", 100},
     {"fit_oom",
-     "fit --oom TestMessage --model Qwen/Qwen3-8B --gpus 5 --mem 44 --zero 2 --seq 4096 --micro-batch 4", 100},
+     "fit --oom TestMessage --model Qwen/Qwen3-8B --gpus 5 --mem 44 --zero 2 --seq 4096 --micro-batch 4",
+     100},
     {"markdown", "--model 8B --gpus 5 --mem 44 --markdown", 100},
     {"hardware_h100", "hardware show H100-SXM-80GB", 100},
     {"model_qwen3_8b", "models show Qwen/Qwen3-8B", 100},
@@ -51,9 +52,12 @@ std::vector<std::string> words_of(const std::string& line) {
   for (std::string& each : words)
     if (each == "TestMessage")
       each =
-          "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.27 GiB. GPU 0 has a total capacity of 44.35 GiB "
-          "of which 1.38 GiB is free. Including non-PyTorch memory, this process has 42.96 GiB memory in use. Of the "
-          "allocated memory 41.10 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated.";
+          "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.27 GiB. GPU 0 has a total "
+          "capacity of 44.35 GiB "
+          "of which 1.38 GiB is free. Including non-PyTorch memory, this process has 42.96 GiB memory in "
+          "use. Of the "
+          "allocated memory 41.10 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but "
+          "unallocated.";
   return words;
 }
 

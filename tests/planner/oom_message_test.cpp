@@ -1,4 +1,5 @@
-// PyTorch's out-of-memory messages: as people quoted them (tests/reference/oom_messages), broken, and in logs.
+// PyTorch's out-of-memory messages: as people quoted them (tests/reference/oom_messages), broken, and in
+// logs.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +18,10 @@ using ::testing::Optional;
 Bytes size_in_words(const std::string& text) {
   const double number = std::stod(text);
   const std::string unit = text.substr(text.find(' ') + 1);
-  const double factor = unit == "GiB" ? 1073741824.0 : unit == "MiB" ? 1048576.0 : unit == "KiB" ? 1024.0 : 1.0;
+  const double factor = unit == "GiB"   ? 1073741824.0
+                        : unit == "MiB" ? 1048576.0
+                        : unit == "KiB" ? 1024.0
+                                        : 1.0;
   return Bytes(static_cast<std::int64_t>(number * factor + 0.5));
 }
 
@@ -50,7 +54,9 @@ TEST(OomMessages, EveryQuotedMessageIsRead) {
     EXPECT_EQ(m.asked, size_in_words(m.asked_text));
     EXPECT_EQ(m.device, figures.value("device", "CUDA"));
     EXPECT_EQ(m.gpu.has_value(), figures.contains("gpu"));
-    if (m.gpu) EXPECT_EQ(*m.gpu, figures["gpu"].get<int>());
+    if (m.gpu) {
+      EXPECT_EQ(*m.gpu, figures["gpu"].get<int>());
+    }
     EXPECT_EQ(m.rank.has_value(), figures.contains("rank"));
     expect_size(figures, "capacity", m.capacity);
     expect_size(figures, "free", m.free);
@@ -72,13 +78,15 @@ TEST(OomMessages, EveryQuotedMessageIsRead) {
 TEST(OomMessages, TheCauseFollowsFromTheFigures) {
   for (const Json& row : all_rows()) {
     const OomReading reading = read_oom(only_message(row["text"].get<std::string>()));
-    EXPECT_EQ(to_name(reading.cause), row["cause"].get<std::string>()) << row["source"] << "\n" << row["text"];
+    EXPECT_EQ(to_name(reading.cause), row["cause"].get<std::string>()) << row["source"] << "\n"
+                                                                       << row["text"];
     EXPECT_GE(reading.sentences.size(), 2U);
   }
 }
 
 TEST(OomMessages, BrokenOnesAreReadOrPassedOver) {
-  const std::vector<std::string> words{"GiB", "Tried to allocate ", "-1", "1e300", "\033[", "Process ", "nan", " is free"};
+  const std::vector<std::string> words{"GiB",   "Tried to allocate ", "-1",  "1e300",
+                                       "\033[", "Process ",           "nan", " is free"};
   std::mt19937 random(7);
   std::size_t read = 0;
   for (const Json& row : all_rows())
@@ -88,7 +96,9 @@ TEST(OomMessages, BrokenOnesAreReadOrPassedOver) {
         ++read;
         EXPECT_GE(message.asked.value, 0);
         for (const auto& size : {message.capacity, message.free, message.allocated, message.process})
-          if (size) EXPECT_LT(*size, Bytes(std::int64_t{1} << 50)) << text;
+          if (size) {
+            EXPECT_LT(*size, Bytes(std::int64_t{1} << 50)) << text;
+          }
         EXPECT_FALSE(read_oom(message).sentences.empty());
       }
     }
@@ -97,9 +107,12 @@ TEST(OomMessages, BrokenOnesAreReadOrPassedOver) {
 
 TEST(OomMessages, ALogOfSeveralRanksGivesOneEach) {
   const std::string tail =
-      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB. GPU {} has a total capacity of 31.36 GiB "
-      "of which 471.69 MiB is free. Including non-PyTorch memory, this process has 30.63 GiB memory in use. Of the "
-      "allocated memory 29.03 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n";
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB. GPU {} has a total capacity "
+      "of 31.36 GiB "
+      "of which 471.69 MiB is free. Including non-PyTorch memory, this process has 30.63 GiB memory in use. "
+      "Of the "
+      "allocated memory 29.03 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but "
+      "unallocated.\n";
   std::string log = "step 1 loss 2.5\n\033[31m";
   for (const char* rank : {"0", "1", "1", "3"}) {
     std::string line = tail;
@@ -131,10 +144,11 @@ TEST(OomMessages, LinesThatWereWrappedAndColouredReadAlike) {
 }
 
 TEST(OomMessages, WhatIsNoMessageGivesNone) {
-  for (const char* text : {"", "CUDA out of memory", "CUDA error: out of memory", "Tried to allocate 2.00 GiB",
-                           "CUDA out of memory. Tried to allocate more than 1EB memory.",
-                           "CUDA out of memory. Tried to allocate 99999999999999.00 GiB. GPU 0",
-                           "CUDA out of memory. Tried to allocate "})
+  for (const char* text :
+       {"", "CUDA out of memory", "CUDA error: out of memory", "Tried to allocate 2.00 GiB",
+        "CUDA out of memory. Tried to allocate more than 1EB memory.",
+        "CUDA out of memory. Tried to allocate 99999999999999.00 GiB. GPU 0",
+        "CUDA out of memory. Tried to allocate "})
     EXPECT_TRUE(read_oom_messages(text).empty()) << text;
 }
 

@@ -1,11 +1,12 @@
 // Out-of-memory errors played and mended: by messages that the played run itself would print.
 
+#include "planner/search/oom.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/search/oom.h"
 #include "planner/search/scale.h"
 #include "tests/planner/support.h"
 
@@ -33,10 +34,13 @@ Case scenario() {
   return {{.question = q, .cluster = request, .hardware = &built_in_profiles()}, ran};
 }
 
-OomReading message(const std::string& asked, const std::string& capacity, const std::string& free = "1.00 GiB") {
+OomReading message(const std::string& asked, const std::string& capacity,
+                   const std::string& free = "1.00 GiB") {
   const std::string text = fmt::format(
-      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}. GPU 2 has a total capacity of {} of which {} is "
-      "free. ", asked, capacity, free);
+      "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {}. GPU 2 has a total capacity of {} of "
+      "which {} is "
+      "free. ",
+      asked, capacity, free);
   return read_oom(read_oom_messages(text).at(0));
 }
 
@@ -59,7 +63,8 @@ TEST(Oom, ThePlayedRunEndsWhereItsOwnMessageMatches) {
 TEST(Oom, TheLogitsAreFoundBySize) {
   const Case given = scenario();
   const Bytes logits = Elements(4 * 4096 * given.open.question.model.shape.vocabulary_size) * Bytes(4);
-  const OomReplay found = replay_oom(given.open.question, given.ran, message(torch_size(logits), "44.35 GiB"));
+  const OomReplay found =
+      replay_oom(given.open.question, given.ran, message(torch_size(logits), "44.35 GiB"));
   ASSERT_FALSE(found.matches.empty());
   EXPECT_EQ(info(found.matches.front().term).part, MemoryPart::loss);
 }
@@ -79,14 +84,17 @@ TEST(Oom, OnACardWithRoomThePlanCompletes) {
 TEST(Oom, OtherProcessesAndLimitsNarrowThePool) {
   const Case given = scenario();
   const auto pool = [&](const std::string& rest) {
-    const std::string text = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 44.00 GiB of "
-                             "which 1.00 GiB is free. " + rest;
+    const std::string text =
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 44.00 GiB of "
+        "which 1.00 GiB is free. " +
+        rest;
     return replay_oom(given.open.question, given.ran, read_oom(read_oom_messages(text).at(0))).pool;
   };
   const Bytes whole = pool("");
   EXPECT_EQ(pool("Process 77 has 10.00 GiB memory in use. "), whole - kGiB * 10);
   EXPECT_EQ(pool("20.00 GiB allowed; "), kGiB * 20);
-  EXPECT_EQ(pool("Including non-PyTorch memory, this process has 43.00 GiB memory in use. Of the allocated memory 40.00 "
+  EXPECT_EQ(pool("Including non-PyTorch memory, this process has 43.00 GiB memory in use. Of the allocated "
+                 "memory 40.00 "
                  "GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated."),
             kGiB * 42);
 }
@@ -107,8 +115,12 @@ TEST_F(Remedies, WhatFitsStandsFirstTheFastestOfItsKindBefore) {
   for (std::size_t i = 1; i < changes.size(); ++i) {
     const OomChange &a = changes[i - 1], &b = changes[i];
     EXPECT_TRUE(a.fits() || !b.fits()) << b.what;
-    if (a.fits() && b.fits() && a.kind == b.kind) EXPECT_GE(a.speed, b.speed) << b.what;
-    if (a.plan && b.plan && !a.fits() && !b.fits()) EXPECT_GE(a.frees, b.frees) << b.what;
+    if (a.fits() && b.fits() && a.kind == b.kind) {
+      EXPECT_GE(a.speed, b.speed) << b.what;
+    }
+    if (a.plan && b.plan && !a.fits() && !b.fits()) {
+      EXPECT_GE(a.frees, b.frees) << b.what;
+    }
   }
 }
 
@@ -124,14 +136,14 @@ TEST_F(Remedies, FiguresAreDifferencesOfTwoPlans) {
 TEST_F(Remedies, ASmallerMicroBatchKeepsTheSamplesOfAStep) {
   for (const OomChange& each : remedies().changes)
     if (each.what.starts_with("micro-batch") && each.plan)
-      EXPECT_EQ(each.plan->strategy.global_batch_size(), remedies().plan.strategy.global_batch_size()) << each.what;
+      EXPECT_EQ(each.plan->strategy.global_batch_size(), remedies().plan.strategy.global_batch_size())
+          << each.what;
 }
 
 TEST_F(Remedies, WhatIsNotPossibleSaysWhy) {
   const auto& changes = remedies().changes;
-  const auto offload = std::find_if(changes.begin(), changes.end(), [](const OomChange& each) {
-    return each.options == "--offload all";
-  });
+  const auto offload = std::find_if(changes.begin(), changes.end(),
+                                    [](const OomChange& each) { return each.options == "--offload all"; });
   ASSERT_NE(offload, changes.end());
   EXPECT_FALSE(offload->plan);
   EXPECT_THAT(offload->illegal.front(), ::testing::HasSubstr("ZeRO-3"));
