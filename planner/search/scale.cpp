@@ -25,6 +25,13 @@ Cluster cluster_of(const OpenQuestion& open, std::int64_t gpus) {
   return assemble_cluster(request, *open.hardware);
 }
 
+/// As if the size had been given: what is assumed where it is not goes too.
+Cluster cluster_with(const OpenQuestion& open, Solve solve, Bytes size) {
+  ClusterRequest request = open.cluster;
+  (solve == Solve::memory ? request.memory : request.host_memory) = size;
+  return assemble_cluster(request, *open.hardware);
+}
+
 Scale counted(std::int64_t count, std::int64_t step) {
   return {count, [step](std::int64_t index) { return (index + 1) * step; }};
 }
@@ -126,10 +133,7 @@ Question question_at(const OpenQuestion& open, Solve solve, std::int64_t value) 
     case Solve::gpus: q.cluster = cluster_of(open, value); break;
     case Solve::model: q.model = open.model_of_size(Elements(value)); break;
     case Solve::memory:
-      q.cluster.memory = kGiB * value;
-      q.cluster.usable_memory = usable_memory(q.cluster.gpu, q.cluster.memory);
-      break;
-    case Solve::host_memory: q.cluster.host_memory_per_node = kGiB * value; break;
+    case Solve::host_memory: q.cluster = cluster_with(open, solve, kGiB * value); break;
   }
   return q;
 }
