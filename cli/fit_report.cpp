@@ -150,7 +150,7 @@ std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion
       add("--gpus", fmt::format("{}", value));
       add("--nodes", solved.at.cluster.nodes > 1 ? fmt::format("{}", solved.at.cluster.nodes) : "");
       break;
-    case Solve::model: add("--model", fmt::format("{}M", value / 1'000'000)); break;
+    case Solve::model: add("--model", fmt::format("{:g}B", static_cast<double>(value) / 1e9)); break;
     case Solve::memory: add("--mem", fmt::format("{}", value)); break;
     case Solve::host_memory: add("--host-mem", fmt::format("{}", value)); break;
   }

@@ -12,7 +12,7 @@ namespace zplan {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> kLaterCommands{"fit", "lint", "bench", "gui"};
+constexpr std::array<std::string_view, 3> kLaterCommands{"lint", "bench", "gui"};
 
 std::vector<std::string> command_names() { return all_names<Command>(); }
 

@@ -161,7 +161,7 @@ Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, co
   return solution;
 }
 
-/// With a global batch the next larger divisor, else one more.
+/// With a global batch the next larger size that makes it, else one more.
 std::int64_t next_micro_batch(const OpenQuestion& open, const Family& family, std::int64_t size) {
   const auto global = open.question.space.global_batch_size;
   for (std::int64_t b = size + 1; global && b <= *global; ++b)
@@ -203,8 +203,9 @@ Solution solve_micro_batch(const OpenQuestion& open, const Family& family) {
     }
   }
   if (!solution.value) {
-    solution.next = 1;
-    Probe least = probe(open, Solve::micro_batch, family, 1, true);
+    const std::int64_t first = next_micro_batch(open, family, 0);
+    solution.next = first;
+    Probe least = probe(open, Solve::micro_batch, family, first, true);
     solution.plan = least.plan ? *least.plan : context.complete(strategy);
     take_reason(open, Solve::micro_batch, {solution.plan, {}}, solution);
     return solution;

@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"paln --model 8B", {"paln", "did you mean plan?"}},
         Case{"modles list", {"did you mean models?"}}, Case{"plan extra --model 8B", {"extra"}},
         Case{"lint ds_config.json", {"lint", "not in this version"}},
-        Case{"fit --model 8B", {"not in this version"}}, Case{"check x.log", {"x.log", "No such file"}},
+        Case{"fit --model 8B --oom x", {"--oom", "looked for"}}, Case{"check x.log", {"x.log", "No such file"}},
         Case{"bench", {"not in this version"}}, Case{"gui", {"not in this version"}},
         Case{"--model Qwen/Qwen3-8C --gpus 1", {"--model", "Qwen/Qwen3-8C", "Qwen/Qwen3-8B"}},
         Case{"--model 8B --gpu H100-SXN-80GB", {"--gpu", "H100-SXN-80GB", "did you mean H100-SXM-80GB?"}},

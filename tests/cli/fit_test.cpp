@@ -25,10 +25,12 @@ Result with_message(const std::string& line, const std::string& message = kMessa
 
 /// The first line below "Next", as words without the program's name.
 std::string next_line(const std::string& text) {
-  std::istringstream lines(text.substr(text.find("\nNext\n") + 6));
+  std::istringstream lines(text);
   std::string line;
+  while (line != "Next" && std::getline(lines, line)) continue;
   std::getline(lines, line);
-  return line.substr(line.find("zplan ") + 6);
+  EXPECT_TRUE(line.starts_with("  zplan ")) << line;
+  return line.erase(0, 8);
 }
 
 class Solved : public testing::TestWithParam<std::string> {};
@@ -73,6 +75,13 @@ TEST(Fit, NothingFitsIsStatusOneAndSaysWhatWould) {
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.out, HasSubstr("Not even micro-batch 1"));
   EXPECT_THAT(result.out, HasSubstr("What fits instead"));
+}
+
+TEST(Fit, ABatchThatIsFixedIsNoBadInputWhereItDoesNotFit) {
+  const Result result = in_process(
+      "fit --solve micro-batch --model 8B --gpus 4 --mem 16 --zero 0 --tp 1 --global-batch 8 --grad-accum 1");
+  EXPECT_EQ(result.status, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Not even micro-batch 2"));
 }
 
 TEST(Fit, FormatsForProgramsHoldTheSameFigures) {
