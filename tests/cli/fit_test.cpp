@@ -1,5 +1,6 @@
 // `zplan fit` as it is typed: answers that the plan itself confirms, exit status, bad input.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -90,8 +91,8 @@ TEST(Fit, FormatsForProgramsHoldTheSameFigures) {
   const json fit = json::parse(in_process(line + " --json").out);
   const json& solution = fit.at("questions").at(0).at("solutions").at(0);
   const std::string csv = in_process(line + " --csv").out;
-  EXPECT_THAT(csv, HasSubstr("micro-batch,zero2," + std::to_string(solution.at("value").get<int>()) + ","));
-  EXPECT_THAT(csv, HasSubstr("," + std::to_string(solution.at("required").get<std::int64_t>()) + ","));
+  EXPECT_THAT(csv, HasSubstr(fmt::format("micro-batch,zero2,{},", solution.at("value").get<int>())));
+  EXPECT_THAT(csv, HasSubstr(fmt::format(",{},", solution.at("required").get<std::int64_t>())));
   EXPECT_THAT(in_process(line + " --markdown").out, HasSubstr("| zero2 |"));
 }
 
