@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cli/fit_report.h"
-#include "cli/oom_report.h"
+#include "cli/oom_command.h"
 #include "cli/request.h"
 #include "cli/run.h"
 

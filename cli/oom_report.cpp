@@ -4,107 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <iostream>
-#include <iterator>
-#include <optional>
 
 #include "cli/command_line.h"
 #include "cli/report_text.h"
-#include "cli/request.h"
-#include "cli/run.h"
-#include "cli/table.h"
-#include "models/base/version.h"
-#include "planner/search/oom.h"
 
 namespace zplan {
 
 namespace {
 
 using Changes = std::vector<std::pair<std::string, std::string>>;
-
-// ---- input
-
-std::string text_of(const std::string& given) {
-  std::error_code ignored;
-  if (given == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  if (given.size() < 4096 && std::filesystem::exists(given, ignored)) return read_file(given);
-  return given;
-}
-
-std::vector<OomReading> readings_of(const Options& options) {
-  const std::string text = text_of(options.oom);
-  std::vector<OomReading> readings;
-  for (const OomMessage& each : read_oom_messages(text)) readings.push_back(read_oom(each, options.unit));
-  if (readings.empty())
-    throw InputError(
-        "--oom",
-        text == options.oom ? in_quotes(text) + ", no message and no file"
-                            : "no message in " + in_quotes(options.oom),
-        "looked for: \"CUDA out of memory. Tried to allocate 2.00 GiB\" (or HIP, XPU), as PyTorch prints it");
-  return readings;
-}
-
-void check_options(const Options& options) {
-  if (options.solve) throw InputError("--solve", "together with --oom", "accepted: one of the two");
-  if (options.has("--model")) return;
-  for (const OptionSpec& spec : option_table())
-    if (options.has(spec.name) && spec.group != "Output" && spec.name != "--oom")
-      throw InputError(std::string(spec.name), "does nothing without --model",
-                       "accepted: with --model and the options of the run that failed");
-}
-
-/// The card is the message's where no option names one: what a process sees, and what the driver keeps.
-Options on_its_card(Options options, const OomMessage& message) {
-  if (options.has("--mem") || options.has("--gpu") || !message.capacity) return options;
-  options.cluster.memory = *message.capacity + find_gpu(built_in_profiles(), "generic").driver_reserved;
-  return options;
-}
-
-/// What ran: no tensor parallelism and no offload unless they are given, and one stage.
-Strategy what_ran(const Options& options, Question& q) {
-  SearchSpace& space = q.space;
-  if (!space.micro_batch_size)
-    throw InputError("--micro-batch", "max with --oom", "accepted: the size that ran");
-  if (space.tensor_parallel.empty()) space.tensor_parallel = {1};
-  if (space.offloads.empty()) space.offloads = {Offload{}};
-  const Candidates found = space.zero_stages.size() == 1 ? candidates(q) : Candidates{};
-  if (found.legal.size() == 1) return found.legal.front();
-  if (!found.rejected.empty() && found.legal.empty())
-    throw InputError("--zero, --tp, --offload", "this cannot have run",
-                     fmt::format("{}", fmt::join(found.rejected.front().reasons, "; ")));
-  throw InputError(options.has("--zero") ? "--zero, --tp, --offload" : "--zero",
-                   options.has("--zero") ? "several strategies" : "missing",
-                   "needed with --oom: the one that ran, such as --zero 2");
-}
-
-// ---- what is reported
-
-struct OomReport {
-  std::vector<OomReading> readings;
-  const Options& options;
-  std::vector<std::string> arguments;
-  std::optional<Question> question{};
-  std::optional<OomReplay> replay{};
-  std::optional<OomRemedies> remedies{};
-  std::vector<std::string> warnings{};
-};
-
-void plan_it(OomReport& report, const Environment& environment) {
-  const Options options = on_its_card(report.options, report.readings.front().message);
-  Request request = make_request(options, environment);
-  const Strategy ran = what_ran(options, request.question);
-  const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
-  const OpenQuestion open{.question = request.question,
-                          .cluster = options.cluster,
-                          .hardware = &hardware,
-                          .model_of_size = {},
-                          .attention_given = options.has("--attention")};
-  report.replay = replay_oom(request.question, ran, report.readings.front());
-  report.remedies = oom_remedies(open, ran);
-  report.warnings = request.warnings;
-  report.question = std::move(request.question);
-}
 
 std::string heading(std::string_view text, const Style& style, Tone tone = Tone::strong) {
   return "\n" + style(tone, text) + "\n";
@@ -143,8 +51,6 @@ std::vector<std::string> general_help(OomCause cause) {
   }
   return {};
 }
-
-// ---- text
 
 std::string messages_text(const OomReport& report, const Style& style) {
   constexpr std::size_t kMost = 8;
@@ -203,35 +109,6 @@ std::string signed_percent(double ratio) {
   return text == "-0 %" ? "+0 %" : text;
 }
 
-Table changes_table(const OomReport& report) {
-  const Question& q = *report.question;
-  const std::string unit = unit_name(q.unit);
-  Table table{{{"change", "", false, kAlways},
-               {"frees", unit, true, kAlways},
-               {"needs", unit, true, 9},
-               {"host", unit, true, 5},
-               {"tok/s", "", true, 6},
-               {"speed", "", true, 8},
-               {"verdict", "", false, kAlways}},
-              {}};
-  const auto add = [&](const std::string& what, const Plan& plan, const std::string& frees,
-                       const std::string& speed) {
-    const Bytes host = plan.memory.host.total;
-    table.rows.push_back({{what, frees, format_bytes_value(plan.memory.required, q.unit),
-                           host.value > 0 ? format_bytes_value(host, q.unit) : "",
-                           fmt::format("{:.0f}", plan.time.tokens_per_second), speed,
-                           plan.fits          ? "fits"
-                           : plan.fits_device ? "host"
-                                              : "short"},
-                          plan.fits ? Tone::good : Tone::plain});
-  };
-  add(fmt::format("as it ran: {}", report.remedies->plan.id()), report.remedies->plan, "", "");
-  for (const OomChange& each : report.remedies->changes)
-    if (each.plan)
-      add(each.what, *each.plan, format_bytes_value(each.frees, q.unit), signed_percent(each.speed));
-  return table;
-}
-
 std::string impossible_text(const OomReport& report, const Style& style) {
   std::string out;
   for (const OomChange& each : report.remedies->changes)
@@ -284,7 +161,38 @@ std::string planned_text(const OomReport& report, const Style& style) {
          next_text(report, style);
 }
 
-std::string text_report(const OomReport& report, const Style& style) {
+}  // namespace
+
+Table changes_table(const OomReport& report) {
+  const Question& q = *report.question;
+  const std::string unit = unit_name(q.unit);
+  Table table{{{"change", "", false, kAlways},
+               {"frees", unit, true, kAlways},
+               {"needs", unit, true, 9},
+               {"host", unit, true, 5},
+               {"tok/s", "", true, 6},
+               {"speed", "", true, 8},
+               {"verdict", "", false, kAlways}},
+              {}};
+  const auto add = [&](const std::string& what, const Plan& plan, const std::string& frees,
+                       const std::string& speed) {
+    const Bytes host = plan.memory.host.total;
+    table.rows.push_back({{what, frees, format_bytes_value(plan.memory.required, q.unit),
+                           host.value > 0 ? format_bytes_value(host, q.unit) : "",
+                           fmt::format("{:.0f}", plan.time.tokens_per_second), speed,
+                           plan.fits          ? "fits"
+                           : plan.fits_device ? "host"
+                                              : "short"},
+                          plan.fits ? Tone::good : Tone::plain});
+  };
+  add(fmt::format("as it ran: {}", report.remedies->plan.id()), report.remedies->plan, "", "");
+  for (const OomChange& each : report.remedies->changes)
+    if (each.plan)
+      add(each.what, *each.plan, format_bytes_value(each.frees, q.unit), signed_percent(each.speed));
+  return table;
+}
+
+std::string oom_text(const OomReport& report, const Style& style) {
   std::string out = messages_text(report, style);
   if (report.remedies) return out + planned_text(report, style);
   out += heading("What helps", style) + items(general_help(report.readings.front().cause), style);
@@ -292,138 +200,6 @@ std::string text_report(const OomReport& report, const Style& style) {
          command_line(
              with_options(report.arguments, {{"--model", "NAME"}, {"--gpus", "N"}, {"--zero", "STAGE"}})) +
          "\n";
-}
-
-// ---- for programs
-
-Json bytes_json(const std::optional<Bytes>& size) { return size ? Json(size->value) : Json(nullptr); }
-
-template <class T>
-Json number_json(const std::optional<T>& number) {
-  return number ? Json(*number) : Json(nullptr);
-}
-
-Json reading_json(const OomReading& reading) {
-  const OomMessage& m = reading.message;
-  return {{"line", m.line},
-          {"device", m.device},
-          {"gpu", number_json(m.gpu)},
-          {"rank", number_json(m.rank)},
-          {"asked", m.asked.value},
-          {"asked_text", m.asked_text},
-          {"capacity", bytes_json(m.capacity)},
-          {"free", bytes_json(m.free)},
-          {"allowed", bytes_json(m.allowed)},
-          {"allocated", bytes_json(m.allocated)},
-          {"unallocated", bytes_json(m.unallocated)},
-          {"private_pools", bytes_json(m.private_pools)},
-          {"process", bytes_json(m.process)},
-          {"outside_pytorch", bytes_json(reading.outside)},
-          {"other_processes", bytes_json(reading.others)},
-          {"cause", std::string(to_name(reading.cause))},
-          {"sentences", reading.sentences}};
-}
-
-Json change_json(const OomChange& change) {
-  Json out{{"change", change.what},
-           {"options", change.options},
-           {"launch", change.launch},
-           {"fits", change.fits()},
-           {"illegal", change.illegal}};
-  if (!change.plan) return out;
-  out["strategy"] = change.plan->id();
-  out["frees"] = change.frees.value, out["required"] = change.plan->memory.required.value;
-  out["host"] = change.plan->memory.host.total.value;
-  out["tokens_per_second"] = change.plan->time.tokens_per_second, out["speed"] = change.speed;
-  return out;
-}
-
-Json replay_json(const OomReport& report) {
-  if (!report.replay) return nullptr;
-  const OomReplay& replay = *report.replay;
-  Json matches = Json::array();
-  for (const OomMatch& each : replay.matches)
-    matches.push_back({{"term", std::string(info(each.term).name)},
-                       {"phase", std::string(to_name(each.phase))},
-                       {"at", std::string(each.at)},
-                       {"times", each.times},
-                       {"bytes", each.size.value}});
-  Json out{{"pool", replay.pool.value},
-           {"completes", replay.completes},
-           {"refused", nullptr},
-           {"matches", std::move(matches)}};
-  if (replay.refused)
-    out["refused"] = {{"term", std::string(info(replay.refused->term).name)},
-                      {"phase", std::string(to_name(replay.refused->phase))},
-                      {"at", std::string(replay.refused->at)},
-                      {"layer", replay.refused->layer},
-                      {"bytes", replay.refused->size.value},
-                      {"held", replay.refused->held.value}};
-  return out;
-}
-
-Json json_report(const OomReport& report) {
-  Json messages = Json::array(), changes = Json::array();
-  for (const OomReading& each : report.readings) messages.push_back(reading_json(each));
-  Json plan = nullptr;
-  if (report.remedies) {
-    const Plan& ran = report.remedies->plan;
-    for (const OomChange& each : report.remedies->changes) changes.push_back(change_json(each));
-    plan = {{"strategy", ran.id()},
-            {"fits", ran.fits},
-            {"required", ran.memory.required.value},
-            {"available", available(report.question->cluster, report.question->headroom).value},
-            {"tokens_per_second", ran.time.tokens_per_second},
-            {"why", ran.why}};
-  }
-  return {{"schema", "zplan.fit/1"},
-          {"zplan_version", std::string(version())},
-          {"oom",
-           {{"messages", std::move(messages)},
-            {"plan", std::move(plan)},
-            {"replay", replay_json(report)},
-            {"changes", std::move(changes)}}},
-          {"warnings", report.warnings}};
-}
-
-std::string csv_report(const OomReport& report) {
-  if (!report.remedies)
-    throw InputError("--csv", "without --model there is no table", "accepted: text, --json, or with --model");
-  std::string out =
-      "change,options,strategy,fits,frees_bytes,required_bytes,host_bytes,tokens_per_second,speed\n";
-  for (const OomChange& each : report.remedies->changes) {
-    if (!each.plan) continue;
-    out += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.4g}\n", csv_field(each.what), csv_field(each.options),
-                       each.plan->id(), each.fits(), each.frees.value, each.plan->memory.required.value,
-                       each.plan->memory.host.total.value, each.plan->time.tokens_per_second, each.speed);
-  }
-  return out;
-}
-
-std::string in_format(const OomReport& report, const Style& style) {
-  switch (report.options.format) {
-    case OutputFormat::text: return text_report(report, style);
-    case OutputFormat::json:
-      return json_report(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-    case OutputFormat::csv: return csv_report(report);
-    case OutputFormat::markdown:
-      if (!report.remedies)
-        throw InputError("--markdown", "without --model there is no table",
-                         "accepted: text, --json, or with --model");
-      return render_markdown(changes_table(report));
-  }
-  return "";
-}
-
-}  // namespace
-
-int oom_command(const Options& options, const std::vector<std::string>& arguments,
-                const Environment& environment, const Style& style, std::ostream& out) {
-  check_options(options);
-  OomReport report{.readings = readings_of(options), .options = options, .arguments = arguments};
-  if (options.has("--model")) plan_it(report, environment);
-  out << in_format(report, style);
-  return !report.remedies || report.remedies->any_fits() ? kFits : kNothingFits;
 }
 
 }  // namespace zplan

@@ -1,19 +1,35 @@
 #pragma once
-// `zplan fit --oom`: an out-of-memory message explained, and what helps.
+// The reports of `zplan fit --oom`.
 
-#include <ostream>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/environment.h"
 #include "cli/options.h"
-#include "cli/text.h"
+#include "cli/table.h"
+#include "models/base/json_reader.h"
+#include "planner/search/oom.h"
 
 namespace zplan {
 
-/// Reads --oom as a message, a file, or stdin ("-"). Returns the exit status: 0 where a change makes the run
-/// fit, or only the message is explained; 1 where none does. Throws InputError where there is no message.
-[[nodiscard]] int oom_command(const Options& options, const std::vector<std::string>& arguments,
-                              const Environment& environment, const Style& style, std::ostream& out);
+/// Without a model only the messages.
+struct OomReport {
+  std::vector<OomReading> readings;  ///< at least one
+  const Options& options;
+  std::vector<std::string> arguments;
+  std::optional<Question> question{};
+  std::optional<OomReplay> replay{};
+  std::optional<OomRemedies> remedies{};
+  std::vector<std::string> warnings{};
+};
+
+/// The plan of what ran, and every change that can be planned. Only with a model.
+[[nodiscard]] Table changes_table(const OomReport& report);
+
+[[nodiscard]] std::string oom_text(const OomReport& report, const Style& style);
+[[nodiscard]] Json oom_json(const OomReport& report);
+/// Throws InputError where there is no model, and so no table; oom_markdown too.
+[[nodiscard]] std::string oom_csv(const OomReport& report);
+[[nodiscard]] std::string oom_markdown(const OomReport& report);
 
 }  // namespace zplan
