@@ -72,6 +72,13 @@ void plan_it(OomReport& report, const Environment& environment) {
   const Options options = on_its_card(report.options, report.readings.front().message);
   Request request = make_request(options, environment);
   const Strategy ran = what_ran(options, request.question);
+  const OomReading& reading = report.readings.front();
+  if (const Bytes taken = taken_by_others(reading, request.question.cluster.usable_memory); taken.value > 0) {
+    request.question.cluster.usable_memory -= taken;
+    request.warnings.push_back(
+        fmt::format("{} of the card are taken as gone: other processes hold them, or a limit does",
+                    format_bytes(taken, options.unit)));
+  }
   const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
   const OpenQuestion open{.question = request.question,
                           .cluster = options.cluster,

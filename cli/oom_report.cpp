@@ -157,6 +157,9 @@ std::string planned_text(const OomReport& report, const Style& style) {
   out += heading("Changes: those that make it fit first, the fastest of them first", style) + "\n" +
          render_text(changes_table(report), style) + impossible_text(report, style);
   if (!remedies.any_fits()) return out + heading("None of these makes it fit", style, Tone::bad);
+  if (remedies.plan.fits)
+    return out + heading("By the plan it fits as it ran: what it does not count took the rest", style) +
+           next_text(report, style);
   return out + heading(fmt::format("What to change: {}", remedies.changes.front().what), style, Tone::good) +
          next_text(report, style);
 }

@@ -142,6 +142,12 @@ OomReading read_oom(const OomMessage& message, ByteUnit unit) {
   return reading;
 }
 
+Bytes taken_by_others(const OomReading& reading, Bytes usable) {
+  const Bytes others = reading.reserved_is_old ? Bytes{} : reading.others.value_or(Bytes{});
+  const Bytes beyond = reading.message.allowed ? usable - *reading.message.allowed : Bytes{};
+  return std::clamp(std::max(others, beyond), Bytes{}, usable);
+}
+
 namespace {
 
 /// All that a run is made from, by public parts.

@@ -35,6 +35,10 @@ struct OomReading {
 };
 [[nodiscard]] OomReading read_oom(const OomMessage& message, ByteUnit unit = ByteUnit::gib);
 
+/// Of a card's usable memory what this process cannot have: what other processes hold, or what a limit keeps
+/// back. Nothing where a message does not tell them from this process's own.
+[[nodiscard]] Bytes taken_by_others(const OomReading& reading, Bytes usable);
+
 /// A block of the plan for which PyTorch would print the size that was asked for.
 struct OomMatch {
   Term term{};

@@ -135,7 +135,8 @@ void add_allocator(const Start& start, std::vector<Step>& steps) {
 void add_machines(const Start& start, std::vector<Step>& steps) {
   const auto gpus = fewest_gpus(start.plan, start.question, start.context, kMostSolvedGpus);
   if (!gpus) return;
-  const Cluster cluster = question_at(start.open, Solve::gpus, *gpus).cluster;
+  Cluster cluster = question_at(start.open, Solve::gpus, *gpus).cluster;
+  cluster.usable_memory = start.question.cluster.usable_memory;  // of which others may hold a part
   const std::string nodes = cluster.nodes > 1 ? fmt::format(" --nodes {}", cluster.nodes) : "";
   steps.push_back({fmt::format("{} GPUs", *gpus), fmt::format("--gpus {}{}", *gpus, nodes), "", kMoreMachines,
                    [cluster](Question& q) { q.cluster = cluster; }});
@@ -170,7 +171,7 @@ std::vector<OomChange> plan_all(const Start& start, const std::vector<std::vecto
 bool comes_before(const OomChange& a, const OomChange& b) {
   const auto key = [](const OomChange& c) {
     const double second = c.fits() ? -c.speed : -static_cast<double>(c.frees.value);
-    return std::tuple(!c.fits(), !c.plan, c.fits() ? c.kind : 0, second);
+    return std::tuple(!c.fits(), !c.plan, c.fits() && c.frees.value <= 0, c.fits() ? c.kind : 0, second);
   };
   return key(a) < key(b);
 }

@@ -99,6 +99,20 @@ TEST(Oom, OtherProcessesAndLimitsNarrowThePool) {
             kGiB * 42);
 }
 
+TEST(Oom, WhatOthersHoldIsTakenOffTheCard) {
+  const auto taken = [](const std::string& rest) {
+    const std::string text =
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 44.00 GiB of "
+        "which 1.00 GiB is free. " +
+        rest;
+    return taken_by_others(read_oom(read_oom_messages(text).at(0)), kGiB * 44);
+  };
+  EXPECT_EQ(taken(""), Bytes{});
+  EXPECT_EQ(taken("Process 7 has 10.00 GiB memory in use. "), kGiB * 10);
+  EXPECT_EQ(taken("30.00 GiB allowed; "), kGiB * 14);
+  EXPECT_EQ(taken("Process 7 has 99.00 GiB memory in use. "), kGiB * 44);
+}
+
 class Remedies : public ::testing::Test {
  protected:
   static const OomRemedies& remedies() {
