@@ -48,7 +48,7 @@ std::vector<std::string> values_of(const OptionSpec& spec) {
 /// Options whose value may be a file.
 bool takes_file(const OptionSpec& spec) {
   return spec.name == "--model" || spec.name == "--gpu" || spec.name == "--emit" ||
-         spec.name == "--ds-config";
+         spec.name == "--ds-config" || spec.name == "--oom";
 }
 
 std::string words(const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, " ")); }

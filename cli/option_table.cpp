@@ -13,7 +13,8 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "Training", kBatch = "Batch",
-                           kSearch = "Strategies", kCheck = "Check", kLint = "Lint", kOutput = "Output";
+                           kSearch = "Strategies", kFit = "Fit", kCheck = "Check", kLint = "Lint",
+                           kOutput = "Output";
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr std::int64_t kMostTokens = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
@@ -147,6 +148,14 @@ const std::vector<OptionSpec> kTable{
      [](O o, T t) { o.space.gradient_accumulation_steps = parse_integer("--grad-accum", t, 1, kMostSteps); }},
     {"--global-batch", "G", kBatch, "samples per optimizer step over all GPUs [what the others make]",
      [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
+
+    {"--solve", "WHAT", kFit,
+     "the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all left "
+     "open]",
+     [](O o, T t) { o.solve = parse_name<Solve>("--solve", t); }, all_names<Solve>},
+    {"--oom", "TEXT|FILE", kFit,
+     "explain a CUDA out-of-memory message, or the lines of a log (- for stdin), and say what helps",
+     [](O o, T t) { o.oom = t; }},
 
     {"--worst", "N", kCheck, "of the records only the N that are furthest off [all]",
      [](O o, T t) { o.worst = static_cast<std::size_t>(parse_integer("--worst", t, 0, 1'000'000)); }},

@@ -12,7 +12,7 @@ namespace zplan {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kLaterCommands{"fit", "bench", "gui"};
+constexpr std::array<std::string_view, 2> kLaterCommands{"bench", "gui"};
 
 std::vector<std::string> command_names() { return all_names<Command>(); }
 
@@ -136,12 +136,26 @@ void check_belongs_to_lint(const Options& options) {
     throw InputError("--sarif", "a second output format", "accepted: one of --json, --sarif");
 }
 
+/// Options that only `fit` takes, and those of a report that it does not.
+void check_belongs_to_fit(const Options& options) {
+  const bool fits = options.command == Command::fit;
+  for (const std::string_view option : {"--solve", "--oom"})
+    if (!fits && options.has(option))
+      throw InputError(std::string(option), fmt::format("not an option of {}", to_name(options.command)),
+                       "accepted: with fit");
+  for (const std::string_view option : {"--emit", "--config-style", "--explain"})
+    if (fits && options.has(option))
+      throw InputError(std::string(option), "not an option of fit", "accepted: with the plan that fit names");
+}
+
 /// Catalogue commands take few of the options, and one that does nothing would mislead.
 void check_belongs(const Options& options) {
   check_belongs_to_check(options);
   check_belongs_to_lint(options);
+  check_belongs_to_fit(options);
   if (options.command == Command::plan || options.command == Command::compare ||
-      options.command == Command::check || options.command == Command::lint)
+      options.command == Command::fit || options.command == Command::check ||
+      options.command == Command::lint)
     return;
   for (const OptionSpec& spec : option_table())
     if (!spec.everywhere && options.has(spec.name))
@@ -155,8 +169,10 @@ void check_output(const Options& options) {
     throw InputError("--emit", "- together with another output", "accepted: a file, or --emit - alone");
   if (options.explain && !text && options.format != OutputFormat::json)
     throw InputError("--explain", "together with a table for programs", "accepted: with text or --json");
-  if (options.command == Command::plan && !options.words.empty())
-    throw InputError(in_quotes(options.words.front()), "plan takes options only",
+  const bool plain = options.command == Command::plan || options.command == Command::fit;
+  if (plain && !options.words.empty())
+    throw InputError(in_quotes(options.words.front()),
+                     fmt::format("{} takes options only", to_name(options.command)),
                      "accepted: --model, --gpus, …");
 }
 
@@ -175,6 +191,12 @@ const std::vector<CommandSpec>& command_table() {
       {Command::compare,
        "STRATEGY STRATEGY…",
        "pinned strategies side by side: zero3, tp8+zero1, zero3+offload-all",
+       {}},
+      {Command::fit,
+       "",
+       "the inverse: largest micro-batch, longest sequence, fewest GPUs, smallest card, biggest model; what "
+       "helps "
+       "against an out-of-memory error",
        {}},
       {Command::check,
        "FILE|FOLDER…",

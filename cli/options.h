@@ -9,16 +9,17 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/deepspeed/ds_config.h"
-#include "planner/search/search.h"
+#include "planner/search/inverse.h"
 
 namespace zplan {
 
-enum class Command { plan, compare, check, lint, models, hardware, completion };
+enum class Command { plan, compare, fit, check, lint, models, hardware, completion };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 7> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 8> table{
       {{Command::plan, "plan"},
        {Command::compare, "compare"},
+       {Command::fit, "fit"},
        {Command::check, "check"},
        {Command::lint, "lint"},
        {Command::models, "models"},
@@ -43,6 +44,9 @@ struct Options {
 
   std::string ds_config;                      ///< file to plan; empty: none
   std::optional<std::string> ds_config_text;  ///< of it, where it is not what the file holds
+
+  std::optional<Solve> solve;  ///< of fit: what is asked for; absent: all that is left open
+  std::string oom;             ///< of fit: an out-of-memory message, a file with such lines, or "-"
 
   bool fit_efficiency{};             ///< of a check: what measured speeds say of their cards
   std::optional<std::size_t> worst;  ///< of a check: show only so many records

@@ -4,6 +4,7 @@
 
 #include "cli/catalogue_commands.h"
 #include "cli/check_command.h"
+#include "cli/fit_command.h"
 #include "cli/help.h"
 #include "cli/lint_command.h"
 #include "cli/options.h"
@@ -106,6 +107,7 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   switch (options.command) {
     case Command::plan:
     case Command::compare: return run_planning(options, arguments, environment, out, err);
+    case Command::fit: return fit_command(options, arguments, environment, style, out);
     case Command::check: return check_command(options, environment, style, out, err);
     case Command::lint: return lint_command(options, environment, style, out, err);
     case Command::models: return out << models_command(options, environment, style), kFits;

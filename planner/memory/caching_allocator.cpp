@@ -49,6 +49,8 @@ void raise(Bytes& peak, Bytes now) { peak = std::max(peak, now); }
 
 }  // namespace
 
+Bytes asked_of_device(Bytes size) { return Bytes(segment_size(round_to(size.value, kRounding))); }
+
 CachingAllocator::CachingAllocator(const AllocatorOptions& options)
     : options_(options), max_split_size_(options.max_split_size.value_or(Bytes(kUnlimited)).value) {
   if (max_split_size_ < kLargeSegment)

@@ -42,6 +42,10 @@ struct AllocatorSegment {
   bool operator==(const AllocatorSegment&) const = default;
 };
 
+/// What the allocator asks the device for where no cached block will do for `size` bytes; the size that
+/// PyTorch's out-of-memory message names: 2 MiB up to 1 MiB, 20 MiB below 10 MiB, else multiples of 2 MiB.
+[[nodiscard]] Bytes asked_of_device(Bytes size);
+
 /// One device's allocator. A copy is an independent allocator in the same state.
 /// Blocks used on further streams (record_stream) are free as soon as they are released: torch waits for the
 /// other stream's work, which has no time here.

@@ -20,6 +20,17 @@ struct PhasePeak {
   bool operator==(const PhasePeak&) const = default;
 };
 
+/// One block that was asked for, and when.
+struct BlockRequest {
+  Term term{};
+  Bytes size;  ///< as asked for
+  Bytes held;  ///< in blocks at that moment, as handed out
+  Phase phase{Phase::initialisation};
+  std::string_view at;
+  int layer{-1};
+  bool operator==(const BlockRequest&) const = default;
+};
+
 class Device {
  public:
   using Block = std::int32_t;
@@ -32,7 +43,9 @@ class Device {
   void keep_log() { log_.emplace(); }
   /// Of the step since begin_step.
   [[nodiscard]] LiveProgram take_log() { return log_ ? log_->take() : LiveProgram{}; }
-
+  /// From here on every block that is asked for is written down; the last one was refused where memory ran
+  /// out.
+  void record_requests(std::vector<BlockRequest>* requests) { requests_ = requests; }
   /// kNone for nothing, and once memory has run out.
   Block allocate(Term term, Bytes size, int stream = 0);
   void release(Block& block);
@@ -83,6 +96,7 @@ class Device {
 
   std::optional<CachingAllocator> allocator_;
   std::optional<LiveLog> log_;
+  std::vector<BlockRequest>* requests_{};
   std::vector<Held> blocks_;
   std::vector<Block> unused_;
   Composition live_;

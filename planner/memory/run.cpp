@@ -23,6 +23,7 @@ class Player {
   Player(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator)
       : inputs_(inputs), device_(allocator), state_(inputs, device_), framework_(state_) {
     if (inputs.logs_memory) device_.keep_log();
+    device_.record_requests(inputs.requests);
     add_form(inputs.recording.tape, inputs.step.training.sequence_length);
     if (inputs.varied == nullptr) return;
     for (const VariedMicroStep& each : *inputs.varied) add_form(each.recording.tape, each.sequence_length);

@@ -50,8 +50,9 @@ struct RunInputs {
   /// stays the longest's; what the allocator keeps does not: a block made for a shorter one is of no use to
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
-  std::int64_t gpus_per_node{};  ///< 0: all on one
-  bool logs_memory{};            ///< of a live run: RunResult::live is asked for
+  std::int64_t gpus_per_node{};           ///< 0: all on one
+  bool logs_memory{};                     ///< of a live run: RunResult::live is asked for
+  std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
 };
 
 struct RunResult {

@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"lint", {"lint", "no file"}}, Case{"lint none.json", {"none.json", "No such file"}},
         Case{"lint --csv none.json", {"--csv", "not an option of lint"}},
         Case{"--model 8B --fix", {"--fix", "with lint"}},
-        Case{"fit --model 8B", {"not in this version"}}, Case{"check x.log", {"x.log", "No such file"}},
+        Case{"fit --model 8B --oom x", {"--oom", "looked for"}}, Case{"check x.log", {"x.log", "No such file"}},
         Case{"bench", {"not in this version"}}, Case{"gui", {"not in this version"}},
         Case{"--model Qwen/Qwen3-8C --gpus 1", {"--model", "Qwen/Qwen3-8C", "Qwen/Qwen3-8B"}},
         Case{"--model 8B --gpu H100-SXN-80GB", {"--gpu", "H100-SXN-80GB", "did you mean H100-SXM-80GB?"}},

@@ -1,0 +1,254 @@
+#include "planner/search/inverse.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <future>
+#include <tuple>
+
+#include "planner/search/scale.h"
+#include "planner/search/why.h"
+
+namespace zplan {
+
+namespace {
+
+/// What one value makes of a strategy: its plan, or why there is none.
+struct Probe {
+  std::optional<Plan> plan;
+  std::string illegal;
+  [[nodiscard]] bool fits() const { return plan && plan->fits; }
+};
+
+Probe probe(const OpenQuestion& open, Solve solve, const Family& family, std::int64_t value, bool complete) {
+  const Question q = pinned_to(question_at(open, solve, value), family);
+  const Candidates found = candidates(q);
+  if (found.legal.empty())
+    return {std::nullopt, found.rejected.empty()
+                              ? std::string("no legal combination")
+                              : fmt::format("{}", fmt::join(found.rejected.front().reasons, "; "))};
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  const Strategy& strategy = found.legal.front();
+  return {complete ? context.complete(strategy) : context.outline(strategy), {}};
+}
+
+bool is_legal(const OpenQuestion& open, Solve solve, const Family& family, std::int64_t value) {
+  return !candidates(pinned_to(question_at(open, solve, value), family)).legal.empty();
+}
+
+/// The last index that fits, where `fits` holds up to some index: strides that double, then bisection.
+template <class F>
+std::optional<std::int64_t> last_that_fits(std::int64_t count, const F& fits) {
+  if (count < 1 || !fits(0)) return std::nullopt;
+  std::int64_t low = 0, high = 1;
+  while (high < count && fits(high)) low = high, high *= 2;
+  high = std::min(high, count);
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+/// Of the hardest values, tried one by one, the first that fits; else of the rest the last.
+template <class F>
+std::optional<std::int64_t> hardest_that_fits(const Scale& scale, const F& fits) {
+  const std::int64_t walked = std::min(scale.walked, scale.count);
+  for (std::int64_t i = scale.count - 1; i >= scale.count - walked; --i)
+    if (fits(i)) return i;
+  return last_that_fits(scale.count - walked, fits);
+}
+
+std::string end_of_range(const OpenQuestion& open, Solve solve) {
+  const ModelShape& shape = open.question.model.shape;
+  switch (solve) {
+    case Solve::sequence:
+      if (shape.max_positions > 0)
+        return fmt::format("{} was made for sequences of up to {} tokens", open.question.model.name,
+                           shape.max_positions);
+      return fmt::format("no more than {} tokens of a micro-batch are planned", kMostTokens);
+    case Solve::micro_batch:
+      return fmt::format("no more than {} tokens of a micro-batch are planned", kMostTokens);
+    case Solve::gpus: return "there is nothing below one tensor-parallel group";
+    default: return "the end of what is tried";
+  }
+}
+
+/// What the allocator keeps moves a little with each length: the rounded one is planned too.
+std::optional<std::int64_t> rounded(const OpenQuestion& open, Solve solve, const Family& family,
+                                    std::int64_t value) {
+  constexpr std::int64_t kRound = 128;
+  if (solve != Solve::sequence || value % kRound == 0) return value;
+  for (std::int64_t each = value / kRound * kRound; each > 0; each -= kRound)
+    if (probe(open, solve, family, each, true).fits()) return each;
+  return value;
+}
+
+/// What `next` would need, and of what.
+void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Solution& solution) {
+  const Question q = question_at(open, solve, *solution.next);
+  const std::string value = value_text(solve, *solution.next, q.unit);
+  if (!behind.plan) {
+    solution.limit = Limit::batch, solution.reason = fmt::format("{}: {}", value, behind.illegal);
+    return;
+  }
+  const MemoryPlan& memory = behind.plan->memory;
+  const Bytes room = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
+  if (!behind.plan->fits_device) {
+    solution.limit = Limit::device_memory;
+    solution.reason =
+        fmt::format("{} would be short by {} of the {} per GPU{}", value,
+                    format_bytes(memory.required - room, q.unit), format_bytes(room, q.unit),
+                    memory.required_low <= room ? ", all of it to gaps of PyTorch's allocator" : "");
+    return;
+  }
+  solution.limit = Limit::host_memory;
+  solution.reason = fmt::format("{} would be short by {} of the {} of host memory per node", value,
+                                format_bytes(memory.host.total - host, q.unit), format_bytes(host, q.unit));
+}
+
+/// The next value that is legal: of models, whose heads a tensor-parallel degree need not divide, one of the
+/// next few.
+std::int64_t next_index(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
+                        std::int64_t index) {
+  constexpr std::int64_t kFew = 100;
+  const std::int64_t last = std::min(index + kFew, scale.count - 1);
+  for (std::int64_t next = index + 1; solve == Solve::model && next <= last; ++next)
+    if (is_legal(open, solve, family, scale.value(next))) return next;
+  return index + 1;
+}
+
+/// What stands behind the value, planned in full: where that fits after all, it is the value.
+void take_limit(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
+                std::int64_t index, Solution& solution) {
+  while (index + 1 < scale.count) {
+    index = next_index(open, solve, scale, family, index);
+    solution.next = scale.value(index);
+    Probe behind = probe(open, solve, family, *solution.next, true);
+    if (!behind.fits()) return take_reason(open, solve, behind, solution);
+    solution.value = solution.next, solution.plan = std::move(*behind.plan);
+  }
+  solution.next.reset();
+  const bool positions = solve == Solve::sequence && open.question.model.shape.max_positions > 0;
+  solution.limit = positions ? Limit::positions : Limit::range;
+  solution.reason = end_of_range(open, solve);
+}
+
+Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family) {
+  const auto fits = [&](std::int64_t index) {
+    const Probe each = probe(open, solve, family, scale.value(index), false);
+    // Whether a shape is legal says nothing of larger ones.
+    return each.fits() || (solve == Solve::model && !each.plan);
+  };
+  Solution solution;
+  std::optional<std::int64_t> found = hardest_that_fits(scale, fits);
+  // What is reported must fit with all its figures too.
+  for (; found; found = *found > 0 ? std::optional(*found - 1) : std::nullopt) {
+    Probe whole = probe(open, solve, family, scale.value(*found), true);
+    if (!whole.fits()) continue;
+    solution.value = scale.value(*found), solution.plan = std::move(*whole.plan);
+    take_limit(open, solve, scale, family, *found, solution);
+    solution.rounded = rounded(open, solve, family, *solution.value);
+    return solution;
+  }
+  std::int64_t first = 0;
+  while (first + 1 < scale.count && !is_legal(open, solve, family, scale.value(first))) ++first;
+  Probe easiest = probe(open, solve, family, scale.value(first), true);
+  if (easiest.plan) solution.plan = *easiest.plan;
+  solution.next = scale.value(first);
+  take_reason(open, solve, easiest, solution);
+  return solution;
+}
+
+/// With a global batch the next larger size that makes it, else one more.
+std::int64_t next_micro_batch(const OpenQuestion& open, const Family& family, std::int64_t size) {
+  const auto global = open.question.space.global_batch_size;
+  for (std::int64_t b = size + 1; global && b <= *global; ++b)
+    if (is_legal(open, Solve::micro_batch, family, b)) return b;
+  return size + 1;
+}
+
+/// As take_limit.
+void take_micro_batch_limit(const OpenQuestion& open, const Family& family, Solution& solution) {
+  for (;;) {
+    const std::int64_t next = next_micro_batch(open, family, *solution.value);
+    if (next > kMostTokens / open.question.training.sequence_length) {
+      solution.next.reset(), solution.reason = end_of_range(open, Solve::micro_batch);
+      return;
+    }
+    solution.next = next;
+    Probe behind = probe(open, Solve::micro_batch, family, next, true);
+    if (!behind.fits()) return take_reason(open, Solve::micro_batch, behind, solution);
+    solution.value = next, solution.plan = std::move(*behind.plan);
+  }
+}
+
+Solution solve_micro_batch(const OpenQuestion& open, const Family& family) {
+  Question q = pinned_to(open.question, family);
+  q.space.micro_batch_size.reset();
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  const Strategy strategy = candidates(q).legal.front();
+  Solution solution;
+  solution.value = largest_micro_batch(q, context, strategy);
+  for (; solution.value; --*solution.value) {
+    Probe whole = probe(open, Solve::micro_batch, family, *solution.value, true);
+    if (whole.fits()) {
+      solution.plan = std::move(*whole.plan);
+      break;
+    }
+    if (*solution.value == 1) {
+      solution.value.reset();
+      break;
+    }
+  }
+  if (!solution.value) {
+    const std::int64_t first = next_micro_batch(open, family, 0);
+    solution.next = first;
+    Probe least = probe(open, Solve::micro_batch, family, first, true);
+    solution.plan = least.plan ? *least.plan : context.complete(strategy);
+    take_reason(open, Solve::micro_batch, {solution.plan, {}}, solution);
+    return solution;
+  }
+  take_micro_batch_limit(open, family, solution);
+  solution.rounded = solution.value;
+  return solution;
+}
+
+bool comes_before(Solve solve, const Solution& a, const Solution& b) {
+  if (a.value.has_value() != b.value.has_value()) return a.value.has_value();
+  if (!a.value) return better_plan(a.plan, b.plan);
+  const std::int64_t sign = asks_for_most(solve) ? -1 : 1;
+  return std::tuple(sign * *a.value, -a.plan.time.tokens_per_second) <
+         std::tuple(sign * *b.value, -b.plan.time.tokens_per_second);
+}
+
+/// Reasons of the plan that is shown in full.
+void explain_first(const OpenQuestion& open, Inverse& result) {
+  if (result.solutions.empty()) return;
+  Solution& first = result.solutions.front();
+  const std::int64_t value = first.value ? *first.value : first.next.value_or(1);
+  const Question q = question_at(open, result.solve, value);
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  first.plan.why = why(first.plan, q, context);
+}
+
+}  // namespace
+
+Inverse solve(const OpenQuestion& open, Solve solve) {
+  Scales scales = scales_of(open, solve);
+  std::vector<std::future<Solution>> tasks;
+  for (const auto& [family, scale] : scales.of_family)
+    tasks.push_back(std::async(std::launch::async, [&open, solve, family = family, scale = &scale] {
+      return solve == Solve::micro_batch ? solve_micro_batch(open, family)
+                                         : solve_one(open, solve, *scale, family);
+    }));
+  Inverse result{.solve = solve, .solutions = {}, .rejected = std::move(scales.rejected)};
+  for (std::future<Solution>& each : tasks) result.solutions.push_back(each.get());
+  std::stable_sort(result.solutions.begin(), result.solutions.end(),
+                   [solve](const Solution& a, const Solution& b) { return comes_before(solve, a, b); });
+  explain_first(open, result);
+  return result;
+}
+
+}  // namespace zplan

@@ -1,0 +1,55 @@
+#pragma once
+// PyTorch's out-of-memory messages, as text and as figures. docs/fit.md
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/quantity.h"
+
+namespace zplan {
+
+/// What one message says. Sizes are printed with two decimals of their unit; absent: not in this version's
+/// message, or no size that a card could have.
+///
+/// Source of the wording: c10/cuda/CUDACachingAllocator.cpp of torch 1.0 ("cached"), 1.13 and 2.0 ("already
+/// allocated"), 2.1 ("total capacty"), 2.2 to 2.11 ("total capacity", "allowed", private pools); torch for
+/// ROCm puts HIP for CUDA, torch for Intel XPU.
+struct OomMessage {
+  std::string device;  ///< "CUDA", "HIP", "XPU"
+  std::optional<int> gpu;
+  std::optional<int> rank;  ///< of a prefix such as torchrun's "[rank3]: "
+  std::size_t line{1};      ///< where it begins, from 1
+
+  Bytes asked;                         ///< of the device, for the block that could not be had
+  std::string asked_text;              ///< as printed: "2.00 GiB"
+  std::optional<Bytes> capacity;       ///< of the card, as a process sees it
+  std::optional<Bytes> free;           ///< of that, when the message was made
+  std::optional<Bytes> allowed;        ///< by set_per_process_memory_fraction
+  std::optional<Bytes> allocated;      ///< by PyTorch, in tensors
+  std::optional<Bytes> unallocated;    ///< reserved by PyTorch and not allocated
+  std::optional<Bytes> private_pools;  ///< of what is allocated, in CUDA graphs' pools
+  std::optional<Bytes> process;        ///< all that this process holds, the CUDA context included
+  struct Process {
+    std::int64_t id{};
+    Bytes size;
+    bool operator==(const Process&) const = default;
+  };
+  std::vector<Process> others;  ///< processes on this card by the ids that the driver knows them by
+  bool operator==(const OomMessage&) const = default;
+
+  /// PyTorch's share of the card.
+  [[nodiscard]] std::optional<Bytes> reserved() const;
+};
+
+/// Every message in a text, in order; one that is there twice (of one rank, with the same figures) once.
+/// Colours, time stamps and lines that were wrapped do not matter.
+[[nodiscard]] std::vector<OomMessage> read_oom_messages(std::string_view text);
+
+/// A size as the messages print it: "512 bytes", "17.38 MiB", "2.00 GiB".
+/// Source: torch 2.11 c10/cuda/CUDACachingAllocator.cpp format_size.
+[[nodiscard]] std::string torch_size(Bytes size);
+
+}  // namespace zplan

@@ -1,0 +1,46 @@
+#pragma once
+// The values that an inverse question tries, from the one that fits most easily to the hardest.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/base/format.h"
+#include "planner/search/inverse.h"
+
+namespace zplan {
+
+/// Of a strategy what stays whatever is solved for.
+struct Family {
+  int zero_stage{};
+  std::int64_t tensor_parallel{1};
+  OffloadDevice offload_optimizer{}, offload_parameters{};
+  auto operator<=>(const Family&) const = default;
+};
+[[nodiscard]] Family family_of(const Strategy& strategy);
+
+/// The question with this strategy alone.
+[[nodiscard]] Question pinned_to(Question question, const Family& family);
+
+struct Scale {
+  std::int64_t count{};
+  std::function<std::int64_t(std::int64_t index)> value;
+  std::int64_t walked{};  ///< of the hardest: need does not shrink steadily there, so each is tried
+};
+
+/// A scale for every legal strategy, and what is legal nowhere on it.
+struct Scales {
+  std::map<Family, Scale> of_family;
+  std::vector<Rejection> rejected;
+};
+[[nodiscard]] Scales scales_of(const OpenQuestion& open, Solve solve);
+
+/// GPUs in a node: as many as there are where there are several nodes, else the usual number or more.
+[[nodiscard]] std::int64_t node_of_open(const OpenQuestion& open);
+
+/// "micro-batch 12", "4096 tokens", "16 GPUs", "8.10 B parameters", "cards of 24 GiB", "64 GiB of host
+/// memory".
+[[nodiscard]] std::string value_text(Solve solve, std::int64_t value, ByteUnit unit);
+
+}  // namespace zplan
