@@ -44,6 +44,7 @@ Environment read_environment() {
           .terminal = variable("TERM"),
           .no_color = !variable("NO_COLOR").empty(),
           .output_is_terminal = isatty(STDOUT_FILENO) == 1,
+          .errors_are_terminal = isatty(STDERR_FILENO) == 1,
           .terminal_width = terminal_width()};
 }
 

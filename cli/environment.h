@@ -13,6 +13,7 @@ struct Environment {
   std::string terminal;            ///< TERM
   bool no_color{};                 ///< NO_COLOR is set and not empty
   bool output_is_terminal{};       ///< stdout
+  bool errors_are_terminal{};      ///< stderr
   int terminal_width{};            ///< columns of that terminal, or COLUMNS; 0: unknown
 };
 

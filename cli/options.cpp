@@ -153,7 +153,8 @@ void check_belongs(const Options& options) {
   check_belongs_to_check(options);
   check_belongs_to_lint(options);
   check_belongs_to_fit(options);
-  if (options.command == Command::plan || options.command == Command::compare ||
+  if (options.command == Command::plan || options.command == Command::search ||
+      options.command == Command::compare ||
       options.command == Command::fit || options.command == Command::check ||
       options.command == Command::lint)
     return;
@@ -169,11 +170,15 @@ void check_output(const Options& options) {
     throw InputError("--emit", "- together with another output", "accepted: a file, or --emit - alone");
   if (options.explain && !text && options.format != OutputFormat::json)
     throw InputError("--explain", "together with a table for programs", "accepted: with text or --json");
-  const bool plain = options.command == Command::plan || options.command == Command::fit;
+  const bool plain = options.command == Command::plan || options.command == Command::fit ||
+                     options.command == Command::search;
   if (plain && !options.words.empty())
     throw InputError(in_quotes(options.words.front()),
                      fmt::format("{} takes options only", to_name(options.command)),
                      "accepted: --model, --gpus, …");
+  if (options.command == Command::search && options.has("--ds-config"))
+    throw InputError("--ds-config", "together with search: it decides what a search would",
+                     "accepted: zplan --ds-config FILE …");
 }
 
 }  // namespace
@@ -187,6 +192,10 @@ const std::vector<CommandSpec>& command_table() {
       {Command::plan,
        "",
        "every strategy: memory, traffic, time, which fits, which to take and why (the default)",
+       {}},
+      {Command::search,
+       "",
+       "the fastest config that fits, over everything that is not pinned, batch and checkpointing too",
        {}},
       {Command::compare,
        "STRATEGY STRATEGY…",

@@ -13,11 +13,12 @@
 
 namespace zplan {
 
-enum class Command { plan, compare, fit, check, lint, models, hardware, completion };
+enum class Command { plan, search, compare, fit, check, lint, models, hardware, completion };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 8> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 9> table{
       {{Command::plan, "plan"},
+       {Command::search, "search"},
        {Command::compare, "compare"},
        {Command::fit, "fit"},
        {Command::check, "check"},

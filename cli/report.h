@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 #include "planner/search/crossover.h"
+#include "planner/search/explore.h"
 
 namespace zplan {
 
@@ -17,6 +18,7 @@ struct Report {
   std::vector<std::string> arguments;  ///< as they were typed, for the next command to type
   std::vector<std::string> order;    ///< compare: ids of the plans as they were asked for; empty: as answered
   std::optional<Contest> contest{};  ///< compare: the two fastest
+  const Exploration* found{};        ///< search: all that was looked at
 };
 
 /// The plans as they are shown: best first, or as `compare` was asked.

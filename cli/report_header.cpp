@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/report_text.h"
+#include "cli/search_report.h"
 #include "models/base/version.h"
 
 namespace zplan {
@@ -117,6 +118,10 @@ std::string batch_words(const Report& report) {
 
 std::string training_line(const Report& report) {
   const Training& t = report.question.training;
+  if (report.found != nullptr)
+    return fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}", method_words(t), precision_words(t),
+                       to_name(t.optimizer), t.sequence_length, to_name(t.attention),
+                       t.fused_loss ? ", fused loss" : "");
   return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", framework_words(t),
                      method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
                      to_name(report.question.space.checkpointing), to_name(t.attention),
@@ -126,10 +131,12 @@ std::string training_line(const Report& report) {
 
 /// Options that shape the answer and were left to their defaults: the values are in the line above.
 std::string defaults_line(const Options& options) {
+  const bool searches = options.command == Command::search;
   std::vector<std::string> untold;
   for (const std::string_view name : {"--gpus", "--method", "--precision", "--optimizer", "--seq",
                                       "--micro-batch", "--checkpointing", "--attention", "--headroom"}) {
     if (options.has(name)) continue;
+    if (searches && (name == "--micro-batch" || name == "--checkpointing")) continue;
     if (name == "--micro-batch" && options.has("--global-batch")) continue;
     untold.emplace_back(name);
   }
@@ -159,7 +166,8 @@ std::vector<std::string> assumption_lines(const Report& report) {
                            : "FSDP2 as accelerate 1.15 sets it up: fp32 shards of what trains, computed and "
                              "reduced in 16 bits, "
                              "loaded shard by shard");
-  if (deepspeed && !report.options.has("--buckets")) lines.push_back(buckets_line(report));
+  if (deepspeed && !report.options.has("--buckets") && report.found == nullptr)
+    lines.push_back(buckets_line(report));
   if (deepspeed && !report.question.space.zero)
     lines.emplace_back(
         "overlap_comm on at ZeRO 1 and 2, where DeepSpeed's own default is off: the ds_config says so");
@@ -173,6 +181,7 @@ std::string header_text(const Report& report, const Style& style) {
   std::string out = block("Model", model_lines(report.question), style) +
                     block("Cluster", cluster_lines(report.question), style) +
                     block("Training", {training_line(report)}, style);
+  if (report.found != nullptr) out += block("Searched", {searched_line(report)}, style);
   out += block("Assumed", bullets(assumption_lines(report)), style);
   return out + block("Warning", bullets(report.answer.warnings), style);
 }

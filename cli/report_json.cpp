@@ -2,6 +2,7 @@
 
 #include "cli/explain.h"
 #include "cli/output_files.h"
+#include "cli/search_report.h"
 #include "models/base/version.h"
 #include "planner/time/price.h"
 
@@ -249,6 +250,7 @@ Json report_json(const Report& report) {
           {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
           {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
           {"comparison", comparison_json(report.contest)},
+          {"search", report.found ? search_json(report) : Json(nullptr)},
           {"warnings", report.answer.warnings}};
 }
 

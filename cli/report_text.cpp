@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cli/explain.h"
+#include "cli/search_report.h"
 
 namespace zplan {
 
@@ -65,6 +66,7 @@ std::string sentences_text(const Report& report, const Style& style) {
 }
 
 std::string plans_text(const Report& report, const Style& style) {
+  if (report.found != nullptr && !report.found->best.empty()) return search_text(report, style);
   if (!report.order.empty())
     return fmt::format("Differences are from {}; * marks the best of a line\n\n", report.order.front()) +
            comparison_text(report, style) + sentences_text(report, style);

@@ -9,6 +9,7 @@
 #include "cli/command_line.h"
 #include "cli/output_files.h"
 #include "cli/report_text.h"
+#include "cli/search_report.h"
 #include "planner/launch/launch.h"
 #include "planner/search/why.h"
 
@@ -126,8 +127,16 @@ std::string next_text(const std::vector<std::string>& commands, const Style& sty
   return out;
 }
 
+/// The plan that the search found, without a search.
+std::string pinned_command(const Report& report) {
+  std::vector<std::string> arguments = report.arguments;
+  arguments.erase(std::find(arguments.begin(), arguments.end(), to_name(Command::search)));
+  return command_line(with_options(arguments, pinning_options(report.found->best.front(), report.options)));
+}
+
 std::string next_after_fit(const Report& report, const Plan& plan, const Style& style) {
   std::vector<std::string> commands;
+  if (report.found != nullptr) commands.push_back(pinned_command(report));
   const std::string config = config_path(plan, report);
   if (report.options.emit.empty() && plan.framework != Framework::torch)
     commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));

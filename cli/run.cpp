@@ -12,6 +12,8 @@
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "cli/request.h"
+#include "cli/search_command.h"
+#include "cli/search_report.h"
 
 namespace zplan {
 
@@ -26,12 +28,14 @@ std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+bool searched(const Report& report) { return report.found != nullptr && !report.found->best.empty(); }
+
 std::string report_in_format(const Report& report, const Style& style) {
   switch (report.options.format) {
     case OutputFormat::text: return report_text(report, style);
     case OutputFormat::json: return json_text(report_json(report));
-    case OutputFormat::csv: return report_csv(report);
-    case OutputFormat::markdown: return report_markdown(report);
+    case OutputFormat::csv: return searched(report) ? search_csv(report) : report_csv(report);
+    case OutputFormat::markdown: return searched(report) ? search_markdown(report) : report_markdown(report);
   }
   return "";
 }
@@ -88,6 +92,27 @@ int run_planning(const Options& options, const std::vector<std::string>& argumen
   return deliver({question, result, options, arguments, {}, {}}, style, out, err);
 }
 
+/// Where nothing fits the plain strategies say by how much they miss.
+int run_search(const Options& options, const std::vector<std::string>& arguments,
+               const Environment& environment, std::ostream& out, std::ostream& err) {
+  const Request request = make_request(options, environment);
+  const Scope scope = search_scope(options, request.question.space);
+  const Exploration found = search(request.question, scope, environment, err);
+  Question question = request.question;
+  Answer result;
+  if (found.best.empty()) {
+    result = answer(question);
+    for (Plan& each : result.plans) each.fits = false;
+    result.alternative.reset();
+  } else {
+    question = pinned_question(question, found.best.front());
+    result.plans = {found.best.front().plan};
+  }
+  if (found.stopped) err << "zplan: stopped: the best of what was looked at so far\n";
+  return deliver({question, result, options, arguments, {}, {}, &found}, style_of(options, environment), out,
+                 err);
+}
+
 int run_completion(const Options& options, std::ostream& out) {
   if (options.words.size() != 1)
     throw InputError("completion", fmt::format("{} words", options.words.size()),
@@ -107,6 +132,7 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   switch (options.command) {
     case Command::plan:
     case Command::compare: return run_planning(options, arguments, environment, out, err);
+    case Command::search: return run_search(options, arguments, environment, out, err);
     case Command::fit: return fit_command(options, arguments, environment, style, out);
     case Command::check: return check_command(options, environment, style, out, err);
     case Command::lint: return lint_command(options, environment, style, out, err);

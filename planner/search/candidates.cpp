@@ -55,7 +55,7 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
                                   *scope.global_batch_size, name.strategy.data_parallel));
   if (reasons.empty()) return add_variants(q, scope, name, all);
   all.push_back({.name = name,
-                 .outcome = Outcome::illegal,
+                 .outcome = FamilyOutcome::illegal,
                  .best = {},
                  .reason = fmt::format("{}", fmt::join(reasons, "; "))});
 }

@@ -126,7 +126,7 @@ class Explorer {
 void Explorer::fail_if_nothing_is_legal() const {
   std::vector<std::string> reasons;
   for (const FamilyReport& each : result_.families) {
-    if (each.outcome != Outcome::illegal) return;
+    if (each.outcome != FamilyOutcome::illegal) return;
     reasons.push_back(fmt::format("{}: {}", plan_id(each.name.framework, each.name.strategy), each.reason));
   }
   throw InputError("search", "no legal combination", fmt::format("{}", fmt::join(reasons, "; ")));
@@ -138,9 +138,9 @@ void Explorer::fail_if_nothing_is_legal() const {
 void Explorer::screen() {
   std::atomic<std::size_t> done{0};
   for_each_in_parallel(result_.families.size(), [&](std::size_t i) {
-    if (result_.families[i].outcome != Outcome::illegal) {
+    if (result_.families[i].outcome != FamilyOutcome::illegal) {
       if (stopped())
-        result_.families[i].outcome = Outcome::not_looked_at;
+        result_.families[i].outcome = FamilyOutcome::not_looked_at;
       else
         screen(i);
     }
@@ -308,25 +308,25 @@ void Explorer::give_reasons() {
 }
 
 void Explorer::give_reason(FamilyReport& family, std::size_t index) {
-  if (family.outcome == Outcome::illegal) return;
-  if (family.outcome == Outcome::not_looked_at) {
+  if (family.outcome == FamilyOutcome::illegal) return;
+  if (family.outcome == FamilyOutcome::not_looked_at) {
     family.reason = "the search was stopped before";
     return;
   }
   if (!family.best) {
-    family.outcome = Outcome::too_large;
+    family.outcome = FamilyOutcome::too_large;
     family.reason = fmt::format("its states alone take {} of {}", size(family.states), size(room()));
     return;
   }
   const Estimate& best = *family.best;
   if (best.required_low > room()) {
-    family.outcome = Outcome::too_large;
+    family.outcome = FamilyOutcome::too_large;
     family.reason = fmt::format("needs at least {} of {} at micro-batch {}", size(best.required_low),
                                 size(room()), best.micro_batch_size);
     return;
   }
   if (best.host > host_room()) {
-    family.outcome = Outcome::host_memory;
+    family.outcome = FamilyOutcome::host_memory;
     family.reason = fmt::format("needs {} of {} host memory per node", size(best.host), size(host_room()));
     return;
   }
@@ -335,14 +335,14 @@ void Explorer::give_reason(FamilyReport& family, std::size_t index) {
   });
   const auto gaps = too_gappy_.find(index);
   if (winner == result_.best.end()) {
-    family.outcome = Outcome::gaps;
+    family.outcome = FamilyOutcome::gaps;
     family.reason =
         fmt::format("{} are live at micro-batch {}, and PyTorch's allocator finds no room between them",
                     size(best.required_low), gaps == too_gappy_.end() ? 1 : gaps->second);
     return;
   }
   if (winner->name == family.name) {
-    family.outcome = Outcome::best;
+    family.outcome = FamilyOutcome::best;
     family.reason = fmt::format("the fastest {}: {:.0f} tokens/s", winner->plan.id(),
                                 winner->plan.time.tokens_per_second);
     return;

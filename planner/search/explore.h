@@ -40,7 +40,7 @@ struct FamilyName {
   bool operator==(const FamilyName&) const = default;
 };
 
-enum class Outcome {
+enum class FamilyOutcome {
   best,          ///< the fastest of its strategy that fits
   slower,        ///< fits by live memory; another of the same strategy is faster
   too_large,     ///< not even the smallest micro-batch's live memory fits the device
@@ -50,21 +50,21 @@ enum class Outcome {
   not_looked_at  ///< the search was stopped
 };
 template <>
-struct EnumNames<Outcome> {
-  static constexpr std::array<std::pair<Outcome, std::string_view>, 7> table{
-      {{Outcome::best, "best"},
-       {Outcome::slower, "slower"},
-       {Outcome::too_large, "too large"},
-       {Outcome::gaps, "gaps"},
-       {Outcome::host_memory, "host memory"},
-       {Outcome::illegal, "illegal"},
-       {Outcome::not_looked_at, "not looked at"}}};
+struct EnumNames<FamilyOutcome> {
+  static constexpr std::array<std::pair<FamilyOutcome, std::string_view>, 7> table{
+      {{FamilyOutcome::best, "best"},
+       {FamilyOutcome::slower, "slower"},
+       {FamilyOutcome::too_large, "too large"},
+       {FamilyOutcome::gaps, "gaps"},
+       {FamilyOutcome::host_memory, "host memory"},
+       {FamilyOutcome::illegal, "illegal"},
+       {FamilyOutcome::not_looked_at, "not looked at"}}};
 };
 
 /// What became of a family.
 struct FamilyReport {
   FamilyName name;
-  Outcome outcome{Outcome::slower};
+  FamilyOutcome outcome{FamilyOutcome::slower};
   Bytes states{};                ///< on the device between steps, whatever the micro-batch
   std::optional<Estimate> best;  ///< the fastest that fits by live memory, or the smallest that does not
   std::int64_t largest_micro_batch{};  ///< that fits by live memory

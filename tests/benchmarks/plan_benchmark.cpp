@@ -155,7 +155,7 @@ void plans_of_a_sweep(benchmark::State& state) {
                                                  .micro_batch_sizes = {},
                                                  .accumulations = {},
                                                  .global_batch_size = {}}))
-      if (each.outcome != Outcome::illegal) plans += estimate_all(screen, each.name.strategy);
+      if (each.outcome != FamilyOutcome::illegal) plans += estimate_all(screen, each.name.strategy);
   }
   state.SetItemsProcessed(plans);
 }

@@ -57,7 +57,7 @@ TEST(Explorations, TheFastestIsTheFastestOfAllThatFit) {
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   double fastest = 0;
   for (const FamilyReport& family : families(q, scope)) {
-    if (family.outcome == Outcome::illegal) continue;
+    if (family.outcome == FamilyOutcome::illegal) continue;
     for (const Batches& each : batches(scope, family.name.strategy.data_parallel)) {
       Strategy one = family.name.strategy;
       one.micro_batch_size = each.micro_batch_sizes.front();
@@ -94,15 +94,15 @@ TEST(Explorations, WhatIsReportedIsThePinnedPlan) {
 TEST(Explorations, EveryFamilyHasAnOutcomeAndAReason) {
   const Question q = question("8B", "A100-SXM-40GB", 5);
   const Exploration found = explore(q, {});
-  std::set<Outcome> outcomes;
+  std::set<FamilyOutcome> outcomes;
   std::size_t best = 0;
   for (const FamilyReport& each : found.families) {
     EXPECT_FALSE(each.reason.empty()) << strategy_id(each.name.strategy);
     outcomes.insert(each.outcome);
-    best += each.outcome == Outcome::best ? 1 : 0;
+    best += each.outcome == FamilyOutcome::best ? 1 : 0;
   }
   EXPECT_EQ(best, found.best.size());
-  for (const Outcome each : {Outcome::best, Outcome::slower, Outcome::too_large, Outcome::illegal})
+  for (const FamilyOutcome each : {FamilyOutcome::best, FamilyOutcome::slower, FamilyOutcome::too_large, FamilyOutcome::illegal})
     EXPECT_TRUE(outcomes.contains(each)) << to_name(each);
 }
 
@@ -139,7 +139,7 @@ TEST(Explorations, WhereNothingFitsThereIsNoBestAndAReasonEverywhere) {
   const Exploration found = explore(question("70B", "RTX-4090-24GB", 1), {});
   EXPECT_TRUE(found.best.empty());
   EXPECT_TRUE(found.front.empty());
-  for (const FamilyReport& each : found.families) EXPECT_NE(each.outcome, Outcome::best);
+  for (const FamilyReport& each : found.families) EXPECT_NE(each.outcome, FamilyOutcome::best);
 }
 
 TEST(Explorations, AStoppedSearchSaysWhatItDidNotLookAt) {
@@ -151,7 +151,7 @@ TEST(Explorations, AStoppedSearchSaysWhatItDidNotLookAt) {
   EXPECT_TRUE(found.best.empty());
   EXPECT_EQ(told, found.families.size());
   for (const FamilyReport& each : found.families)
-    EXPECT_TRUE(each.outcome == Outcome::not_looked_at || each.outcome == Outcome::illegal);
+    EXPECT_TRUE(each.outcome == FamilyOutcome::not_looked_at || each.outcome == FamilyOutcome::illegal);
 }
 
 TEST(Explorations, NothingLegalIsBadInput) {
