@@ -24,6 +24,7 @@ Examples
   zplan --model Qwen/Qwen3-8B --gpus 8 --gpu A100-SXM-80GB --micro-batch max --emit ds_config.json
   zplan compare --model 70B --gpus 16 --nodes 2 --gpu H100-SXM-80GB zero3 tp8+zero1
   zplan --model ./config.json --gpus 4 --mem 24 --method lora --zero 2,3 --json
+  zplan search --model 8B --gpus 5 --mem 44 --global-batch 120
   zplan fit --solve micro-batch --model 8B --gpus 5 --mem 44
   zplan check run.json --worst 10
   zplan lint ds_config.json --gpus 8 --fix

@@ -154,9 +154,8 @@ void check_belongs(const Options& options) {
   check_belongs_to_lint(options);
   check_belongs_to_fit(options);
   if (options.command == Command::plan || options.command == Command::search ||
-      options.command == Command::compare ||
-      options.command == Command::fit || options.command == Command::check ||
-      options.command == Command::lint)
+      options.command == Command::compare || options.command == Command::fit ||
+      options.command == Command::check || options.command == Command::lint)
     return;
   for (const OptionSpec& spec : option_table())
     if (!spec.everywhere && options.has(spec.name))

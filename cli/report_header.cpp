@@ -119,8 +119,8 @@ std::string batch_words(const Report& report) {
 std::string training_line(const Report& report) {
   const Training& t = report.question.training;
   if (report.found != nullptr)
-    return fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}", method_words(t), precision_words(t),
-                       to_name(t.optimizer), t.sequence_length, to_name(t.attention),
+    return fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}", method_words(t),
+                       precision_words(t), to_name(t.optimizer), t.sequence_length, to_name(t.attention),
                        t.fused_loss ? ", fused loss" : "");
   return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", framework_words(t),
                      method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),

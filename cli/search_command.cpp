@@ -92,10 +92,10 @@ Exploration search(const Question& question, const Scope& scope, const Environme
                    std::ostream& err) {
   const CatchInterrupt caught;
   ProgressLine progress(err, environment.errors_are_terminal);
-  Exploration found = explore(question, scope,
-                              {.stop = &interrupted, .progress = [&progress](std::size_t done, std::size_t all) {
-                                 progress.tell(done, all);
-                               }});
+  Exploration found = explore(
+      question, scope, {.stop = &interrupted, .progress = [&progress](std::size_t done, std::size_t all) {
+                          progress.tell(done, all);
+                        }});
   return found;
 }
 

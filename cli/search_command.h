@@ -17,8 +17,8 @@ namespace zplan {
 /// The question with what the search chose, as a pinned plan would ask it.
 [[nodiscard]] Question pinned_question(const Question& question, const Found& found);
 
-/// Looks at everything that is left open. Says on `err` how far it is where that is a terminal and takes long; on
-/// the first Ctrl-C it stops and keeps the best so far.
+/// Looks at everything that is left open. Says on `err` how far it is where that is a terminal and takes
+/// long; on the first Ctrl-C it stops and keeps the best so far.
 [[nodiscard]] Exploration search(const Question& question, const Scope& scope, const Environment& environment,
                                  std::ostream& err);
 

@@ -39,16 +39,15 @@ Table found_table(const std::vector<Found>& all, const Question& q) {
   for (const Found& each : all) {
     const Plan& plan = each.plan;
     const Bytes host = plan.memory.host.total;
-    table.rows.push_back(
-        {{plan.id(), each.name.buckets ? std::string(to_name(*each.name.buckets)) : "-",
-          fmt::format("{}", plan.strategy.micro_batch_size),
-          fmt::format("{}", plan.strategy.gradient_accumulation_steps),
-          format_bytes_value(plan.memory.required_low, q.unit),
-          host > Bytes{} ? format_bytes_value(host, q.unit) : "-",
-          format_bytes_value(plan.communication.wire_bytes_per_gpu(), ByteUnit::gb),
-          seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second),
-          share_text(each.share_of_best, &each == all.data())},
-         &each == all.data() ? Tone::strong : Tone::plain});
+    table.rows.push_back({{plan.id(), each.name.buckets ? std::string(to_name(*each.name.buckets)) : "-",
+                           fmt::format("{}", plan.strategy.micro_batch_size),
+                           fmt::format("{}", plan.strategy.gradient_accumulation_steps),
+                           format_bytes_value(plan.memory.required_low, q.unit),
+                           host > Bytes{} ? format_bytes_value(host, q.unit) : "-",
+                           format_bytes_value(plan.communication.wire_bytes_per_gpu(), ByteUnit::gb),
+                           seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second),
+                           share_text(each.share_of_best, &each == all.data())},
+                          &each == all.data() ? Tone::strong : Tone::plain});
   }
   return table;
 }
@@ -69,7 +68,8 @@ std::vector<std::pair<std::string, std::string>> lost(const Exploration& found) 
   };
   for (const FamilyReport& each : found.families) {
     const std::string id = short_id(each.name);
-    const bool won = std::ranges::any_of(found.best, [&](const Found& best) { return short_id(best.name) == id; });
+    const bool won =
+        std::ranges::any_of(found.best, [&](const Found& best) { return short_id(best.name) == id; });
     if (won) continue;
     const FamilyReport*& kept = nearest[id];
     if (kept == nullptr) all.emplace_back(id, "");
@@ -102,17 +102,19 @@ std::string ties_text(const Exploration& found, const Style& style) {
   for (const Found& each : found.best)
     if (&each != &found.best.front() && each.share_of_best > 1 - kNearTie) ties.push_back(each.plan.id());
   for (const FamilyReport& each : found.families) {
-    if (each.outcome != FamilyOutcome::slower || short_id(each.name) != short_id(found.best.front().name)) continue;
+    if (each.outcome != FamilyOutcome::slower || short_id(each.name) != short_id(found.best.front().name))
+      continue;
     const double best = found.best.front().plan.time.tokens_per_second;
     if (each.best->tokens_per_second <= best * (1 - kNearTie)) continue;
     ties.push_back(plan_id(each.name.framework, each.name.strategy) +
                    (each.name.buckets ? fmt::format(" with {} buckets", to_name(*each.name.buckets)) : ""));
   }
   if (ties.empty()) return "";
-  return "\n" + paragraph("",
-                          fmt::format("A tie, within {:.0f} %, less than half of all predictions are off by: {}",
-                                      kNearTie * 100, fmt::join(ties, ", ")),
-                          style.width);
+  return "\n" +
+         paragraph("",
+                   fmt::format("A tie, within {:.0f} %, less than half of all predictions are off by: {}",
+                               kNearTie * 100, fmt::join(ties, ", ")),
+                   style.width);
 }
 
 Json found_json(const Found& found) {
@@ -134,14 +136,15 @@ Json found_json(const Found& found) {
 }
 
 Json family_json(const FamilyReport& family) {
-  Json out{{"id", plan_id(family.name.framework, family.name.strategy)},
-           {"framework", std::string(to_name(family.name.framework))},
-           {"activation_checkpointing", std::string(to_name(family.name.strategy.checkpointing))},
-           {"buckets", family.name.buckets ? Json(std::string(to_name(*family.name.buckets))) : Json(nullptr)},
-           {"outcome", std::string(to_name(family.outcome))},
-           {"reason", family.reason},
-           {"candidates", family.candidates},
-           {"largest_micro_batch", family.largest_micro_batch}};
+  Json out{
+      {"id", plan_id(family.name.framework, family.name.strategy)},
+      {"framework", std::string(to_name(family.name.framework))},
+      {"activation_checkpointing", std::string(to_name(family.name.strategy.checkpointing))},
+      {"buckets", family.name.buckets ? Json(std::string(to_name(*family.name.buckets))) : Json(nullptr)},
+      {"outcome", std::string(to_name(family.outcome))},
+      {"reason", family.reason},
+      {"candidates", family.candidates},
+      {"largest_micro_batch", family.largest_micro_batch}};
   if (!family.best) return out;
   out["micro_batch_size"] = family.best->micro_batch_size;
   out["gradient_accumulation_steps"] = family.best->gradient_accumulation_steps;
@@ -163,8 +166,8 @@ std::string searched_line(const Report& report) {
                                      {"--checkpointing", "checkpointing"},
                                      {"--buckets", "bucket sizes"},
                                      {"--micro-batch", "micro-batch"}})
-    if (!report.options.has(option) || (std::string_view(option) == "--micro-batch" &&
-                                        !report.options.space.micro_batch_size))
+    if (!report.options.has(option) ||
+        (std::string_view(option) == "--micro-batch" && !report.options.space.micro_batch_size))
       varied.emplace_back(what);
   return fmt::format("{} plans in {} families that differ in {}{}",
                      group_digits(static_cast<std::int64_t>(found.candidates)), found.families.size(),
@@ -173,8 +176,8 @@ std::string searched_line(const Report& report) {
 
 std::string search_text(const Report& report, const Style& style) {
   const Exploration& found = *report.found;
-  const std::string unit = format_bytes(available(report.question.cluster, report.question.headroom),
-                                        report.question.unit);
+  const std::string unit =
+      format_bytes(available(report.question.cluster, report.question.headroom), report.question.unit);
   std::string out = fmt::format("The fastest of each strategy, in {} per GPU\n\n", unit) +
                     render_text(found_table(found.best, report.question), style) + ties_text(found, style);
   if (found.front.size() > 1)
@@ -182,8 +185,9 @@ std::string search_text(const Report& report, const Style& style) {
            render_text(found_table(found.front, report.question), style);
   return out + "\n" +
          style(Tone::faint,
-               paragraph("", "live: bytes in use at the worst moment; PyTorch's allocator was asked whether they "
-                             "fit with its gaps",
+               paragraph("",
+                         "live: bytes in use at the worst moment; PyTorch's allocator was asked whether they "
+                         "fit with its gaps",
                          style.width)) +
          lost_text(found, style);
 }

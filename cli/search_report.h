@@ -26,6 +26,6 @@ namespace zplan {
 
 /// Options that pin what the search recommends.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> pinning_options(const Found& found,
-                                                                             const Options& options);
+                                                                               const Options& options);
 
 }  // namespace zplan

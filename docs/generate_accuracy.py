@@ -165,6 +165,34 @@ def fits(report):
             f"ended out of memory, {tally['failed'] - tally['failed_and_fits']} are foretold not to.\n")
 
 
+# Of every card a plan leaves free what a recommendation does: the default of --headroom.
+HEADROOM = 0.10
+# Where a prediction has to hold whatever others did: recorded here, not published by others.
+OWN = ("steps", "qlora", "capacity")
+
+
+def recommended(reports):
+    """Whether a run needed more than the smallest card on which its plan would be recommended."""
+    rows = []
+    for section in (*OWN, "memory"):
+        for statistic in ("allocated", "reserved", "device", "unknown", "required"):
+            # A run that ended out of memory only says that its card was too small; m606 is one that a plan without headroom would
+            # have let through.
+            records = [each for each in reports[section]["records"] if each["statistic"] == statistic and each["predicted"]
+                       and not each["skipped"] and each["measured_low"]]
+            beyond = [each["id"] for each in records if each["measured_low"] > each["predicted"] / (1 - HEADROOM)]
+            failed = [each for each in records if each["ran"] is False]
+            for each in failed:
+                assert each["predicted"] > each["measured_low"] * (1 - HEADROOM), f"{each['id']} ended out of memory and is recommended"
+            if failed:
+                beyond = []
+            if beyond and section in OWN and statistic in ("allocated", "required"):
+                sys.exit(f"{section}: {beyond} need more than the card on which they are recommended")
+            if records:
+                rows.append([section, statistic, str(len(records)), str(len(beyond)), ", ".join(f"`{each}`" for each in beyond) or "–"])
+    return table([("runs", True), ("statistic", True), ("rows", False), ("beyond", False), ("which", True)], rows)
+
+
 def planners(report):
     rows = []
     for each in report["other_planners"]:
@@ -229,14 +257,16 @@ def speed_planners(report):
 
 def page(program, explanations, used):
     text = (DOCS / "accuracy.in.md").read_text(encoding="utf-8")
+    reports = {}
     for section, (file, most) in SECTIONS.items():
-        report = run_check(program, file, OPTIONS.get(section, []))
+        report = reports[section] = run_check(program, file, OPTIONS.get(section, []))
         others = speed_planners if section == "speed" else planners
         made = {"summary": summary(report), "worst": worst(section, report, most, explanations, used), "skipped": skips(report),
                 "planners": others(report), "subsets": subsets(report), "parts": parts(report),
                 "slopes": slopes(report), "fits": fits(report), "efficiencies": efficiencies(report)}
         for name, part in made.items():
             text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
+    text = text.replace("{{recommended}}\n", recommended(reports))
     if "{{" in text:
         sys.exit("accuracy.in.md: nothing to put for " + text[text.index("{{"):text.index("}}") + 2])
     return text

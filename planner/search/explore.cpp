@@ -65,8 +65,8 @@ class Explorer {
     fail_if_nothing_is_legal();
     screen();
     confirm();
-    find_front();
     if (!result_.best.empty()) complete(result_.best.front());
+    find_front();
     give_reasons();
     result_.stopped = stopped();
     return std::move(result_);
@@ -100,6 +100,7 @@ class Explorer {
   // ---- by live memory
   void screen();
   void screen(std::size_t family);
+  void choose_best(FamilyReport& report, const std::vector<Estimate>& all) const;
   void climb(PlanFamily& family, std::int64_t accumulation, std::vector<Estimate>& all) const;
   void close_in(PlanFamily& family, std::vector<Estimate>& all) const;
   // ---- by the allocator
@@ -110,7 +111,9 @@ class Explorer {
   void complete(Found& found);
   // ---- in words
   void give_reasons();
+  void forget_what_did_not_run();
   void give_reason(FamilyReport& family, std::size_t index);
+  [[nodiscard]] std::string gap_reason(const Estimate& estimate, std::int64_t micro_batch_size) const;
   [[nodiscard]] std::string size(Bytes bytes) const { return format_bytes(bytes, question_.unit); }
 
   const Question& question_;
@@ -164,6 +167,12 @@ void Explorer::screen(std::size_t index) {
     all.insert(all.end(), more.begin(), more.end());
   }
   report.candidates = all.size();
+  choose_best(report, all);
+}
+
+/// The fastest that fits, else the one that needs least.
+void Explorer::choose_best(FamilyReport& report, const std::vector<Estimate>& all) const {
+  report.best.reset(), report.largest_micro_batch = 0;
   for (const Estimate& each : all) {
     const bool fits = may_fit(each);
     if (fits) report.largest_micro_batch = std::max(report.largest_micro_batch, each.micro_batch_size);
@@ -304,7 +313,23 @@ void Explorer::complete(Found& found) {
 // ----------------------------------------------------------------------------------------------
 
 void Explorer::give_reasons() {
+  forget_what_did_not_run();
   for (std::size_t i = 0; i < result_.families.size(); ++i) give_reason(result_.families[i], i);
+}
+
+std::string Explorer::gap_reason(const Estimate& estimate, std::int64_t micro_batch_size) const {
+  return fmt::format("{} are live at micro-batch {}, and PyTorch's allocator finds no room between them",
+                     size(estimate.required_low), micro_batch_size);
+}
+
+/// What the allocator found no room for is not the best of its family.
+void Explorer::forget_what_did_not_run() {
+  for (const auto& [index, smallest] : too_gappy_) {
+    std::vector<Estimate> ran;
+    for (const Estimate& each : screened_[index].estimates)
+      if (each.micro_batch_size < smallest) ran.push_back(each);
+    if (!ran.empty()) choose_best(result_.families[index], ran);
+  }
 }
 
 void Explorer::give_reason(FamilyReport& family, std::size_t index) {
@@ -330,15 +355,18 @@ void Explorer::give_reason(FamilyReport& family, std::size_t index) {
     family.reason = fmt::format("needs {} of {} host memory per node", size(best.host), size(host_room()));
     return;
   }
+  const auto gaps = too_gappy_.find(index);
+  if (gaps != too_gappy_.end() && gaps->second <= best.micro_batch_size) {
+    family.outcome = FamilyOutcome::gaps;
+    family.reason = gap_reason(best, gaps->second);
+    return;
+  }
   const auto winner = std::find_if(result_.best.begin(), result_.best.end(), [&](const Found& each) {
     return group_of(each.name) == group_of(family.name);
   });
-  const auto gaps = too_gappy_.find(index);
   if (winner == result_.best.end()) {
     family.outcome = FamilyOutcome::gaps;
-    family.reason =
-        fmt::format("{} are live at micro-batch {}, and PyTorch's allocator finds no room between them",
-                    size(best.required_low), gaps == too_gappy_.end() ? 1 : gaps->second);
+    family.reason = gap_reason(best, best.micro_batch_size);
     return;
   }
   if (winner->name == family.name) {

@@ -80,7 +80,7 @@ struct Found {
 };
 
 struct Exploration {
-  std::vector<Found> best;  ///< the fastest of each strategy, fastest first; the first is complete
+  std::vector<Found> best;  ///< the fastest of each strategy, fastest first; the first in all its figures
   /// No plan is faster with as little device and host memory: least memory last. Steps of less than 3 % in
   /// speed are left out.
   std::vector<Found> front;

@@ -32,6 +32,7 @@ const std::vector<Case> kCases{
     {"rejected", "--model 8B --method qlora --gpus 4 --gpu A100-SXM-80GB --zero 2,3 --global-batch 8", 100},
     {"compare",
      "compare --model 70B --gpus 16 --nodes 2 --gpu H100-SXM-80GB zero3 tp8+zero1 zero3+offload-all", 100},
+    {"search_8b", "search --model 8B --gpus 5 --mem 44 --global-batch 40", 100},
     {"fit_micro_batch", "fit --solve micro-batch --model 8B --gpus 5 --mem 44 --zero 2,3", 100},
     {"fit_open", "fit --model 8B --gpus 5 --mem 44 --zero 3", 100},
     {"fit_memory", "fit --solve memory --model 1B --gpus 2 --zero 2 --offload none", 100},

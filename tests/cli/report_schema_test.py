@@ -17,6 +17,8 @@ QUESTIONS = [
     "--model 8B --gpus 8 --mem 80 --framework fsdp --explain",
     "--model 8B --gpus 2 --mem 80 --framework torch --method lora",
     "--model 175B --gpus 8 --gpu A100-SXM-80GB --offload all-nvme --zero 3 --precision fp16 --units GB",
+    "search --model 8B --gpus 5 --mem 44 --global-batch 40",
+    "search --model 70B --gpus 2 --mem 24",
     "compare --model 70B --gpus 16 --gpu H100-SXM-80GB --nodes 2 zero3 tp8+zero1 zero3+offload-all",
     "compare --model meta-llama/Llama-2-13b-hf --gpus 8 --gpu RTX-4090-24GB --seq 256 --global-batch 8 zero3 tp8+zero1",
     "compare --model 0.5B --gpus 1 --mem 24 zero0 zero3",
