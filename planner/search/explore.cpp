@@ -112,8 +112,13 @@ class Explorer {
   // ---- in words
   void give_reasons();
   void forget_what_did_not_run();
-  void give_reason(FamilyReport& family, std::size_t index);
-  [[nodiscard]] std::string gap_reason(const Estimate& estimate, std::int64_t micro_batch_size) const;
+  struct Verdict {
+    FamilyOutcome outcome{};
+    std::string reason;
+  };
+  [[nodiscard]] Verdict verdict_of(const FamilyReport& family, std::size_t index) const;
+  /// Of a family of which something runs, held against the fastest of its strategy.
+  [[nodiscard]] Verdict beside(const Found& winner, const FamilyReport& family) const;
   [[nodiscard]] std::string size(Bytes bytes) const { return format_bytes(bytes, question_.unit); }
 
   const Question& question_;
@@ -314,12 +319,14 @@ void Explorer::complete(Found& found) {
 
 void Explorer::give_reasons() {
   forget_what_did_not_run();
-  for (std::size_t i = 0; i < result_.families.size(); ++i) give_reason(result_.families[i], i);
-}
-
-std::string Explorer::gap_reason(const Estimate& estimate, std::int64_t micro_batch_size) const {
-  return fmt::format("{} are live at micro-batch {}, and PyTorch's allocator finds no room between them",
-                     size(estimate.required_low), micro_batch_size);
+  for (std::size_t i = 0; i < result_.families.size(); ++i) {
+    FamilyReport& family = result_.families[i];
+    if (family.outcome == FamilyOutcome::illegal) continue;
+    const Verdict verdict = family.outcome == FamilyOutcome::not_looked_at
+                                ? Verdict{family.outcome, "the search was stopped before"}
+                                : verdict_of(family, i);
+    family.outcome = verdict.outcome, family.reason = verdict.reason;
+  }
 }
 
 /// What the allocator found no room for is not the best of its family.
@@ -332,54 +339,39 @@ void Explorer::forget_what_did_not_run() {
   }
 }
 
-void Explorer::give_reason(FamilyReport& family, std::size_t index) {
-  if (family.outcome == FamilyOutcome::illegal) return;
-  if (family.outcome == FamilyOutcome::not_looked_at) {
-    family.reason = "the search was stopped before";
-    return;
-  }
-  if (!family.best) {
-    family.outcome = FamilyOutcome::too_large;
-    family.reason = fmt::format("its states alone take {} of {}", size(family.states), size(room()));
-    return;
-  }
-  const Estimate& best = *family.best;
-  if (best.required_low > room()) {
-    family.outcome = FamilyOutcome::too_large;
-    family.reason = fmt::format("needs at least {} of {} at micro-batch {}", size(best.required_low),
-                                size(room()), best.micro_batch_size);
-    return;
-  }
-  if (best.host > host_room()) {
-    family.outcome = FamilyOutcome::host_memory;
-    family.reason = fmt::format("needs {} of {} host memory per node", size(best.host), size(host_room()));
-    return;
-  }
-  const auto gaps = too_gappy_.find(index);
-  if (gaps != too_gappy_.end() && gaps->second <= best.micro_batch_size) {
-    family.outcome = FamilyOutcome::gaps;
-    family.reason = gap_reason(best, gaps->second);
-    return;
-  }
+Explorer::Verdict Explorer::verdict_of(const FamilyReport& family, std::size_t index) const {
+  using enum FamilyOutcome;
+  if (!family.best)
+    return {too_large, fmt::format("its states alone take {} of {}", size(family.states), size(room()))};
+  const Estimate& nearest = *family.best;
+  if (nearest.required_low > room())
+    return {too_large, fmt::format("needs at least {} of {} at micro-batch {}", size(nearest.required_low),
+                                   size(room()), nearest.micro_batch_size)};
+  if (nearest.host > host_room())
+    return {host_memory,
+            fmt::format("needs {} of {} host memory per node", size(nearest.host), size(host_room()))};
   const auto winner = std::find_if(result_.best.begin(), result_.best.end(), [&](const Found& each) {
     return group_of(each.name) == group_of(family.name);
   });
-  if (winner == result_.best.end()) {
-    family.outcome = FamilyOutcome::gaps;
-    family.reason = gap_reason(best, best.micro_batch_size);
-    return;
-  }
-  if (winner->name == family.name) {
-    family.outcome = FamilyOutcome::best;
-    family.reason = fmt::format("the fastest {}: {:.0f} tokens/s", winner->plan.id(),
-                                winner->plan.time.tokens_per_second);
-    return;
-  }
-  const double share = best.tokens_per_second / winner->plan.time.tokens_per_second;
-  family.reason =
-      share > 1 - kNearTie
-          ? fmt::format("as fast as the best {} within {:.0f} %: a tie", winner->plan.id(), kNearTie * 100)
-          : fmt::format("{:.0f} % slower than the best {}", (1 - share) * 100, winner->plan.id());
+  const auto smallest = too_gappy_.find(index);
+  const bool gappy = smallest != too_gappy_.end() && smallest->second <= nearest.micro_batch_size;
+  if (gappy || winner == result_.best.end())
+    return {gaps,
+            fmt::format("{} are live at micro-batch {}, and PyTorch's allocator finds no room between them",
+                        size(nearest.required_low), nearest.micro_batch_size)};
+  return beside(*winner, family);
+}
+
+Explorer::Verdict Explorer::beside(const Found& winner, const FamilyReport& family) const {
+  using enum FamilyOutcome;
+  const double fastest = winner.plan.time.tokens_per_second;
+  if (winner.name == family.name)
+    return {FamilyOutcome::best, fmt::format("the fastest {}: {:.0f} tokens/s", winner.plan.id(), fastest)};
+  const double share = family.best->tokens_per_second / fastest;
+  if (share > 1 - kNearTie)
+    return {slower,
+            fmt::format("as fast as the best {} within {:.0f} %: a tie", winner.plan.id(), kNearTie * 100)};
+  return {slower, fmt::format("{:.0f} % slower than the best {}", (1 - share) * 100, winner.plan.id())};
 }
 
 }  // namespace
