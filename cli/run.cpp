@@ -4,6 +4,7 @@
 
 #include "cli/catalogue_commands.h"
 #include "cli/check_command.h"
+#include "cli/compare.h"
 #include "cli/fit_command.h"
 #include "cli/help.h"
 #include "cli/lint_command.h"
@@ -31,7 +32,8 @@ std::string report_in_format(const Report& report, const Style& style) {
     case OutputFormat::text: return report_text(report, style);
     case OutputFormat::json: return json_text(report_json(report));
     case OutputFormat::csv: return report_csv(report);
-    case OutputFormat::markdown: return report_markdown(report);
+    case OutputFormat::markdown:
+      return report.comparison != nullptr ? comparison_markdown(report) : report_markdown(report);
   }
   return "";
 }
@@ -79,9 +81,9 @@ int run_planning(const Options& options, const std::vector<std::string>& argumen
   const Question& question = request.question;
   const Style style = style_of(options, environment);
   if (options.command == Command::compare) {
-    Comparison result = compare(question, options.words);
-    return deliver({question, result.answer, options, arguments, result.ids, result.contest}, style, out,
-                   err);
+    const Comparison result = compare(question, options);
+    return deliver({question, result.answer, options, arguments, result.ids, result.contest, &result}, style,
+                   out, err);
   }
   Answer result = answer(question);
   result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());
