@@ -283,6 +283,8 @@ std::string comparison_title(const Report& report) {
   return title;
 }
 
+bool any_line(const Report& report) { return !shown_lines(report).empty(); }
+
 std::string comparison_markdown(const Report& report) {
   const std::vector<Side> sides = all_sides(report);
   Table table{{{"", "", false, kAlways}}, {}};

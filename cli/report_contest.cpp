@@ -39,10 +39,10 @@ std::string fastest_sentence(const Report& report, const Contest& contest) {
   const std::string misses = first.fits ? "" : ", though it does not fit";
   if (contest.ratio < 1 + kNearTie)
     return fmt::format(
-        "{} and {} tie here: {} and {}, {:.1f} % apart, where half of all predictions are "
-        "further off than that{}",
+        "{} and {} tie here: {} and {}, {:.1f} % apart, less than the {:.0f} % that predictions may be off{}",
         contest.faster, contest.slower, tokens(first),
-        group_digits(std::llround(second.time.tokens_per_second)), (contest.ratio - 1) * 100, misses);
+        group_digits(std::llround(second.time.tokens_per_second)), (contest.ratio - 1) * 100, kNearTie * 100,
+        misses);
   const std::string much = contest.ratio < 2 ? fmt::format("{:.0f} % more than", (contest.ratio - 1) * 100)
                                              : fmt::format("{:.1f} times that of", contest.ratio);
   return fmt::format("{} is {} here: {}, {} {} with {}{}", contest.faster, superlative(report, first),

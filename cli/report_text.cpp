@@ -40,6 +40,7 @@ std::string legend(const Table& table, const Style& style) {
 
 /// As many strategies side by side as the width takes; the baseline stands in every block.
 std::string comparison_text(const Report& report, const Style& style) {
+  if (!any_line(report)) return "No line differs\n";
   const std::vector<std::vector<Side>> groups = comparison_sides(report);
   const auto joined = [](std::vector<Side> block, const std::vector<Side>& more) {
     block.insert(block.end(), more.begin(), more.end());

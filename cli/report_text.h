@@ -39,6 +39,9 @@ struct Side {
 /// What the differences are from and, under --differences, how many lines are left out.
 [[nodiscard]] std::string comparison_title(const Report& report);
 
+/// Whether there is a line to show.
+[[nodiscard]] bool any_line(const Report& report);
+
 /// The whole comparison as Markdown, differences in brackets.
 [[nodiscard]] std::string comparison_markdown(const Report& report);
 
