@@ -24,16 +24,23 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
+/// Against a saved report one strategy has itself to be held against.
+void check_count(std::size_t count, bool saved) {
+  if (count < 2 && !saved)
+    throw InputError("compare", count == 0 ? "no strategies" : "one strategy",
+                     "accepted: two or more, such as zero3 zero3+offload-all");
+}
+
 void check_options(const Options& options, bool saved) {
   for (const std::string_view option : {"--zero", "--tp", "--offload", "--framework"})
     if (options.has(option))
       throw InputError(std::string(option), "together with compare",
                        "accepted: in the strategies, as in tp8+zero1+offload-all or fsdp");
+  if (options.differences && (options.format == OutputFormat::csv || options.format == OutputFormat::json))
+    throw InputError("--differences", "together with output for programs",
+                     "accepted: with text or --markdown");
   const bool another = !options.baseline.empty() && !contains(options.words, options.baseline);
-  const std::size_t count = options.words.size() + (another ? 1 : 0);
-  if (count < 2 && !saved)
-    throw InputError("compare", count == 0 ? "no strategies" : "one strategy",
-                     "accepted: two or more, such as zero3 zero3+offload-all");
+  check_count(options.words.size() + (another ? 1 : 0), saved);
 }
 
 /// Of micro-batch, accumulation and global batch the one that nobody named follows from the others.
@@ -154,6 +161,7 @@ Comparison compare(const Question& question, const Options& options) {
     result.ids.push_back(std::move(id));
   }
   result.baseline = result.saved ? result.saved->file : add_baseline(result, question, options);
+  check_count(result.ids.size(), result.saved.has_value());
   Answer& all = result.answer;
   std::stable_sort(all.plans.begin(), all.plans.end(), better_plan);
   if (all.fits()) all.alternative.reset(), all.alternative_change.clear();

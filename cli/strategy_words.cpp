@@ -66,10 +66,11 @@ bool take_framework(PinnedStrategy& strategy, std::string_view part) {
 /// The batch that "b4" or "a8" names; false where it is no number.
 bool take_batch(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
   if (!all_digits(value)) return false;
+  const std::string place = fmt::format("strategy part {}…", kind);
   if (kind == "b")
-    strategy.micro_batch_size = parse_integer("b of a strategy", value, 1, kMostMicroBatch);
+    strategy.micro_batch_size = parse_integer(place, value, 1, kMostMicroBatch);
   else
-    strategy.gradient_accumulation_steps = parse_integer("a of a strategy", value, 1, kMostSteps);
+    strategy.gradient_accumulation_steps = parse_integer(place, value, 1, kMostSteps);
   return true;
 }
 

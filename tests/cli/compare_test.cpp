@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -115,6 +116,12 @@ int lines_of_table(const std::string& markdown) {
   return count;
 }
 
+TEST(CompareDifferences, DoNothingForPrograms) {
+  for (const char* format : {"--csv", "--json"})
+    EXPECT_THAT(in_process(kSmall + "zero3 zero2 --differences " + format).err, HasSubstr("--markdown"))
+        << format;
+}
+
 TEST(CompareDifferences, LeavesOutWhatIsAlikeAndSaysHowMuch) {
   const std::string all = in_process(kSmall + "zero3 zero2 --markdown").out,
                     some = in_process(kSmall + "zero3 zero2 --markdown --differences").out;
@@ -170,7 +177,28 @@ TEST(CompareWords, AdaptersOptionsGoWithAWordThatHasSome) {
   EXPECT_EQ(in_process(kSmall + "zero2 lora+zero2 --quantization nf4").status, kBadInput);
 }
 
+/// The two that trade places are the plans that are compared, method and batch included.
+TEST(CompareWords, SidesOfAContestKeepTheirNames) {
+  const json r = report("compare --model 8B --gpus 8 --gpu A100-SXM-80GB zero3+b8 lora+zero3+b8");
+  const json& comparison = r.at("comparison");
+  const std::set<std::string> named{comparison.at("faster"), comparison.at("slower")};
+  EXPECT_EQ(named, (std::set<std::string>{"zero3+b8", "lora+zero3+b8"}));
+  const json& one = plan_of(r, comparison.at("faster")).at("time").at("tokens_per_second");
+  const json& other = plan_of(r, comparison.at("slower")).at("time").at("tokens_per_second");
+  EXPECT_DOUBLE_EQ(comparison.at("ratio"), one.get<double>() / other.get<double>());
+}
+
+/// Adapters send next to nothing, so that they win on a slow link; a larger micro-batch wins on a fast one.
+TEST(CompareWords, ACrossoverIsBetweenThePlansThatAreCompared) {
+  const json comparison = report(kSmall + "zero2+b2 lora+zero2").at("comparison");
+  ASSERT_FALSE(comparison.at("crossover").is_null());
+  EXPECT_EQ(comparison.at("crossover").at("faster_below"), "lora+zero2");
+  EXPECT_EQ(comparison.at("crossover").at("faster_above"), "zero2+b2");
+  EXPECT_LT(comparison.at("crossover").at("bytes_per_second"), comparison.at("link").at("bytes_per_second"));
+}
+
 TEST(CompareWords, EachOnce) {
+  EXPECT_THAT(in_process(kSmall + "zero1 --baseline tp1+zero1").err, HasSubstr("one strategy"));
   EXPECT_THAT(in_process(kSmall + "zero3 zero3").err, HasSubstr("named twice"));
   EXPECT_THAT(in_process(kSmall + "tp1+zero1 zero1").err, HasSubstr("named twice"));
 }
