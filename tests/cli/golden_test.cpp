@@ -36,10 +36,6 @@ const std::vector<Case> kCases{
      "compare --model 8B --gpus 5 --mem 44 --baseline zero2 --differences zero3 zero3+b2 lora+zero2", 100},
     {"compare_markdown",
      "compare --model 8B --gpus 5 --mem 44 zero3 zero3+checkpointing-selective --markdown", 100},
-    {"compare_csv",
-     "compare --model 8B --gpus 5 --mem 44 --baseline zero2 zero3 zero2 zero1 zero2+b2 zero3+offload-all "
-     "--csv",
-     4000},
     {"fit_micro_batch", "fit --solve micro-batch --model 8B --gpus 5 --mem 44 --zero 2,3", 100},
     {"fit_open", "fit --model 8B --gpus 5 --mem 44 --zero 3", 100},
     {"fit_memory", "fit --solve memory --model 1B --gpus 2 --zero 2 --offload none", 100},
