@@ -297,7 +297,11 @@ std::string comparison_markdown(const Report& report) {
     }
     table.rows.push_back(std::move(row));
   }
-  return comparison_title(report) + ".\n\n" + render_markdown(table);
+  constexpr int kWidth = 100;
+  std::string out =
+      paragraph("", comparison_title(report) + ".", kWidth) + "\n" + render_markdown(table) + "\n";
+  for (const std::string& sentence : comparison_sentences(report)) out += paragraph("- ", sentence, kWidth);
+  return out;
 }
 
 }  // namespace zplan
