@@ -13,8 +13,8 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "Training", kBatch = "Batch",
-                           kSearch = "Strategies", kFit = "Fit", kCheck = "Check", kLint = "Lint",
-                           kOutput = "Output";
+                           kSearch = "Strategies", kCompare = "Compare", kFit = "Fit", kCheck = "Check",
+                           kLint = "Lint", kOutput = "Output";
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr std::int64_t kMostTokens = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
@@ -148,6 +148,12 @@ const std::vector<OptionSpec> kTable{
      [](O o, T t) { o.space.gradient_accumulation_steps = parse_integer("--grad-accum", t, 1, kMostSteps); }},
     {"--global-batch", "G", kBatch, "samples per optimizer step over all GPUs [what the others make]",
      [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
+
+    {"--baseline", "STRATEGY|FILE", kCompare,
+     "what differences are from: a strategy, a ds_config, or a report saved with --json [the first]",
+     [](O o, T t) { o.baseline = t; }},
+    {"--differences", "", kCompare, "leave out lines in which all strategies are alike",
+     [](O o, T) { o.differences = true; }},
 
     {"--solve", "WHAT", kFit,
      "the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all left "

@@ -106,6 +106,14 @@ void check_leftovers(const CLI::App& app) {
   if (!left.empty()) unknown_command(left.front());
 }
 
+/// Options that only `compare` takes.
+void check_belongs_to_compare(const Options& options) {
+  for (const OptionSpec& spec : option_table())
+    if (options.command != Command::compare && spec.group == "Compare" && options.has(spec.name))
+      throw InputError(std::string(spec.name), fmt::format("not an option of {}", to_name(options.command)),
+                       "accepted: with compare");
+}
+
 /// Options that only `check` takes, and those of the planning commands that it does not.
 void check_belongs_to_check(const Options& options) {
   const bool checks = options.command == Command::check;
@@ -150,6 +158,7 @@ void check_belongs_to_fit(const Options& options) {
 
 /// Catalogue commands take few of the options, and one that does nothing would mislead.
 void check_belongs(const Options& options) {
+  check_belongs_to_compare(options);
   check_belongs_to_check(options);
   check_belongs_to_lint(options);
   check_belongs_to_fit(options);
@@ -197,8 +206,8 @@ const std::vector<CommandSpec>& command_table() {
        "the fastest config that fits, over everything that is not pinned, batch and checkpointing too",
        {}},
       {Command::compare,
-       "STRATEGY STRATEGY…",
-       "pinned strategies side by side: zero3, tp8+zero1, zero3+offload-all",
+       "STRATEGY|FILE…",
+       "pinned strategies or ds_configs side by side: zero3, tp8+zero1, zero3+offload-all, lora+zero2+b4",
        {}},
       {Command::fit,
        "",

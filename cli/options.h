@@ -46,6 +46,9 @@ struct Options {
   std::string ds_config;                      ///< file to plan; empty: none
   std::optional<std::string> ds_config_text;  ///< of it, where it is not what the file holds
 
+  std::string baseline;  ///< of compare: the strategy or file that differences are from; empty: the first
+  bool differences{};    ///< of compare: lines in which all are alike are left out
+
   std::optional<Solve> solve;  ///< of fit: what is asked for; absent: all that is left open
   std::string oom;             ///< of fit: an out-of-memory message, a file with such lines, or "-"
 

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 
+#include "cli/compare.h"
+#include "cli/report_deltas.h"
 #include "cli/report_json.h"
 #include "cli/text.h"
 
@@ -65,17 +68,42 @@ const std::vector<Field>& fields() {
   return all;
 }
 
+/// "required_delta_bytes", "step_delta_seconds", "tokens_per_second_delta".
+std::string heading(const Delta& delta) {
+  return fmt::format("{}_delta{}{}", delta.name, delta.unit.empty() ? "" : "_", delta.unit);
+}
+
+std::string delta_headings() {
+  std::string out = ",baseline";
+  for (const Delta& delta : deltas()) out += "," + heading(delta);
+  return out + ",tokens_per_second_ratio";
+}
+
+/// Empty where the saved report that is the baseline has no such plan.
+std::string delta_fields(const Plan& plan, const Report& report) {
+  const Plan* base = baseline_of(plan, report);
+  std::string out = "," + csv_field(report.comparison->baseline);
+  if (base == nullptr) return out + std::string(deltas().size() + 1, ',');
+  for (const Delta& delta : deltas()) {
+    const double change = delta.value(plan) - delta.value(*base);
+    out += "," + (delta.unit == "bytes" ? text_of(std::int64_t{std::llround(change)}) : text_of(change));
+  }
+  const double from = base->time.tokens_per_second;
+  return out + "," + (from > 0 ? text_of(plan.time.tokens_per_second / from) : "");
+}
+
 }  // namespace
 
 std::string report_csv(const Report& report) {
+  const bool compared = report.comparison != nullptr;
   std::string out;
   for (const Field& field : fields()) (out += out.empty() ? "" : ",") += field.name;
-  out += "\r\n";
+  out += (compared ? delta_headings() : "") + "\r\n";
   for (const Plan* plan : plans_in_order(report)) {
     std::string line;
     for (const Field& field : fields())
       (line += &field == &fields().front() ? "" : ",") += csv_field(field.text(*plan));
-    out += line + "\r\n";
+    out += line + (compared ? delta_fields(*plan, report) : "") + "\r\n";
   }
   return out;
 }

@@ -105,15 +105,27 @@ std::string framework_words(const Training& t) {
   return "";
 }
 
+/// A plan that is trained as the question says, where there is one: `compare` has others.
+const Plan& ordinary_plan(const Report& report) {
+  const std::vector<Plan>& plans = report.answer.plans;
+  const auto at =
+      std::find_if(plans.begin(), plans.end(), [](const Plan& plan) { return plan.name.empty(); });
+  return at == plans.end() ? leading_plan(report) : *at;
+}
+
 std::string batch_words(const Report& report) {
   const SearchSpace& space = report.question.space;
-  const Strategy& s = leading_plan(report).strategy;
+  const Strategy& s = ordinary_plan(report).strategy;
   const std::string micro = space.micro_batch_size ? fmt::format("micro-batch {}", *space.micro_batch_size)
                                                    : std::string("the largest micro-batch that fits");
   const std::string steps = s.gradient_accumulation_steps == 1
                                 ? std::string("no gradient accumulation")
                                 : fmt::format("{} micro-batches per step", s.gradient_accumulation_steps);
   return fmt::format("{} of {} tokens, {}", micro, report.question.training.sequence_length, steps);
+}
+
+bool any_named(const std::vector<Plan>& plans) {
+  return std::ranges::any_of(plans, [](const Plan& plan) { return !plan.name.empty(); });
 }
 
 std::string training_line(const Report& report) {
@@ -126,7 +138,8 @@ std::string training_line(const Report& report) {
                      method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
                      to_name(report.question.space.checkpointing), to_name(t.attention),
                      t.fused_loss ? ", fused loss" : "") +
-         (t.expandable_segments ? ", expandable segments" : "");
+         (t.expandable_segments ? ", expandable segments" : "") +
+         (any_named(report.answer.plans) ? "; but as a strategy's own name or config says" : "");
 }
 
 /// Options that shape the answer and were left to their defaults: the values are in the line above.
@@ -143,8 +156,10 @@ std::string defaults_line(const Options& options) {
   return untold.empty() ? "" : fmt::format("defaults of options not given: {}", fmt::join(untold, " "));
 }
 
+/// Those of a config are its own.
 std::string buckets_line(const Report& report) {
-  const ZeroOptions& zero = leading_plan(report).strategy.zero;
+  const Question& q = report.question;
+  const ZeroOptions zero = zero_knobs(q, 3);
   return fmt::format(
       "bucket sizes {}: reduce {}, prefetch {}, persistence threshold {} elements (--buckets)",
       report.question.space.buckets == Buckets::hf_auto ? "as HF sets them for \"auto\"" : "of DeepSpeed",

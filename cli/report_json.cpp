@@ -1,9 +1,14 @@
 #include "cli/report_json.h"
 
+#include <cmath>
+
+#include "cli/compare.h"
 #include "cli/explain.h"
 #include "cli/output_files.h"
+#include "cli/report_deltas.h"
 #include "cli/search_report.h"
 #include "models/base/version.h"
+#include "planner/search/explore.h"
 #include "planner/time/price.h"
 
 namespace zplan {
@@ -188,6 +193,7 @@ Json plan_json(const Plan& plan, const Report& report) {
            {"communication", communication_json(plan.communication)},
            {"time", time_json(plan.time)},
            {"why", plan.why}};
+  if (plan.training) out["training"] = training_json(*plan.training, plan.framework);
   if (report.options.explain) out["explain"] = explain_json(plan, question_of(plan, report));
   return out;
 }
@@ -222,13 +228,44 @@ Json link_json(const std::optional<DecisiveLink>& link) {
           {"highest_tried", link->now.value * kMostLinkFactor}};
 }
 
-Json comparison_json(const std::optional<Contest>& contest) {
-  if (!contest) return nullptr;
-  return {{"faster", contest->faster},
-          {"slower", contest->slower},
-          {"ratio", contest->ratio},
-          {"link", link_json(contest->link)},
-          {"crossover", crossover_json(contest->crossover)}};
+/// Bytes stay whole numbers; a fraction of nothing is none.
+Json delta_json(const Delta& delta, const Plan& plan, const Plan& base) {
+  const double from = delta.value(base), change = delta.value(plan) - from;
+  return {{"absolute", delta.unit == "bytes" ? Json(std::llround(change)) : Json(change)},
+          {"fraction", from > 0 ? Json(change / from) : Json(nullptr)}};
+}
+
+Json plan_deltas_json(const Plan& plan, const Report& report) {
+  const Plan* base = baseline_of(plan, report);
+  if (base == nullptr) return nullptr;
+  Json out;
+  for (const Delta& delta : deltas()) out[std::string(delta.name)] = delta_json(delta, plan, *base);
+  return out;
+}
+
+Json deltas_json(const Report& report) {
+  Json out = Json::array();
+  for (const Plan* plan : plans_in_order(report))
+    out.push_back({{"id", plan->id()}, {"delta", plan_deltas_json(*plan, report)}});
+  return out;
+}
+
+/// One plan alone, held against a saved report, has no rival.
+Json contest_json(const std::optional<Contest>& contest) {
+  if (!contest)
+    return {{"faster", nullptr}, {"slower", nullptr}, {"ratio", nullptr},
+            {"tie", nullptr},    {"link", nullptr},   {"crossover", nullptr}};
+  return {{"faster", contest->faster},        {"slower", contest->slower},
+          {"ratio", contest->ratio},          {"tie", contest->ratio < 1 + kNearTie},
+          {"link", link_json(contest->link)}, {"crossover", crossover_json(contest->crossover)}};
+}
+
+Json comparison_json(const Report& report) {
+  if (report.comparison == nullptr) return nullptr;
+  Json out = contest_json(report.contest);
+  out["baseline"] = report.comparison->baseline;
+  out["deltas"] = deltas_json(report);
+  return out;
 }
 
 }  // namespace
@@ -249,7 +286,7 @@ Json report_json(const Report& report) {
           {"ds_config", recommended ? ds_config_json(*recommended, report) : Json(nullptr)},
           {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
           {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
-          {"comparison", comparison_json(report.contest)},
+          {"comparison", comparison_json(report)},
           {"search", report.found ? search_json(report) : Json(nullptr)},
           {"warnings", report.answer.warnings}};
 }

@@ -39,20 +39,21 @@ std::string legend(const Table& table, const Style& style) {
                                       paragraph("", fmt::format("{}", fmt::join(shown, "; ")), style.width));
 }
 
-/// As many strategies side by side as the width takes; the first stands in every block.
+/// As many strategies side by side as the width takes; the baseline stands in every block.
 std::string comparison_text(const Report& report, const Style& style) {
-  const std::vector<const Plan*> plans = plans_in_order(report);
+  if (!any_line(report)) return "No line differs\n";
+  const std::vector<std::vector<Side>> groups = comparison_sides(report);
+  const auto joined = [](std::vector<Side> block, const std::vector<Side>& more) {
+    block.insert(block.end(), more.begin(), more.end());
+    return block;
+  };
+  const auto fits = [&](const std::vector<Side>& block) {
+    return natural_width(comparison_table(report, block)) <= static_cast<std::size_t>(style.width);
+  };
   std::string out;
-  for (std::size_t at = 1; at < plans.size();) {
-    std::vector<const Plan*> block{plans.front(), plans[at++]};
-    while (at < plans.size()) {
-      block.push_back(plans[at]);
-      if (natural_width(comparison_table(report, block)) > static_cast<std::size_t>(style.width)) {
-        block.pop_back();
-        break;
-      }
-      ++at;
-    }
+  for (std::size_t at = 1; at < groups.size();) {
+    std::vector<Side> block = joined(groups.front(), groups[at++]);
+    while (at < groups.size() && fits(joined(block, groups[at]))) block = joined(block, groups[at++]);
     out += (out.empty() ? "" : "\n") + render_text(comparison_table(report, block), style);
   }
   return out;
@@ -68,8 +69,8 @@ std::string sentences_text(const Report& report, const Style& style) {
 std::string plans_text(const Report& report, const Style& style) {
   if (report.found != nullptr && !report.found->best.empty()) return search_text(report, style);
   if (!report.order.empty())
-    return fmt::format("Differences are from {}; * marks the best of a line\n\n", report.order.front()) +
-           comparison_text(report, style) + sentences_text(report, style);
+    return paragraph("", comparison_title(report), style.width) + "\n" + comparison_text(report, style) +
+           sentences_text(report, style);
   const Table table = narrowed(strategies_table(report, style.width), static_cast<std::size_t>(style.width));
   return table_title(report) + render_text(table, style) + legend(table, style);
 }

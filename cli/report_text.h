@@ -8,6 +8,8 @@
 
 namespace zplan {
 
+struct SavedReport;
+
 /// The report for people: model, cluster and training with everything that was assumed, the table of
 /// strategies, the verdict with its reasons, the next command to type.
 [[nodiscard]] std::string report_text(const Report& report, const Style& style);
@@ -21,8 +23,30 @@ namespace zplan {
 /// The strategies of a report as a table of at most `width` columns; 0: every column.
 [[nodiscard]] Table strategies_table(const Report& report, int width);
 
-/// `compare`: figures as lines, strategies as columns, differences from the first; "*" at the best of a line.
-[[nodiscard]] Table comparison_table(const Report& report, const std::vector<const Plan*>& plans);
+/// A column of the comparison: a plan, what its differences are from (null: it is that), and its heading.
+struct Side {
+  const Plan* plan{};
+  const Plan* base{};
+  std::string heading;
+};
+/// Columns that stay together; the first of these groups belongs before every other, and is empty where a
+/// saved report is the baseline: there each plan stands beside itself as it was.
+[[nodiscard]] std::vector<std::vector<Side>> comparison_sides(const Report& report);
+
+/// `compare`: figures as lines, strategies as columns, each with its differences; "*" at the best of a line.
+[[nodiscard]] Table comparison_table(const Report& report, const std::vector<Side>& sides);
+
+/// What the differences are from and, under --differences, how many lines are left out.
+[[nodiscard]] std::string comparison_title(const Report& report);
+
+/// Whether there is a line to show.
+[[nodiscard]] bool any_line(const Report& report);
+
+/// The whole comparison as Markdown, differences in brackets.
+[[nodiscard]] std::string comparison_markdown(const Report& report);
+
+/// The report that was saved, where that is the baseline.
+[[nodiscard]] const SavedReport* saved_report(const Report& report);
 
 /// `compare`: which is faster, which needs less memory, and at which bandwidth the two fastest trade places.
 [[nodiscard]] std::vector<std::string> comparison_sentences(const Report& report);

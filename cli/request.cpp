@@ -1,14 +1,13 @@
 #include "cli/request.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <tuple>
 
+#include "cli/compare.h"
 #include "cli/ds_config_option.h"
-#include "cli/strategy_words.h"
 
 namespace zplan {
 
@@ -37,16 +36,21 @@ void check_framework(const Options& options) {
 /// An option that could not do anything would mislead.
 void check_method(const Options& options) {
   const Method method = options.training.method;
+  std::vector<Method> all = methods_named(options);
+  all.push_back(method);
+  const bool adapters = std::ranges::any_of(all, [](Method each) { return each != Method::full; });
+  const bool packed = std::ranges::any_of(all, [](Method each) { return each == Method::qlora; });
   for (const std::string_view option : {"--lora-rank", "--lora-targets"})
-    if (method == Method::full && options.has(option))
+    if (!adapters && options.has(option))
       throw InputError(std::string(option), "does nothing with --method full",
                        "accepted: with --method lora or qlora");
-  if (method != Method::qlora && options.has("--quantization"))
+  if (!packed && options.has("--quantization"))
     throw InputError("--quantization", fmt::format("does nothing with --method {}", to_name(method)),
                      "accepted: with --method qlora");
 }
 
-/// Each option alone is in range; together they can still ask for more than 64 bits count.
+}  // namespace
+
 void check_magnitude(const Question& q) {
   constexpr double kMostScores = 4.4e12, kMostMoved = 4e18;
   const auto tokens = static_cast<double>(q.training.sequence_length) *
@@ -65,8 +69,6 @@ void check_magnitude(const Question& q) {
                      fmt::format("{:.0f} is too many for this model", steps), "accepted: fewer");
 }
 
-/// Defaults that depend on the model and the card: no more tokens than the model has positions for, and no
-/// flash attention where its kernels do not run (before Ampere, or in fp32).
 void choose_defaults(const Options& options, Question& q) {
   const std::int64_t positions = q.model.shape.max_positions;
   const bool too_long = positions > 0 && positions < q.training.sequence_length;
@@ -87,36 +89,6 @@ void choose_defaults(const Options& options, Question& q) {
   q.training.attention = Attention::sdpa;
 }
 
-void check_compare_options(const Options& options) {
-  for (const std::string_view option : {"--zero", "--tp", "--offload", "--framework"})
-    if (options.has(option))
-      throw InputError(std::string(option), "together with compare",
-                       "accepted: in the strategies, as in tp8+zero1+offload-all or fsdp");
-  if (options.words.size() < 2)
-    throw InputError("compare", options.words.empty() ? "no strategies" : "one strategy",
-                     "accepted: two or more, such as zero3 zero3+offload-all");
-}
-
-/// One strategy alone; InputError with the reason where it cannot be trained.
-Question pinned_question(const Question& question, const std::string& text) {
-  const PinnedStrategy strategy = parse_strategy(text, question.space.checkpointing);
-  Question one = question;
-  one.space = pinned(question.space, strategy);
-  one.training = with_framework(question.training, strategy.framework);
-  const Candidates found = candidates(one);
-  if (found.legal.empty() && !found.rejected.empty())
-    throw InputError(fmt::format("strategy {}", in_quotes(text)),
-                     fmt::format("{}", fmt::join(found.rejected.front().reasons, "; ")), "");
-  return one;
-}
-
-void add_new(std::vector<std::string>& lines, const std::vector<std::string>& more) {
-  for (const std::string& line : more)
-    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
-}
-
-}  // namespace
-
 ModelSearch model_search(const Environment& environment) {
   return {.user_models = user_models_folder(environment), .hub_cache = hub_cache_folder(environment)};
 }
@@ -125,7 +97,6 @@ Request make_request(const Options& options, const Environment& environment) {
   check_needed(options);
   check_method(options);
   check_framework(options);
-  if (options.command == Command::compare) check_compare_options(options);
   Request request{
       {.model = resolve_model(options.model, model_search(environment)),
        .cluster = assemble_cluster(options.cluster, with_user_profiles(user_hardware_folder(environment))),
@@ -141,24 +112,6 @@ Request make_request(const Options& options, const Environment& environment) {
       free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");
   check_magnitude(request.question);
   return request;
-}
-
-Comparison compare(const Question& question, const std::vector<std::string>& strategies) {
-  Comparison result;
-  for (const std::string& text : strategies) {
-    Answer one = answer(pinned_question(question, text));
-    result.ids.push_back(one.plans.front().id());
-    if (!result.answer.alternative) {
-      result.answer.alternative = std::move(one.alternative);
-      result.answer.alternative_change = std::move(one.alternative_change);
-    }
-    add_new(result.answer.warnings, one.warnings);
-    result.answer.plans.push_back(std::move(one.plans.front()));
-  }
-  std::stable_sort(result.answer.plans.begin(), result.answer.plans.end(), better_plan);
-  if (result.answer.fits()) result.answer.alternative.reset(), result.answer.alternative_change.clear();
-  result.contest = contest(question, result.answer.plans);
-  return result;
 }
 
 }  // namespace zplan

@@ -1,13 +1,12 @@
 #pragma once
 // Options → the question that the planner answers.
 
-#include <optional>
 #include <vector>
 
 #include "cli/environment.h"
 #include "cli/options.h"
 #include "models/catalogue/catalogue.h"
-#include "planner/search/crossover.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 
@@ -22,12 +21,11 @@ struct Request {
 };
 [[nodiscard]] Request make_request(const Options& options, const Environment& environment);
 
-/// The answer to `compare`: `strategies` as strategy_id writes them, one plan each.
-struct Comparison {
-  Answer answer;                 ///< those that fit first, as in every report
-  std::vector<std::string> ids;  ///< of the plans in the order in which they were asked for
-  std::optional<Contest> contest{};
-};
-[[nodiscard]] Comparison compare(const Question& question, const std::vector<std::string>& strategies);
+/// Defaults that depend on the model and the card: no more tokens than the model has positions for, and no
+/// flash attention where its kernels do not run (before Ampere, or in fp32).
+void choose_defaults(const Options& options, Question& question);
+
+/// Each option alone is in range; together they can still ask for more than 64 bits count: InputError.
+void check_magnitude(const Question& question);
 
 }  // namespace zplan

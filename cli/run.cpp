@@ -4,6 +4,7 @@
 
 #include "cli/catalogue_commands.h"
 #include "cli/check_command.h"
+#include "cli/compare.h"
 #include "cli/fit_command.h"
 #include "cli/help.h"
 #include "cli/lint_command.h"
@@ -35,7 +36,9 @@ std::string report_in_format(const Report& report, const Style& style) {
     case OutputFormat::text: return report_text(report, style);
     case OutputFormat::json: return json_text(report_json(report));
     case OutputFormat::csv: return searched(report) ? search_csv(report) : report_csv(report);
-    case OutputFormat::markdown: return searched(report) ? search_markdown(report) : report_markdown(report);
+    case OutputFormat::markdown:
+      if (searched(report)) return search_markdown(report);
+      return report.comparison != nullptr ? comparison_markdown(report) : report_markdown(report);
   }
   return "";
 }
@@ -83,9 +86,10 @@ int run_planning(const Options& options, const std::vector<std::string>& argumen
   const Question& question = request.question;
   const Style style = style_of(options, environment);
   if (options.command == Command::compare) {
-    Comparison result = compare(question, options.words);
-    return deliver({question, result.answer, options, arguments, result.ids, result.contest}, style, out,
-                   err);
+    const Comparison result = compare(question, options);
+    return deliver(
+        {question, result.answer, options, arguments, result.ids, result.contest, nullptr, &result}, style,
+        out, err);
   }
   Answer result = answer(question);
   result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());

@@ -11,24 +11,27 @@ namespace zplan {
 
 namespace {
 
-constexpr std::int64_t kMostDegree = 1024;
+// As of --tp, --micro-batch and --grad-accum.
+constexpr std::int64_t kMostDegree = 1024, kMostMicroBatch = 65'536, kMostSteps = 100'000;
 
 [[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
-  std::vector<std::string> words{"zero0", "zero1", "zero2",      "zero3", "tp2",
-                                 "tp4",   "tp8",   "no-reshard", "fsdp",  "ddp"};
+  std::vector<std::string> words{"zero0", "zero1",      "zero2", "zero3", "tp2", "tp4",
+                                 "tp8",   "no-reshard", "fsdp",  "ddp",   "b2",  "a2"};
   for (const std::string& name : all_names<Offload>())
     if (name != "none") words.push_back("offload-" + name);
   for (const std::string& name : all_names<Checkpointing>()) words.push_back("checkpointing-" + name);
+  for (const std::string& name : all_names<Method>()) words.push_back(name);
   throw InputError(fmt::format("strategy {}", in_quotes(text)),
                    fmt::format("unknown part {}", in_quotes(part)), accepted_words(part, words));
 }
 
 /// "offload" of "offload-all", "zero" of "zero3", "no-reshard" of itself; "fsdp" and "ddp" are of the kind of
-/// "zero", since there can be but one of them.
+/// "zero", since there can be but one of them; "b" of "b4".
 std::string_view kind_of(std::string_view part) {
   if (part == "fsdp" || part == "ddp") return "zero";
   if (part == "no-reshard") return part;
-  for (const std::string_view kind : {"offload-", "checkpointing-", "zero", "tp"})
+  if (from_name<Method>(part)) return "method";
+  for (const std::string_view kind : {"offload-", "checkpointing-", "zero", "tp", "b", "a"})
     if (part.starts_with(kind) && part.size() > kind.size()) return kind;
   return {};
 }
@@ -60,6 +63,17 @@ bool take_framework(PinnedStrategy& strategy, std::string_view part) {
   return true;
 }
 
+/// The batch that "b4" or "a8" names; false where it is no number.
+bool take_batch(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
+  if (!all_digits(value)) return false;
+  const std::string place = fmt::format("strategy part {}…", kind);
+  if (kind == "b")
+    strategy.micro_batch_size = parse_integer(place, value, 1, kMostMicroBatch);
+  else
+    strategy.gradient_accumulation_steps = parse_integer(place, value, 1, kMostSteps);
+  return true;
+}
+
 /// False where the part is none of the known ones.
 bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
   if (kind == "zero") {
@@ -77,12 +91,18 @@ bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_vie
     if (!checkpointing) return false;
     strategy.checkpointing = *checkpointing;
   } else {
-    return false;
+    return (kind == "b" || kind == "a") && take_batch(strategy, kind, value);
   }
   return true;
 }
 
+bool take_method(PinnedStrategy& strategy, std::string_view part) {
+  strategy.method = from_name<Method>(part);
+  return strategy.method.has_value();
+}
+
 bool take_part(PinnedStrategy& strategy, std::string_view kind, std::string_view part) {
+  if (kind == "method") return take_method(strategy, part);
   return take_framework(strategy, part) || kind == "no-reshard" ||
          take_value(strategy, kind, part.substr(kind.size()));
 }
@@ -123,7 +143,26 @@ SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   space.tensor_parallel = {strategy.tensor_parallel};
   space.offloads = {strategy.offload};
   space.checkpointing = strategy.checkpointing;
+  if (strategy.micro_batch_size) space.micro_batch_size = strategy.micro_batch_size;
+  if (strategy.gradient_accumulation_steps)
+    space.gradient_accumulation_steps = strategy.gradient_accumulation_steps;
   return space;
+}
+
+bool names_file(std::string_view word) {
+  return word.ends_with(".json") || word.find('/') != std::string_view::npos;
+}
+
+std::string full_name(const PinnedStrategy& strategy, std::string_view plan_id, Checkpointing checkpointing) {
+  std::string name =
+      strategy.method ? fmt::format("{}+{}", to_name(*strategy.method), plan_id) : std::string(plan_id);
+  // plan_id leaves "full" unsaid, which would be read as what holds otherwise.
+  if (strategy.checkpointing == Checkpointing::full && checkpointing != Checkpointing::full)
+    name += "+checkpointing-full";
+  if (strategy.micro_batch_size) name += fmt::format("+b{}", *strategy.micro_batch_size);
+  if (strategy.gradient_accumulation_steps)
+    name += fmt::format("+a{}", *strategy.gradient_accumulation_steps);
+  return name;
 }
 
 }  // namespace zplan

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "planner/search/search.h"
@@ -7,13 +9,16 @@
 namespace zplan {
 
 /// A strategy as plan_id writes it: "zero3", "tp8+zero1", "zero2+offload-optimizer",
-/// "zero3+checkpointing-none", "fsdp", "fsdp+no-reshard", "ddp".
+/// "zero3+checkpointing-none", "fsdp", "fsdp+no-reshard", "ddp"; and what else is pinned with it: "zero3+b4"
+/// (micro-batch), "zero3+a8" (micro-batches per step), "lora+zero2" (method).
 struct PinnedStrategy {
   Framework framework{Framework::deepspeed};
   int zero_stage{};
   std::int64_t tensor_parallel{1};
   Offload offload;
   Checkpointing checkpointing{Checkpointing::full};
+  std::optional<std::int64_t> micro_batch_size{}, gradient_accumulation_steps{};
+  std::optional<Method> method{};
   bool operator==(const PinnedStrategy&) const = default;
 };
 
@@ -21,7 +26,16 @@ struct PinnedStrategy {
 /// whose sharding it is. `checkpointing` is what holds where the text does not say.
 [[nodiscard]] PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing);
 
+/// Whether a word of the command line is a file to read rather than a strategy: it ends in ".json" or holds a
+/// "/".
+[[nodiscard]] bool names_file(std::string_view word);
+
 /// The space that holds this one strategy only.
 [[nodiscard]] SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy);
+
+/// The plan's id with what was pinned beside its strategy, in one order, such that parse_strategy reads it
+/// back where `checkpointing` holds: "lora+zero2+b4+a8".
+[[nodiscard]] std::string full_name(const PinnedStrategy& strategy, std::string_view plan_id,
+                                    Checkpointing checkpointing);
 
 }  // namespace zplan

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,11 @@ struct Plan {
   bool measured_activations{};  ///< see is_measured()
   bool fits{};                  ///< on the device and on the host
   bool fits_device{}, fits_host{};
-  std::vector<std::string> why;  ///< one sentence each
+  std::vector<std::string> why;        ///< one sentence each
+  std::string name{};                  ///< its id where that says more than plan_id: "lora+zero2+b4"
+  std::optional<Training> training{};  ///< where it is trained unlike the question says
 
-  [[nodiscard]] std::string id() const { return plan_id(framework, strategy); }
+  [[nodiscard]] std::string id() const { return name.empty() ? plan_id(framework, strategy) : name; }
 };
 
 /// The share of a card that is left free beyond everything the plan counts.

@@ -19,9 +19,9 @@ BytesPerSecond bus_inside(const Cluster& cluster) {
   return BytesPerSecond(static_cast<double>(kLong.value) * (ranks - 1) / ranks / time.value);
 }
 
-/// The question's own training, or what it becomes under another framework.
+/// The entrant's own training; else the question's, or what that becomes under another framework.
 Training training_of(const Question& question, const Entrant& entrant) {
-  const Training& training = question.training;
+  const Training& training = entrant.training ? *entrant.training : question.training;
   return entrant.framework == training.framework ? training : with_framework(training, entrant.framework);
 }
 
@@ -99,6 +99,12 @@ std::optional<Crossover> crossover(const Question& question, const Entrant& one,
                    .above = one_above ? one : other};
 }
 
+namespace {
+
+Entrant entrant(const Plan& plan) { return {plan.framework, plan.strategy, plan.name, plan.training}; }
+
+}  // namespace
+
 std::optional<Contest> contest(const Question& question, const std::vector<Plan>& plans) {
   std::vector<const Plan*> fastest;
   for (const Plan& plan : plans) fastest.push_back(&plan);
@@ -113,8 +119,7 @@ std::optional<Contest> contest(const Question& question, const std::vector<Plan>
                  .slower = second.id(),
                  .ratio = first.time.tokens_per_second / second.time.tokens_per_second,
                  .link = decisive_link(question.cluster),
-                 .crossover = crossover(question, {first.framework, first.strategy},
-                                        {second.framework, second.strategy})};
+                 .crossover = crossover(question, entrant(first), entrant(second))};
 }
 
 }  // namespace zplan

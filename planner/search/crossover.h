@@ -26,12 +26,14 @@ struct DecisiveLink {
 /// Links are tried at 1/64 to 64 times their speed.
 inline constexpr double kMostLinkFactor = 64;
 
-/// One side of a comparison: a strategy and whose it is.
+/// One side of a comparison: a strategy and whose it is; `name` and `training` as a Plan has them.
 struct Entrant {
   Framework framework{Framework::deepspeed};
   Strategy strategy;
+  std::string name{};
+  std::optional<Training> training{};
   bool operator==(const Entrant&) const = default;
-  [[nodiscard]] std::string id() const { return plan_id(framework, strategy); }
+  [[nodiscard]] std::string id() const { return name.empty() ? plan_id(framework, strategy) : name; }
 };
 
 struct Crossover {

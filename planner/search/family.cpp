@@ -144,7 +144,8 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   const std::int64_t repeats = repeats_of(accumulation) - 1;
   offload.host_to_device = noted.offload.host_to_device + noted.offload_repeated.host_to_device * repeats;
   offload.device_to_host = noted.offload.device_to_host + noted.offload_repeated.device_to_host * repeats;
-  Estimate result{.micro_batch_size = micro_batch_size, .gradient_accumulation_steps = accumulation};
+  Estimate result;
+  result.micro_batch_size = micro_batch_size, result.gradient_accumulation_steps = accumulation;
   const Bytes live(static_cast<std::int64_t>(played.highest.of[lane]));
   result.required_low = std::max(live, noted.initialisation) + noted.outside;
   result.host = noted.host;

@@ -23,6 +23,7 @@ QUESTIONS = [
     "compare --model meta-llama/Llama-2-13b-hf --gpus 8 --gpu RTX-4090-24GB --seq 256 --global-batch 8 zero3 tp8+zero1",
     "compare --model 0.5B --gpus 1 --mem 24 zero0 zero3",
     "compare --model 8B --gpus 8 --mem 80 zero3 fsdp fsdp+no-reshard ddp",
+    "compare --model 0.5B --gpus 2 --mem 24 --baseline zero2 zero3+b2 lora+zero1+a2 qlora+ddp",
 ]
 
 

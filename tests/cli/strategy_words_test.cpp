@@ -53,6 +53,33 @@ TEST(StrategyWords, CheckpointingHoldsWhereItIsNotSaid) {
             Checkpointing::full);
 }
 
+TEST(StrategyWords, ReadsMethodAndBatch) {
+  const PinnedStrategy read = parse_strategy("a8+lora+zero2+b4", Checkpointing::full);
+  EXPECT_EQ(read.zero_stage, 2);
+  EXPECT_EQ(read.method, Method::lora);
+  EXPECT_EQ(read.micro_batch_size, 4);
+  EXPECT_EQ(read.gradient_accumulation_steps, 8);
+  EXPECT_FALSE(parse_strategy("zero2", Checkpointing::full).method);
+}
+
+/// A full name is read back as what it is of, whatever checkpointing holds where none is said.
+TEST(StrategyWords, FullNamesAreReadBack) {
+  int count = 0;
+  for (const auto& [otherwise, name] : EnumNames<Checkpointing>::table)
+    for (const char* text :
+         {"zero3", "lora+zero2+b4+a8", "b2+zero3+checkpointing-none", "qlora+ddp+a3",
+          "full+tp2+zero1+checkpointing-full+b7", "fsdp+no-reshard+checkpointing-selective"}) {
+      const PinnedStrategy strategy = parse_strategy(text, otherwise);
+      const std::string id = plan_id(strategy.framework, {.zero_stage = strategy.zero_stage,
+                                                          .tensor_parallel = strategy.tensor_parallel,
+                                                          .checkpointing = strategy.checkpointing});
+      const std::string full = full_name(strategy, id, otherwise);
+      EXPECT_EQ(parse_strategy(full, otherwise), strategy) << full << " of " << text;
+      ++count;
+    }
+  EXPECT_EQ(count, 18);
+}
+
 TEST(StrategyWords, RejectsEverythingElse) {
   for (const char* text : {"",
                            "+",
@@ -78,7 +105,17 @@ TEST(StrategyWords, RejectsEverythingElse) {
                            "fsdp+ddp",
                            "fsdp+fsdp",
                            "fsdp2",
-                           "fsdp+no-reshard+no-reshard"})
+                           "fsdp+no-reshard+no-reshard",
+                           "b4",
+                           "lora",
+                           "zero3+b",
+                           "zero3+b0",
+                           "zero3+b4+b4",
+                           "zero3+b-1",
+                           "zero3+a99999999999999999999",
+                           "zero3+bf16",
+                           "lora+qlora+zero2",
+                           "zero3+b2x"})
     EXPECT_THROW((void)parse_strategy(text, Checkpointing::full), InputError) << text;
 }
 
