@@ -133,22 +133,30 @@ class Zplan:
         report = json.loads(result.stdout)
         return Solutions(report) if report["schema"].startswith("zplan.fit") else Report(report)
 
-    def without_offload_if_it_can(self, words):
-        report = self(f"{words} --offload none")
-        return report if report.fits else self(f"{words} --offload optimizer,all")
+    def pick(self, words, probably_without):
+        """The fastest plan without offload, where none of those fits the fastest with. The guess decides what is asked first, no more."""
+        report = self(f"{words} --offload none") if probably_without else None
+        if not (report and report.fits):
+            report = self(words)
+        return next((plan for plan in report.plans if plan.fits and not plan.offloads), report.best)
 
     def cells(self, words, model, method):
-        """By number of GPUs what to take, or what is missing."""
+        """By number of GPUs what to take, or what is missing. Below the fewest GPUs nothing is planned: the whole row lacks the same."""
         common = f"--model {model} {words} --method {method} --tp 1"
-        plans = {count: self.without_offload_if_it_can(f"{common} --gpus {count}") for count in COUNTS}
+        last = self.pick(f"{common} --gpus {COUNTS[-1]}", True)
+        fewest = 1 if last.fits else self(f"fit --solve gpus {common}").gpus
+        if not fewest or fewest > COUNTS[-1]:
+            return dict.fromkeys(COUNTS, Missing(last, fewest))
+        plans = {COUNTS[-1]: last}
+        for count in COUNTS[-2::-1]:
+            plans[count] = self.pick(f"{common} --gpus {count}", last.fits and not last.offloads)
+            last = plans[count]
         fewest = self.fewest(common, [count for count in COUNTS if plans[count].fits])
-        return {count: plan.best if plan.fits else Missing(plan.best, fewest) for count, plan in plans.items()}
+        return {count: plan if plan.fits else Missing(plan, fewest) for count, plan in plans.items()}
 
     def fewest(self, common, fitting):
-        if not fitting:
-            return self(f"fit --solve gpus {common}").gpus
         between = range(max([count for count in COUNTS if count < fitting[0]], default=0) + 1, fitting[0])
-        return next((count for count in between if self.without_offload_if_it_can(f"{common} --gpus {count}").fits), fitting[0])
+        return next((count for count in between if self.pick(f"{common} --gpus {count}", False).fits), fitting[0])
 
 
 def lines_of(rows, head, align):
@@ -174,15 +182,15 @@ def table(reports, run, variants):
     names = [label(variant) for variant in variants] or [""]
     rows = [plan.row(name) for name, report, command in zip(names, reports, run)
             for plan in (report.plans if command.startswith("compare") else [report.best])]
-    return shown + lines_of(rows, ["run", "strategy", "needs, GiB per GPU", "to spare, GiB", "host, GiB per node", "step, s", "tokens/s per GPU", ""],
-                            ["---", "---", "---:", "---:", "---:", "---:", "---:", "---"])
+    head = ["run", "strategy", "needs, GiB per GPU", "to spare, GiB", "host, GiB per node", "step, s", "tokens/s per GPU", ""]
+    return shown + lines_of(rows, head, ["---", "---", "---:", "---:", "---:", "---:", "---:", "---"])
 
 
 def fewest(reports, run, variants):
     shown = ["    zplan " + each for each in run] + [""]
     rows = [plan.row(label(variant)) for variant, report in zip(variants, reports) for plan in report.plans]
-    return shown + lines_of(rows, ["run", "strategy", "fewest GPUs", "needs, GiB per GPU", "host, GiB per node", "tokens/s per GPU", "because"],
-                            ["---", "---", "---:", "---:", "---:", "---:", "---"])
+    head = ["run", "strategy", "fewest GPUs", "needs, GiB per GPU", "host, GiB per node", "tokens/s per GPU", "because"]
+    return shown + lines_of(rows, head, ["---", "---", "---:", "---:", "---:", "---:", "---"])
 
 
 def cell(value, count):
