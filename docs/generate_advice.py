@@ -43,7 +43,7 @@ class Plan:
         self.live, self.parameters, self.host, self.nvme = (memory[key] / GIB for key in ("peak", "parameters", "host", "nvme"))
         self.phase = memory["peak_phase"]
         self.spare, self.near = available - self.needs, 0 <= available - self.needs < NEAR * available
-        self.step, self.offload, self.rate = time["step"], time["offload"], time["tokens_per_second_per_gpu"]
+        self.step, self.launching, self.rate = time["step"], time["launching"], time["tokens_per_second_per_gpu"]
         self.accumulation = plan["strategy"]["gradient_accumulation_steps"]
         self.stage = plan["strategy"]["zero_stage"]
         self.offloads = plan["strategy"]["offload_optimizer"] != "none"
