@@ -72,6 +72,9 @@ class CachingAllocator {
   /// The highest value of each since the start or reset_peak(); each may have been reached at another moment.
   [[nodiscard]] const AllocatorStatistics& peak() const { return peak_; }
   void reset_peak() { peak_ = current_; }
+  /// From here on the device gives no more than `capacity`, of which less is taken now. Caution: not of
+  /// expandable segments, whose address space goes by the capacity from the start.
+  void limit(Bytes capacity) { options_.capacity = capacity; }
   /// How often cached segments had to be given back to go on (each stalls the device): num_alloc_retries.
   [[nodiscard]] std::int64_t retries() const { return retries_; }
   /// By address.
