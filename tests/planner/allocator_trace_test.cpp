@@ -47,7 +47,7 @@ class CardTrials : public ::testing::TestWithParam<Case> {
   [[nodiscard]] static std::vector<Bytes> sizes(const RunResult& unlimited) {
     const Bytes low = unlimited.peak_allocated, high = unlimited.peak_reserved;
     std::vector<Bytes> all;
-    for (std::int64_t i = -2; i <= 20; ++i) all.push_back(low + (high - low) * i / 20);
+    for (std::int64_t i = -2; i <= 20; ++i) all.push_back(low + Bytes((high - low).value * i / 20));
     return all;
   }
 
@@ -84,7 +84,7 @@ TEST_P(CardTrials, GoOnFromTheLargestCardThatFailed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, CardTrials, ::testing::ValuesIn(cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace zplan::testing
