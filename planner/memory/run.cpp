@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/activations/causal_lm.h"
+#include "planner/memory/card_trial.h"
 #include "planner/memory/fsdp_run.h"
 #include "planner/memory/partitioned_run.h"
 #include "planner/memory/replicated_run.h"

@@ -1,6 +1,6 @@
 // Cards tried by what a run asked of the allocator, against the run played on each of them.
 
-#include "planner/memory/allocator_trace.h"
+#include "planner/memory/card_trial.h"
 
 #include <gtest/gtest.h>
 

@@ -1,19 +1,37 @@
-#include "planner/memory/allocator_trace.h"
+#include "planner/memory/card_trial.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace zplan {
 
 bool CardTrial::completes_within(Bytes capacity) {
+  if (capacity < fails_below_) return false;
+  if (capacity >= runs_from_ && capacity < runs_up_to_) return true;
+  return play_within(capacity);
+}
+
+bool CardTrial::play_within(Bytes capacity) {
   State unlimited = common_;
   // Expandable segments reserve address space by the card's size, so theirs differ from the first one on.
   if (!options_.expandable_segments) static_cast<void>(play(unlimited, first_beyond(capacity)));
   if (unlimited.next == trace_.requests_.size()) return true;
   State limited = unlimited;
   limited.allocator.limit(capacity);
-  if (play(limited, trace_.requests_.size())) return true;
-  common_ = std::move(unlimited);
-  return false;
+  const bool completed = play(limited, trace_.requests_.size());
+  learn(limited.allocator, capacity, completed);
+  if (!completed) common_ = std::move(unlimited);
+  return completed;
+}
+
+/// An allocator looks at the capacity only where it takes more of the card. It ends alike with every capacity
+/// that grants what was granted and refuses what was refused.
+void CardTrial::learn(const CachingAllocator& allocator, Bytes capacity, bool completed) {
+  if (options_.expandable_segments) return;
+  if (completed)
+    runs_from_ = allocator.peak().reserved, runs_up_to_ = capacity;
+  else
+    fails_below_ = allocator.least_refused();
 }
 
 /// The first request for which `capacity` is not enough unless something cached is given back.
