@@ -102,7 +102,7 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   if (complete) {
     plan.memory = plan_memory(run, played, cluster_);
     // `required` is bisected to half a percent: at the edge the size in question decides.
-    if (plan.memory.required > room && plan.memory.required_low <= room && runs_within(run, room))
+    if (plan.memory.required > room && plan.memory.required_low <= room && runs_within(run, played, room))
       plan.memory.required = room;
     plan.fits_device = plan.memory.required <= room;
   } else {

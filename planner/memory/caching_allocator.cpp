@@ -168,7 +168,10 @@ CachingAllocator::Index CachingAllocator::new_segment(std::int32_t pool, std::in
 
 bool CachingAllocator::reserve(std::int64_t size) {
   const Bytes reserved = current_.reserved + Bytes(size);
-  if (options_.capacity && reserved > *options_.capacity) return false;
+  if (options_.capacity && reserved > *options_.capacity) {
+    least_refused_ = std::min(least_refused_, reserved);
+    return false;
+  }
   current_.reserved = reserved;
   raise(peak_.reserved, reserved);
   return true;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -72,6 +73,11 @@ class CachingAllocator {
   /// The highest value of each since the start or reset_peak(); each may have been reached at another moment.
   [[nodiscard]] const AllocatorStatistics& peak() const { return peak_; }
   void reset_peak() { peak_ = current_; }
+  /// From here on the device gives no more than `capacity`, of which less is taken now. Caution: not of
+  /// expandable segments, whose address space goes by the capacity from the start.
+  void limit(Bytes capacity) { options_.capacity = capacity; }
+  /// The capacity from which on one of the refused requests for device memory would not have been refused.
+  [[nodiscard]] Bytes least_refused() const { return least_refused_; }
   /// How often cached segments had to be given back to go on (each stalls the device): num_alloc_retries.
   [[nodiscard]] std::int64_t retries() const { return retries_; }
   /// By address.
@@ -164,6 +170,7 @@ class CachingAllocator {
   std::int64_t next_address_{};
   AllocatorStatistics current_, peak_;
   std::int64_t retries_{};
+  Bytes least_refused_{std::numeric_limits<std::int64_t>::max()};
 };
 
 }  // namespace zplan

@@ -29,6 +29,7 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
     unused_.pop_back();
     blocks_[static_cast<std::size_t>(block)] = held;
   }
+  if (trace_) trace(block, size, stream);
   live_[term] += size;
   total_ += size;
   if (log_) log(term, size, true);
@@ -39,6 +40,12 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
 void Device::log(Term term, Bytes size, bool made) {
   if (term == Term::model_inputs) return log_->inputs(made ? 1 : -1);
   made ? log_->allocate(size) : log_->release(size);
+}
+
+void Device::trace(Block block, Bytes size, int stream) {
+  trace_->allocate(block, size, stream);
+  const Bytes reserved = allocator_->peak().reserved;
+  if (reserved > traced_peak_) trace_->grow(traced_peak_ = reserved);
 }
 
 void Device::note() {
@@ -58,6 +65,7 @@ void Device::release(Block& block) {
   total_ -= held.size;
   if (log_) log(held.term, held.size, false);
   if (allocator_ && held.handle >= 0) allocator_->release(held.handle);
+  if (trace_) trace_->release(block);
   unused_.push_back(block);
   block = kNone;
 }
@@ -100,6 +108,7 @@ Device::Block Device::adopt(Term term, Bytes size) {
 
 void Device::empty_cache() {
   if (allocator_) allocator_->empty_cache();
+  if (trace_) trace_->empty_cache();
 }
 
 void Device::enter(Phase phase, std::string_view at, int layer) {

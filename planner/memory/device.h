@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/activations/condensed.h"
+#include "planner/memory/allocator_trace.h"
 #include "planner/memory/caching_allocator.h"
 #include "planner/memory/live_program.h"
 #include "planner/memory/timeline.h"
@@ -46,6 +47,9 @@ class Device {
   /// From here on every block that is asked for is written down; the last one was refused where memory ran
   /// out.
   void record_requests(std::vector<BlockRequest>* requests) { requests_ = requests; }
+  /// From the start on what the allocator is asked is written down; only where it has no limit.
+  void keep_trace() { trace_.emplace(); }
+  [[nodiscard]] AllocatorTrace take_trace() { return trace_ ? std::move(*trace_) : AllocatorTrace{}; }
   /// kNone for nothing, and once memory has run out.
   Block allocate(Term term, Bytes size, int stream = 0);
   void release(Block& block);
@@ -93,10 +97,13 @@ class Device {
   void note();
 
   void log(Term term, Bytes size, bool made);
+  void trace(Block block, Bytes size, int stream);
 
   std::optional<CachingAllocator> allocator_;
   std::optional<LiveLog> log_;
   std::vector<BlockRequest>* requests_{};
+  std::optional<AllocatorTrace> trace_;
+  Bytes traced_peak_{};  ///< reserved, at the trace's end
   std::vector<Held> blocks_;
   std::vector<Block> unused_;
   Composition live_;

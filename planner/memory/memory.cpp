@@ -186,6 +186,11 @@ bool runs_within(const RunInputs& inputs, Bytes size) {
   return pool.value > 0 && simulate_within(inputs, pool).completed;
 }
 
+bool runs_within(const RunInputs& inputs, const RunResult& unlimited, Bytes size) {
+  const Bytes pool = size - outside_allocator(inputs);
+  return pool.value > 0 && completes_within(inputs, unlimited, pool);
+}
+
 MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster) {
   MemoryPlan plan = plan_of(run, inputs, cluster);
   plan.required = smallest_pool(inputs, run) + outside_allocator(inputs);

@@ -60,6 +60,8 @@ struct MemoryPlan {
 
 /// Whether the run completes on a device of `size`.
 [[nodiscard]] bool runs_within(const RunInputs& inputs, Bytes size);
+/// The same where simulate() has made `unlimited` of it.
+[[nodiscard]] bool runs_within(const RunInputs& inputs, const RunResult& unlimited, Bytes size);
 
 /// The whole plan, by a run of simulate.
 [[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/activations/causal_lm.h"
+#include "planner/memory/card_trial.h"
 #include "planner/memory/fsdp_run.h"
 #include "planner/memory/partitioned_run.h"
 #include "planner/memory/replicated_run.h"
@@ -24,6 +25,7 @@ class Player {
       : inputs_(inputs), device_(allocator), state_(inputs, device_), framework_(state_) {
     if (inputs.logs_memory) device_.keep_log();
     device_.record_requests(inputs.requests);
+    if (allocator && !allocator->capacity) device_.keep_trace();
     add_form(inputs.recording.tape, inputs.step.training.sequence_length);
     if (inputs.varied == nullptr) return;
     for (const VariedMicroStep& each : *inputs.varied) add_form(each.recording.tape, each.sequence_length);
@@ -54,6 +56,7 @@ class Player {
     result.calls = state_.calls().calls();
     result.program = state_.clock().program();
     result.live = device_.take_log();
+    result.asked = device_.take_trace();
     return result;
   }
 
@@ -228,16 +231,23 @@ Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
   // Most runs need little more than what is live: strides from there, each twice the one before, find the
   // bracket.
   std::int64_t fails = round_up(live) - kSegment, runs = unlimited.peak_reserved.value;
+  CardTrial trial(unlimited.asked, allocator_options(inputs.step.training));
+  const auto try_size = [&](std::int64_t size) {
+    (trial.completes_within(Bytes(size)) ? runs : fails) = size;
+  };
   for (std::int64_t stride = live / 200; fails + stride < runs; stride *= 2) {
     const std::int64_t size = round_up(fails + stride);
     if (size >= runs) break;
-    (simulate_within(inputs, Bytes(size)).completed ? runs : fails) = size;
+    try_size(size);
   }
   while (runs - fails > std::max(kSegment, runs / 200)) {
-    const std::int64_t middle = round_up((runs + fails) / 2);
-    (simulate_within(inputs, Bytes(middle)).completed ? runs : fails) = middle;
+    try_size(round_up((runs + fails) / 2));
   }
   return Bytes(runs);
+}
+
+bool completes_within(const RunInputs& inputs, const RunResult& unlimited, Bytes pool) {
+  return CardTrial(unlimited.asked, allocator_options(inputs.step.training)).completes_within(pool);
 }
 
 }  // namespace zplan

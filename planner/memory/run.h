@@ -68,6 +68,7 @@ struct RunResult {
   std::vector<Call> calls;  ///< of the steady step
   StepProgram program;      ///< likewise: what its time is worked out from
   LiveProgram live;         ///< likewise, where it is asked for
+  AllocatorTrace asked;     ///< of the allocator, on a card with room to spare
 };
 
 /// Plays the run on a card with room to spare, whose allocator is as the training configures it.
@@ -86,6 +87,10 @@ struct RunResult {
 
 /// The smallest pool on which the run completes, to 0.5 %: strides up from what is live at the worst moment,
 /// then bisection; at most what an unlimited card reserves. Caution: what is between is taken as not running.
+/// `unlimited`: of simulate().
 [[nodiscard]] Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited);
+
+/// Whether the run of which simulate() made `unlimited` completes on a card that gives the allocator `pool`.
+[[nodiscard]] bool completes_within(const RunInputs& inputs, const RunResult& unlimited, Bytes pool);
 
 }  // namespace zplan

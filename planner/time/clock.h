@@ -102,7 +102,7 @@ class Clock {
 
   StepProgram program_;
   std::int32_t step_{};
-  std::array<std::int32_t, 64> last_{};  ///< numbers, from 1, of the calls of that size that came last
+  std::array<std::int32_t, 64> last_{};  ///< numbers, from 1, of the calls of that kind that came last
 };
 
 }  // namespace zplan

@@ -1,0 +1,47 @@
+#pragma once
+// What a run asks of the allocator, in order, so that other cards can be tried without playing the run again.
+// Nothing in a run looks at the allocator, so it asks the same on every card until memory runs out.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "planner/memory/caching_allocator.h"
+
+namespace zplan {
+
+/// Written by a Device whose card has no limit.
+class AllocatorTrace {
+ public:
+  /// Names a block while it is held; small numbers, used again.
+  using Slot = std::int32_t;
+
+  /// `size` > 0 bytes.
+  void allocate(Slot slot, Bytes size, int stream) {
+    requests_.push_back({size, slot, static_cast<std::int32_t>(stream)});
+    slots_ = std::max(slots_, static_cast<std::size_t>(slot) + 1);
+  }
+  void release(Slot slot) { requests_.push_back({.size = {}, .slot = slot}); }
+  void empty_cache() { requests_.push_back({.size = {}, .slot = kEmptyCache}); }
+  /// With the last request the allocator took more of the card than ever before: so much.
+  void grow(Bytes reserved) { growths_.push_back({requests_.size() - 1, reserved}); }
+
+ private:
+  friend class CardTrial;
+  static constexpr Slot kEmptyCache = -1;
+  struct Request {
+    Bytes size;  ///< 0: the block is released
+    Slot slot{};
+    std::int32_t stream{};
+  };
+  struct Growth {
+    std::size_t request{};
+    Bytes reserved;
+  };
+
+  std::vector<Request> requests_;
+  std::vector<Growth> growths_;
+  std::size_t slots_{};
+};
+
+}  // namespace zplan

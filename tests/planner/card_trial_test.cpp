@@ -1,0 +1,90 @@
+// Cards tried by what a run asked of the allocator, against the run played on each of them.
+
+#include "planner/memory/card_trial.h"
+
+#include <gtest/gtest.h>
+
+#include "models/catalogue/catalogue.h"
+#include "planner/memory/run.h"
+#include "tests/planner/support.h"
+
+namespace zplan::testing {
+namespace {
+
+struct Case {
+  std::string name;
+  Training training;
+  Strategy strategy;
+};
+void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+
+std::vector<Case> cases() {
+  Training expandable;
+  expandable.expandable_segments = true;
+  Training lora;
+  lora.method = Method::lora;
+  Training fsdp;
+  fsdp.framework = Framework::fsdp;
+  const auto strategy = [](int stage, std::int64_t accumulation = 1) {
+    return Strategy{.zero_stage = stage,
+                    .data_parallel = 8,
+                    .micro_batch_size = 2,
+                    .gradient_accumulation_steps = accumulation};
+  };
+  return {{"Zero0", {}, strategy(0)},
+          {"Zero1", {}, strategy(1, 2)},
+          {"Zero2", {}, strategy(2, 4)},
+          {"Zero3", {}, strategy(3, 2)},
+          {"Zero3Lora", lora, strategy(3)},
+          {"Zero2Expandable", expandable, strategy(2)},
+          {"Zero3Expandable", expandable, strategy(3)},
+          {"Fsdp", fsdp, strategy(3)}};
+}
+
+class CardTrials : public ::testing::TestWithParam<Case> {
+ protected:
+  /// From what is live to what a card without limit reserves, in twenty steps.
+  [[nodiscard]] static std::vector<Bytes> sizes(const RunResult& unlimited) {
+    const Bytes low = unlimited.peak_allocated, high = unlimited.peak_reserved;
+    std::vector<Bytes> all;
+    for (std::int64_t i = -2; i <= 20; ++i) all.push_back(low + Bytes((high - low).value * i / 20));
+    return all;
+  }
+
+  Model model_ = resolve_model("Qwen/Qwen3-0.6B", {});
+  Training training_ = GetParam().training;
+  Strategy strategy_ = GetParam().strategy;
+  RankModel rank_ = rank_model(model_, training_, 1);
+  Recording recording_ = record(model_, training_, strategy_);
+  Shard shard_ = make_shard(rank_, training_, strategy_);
+  Slice slice_ = strategy_.zero_stage == 1 || strategy_.zero_stage == 2
+                     ? slices(rank_, training_, strategy_).front()
+                     : Slice{};
+  StepInputs step_{model_, training_, strategy_, rank_, shard_, slice_};
+  RunInputs inputs_{.step = step_, .recording = recording_, .compute_capability = "9.0"};
+};
+
+TEST_P(CardTrials, EndAsTheRunDoes) {
+  const RunResult unlimited = simulate(inputs_);
+  int ran = 0, failed = 0;
+  for (const Bytes each : sizes(unlimited)) {
+    const bool runs = simulate_within(inputs_, each).completed;
+    (runs ? ran : failed) += 1;
+    EXPECT_EQ(completes_within(inputs_, unlimited, each), runs) << each.value;
+  }
+  EXPECT_GT(ran, 0);
+  EXPECT_GT(failed, 0);
+}
+
+TEST_P(CardTrials, GoOnFromTheLargestCardThatFailed) {
+  const RunResult unlimited = simulate(inputs_);
+  CardTrial trial(unlimited.asked, {.expandable_segments = training_.expandable_segments});
+  for (const Bytes each : sizes(unlimited))
+    EXPECT_EQ(trial.completes_within(each), simulate_within(inputs_, each).completed) << each.value;
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, CardTrials, ::testing::ValuesIn(cases()),
+                         [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace zplan::testing
