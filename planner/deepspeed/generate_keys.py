@@ -228,6 +228,11 @@ def scheduler_classes():
     return {name: getattr(lr_schedules, name) for name in lr_schedules.VALID_LR_SCHEDULES} | dict(sorted(found.items()))
 
 
+def schedulers():
+    """type → arguments."""
+    return {name: arguments(c) for name, c in scheduler_classes().items()}
+
+
 def required(constructor):
     skip = {"self", "optimizer"}
     parameters = inspect.signature(constructor.__init__).parameters.values()
@@ -255,7 +260,7 @@ def main():
         "removed": {"": sorted(ds._REMOVED_TOP_LEVEL_CONFIG_KEYS),
                     "/zero_optimization": sorted(ds._REMOVED_ZERO_CONFIG_KEYS)},
         "optimizers": optimizers(),
-        "schedulers": {name: arguments(c) for name, c in scheduler_classes().items()},
+        "schedulers": schedulers(),
         "required": {name: required(c) for name, c in scheduler_classes().items() if required(c)},
         "auto": auto_pointers(),
     }, indent=1))
