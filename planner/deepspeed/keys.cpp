@@ -4,22 +4,12 @@
 
 #include <algorithm>
 
-#include "models/base/embedded.h"
 #include "models/base/names.h"
+#include "planner/deepspeed/data.h"
 
 namespace zplan {
 
-namespace embedded {
-extern const std::vector<EmbeddedFile> deepspeed_data;
-}
-
 namespace {
-
-Json embedded_json(std::string_view name) {
-  for (const embedded::EmbeddedFile& file : embedded::deepspeed_data)
-    if (file.name == name) return parse_json(file.text, std::string(name));
-  return {};
-}
 
 std::vector<std::string> texts(const Json& list) { return list.get<std::vector<std::string>>(); }
 
@@ -66,7 +56,7 @@ std::string lower(std::string text) {
 }  // namespace
 
 const DsKeys& ds_keys() {
-  static const DsKeys keys = read_keys(embedded_json("deepspeed/keys.json"));
+  static const DsKeys keys = read_keys(deepspeed_data("keys.json"));
   return keys;
 }
 

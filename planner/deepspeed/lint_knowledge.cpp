@@ -7,22 +7,12 @@
 #include <charconv>
 #include <cmath>
 
-#include "models/base/embedded.h"
+#include "planner/deepspeed/data.h"
 #include "planner/deepspeed/keys.h"
 
 namespace zplan {
 
-namespace embedded {
-extern const std::vector<EmbeddedFile> deepspeed_data;
-}
-
 namespace {
-
-Json embedded_json(std::string_view name) {
-  for (const embedded::EmbeddedFile& file : embedded::deepspeed_data)
-    if (file.name == name) return parse_json(file.text, std::string(name));
-  return {};
-}
 
 std::optional<double> limit(const Json& entry, const char* name) {
   return entry.contains(name) ? std::optional<double>(entry.at(name).get<double>()) : std::nullopt;
@@ -233,7 +223,7 @@ std::string accepted_by(const ValueRule& rule) {
 
 const LintKnowledge& lint_knowledge() {
   static const LintKnowledge known =
-      read_knowledge(embedded_json("deepspeed/keys.json"), embedded_json("deepspeed/lint.json"));
+      read_knowledge(deepspeed_data("keys.json"), deepspeed_data("lint.json"));
   return known;
 }
 

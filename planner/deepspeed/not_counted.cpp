@@ -4,24 +4,15 @@
 
 #include <algorithm>
 
-#include "models/base/embedded.h"
+#include "planner/deepspeed/data.h"
 #include "planner/deepspeed/keys.h"
 
 namespace zplan {
 
-namespace embedded {
-extern const std::vector<EmbeddedFile> deepspeed_data;
-}
-
 namespace {
 
 const Json& settings() {
-  static const Json list = [] {
-    for (const embedded::EmbeddedFile& file : embedded::deepspeed_data)
-      if (file.name == "deepspeed/not_counted.json")
-        return parse_json(file.text, "not_counted.json").at("settings");
-    return Json::array();
-  }();
+  static const Json list = deepspeed_data("not_counted.json").at("settings");
   return list;
 }
 

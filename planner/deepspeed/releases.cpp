@@ -5,13 +5,9 @@
 #include <algorithm>
 #include <charconv>
 
-#include "models/base/embedded.h"
+#include "planner/deepspeed/data.h"
 
 namespace zplan {
-
-namespace embedded {
-extern const std::vector<EmbeddedFile> deepspeed_data;
-}
 
 namespace {
 
@@ -65,12 +61,9 @@ KeyHistory read_history(const Json& entry) {
 const Record& record() {
   static const Record read = [] {
     Record all;
-    for (const embedded::EmbeddedFile& file : embedded::deepspeed_data) {
-      if (file.name != "deepspeed/releases.json") continue;
-      const Json json = parse_json(file.text, "releases.json");
-      for (const Json& each : json.at("releases")) all.releases.push_back(release_of(each));
-      for (const Json& each : json.at("keys")) all.keys.push_back(read_history(each));
-    }
+    const Json json = deepspeed_data("releases.json");
+    for (const Json& each : json.at("releases")) all.releases.push_back(release_of(each));
+    for (const Json& each : json.at("keys")) all.keys.push_back(read_history(each));
     return all;
   }();
   return read;
