@@ -35,11 +35,6 @@ std::string verdict(const Plan& plan) {
   return plan.fits_device ? "host" : "short, host";
 }
 
-std::string seconds_value(Seconds time) {
-  const int digits = time.value >= 99.95 ? 0 : time.value >= 9.995 ? 1 : time.value >= 0.9995 ? 2 : 3;
-  return fmt::format("{:.{}f}", time.value, digits);
-}
-
 std::string signed_bytes(Bytes size, ByteUnit unit) {
   const std::string text = format_bytes_value(size, unit);
   return size.value > 0 ? "+" + text : text;

@@ -18,11 +18,6 @@ std::string share_text(double share, bool first) {
   return share > 1 - kNearTie ? "tie" : fmt::format("-{:.0f} %", (1 - share) * 100);
 }
 
-std::string seconds_value(Seconds time) {
-  const int digits = time.value >= 99.95 ? 0 : time.value >= 9.995 ? 1 : time.value >= 0.9995 ? 2 : 3;
-  return fmt::format("{:.{}f}", time.value, digits);
-}
-
 Table found_table(const std::vector<Found>& all, const Question& q) {
   const std::string unit = unit_name(q.unit);
   Table table{.columns = {{"strategy", "", false, kAlways},
@@ -111,10 +106,12 @@ std::string ties_text(const Exploration& found, const Style& style) {
   }
   if (ties.empty()) return "";
   return "\n" +
-         paragraph("",
-                   fmt::format("A tie, within {:.0f} %, less than half of all predictions are off by: {}",
-                               kNearTie * 100, fmt::join(ties, ", ")),
-                   style.width);
+         paragraph(
+             "",
+             fmt::format(
+                 "A tie: within {:.0f} %, and half of all predictions of speed are about as far off: {}",
+                 kNearTie * 100, fmt::join(ties, ", ")),
+             style.width);
 }
 
 Json found_json(const Found& found) {

@@ -123,6 +123,11 @@ std::string shell_quote(std::string_view argument) {
   return quoted + "'";
 }
 
+std::string seconds_value(Seconds time) {
+  const int digits = time.value >= 99.95 ? 0 : time.value >= 9.995 ? 1 : time.value >= 0.9995 ? 2 : 3;
+  return fmt::format("{:.{}f}", time.value, digits);
+}
+
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/base/quantity.h"
+
 namespace zplan {
 
 /// Columns that UTF-8 text takes on a terminal: wide East Asian characters two, combining marks none.
@@ -19,6 +21,9 @@ namespace zplan {
 
 /// An argument as a POSIX shell takes it.
 [[nodiscard]] std::string shell_quote(std::string_view argument);
+
+/// A time in seconds to three digits, as tables show it: "0.081", "2.35", "17.4", "119".
+[[nodiscard]] std::string seconds_value(Seconds time);
 
 /// A field of CSV, in quotes where it needs them (RFC 4180).
 [[nodiscard]] std::string csv_field(const std::string& text);
