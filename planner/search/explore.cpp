@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <tuple>
 
 #include "models/base/error.h"
@@ -31,11 +32,6 @@ struct FrameworkPlans {
     if (q.training.framework != framework) q.training = with_framework(q.training, framework);
     return q;
   }
-};
-
-/// Every plan of a family that was estimated.
-struct Screened {
-  std::vector<Estimate> estimates;
 };
 
 struct Candidate {
@@ -104,6 +100,7 @@ class Explorer {
   void climb(PlanFamily& family, std::int64_t accumulation, std::vector<Estimate>& all) const;
   void close_in(PlanFamily& family, std::vector<Estimate>& all) const;
   // ---- by the allocator
+  [[nodiscard]] std::vector<Candidate> may_fit_fastest_first() const;
   void confirm();
   [[nodiscard]] std::optional<Found> first_that_runs(const std::vector<Candidate>& fastest_first);
   [[nodiscard]] std::optional<Found> run(const Candidate& candidate);
@@ -125,7 +122,7 @@ class Explorer {
   const Scope& scope_;
   const Watch& watch_;
   std::deque<FrameworkPlans> frameworks_;
-  std::vector<Screened> screened_;
+  std::vector<std::vector<Estimate>> screened_;    ///< by family
   std::map<std::size_t, std::int64_t> too_gappy_;  ///< by family: the smallest micro-batch that did not run
   std::mutex mutex_;                               ///< of that
   Exploration result_;
@@ -162,7 +159,7 @@ void Explorer::screen(std::size_t index) {
   PlanFamily family = plans_of(report.name).screen.family(report.name.strategy);
   report.states = family.states();
   if (report.states > room()) return;
-  std::vector<Estimate>& all = screened_[index].estimates;
+  std::vector<Estimate>& all = screened_[index];
   for (const Batches& each : batches(scope_, report.name.strategy.data_parallel)) {
     if (each.micro_batch_sizes.empty()) {
       climb(family, each.accumulation, all);
@@ -257,16 +254,21 @@ std::optional<Found> Explorer::first_that_runs(const std::vector<Candidate>& fas
   return std::nullopt;
 }
 
+std::vector<Candidate> Explorer::may_fit_fastest_first() const {
+  std::vector<Candidate> all;
+  for (std::size_t i = 0; i < screened_.size(); ++i)
+    for (const Estimate& each : screened_[i])
+      if (may_fit(each)) all.push_back({i, each});
+  std::sort(all.begin(), all.end(), is_better);
+  return all;
+}
+
 void Explorer::confirm() {
   std::map<Group, std::vector<Candidate>> groups;
-  for (std::size_t i = 0; i < screened_.size(); ++i)
-    for (const Estimate& each : screened_[i].estimates)
-      if (may_fit(each)) groups[group_of(result_.families[i].name)].push_back({i, each});
+  for (const Candidate& each : may_fit_fastest_first())
+    groups[group_of(result_.families[each.family].name)].push_back(each);
   std::vector<std::vector<Candidate>*> all;
-  for (auto& [group, candidates] : groups) {
-    std::sort(candidates.begin(), candidates.end(), is_better);
-    all.push_back(&candidates);
-  }
+  for (auto& [group, candidates] : groups) all.push_back(&candidates);
   std::vector<std::optional<Found>> found(all.size());
   for_each_in_parallel(all.size(), [&](std::size_t i) { found[i] = first_that_runs(*all[i]); });
   for (std::optional<Found>& each : found)
@@ -279,15 +281,10 @@ void Explorer::confirm() {
 
 void Explorer::find_front() {
   if (result_.best.empty()) return;
-  std::vector<Candidate> all;
-  for (std::size_t i = 0; i < screened_.size(); ++i)
-    for (const Estimate& each : screened_[i].estimates)
-      if (may_fit(each)) all.push_back({i, each});
-  std::sort(all.begin(), all.end(), is_better);
   std::vector<Candidate> front;
   double last = result_.best.front().plan.time.tokens_per_second;
   std::vector<Estimate> faster;
-  for (const Candidate& each : all) {
+  for (const Candidate& each : may_fit_fastest_first()) {
     const Estimate& e = each.estimate;
     const bool dominated = std::any_of(faster.begin(), faster.end(), [&](const Estimate& other) {
       return other.required_low <= e.required_low && other.host <= e.host;
@@ -333,7 +330,7 @@ void Explorer::give_reasons() {
 void Explorer::forget_what_did_not_run() {
   for (const auto& [index, smallest] : too_gappy_) {
     std::vector<Estimate> ran;
-    for (const Estimate& each : screened_[index].estimates)
+    for (const Estimate& each : screened_[index])
       if (each.micro_batch_size < smallest) ran.push_back(each);
     if (!ran.empty()) choose_best(result_.families[index], ran);
   }

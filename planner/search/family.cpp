@@ -29,12 +29,6 @@ Bytes ring(const Call& call, std::int64_t count) {
   return ring_wire_bytes(call.operation, call.elements * call.element * count, call.group_size);
 }
 
-/// A share of a ring's bytes that does not depend on how long a message is.
-double ring_share(const Call& call) {
-  constexpr Bytes kLong = kGiB * 1024;
-  return ratio(ring_wire_bytes(call.operation, kLong, call.group_size), kLong);
-}
-
 }  // namespace
 
 PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t micro_steps) {
@@ -115,8 +109,10 @@ PlanFamily::Played PlanFamily::play(const Noted& noted, const Sizes& sizes) {
     const Lanes& size = figures.exchanges[static_cast<std::size_t>(each.exchange)];
     const CollectivePricer& pricer = noted.exchanges.at(i);
     for (std::size_t lane = 0; lane < sizes.size(); ++lane) {
-      takes.calls[i].of[lane] = pricer.time(Bytes(static_cast<std::int64_t>(size.of[lane]))).value;
-      const double sent = size.of[lane] * ring_share(each.call);
+      const Bytes bytes(static_cast<std::int64_t>(size.of[lane]));
+      takes.calls[i].of[lane] = pricer.time(bytes).value;
+      const auto sent =
+          static_cast<double>(ring_wire_bytes(each.call.operation, bytes, each.call.group_size).value);
       played.sent_once.of[lane] += sent * count(noted.sent_once);
       played.sent_repeated.of[lane] += sent * count(noted.sent_repeated);
     }
