@@ -136,7 +136,7 @@ std::string pinned_command(const Report& report) {
 
 std::string next_after_fit(const Report& report, const Plan& plan, const Style& style) {
   std::vector<std::string> commands;
-  if (report.found != nullptr) commands.push_back(pinned_command(report));
+  if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
   const std::string config = config_path(plan, report);
   if (report.options.emit.empty() && plan.framework != Framework::torch)
     commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));

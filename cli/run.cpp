@@ -106,7 +106,6 @@ int run_search(const Options& options, const std::vector<std::string>& arguments
   Answer result;
   if (found.best.empty()) {
     result = answer(question);
-    for (Plan& each : result.plans) each.fits = false;
     result.alternative.reset();
   } else {
     question = pinned_question(question, found.best.front());

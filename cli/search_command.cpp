@@ -78,13 +78,15 @@ Question pinned_question(const Question& question, const Found& found) {
   const Strategy& s = found.plan.strategy;
   if (pinned.training.framework != found.name.framework)
     pinned.training = with_framework(pinned.training, found.name.framework);
-  pinned.space = {.zero_stages = {s.zero_stage},
-                  .tensor_parallel = {s.tensor_parallel},
-                  .offloads = {{s.offload_optimizer, s.offload_parameters}},
-                  .checkpointing = s.checkpointing,
-                  .micro_batch_size = s.micro_batch_size,
-                  .gradient_accumulation_steps = s.gradient_accumulation_steps,
-                  .buckets = found.name.buckets.value_or(question.space.buckets)};
+  SearchSpace& space = pinned.space;
+  space = {};
+  space.zero_stages = {s.zero_stage};
+  space.tensor_parallel = {s.tensor_parallel};
+  space.offloads = {{s.offload_optimizer, s.offload_parameters}};
+  space.checkpointing = s.checkpointing;
+  space.micro_batch_size = s.micro_batch_size;
+  space.gradient_accumulation_steps = s.gradient_accumulation_steps;
+  space.buckets = found.name.buckets.value_or(question.space.buckets);
   return pinned;
 }
 
