@@ -1,0 +1,100 @@
+#pragma once
+// Who moves the data: NCCL between GPUs, MPI between processes' memory. Nothing above this line knows which.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/control.h"
+#include "harness/work.h"
+
+namespace zplan::bench {
+
+/// A buffer where the backend's data lives; frees itself.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(void* data, Bytes size, std::function<void(void*)> release)
+      : data_(data), size_(size), release_(std::move(release)) {}
+  Memory(Memory&& other) noexcept { swap(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {
+    if (data_ != nullptr) release_(data_);
+  }
+
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(data_); }
+  [[nodiscard]] Bytes size() const { return size_; }
+
+ private:
+  void swap(Memory& other) noexcept {
+    std::swap(data_, other.data_), std::swap(size_, other.size_), std::swap(release_, other.release_);
+  }
+  void* data_{};
+  Bytes size_{};
+  std::function<void(void*)> release_;
+};
+
+/// A group of ranks that do collectives together.
+class Communicator {
+ public:
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  virtual ~Communicator() = default;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  /// Does the call, or puts it on the backend's queue: Backend::finish() waits. `send` and `receive` have the
+  /// elements of layout(); in place they lie in one buffer.
+  virtual void issue(const Work& work, const std::byte* send, std::byte* receive) = 0;
+};
+
+/// What a run says about itself.
+struct Identity {
+  std::string backend;  ///< "mpi", "nccl"
+  std::string library;  ///< "Open MPI 4.1.4", "NCCL 2.28.9"
+  std::string driver;   ///< of the GPU; empty: none is used
+  std::string cuda;     ///< likewise: version of the runtime, "13.0"
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  [[nodiscard]] virtual Identity identity() const = 0;
+  [[nodiscard]] virtual Control& control() = 0;
+  /// Ranks of one colour, in the order of `key`, which is the rank of the world. Called by every rank.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  /// Throws OutOfMemory.
+  [[nodiscard]] virtual Memory allocate(Bytes size) = 0;
+  virtual void upload(std::byte* to, const std::byte* from, Bytes size) = 0;
+  virtual void download(std::byte* to, const std::byte* from, Bytes size) = 0;
+  /// Returns when everything that was issued is through.
+  virtual void finish() = 0;
+
+  /// What each of `times` calls of `issue` takes, seconds. Nothing else is on the queue; all ranks call it.
+  [[nodiscard]] virtual std::vector<double> time(std::int64_t times, const std::function<void()>& issue) = 0;
+  /// Keeps the compute units busy for about so long, as training would: a GPU on a queue of its own beside
+  /// the collectives, a CPU at once.
+  virtual void compute(Seconds time) = 0;
+  /// Calls that are issued from here on wait for what compute() was given so far.
+  virtual void let_calls_wait() = 0;
+  /// The other way round: compute() from here on waits for the calls that were issued so far.
+  virtual void let_compute_wait() = 0;
+
+  /// From another thread, where this rank hangs in a call: gives up so that the process can end.
+  virtual void abort() noexcept = 0;
+};
+
+}  // namespace zplan::bench
