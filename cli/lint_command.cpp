@@ -169,7 +169,7 @@ int lint_command(const Options& options, const Environment& environment, const S
     return status;
   }
   if (!options.emit.empty()) {
-    write_file(options.emit, report.files.front().text);
+    write_file(options.emit, report.files.front().text, "--emit");
     err << fmt::format("zplan: wrote {}\n", options.emit);
   } else if (options.fix) {
     for (const LintedFile& file : report.files) write_in_place(file, err);

@@ -7,6 +7,7 @@
 
 #include "cli/report.h"
 #include "models/base/json_reader.h"
+#include "models/base/write_file.h"
 
 namespace zplan {
 
@@ -22,9 +23,5 @@ namespace zplan {
 [[nodiscard]] Json fsdp_config_json(const Plan& plan, const Report& report);
 /// What the config cannot say, one sentence each.
 [[nodiscard]] std::vector<std::string> config_notes(const Plan& plan, const Report& report);
-
-/// Writes the whole file or leaves what was there: a temporary file beside it, then renamed.
-/// Throws InputError naming `option` where that cannot be done.
-void write_file(const std::string& path, const std::string& text, std::string_view option = "--emit");
 
 }  // namespace zplan

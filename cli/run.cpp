@@ -51,7 +51,7 @@ void emit_config(const Report& report, const Plan& plan, std::ostream& err) {
     err << fmt::format("zplan: {} needs no config: {} is not written\n", plan.id(), file);
     return;
   }
-  write_file(file, text);
+  write_file(file, text, "--emit");
   err << fmt::format("zplan: wrote {} for {}\n", file, plan.id());
 }
 

@@ -73,6 +73,10 @@ class Backend {
 
   [[nodiscard]] virtual Identity identity() const = 0;
   [[nodiscard]] virtual Control& control() = 0;
+  /// Whether there is such a call: MPI's broadcast is always in place, an all_to_all of NCCL's never.
+  [[nodiscard]] virtual bool has_form(Operation operation, bool in_place) const {
+    return !in_place || has_in_place_form(operation);
+  }
   /// Ranks of one colour, in the order of `key`, which is the rank of the world. Called by every rank.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 

@@ -54,11 +54,11 @@ TEST(Search, SpeedsWithinThreePercentAreTies) {
   std::size_t ties = 0;
   for (const json& each : found["search"]["best"]) {
     EXPECT_EQ(each["tie"], each["share_of_fastest"] > 0.97);
-    ties += each["tie"] ? 1 : 0;
+    ties += each["tie"] ? 1U : 0U;
   }
   ASSERT_GT(ties, 1U);
   const std::string text = in_process("search --model 8B --gpus 5 --mem 44").out;
-  EXPECT_THAT(text, HasSubstr("A tie, within 3 %"));
+  EXPECT_THAT(text, HasSubstr("A tie: within 3 %"));
 }
 
 TEST(Search, NoFasterFamilyThanTheBestFits) {

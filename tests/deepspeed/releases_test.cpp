@@ -75,9 +75,12 @@ TEST(Releases, PlansNeedWhatWasRecorded) {
       return drops_master(question_for(release, {.master_weights = false}).training,
                           {.zero_stage = 2, .data_parallel = 8});
     };
-    if (key.pointer == "/tensor_parallel/autotp_size") EXPECT_TRUE(legal(*key.since) && !legal(before));
-    if (key.pointer == "/bf16/bf16_master_weights_and_grads")
+    if (key.pointer == "/tensor_parallel/autotp_size") {
+      EXPECT_TRUE(legal(*key.since) && !legal(before));
+    }
+    if (key.pointer == "/bf16/bf16_master_weights_and_grads") {
       EXPECT_TRUE(drops(*key.since) && !drops(before));
+    }
   }
   const Json optimizers = test_json("../planner/deepspeed/releases.json").at("optimizers");
   const auto muon = [](const std::string& release) {

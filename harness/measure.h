@@ -1,0 +1,48 @@
+#pragma once
+// One operation at one size on one set of groups: checked, timed, checked again.
+
+#include "harness/session.h"
+
+namespace zplan::bench {
+
+struct Measurement {
+  Work work;
+  Groups groups;
+  std::int64_t nodes{1}, at_once{1};
+  std::int64_t iterations{}, warmup{};
+  std::vector<double> samples{};  ///< seconds of each call, of the slowest rank
+  double mean_over_ranks{};  ///< median over the calls of the mean over ranks: what OSU and nccl-tests print
+  std::int64_t checked{}, wrong{};
+};
+
+/// Called by every rank; the figures are rank 0's to use. `longest`: the calls are fewer than asked for where
+/// they would take more than that. Wrong elements are told on stderr by rank, element and collective.
+[[nodiscard]] Measurement measure(Session& session, const Team& team, const Work& work, const Arena& arena,
+                                  std::optional<Seconds> longest);
+
+[[nodiscard]] Json measurement_json(const Measurement& measurement);
+
+/// What the result of one call has wrong in this rank's group, told by every rank. A line for stderr; empty:
+/// nothing.
+struct Verdict {
+  std::int64_t checked{}, wrong{};  ///< over all ranks
+  std::string first;
+};
+/// Does the call once on fresh data and holds every element of every rank against what it must be.
+[[nodiscard]] Verdict check_once(Session& session, const Team& team, const Work& work, const Arena& arena);
+
+/// Where the call's data lies in the arena.
+struct Placed {
+  std::byte* send;
+  std::byte* receive;
+};
+[[nodiscard]] Placed place(const Work& work, const Communicator& group, const Arena& arena);
+
+/// "all_reduce of 262144 float32 (1 MiB), in place, in the world of 4"
+[[nodiscard]] std::string name_of(const Work& work, const Groups& groups);
+
+/// All sizes, types, placements and groups that the options ask for, into the recorder and to `tell`, as they
+/// come. False where some result was wrong.
+[[nodiscard]] bool sweep(Session& session, const std::function<void(const Measurement&)>& tell);
+
+}  // namespace zplan::bench

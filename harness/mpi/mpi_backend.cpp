@@ -1,0 +1,242 @@
+#include "harness/mpi/mpi_backend.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <Eigen/Core>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "harness/error.h"
+#include "harness/mpi/mpi_control.h"
+#include "models/base/format.h"
+
+namespace zplan::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// MPI has no types of two bytes: they travel as integers, and are summed by functions of ours.
+MPI_Datatype type_of(DataType type) {
+  switch (type) {
+    case DataType::float32: return MPI_FLOAT;
+    case DataType::float64: return MPI_DOUBLE;
+    case DataType::float16:
+    case DataType::bfloat16: return MPI_UINT16_T;
+    case DataType::int8: return MPI_INT8_T;
+    case DataType::uint8: return MPI_UINT8_T;
+    case DataType::int32: return MPI_INT32_T;
+    case DataType::int64: return MPI_INT64_T;
+  }
+  return MPI_BYTE;
+}
+
+template <class Type>
+void add(void* input, void* in_and_out, int* count, MPI_Datatype*) {
+  const auto* in = static_cast<const Type*>(input);
+  auto* out = static_cast<Type*>(in_and_out);
+  for (int i = 0; i < *count; ++i) out[i] = out[i] + in[i];
+}
+
+struct Sums {
+  MPI_Op half{}, bfloat{};
+  Sums() {
+    check_mpi(MPI_Op_create(add<Eigen::half>, 1, &half), "MPI_Op_create");
+    check_mpi(MPI_Op_create(add<Eigen::bfloat16>, 1, &bfloat), "MPI_Op_create");
+  }
+  [[nodiscard]] MPI_Op of(DataType type) const {
+    if (type == DataType::float16) return half;
+    return type == DataType::bfloat16 ? bfloat : MPI_SUM;
+  }
+};
+
+int count_of(std::int64_t elements) {
+  if (elements > INT_MAX)
+    throw BenchError(
+        fmt::format("{} elements for one rank: MPI takes at most {} in a call", elements, INT_MAX));
+  return static_cast<int>(elements);
+}
+
+class MpiCommunicator : public Communicator {
+ public:
+  MpiCommunicator(MPI_Comm group, const Sums& sums) : group_(group), sums_(sums) {
+    MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(group_, &rank_);
+    MPI_Comm_size(group_, &size_);
+  }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  void issue(const Work& work, const std::byte* send, std::byte* receive) override;
+
+ private:
+  void broadcast(const Work& work, const std::byte* send, std::byte* receive);
+  void reduce(const Work& work, const std::byte* send, std::byte* receive);
+  void reduce_scatter(const Work& work, const std::byte* send, std::byte* receive);
+  void send_to_next(const Work& work, const std::byte* send, std::byte* receive);
+
+  MPI_Comm group_;
+  const Sums& sums_;
+  int rank_{}, size_{1};
+};
+
+void MpiCommunicator::issue(const Work& work, const std::byte* send, std::byte* receive) {
+  const MPI_Datatype type = type_of(work.dtype);
+  const void* from = work.in_place ? MPI_IN_PLACE : send;
+  const std::int64_t share = work.elements / size_;
+  switch (work.operation) {
+    case Operation::all_reduce:
+      return check_mpi(
+          MPI_Allreduce(from, receive, count_of(work.elements), type, sums_.of(work.dtype), group_),
+          "MPI_Allreduce");
+    case Operation::all_gather:
+      return check_mpi(MPI_Allgather(from, count_of(share), type, receive, count_of(share), type, group_),
+                       "MPI_Allgather");
+    case Operation::reduce_scatter: return reduce_scatter(work, send, receive);
+    case Operation::broadcast: return broadcast(work, send, receive);
+    case Operation::reduce: return reduce(work, send, receive);
+    case Operation::all_to_all:
+      return check_mpi(MPI_Alltoall(send, count_of(share), type, receive, count_of(share), type, group_),
+                       "MPI_Alltoall");
+    case Operation::send_recv: return send_to_next(work, send, receive);
+  }
+}
+
+void MpiCommunicator::broadcast(const Work& work, const std::byte*, std::byte* receive) {
+  check_mpi(MPI_Bcast(receive, count_of(work.elements), type_of(work.dtype), work.root, group_), "MPI_Bcast");
+}
+
+void MpiCommunicator::reduce(const Work& work, const std::byte* send, std::byte* receive) {
+  const void* from = work.in_place && rank_ == work.root ? MPI_IN_PLACE : send;
+  check_mpi(MPI_Reduce(from, receive, count_of(work.elements), type_of(work.dtype), sums_.of(work.dtype),
+                       work.root, group_),
+            "MPI_Reduce");
+}
+
+/// In place MPI leaves the result at the begin of the buffer, and NCCL in the rank's own share: ours is
+/// there.
+void MpiCommunicator::reduce_scatter(const Work& work, const std::byte* send, std::byte* receive) {
+  const std::int64_t share = work.elements / size_;
+  std::byte* whole = work.in_place ? receive - rank_ * share * size_of(work.dtype) : receive;
+  check_mpi(MPI_Reduce_scatter_block(work.in_place ? MPI_IN_PLACE : send, whole, count_of(share),
+                                     type_of(work.dtype), sums_.of(work.dtype), group_),
+            "MPI_Reduce_scatter_block");
+  if (whole != receive) std::memmove(receive, whole, static_cast<std::size_t>(share * size_of(work.dtype)));
+}
+
+void MpiCommunicator::send_to_next(const Work& work, const std::byte* send, std::byte* receive) {
+  const MPI_Datatype type = type_of(work.dtype);
+  const int count = count_of(work.elements);
+  check_mpi(MPI_Sendrecv(send, count, type, (rank_ + 1) % size_, 0, receive, count, type,
+                         (rank_ + size_ - 1) % size_, 0, group_, MPI_STATUS_IGNORE),
+            "MPI_Sendrecv");
+}
+
+/// "Open MPI v4.1.4, package: …" → "Open MPI 4.1.4"
+std::string library_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string whole(text, static_cast<std::size_t>(length));
+  whole = whole.substr(0, whole.find_first_of(",\n"));
+  if (const std::size_t v = whole.find(" v"); v != std::string::npos) whole.erase(v + 1, 1);
+  return whole;
+}
+
+/// What the system could give to new allocations; nothing where it does not say.
+std::optional<Bytes> available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key; file >> key;) {
+    std::int64_t kibibytes = 0;
+    if (key == "MemAvailable:" && file >> kibibytes) return kKiB * kibibytes;
+    file.ignore(256, '\n');
+  }
+  return std::nullopt;
+}
+
+class MpiBackend : public Backend {
+ public:
+  MpiBackend() : process_(std::make_shared<MpiProcess>()), control_(process_) {
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &everyone_), "MPI_Comm_dup");
+    MPI_Comm node = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+              "MPI_Comm_split_type");
+    MPI_Comm_size(node, &ranks_here_);
+    MPI_Comm_free(&node);
+  }
+
+  [[nodiscard]] Identity identity() const override { return {"mpi", library_version(), "", ""}; }
+  [[nodiscard]] Control& control() override { return control_; }
+  [[nodiscard]] bool has_form(Operation operation, bool in_place) const override {
+    return operation == Operation::broadcast ? in_place : Backend::has_form(operation, in_place);
+  }
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override {
+    MPI_Comm group = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(MPI_COMM_WORLD, color, key, &group), "MPI_Comm_split");
+    return std::make_unique<MpiCommunicator>(group, sums_);
+  }
+  [[nodiscard]] Memory allocate(Bytes size) override;
+  void upload(std::byte* to, const std::byte* from, Bytes size) override {
+    std::memcpy(to, from, static_cast<std::size_t>(size.value));
+  }
+  void download(std::byte* to, const std::byte* from, Bytes size) override {
+    std::memcpy(to, from, static_cast<std::size_t>(size.value));
+  }
+  void finish() override {}
+  [[nodiscard]] std::vector<double> time(std::int64_t times, const std::function<void()>& issue) override;
+  void compute(Seconds time) override {
+    for (const Clock::time_point begin = Clock::now(); seconds_since(begin) < time.value;) {
+    }
+  }
+  void let_calls_wait() override {}
+  void let_compute_wait() override {}
+  /// mpirun ends the others where one ends without MPI_Finalize.
+  void abort() noexcept override {}
+
+ private:
+  std::shared_ptr<MpiProcess> process_;
+  MpiControl control_;
+  Sums sums_;
+  MPI_Comm everyone_{};
+  int ranks_here_{1};
+};
+
+/// Linux promises memory that it does not have, and ends a process that uses it: so what is there is asked
+/// first, and every page is touched.
+Memory MpiBackend::allocate(Bytes size) {
+  const std::optional<Bytes> free = available_memory();
+  void* data = nullptr;
+  const bool lacks = free && size.value > free->value / ranks_here_;
+  if (lacks || posix_memalign(&data, 4096, static_cast<std::size_t>(size.value)) != 0)
+    throw OutOfMemory(fmt::format("no host memory for {} in each of {} ranks{}", format_bytes(size),
+                                  ranks_here_, free ? ", " + format_bytes(*free) + " are free" : ""));
+  std::memset(data, 0, static_cast<std::size_t>(size.value));
+  return {data, size, [](void* held) { std::free(held); }};
+}
+
+/// As OSU's benchmarks: each call by itself, and a barrier behind it so that no rank runs ahead.
+std::vector<double> MpiBackend::time(std::int64_t times, const std::function<void()>& issue) {
+  std::vector<double> samples;
+  samples.reserve(static_cast<std::size_t>(times));
+  check_mpi(MPI_Barrier(everyone_), "MPI_Barrier");
+  for (std::int64_t i = 0; i < times; ++i) {
+    const Clock::time_point begin = Clock::now();
+    issue();
+    samples.push_back(seconds_since(begin));
+    check_mpi(MPI_Barrier(everyone_), "MPI_Barrier");
+  }
+  return samples;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_mpi_backend() { return std::make_unique<MpiBackend>(); }
+
+}  // namespace zplan::bench

@@ -1,0 +1,46 @@
+#pragma once
+// What ranks put into a collective so that its result can be told right from wrong, element by element.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/work.h"
+
+namespace zplan::bench {
+
+/// The first element that is wrong, and how many are.
+struct WrongElements {
+  std::int64_t count{};
+  std::int64_t first{};  ///< position in the rank's output
+  double is{}, should_be{};
+};
+
+/// Inputs and outputs of one call on one group. Inputs are small whole numbers that depend on the rank and on
+/// the position with a period of 251, a prime, so that no chunk of a power of two repeats it; sums stay exact
+/// in every type (below 256, where bfloat16 ends, on up to 64 ranks; beyond that only some ranks have other
+/// than zero at a position).
+class Pattern {
+ public:
+  Pattern(const Work& work, std::int64_t ranks, std::int64_t rank);
+
+  /// The rank's input, layout().send elements as bytes.
+  [[nodiscard]] std::vector<std::byte> input() const;
+  /// Whether the rank gets a result at all: of reduce only the root does.
+  [[nodiscard]] bool has_result() const;
+  /// Holds an output of layout().receive elements against what it must be; nothing where all is right.
+  [[nodiscard]] std::optional<WrongElements> check(const std::byte* output) const;
+
+ private:
+  [[nodiscard]] int value(std::int64_t of_rank, std::int64_t position) const;
+  [[nodiscard]] int expected(std::int64_t position) const;
+  [[nodiscard]] std::vector<int> one_period_of_sums() const;
+
+  Work work_;
+  std::int64_t ranks_, rank_;
+  std::vector<int> sums_;  ///< of reductions, by position within a period
+};
+
+}  // namespace zplan::bench

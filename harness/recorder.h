@@ -1,0 +1,37 @@
+#pragma once
+// What rank 0 has measured so far, as the document it becomes (cli/schema/bench.schema.json). A file is
+// written whole or not at all, and says whether the run came to its end.
+
+#include <mutex>
+#include <string>
+
+#include "models/base/json_reader.h"
+
+namespace zplan::bench {
+
+class Recorder {
+ public:
+  /// `head`: what is known before anything is measured. `path`: where to; empty: nowhere.
+  Recorder(Json head, std::string path);
+
+  /// Adds an entry to the list `key` ("collectives", "notes", …).
+  void add(const std::string& key, Json entry);
+  void set(const std::string& key, Json value);
+
+  /// The document; `stopped` says why the run ended early, empty where it did not.
+  [[nodiscard]] Json document(const std::string& stopped);
+  /// Writes it once; later calls do nothing. Throws InputError naming --output.
+  void write(const std::string& stopped);
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::mutex mutex_;
+  Json document_;
+  std::string path_;
+  bool written_{};
+};
+
+/// Throws InputError naming --output where a file cannot be put there: before anything is measured for it.
+void check_writable(const std::string& path);
+
+}  // namespace zplan::bench

@@ -1,0 +1,218 @@
+#include "harness/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "harness/error.h"
+#include "harness/measure.h"
+#include "harness/statistics.h"
+#include "models/base/format.h"
+
+namespace zplan::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// What one step issued, counted where it is issued.
+struct Tally {
+  std::vector<std::int64_t> calls, elements;  ///< by planned call
+  explicit Tally(std::size_t planned) : calls(planned), elements(planned) {}
+  bool operator==(const Tally&) const = default;
+};
+
+class Replay {
+ public:
+  Replay(Session& session, const PlannedStep& step) : session_(session), step_(step) {
+    for (const PlannedCall& each : step.calls) teams_.push_back(&session.team(each.groups, "--plan"));
+  }
+
+  bool run() {
+    const Json memory = take_planned_memory();
+    arena_ = session_.arena(largest());
+    if (arena_.size() < largest())
+      throw OutOfMemory("the plan's largest message does not fit: " + format_bytes(largest()));
+    const bool right = check();
+    const std::vector<double> steps = time_steps();
+    const Json calls = calls_json(time_calls());
+    if (session_.is_first() && !steps.empty())
+      session_.recorder.set("replay", replay_json(steps, calls, memory));
+    return right && (memory.is_null() || memory["holds"].get<bool>());
+  }
+
+ private:
+  [[nodiscard]] Bytes largest() const {
+    Bytes most{};
+    for (const PlannedCall& each : step_.calls) most = std::max(most, each.work.bytes());
+    return most;
+  }
+  Json take_planned_memory();
+  bool check();
+  Tally one_step();
+  std::vector<double> time_steps();
+  std::vector<double> time_calls();
+  [[nodiscard]] Json calls_json(const std::vector<double>& seconds) const;
+  [[nodiscard]] Json replay_json(const std::vector<double>& steps, const Json& calls,
+                                 const Json& memory) const;
+
+  Session& session_;
+  const PlannedStep& step_;
+  std::vector<Team*> teams_;  ///< by planned call
+  Memory planned_memory_;
+  Arena arena_;
+  Tally tally_{0};
+  bool every_rank_alike_{true};
+};
+
+/// Held until the end of the replay: the calls run beside it.
+Json Replay::take_planned_memory() {
+  if (!session_.options.allocate) return nullptr;
+  session_.watchdog.begin("taking the plan's memory, " + format_bytes(step_.device_memory));
+  std::string lacks;
+  try {
+    planned_memory_ = session_.backend.allocate(step_.device_memory);
+  } catch (const OutOfMemory& error) {
+    lacks = error.what();
+  }
+  bool holds = true;
+  for (const std::string& each : session_.control().all_gather(lacks)) {
+    if (!each.empty() && holds && session_.is_first()) session_.progress(each);
+    holds = holds && each.empty();
+  }
+  return {{"planned_bytes", step_.device_memory.value},
+          {"allocated_bytes", holds ? step_.device_memory.value : 0},
+          {"holds", holds}};
+}
+
+/// Each kind of call once, every element held against what it must be.
+bool Replay::check() {
+  std::vector<std::pair<const Team*, Work>> seen;
+  bool right = true;
+  for (std::size_t i = 0; i < step_.calls.size(); ++i) {
+    const std::pair<const Team*, Work> kind(teams_[i], step_.calls[i].work);
+    if (std::find(seen.begin(), seen.end(), kind) != seen.end()) continue;
+    seen.push_back(kind);
+    Work work = kind.second;
+    work.in_place = !session_.backend.has_form(work.operation, false);
+    const Verdict verdict = check_once(session_, *kind.first, work, arena_);
+    if (verdict.wrong > 0 && session_.is_first()) session_.progress(verdict.first);
+    right = right && verdict.wrong == 0;
+  }
+  return right;
+}
+
+Tally Replay::one_step() {
+  Tally tally(step_.calls.size());
+  const bool computes = session_.options.compute;
+  for (std::size_t i = 0; i < step_.calls.size(); ++i) {
+    const PlannedCall& call = step_.calls[i];
+    Work work = call.work;
+    work.in_place = !session_.backend.has_form(work.operation, false);
+    const Placed at = place(work, *teams_[i]->communicator, arena_);
+    for (std::int64_t k = 0; k < call.times; ++k) {
+      if (computes && call.compute.value > 0)
+        session_.backend.compute(call.compute), session_.backend.let_calls_wait();
+      teams_[i]->communicator->issue(work, at.send, at.receive);
+      ++tally.calls[i], tally.elements[i] += work.elements;
+      if (computes && call.exposed) session_.backend.let_compute_wait();
+      session_.watchdog.tick();
+    }
+  }
+  session_.backend.finish();
+  return tally;
+}
+
+/// The first step is for warming up: connections are made in it. Each begins together, and ends with the
+/// slowest.
+std::vector<double> Replay::time_steps() {
+  std::vector<double> seconds;
+  session_.watchdog.begin("a step of the plan");
+  tally_ = one_step();
+  while (static_cast<std::int64_t>(seconds.size()) < session_.options.steps && session_.goes_on()) {
+    session_.control().barrier();
+    session_.watchdog.begin(fmt::format("step {} of the plan", seconds.size() + 1));
+    const Clock::time_point begin = Clock::now();
+    every_rank_alike_ = one_step() == tally_ && every_rank_alike_;
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  Json mine = {tally_.calls, tally_.elements, every_rank_alike_};
+  for (const std::string& each : session_.control().all_gather(mine.dump()))
+    every_rank_alike_ = every_rank_alike_ && Json::parse(each) == mine;
+  std::vector<double> slowest(seconds.size());
+  for (const std::vector<double>& each : session_.exchange(seconds))
+    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], each[i]);
+  return slowest;
+}
+
+/// Seconds of one of each planned call by itself, the median over the steps' number of tries, of the slowest
+/// rank; none where the run ends early.
+std::vector<double> Replay::time_calls() {
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < step_.calls.size() && session_.goes_on(); ++i) {
+    Work work = step_.calls[i].work;
+    work.in_place = !session_.backend.has_form(work.operation, false);
+    const Placed at = place(work, *teams_[i]->communicator, arena_);
+    session_.watchdog.begin(name_of(work, step_.calls[i].groups));
+    std::vector<double> slowest(static_cast<std::size_t>(session_.options.steps));
+    const std::vector<double> mine = session_.backend.time(session_.options.steps, [&] {
+      teams_[i]->communicator->issue(work, at.send, at.receive);
+      session_.watchdog.tick();
+    });
+    for (const std::vector<double>& each : session_.exchange(mine))
+      for (std::size_t k = 0; k < slowest.size(); ++k) slowest[k] = std::max(slowest[k], each[k]);
+    seconds.push_back(statistics(std::move(slowest)).median);
+  }
+  return seconds;
+}
+
+/// Calls of one kind together, in the order in which each is first issued.
+Json Replay::calls_json(const std::vector<double>& seconds) const {
+  Json kinds = Json::array();
+  for (std::size_t i = 0; i < step_.calls.size(); ++i) {
+    const PlannedCall& call = step_.calls[i];
+    const Json kind = {{"operation", std::string(to_name(call.work.operation))},
+                       {"group", call.group},
+                       {"group_size", call.groups.size},
+                       {"stride", call.groups.stride},
+                       {"phase", call.phase},
+                       {"dtype", call.dtype},
+                       {"purpose", call.purpose}};
+    const auto is_same = [&kind](const Json& each) {
+      return std::all_of(kind.items().begin(), kind.items().end(),
+                         [&each](const auto& item) { return each.at(item.key()) == item.value(); });
+    };
+    auto at = std::find_if(kinds.begin(), kinds.end(), is_same);
+    if (at == kinds.end()) {
+      Json fresh = kind;
+      fresh.update({{"count", 0}, {"elements", 0}, {"bytes", 0}, {"seconds", 0.0}});
+      kinds.push_back(std::move(fresh));
+      at = std::prev(kinds.end());
+    }
+    (*at)["count"] = (*at)["count"].get<std::int64_t>() + tally_.calls[i];
+    (*at)["elements"] = (*at)["elements"].get<std::int64_t>() + tally_.elements[i];
+    (*at)["bytes"] = (*at)["bytes"].get<std::int64_t>() + tally_.elements[i] * size_of(call.work.dtype);
+    if (i >= seconds.size())
+      (*at)["seconds"] = nullptr;
+    else if (!(*at)["seconds"].is_null())
+      (*at)["seconds"] = (*at)["seconds"].get<double>() + seconds[i] * static_cast<double>(tally_.calls[i]);
+  }
+  return kinds;
+}
+
+Json Replay::replay_json(const std::vector<double>& steps, const Json& calls, const Json& memory) const {
+  return {{"plan", step_.plan},
+          {"steps", steps},
+          {"seconds", statistics_json(statistics(steps))},
+          {"compute_stand_in", session_.options.compute},
+          {"calls", calls},
+          {"every_rank_alike", every_rank_alike_},
+          {"device_memory", memory}};
+}
+
+}  // namespace
+
+bool replay(Session& session, const PlannedStep& step) { return Replay(session, step).run(); }
+
+}  // namespace zplan::bench

@@ -1,0 +1,89 @@
+#include "harness/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "harness/bandwidth.h"
+#include "harness/statistics.h"
+#include "models/base/format.h"
+
+namespace zplan::bench {
+
+namespace {
+
+std::string microseconds(double seconds) {
+  const double us = seconds * 1e6;
+  return fmt::format("{:.{}f}", us, us < 9.995 ? 2 : us < 99.95 ? 1 : 0);
+}
+
+std::string gigabytes(BytesPerSecond rate) {
+  const double gb = rate.value / 1e9;
+  return fmt::format("{:.{}f}", gb, gb < 9.995 ? 2 : gb < 99.95 ? 1 : 0);
+}
+
+std::string group_text(const Groups& groups) {
+  return fmt::format("{}{}", to_name(groups.kind),
+                     groups.kind == GroupKind::world ? "" : fmt::format(" {}", groups.size));
+}
+
+}  // namespace
+
+std::string table_head() {
+  return fmt::format(
+      "{:<14} {:<8} {:<9} {:<3} {:>12} {:>9} {:>9} {:>9} {:>7} {:>7} {:>6}\n{:49} {:>9} {:>9} {:>9} {:>7} "
+      "{:>7}\n",
+      "operation", "dtype", "group", "", "bytes", "median", "p10", "p90", "algbw", "busbw", "wrong", "", "us",
+      "us", "us", "GB/s", "GB/s");
+}
+
+std::string table_line(const Measurement& m) {
+  const Statistics s = statistics(m.samples);
+  const Seconds median(s.median);
+  return fmt::format(
+      "{:<14} {:<8} {:<9} {:<3} {:>12} {:>9} {:>9} {:>9} {:>7} {:>7} {:>6}\n", to_name(m.work.operation),
+      to_name(m.work.dtype), group_text(m.groups), m.work.in_place ? "in" : "out", m.work.bytes().value,
+      microseconds(s.median), microseconds(s.p10), microseconds(s.p90),
+      gigabytes(algorithm_bandwidth(m.work.bytes(), median)),
+      gigabytes(bus_bandwidth(m.work.operation, m.work.bytes(), median, m.groups.size)), m.wrong);
+}
+
+std::string opening_text(const Json& head) {
+  std::vector<std::string> hosts;
+  for (const Json& each : head.at("hosts")) hosts.push_back(each.at("name").get<std::string>());
+  std::string out = fmt::format("{}, {} ranks on {}", head.at("library").get<std::string>(),
+                                head.at("ranks").get<std::int64_t>(), fmt::join(hosts, ", "));
+  if (!head.at("driver").is_null())
+    out += fmt::format(", driver {}, CUDA {}", head.at("driver").get<std::string>(),
+                       head.at("cuda").get<std::string>());
+  return out + "\n";
+}
+
+std::string replay_text(const Json& replay) {
+  std::string out = fmt::format("{:<14} {:<7} {:>4} {:<9} {:<26} {:>7} {:>15} {:>11}\n", "operation", "group",
+                                "of", "dtype", "what", "calls", "bytes", "together");
+  for (const Json& each : replay.at("calls")) {
+    const Json& seconds = each.at("seconds");
+    out += fmt::format(
+        "{:<14} {:<7} {:>4} {:<9} {:<26} {:>7} {:>15} {:>11}\n", each.at("operation").get<std::string>(),
+        each.at("group").get<std::string>(), each.at("group_size").get<std::int64_t>(),
+        each.at("dtype").get<std::string>(),
+        fmt::format("{}, {}", each.at("purpose").get<std::string>(), each.at("phase").get<std::string>()),
+        each.at("count").get<std::int64_t>(), each.at("bytes").get<std::int64_t>(),
+        seconds.is_null() ? "-" : format_seconds(Seconds(seconds.get<double>())));
+  }
+  const Json& s = replay.at("seconds");
+  const auto time = [&s](const char* key) { return format_seconds(Seconds(s.at(key).get<double>())); };
+  out += fmt::format("\na step of {}: {} in the median, {} to {} for eight in ten; {} steps, {}\n",
+                     replay.at("plan").at("plan").get<std::string>(), time("median"), time("p10"),
+                     time("p90"), replay.at("steps").size(),
+                     replay.at("compute_stand_in").get<bool>() ? "with the planned compute between the calls"
+                                                               : "calls back to back");
+  if (!replay.at("every_rank_alike").get<bool>()) out += "ranks issued different calls\n";
+  if (const Json& memory = replay.at("device_memory"); !memory.is_null())
+    out += fmt::format("memory of the plan, {}: {}\n",
+                       format_bytes(Bytes(memory.at("planned_bytes").get<std::int64_t>())),
+                       memory.at("holds").get<bool>() ? "taken" : "not to be had");
+  return out;
+}
+
+}  // namespace zplan::bench

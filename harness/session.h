@@ -1,0 +1,75 @@
+#pragma once
+// What every measurement of a run needs.
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/backend.h"
+#include "harness/group.h"
+#include "harness/options.h"
+#include "harness/recorder.h"
+#include "harness/watchdog.h"
+
+namespace zplan::bench {
+
+/// Groups that were made, each with the communicator of this rank's own.
+struct Team {
+  Groups groups;
+  std::vector<int> ranks;  ///< of this rank's group
+  std::unique_ptr<Communicator> communicator;
+  std::int64_t at_once{1}, nodes{1};
+};
+
+/// Two buffers that hold the largest message; less where there is no memory for it.
+struct Arena {
+  Memory send, receive;
+  [[nodiscard]] Bytes size() const { return send.size(); }
+};
+
+class Session {
+ public:
+  Session(const Options& o, Backend& b, Watchdog& w, Recorder& r, std::vector<std::string> hosts_by_rank)
+      : options(o), backend(b), watchdog(w), recorder(r), hosts(std::move(hosts_by_rank)) {}
+
+  const Options& options;
+  Backend& backend;
+  Watchdog& watchdog;
+  Recorder& recorder;                    ///< of rank 0; the others' go nowhere
+  const std::vector<std::string> hosts;  ///< by rank
+
+  [[nodiscard]] Control& control() { return backend.control(); }
+  [[nodiscard]] bool is_first() { return control().rank() == 0; }
+  [[nodiscard]] std::int64_t ranks() { return control().size(); }
+
+  /// Made once each.
+  [[nodiscard]] Team& team(const Groups& groups, std::string_view place);
+  /// As all ranks have room for: halved until it is there, with a note. Throws OutOfMemory below 1 KiB.
+  [[nodiscard]] Arena arena(Bytes size);
+
+  /// Whether all go on with what comes next; rank 0 decides, by budget and signals, and the others are told.
+  [[nodiscard]] bool goes_on();
+  /// Why not; empty: it came to its end.
+  [[nodiscard]] const std::string& stopped() const { return stopped_; }
+  /// Of the budget, at which `parts` equal ones are still to come; none: as long as it takes.
+  [[nodiscard]] std::optional<Seconds> share_of_budget(std::int64_t parts) const;
+
+  /// Every rank's samples of the same calls, by rank.
+  [[nodiscard]] std::vector<std::vector<double>> exchange(const std::vector<double>& samples);
+
+  std::function<void(const std::string&)> progress{[](const std::string&) {}};  ///< of rank 0
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  [[nodiscard]] std::string reason_to_stop() const;
+
+  std::deque<Team> teams_;  ///< references to them stay
+  Clock::time_point started_{Clock::now()};
+  std::string stopped_;
+};
+
+}  // namespace zplan::bench
