@@ -12,7 +12,7 @@ namespace zplan {
 
 namespace {
 
-constexpr std::array<std::string_view, 2> kLaterCommands{"bench", "gui"};
+constexpr std::array<std::string_view, 1> kLaterCommands{"gui"};
 
 std::vector<std::string> command_names() { return all_names<Command>(); }
 
@@ -225,6 +225,11 @@ const std::vector<CommandSpec>& command_table() {
        "what is wrong with DeepSpeed configs, what DeepSpeed makes of it, and what to write instead; with "
        "--model "
        "whether they fit",
+       {}},
+      {Command::bench,
+       "[OPTION…]",
+       "real collectives on these machines (NCCL, or MPI where there is no GPU), a plan's calls replayed; its own "
+       "options: zplan bench --help",
        {}},
       {Command::models,
        "[list | show NAME | search WORDS]",

@@ -13,16 +13,17 @@
 
 namespace zplan {
 
-enum class Command { plan, search, compare, fit, check, lint, models, hardware, completion };
+enum class Command { plan, search, compare, fit, check, lint, bench, models, hardware, completion };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 9> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 10> table{
       {{Command::plan, "plan"},
        {Command::search, "search"},
        {Command::compare, "compare"},
        {Command::fit, "fit"},
        {Command::check, "check"},
        {Command::lint, "lint"},
+       {Command::bench, "bench"},
        {Command::models, "models"},
        {Command::hardware, "hardware"},
        {Command::completion, "completion"}}};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/bench_command.h"
 #include "cli/catalogue_commands.h"
 #include "cli/check_command.h"
 #include "cli/compare.h"
@@ -128,6 +129,7 @@ int run_completion(const Options& options, std::ostream& out) {
 
 int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
+  if (is_bench(arguments)) return bench_command(arguments, err);
   const Options options = parse_options(arguments);
   if (options.help) return out << help_text(output_width(environment)), kFits;
   if (options.version) return out << version_text(), kFits;
@@ -139,11 +141,12 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     case Command::fit: return fit_command(options, arguments, environment, style, out);
     case Command::check: return check_command(options, environment, style, out, err);
     case Command::lint: return lint_command(options, environment, style, out, err);
+    case Command::bench: break;  // only where an option stands in front of it
     case Command::models: return out << models_command(options, environment, style), kFits;
     case Command::hardware: return out << hardware_command(options, environment, style), kFits;
     case Command::completion: return run_completion(options, out);
   }
-  return kBadInput;
+  throw InputError("bench", "behind an option", "accepted: zplan bench, then its own options");
 }
 
 }  // namespace zplan

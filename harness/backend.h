@@ -97,6 +97,9 @@ class Backend {
   /// The other way round: compute() from here on waits for the calls that were issued so far.
   virtual void let_compute_wait() = 0;
 
+  /// A step of a plan begins, or ends: for profilers, which tell its calls from those that only prepare.
+  virtual void mark_step(bool /*begins*/) {}
+
   /// From another thread, where this rank hangs in a call: gives up so that the process can end.
   virtual void abort() noexcept = 0;
 };

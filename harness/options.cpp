@@ -23,8 +23,11 @@ std::vector<E> every() {
 Bytes size_of_text(const std::string& option, const std::string& text) {
   std::string digits = text;
   std::uint64_t value = 0;
-  const bool is_size =
-      !text.empty() && CLI::AsSizeValue(false)(digits).empty() && CLI::detail::lexical_cast(digits, value);
+  bool is_size = false;
+  try {
+    is_size = !text.empty() && CLI::AsSizeValue(false)(digits).empty() && CLI::detail::lexical_cast(digits, value);
+  } catch (const CLI::ParseError&) {
+  }
   if (!is_size || value > (1ULL << 46))
     throw InputError(option, in_quotes(text), "accepted: a size such as 8, 4K, 64M or 1G, at most 64T");
   return Bytes(static_cast<std::int64_t>(value));

@@ -64,16 +64,22 @@ std::vector<int> Pattern::one_period_of_sums() const {
   return sums;
 }
 
-std::vector<std::byte> Pattern::input() const {
-  const std::int64_t count = layout(work_, ranks_).send;
+std::vector<std::byte> Pattern::elements(std::int64_t count,
+                                         int (Pattern::*value_at)(std::int64_t) const) const {
   std::vector<std::byte> bytes(static_cast<std::size_t>(count * size_of(work_.dtype)));
   with_type(work_.dtype, [&]<class Type>(Type) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const Type element = as<Type>(value(rank_, i));
+      const Type element = as<Type>((this->*value_at)(i));
       std::memcpy(bytes.data() + i * static_cast<std::int64_t>(sizeof element), &element, sizeof element);
     }
   });
   return bytes;
+}
+
+std::vector<std::byte> Pattern::input() const { return elements(layout(work_, ranks_).send, &Pattern::own); }
+
+std::vector<std::byte> Pattern::right_output() const {
+  return elements(layout(work_, ranks_).receive, &Pattern::expected);
 }
 
 bool Pattern::has_result() const { return work_.operation != Operation::reduce || rank_ == work_.root; }

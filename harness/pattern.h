@@ -30,6 +30,8 @@ class Pattern {
   [[nodiscard]] std::vector<std::byte> input() const;
   /// Whether the rank gets a result at all: of reduce only the root does.
   [[nodiscard]] bool has_result() const;
+  /// The output as it must be.
+  [[nodiscard]] std::vector<std::byte> right_output() const;
   /// Holds an output of layout().receive elements against what it must be; nothing where all is right.
   [[nodiscard]] std::optional<WrongElements> check(const std::byte* output) const;
 
@@ -37,6 +39,9 @@ class Pattern {
   [[nodiscard]] int value(std::int64_t of_rank, std::int64_t position) const;
   [[nodiscard]] int expected(std::int64_t position) const;
   [[nodiscard]] std::vector<int> one_period_of_sums() const;
+  [[nodiscard]] std::vector<std::byte> elements(std::int64_t count,
+                                                int (Pattern::*value_at)(std::int64_t) const) const;
+  [[nodiscard]] int own(std::int64_t position) const { return value(rank_, position); }
 
   Work work_;
   std::int64_t ranks_, rank_;

@@ -20,7 +20,7 @@ Groups groups_of(const JsonReader& call, std::int64_t tensor) {
 PlannedCall call_of(const JsonReader& at, std::int64_t ranks, std::int64_t tensor) {
   PlannedCall call;
   call.groups = groups_of(at, tensor);
-  (void)members(call.groups, ranks, 0, at.place());
+  (void)members(call.groups, ranks, 0, at.at("group_size").place());
   call.group = at.at("group").text(), call.phase = at.at("phase").text();
   call.dtype = at.at("dtype").text(), call.purpose = at.at("purpose").text();
   call.work = {.operation = parse_name<Operation>(at.at("operation").place(), at.at("operation").text()),

@@ -1,5 +1,12 @@
 #include "harness/recorder.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
 #include "models/base/write_file.h"
 
 namespace zplan::bench {
@@ -35,6 +42,20 @@ void Recorder::write(const std::string& stopped) {
   if (written_) return;
   write_file(path_, text, "--output");
   written_ = true;
+}
+
+void check_writable(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path target(path), folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  std::string reason;
+  if (fs::is_directory(target, ignored))
+    reason = "it is a folder";
+  else if (access(fs::exists(target, ignored) ? path.c_str() : folder.c_str(), W_OK) != 0)
+    reason = std::strerror(errno);
+  if (!reason.empty())
+    throw InputError("--output", fmt::format("{} cannot be written: {}", in_quotes(path), reason),
+                     "accepted: a file in a folder that can be written");
 }
 
 }  // namespace zplan::bench

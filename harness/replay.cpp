@@ -133,9 +133,11 @@ std::vector<double> Replay::time_steps() {
   while (static_cast<std::int64_t>(seconds.size()) < session_.options.steps && session_.goes_on()) {
     session_.control().barrier();
     session_.watchdog.begin(fmt::format("step {} of the plan", seconds.size() + 1));
+    session_.backend.mark_step(true);
     const Clock::time_point begin = Clock::now();
     every_rank_alike_ = one_step() == tally_ && every_rank_alike_;
     seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    session_.backend.mark_step(false);
   }
   Json mine = {tally_.calls, tally_.elements, every_rank_alike_};
   for (const std::string& each : session_.control().all_gather(mine.dump()))

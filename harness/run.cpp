@@ -112,6 +112,7 @@ int run(const Options& options, const std::vector<std::string>& arguments, Backe
     backend.abort();
     _exit(kFailed);
   });
+  if (first && !options.output.empty()) check_writable(options.output);
   watchdog.begin("meeting the other ranks");
   fail_if_ranks_differ(control, arguments);
   const std::vector<std::string> names = control.all_gather(host_name());

@@ -12,6 +12,7 @@
 
 #include "harness/error.h"
 #include "harness/mpi/mpi_control.h"
+#include "harness/timing.h"
 #include "models/base/format.h"
 
 namespace zplan::bench {
@@ -197,6 +198,7 @@ class MpiBackend : public Backend {
   }
   void let_calls_wait() override {}
   void let_compute_wait() override {}
+  void mark_step(bool begins) override { MPI_Pcontrol(begins ? 1 : 0); }
   /// mpirun ends the others where one ends without MPI_Finalize.
   void abort() noexcept override {}
 
@@ -221,18 +223,11 @@ Memory MpiBackend::allocate(Bytes size) {
   return {data, size, [](void* held) { std::free(held); }};
 }
 
-/// As OSU's benchmarks: each call by itself, and a barrier behind it so that no rank runs ahead.
+/// A barrier behind each call, so that no rank runs ahead.
 std::vector<double> MpiBackend::time(std::int64_t times, const std::function<void()>& issue) {
-  std::vector<double> samples;
-  samples.reserve(static_cast<std::size_t>(times));
-  check_mpi(MPI_Barrier(everyone_), "MPI_Barrier");
-  for (std::int64_t i = 0; i < times; ++i) {
-    const Clock::time_point begin = Clock::now();
-    issue();
-    samples.push_back(seconds_since(begin));
-    check_mpi(MPI_Barrier(everyone_), "MPI_Barrier");
-  }
-  return samples;
+  const auto barrier = [this] { check_mpi(MPI_Barrier(everyone_), "MPI_Barrier"); };
+  barrier();
+  return time_each(times, issue, barrier);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"lint --csv none.json", {"--csv", "not an option of lint"}},
         Case{"--model 8B --fix", {"--fix", "with lint"}},
         Case{"fit --model 8B --oom x", {"--oom", "looked for"}}, Case{"check x.log", {"x.log", "No such file"}},
-        Case{"bench", {"not in this version"}}, Case{"gui", {"not in this version"}},
+        Case{"--json bench", {"bench", "behind an option"}}, Case{"gui", {"not in this version"}},
         Case{"--model Qwen/Qwen3-8C --gpus 1", {"--model", "Qwen/Qwen3-8C", "Qwen/Qwen3-8B"}},
         Case{"--model 8B --gpu H100-SXN-80GB", {"--gpu", "H100-SXN-80GB", "did you mean H100-SXM-80GB?"}},
         Case{"--model 8B --framework horovod", {"--framework", "horovod", "deepspeed, fsdp, torch"}},
