@@ -25,7 +25,8 @@ Bytes size_of_text(const std::string& option, const std::string& text) {
   std::uint64_t value = 0;
   bool is_size = false;
   try {
-    is_size = !text.empty() && CLI::AsSizeValue(false)(digits).empty() && CLI::detail::lexical_cast(digits, value);
+    is_size =
+        !text.empty() && CLI::AsSizeValue(false)(digits).empty() && CLI::detail::lexical_cast(digits, value);
   } catch (const CLI::ParseError&) {
   }
   if (!is_size || value > (1ULL << 46))

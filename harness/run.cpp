@@ -19,6 +19,12 @@ namespace zplan::bench {
 
 namespace {
 
+/// Bad input that every rank knows of.
+class AllAgree : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 std::string host_name() {
   char name[256] = "";
   gethostname(name, sizeof name - 1);
@@ -46,6 +52,21 @@ void fail_if_ranks_differ(Control& control, const std::vector<std::string>& argu
                                  first[what].dump()),
                      "needed: the same program and options everywhere");
   }
+}
+
+/// What one rank alone may find wrong, a file that is on its host, say, all of them find wrong together.
+template <class Do>
+void agree(Control& control, const Do& act) {
+  std::string wrong;
+  try {
+    act();
+  } catch (const InputError& error) {
+    wrong = error.what();
+  }
+  const std::vector<std::string> all = control.all_gather(wrong);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty())
+      throw AllAgree(rank == 0 ? all[rank] : fmt::format("rank {}: {}", rank, all[rank]));
 }
 
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
@@ -91,56 +112,127 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// A line on stderr: over the one before where it is a terminal.
 void warn(const std::string& line) { std::fprintf(stderr, "zplan: bench: %s\n", line.c_str()); }
 
 }  // namespace
 
-int run(const Options& options, const std::vector<std::string>& arguments, Backend& backend) {
-  Control& control = backend.control();
-  const bool first = control.rank() == 0;
-  std::unique_ptr<Recorder> recorder;
-  // Which rank speaks first where all wait for one: a little apart, so that one line is printed.
-  Watchdog watchdog(options.timeout, Seconds(0.5 * control.rank()), [&](const std::string& reason) {
-    const bool asked = StopSignals::asked() != StopSignals::Asked::nothing;
-    warn(asked ? reason : fmt::format("rank {} on {}: {}", control.rank(), host_name(), reason));
-    if (first && recorder != nullptr) try {
-        recorder->write(asked ? "interrupted" : reason);
-      } catch (const std::exception& error) {
-        warn(error.what());
-      }
-    backend.abort();
-    _exit(kFailed);
+namespace {
+
+/// The run of one rank, from where all are there.
+class Run {
+ public:
+  Run(const Options& options, const std::vector<std::string>& arguments, Backend& backend)
+      : options_(options),
+        arguments_(arguments),
+        backend_(backend),
+        first_(backend.control().rank() == 0),
+        // Ranks that wait for the same one speak a little apart, so that one line is printed.
+        watchdog_(options.timeout, Seconds(0.5 * backend.control().rank()),
+                  [this](const std::string& reason) { give_up(reason); }) {}
+
+  int measure_all();
+
+ private:
+  void meet();
+  void give_up(const std::string& reason);
+  [[nodiscard]] bool measure_collectives(Session& session);
+  [[nodiscard]] bool replay_plan(Session& session, const PlannedStep& step);
+  void deliver(const Session& session);
+  [[nodiscard]] bool prints() const { return first_ && !options_.json; }
+
+  const Options& options_;
+  const std::vector<std::string>& arguments_;
+  Backend& backend_;
+  const bool first_;
+  std::vector<std::string> names_;  ///< of hosts, by rank
+  std::unique_ptr<Recorder> recorder_;
+  Watchdog watchdog_;  ///< last: it ends first
+};
+
+/// From the watchdog's thread, where the rank's own hangs.
+void Run::give_up(const std::string& reason) {
+  const bool asked = StopSignals::asked() != StopSignals::Asked::nothing;
+  warn(asked ? reason : fmt::format("rank {} on {}: {}", backend_.control().rank(), host_name(), reason));
+  try {
+    if (recorder_ != nullptr) recorder_->write(asked ? "interrupted" : reason);
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
+  backend_.abort();
+  _exit(kFailed);
+}
+
+void Run::meet() {
+  Control& control = backend_.control();
+  watchdog_.begin("meeting the other ranks");
+  fail_if_ranks_differ(control, arguments_);
+  agree(control, [this] {
+    if (first_ && !options_.output.empty()) check_writable(options_.output);
   });
-  if (first && !options.output.empty()) check_writable(options.output);
-  watchdog.begin("meeting the other ranks");
-  fail_if_ranks_differ(control, arguments);
-  const std::vector<std::string> names = control.all_gather(host_name());
-  const Json hosts = hosts_json(names, control.all_gather(Json::object().dump()));
-  recorder = std::make_unique<Recorder>(head(arguments, backend.identity(), names, hosts),
-                                        first ? options.output : "");
-  Session session(options, backend, watchdog, *recorder, names);
-  session.progress = warn;
-  const bool prints = first && !options.json;
-  if (prints) print(opening_text(recorder->document("")));
-  bool right = true;
-  if (!options.measured_operations().empty()) {
-    if (prints) print("\n" + table_head());
-    right = sweep(session, [&](const Measurement& found) {
-      if (prints) print(table_line(found));
-    });
-  }
-  if (!options.plan.empty() && session.goes_on()) {
-    right = replay(session, read_plan(options.plan, control.size())) && right;
-    if (const Json replayed = recorder->document("")["replay"]; prints && !replayed.is_null())
-      print("\n" + replay_text(replayed));
-  }
-  if (!first) return right ? kDone : kFailed;
-  recorder->write(session.stopped());
-  if (options.json)
-    print(recorder->document(session.stopped()).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  names_ = control.all_gather(host_name());
+  const Json hosts = hosts_json(names_, control.all_gather(Json::object().dump()));
+  recorder_ = std::make_unique<Recorder>(head(arguments_, backend_.identity(), names_, hosts),
+                                         first_ ? options_.output : "");
+  if (prints()) print(opening_text(recorder_->document("")));
+}
+
+bool Run::measure_collectives(Session& session) {
+  if (options_.measured_operations().empty()) return true;
+  if (prints()) print("\n" + table_head());
+  return sweep(session, [this](const Measurement& found) {
+    if (prints()) print(table_line(found));
+  });
+}
+
+bool Run::replay_plan(Session& session, const PlannedStep& step) {
+  if (options_.plan.empty() || !session.goes_on()) return true;
+  const bool right = replay(session, step);
+  const Json replayed = recorder_->document("")["replay"];
+  if (prints() && !replayed.is_null()) print("\n" + replay_text(replayed));
+  return right;
+}
+
+void Run::deliver(const Session& session) {
+  recorder_->write(session.stopped());
+  if (options_.json)
+    print(recorder_->document(session.stopped()).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   if (!session.stopped().empty()) warn(session.stopped() + ": what was measured so far is kept");
+}
+
+int Run::measure_all() {
+  meet();
+  PlannedStep step;
+  agree(backend_.control(), [&] {
+    if (!options_.plan.empty()) step = read_plan(options_.plan, backend_.control().size());
+  });
+  Session session(options_, backend_, watchdog_, *recorder_, names_);
+  session.progress = warn;
+  bool right = measure_collectives(session);
+  right = replay_plan(session, step) && right;
+  agree(backend_.control(), [&] {
+    if (first_) deliver(session);
+  });
   return right ? kDone : kFailed;
+}
+
+}  // namespace
+
+int run(const Options& options, const std::vector<std::string>& arguments, Backend& backend) {
+  int status = kDone;
+  std::string wrong;
+  try {
+    status = Run(options, arguments, backend).measure_all();
+  } catch (const AllAgree& error) {
+    wrong = error.what();
+  } catch (const InputError& error) {
+    wrong = error.what();
+  }
+  const bool first = backend.control().rank() == 0;
+  if (!wrong.empty()) status = kBadInput;
+  if (first && !wrong.empty()) std::fprintf(stderr, "zplan: %s\n", wrong.c_str());
+  // One status is enough, and launchers end the others' ranks where one ends badly: so after this line.
+  backend.control().barrier();
+  return first ? status : kDone;
 }
 
 }  // namespace zplan::bench

@@ -6,8 +6,8 @@
 
 namespace zplan::bench {
 
-/// Seconds of each of `times` calls, by the host's clock: each call by itself, with `between` behind it, which is
-/// not counted. As OSU's micro-benchmarks time blocking collectives.
+/// Seconds of each of `times` calls, by the host's clock: each call by itself, with `between` behind it,
+/// which is not counted. As OSU's micro-benchmarks time blocking collectives.
 template <class Issue, class Between>
 [[nodiscard]] std::vector<double> time_each(std::int64_t times, const Issue& issue, const Between& between) {
   using Clock = std::chrono::steady_clock;

@@ -37,10 +37,13 @@ BENCHMARK(overhead_of_a_timed_call);
 /// Beside it: the two readings of the clock without which nothing is timed.
 void two_readings_of_the_clock(benchmark::State& state) {
   constexpr std::int64_t kCalls = 1000;
-  for (auto _ : state) benchmark::DoNotOptimize(time_each(kCalls, [] {}, [] {}));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(time_each(
+        kCalls, [] {}, [] {}));
   state.SetItemsProcessed(state.iterations() * kCalls);
 }
 BENCHMARK(two_readings_of_the_clock);
 
 }  // namespace
 }  // namespace zplan::bench
+BENCHMARK_MAIN();

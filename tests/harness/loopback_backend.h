@@ -14,9 +14,9 @@
 namespace zplan::bench {
 
 /// Where threads meet: the last one to come lets all go.
-class Meeting {
+class MeetingPlace {
  public:
-  explicit Meeting(int size) : texts_(static_cast<std::size_t>(size)) {}
+  explicit MeetingPlace(int size) : texts_(static_cast<std::size_t>(size)) {}
   std::vector<std::string> exchange(int rank, const std::string& mine) {
     std::unique_lock lock(mutex_);
     texts_[static_cast<std::size_t>(rank)] = mine;
@@ -39,7 +39,7 @@ class Meeting {
 
 class ThreadControl : public Control {
  public:
-  ThreadControl(int rank, int size, Meeting& meeting) : rank_(rank), size_(size), meeting_(meeting) {}
+  ThreadControl(int rank, int size, MeetingPlace& meeting) : rank_(rank), size_(size), meeting_(meeting) {}
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] std::vector<std::string> all_gather(const std::string& mine) override {
@@ -52,13 +52,13 @@ class ThreadControl : public Control {
 
  private:
   int rank_, size_;
-  Meeting& meeting_;
+  MeetingPlace& meeting_;
 };
 
 /// What the test wants to go wrong, and what it wants to see.
 struct Loopback {
   explicit Loopback(int ranks) : meeting(ranks) {}
-  Meeting meeting;
+  MeetingPlace meeting;
   Bytes memory = kGiB;  ///< of each allocation, at most
   int corrupts{-1};     ///< rank of the world whose results are spoilt in their element 2
   std::mutex mutex;

@@ -1,0 +1,27 @@
+#pragma once
+// From one process to ranks with a backend: which backend, started by whom, met how.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/backend.h"
+#include "harness/net/environment.h"
+#include "harness/options.h"
+
+namespace zplan::bench {
+
+/// What --backend auto means here: NCCL where this build has it and a GPU is there, else MPI. Throws
+/// InputError where the one asked for is not in this build, saying what it was built without.
+[[nodiscard]] BackendChoice choose_backend(const Options& options);
+
+/// Starts the ranks on this machine where no launcher did: MPI's by mpirun, NCCL's by itself. Waits for them;
+/// the exit status. Throws InputError naming what is missing.
+[[nodiscard]] int start_ranks(const Options& options, BackendChoice choice,
+                              const std::vector<std::string>& arguments);
+
+/// This rank's.
+[[nodiscard]] std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choice,
+                                                    const Place& place);
+
+}  // namespace zplan::bench
