@@ -1,5 +1,7 @@
 #include "harness/bandwidth.h"
 
+#include "hardware_profiles/wire.h"
+
 namespace zplan {
 
 BytesPerSecond algorithm_bandwidth(Bytes bytes, Seconds time) {

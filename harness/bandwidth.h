@@ -1,6 +1,9 @@
 #pragma once
 
-#include "planner/communication/schedule.h"
+#include <cstdint>
+
+#include "hardware_profiles/operation.h"
+#include "models/base/quantity.h"
 
 namespace zplan {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hardware_profiles/nccl_model.h"
+#include "hardware_profiles/wire.h"
 #include "planner/communication/call.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
@@ -44,11 +45,6 @@ struct Schedule {
 
 /// Whether a call counts among those of a kind.
 [[nodiscard]] bool is_of_kind(const Call& call, const Collective& kind);
-
-/// Bytes that a ring sends from each GPU for one operation on `bytes` over `ranks`: 2·(n−1)/n all_reduce,
-/// (n−1)/n all_gather, reduce_scatter and all_to_all, 1 broadcast and reduce. Source: nccl-tests
-/// doc/PERFORMANCE.md.
-[[nodiscard]] Bytes ring_wire_bytes(Operation operation, Bytes bytes, std::int64_t ranks);
 
 /// The calls of one optimizer step by kind, in the order in which each kind is first issued; and what offload
 /// moves beside them.

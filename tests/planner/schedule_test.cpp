@@ -83,14 +83,5 @@ TEST(IssuedCalls, ComeInTheRecordedOrder) {
   EXPECT_GE(ordered, all * 9 / 10);
 }
 
-TEST(RingWireBytes, AsNcclTestsDerivesThem) {
-  const Bytes size(1'000'000);
-  EXPECT_EQ(ring_wire_bytes(Operation::all_reduce, size, 4), Bytes(1'500'000));
-  EXPECT_EQ(ring_wire_bytes(Operation::all_gather, size, 4), Bytes(750'000));
-  EXPECT_EQ(ring_wire_bytes(Operation::reduce_scatter, size, 5), Bytes(800'000));
-  EXPECT_EQ(ring_wire_bytes(Operation::broadcast, size, 4), size);
-  EXPECT_EQ(ring_wire_bytes(Operation::all_reduce, size, 1), Bytes(0));
-}
-
 }  // namespace
 }  // namespace zplan::testing
