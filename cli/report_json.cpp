@@ -235,6 +235,44 @@ Json delta_json(const Delta& delta, const Plan& plan, const Plan& base) {
           {"fraction", from > 0 ? Json(change / from) : Json(nullptr)}};
 }
 
+Json issued_json(const IssuedCall& each) {
+  const Call& call = each.call;
+  return {{"operation", name_json(call.operation)},
+          {"group", name_json(call.group)},
+          {"group_size", call.group_size},
+          {"stride", call.stride},
+          {"phase", name_json(call.phase)},
+          {"dtype", std::string(call.dtype)},
+          {"element_bytes", call.element.value},
+          {"purpose", std::string(call.purpose)},
+          {"elements", call.elements.value},
+          {"bytes", (call.elements * call.element).value},
+          {"times", call.times},
+          {"seconds", each.time.value},
+          {"compute_seconds", each.compute.value},
+          {"exposed", each.exposed}};
+}
+
+/// Null where it would be too long to be of use.
+Json schedule_json(const Plan& plan, const Question& question) {
+  const Strategy& strategy = plan.strategy;
+  PlanContext context(question.model, question.cluster, question.training, question.headroom);
+  const StepCalls issued = context.calls(strategy);
+  if (!issued.complete) return nullptr;
+  Json calls = Json::array();
+  for (const IssuedCall& each : issued.calls) calls.push_back(issued_json(each));
+  return {{"plan", plan.id()},
+          {"ranks", question.cluster.gpus},
+          {"tensor_parallel", strategy.tensor_parallel},
+          {"data_parallel", strategy.data_parallel},
+          {"device_memory_bytes", plan.memory.required.value},
+          {"step_seconds", plan.time.step.value},
+          {"communication_seconds", issued.communication().value},
+          {"offload_seconds", plan.time.offload.value},
+          {"compute_seconds_behind", issued.compute_behind.value},
+          {"calls", std::move(calls)}};
+}
+
 Json plan_deltas_json(const Plan& plan, const Report& report) {
   const Plan* base = baseline_of(plan, report);
   if (base == nullptr) return nullptr;
@@ -287,6 +325,7 @@ Json report_json(const Report& report) {
           {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
           {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
           {"comparison", comparison_json(report)},
+          {"schedule", schedule_json(leading_plan(report), question_of(leading_plan(report), report))},
           {"search", report.found ? search_json(report) : Json(nullptr)},
           {"warnings", report.answer.warnings}};
 }

@@ -135,6 +135,23 @@ StepTime PlanContext::time(const Strategy& strategy) {
                    run_time(run.program, pace, strategy));
 }
 
+StepCalls PlanContext::calls(const Strategy& strategy) {
+  const RankModel& rank = rank_of(strategy);
+  const Recording& recording = recording_of(strategy);
+  const Shard shard = make_shard(rank, training_, strategy);
+  Slice slice;
+  const StepInputs step{model_, training_, strategy, rank, shard, slice};
+  const RunInputs run{.step = step,
+                      .recording = recording,
+                      .compute_capability = cluster_.gpu.compute_capability,
+                      .gpus_per_node = cluster_.gpus_per_node};
+  const NeediestRank neediest = neediest_rank(run);
+  slice = neediest.slice;
+  Pace pace(recording.tape, cluster_, training_, strategy);
+  const StepProgram program = neediest.live ? neediest.live->program : simulate_live(run).program;
+  return step_calls(program, pace, strategy.gradient_accumulation_steps);
+}
+
 Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, false); }
 Plan PlanContext::complete(const Strategy& strategy) { return plan(strategy, true); }
 

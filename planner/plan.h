@@ -12,6 +12,7 @@
 #include "planner/communication/schedule.h"
 #include "planner/memory/memory.h"
 #include "planner/strategy.h"
+#include "planner/time/step_calls.h"
 #include "planner/time/step_time.h"
 
 namespace zplan {
@@ -61,6 +62,8 @@ class PlanContext {
   [[nodiscard]] Plan complete(const Strategy& strategy);
   /// What a step of a legal strategy takes, whether it fits or not.
   [[nodiscard]] StepTime time(const Strategy& strategy);
+  /// The calls of a step of a legal strategy in order of issue, by the run that complete() is made from.
+  [[nodiscard]] StepCalls calls(const Strategy& strategy);
 
   [[nodiscard]] const Model& model() const { return model_; }
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }

@@ -40,8 +40,12 @@ class Queues {
     return played;
   }
   [[nodiscard]] PlayedLanes spans() const { return {device_, micro_steps_, again_}; }
-
- private:
+  /// Of the compute stream, less what it waited for collectives.
+  [[nodiscard]] T own() const {
+    T waited{};
+    for (std::size_t i = 0; i < kPhases; ++i) waited += did_[kExposed + i];
+    return device_ - waited;
+  }
   void take(const ClockEvent& event) {
     using Kind = ClockEvent::Kind;
     switch (event.kind) {
@@ -59,6 +63,7 @@ class Queues {
     }
   }
 
+ private:
   /// Kernels that take `device` on the compute stream, and `host` to issue.
   void run(const T& device, const T& host) {
     const T from = larger(device_, host_);
@@ -124,6 +129,18 @@ PlayedLanes play(const StepProgram& program, const Durations<Lanes>& durations) 
   Queues<Lanes> queues(program, durations);
   queues.play();
   return queues.spans();
+}
+
+std::vector<double> own_work(const StepProgram& program, const Durations<double>& durations) {
+  Queues<double> queues(program, durations);
+  std::vector<double> done;
+  done.reserve(program.events.size() + 1);
+  for (const ClockEvent& each : program.events) {
+    done.push_back(queues.own());
+    queues.take(each);
+  }
+  done.push_back(queues.own());
+  return done;
 }
 
 RunTime run_time(const PlayedStep& played, std::int64_t repeats) {

@@ -61,6 +61,10 @@ struct PlayedLanes {
 [[nodiscard]] PlayedStep play(const StepProgram& program, const Durations<double>& durations);
 [[nodiscard]] PlayedLanes play(const StepProgram& program, const Durations<Lanes>& durations);
 
+/// What the compute stream has done by itself before each event, in seconds, waiting for collectives not
+/// counted; one more figure behind the last event.
+[[nodiscard]] std::vector<double> own_work(const StepProgram& program, const Durations<double>& durations);
+
 /// RunTime of a step in which the repeated micro-step comes `repeats` times (1 where nothing is repeated).
 [[nodiscard]] RunTime run_time(const PlayedStep& played, std::int64_t repeats);
 
