@@ -1,0 +1,78 @@
+#pragma once
+// What a host has, as plain values.
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/base/json_reader.h"
+#include "models/base/names.h"
+#include "models/base/quantity.h"
+
+namespace zplan::bench {
+
+/// One card.
+struct GpuDevice {
+  int index{};
+  std::string name{};                ///< as the driver has it: "NVIDIA H200"
+  Bytes memory{};                    ///< 0: nothing says
+  std::string compute_capability{};  ///< "9.0"; empty: nothing says
+  std::string pci{};                 ///< "0000:1b:00.0"; empty: nothing says
+  int pcie_generation{};             ///< that card and slot can both do; 0: nothing says
+  int pcie_lanes{};                  ///< likewise
+  bool operator==(const GpuDevice&) const = default;
+};
+
+/// How two cards of a host reach each other. host: through its memory, since there is no way between them.
+enum class LinkKind { nvlink, pcie, host };
+
+struct GpuLink {
+  int from{}, to{};  ///< index; from < to
+  LinkKind kind{LinkKind::pcie};
+  int lanes{};                         ///< NVLinks between the two, or of each to the switch; else 0
+  bool switched{};                     ///< those go to an NVSwitch
+  std::optional<bool> peer_to_peer{};  ///< one reads the other's memory; nothing: nothing says
+  bool operator==(const GpuLink&) const = default;
+};
+
+struct Nic {
+  std::string name;
+  std::optional<BytesPerSecond> rate{};  ///< line rate, one direction; nothing: the driver does not say
+  bool operator==(const Nic&) const = default;
+};
+
+struct Host {
+  std::string name{};
+  std::vector<int> ranks{};  ///< that run there
+  std::string processor{};
+  int cores{};
+  int numa_nodes{};  ///< 0: nothing says
+  Bytes memory{};    ///< that a process may have
+  std::string driver{},
+      cuda{};  ///< of the GPUs: version of the driver, newest CUDA that it runs; empty: none
+  std::vector<GpuDevice> gpus{};
+  std::vector<GpuLink> links{};  ///< each pair once
+  std::vector<Nic> nics{};
+  std::vector<std::string> notes{};  ///< what was not found out, and why
+  bool operator==(const Host&) const = default;
+};
+
+/// An entry of "hosts" in zplan.bench/1.
+[[nodiscard]] Json host_json(const Host& host);
+
+}  // namespace zplan::bench
+
+namespace zplan {
+
+template <>
+struct EnumNames<bench::LinkKind> {
+  static constexpr std::array<std::pair<bench::LinkKind, std::string_view>, 3> table{
+      {{bench::LinkKind::nvlink, "nvlink"},
+       {bench::LinkKind::pcie, "pcie"},
+       {bench::LinkKind::host, "host"}}};
+};
+
+}  // namespace zplan

@@ -1,0 +1,62 @@
+#pragma once
+// How fast a folder's disk reads and writes, as offload to NVMe does it.
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/base/json_reader.h"
+#include "models/base/names.h"
+#include "models/base/quantity.h"
+
+namespace zplan::bench {
+
+enum class StorageDirection { write, read };
+
+/// What is measured. Block and threads as DeepSpeed's aio has them (block_size 1 MiB, queue_depth 8,
+/// thread_count 1; deepspeed/runtime/swap_tensor/constants.py): eight requests are under way at a time, each
+/// of a thread here.
+struct StorageOptions {
+  std::string folder;
+  Bytes size{kGiB};   ///< of the file; rounded up to whole blocks
+  Bytes block{kMiB};  ///< of one request: a multiple of 4096
+  int threads{8};
+  bool direct{true};  ///< past the system's cache, where the file system can
+  std::string place{"--storage"};
+};
+
+/// One pass over the file.
+struct StorageResult {
+  std::string path;  ///< the folder
+  StorageDirection direction{StorageDirection::write};
+  bool direct{};
+  Bytes block{};
+  Bytes bytes{};
+  int threads{};
+  Seconds seconds{};  ///< of a write with the fsync at its end
+  std::string note;   ///< what keeps it from being the disk's own speed; empty: nothing known
+};
+[[nodiscard]] BytesPerSecond rate(const StorageResult& result);
+/// An entry of "storage" in zplan.bench/1.
+[[nodiscard]] Json storage_json(const StorageResult& result);
+
+/// Writes a file there and reads it back: {write, read}. It is written once before time is taken, since swap
+/// files are overwritten from the second step on; it has no name while it is there, so nothing is left
+/// whatever happens. The first and last page of each block that is read are compared. Throws InputError where
+/// the folder is missing, cannot be written to or has no room, or a figure is out of range; BenchError where
+/// the disk fails or returns something else than was written.
+[[nodiscard]] std::vector<StorageResult> measure_storage(const StorageOptions& options);
+
+}  // namespace zplan::bench
+
+namespace zplan {
+
+template <>
+struct EnumNames<bench::StorageDirection> {
+  static constexpr std::array<std::pair<bench::StorageDirection, std::string_view>, 2> table{
+      {{bench::StorageDirection::write, "write"}, {bench::StorageDirection::read, "read"}}};
+};
+
+}  // namespace zplan

@@ -1,0 +1,29 @@
+#pragma once
+// What Linux says of a host in /proc and /sys.
+
+#include <string>
+#include <vector>
+
+#include "harness/machine/host.h"
+
+namespace zplan::bench {
+
+/// "model name" of /proc/cpuinfo; empty where there is none (not x86).
+[[nodiscard]] std::string processor_name(const std::string& root);
+
+/// Cores of all processors, each counted once however many threads it runs: by "physical id" and "core id" of
+/// /proc/cpuinfo, else its entries; 0 where there is no such file.
+[[nodiscard]] int core_count(const std::string& root);
+
+/// Memory that a process may have: MemTotal, or less where the control group limits it; 0: nothing says.
+[[nodiscard]] Bytes host_memory(const std::string& root);
+
+/// Network adapters: InfiniBand ports that are active, with their rate, and network interfaces of devices
+/// that are none of these; where there are no devices (in a container), interfaces that are up. By name.
+[[nodiscard]] std::vector<Nic> nics(const std::string& root);
+
+/// NVIDIA's cards on the PCI bus, in order of address, without what only a driver knows; for hosts without
+/// one.
+[[nodiscard]] std::vector<GpuDevice> cards_on_the_bus(const std::string& root);
+
+}  // namespace zplan::bench

@@ -1,0 +1,163 @@
+// Files on the disk that tests run on.
+
+#include "harness/machine/storage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "harness/error.h"
+
+namespace zplan::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  explicit Folder(const fs::path& in) {
+    std::string pattern = in / "zplan-storage-test-XXXXXX";
+    path = mkdtemp(pattern.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+std::string complaint(const StorageOptions& options) {
+  try {
+    (void)measure_storage(options);
+  } catch (const InputError& error) {
+    return std::string("InputError: ") + error.what();
+  } catch (const BenchError& error) {
+    return std::string("BenchError: ") + error.what();
+  }
+  return "none";
+}
+
+void expect_sound(const std::vector<StorageResult>& results, const StorageOptions& options) {
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(results[0].direction, StorageDirection::write);
+  EXPECT_EQ(results[1].direction, StorageDirection::read);
+  for (const StorageResult& each : results) {
+    EXPECT_EQ(each.bytes, round_up(options.size, options.block.value));
+    EXPECT_GT(each.seconds, Seconds(0));
+    EXPECT_DOUBLE_EQ(rate(each).value * each.seconds.value, static_cast<double>(each.bytes.value));
+    EXPECT_TRUE(each.direct || !each.note.empty()) << "what goes through the cache says so";
+  }
+}
+
+TEST(Storage, IsMeasuredAndLeavesNothing) {
+  const Folder folder(fs::current_path());
+  const StorageOptions options{
+      .folder = folder.path, .size = Bytes(5 * kMiB.value + 1), .block = Bytes(1 << 16), .threads = 3};
+  expect_sound(measure_storage(options), options);
+  EXPECT_TRUE(fs::is_empty(folder.path));
+}
+
+TEST(Storage, ThroughTheCacheSaysSo) {
+  const Folder folder(fs::current_path());
+  const StorageOptions options{.folder = folder.path, .size = kMiB, .direct = false};
+  const auto results = measure_storage(options);
+  expect_sound(results, options);
+  EXPECT_FALSE(results[0].direct);
+  EXPECT_THAT(results[1].note, testing::HasSubstr("cache"));
+}
+
+TEST(Storage, InMemorySaysSo) {
+  const Folder folder(fs::exists("/dev/shm") ? "/dev/shm" : "/run");
+  const StorageOptions options{.folder = folder.path, .size = kMiB};
+  const auto results = measure_storage(options);
+  expect_sound(results, options);
+  EXPECT_EQ(results[0].note, "this folder lies in memory, not on a disk");
+}
+
+TEST(Storage, OfLessThanABlockIsOneBlock) {
+  const Folder folder(fs::current_path());
+  EXPECT_EQ(measure_storage({.folder = folder.path, .size = Bytes(1), .threads = 4})[0].bytes, kMiB);
+}
+
+TEST(Storage, IsWritten) {
+  const StorageResult result{.path = "/data",
+                             .direction = StorageDirection::read,
+                             .direct = true,
+                             .block = kMiB,
+                             .bytes = kGiB,
+                             .threads = 8,
+                             .seconds = Seconds(0.5),
+                             .note = ""};
+  EXPECT_EQ(
+      storage_json(result).dump(),
+      R"({"path":"/data","direction":"read","direct":true,"block_bytes":1048576,"bytes":1073741824,"threads":8,)"
+      R"("seconds":0.5,"bytes_per_second":2147483648.0})");
+}
+
+TEST(Storage, FoldersThatWillNotDoAreNamed) {
+  const Folder folder(fs::current_path());
+  std::ofstream(folder.path / "file") << "x";
+  EXPECT_EQ(complaint({.folder = "/no/such/folder"}),
+            "InputError: --storage: \"/no/such/folder\": No such file or directory; accepted: a folder that "
+            "can be written to");
+  EXPECT_THAT(complaint({.folder = folder.path / "file"}), testing::HasSubstr("not a folder"));
+  EXPECT_THAT(complaint({.folder = "/proc", .size = Bytes(1)}),
+              testing::StartsWith("InputError: --storage: \"/proc\": "));
+}
+
+TEST(Storage, TooLittleRoomIsNamedBeforeAnythingIsWritten) {
+  const Folder folder(fs::current_path());
+  EXPECT_THAT(complaint({.folder = folder.path, .size = Bytes(std::int64_t{1} << 59)}),
+              testing::MatchesRegex(
+                  "InputError: --storage: \".*\": [0-9]+ bytes are free, 576460752303423488 are needed; "
+                  "accepted: a folder with that much room, or a smaller size"));
+  EXPECT_TRUE(fs::is_empty(folder.path));
+}
+
+TEST(Storage, FiguresOutOfRangeAreNamed) {
+  const Folder folder(fs::current_path());
+  EXPECT_THAT(complaint({.folder = folder.path, .block = Bytes(1000)}),
+              testing::HasSubstr("a block of 1000 bytes"));
+  EXPECT_THAT(complaint({.folder = folder.path, .block = Bytes(0)}),
+              testing::HasSubstr("a block of 0 bytes"));
+  EXPECT_THAT(complaint({.folder = folder.path, .size = Bytes(0)}), testing::HasSubstr("a size of 0 bytes"));
+  EXPECT_THAT(complaint({.folder = folder.path, .threads = 0}), testing::HasSubstr("0 threads"));
+}
+
+/// The largest file that this process may write, put back at the end.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t most) {
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    (void)getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit less{.rlim_cur = most, .rlim_max = before_.rlim_max};
+    (void)setrlimit(RLIMIT_FSIZE, &less);
+  }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+  ~FileLimit() {
+    (void)setrlimit(RLIMIT_FSIZE, &before_);
+    (void)std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int){};
+};
+
+TEST(Storage, AWriteThatFailsIsNamedAndLeavesNothing) {
+  const Folder folder(fs::current_path());
+  std::string said;
+  {
+    const FileLimit limit(3 << 20);
+    said = complaint({.folder = folder.path, .size = 8 * kMiB});
+  }
+  EXPECT_EQ(said, "BenchError: writing to \"" + folder.path.string() + "\" failed: File too large");
+  EXPECT_TRUE(fs::is_empty(folder.path));
+}
+
+}  // namespace
+}  // namespace zplan::bench
