@@ -61,22 +61,6 @@ void bind_streams(CudaRuntime& cuda, const SharedLibrary& library, const char* s
   ZPLAN_BIND(cuda.elapsed, cudaEventElapsedTime);
 }
 
-CudaRuntime bind_cuda(const SharedLibrary& library) {
-  const char* since = "CUDA 11 or newer";
-  CudaRuntime cuda;
-  cuda.path = library.path;
-  ZPLAN_BIND(cuda.device_count, cudaGetDeviceCount);
-  ZPLAN_BIND(cuda.set_device, cudaSetDevice);
-  ZPLAN_BIND(cuda.pci_bus_id, cudaDeviceGetPCIBusId);
-  ZPLAN_BIND(cuda.runtime_version, cudaRuntimeGetVersion);
-  ZPLAN_BIND(cuda.driver_version, cudaDriverGetVersion);
-  ZPLAN_BIND(cuda.error_string, cudaGetErrorString);
-  ZPLAN_BIND(cuda.last_error, cudaGetLastError);
-  bind_copies(cuda, library, since);
-  bind_streams(cuda, library, since);
-  return cuda;
-}
-
 void bind_communicators(Nccl& nccl, const SharedLibrary& library, const char* since) {
   ZPLAN_BIND(nccl.version, ncclGetVersion);
   ZPLAN_BIND(nccl.unique_id, ncclGetUniqueId);
@@ -167,15 +151,23 @@ std::string version_of_nvml(const LibraryPlaces& places) {
 
 }  // namespace
 
-CudaRuntime load_cuda(const LibraryPlaces& places) {
-  const int version = served_version(places);
-  CudaRuntime cuda = bind_cuda(need(of_versions("libcudart", version, "11.0"), places));
-  cuda.devices = count_devices(cuda);
+CudaRuntime cuda_of(const SharedLibrary& library) {
+  const char* since = "CUDA 11 or newer";
+  CudaRuntime cuda;
+  cuda.path = library.path;
+  ZPLAN_BIND(cuda.device_count, cudaGetDeviceCount);
+  ZPLAN_BIND(cuda.set_device, cudaSetDevice);
+  ZPLAN_BIND(cuda.pci_bus_id, cudaDeviceGetPCIBusId);
+  ZPLAN_BIND(cuda.runtime_version, cudaRuntimeGetVersion);
+  ZPLAN_BIND(cuda.driver_version, cudaDriverGetVersion);
+  ZPLAN_BIND(cuda.error_string, cudaGetErrorString);
+  ZPLAN_BIND(cuda.last_error, cudaGetLastError);
+  bind_copies(cuda, library, since);
+  bind_streams(cuda, library, since);
   return cuda;
 }
 
-Nccl load_nccl(const LibraryPlaces& places) {
-  const SharedLibrary library = need({"libnccl.so.2"}, places);
+Nccl nccl_of(const SharedLibrary& library) {
   const char* since = "NCCL 2.14 or newer";
   Nccl nccl;
   nccl.path = library.path;
@@ -184,8 +176,7 @@ Nccl load_nccl(const LibraryPlaces& places) {
   return nccl;
 }
 
-Cublas load_cublas(const LibraryPlaces& places) {
-  const SharedLibrary library = need(of_versions("libcublas", served_version(places), "11"), places);
+Cublas cublas_of(const SharedLibrary& library) {
   const char* since = "cuBLAS 11.4.2 or newer";
   Cublas blas;
   blas.path = library.path;
@@ -195,6 +186,19 @@ Cublas load_cublas(const LibraryPlaces& places) {
   ZPLAN_BIND(blas.status_string, cublasGetStatusString);
   ZPLAN_BIND(blas.gemm, cublasGemmEx);
   return blas;
+}
+
+CudaRuntime load_cuda(const LibraryPlaces& places) {
+  const int version = served_version(places);
+  CudaRuntime cuda = cuda_of(need(of_versions("libcudart", version, "11.0"), places));
+  cuda.devices = count_devices(cuda);
+  return cuda;
+}
+
+Nccl load_nccl(const LibraryPlaces& places) { return nccl_of(need({"libnccl.so.2"}, places)); }
+
+Cublas load_cublas(const LibraryPlaces& places) {
+  return cublas_of(need(of_versions("libcublas", served_version(places), "11"), places));
 }
 
 std::string driver_version_in(const std::string& text) {

@@ -37,7 +37,7 @@ struct CudaRuntime {
   cudaError_t (*record)(cudaEvent_t, cudaStream_t){};
   cudaError_t (*query_event)(cudaEvent_t){};
   cudaError_t (*elapsed)(float*, cudaEvent_t, cudaEvent_t){};
-  int devices{};     ///< that the process may use, at least one
+  int devices{};     ///< that the process may use; load_cuda() finds at least one
   std::string path;  ///< of the library
 };
 
@@ -85,6 +85,11 @@ struct Nccl {
 [[nodiscard]] CudaRuntime load_cuda(const LibraryPlaces& places);
 [[nodiscard]] Nccl load_nccl(const LibraryPlaces& places);
 [[nodiscard]] Cublas load_cublas(const LibraryPlaces& places);
+
+/// The tables of libraries that are open. Throw InputError where a function is missing.
+[[nodiscard]] CudaRuntime cuda_of(const SharedLibrary& library);
+[[nodiscard]] Nccl nccl_of(const SharedLibrary& library);
+[[nodiscard]] Cublas cublas_of(const SharedLibrary& library);
 
 /// The driver's own version, "580.65.06": of NVML, else of /proc/driver/nvidia/version; empty where neither
 /// says.

@@ -66,14 +66,17 @@ ncclComm_t NcclRank::split(int color, int key) {
   return child;
 }
 
+bool NcclRank::finalize(ncclComm_t communicator) {
+  const Watchdog::Watch watch(watchdog);
+  const auto settled = [&] { return live.state(communicator) != ncclInProgress; };
+  const ncclResult_t result = live.aborted() ? ncclInvalidUsage : nccl.finalize(communicator);
+  return result == ncclSuccess || (result == ncclInProgress && wait_until(timeout, settled));
+}
+
 void NcclRank::leave(ncclComm_t communicator) noexcept {
   if (std::uncaught_exceptions() > 0) return live.abort();  // the others may never come
-  {
-    const Watchdog::Watch watch(watchdog);
-    if (!live.aborted() && nccl.finalize(communicator) == ncclInProgress)
-      static_cast<void>(wait_until(timeout, [&] { return live.state(communicator) != ncclInProgress; }));
-  }
-  if (live.remove(communicator)) nccl.destroy(communicator);
+  const bool through = finalize(communicator);
+  if (live.remove(communicator)) through ? nccl.destroy(communicator) : nccl.abort(communicator);
 }
 
 std::string NcclRank::describe(ncclResult_t result, ncclComm_t communicator) const {

@@ -51,6 +51,7 @@ class NcclRank {
   Watchdog watchdog;  ///< over calls that block
 
  private:
+  [[nodiscard]] bool finalize(ncclComm_t communicator);
   void wait_ready(ncclComm_t communicator, const std::string& what);
   [[nodiscard]] std::string describe(ncclResult_t result, ncclComm_t communicator) const;
 
