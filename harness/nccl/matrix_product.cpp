@@ -28,13 +28,17 @@ InCublas in_cublas(ProductType type) {
   return {CUDA_R_32F, CUBLAS_COMPUTE_32F};
 }
 
+void check(const Device& device, const Cublas& blas, cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_ALLOC_FAILED)
+    throw OutOfMemory(fmt::format("{}: {}: out of memory", device.who(), call));
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw BenchError(fmt::format("{}: {} fails: {} ({})", device.who(), call, blas.status_string(status),
+                                 static_cast<int>(status)));
+}
+
 cublasHandle_t new_handle(const Device& device, const Cublas& blas) {
   cublasHandle_t handle = nullptr;
-  const cublasStatus_t status = blas.create(&handle);
-  if (status == CUBLAS_STATUS_ALLOC_FAILED)
-    throw OutOfMemory(fmt::format("{}: cublasCreate: out of memory", device.who()));
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw BenchError(fmt::format("{}: cublasCreate fails: {}", device.who(), blas.status_string(status)));
+  check(device, blas, blas.create(&handle), "cublasCreate");
   return handle;
 }
 
@@ -60,12 +64,7 @@ std::vector<std::byte> numbers(Bytes size, ProductType type) {
 
 MatrixProducts::MatrixProducts(const Device& device, const Cublas& blas, const Stream& stream)
     : device_(device), blas_(blas), handle_(new_handle(device, blas), blas.destroy) {
-  check(blas_.set_stream(handle_.get(), stream.get()), "cublasSetStream");
-}
-
-void MatrixProducts::check(cublasStatus_t status, const char* call) const {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw BenchError(fmt::format("{}: {} fails: {}", device_.who(), call, blas_.status_string(status)));
+  check(device_, blas_, blas_.set_stream(handle_.get(), stream.get()), "cublasSetStream");
 }
 
 void MatrixProducts::issue(const Product& product, const void* a, const void* b, void* c) const {
@@ -73,7 +72,8 @@ void MatrixProducts::issue(const Product& product, const void* a, const void* b,
   const int m = static_cast<int>(product.m), n = static_cast<int>(product.n), k = static_cast<int>(product.k);
   const float one = 1, zero = 0;
   // cuBLAS counts columns first: of what lies in rows it sees the transposed.
-  check(blas_.gemm(handle_.get(), CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, b, data, k, a, data, k, &zero, c,
+  check(device_, blas_,
+        blas_.gemm(handle_.get(), CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, b, data, k, a, data, k, &zero, c,
                    data, n, compute, CUBLAS_GEMM_DEFAULT),
         "cublasGemmEx");
 }

@@ -13,16 +13,15 @@ namespace zplan::bench {
 
 class MatrixProducts {
  public:
-  /// Products go to `stream`. Throws BenchError.
+  /// Products go to `stream`. Throws BenchError, OutOfMemory.
   MatrixProducts(const Device& device, const Cublas& blas, const Stream& stream);
 
   /// c (m × n) = a (m × k) · b (n × k) transposed, rows one after the other: torch.nn.Linear with a for its
-  /// input and b for its weight. Sums are kept in float32.
+  /// input and b for its weight. Sums are kept in float32. Throws OutOfMemory where cuBLAS has no room to
+  /// work.
   void issue(const Product& product, const void* a, const void* b, void* c) const;
 
  private:
-  void check(cublasStatus_t status, const char* call) const;
-
   const Device& device_;
   Cublas blas_;
   std::unique_ptr<cublasContext, cublasStatus_t (*)(cublasHandle_t)> handle_;

@@ -54,7 +54,7 @@ void refuse_shared_gpu(Control& control, const CudaRuntime& cuda, int device) {
         throw InputError(
             "--backend nccl",
             fmt::format("ranks {} and {} have one GPU between them, which NCCL refuses", first, second),
-            "start at most as many ranks as a host has GPUs, or let them share it for a test");
+            "start at most as many ranks as a host has GPUs, or add --share-gpu for a test");
 }
 
 class NcclBackend final : public Backend {
@@ -63,7 +63,8 @@ class NcclBackend final : public Backend {
       : control_(std::move(control)),
         options_(std::move(options)),
         rank_(std::move(rank)),
-        mark_(rank_->device.event()) {}
+        computed_(rank_->device.event()),
+        called_(rank_->device.event()) {}
 
   [[nodiscard]] Identity identity() const override;
   [[nodiscard]] Control& control() override { return *control_; }
@@ -75,23 +76,22 @@ class NcclBackend final : public Backend {
   void finish() override;
 
   [[nodiscard]] std::vector<double> time(std::int64_t times, const std::function<void()>& issue) override;
-  void compute(Seconds time) override { busy().keep_busy(time); }
-  void let_calls_wait() override { let_wait(rank_->calls, busy().stream()); }
-  void let_compute_wait() override { let_wait(busy().stream(), rank_->calls); }
+  void compute(Seconds time) override;
+  void let_calls_wait() override;
+  void let_compute_wait() override;
 
   void abort() noexcept override { rank_->live.abort(); }
 
  private:
   [[nodiscard]] ncclComm_t join_by_id(int color, int key);
-  [[nodiscard]] BusyStream& busy();
-  void let_wait(const Stream& later, const Stream& first);
+  void start_computing();
   void wait_for(const Event& event);
   void keep_events(std::size_t count);
 
   std::unique_ptr<Control> control_;
   NcclOptions options_;
   std::shared_ptr<NcclRank> rank_;
-  Event mark_;
+  Event computed_, called_;  ///< what the other queue waits for
   std::vector<Event> events_;
   std::unique_ptr<BusyStream> busy_;
 };
@@ -164,15 +164,26 @@ std::vector<double> NcclBackend::time(std::int64_t times, const std::function<vo
   return seconds;
 }
 
-BusyStream& NcclBackend::busy() {
-  if (!busy_)
-    busy_ = std::make_unique<BusyStream>(rank_->device, load_cublas(options_.places), rank_->timeout);
-  return *busy_;
+void NcclBackend::start_computing() {
+  busy_ = std::make_unique<BusyStream>(rank_->device, load_cublas(options_.places), rank_->timeout);
+  rank_->device.wait(busy_->stream(), called_);
 }
 
-void NcclBackend::let_wait(const Stream& later, const Stream& first) {
-  rank_->device.record(mark_, first);
-  rank_->device.wait(later, mark_);
+void NcclBackend::compute(Seconds time) {
+  if (time.value <= 0) return;
+  if (!busy_) start_computing();
+  busy_->keep_busy(time);
+}
+
+void NcclBackend::let_calls_wait() {
+  if (!busy_) return;
+  rank_->device.record(computed_, busy_->stream());
+  rank_->device.wait(rank_->calls, computed_);
+}
+
+void NcclBackend::let_compute_wait() {
+  rank_->device.record(called_, rank_->calls);
+  if (busy_) rank_->device.wait(busy_->stream(), called_);
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ TEST(SharedGpu, IsRefusedUnlessAskedFor) {
   EXPECT_THAT(run_ranks(2, [](Backend&, int) {}, {.one_device = true}),
               Each("--backend nccl: ranks 0 and 1 have one GPU between them, which NCCL refuses; start at "
                    "most as many "
-                   "ranks as a host has GPUs, or let them share it for a test"));
+                   "ranks as a host has GPUs, or add --share-gpu for a test"));
 }
 
 TEST(SharedGpu, HasItsRanksOnHostsOfTheirOwn) {

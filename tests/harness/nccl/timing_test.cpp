@@ -62,7 +62,7 @@ TEST(Compute, TakesAboutTheWantedTime) {
     const auto world = backend.split(0, rank);
     const Buffers buffers = buffers_of(backend, Bytes(100));
     const auto issue = [&] { world->issue(buffers.work, buffers.send.data(), buffers.receive.data()); };
-    backend.compute(Seconds(0));  // times its products, which is no part of what follows
+    backend.compute(Seconds(1e-6));  // times its products, which is no part of what follows
     for (const double wanted : {20e-6, 1e-3, 0.1}) {
       backend.let_calls_wait();
       backend.let_compute_wait();  // both queues stand at one time
@@ -83,7 +83,7 @@ TEST(Compute, RunsBesideCallsUnlessTheyWait) {
     const auto world = backend.split(0, rank);
     const Buffers buffers = buffers_of(backend, Bytes(1'000'000));  // 10 µs
     const auto issue = [&] { world->issue(buffers.work, buffers.send.data(), buffers.receive.data()); };
-    backend.compute(Seconds(0));
+    backend.compute(Seconds(1e-6));
     const auto level = [&] {
       backend.let_calls_wait();
       issue();
@@ -116,12 +116,32 @@ TEST(Compute, RunsBesideCallsUnlessTheyWait) {
   });
 }
 
+// A plan without compute needs no cuBLAS, and its first compute() still waits for the calls before it.
+TEST(Compute, BeginsWhereItIsFirstAskedFor) {
+  run_good_ranks(1, [](Backend& backend, int rank) {
+    const auto world = backend.split(0, rank);
+    const Buffers buffers = buffers_of(backend, Bytes(100'000'000));  // 1 ms
+    const auto issue = [&] { world->issue(buffers.work, buffers.send.data(), buffers.receive.data()); };
+    const double taken = whole(backend, [&] {
+      backend.compute(Seconds(0));
+      backend.let_calls_wait();
+      for (int each = 0; each < 20; ++each) issue();
+      backend.let_compute_wait();
+      EXPECT_TRUE(fake_calls_of("cublasCreate").empty());
+      backend.compute(Seconds(2e-3));
+      EXPECT_EQ(fake_calls_of("cublasCreate").size(), 1U);
+      backend.let_calls_wait();
+    });
+    EXPECT_GT(taken, 22e-3);
+  });
+}
+
 TEST(Compute, MakesDoWithLessMemory) {
   const Environment limit("FAKE_CUDA_MEMORY", "10000000");  // no room for three matrices of 4096 x 4096
   run_good_ranks(1, [](Backend& backend, int rank) {
     const auto world = backend.split(0, rank);
     const Buffers buffers = buffers_of(backend, Bytes(100));
-    backend.compute(Seconds(0));
+    backend.compute(Seconds(1e-6));
     backend.let_calls_wait();
     backend.finish();
     const double taken = whole(backend, [&] {

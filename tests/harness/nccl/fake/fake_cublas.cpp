@@ -31,6 +31,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+  fake::record("cublasCreate");
   *handle = new cublasContext;
   return CUBLAS_STATUS_SUCCESS;
 }
