@@ -1,0 +1,58 @@
+#pragma once
+// One GPU as one rank uses it.
+
+#include <memory>
+#include <string>
+
+#include "harness/backend.h"
+#include "harness/nccl/library.h"
+
+namespace zplan::bench {
+
+/// A queue on the GPU; frees itself.
+using Stream = std::unique_ptr<CUstream_st, cudaError_t (*)(cudaStream_t)>;
+/// A mark on a queue; frees itself.
+using Event = std::unique_ptr<CUevent_st, cudaError_t (*)(cudaEvent_t)>;
+
+/// Calls that fail are BenchErrors, which begin with `who`: "rank 2".
+class Device {
+ public:
+  /// The calling thread uses `index` from here on. Throws BenchError.
+  Device(CudaRuntime cuda, int index, std::string who);
+
+  [[nodiscard]] const CudaRuntime& cuda() const { return cuda_; }
+  [[nodiscard]] const std::string& who() const { return who_; }
+  void check(cudaError_t result, const char* call) const;
+
+  /// Throw OutOfMemory.
+  [[nodiscard]] Memory allocate(Bytes size) const;
+  [[nodiscard]] Memory allocate_pinned(Bytes size) const;
+
+  [[nodiscard]] Stream stream() const;
+  [[nodiscard]] Event event() const;  ///< for order alone
+  [[nodiscard]] Event timing_event() const;
+  void record(const Event& event, const Stream& stream) const;
+  /// What is put on `stream` from here on waits for `event`.
+  void wait(const Stream& stream, const Event& event) const;
+  /// Everything on `stream` is through.
+  [[nodiscard]] bool idle(const Stream& stream) const;
+  /// `event`, recorded before, has been reached.
+  [[nodiscard]] bool reached(const Event& event) const;
+  /// Of two timing events that are through.
+  [[nodiscard]] Seconds between(const Event& first, const Event& second) const;
+
+  void copy(void* to, const void* from, Bytes size, cudaMemcpyKind kind, const Stream& stream) const;
+  void fill(void* to, int byte, Bytes size, const Stream& stream) const;
+  /// Returns when `stream` is through. Throws BenchError, with `what`, after `limit`.
+  void finish(const Stream& stream, Seconds limit, const std::string& what) const;
+
+ private:
+  [[nodiscard]] bool is_ready(cudaError_t result, const char* call) const;
+  [[nodiscard]] Event event_with(unsigned int flags) const;
+  void check_memory(cudaError_t result, const char* call, Bytes size) const;
+
+  CudaRuntime cuda_;
+  std::string who_;
+};
+
+}  // namespace zplan::bench

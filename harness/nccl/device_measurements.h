@@ -1,0 +1,86 @@
+#pragma once
+// What one GPU does by itself: copies from and to its host, matrix products, its memory. Header free of
+// CUDA's.
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harness/nccl/product.h"
+#include "harness/nccl/shared_library.h"
+#include "models/base/quantity.h"
+
+namespace zplan::bench {
+
+enum class CopyDirection { host_to_device, device_to_host };
+/// Of the host: page-locked, or as malloc gives it, which the driver copies once more.
+enum class HostMemory { pinned, pageable };
+
+/// `samples`, here and below: seconds, one per repetition, in order; by events on the GPU's queue.
+struct CopyTimes {
+  CopyDirection direction{};
+  HostMemory memory{};
+  Bytes bytes;
+  std::vector<double> samples;
+};
+
+struct ProductTimes {
+  Product product;
+  std::vector<double> samples;  ///< each the mean of enough products to take about a millisecond
+};
+
+/// One copy inside the GPU's memory; `bytes` counts what is read and what is written.
+struct MemoryTimes {
+  Bytes bytes;
+  std::vector<double> samples;
+};
+
+struct DeviceTimes {
+  std::vector<CopyTimes> copies;
+  std::vector<ProductTimes> products;
+  std::vector<MemoryTimes> memory;
+  std::vector<std::string> notes;  ///< what was left out or made smaller, for want of memory
+};
+
+/// 1 MiB to 1 GiB, by fours.
+[[nodiscard]] std::vector<Bytes> default_copy_sizes();
+/// Squares of 1024 to 8192 of each type; the linear layers of an 8B model (hidden 4096, 8 key-value heads of
+/// 128, feed-forward 14336, vocabulary 128256) in bfloat16 for 2048 and 8192 tokens.
+[[nodiscard]] std::vector<Product> default_products();
+
+struct DeviceMeasurementOptions {
+  int device{};                                         ///< among the GPUs that the process may see
+  std::string who{"rank 0"};                            ///< begins messages and notes
+  int repetitions{10};                                  ///< after one to warm up
+  std::vector<Bytes> copy_sizes{default_copy_sizes()};  ///< none: no copies; likewise products and memory
+  std::vector<Product> products{default_products()};
+  std::vector<Bytes> memory_sizes{kGiB};  ///< of the buffer that is read, and of the one that is written
+  Seconds timeout{60};                    ///< of each step
+  LibraryPlaces places{library_places()};
+};
+
+/// All that `options` name. Throws InputError where there is no driver, GPU or library, BenchError where a
+/// call fails or hangs. Sizes for which there is no memory are left out, of memory halved until they fit:
+/// with a note.
+[[nodiscard]] DeviceTimes measure_device(const DeviceMeasurementOptions& options);
+
+}  // namespace zplan::bench
+
+namespace zplan {
+
+template <>
+struct EnumNames<bench::CopyDirection> {
+  static constexpr std::array<std::pair<bench::CopyDirection, std::string_view>, 2> table{
+      {{bench::CopyDirection::host_to_device, "host_to_device"},
+       {bench::CopyDirection::device_to_host, "device_to_host"}}};
+};
+
+template <>
+struct EnumNames<bench::HostMemory> {
+  static constexpr std::array<std::pair<bench::HostMemory, std::string_view>, 2> table{
+      {{bench::HostMemory::pinned, "pinned"}, {bench::HostMemory::pageable, "pageable"}}};
+};
+
+}  // namespace zplan

@@ -1,0 +1,28 @@
+#pragma once
+// Collectives between NVIDIA GPUs, by NCCL. Header free of CUDA's.
+
+#include <memory>
+#include <optional>
+
+#include "harness/backend.h"
+#include "harness/nccl/shared_library.h"
+
+namespace zplan::bench {
+
+struct NcclOptions {
+  /// Among the GPUs that the process may see; else the rank's number among those of its host, or the only
+  /// one.
+  std::optional<int> device{};
+  /// Ranks may share a GPU: NCCL, which refuses that, is told that each rank is on a host of its own
+  /// (NCCL_HOSTID), so that data goes through the network stack. Good for a test of correctness alone.
+  bool share_gpu{};
+  Seconds timeout{60};  ///< until a call that makes no progress is given up
+  LibraryPlaces places{library_places()};
+};
+
+/// Called by all ranks of `control`. Throws InputError where there is no driver, GPU or library, or ranks
+/// share a GPU that were not to; BenchError, which names the rank, where NCCL does not come up.
+[[nodiscard]] std::unique_ptr<Backend> make_nccl_backend(std::unique_ptr<Control> control,
+                                                         const NcclOptions& options);
+
+}  // namespace zplan::bench

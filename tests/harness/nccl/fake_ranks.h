@@ -1,0 +1,59 @@
+#pragma once
+// Ranks as threads of the test, each with a backend that has loaded the stand-ins for NVIDIA's libraries.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/nccl/nccl_backend.h"
+
+namespace zplan::bench {
+
+/// Where the stand-ins lie; `nccl` names the variant.
+[[nodiscard]] LibraryPlaces fake_places(const std::string& nccl = "nccl");
+
+/// An environment variable for as long as this lives.
+class Environment {
+ public:
+  Environment(const std::string& name, const std::string& value);
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment();
+
+ private:
+  std::string name_;
+};
+
+/// What the stand-ins saw since forget(): calls in the order of arrival, what was wrong with them, and how
+/// many buffers, streams and events were not given back.
+[[nodiscard]] std::vector<std::string> fake_calls();
+[[nodiscard]] std::string fake_complaints();
+[[nodiscard]] int fake_left_behind();
+void forget_fake_calls();
+/// Calls that begin with `text`.
+[[nodiscard]] std::vector<std::string> fake_calls_of(const std::string& text);
+
+struct RankOptions {
+  std::string nccl{"nccl"};
+  Seconds timeout{20};
+  bool one_device{};  ///< for all ranks
+  bool share_gpu{};
+};
+using RankMain = std::function<void(Backend&, int rank)>;
+/// What each rank's thread ended with: "" or what() of an exception.
+[[nodiscard]] std::vector<std::string> run_ranks(int ranks, const RankMain& rank_main,
+                                                 const RankOptions& options = {});
+/// As run_ranks(); no rank may fail, nothing may be complained of or be left behind.
+void run_good_ranks(int ranks, const RankMain& rank_main, const RankOptions& options = {});
+
+/// One rank's Control among threads.
+[[nodiscard]] std::vector<std::unique_ptr<Control>> thread_controls(int ranks);
+
+/// Whole numbers as elements of a type, and back.
+[[nodiscard]] std::vector<std::byte> encode(DataType type, const std::vector<int>& numbers);
+[[nodiscard]] std::vector<int> decode(DataType type, const std::vector<std::byte>& bytes);
+
+[[nodiscard]] Memory upload(Backend& backend, DataType type, const std::vector<int>& numbers);
+[[nodiscard]] std::vector<int> download(Backend& backend, DataType type, const Memory& memory);
+
+}  // namespace zplan::bench
