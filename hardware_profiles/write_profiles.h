@@ -1,0 +1,12 @@
+#pragma once
+// Profiles as the files they are read from.
+
+#include "hardware_profiles/gpu.h"
+#include "models/base/json_reader.h"
+
+namespace zplan {
+
+/// The card as zplan.gpu/1: read_profiles() of it gives the card again, to the last digit of every figure.
+[[nodiscard]] Json write_gpu(const Gpu& gpu);
+
+}  // namespace zplan
