@@ -8,8 +8,8 @@ namespace zplan {
 
 namespace {
 
-/// A figure in the unit of its key that the reader turns into `value` again: digits are dropped while that
-/// holds.
+/// A figure in the unit of its key that the reader turns into `value` again, where there is one: with as few
+/// digits as that takes.
 double in_unit(double value, double unit) {
   const double exact = value / unit;
   for (double digits = 1; digits <= 1e12; digits *= 10) {

@@ -144,6 +144,9 @@ Measurement of_bench(BenchResult result, const Document& document, std::vector<s
       add_point(measured.curves, {.operation = each.operation, .gpus = each.ranks, .nodes = each.nodes},
                 {each.bytes, each.seconds.median});
   notes.insert(notes.end(), reasons.begin(), reasons.end());
+  if (result.backend == BenchBackend::mpi && !result.collectives.empty())
+    notes.push_back(
+        fmt::format("{} timed MPI between the hosts' memory, not between GPUs", name_of_file(document)));
   if (!result.complete)
     notes.push_back(fmt::format("{} is not complete: {}", name_of_file(document), result.stopped));
   measured.bench = std::move(result);

