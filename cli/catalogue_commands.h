@@ -1,6 +1,7 @@
 #pragma once
 // `zplan models` and `zplan hardware`: what is known, and where each figure comes from.
 
+#include <ostream>
 #include <string>
 
 #include "cli/environment.h"
@@ -15,6 +16,12 @@ namespace zplan {
                                          const Style& style);
 [[nodiscard]] std::string hardware_command(const Options& options, const Environment& environment,
                                            const Style& style);
+
+/// `zplan hardware import FILE…`: the profile that the files make, to --output or `out`; what was left out to
+/// `err`. Throws InputError for files that are no measurement of collectives, or contradict themselves, and
+/// for an output that cannot be written.
+void hardware_import(const Options& options, const Environment& environment, std::ostream& out,
+                     std::ostream& err);
 
 /// The first word of a catalogue command and the others as one text.
 struct CatalogueAction {

@@ -127,6 +127,14 @@ std::vector<Case> cases_of(const std::vector<Document>& documents, const Options
   return cases;
 }
 
+/// What contradicts itself in a document.
+std::vector<std::string> failures_of(const std::vector<Case>& cases) {
+  std::vector<std::string> failures;
+  for (const Case& each : cases)
+    for (const std::string& flaw : each.flaws) failures.push_back(fmt::format("{}: {}", each.file, flaw));
+  return failures;
+}
+
 std::string in_format(const CheckReport& report, const Options& options, const Style& style) {
   switch (options.format) {
     case OutputFormat::text: return check_text(report, style);
@@ -145,6 +153,8 @@ int check_command(const Options& options, const Environment& environment, const 
   const std::vector<Document> documents = documents_of(options, err);
   check_options_matter(options, documents);
   const std::vector<Case> cases = cases_of(documents, options, environment);
+  for (const Case& each : cases)
+    for (const std::string& note : each.notes) err << fmt::format("zplan: note: {} is {}\n", each.file, note);
   CheckReport report{.records = check::judge(cases),
                      .groups = {},
                      .subsets = {},
@@ -152,9 +162,13 @@ int check_command(const Options& options, const Environment& environment, const 
                      .fits = {},
                      .planners = {},
                      .efficiencies = {},
+                     .failures = failures_of(cases),
                      .worst = options.worst,
                      .tolerance = options.tolerance,
                      .unit = options.unit};
+  for (const check::Record& record : report.records)
+    if (!record.failure.empty())
+      report.failures.push_back(fmt::format("{}: {}", record.file, record.failure));
   report.groups = check::summarise(report.records);
   report.subsets = check::summarise_subsets(report.records, true);
   report.slopes = check::slopes(report.records);

@@ -208,10 +208,22 @@ Table planner_table(const CheckReport& report) {
   return table;
 }
 
+bool any_judged(const CheckReport& report) {
+  return std::any_of(report.groups.begin(), report.groups.end(),
+                     [](const check::Group& group) { return group.judged > 0; });
+}
+
+std::string failures_text(const CheckReport& report) {
+  std::string text;
+  for (const std::string& failure : report.failures) text += fmt::format("fails: {}\n", failure);
+  return text;
+}
+
 std::string verdict(const CheckReport& report) {
   if (!report.tolerance) return "";
   const std::string limit = share_text(*report.tolerance);
-  if (holds(report)) return fmt::format("every median is within {}\n", limit);
+  if (groups_beyond(report).empty() && any_judged(report))
+    return fmt::format("every median is within {}\n", limit);
   const std::vector<check::Group> beyond = groups_beyond(report);
   if (beyond.empty()) return "nothing was judged\n";
   std::string text = fmt::format("median beyond {}:", limit);
@@ -243,7 +255,8 @@ Json record_json(const Record& record) {
             {"subset", nullptr},
             {"ran", nullptr},
             {"fits", nullptr},
-            {"skipped", nullptr}};
+            {"skipped", nullptr},
+            {"failure", nullptr}};
   if (record.measured) {
     json["measured_low"] = figure_json(record.measured->low, record.statistic);
     json["measured_high"] = figure_json(record.measured->high, record.statistic);
@@ -255,6 +268,7 @@ Json record_json(const Record& record) {
   if (record.ran) json["ran"] = *record.ran;
   if (record.fits) json["fits"] = *record.fits;
   if (record.skip.any()) json["skipped"] = record.skip.text();
+  if (!record.failure.empty()) json["failure"] = record.failure;
   return json;
 }
 
@@ -324,10 +338,9 @@ std::vector<check::Group> groups_beyond(const CheckReport& report) {
 }
 
 bool holds(const CheckReport& report) {
+  if (!report.failures.empty()) return false;
   if (!report.tolerance) return true;
-  const bool any = std::any_of(report.groups.begin(), report.groups.end(),
-                               [](const check::Group& group) { return group.judged > 0; });
-  return any && groups_beyond(report).empty();
+  return any_judged(report) && groups_beyond(report).empty();
 }
 
 std::string check_text(const CheckReport& report, const Style& style) {
@@ -336,6 +349,7 @@ std::string check_text(const CheckReport& report, const Style& style) {
   text += more_text(report, [&style](const Table& table) { return render_text(table, style); });
   const Table skips = skip_table(report);
   if (!skips.rows.empty()) text += "\n" + render_text(skips, style);
+  if (!report.failures.empty()) text += "\n" + failures_text(report);
   return text + (report.tolerance ? "\n" + verdict(report) : "");
 }
 
@@ -344,12 +358,15 @@ std::string check_markdown(const CheckReport& report) {
   text += more_text(report, [](const Table& table) { return render_markdown(table); });
   if (const Table skips = skip_table(report); !skips.rows.empty()) text += "\n" + render_markdown(skips);
   if (!report.planners.empty()) text += "\n" + render_markdown(planner_table(report));
+  for (const std::string& failure : report.failures) text += fmt::format("\n- fails: {}\n", failure);
   return text;
 }
 
 Json check_json(const CheckReport& report) {
   Json json{{"schema", "zplan.check/1"}, {"zplan_version", version()}};
-  if (report.tolerance) json["tolerance"] = *report.tolerance, json["holds"] = holds(report);
+  if (report.tolerance) json["tolerance"] = *report.tolerance;
+  if (report.tolerance || !report.failures.empty()) json["holds"] = holds(report);
+  json["failures"] = report.failures;
   for (const char* list : {"groups", "subsets", "slopes", "records", "other_planners", "efficiencies"})
     json[list] = Json::array();
   for (const check::Group& group : report.groups) json["groups"].push_back(group_json(group));

@@ -23,15 +23,16 @@ struct CheckReport {
   check::FitTally fits;
   std::vector<check::PlannerComparison> planners;
   std::vector<check::EfficiencyFit> efficiencies;  ///< where they were asked for
-  std::optional<std::size_t> worst;                ///< show only so many records
-  std::optional<double> tolerance;                 ///< of a group's median error, as a fraction
+  std::vector<std::string> failures;  ///< why the check fails, whatever the tolerance: a sentence each
+  std::optional<std::size_t> worst;   ///< show only so many records
+  std::optional<double> tolerance;    ///< of a group's median error, as a fraction
   ByteUnit unit{ByteUnit::gib};
 };
 
 /// Groups whose median exceeds the tolerance; nothing without one.
 [[nodiscard]] std::vector<check::Group> groups_beyond(const CheckReport& report);
-/// Whether the check holds: something was judged, and no median exceeds the tolerance. Without a tolerance it
-/// always does.
+/// Whether the check holds: nothing contradicts itself or the plan and, with a tolerance, something was
+/// judged and no median exceeds it.
 [[nodiscard]] bool holds(const CheckReport& report);
 
 [[nodiscard]] std::string check_text(const CheckReport& report, const Style& style);

@@ -48,7 +48,7 @@ std::vector<std::string> values_of(const OptionSpec& spec) {
 /// Options whose value may be a file.
 bool takes_file(const OptionSpec& spec) {
   return spec.name == "--model" || spec.name == "--gpu" || spec.name == "--emit" ||
-         spec.name == "--ds-config" || spec.name == "--oom";
+         spec.name == "--ds-config" || spec.name == "--oom" || spec.name == "--output";
 }
 
 std::string words(const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, " ")); }
@@ -67,6 +67,7 @@ std::string bash() {
     if (!spec.words.empty())
       cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$current\")); return ;;\n",
                            to_name(spec.command), words(spec.words));
+  cases += "    import) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n";
   return fmt::format(R"script(# zplan completion for bash: eval "$(zplan completion bash)"
 _zplan() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
@@ -74,7 +75,7 @@ _zplan() {{
 {}  esac
   if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "{}" -- "$current"))
   elif ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W "{}" -- "$current"))
-  elif [[ ${{COMP_WORDS[1]}} == check || ${{COMP_WORDS[1]}} == lint ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
+  elif [[ ${{COMP_WORDS[1]}} == check || ${{COMP_WORDS[1]}} == lint || ${{COMP_WORDS[2]}} == import ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
 }}
 complete -F _zplan zplan
 )script",
@@ -114,7 +115,7 @@ std::string zsh() {
 # zplan completion for zsh: zplan completion zsh > "${{fpath[1]}}/_zplan"
 _zplan_words() {{
   if (( CURRENT == 2 )); then compadd {}; return; fi
-  if [[ $words[2] == check || $words[2] == lint ]]; then _files; return; fi
+  if [[ $words[2] == check || $words[2] == lint || $words[3] == import ]]; then _files; return; fi
   if (( CURRENT == 3 )); then
     case $words[2] in
 {}    esac

@@ -67,6 +67,23 @@ std::vector<Fact> gpu_facts(const Gpu& gpu) {
   return facts;
 }
 
+/// Latency and bandwidth of a curve, and how far it is from that line.
+std::string fit_text(const CurveFit& fit) {
+  return fmt::format("latency {}, bus bandwidth {}; off by {} (median), {} (worst)",
+                     format_seconds(fit.latency), format_rate(fit.bus_bandwidth),
+                     format_percent(fit.median_residual), format_percent(fit.worst_residual));
+}
+
+/// A key per curve, though two may be of one group.
+void add_curve(Profile& profile, const CollectiveCurve& curve) {
+  std::string key = fmt::format(
+      "curve: {}, {} GPUs, {}", to_name(curve.operation), curve.gpus,
+      curve.nodes > 1 ? fmt::format("{} nodes", curve.nodes) : std::string(to_name(curve.fabric)));
+  while (profile.sources.contains(key)) key += ", again";
+  profile.facts.push_back({key, fmt::format("{} sizes: {}", curve.points.size(), fit_text(*curve.fit))});
+  profile.sources[key] = curve.source;
+}
+
 /// Measured links carry their own sources.
 Profile profile_of(const Gpu& gpu) {
   Profile profile{"GPU", gpu.name, gpu.aliases, gpu_facts(gpu), gpu.sources};
@@ -75,6 +92,8 @@ Profile profile_of(const Gpu& gpu) {
     profile.facts.push_back({key, link_text(link.speed)});
     profile.sources[key] = link.source;
   }
+  for (const CollectiveCurve& curve : gpu.collectives)
+    if (curve.fit) add_curve(profile, curve);
   return profile;
 }
 
@@ -227,8 +246,17 @@ std::string show_text(const Profile& profile, const Style& style) {
   return out;
 }
 
+/// The one profile of a file.
+Profile profile_in(const std::string& path) {
+  const Json json = parse_json(read_file(path), path);
+  const HardwareProfiles read = read_profiles(JsonReader(json, path));
+  if (!read.gpus.empty()) return profile_of(read.gpus.front());
+  return read.nodes.empty() ? profile_of(read.networks.front()) : profile_of(read.nodes.front());
+}
+
 /// What `name` is: a GPU, a node or a network. The error of a name that is none of them lists the GPUs.
 Profile find_profile(const HardwareProfiles& profiles, const std::string& name) {
+  if (name.ends_with(".json")) return profile_in(name);
   HardwareProfiles found = profiles;
   const std::string wanted = folded(name);
   const auto is_named = [&wanted](const auto& each) {

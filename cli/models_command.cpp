@@ -144,10 +144,12 @@ std::string show_json(const Model& model) {
 CatalogueAction catalogue_action(const Options& options) {
   const std::string command(to_name(options.command));
   if (options.words.empty()) return {"list", ""};
-  const std::vector<std::string> verbs{"list", "show", "search"};
+  std::vector<std::string> verbs{"list", "show", "search"};
   const std::string& verb = options.words.front();
-  if (std::find(verbs.begin(), verbs.end(), verb) == verbs.end())
+  if (std::find(verbs.begin(), verbs.end(), verb) == verbs.end()) {
+    if (options.command == Command::hardware) verbs.emplace_back("import");
     throw InputError(command, in_quotes(verb), accepted_words(verb, verbs));
+  }
   const std::string text = fmt::format("{}", fmt::join(options.words.begin() + 1, options.words.end(), " "));
   if (verb == "list" && !text.empty())
     throw InputError(command + " list", in_quotes(text), "accepted: nothing more; search takes words");

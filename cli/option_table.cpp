@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "Training", kBatch = "Batch",
                            kSearch = "Strategies", kCompare = "Compare", kFit = "Fit", kCheck = "Check",
-                           kLint = "Lint", kOutput = "Output";
+                           kLint = "Lint", kImport = "Hardware import", kOutput = "Output";
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr std::int64_t kMostTokens = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
@@ -174,6 +174,11 @@ const std::vector<OptionSpec> kTable{
     {"--fix", "", kLint, "repair the configs in place; what they were stays as FILE.orig",
      [](O o, T) { o.fix = true; }},
     {"--sarif", "", kLint, "findings as SARIF 2.1.0, for code scanners", [](O o, T) { o.sarif = true; }},
+
+    {"--name", "NAME", kImport, "what the profile is called [the card's name with -measured]",
+     [](O o, T t) { o.profile_name = t; }},
+    {"--output", "FILE", kImport, "write the profile there, as -o does (- for stdout) [stdout]",
+     [](O o, T t) { o.output = t; }},
 
     {"--json", "", kOutput, "one JSON object (zplan.report/1)",
      [](O o, T) { set_format(o, OutputFormat::json, "--json"); }, nullptr, true},

@@ -70,7 +70,7 @@ void add_options(CLI::App& app, Options& options) {
                          fmt::format("accepted: {} {}", spec.name, spec.value));
       spec.set(options, text);
     };
-    const std::string name(spec.name);
+    const std::string name = (spec.name == "--output" ? "-o," : "") + std::string(spec.name);
     if (spec.name == "--help" || spec.name == "--version") continue;
     if (spec.value.empty())
       app.add_flag_callback(name, [set] { set(""); });
@@ -156,12 +156,32 @@ void check_belongs_to_fit(const Options& options) {
       throw InputError(std::string(option), "not an option of fit", "accepted: with the plan that fit names");
 }
 
+bool imports(const Options& options) {
+  return options.command == Command::hardware && !options.words.empty() && options.words.front() == "import";
+}
+
+/// Options that only `hardware import` takes, and those of a cluster that it does.
+void check_belongs_to_import(const Options& options) {
+  for (const OptionSpec& spec : option_table()) {
+    const bool own = spec.group == "Hardware import";
+    const bool machines = spec.name == "--gpu" || spec.name == "--node" || spec.name == "--network";
+    if (!imports(options) && own && options.has(spec.name))
+      throw InputError(std::string(spec.name), fmt::format("not an option of {}", to_name(options.command)),
+                       "accepted: with hardware import");
+    if (imports(options) && !own && !machines && spec.name != "--no-color" && options.has(spec.name))
+      throw InputError(std::string(spec.name), "not an option of hardware import",
+                       "accepted: --gpu, --node, --network, --name, --output");
+  }
+}
+
 /// Catalogue commands take few of the options, and one that does nothing would mislead.
 void check_belongs(const Options& options) {
   check_belongs_to_compare(options);
   check_belongs_to_check(options);
   check_belongs_to_lint(options);
   check_belongs_to_fit(options);
+  check_belongs_to_import(options);
+  if (imports(options)) return;
   if (options.command == Command::plan || options.command == Command::search ||
       options.command == Command::compare || options.command == Command::fit ||
       options.command == Command::check || options.command == Command::lint)
@@ -236,9 +256,10 @@ const std::vector<CommandSpec>& command_table() {
        "the catalogue of models",
        {"list", "show", "search"}},
       {Command::hardware,
-       "[list | show NAME | search WORDS]",
-       "the catalogue of GPUs, nodes and networks",
-       {"list", "show", "search"}},
+       "[list | show NAME | search WORDS | import FILE…]",
+       "the catalogue of GPUs, nodes and networks; import makes a card's profile of nccl-tests logs and "
+       "zplan-bench results",
+       {"list", "show", "search", "import"}},
       {Command::completion,
        "bash | zsh | fish",
        "a completion script for your shell",

@@ -57,6 +57,9 @@ struct Options {
   std::optional<std::size_t> worst;  ///< of a check: show only so many records
   std::optional<double> tolerance;   ///< of a check: the largest median error that holds, as a fraction
 
+  std::string profile_name;  ///< of hardware import: what the profile is called; empty: the card's name says
+  std::string output;        ///< of hardware import: file to write, "-" for stdout; empty: stdout
+
   bool fix{};    ///< of a lint: repair the files
   bool sarif{};  ///< of a lint: SARIF instead of text
 

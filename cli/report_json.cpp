@@ -253,12 +253,15 @@ Json issued_json(const IssuedCall& each) {
           {"exposed", each.exposed}};
 }
 
+/// A schedule of more entries is some ten megabytes: hundreds of micro-steps, written out.
+constexpr std::size_t kMostListed = 20'000;
+
 /// Null where it would be too long to be of use.
 Json schedule_json(const Plan& plan, const Question& question) {
   const Strategy& strategy = plan.strategy;
   PlanContext context(question.model, question.cluster, question.training, question.headroom);
   const StepCalls issued = context.calls(strategy);
-  if (!issued.complete) return nullptr;
+  if (!issued.complete || issued.calls.size() > kMostListed) return nullptr;
   Json calls = Json::array();
   for (const IssuedCall& each : issued.calls) calls.push_back(issued_json(each));
   return {{"plan", plan.id()},

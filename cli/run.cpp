@@ -143,7 +143,10 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     case Command::lint: return lint_command(options, environment, style, out, err);
     case Command::bench: break;  // only where an option stands in front of it
     case Command::models: return out << models_command(options, environment, style), kFits;
-    case Command::hardware: return out << hardware_command(options, environment, style), kFits;
+    case Command::hardware:
+      if (!options.words.empty() && options.words.front() == "import")
+        return hardware_import(options, environment, out, err), kFits;
+      return out << hardware_command(options, environment, style), kFits;
     case Command::completion: return run_completion(options, out);
   }
   throw InputError("bench", "behind an option", "accepted: zplan bench, then its own options");

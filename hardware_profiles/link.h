@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,6 +53,15 @@ struct CollectivePoint {
   friend bool operator==(const CollectivePoint&, const CollectivePoint&) = default;
 };
 
+/// A straight line through a curve, latency + wire bytes / bus bandwidth, and how far the curve is from it,
+/// relative to what was measured. For people: plans are priced from the points.
+struct CurveFit {
+  Seconds latency{};
+  BytesPerSecond bus_bandwidth{};
+  double median_residual{}, worst_residual{};
+  friend bool operator==(const CurveFit&, const CurveFit&) = default;
+};
+
 /// Time of one operation by message size, measured on one group that had the machines to itself.
 struct CollectiveCurve {
   Operation operation{Operation::all_reduce};
@@ -62,6 +72,7 @@ struct CollectiveCurve {
   std::string source{};   ///< where it was read; empty: the profile's own machine
   std::string record{};   ///< id of the published log that it is, as in tests/reference: "n02"
   std::vector<CollectivePoint> points{};  ///< by ascending size
+  std::optional<CurveFit> fit{};          ///< where the profile gives one
   friend bool operator==(const CollectiveCurve&, const CollectiveCurve&) = default;
 };
 

@@ -25,6 +25,10 @@ struct HardwareProfiles {
 /// and a source for every figure and no other. Throws InputError naming file and pointer.
 [[nodiscard]] HardwareProfiles read_profiles(const JsonReader& file);
 
+/// Whether a profile may be called so: letters, digits, dots, dashes, underscores and blanks, a letter or
+/// digit in front, at most 100.
+[[nodiscard]] bool is_profile_name(std::string_view name);
+
 /// `profiles` with those of `added` put in place of the ones of their name (case and punctuation ignored), or
 /// at the end.
 [[nodiscard]] HardwareProfiles merge_profiles(HardwareProfiles profiles, const HardwareProfiles& added);

@@ -54,16 +54,10 @@ std::string text_not_empty(const JsonReader& at) {
   return text;
 }
 
-/// Fit to be typed, listed and compared: begins with a letter or digit, and holds no control characters.
 std::string name_of(const JsonReader& file) {
   const JsonReader at = file.at("name");
   std::string name = text_not_empty(at);
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("._- ").find(c) != std::string_view::npos;
-  };
-  const bool begins = std::string_view("._- ").find(name.front()) == std::string_view::npos;
-  if (!begins || !std::all_of(name.begin(), name.end(), fits) || name.size() > 100)
+  if (!is_profile_name(name))
     at.fail_type(
         "a name of letters, digits, dots, dashes, underscores and blanks, a letter or digit in front");
   return name;
@@ -125,9 +119,20 @@ std::vector<CollectivePoint> points_of(const JsonReader& at) {
   return points;
 }
 
+std::optional<CurveFit> fit_of(const JsonReader& file) {
+  const auto at = file.find("fit");
+  if (!at) return std::nullopt;
+  at->only_keys({"latency_us", "bus_gb_per_s", "median_residual", "worst_residual"});
+  constexpr double kMost = 1e6;  // microseconds; far beyond use as a share, too
+  return CurveFit{.latency = Seconds(at->at("latency_us").number(0, kMost) * 1e-6),
+                  .bus_bandwidth = gigabytes_per_second(at->at("bus_gb_per_s")),
+                  .median_residual = at->at("median_residual").number(0, kMost),
+                  .worst_residual = at->at("worst_residual").number(0, kMost)};
+}
+
 CollectiveCurve curve_of(const JsonReader& at, Fabric fabric) {
-  at.only_keys(
-      {"operation", "fabric", "gpus", "nodes", "network", "source", "record", "bytes", "seconds", "points"});
+  at.only_keys({"operation", "fabric", "gpus", "nodes", "network", "source", "record", "bytes", "seconds",
+                "points", "fit"});
   const auto given = at.find("fabric");
   const std::int64_t gpus = at.at("gpus").integer(2, 1'000'000);
   const std::int64_t nodes = at.integer_or("nodes", 1, 1, 1'000'000);
@@ -139,7 +144,8 @@ CollectiveCurve curve_of(const JsonReader& at, Fabric fabric) {
           .network = at.text_or("network", ""),
           .source = at.text_or("source", ""),
           .record = at.text_or("record", ""),
-          .points = points_of(at)};
+          .points = points_of(at),
+          .fit = fit_of(at)};
 }
 
 bool same_group(const CollectiveCurve& a, const CollectiveCurve& b) {
@@ -335,6 +341,17 @@ Network read_network(const JsonReader& file) {
 }
 
 }  // namespace
+
+/// Fit to be typed, listed and compared: no control characters.
+bool is_profile_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._- ").find(c) != std::string_view::npos;
+  };
+  if (name.empty() || name.size() > 100) return false;
+  const bool begins = std::string_view("._- ").find(name.front()) == std::string_view::npos;
+  return begins && std::all_of(name.begin(), name.end(), fits);
+}
 
 HardwareProfiles read_profiles(const JsonReader& file) {
   const JsonReader schema = file.at("schema");

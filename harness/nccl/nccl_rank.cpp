@@ -67,7 +67,7 @@ ncclComm_t NcclRank::split(int color, int key) {
 }
 
 bool NcclRank::finalize(ncclComm_t communicator) {
-  const Watchdog::Watch watch(watchdog);
+  const CallLimit::Watch watch(watchdog);
   const auto settled = [&] { return live.state(communicator) != ncclInProgress; };
   const ncclResult_t result = live.aborted() ? ncclInvalidUsage : nccl.finalize(communicator);
   return result == ncclSuccess || (result == ncclInProgress && wait_until(timeout, settled));

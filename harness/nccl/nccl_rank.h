@@ -5,7 +5,7 @@
 
 #include "harness/nccl/device.h"
 #include "harness/nccl/live_communicators.h"
-#include "harness/nccl/watchdog.h"
+#include "harness/nccl/call_limit.h"
 
 namespace zplan::bench {
 
@@ -48,7 +48,7 @@ class NcclRank {
   LiveCommunicators live{nccl};
   Stream calls;  ///< all collectives, in order
   IssuedCall last;
-  Watchdog watchdog;  ///< over calls that block
+  CallLimit watchdog;  ///< over calls that block
 
  private:
   [[nodiscard]] bool finalize(ncclComm_t communicator);

@@ -13,11 +13,18 @@ struct StatisticsOf {
   std::vector<Statistic> operator()(const MeasuredSpeed&) const { return {Statistic::tokens_per_second}; }
   std::vector<Statistic> operator()(const MeasuredCalls& timed) const {
     std::vector<Statistic> all;
-    for (std::size_t i = 0; i < timed.calls.size(); ++i)
-      all.insert(all.end(), {Statistic::seconds, Statistic::seconds_by_model});
+    for (std::size_t i = 0; i < timed.calls.size(); ++i) {
+      all.push_back(Statistic::seconds);
+      if (timed.by_model) all.push_back(Statistic::seconds_by_model);
+    }
     return all;
   }
   std::vector<Statistic> operator()(const MeasuredSchedule&) const { return {Statistic::schedule}; }
+  std::vector<Statistic> operator()(const MeasuredReplay& replay) const {
+    std::vector<Statistic> all(replay.kinds.size(), Statistic::schedule);
+    all.push_back(Statistic::seconds);
+    return all;
+  }
   std::vector<Statistic> operator()(const MeasuredHeld&) const { return {Statistic::held}; }
   std::vector<Statistic> operator()(const MeasuredActivations&) const {
     return {Statistic::requested, Statistic::allocated};

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "hardware_profiles/bench_result.h"
 #include "planner/check/record.h"
 #include "planner/plan.h"
 
@@ -48,6 +49,7 @@ struct MeasuredCalls {
   Cluster cluster;
   std::vector<TimedCall> calls;
   std::string record{};  ///< id of a published log, of which a profile may have a curve
+  bool by_model{true};   ///< whether NCCL's model alone is held against them, too
 };
 
 /// Calls of one kind in an optimizer step.
@@ -66,6 +68,19 @@ struct MeasuredSchedule {
   std::vector<CallTally> calls;
   /// In order of issue, equal ones behind each other folded; empty: not recorded.
   std::vector<CallTally> sequence;
+};
+
+/// Calls of one kind in a step that was replayed, as they were planned and as they were counted where they
+/// were issued; absent: that side has no such kind.
+struct ReplayedKind {
+  std::string name;  ///< "all_gather, data, 4 ranks, forward, bfloat16, layer weights"
+  std::optional<ReplayKind> planned, counted;
+};
+/// One rank's calls, issued again without the model around them.
+struct MeasuredReplay {
+  std::vector<ReplayedKind> kinds;
+  std::optional<Seconds> planned;  ///< the step; absent: the plan has no time for what was replayed
+  Seconds measured;                ///< median of whole steps
 };
 
 /// What one rank held between steps. Absent: the run does not show it.
@@ -97,8 +112,8 @@ struct MeasuredActivations {
   std::optional<Setup> first;  ///< what the process ran before, with a short input
 };
 
-using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSchedule, MeasuredHeld,
-                              MeasuredActivations>;
+using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSchedule, MeasuredReplay,
+                              MeasuredHeld, MeasuredActivations>;
 
 /// One measured run.
 struct Case {
@@ -110,6 +125,8 @@ struct Case {
   Skip skip;                   ///< empty: judge it
   std::string subset{};        ///< as in Record
   std::vector<SweepPlace> sweeps{};
+  std::vector<std::string> flaws{};  ///< what in the document contradicts itself: the check fails
+  std::vector<std::string> notes{};  ///< what a reader should know of the document
 };
 
 /// The statistics that judging `measured` gives records for.

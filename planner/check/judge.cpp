@@ -93,7 +93,7 @@ Record judged_call(const Case& measured, Statistic statistic, const TimedCall& c
   return record;
 }
 
-/// Two records per message size: a peak bandwidth says nothing of small messages.
+/// One or two records per message size: a peak bandwidth says nothing of small messages.
 std::vector<Record> judge_measured(const Case& measured, const MeasuredCalls& timed) {
   std::vector<Record> records;
   for (const TimedCall& call : timed.calls) {
@@ -101,6 +101,7 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredCalls& ti
     const std::string size(size_subset(call.size));
     records.push_back(judged_call(measured, Statistic::seconds, call, prediction.time));
     records.back().subset = (prediction.measured ? "measured curves, " : "NCCL's model, ") + size;
+    if (!timed.by_model) continue;
     records.push_back(judged_call(measured, Statistic::seconds_by_model, call, prediction.by_model));
     records.back().subset = size;
   }
@@ -118,6 +119,62 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule&
   const bool ordered = schedule.sequence.empty() || planned == schedule.sequence;
   if (!ordered) record.part = difference.equal ? "issued in another order" : "";
   return {record};
+}
+
+/// The figures of a kind that are not there count as none.
+std::string figures_text(const std::optional<ReplayKind>& kind) {
+  if (!kind) return "none";
+  return std::to_string(kind->count) + " calls, " + std::to_string(kind->elements) + " elements, " +
+         std::to_string(kind->bytes) + " B";
+}
+
+/// Of the first figure in which the two differ.
+double difference(const ReplayKind& planned, const ReplayKind& counted) {
+  for (const auto& [ours, theirs] :
+       {std::pair(planned.count, counted.count), std::pair(planned.elements, counted.elements),
+        std::pair(planned.bytes, counted.bytes)})
+    if (ours != theirs)
+      return relative_error(static_cast<double>(ours), exactly(static_cast<double>(theirs)));
+  return 0;
+}
+
+/// A step is replayed call for call: whatever differs is wrong, on one of the two sides.
+Record judged_kind(const Case& measured, const ReplayedKind& kind) {
+  const ReplayKind none;
+  const ReplayKind &planned = kind.planned ? *kind.planned : none,
+                   &counted = kind.counted ? *kind.counted : none;
+  Record record = judged(measured, Statistic::schedule, static_cast<double>(planned.count),
+                         exactly(static_cast<double>(counted.count)));
+  record.id += ": " + kind.name;
+  record.error = difference(planned, counted);
+  record.exact = kind.planned && kind.counted && planned.count == counted.count &&
+                 planned.elements == counted.elements && planned.bytes == counted.bytes;
+  if (!record.exact)
+    record.failure =
+        kind.name + ": planned " + figures_text(kind.planned) + "; counted " + figures_text(kind.counted);
+  return record;
+}
+
+Record judged_time(const Case& measured, const std::string& name, double predicted, double seconds) {
+  Record record = judged(measured, Statistic::seconds, predicted, exactly(seconds));
+  record.id += ": " + name;
+  return record;
+}
+
+std::vector<Record> judge_measured(const Case& measured, const MeasuredReplay& replay) {
+  std::vector<Record> records;
+  for (const ReplayedKind& kind : replay.kinds) records.push_back(judged_kind(measured, kind));
+  for (const ReplayedKind& kind : replay.kinds)
+    if (kind.planned && kind.counted && kind.planned->seconds && kind.counted->seconds)
+      records.push_back(judged_time(measured, kind.name, *kind.planned->seconds, *kind.counted->seconds));
+  if (replay.planned) {
+    records.push_back(judged_time(measured, "whole step", replay.planned->value, replay.measured.value));
+    return records;
+  }
+  records.push_back(blank(measured, Statistic::seconds));
+  records.back().id += ": whole step";
+  records.back().skip.add("offload between the calls of a replayed step");
+  return records;
 }
 
 /// What the recording does not show is not held against the plan.

@@ -33,6 +33,7 @@ std::optional<Format> by_schema(const Json& row) {
   if (*schema == "zplan.measurement/1") return Format::published_memory;
   if (*schema == "zplan.speed/1") return Format::published_speed;
   if (*schema == "zplan.collectives/1") return Format::published_collectives;
+  if (*schema == "zplan.bench/1") return Format::bench_result;
   return std::nullopt;
 }
 
@@ -51,6 +52,7 @@ bool begins_as_json(std::string_view text) {
 
 std::optional<Format> recognise(const Json& document) {
   if (document.is_object()) {
+    if (by_schema(document) == Format::bench_result) return Format::bench_result;
     if (has_all(document, {"config", "results", "nccl_version"})) return Format::nccl_json;
     if (document.contains("segments") && document.contains("device_traces")) return Format::memory_snapshot;
     return has_all(document, row_shapes().front().keys) ? std::optional(Format::recorded_runs) : std::nullopt;
@@ -73,7 +75,8 @@ bool needs_plan(Format format) {
 }
 
 bool leaves_machines_open(Format format) {
-  return needs_plan(format) || format == Format::nccl_text || format == Format::nccl_json;
+  return needs_plan(format) || format == Format::nccl_text || format == Format::nccl_json ||
+         format == Format::bench_result;
 }
 
 Document recognised(std::string text, std::string source) {
@@ -101,6 +104,7 @@ std::vector<Case> read_cases(const Document& document, const Given& given) {
     case Format::capacity_rows: cases = read_capacity_rows(json); break;
     case Format::activation_rows: cases = read_activation_rows(json); break;
     case Format::nccl_json: cases = read_nccl_json(json, given); break;
+    case Format::bench_result: cases = read_bench(json, given); break;
     case Format::memory_snapshot: cases = read_memory_snapshot(json, given); break;
     case Format::nccl_text: cases = read_nccl_text(document.text, document.source, given); break;
     case Format::deepspeed_log: cases = read_deepspeed_log(document.text, document.source, given); break;

@@ -19,6 +19,7 @@ enum class Format {
   capacity_rows,
   activation_rows,
   nccl_json,
+  bench_result,
   memory_snapshot,
   nccl_text,
   deepspeed_log,

@@ -77,6 +77,7 @@ struct Record {
   std::vector<SweepPlace> sweeps{};  ///< the one-variable sweeps that it is a point of
   std::optional<bool> ran{};         ///< on the card that was used; false: it ended out of memory
   std::optional<bool> fits{};        ///< whether it was foretold to run there
+  std::string failure{};             ///< why the check fails, whatever the tolerance; empty: it does not
   bool operator==(const Record&) const = default;
 
   [[nodiscard]] bool judged() const { return error.has_value(); }

@@ -54,8 +54,8 @@ std::string first_row(const std::string& path) {
 
 std::vector<std::string> good_documents() {
   std::vector<std::string> documents;
-  for (const char* name :
-       {"all_reduce.txt", "all_gather_old.txt", "reduce_scatter.json", "deepspeed.log", "snapshot.json"})
+  for (const char* name : {"all_reduce.txt", "all_gather_old.txt", "reduce_scatter.json", "deepspeed.log",
+                           "snapshot.json", "bench_nccl.json"})
     documents.push_back(sample(name));
   for (const char* path :
        {"steps/steps.json", "qlora/steps.json", "capacity/capacity.json", "schedules/schedules.json",

@@ -19,6 +19,7 @@ def main():
         [f"{tests}/reference/published/memory.json", "--tolerance", "1%"],
         [f"{tests}/check/samples/deepspeed.log", f"{tests}/check/samples/snapshot.json", *PLAN],
         [f"{tests}/check/samples/all_reduce.txt"],
+        [f"{tests}/check/samples/bench_nccl.json", f"{tests}/check/samples/bench_mpi.json", "--tolerance", "50%"],
     ]
     with open(schema_path, encoding="utf-8") as file:
         schema = json.load(file)

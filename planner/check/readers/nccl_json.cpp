@@ -35,12 +35,19 @@ void read_result(const JsonReader& result, NcclLog& log) {
 
 }  // namespace
 
-std::vector<Case> read_nccl_json(const JsonReader& report, const Given& given) {
+NcclLog nccl_log(const JsonReader& report) {
   NcclLog log;
   log.operation = operation_of(report);
   read_devices(report.at("config"), log);
   for (const JsonReader& result : report.at("results").items()) read_result(result, log);
-  return {nccl_case(log, report.place(), given)};
+  constexpr std::int64_t kMostVersion = 10'000'000;
+  if (const auto code = report.find("nccl_version"); code && code->raw().is_number_integer())
+    log.library = nccl_version(code->integer(0, kMostVersion));
+  return log;
+}
+
+std::vector<Case> read_nccl_json(const JsonReader& report, const Given& given) {
+  return {nccl_case(nccl_log(report), report.place(), given)};
 }
 
 }  // namespace zplan::check

@@ -23,26 +23,17 @@ constexpr std::array kPrograms{
     Program{"reduce_perf", Operation::reduce},
 };
 
-/// The profile of the card that the log names: words are dropped from its end until one is found.
-std::string card_profile(const HardwareProfiles& hardware, const std::string& card,
-                         const std::string& place) {
-  for (std::string words = card; !words.empty();) {
-    try {
-      return find_gpu(hardware, words).name;
-    } catch (const InputError&) {  // no card of this name: try it with a word less
-    }
-    const std::size_t blank = words.find_last_of(' ');
-    words = blank == std::string::npos ? "" : words.substr(0, blank);
-  }
-  throw InputError(place, in_quotes(card) + " is a card without a profile",
-                   "accepted: with --gpu, the profile to take for it");
-}
-
 ClusterRequest machines_of(const NcclLog& log, const std::string& place, const Given& given) {
   ClusterRequest machines = given.machines;
   machines.gpus = log.ranks;
   machines.nodes = std::max<std::int64_t>(1, static_cast<std::int64_t>(log.hosts.size()));
-  if (machines.gpu.empty()) machines.gpu = card_profile(given.hardware, log.card, place);
+  if (machines.gpu.empty()) {
+    const auto profile = profile_of_card(given.hardware, log.card);
+    if (!profile)
+      throw InputError(place, in_quotes(log.card) + " is a card without a profile",
+                       "accepted: with --gpu, the profile to take for it");
+    machines.gpu = *profile;
+  }
   if (machines.gpus % machines.nodes != 0)
     throw InputError(place, fmt::format("{} ranks on {} hosts", machines.gpus, machines.nodes),
                      "accepted: as many on each");
@@ -51,6 +42,26 @@ ClusterRequest machines_of(const NcclLog& log, const std::string& place, const G
 }
 
 }  // namespace
+
+std::optional<std::string> profile_of_card(const HardwareProfiles& hardware, const std::string& card) {
+  for (std::string words = card; !words.empty();) {
+    try {
+      return find_gpu(hardware, words).name;
+    } catch (const InputError&) {  // no card of this name: try it with a word less
+    }
+    const std::size_t blank = words.find_last_of(' ');
+    words = blank == std::string::npos ? "" : words.substr(0, blank);
+  }
+  return std::nullopt;
+}
+
+std::string nccl_version(std::int64_t code) {
+  if (code <= 0) return "";
+  // Since 2.9 two digits are the minor version's.
+  const std::int64_t major = code >= 10'000 ? code / 10'000 : code / 1000;
+  const std::int64_t minor = code >= 10'000 ? code / 100 % 100 : code / 100 % 10;
+  return fmt::format("NCCL {}.{}.{}", major, minor, code % 100);
+}
 
 std::optional<Operation> operation_of_program(std::string_view text) {
   for (const Program& program : kPrograms)

@@ -37,6 +37,14 @@ void read_rank(std::string_view line, NcclLog& log) {
   log.card = found[2].str();
 }
 
+/// "# nccl-tests version 2.16.7 nccl-headers=22703 nccl-library=22703", since nccl-tests 2.16.
+void read_version(std::string_view line, NcclLog& log) {
+  static const std::regex version(R"(nccl-library=(\d{1,7}))");
+  std::match_results<std::string_view::const_iterator> found;
+  if (line.starts_with("#") && std::regex_search(line.begin(), line.end(), found, version))
+    log.library = nccl_version(std::stoll(found[1].str()));
+}
+
 class TableReader {
  public:
   TableReader(const std::string& source, bool has_root) : source_(source), has_root_(has_root) {}
@@ -80,13 +88,14 @@ bool is_heading(std::string_view line) {
 
 }  // namespace
 
-std::vector<Case> read_nccl_text(std::string_view text, const std::string& source, const Given& given) {
+NcclLog nccl_log(std::string_view text, const std::string& source) {
   NcclLog log;
   const std::vector<std::string_view> lines = lines_of(text);
   std::vector<TableRow> rows;
   bool in_table = false, has_root = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     read_rank(lines[i], log);
+    read_version(lines[i], log);
     if (is_heading(lines[i]))
       in_table = true, has_root = lines[i].find("root") != std::string_view::npos;
     else if (in_table && is_row(lines[i]))
@@ -96,7 +105,11 @@ std::vector<Case> read_nccl_text(std::string_view text, const std::string& sourc
   log.operation = operation_of_program(text).value_or(told_by(rows.back()));
   for (const TableRow& row : rows)
     if (row.size.value > 0 && row.time.value > 0) log.calls.push_back({log.operation, row.size, row.time});
-  return {nccl_case(log, source, given)};
+  return log;
+}
+
+std::vector<Case> read_nccl_text(std::string_view text, const std::string& source, const Given& given) {
+  return {nccl_case(nccl_log(text, source), source, given)};
 }
 
 }  // namespace zplan::check

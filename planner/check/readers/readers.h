@@ -41,6 +41,9 @@ struct Given {
                                                const Given& given);
 [[nodiscard]] std::vector<Case> read_nccl_json(const JsonReader& report, const Given& given);
 
+/// zplan.bench/1: what the benchmark measured, and a step that it replayed.
+[[nodiscard]] std::vector<Case> read_bench(const JsonReader& result, const Given& given);
+
 /// Lines of DeepSpeed's see_memory_usage, and the table of its communication logger.
 [[nodiscard]] std::vector<Case> read_deepspeed_log(std::string_view text, const std::string& source,
                                                    const Given& given);

@@ -14,23 +14,23 @@ namespace zplan::bench {
 
 /// Runs `bite` on its own thread, once, where a watched piece of code takes longer than `limit`. To watch
 /// costs two stores to memory.
-class Watchdog {
+class CallLimit {
  public:
-  Watchdog(Seconds limit, std::function<void()> bite);
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
-  ~Watchdog();
+  CallLimit(Seconds limit, std::function<void()> bite);
+  CallLimit(const CallLimit&) = delete;
+  CallLimit& operator=(const CallLimit&) = delete;
+  ~CallLimit();
 
   /// Watches while it lives. One at a time.
   class Watch {
    public:
-    explicit Watch(Watchdog& dog);
+    explicit Watch(CallLimit& dog);
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
     ~Watch();
 
    private:
-    Watchdog& dog_;
+    CallLimit& dog_;
   };
 
   [[nodiscard]] bool has_bitten() const { return bitten_; }

@@ -1,4 +1,4 @@
-#include "harness/nccl/watchdog.h"
+#include "harness/nccl/call_limit.h"
 
 #include <algorithm>
 #include <utility>
@@ -11,10 +11,10 @@ namespace {
 std::int64_t now() { return Clock::now().time_since_epoch().count(); }
 }  // namespace
 
-Watchdog::Watchdog(Seconds limit, std::function<void()> bite)
+CallLimit::CallLimit(Seconds limit, std::function<void()> bite)
     : limit_(limit), bite_(std::move(bite)), thread_([this] { run(); }) {}
 
-Watchdog::~Watchdog() {
+CallLimit::~CallLimit() {
   {
     const std::scoped_lock lock(mutex_);
     over_ = true;
@@ -23,16 +23,16 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-Watchdog::Watch::Watch(Watchdog& dog) : dog_(dog) { dog_.since_ = now(); }
+CallLimit::Watch::Watch(CallLimit& dog) : dog_(dog) { dog_.since_ = now(); }
 
-Watchdog::Watch::~Watch() { dog_.since_ = 0; }
+CallLimit::Watch::~Watch() { dog_.since_ = 0; }
 
-bool Watchdog::is_late() const {
+bool CallLimit::is_late() const {
   const std::int64_t since = since_;
   return since != 0 && now() - since > to_duration(limit_).count();
 }
 
-void Watchdog::run() {
+void CallLimit::run() {
   const Seconds interval(std::min(limit_.value / 8, 0.5));
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, to_duration(interval), [this] { return over_; })) {

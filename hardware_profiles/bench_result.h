@@ -1,0 +1,131 @@
+#pragma once
+// A result of the benchmark, zplan.bench/1 (cli/schema/bench.schema.json), as values.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hardware_profiles/operation.h"
+#include "models/base/json_reader.h"
+#include "models/base/quantity.h"
+
+namespace zplan {
+
+/// Of samples. A quantile q of n samples in ascending order lies at index (n−1)·q, straight between the two
+/// samples next to it.
+struct TimeStatistics {
+  Seconds median{}, p10{}, p90{}, lowest{}, highest{}, mean{};
+  friend bool operator==(const TimeStatistics&, const TimeStatistics&) = default;
+};
+/// `samples`: at least one, in any order.
+[[nodiscard]] TimeStatistics statistics_of(std::vector<double> samples);
+
+/// How two GPUs of a host reach each other: over NVLink, over PCIe, or through the host's memory.
+enum class LinkKind { nvlink, pcie, host };
+template <>
+struct EnumNames<LinkKind> {
+  static constexpr std::array<std::pair<LinkKind, std::string_view>, 3> table{
+      {{LinkKind::nvlink, "nvlink"}, {LinkKind::pcie, "pcie"}, {LinkKind::host, "host"}}};
+};
+
+enum class BenchBackend { mpi, nccl };
+template <>
+struct EnumNames<BenchBackend> {
+  static constexpr std::array<std::pair<BenchBackend, std::string_view>, 2> table{
+      {{BenchBackend::mpi, "mpi"}, {BenchBackend::nccl, "nccl"}}};
+};
+
+/// One machine that took part.
+struct BenchHost {
+  std::string name;
+  std::vector<std::string> gpus;  ///< as CUDA names them
+  std::vector<LinkKind> links;    ///< of every pair of them that is listed
+};
+
+/// One message size of one operation on one group.
+struct BenchCollective {
+  std::string place;  ///< "collectives[3]"
+  Operation operation{Operation::all_reduce};
+  std::string dtype;
+  bool in_place{};
+  std::string group;     ///< "world", "tensor" or "data"
+  std::int64_t ranks{};  ///< of the group
+  std::int64_t stride{1};
+  std::int64_t at_once{1};  ///< groups that ran at the same time
+  std::int64_t nodes{1};    ///< that one group spans
+  Bytes bytes{};            ///< as nccl-tests counts
+  std::int64_t elements{};
+  TimeStatistics seconds;
+  std::vector<double> samples;
+};
+
+/// A copy between host and device, of one rank.
+struct BenchCopy {
+  bool to_device{};
+  bool pinned{};
+  Bytes bytes{};
+  BytesPerSecond speed{};
+};
+
+struct BenchStorage {
+  std::string path;
+  bool reads{};
+  bool direct{};
+  BytesPerSecond speed{};
+};
+
+/// A matrix product, or kernels that only read and write.
+struct BenchCompute {
+  bool product{};
+  std::string dtype;           ///< of a product
+  std::int64_t m{}, n{}, k{};  ///< likewise
+  double rate{};               ///< floating-point operations, or bytes, a second
+};
+
+/// Calls of one kind of a replayed step, by the names that the plan uses.
+struct ReplayKind {
+  std::string operation, group;
+  std::int64_t group_size{}, stride{1};
+  std::string phase, dtype, purpose;
+  [[nodiscard]] bool same_kind(const ReplayKind& other) const;
+  std::int64_t count{}, elements{}, bytes{};  ///< sums over the calls of a step
+  std::optional<double> seconds{};            ///< of all of them; absent: not timed by themselves
+};
+
+struct BenchReplay {
+  std::vector<ReplayKind> planned;  ///< added up, in order of first issue; with predicted seconds
+  std::vector<ReplayKind> counted;
+  std::optional<double>
+      predicted_seconds;   ///< of the step, as it was replayed; absent: the plan has no such time
+  TimeStatistics seconds;  ///< of whole steps
+  bool compute_stand_in{};
+};
+
+/// A result, and what in it contradicts itself.
+struct BenchResult {
+  std::string zplan_version, started, library, driver, cuda;
+  std::vector<std::string> command;
+  BenchBackend backend{BenchBackend::mpi};
+  bool complete{};
+  std::string stopped;  ///< why it is not complete
+  std::int64_t ranks{}, nodes{};
+  std::vector<BenchHost> hosts;
+  std::vector<BenchCollective> collectives;
+  std::vector<BenchCopy> copies;
+  std::vector<BenchStorage> storage;
+  std::vector<BenchCompute> compute;
+  std::optional<BenchReplay> replay;
+  /// Figures that do not follow from each other, and elements that came out wrong:
+  /// "collectives[3].seconds.median: 0.0012, its samples give 0.0013". Nobody should build on such a result.
+  std::vector<std::string> flaws;
+};
+
+/// Throws InputError naming file and place for what is no such result: keys that lack, types, ranges.
+[[nodiscard]] BenchResult read_bench_result(const JsonReader& file);
+
+/// The name of the GPUs, empty where the hosts list none. Throws InputError where they differ: `place` is the
+/// result's.
+[[nodiscard]] std::string card_of(const BenchResult& result, const std::string& place);
+
+}  // namespace zplan

@@ -1,0 +1,147 @@
+#include "planner/check/readers/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/check/readers/nccl_log.h"
+#include "planner/check/readers/readers.h"
+
+namespace zplan::check {
+
+namespace {
+
+bool any_link(const BenchResult& result, LinkKind kind) {
+  return std::any_of(result.hosts.begin(), result.hosts.end(), [kind](const BenchHost& host) {
+    return std::find(host.links.begin(), host.links.end(), kind) != host.links.end();
+  });
+}
+
+bool has_nvlink(Fabric fabric) { return fabric == Fabric::nvswitch || fabric == Fabric::nvlink_bridge; }
+
+/// What the command line says of the machines, or the result does; without a card nothing can be foretold.
+struct Machines {
+  ClusterRequest request;
+  Skip skip;
+};
+
+Machines machines_of(const BenchResult& result, const std::string& place, const Given& given) {
+  Machines machines{given.machines, {}};
+  if (!machines.request.gpu.empty()) return machines;
+  // MPI moves the hosts' memory: their cards say nothing of it.
+  const std::string card = result.backend == BenchBackend::mpi ? "" : card_of(result, place);
+  const auto profile = card.empty() ? std::nullopt : profile_of_card(given.hardware, card);
+  if (!profile) {
+    machines.skip = {{"no profile of this machine: zplan hardware import"}, card};
+    return machines;
+  }
+  machines.request.gpu = *profile;
+  if (machines.request.node.empty())
+    machines.request.node = node_seen(result, find_gpu(given.hardware, *profile), given.hardware);
+  return machines;
+}
+
+/// Groups are judged as a cluster of their own: one that has the machines to itself is one.
+Cluster cluster_of(const BenchCollective& each, ClusterRequest machines, const HardwareProfiles& hardware) {
+  machines.gpus = each.ranks, machines.nodes = each.nodes;
+  if (each.nodes == 1) machines.network.clear();
+  if (each.ranks == each.nodes) machines.node.clear();  // a GPU each: nothing is sent inside
+  return assemble_cluster(machines, hardware);
+}
+
+std::string id_of(const BenchCollective& each) {
+  return fmt::format("{} of {}{}{} {}{}", each.group, each.ranks,
+                     each.stride > 1 ? fmt::format(" stride {}", each.stride) : "",
+                     each.nodes > 1 ? fmt::format(" on {} nodes", each.nodes) : "", each.dtype,
+                     each.in_place ? " in place" : "");
+}
+
+Skip skip_of(const BenchCollective& each, const Machines& machines) {
+  if (each.at_once > 1)
+    return {{"groups that ran at the same time"}, fmt::format("{} of them", each.at_once)};
+  if (each.ranks < 2) return {{"groups of one"}, ""};
+  if (each.ranks % each.nodes != 0) return {{"groups with more ranks on one node than on another"}, ""};
+  return machines.skip;
+}
+
+Case collective_case(const BenchCollective& each, const Machines& machines, const Given& given) {
+  Case made{.id = id_of(each),
+            .file = {},
+            .kind = Kind::collectives,
+            .measured = {},
+            .setup = {},
+            .skip = skip_of(each, machines)};
+  MeasuredCalls calls{.cluster = {},
+                      .calls = {{each.operation, each.bytes, each.seconds.median}},
+                      .record = {},
+                      .by_model = false};
+  if (made.skip.any())
+    made.id += fmt::format(" {} {} B", to_name(each.operation), each.bytes.value);
+  else
+    calls.cluster = cluster_of(each, machines.request, given.hardware);
+  made.measured = std::move(calls);
+  return made;
+}
+
+std::string name_of(const ReplayKind& kind) {
+  return fmt::format("{}, {}, {} ranks{}, {}, {}, {}", kind.operation, kind.group, kind.group_size,
+                     kind.stride > 1 ? fmt::format(" stride {}", kind.stride) : "", kind.phase, kind.dtype,
+                     kind.purpose);
+}
+
+Case replay_case(const BenchReplay& replay) {
+  MeasuredReplay measured{.kinds = {}, .planned = {}, .measured = replay.seconds.median};
+  if (replay.predicted_seconds) measured.planned = Seconds(*replay.predicted_seconds);
+  for (const ReplayKind& each : replay.planned) measured.kinds.push_back({name_of(each), each, {}});
+  for (const ReplayKind& each : replay.counted) {
+    const auto planned =
+        std::find_if(measured.kinds.begin(), measured.kinds.end(),
+                     [&](const ReplayedKind& kind) { return kind.planned && kind.planned->same_kind(each); });
+    if (planned == measured.kinds.end())
+      measured.kinds.push_back({name_of(each), {}, each});
+    else
+      planned->counted = each;
+  }
+  return {.id = "replay",
+          .file = {},
+          .kind = Kind::schedule,
+          .measured = std::move(measured),
+          .setup = {},
+          .skip = {}};
+}
+
+/// What belongs to the whole result.
+Case result_case(const BenchResult& result) {
+  Case whole{.id = "result",
+             .file = {},
+             .kind = Kind::collectives,
+             .measured = MeasuredCalls{},
+             .setup = {},
+             .skip = {}};
+  whole.flaws = result.flaws;
+  if (!result.complete)
+    whole.notes.push_back(
+        fmt::format("not complete: {}", result.stopped.empty() ? "stopped" : result.stopped));
+  return whole;
+}
+
+}  // namespace
+
+std::string node_seen(const BenchResult& result, const Gpu& card, const HardwareProfiles& hardware) {
+  if (any_link(result, LinkKind::host)) return "pcie-no-p2p";
+  if (any_link(result, LinkKind::pcie)) return "pcie";
+  if (!any_link(result, LinkKind::nvlink) || card.nvlink == BytesPerSecond{}) return card.usual_node;
+  return has_nvlink(find_node(hardware, card.usual_node).fabric) ? card.usual_node : "nvlink-bridge";
+}
+
+std::vector<Case> read_bench(const JsonReader& file, const Given& given) {
+  const BenchResult result = read_bench_result(file);
+  const Machines machines = machines_of(result, file.place(), given);
+  std::vector<Case> cases{result_case(result)};
+  for (const BenchCollective& each : result.collectives)
+    cases.push_back(collective_case(each, machines, given));
+  if (result.replay) cases.push_back(replay_case(*result.replay));
+  return cases;
+}
+
+}  // namespace zplan::check
