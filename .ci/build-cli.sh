@@ -1,5 +1,6 @@
 # shellcheck shell=sh
-# The slow path of ./zplan, sourced by it: $root, $build, $program, $stamp and changed_since_build are its own.
+# The slow path of ./zplan, sourced by it: $root, $build, $program, $stamp, $targets, is_built and
+# changed_since_build are its own.
 # shellcheck disable=SC2154
 
 # shellcheck source=.ci/packages.sh
@@ -37,7 +38,8 @@ has_backdated_sources() {
 compile() {
   jobs=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
   {
-    cmake --build "$build" --target zplan --parallel "$jobs" "$@" 2>&1 </dev/null
+    # shellcheck disable=SC2086
+    cmake --build "$build" --target $targets --parallel "$jobs" "$@" 2>&1 </dev/null
     echo $? >"$build/status"
   } | show_progress
   return "$(cat "$build/status")"
@@ -54,7 +56,7 @@ build_failed() {
 
 build_under_lock() {
   # Another run may have built it while this one waited.
-  if [ -x "$program" ] && [ -e "$stamp" ] && [ -z "$(changed_since_build)" ]; then return 0; fi
+  if is_built; then return 0; fi
   log=$build/build.log
   : >"$log"
   if [ -x "$program" ]; then say "sources changed, building again"
@@ -64,6 +66,8 @@ build_under_lock() {
   if is_from_elsewhere; then forget_configuration && clean=--clean-first; fi
   if has_backdated_sources; then clean=--clean-first; fi
   : >"$stamp.next"
+  # Where it cannot be installed the benchmark is built without it.
+  if [ "$targets" != zplan ]; then provide "$log" bench || true; fi
   # What is installed is only looked at where configuring fails: the usual case costs nothing.
   if ! { command -v cmake >/dev/null && configure; }; then
     provide "$log" cli || return 1

@@ -19,6 +19,9 @@ tests     header:gtest/gtest.h        libgtest-dev        GoogleTest
 tests     header:gmock/gmock.h        libgmock-dev        GoogleMock
 tests     header:benchmark/benchmark.h libbenchmark-dev   Google Benchmark
 tests     python:jsonschema           python3-jsonschema  Python 3 with jsonschema
+bench     command:mpicxx              libopenmpi-dev      Open MPI
+bench     command:mpirun              openmpi-bin         mpirun of Open MPI
+bench     header:hwloc.h              libhwloc-dev        hwloc
 venv      python:ensurepip            python3-venv        Python 3 with venv
 gui       command:qmake6              qt6-base-dev        Qt 6 (Widgets)
 clang     command:clang++             clang               clang 14 or newer

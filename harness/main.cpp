@@ -1,5 +1,6 @@
 // The process around run(): arguments, bootstrap, and the only catch.
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -8,6 +9,7 @@
 #include "harness/error.h"
 #include "harness/net/environment.h"
 #include "harness/net/error.h"
+#include "harness/parts.h"
 #include "harness/run.h"
 #include "harness/start.h"
 #include "harness/watchdog.h"
@@ -34,12 +36,13 @@ int measure(const std::vector<std::string>& arguments) {
   const Options options = parse_options(arguments);
   if (options.help) return print(help_text());
   if (options.version) return print("zplan-bench " + std::string(version()) + "\n");
+  if (options.topology) return print(topology_text(options.json));
   const Place place = read_place(process_variables());
   const BackendChoice choice = choose_backend(options);
   if (place.launcher == Launcher::none) return start_ranks(options, choice, arguments);
   const StopSignals signals;
   const std::unique_ptr<Backend> backend = make_backend(options, choice, place);
-  return run(options, arguments, *backend);
+  return run(options, arguments, *backend, machine_of(options, choice, std::max(place.local_rank, 0)));
 }
 
 }  // namespace

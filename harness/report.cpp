@@ -58,6 +58,34 @@ std::string opening_text(const Json& head) {
   return out + "\n";
 }
 
+std::string machine_text(const Json& document) {
+  std::string out;
+  const auto text = [](const Json& each, const char* key) { return each.at(key).get<std::string>(); };
+  const auto bytes = [](const Json& each, const char* key) {
+    return format_bytes(Bytes(each.at(key).get<std::int64_t>()));
+  };
+  const auto rate = [](const Json& each) {
+    return format_rate(BytesPerSecond(each.at("bytes_per_second").get<double>()));
+  };
+  for (const Json& each : document.at("copies"))
+    out += fmt::format("{:<15} {:<9} {:>12} {:>14}\n", text(each, "direction"), text(each, "memory"),
+                       bytes(each, "bytes"), rate(each));
+  for (const Json& each : document.at("compute")) {
+    if (text(each, "kind") == "memory")
+      out += fmt::format("{:<25} {:>12} {:>14}\n", "memory", bytes(each, "bytes"), rate(each));
+    else
+      out +=
+          fmt::format("{:<15} {:<9} {:>6} x {:>6} x {:>6} {:>9.1f} TFLOP/s\n", "matrix product",
+                      text(each, "dtype"), each.at("m").get<std::int64_t>(), each.at("n").get<std::int64_t>(),
+                      each.at("k").get<std::int64_t>(), each.at("flops_per_second").get<double>() / 1e12);
+  }
+  for (const Json& each : document.at("storage"))
+    out += fmt::format("{:<5} {}{}, {} at a time of {}: {}\n", text(each, "direction"), text(each, "path"),
+                       each.at("direct").get<bool>() ? "" : " (through the page cache)",
+                       each.at("threads").get<std::int64_t>(), bytes(each, "block_bytes"), rate(each));
+  return out.empty() ? out : "\n" + out;
+}
+
 std::string replay_text(const Json& replay) {
   std::string out = fmt::format("{:<14} {:<7} {:>4} {:<9} {:<26} {:>7} {:>15} {:>11}\n", "operation", "group",
                                 "of", "dtype", "what", "calls", "bytes", "together");

@@ -14,6 +14,9 @@ namespace zplan::bench {
 /// What was run where: library, ranks, hosts.
 [[nodiscard]] std::string opening_text(const Json& head);
 
+/// Copies, products, memory and storage of the document; empty where none were measured.
+[[nodiscard]] std::string machine_text(const Json& document);
+
 /// Of the recorder's "replay": counts and times by kind of call, and the step.
 [[nodiscard]] std::string replay_text(const Json& replay);
 

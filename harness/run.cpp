@@ -121,10 +121,12 @@ namespace {
 /// The run of one rank, from where all are there.
 class Run {
  public:
-  Run(const Options& options, const std::vector<std::string>& arguments, Backend& backend)
+  Run(const Options& options, const std::vector<std::string>& arguments, Backend& backend,
+      const Machine& machine)
       : options_(options),
         arguments_(arguments),
         backend_(backend),
+        machine_(machine),
         first_(backend.control().rank() == 0),
         // Ranks that wait for the same one speak a little apart, so that one line is printed.
         watchdog_(options.timeout, Seconds(0.5 * backend.control().rank()),
@@ -136,6 +138,7 @@ class Run {
   void meet();
   void give_up(const std::string& reason);
   [[nodiscard]] bool measure_collectives(Session& session);
+  void measure_machine(Session& session);
   [[nodiscard]] bool replay_plan(Session& session, const PlannedStep& step);
   void deliver(const Session& session);
   [[nodiscard]] bool prints() const { return first_ && !options_.json; }
@@ -143,6 +146,7 @@ class Run {
   const Options& options_;
   const std::vector<std::string>& arguments_;
   Backend& backend_;
+  const Machine& machine_;
   const bool first_;
   std::vector<std::string> names_;  ///< of hosts, by rank
   std::unique_ptr<Recorder> recorder_;
@@ -170,7 +174,7 @@ void Run::meet() {
     if (first_ && !options_.output.empty()) check_writable(options_.output);
   });
   names_ = control.all_gather(host_name());
-  const Json hosts = hosts_json(names_, control.all_gather(Json::object().dump()));
+  const Json hosts = hosts_json(names_, control.all_gather(machine_.host ? machine_.host().dump() : "{}"));
   recorder_ = std::make_unique<Recorder>(head(arguments_, backend_.identity(), names_, hosts),
                                          first_ ? options_.output : "");
   if (prints()) print(opening_text(recorder_->document("")));
@@ -182,6 +186,18 @@ bool Run::measure_collectives(Session& session) {
   return sweep(session, [this](const Measurement& found) {
     if (prints()) print(table_line(found));
   });
+}
+
+/// By rank 0 alone: GPUs of one host share its lanes, and drives are shared anyway.
+void Run::measure_machine(Session& session) {
+  const auto measure = [&](const std::function<void(Recorder&)>& act) {
+    if (!act || !session.goes_on()) return;
+    if (const std::string wrong = session.on_rank_0([&] { act(*recorder_); }); !wrong.empty())
+      throw AllAgree(wrong);
+  };
+  if (options_.calibrate) measure(machine_.device);
+  if (!options_.storage.empty()) measure(machine_.storage);
+  if (prints()) print(machine_text(recorder_->document("")));
 }
 
 bool Run::replay_plan(Session& session, const PlannedStep& step) {
@@ -208,6 +224,7 @@ int Run::measure_all() {
   Session session(options_, backend_, watchdog_, *recorder_, names_);
   session.progress = warn;
   bool right = measure_collectives(session);
+  measure_machine(session);
   right = replay_plan(session, step) && right;
   agree(backend_.control(), [&] {
     if (first_) deliver(session);
@@ -217,11 +234,12 @@ int Run::measure_all() {
 
 }  // namespace
 
-int run(const Options& options, const std::vector<std::string>& arguments, Backend& backend) {
+int run(const Options& options, const std::vector<std::string>& arguments, Backend& backend,
+        const Machine& machine) {
   int status = kDone;
   std::string wrong;
   try {
-    status = Run(options, arguments, backend).measure_all();
+    status = Run(options, arguments, backend, machine).measure_all();
   } catch (const AllAgree& error) {
     wrong = error.what();
   } catch (const InputError& error) {

@@ -1,18 +1,30 @@
 #pragma once
 // What one rank does from its start to its end, and the lines that rank 0 prints of it.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "harness/backend.h"
 #include "harness/options.h"
+#include "harness/recorder.h"
 
 namespace zplan::bench {
 
 inline constexpr int kDone = 0, kFailed = 1, kBadInput = 2;
 
+/// What is measured and described beside collectives, by parts that not every build has; an empty function is
+/// of a part that this one lacks.
+struct Machine {
+  std::function<Json()> host;              ///< of this rank: an entry of "hosts", without its name and ranks
+  std::function<void(Recorder&)> device;   ///< this rank's GPU
+  std::function<void(Recorder&)> storage;  ///< of this host
+};
+
 /// Measures what the options ask for. Prints to stdout on rank 0 alone. Returns the exit status: kFailed
-/// where a result was wrong or the plan's memory is not there. Throws InputError and BenchError.
-[[nodiscard]] int run(const Options& options, const std::vector<std::string>& arguments, Backend& backend);
+/// where a result was wrong or the plan's memory is not there, kBadInput after one line on stderr. Throws
+/// BenchError.
+[[nodiscard]] int run(const Options& options, const std::vector<std::string>& arguments, Backend& backend,
+                      const Machine& machine);
 
 }  // namespace zplan::bench

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <set>
 
 #include "harness/error.h"
+#include "models/base/error.h"
 #include "models/base/format.h"
 
 namespace zplan::bench {
@@ -74,6 +76,25 @@ std::optional<Seconds> Session::share_of_budget(std::int64_t parts) const {
   const double spent = std::chrono::duration<double>(Clock::now() - started_).count();
   return Seconds(std::max(0.0, options.budget->value - spent) /
                  static_cast<double>(std::max<std::int64_t>(parts, 1)));
+}
+
+std::string Session::on_rank_0(const std::function<void()>& act) {
+  const std::string kBusy = "busy", kDone = "done", kBad = "bad ";
+  std::future<void> work;
+  if (is_first()) work = std::async(std::launch::async, act);
+  while (true) {
+    watchdog.begin("waiting for rank 0");
+    std::string state = kBusy;
+    if (is_first() && work.wait_for(std::chrono::seconds(1)) == std::future_status::ready) try {
+        work.get();
+        state = kDone;
+      } catch (const InputError& error) {
+        state = kBad + error.what();
+      }
+    state = control().broadcast(state);
+    if (state == kDone) return "";
+    if (state != kBusy) return state.substr(kBad.size());
+  }
 }
 
 std::vector<std::vector<double>> Session::exchange(const std::vector<double>& samples) {

@@ -61,6 +61,10 @@ class Session {
   /// Every rank's samples of the same calls, by rank.
   [[nodiscard]] std::vector<std::vector<double>> exchange(const std::vector<double>& samples);
 
+  /// Rank 0 does what takes its time; the others hear from it every second, so that nobody takes it for gone.
+  /// What InputError came of it, told to all; empty: none.
+  [[nodiscard]] std::string on_rank_0(const std::function<void()>& act);
+
   std::function<void(const std::string&)> progress{[](const std::string&) {}};  ///< of rank 0
 
  private:

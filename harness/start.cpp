@@ -10,10 +10,14 @@
 
 #include "harness/error.h"
 #include "harness/net/local_launcher.h"
+#include "harness/net/tcp_control.h"
 #include "models/base/error.h"
 
 #ifdef ZPLAN_HAS_MPI
 #include "harness/mpi/mpi_backend.h"
+#endif
+#ifdef ZPLAN_HAS_NCCL
+#include "harness/nccl/nccl_backend.h"
 #endif
 
 namespace zplan::bench {
@@ -25,6 +29,20 @@ constexpr bool kHasMpi = true;
 #else
 constexpr bool kHasMpi = false;
 std::unique_ptr<Backend> make_mpi_backend() { return nullptr; }
+std::unique_ptr<Control> make_mpi_control() { return nullptr; }
+#endif
+#ifdef ZPLAN_HAS_NCCL
+constexpr bool kHasNccl = true;
+#else
+constexpr bool kHasNccl = false;
+struct NcclOptions {
+  std::optional<int> device{};
+  bool share_gpu{};
+  Seconds timeout{};
+};
+std::unique_ptr<Backend> make_nccl_backend(std::unique_ptr<Control>, const NcclOptions&) { return nullptr; }
+int usable_gpus() { return 0; }
+void check_nccl() {}
 #endif
 
 std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
@@ -58,26 +76,82 @@ int start_mpi(int ranks, std::vector<std::string> program) {
   return run_command(run);
 }
 
+/// By itself: each rank gets what torchrun would give it.
+int start_nccl(const Options& options, std::vector<std::string> program) {
+  check_nccl();
+  LocalRun run{.ranks = options.local.value_or(usable_gpus()), .command = std::move(program)};
+  run.on_failure = [](const Ending& ending) {
+    // A rank that exits has said why.
+    if (WIFSIGNALED(ending.status)) std::fprintf(stderr, "zplan: bench: %s\n", describe(ending).c_str());
+  };
+  return run_local(run);
+}
+
+std::chrono::milliseconds milliseconds(Seconds time) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(time.value * 1e3));
+}
+
+/// Through MPI where mpirun started this and no address is set, else over TCP.
+std::unique_ptr<Control> make_control(const Options& options, const Place& place) {
+  if (place.launcher == Launcher::mpirun && place.master_address.empty() && kHasMpi)
+    return make_mpi_control();
+  const int port = options.port != 0 ? options.port : place.master_port != 0 ? place.master_port : 29511;
+  return std::make_unique<TcpControl>(TcpOptions{.rank = place.rank,
+                                                 .size = place.size,
+                                                 .meeting = {.address = place.master_address, .port = port},
+                                                 .listen_fd = place.listen_fd,
+                                                 .start_timeout = milliseconds(options.timeout),
+                                                 .timeout = milliseconds(options.timeout)});
+}
+
+/// MPI's ranks know each other from whoever started them, and only mpirun and srun can do that.
+void check_mpi_launcher(const Place& place) {
+  if (place.launcher == Launcher::torchrun || place.launcher == Launcher::local)
+    throw InputError("--backend", fmt::format("mpi under {}, which starts no MPI", to_name(place.launcher)),
+                     "accepted: mpirun -n N zplan-bench …, srun --mpi=pmix, or --local N");
+}
+
+void check_mpi_size(Backend& backend, const Place& place) {
+  if (backend.control().size() != place.size)
+    throw InputError("--backend",
+                     fmt::format("{} started {} ranks, and MPI knows of {}", to_name(place.launcher),
+                                 place.size, backend.control().size()),
+                     "needed: srun --mpi=pmix, or the mpirun of the MPI that this was built with");
+}
+
 }  // namespace
 
 BackendChoice choose_backend(const Options& options) {
-  if (options.backend == BackendChoice::nccl)
-    throw InputError("--backend", "nccl: this zplan-bench was built without NCCL's and CUDA's headers",
+  const BackendChoice asked = options.backend;
+  if (asked == BackendChoice::nccl && !kHasNccl)
+    throw InputError("--backend", "nccl: this zplan-bench was built without the headers of NCCL and CUDA",
                      "accepted: mpi, or another build (docs/building.md)");
+  if (asked != BackendChoice::mpi && kHasNccl &&
+      (asked == BackendChoice::nccl || !kHasMpi || usable_gpus() > 0))
+    return BackendChoice::nccl;
   if (!kHasMpi)
     throw InputError("--backend", "mpi: this zplan-bench was built without MPI",
                      "accepted: nccl, or another build (docs/building.md)");
   return BackendChoice::mpi;
 }
 
-int start_ranks(const Options& options, BackendChoice, const std::vector<std::string>& arguments) {
+int start_ranks(const Options& options, BackendChoice choice, const std::vector<std::string>& arguments) {
   std::vector<std::string> program{this_program()};
   program.insert(program.end(), arguments.begin(), arguments.end());
+  if (choice == BackendChoice::nccl) return start_nccl(options, std::move(program));
   return start_mpi(options.local.value_or(ranks_by_default()), std::move(program));
 }
 
-std::unique_ptr<Backend> make_backend(const Options&, BackendChoice, const Place&) {
-  return make_mpi_backend();
+std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choice, const Place& place) {
+  if (choice == BackendChoice::nccl) {
+    NcclOptions nccl;
+    nccl.share_gpu = options.share_gpu, nccl.timeout = options.timeout;
+    return make_nccl_backend(make_control(options, place), nccl);
+  }
+  check_mpi_launcher(place);
+  std::unique_ptr<Backend> backend = make_mpi_backend();
+  check_mpi_size(*backend, place);
+  return backend;
 }
 
 }  // namespace zplan::bench

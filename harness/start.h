@@ -11,8 +11,8 @@
 
 namespace zplan::bench {
 
-/// What --backend auto means here: NCCL where this build has it and a GPU is there, else MPI. Throws
-/// InputError where the one asked for is not in this build, saying what it was built without.
+/// What --backend means here: auto is NCCL where this build has it and a GPU can be used, else MPI. Throws
+/// InputError where the one asked for is not in this build.
 [[nodiscard]] BackendChoice choose_backend(const Options& options);
 
 /// Starts the ranks on this machine where no launcher did: MPI's by mpirun, NCCL's by itself. Waits for them;
@@ -20,7 +20,7 @@ namespace zplan::bench {
 [[nodiscard]] int start_ranks(const Options& options, BackendChoice choice,
                               const std::vector<std::string>& arguments);
 
-/// This rank's.
+/// This rank's. Throws InputError where its launcher and the backend do not go together.
 [[nodiscard]] std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choice,
                                                     const Place& place);
 

@@ -203,4 +203,17 @@ std::unique_ptr<Backend> make_nccl_backend(std::unique_ptr<Control> control, con
   return std::make_unique<NcclBackend>(std::move(control), options, std::move(rank));
 }
 
+int usable_gpus(const LibraryPlaces& places) {
+  try {
+    return load_cuda(places).devices;
+  } catch (const InputError&) {
+    return 0;
+  }
+}
+
+void check_nccl(const LibraryPlaces& places) {
+  (void)load_cuda(places);
+  (void)load_nccl(places);
+}
+
 }  // namespace zplan::bench

@@ -25,4 +25,9 @@ struct NcclOptions {
 [[nodiscard]] std::unique_ptr<Backend> make_nccl_backend(std::unique_ptr<Control> control,
                                                          const NcclOptions& options);
 
+/// GPUs that this process can use; 0 where there is none, no driver or no runtime.
+[[nodiscard]] int usable_gpus(const LibraryPlaces& places = library_places());
+/// Throws InputError, with what to do, where there is no driver, GPU, CUDA runtime or NCCL.
+void check_nccl(const LibraryPlaces& places = library_places());
+
 }  // namespace zplan::bench

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "harness/nccl/call_limit.h"
 #include "harness/nccl/device.h"
 #include "harness/nccl/live_communicators.h"
-#include "harness/nccl/call_limit.h"
 
 namespace zplan::bench {
 
