@@ -59,6 +59,11 @@ bool same_group(const CollectiveCurve& a, const CollectiveCurve& b) {
   return a.operation == b.operation && a.gpus == b.gpus && a.nodes == b.nodes;
 }
 
+bool has_group(const std::vector<CollectiveCurve>& curves, const CollectiveCurve& group) {
+  return std::any_of(curves.begin(), curves.end(),
+                     [&](const CollectiveCurve& each) { return same_group(each, group); });
+}
+
 void add_point(std::vector<CollectiveCurve>& curves, const CollectiveCurve& group,
                const CollectivePoint& point) {
   const auto known = std::find_if(curves.begin(), curves.end(),
@@ -104,7 +109,6 @@ std::string source_of(const BenchResult& result) {
 bool is_curve(const BenchCollective& each, std::set<std::string>& reasons) {
   const std::string group =
       fmt::format("{} of {} ranks ({})", to_name(each.operation), each.ranks, each.group);
-  if (each.in_place) return false;
   if (each.ranks < 2) return false;
   if (each.at_once > 1)
     reasons.insert(fmt::format("{} is left out: {} such groups ran at the same time", group, each.at_once));
@@ -139,10 +143,15 @@ Measurement of_bench(BenchResult result, const Document& document, std::vector<s
                        .copies = pinned_speed(result),
                        .bench = {}};
   std::set<std::string> reasons;
+  std::vector<CollectiveCurve> in_place;
   for (const BenchCollective& each : result.collectives)
     if (is_curve(each, reasons))
-      add_point(measured.curves, {.operation = each.operation, .gpus = each.ranks, .nodes = each.nodes},
+      add_point(each.in_place ? in_place : measured.curves,
+                {.operation = each.operation, .gpus = each.ranks, .nodes = each.nodes},
                 {each.bytes, each.seconds.median});
+  // MPI's broadcast, for one, has no other form.
+  for (CollectiveCurve& curve : in_place)
+    if (!has_group(measured.curves, curve)) measured.curves.push_back(std::move(curve));
   notes.insert(notes.end(), reasons.begin(), reasons.end());
   if (result.backend == BenchBackend::mpi && !result.collectives.empty())
     notes.push_back(
@@ -197,7 +206,13 @@ Gpu base_of(const ImportRequest& request, Findings& found) {
 
 /// The node type of what was measured: as it is asked for, as links tell, or the card's usual one.
 const Node& node_of(const ImportRequest& request, const Gpu& base, const Findings& found) {
-  if (!request.node.empty()) return find_node(request.hardware, request.node);
+  if (!request.node.empty()) {
+    const Node& node = find_node(request.hardware, request.node);
+    if (has_nvlink(node.fabric) && base.nvlink == BytesPerSecond{})
+      throw InputError("--node", fmt::format("{}, but {} has no NVLink", in_quotes(node.name), base.name),
+                       "accepted: pcie, pcie-no-p2p");
+    return node;
+  }
   for (const Measurement& each : found.measured)
     if (each.bench) return find_node(request.hardware, node_seen(*each.bench, base, request.hardware));
   return find_node(request.hardware, base.usual_node);
@@ -231,9 +246,7 @@ std::vector<CollectiveCurve> curves_of(const Findings& found, const Node& node, 
   std::vector<CollectiveCurve> curves;
   for (const Measurement& each : found.measured)
     for (CollectiveCurve curve : each.curves) {
-      const auto known = std::find_if(curves.begin(), curves.end(),
-                                      [&](const CollectiveCurve& one) { return same_group(one, curve); });
-      if (known != curves.end())
+      if (has_group(curves, curve))
         notes.push_back(fmt::format("{} is there twice: the first counts, the second beyond its sizes",
                                     curve_name(curve)));
       curve.fabric = node.fabric;

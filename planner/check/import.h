@@ -23,12 +23,12 @@ struct ImportedProfile {
   std::vector<std::string> notes;  ///< what was left out, and what looks odd: a sentence each
 };
 
-/// Of nccl-tests logs and benchmark results. Curves of groups that had the machines to themselves, out of
-/// place, with a fitted line each; what copies of pinned memory reach; everything else from the card. Curves
-/// that the card brings are kept for operations that were not measured. Each figure's source is where it was
-/// measured: program, date, library, driver, hosts, command. Throws InputError for other documents, broken
-/// ones, results that contradict themselves or that are of different cards, and where nothing was measured
-/// that a profile holds.
+/// Of nccl-tests logs and benchmark results. Curves of groups that had the machines to themselves, with
+/// a fitted line each: out of place, or in place where an operation has no other form; what copies of pinned
+/// memory reach; everything else from the card. Curves that the card brings are kept for operations that were
+/// not measured. Each figure's source is where it was measured: program, date, library, driver, hosts,
+/// command. Throws InputError for other documents, broken ones, results that contradict themselves or that
+/// are of different cards, and where nothing was measured that a profile holds.
 [[nodiscard]] ImportedProfile import_profile(const std::vector<Document>& documents,
                                              const ImportRequest& request);
 

@@ -112,6 +112,22 @@ TEST(ImportedProfiles, LeaveOutGroupsThatSharedTheMachines) {
     }
 }
 
+TEST(ImportedProfiles, TakeWhatIsInPlaceWhereThereIsNoOther) {
+  Json json = result_json("bench_mpi.json");
+  for (Json& each : json["collectives"])
+    if (each["operation"] == "broadcast") each["in_place"] = true;
+  Json other = json["collectives"][0];
+  other["in_place"] = true, other["bytes"] = 128, other["elements"] = 32;
+  const double median = other["seconds"]["median"].get<double>();
+  other["algorithm_bandwidth"] = 128 / median, other["bus_bandwidth"] = 192 / median;
+  json["collectives"].push_back(other);
+  const std::vector<CollectiveCurve> curves = imported(json).gpu.collectives;
+  ASSERT_EQ(curves.size(), 3U);
+  EXPECT_EQ(curves[2].operation, Operation::broadcast);
+  EXPECT_EQ(curves[2].points.size(), 5U);
+  EXPECT_EQ(curves[0].points.size(), 5U);  // not the one in place
+}
+
 TEST(ImportedProfiles, TakeTheSlowerDirectionOfPinnedCopies) {
   const ImportedProfile made = imported(result_json());
   EXPECT_NEAR(made.gpu.pcie_effective.value, 51e9, 0.02 * 51e9);

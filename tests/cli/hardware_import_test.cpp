@@ -88,6 +88,7 @@ TEST(HardwareImport, EndsInOneLineWhereItCannot) {
       {{"hardware", "import", kNccl, kMpi}, "of one kind of card"},
       {{"hardware", "import", kNccl, "--gpu", "H10000"}, "--gpu: \"H10000\""},
       {{"hardware", "import", kNccl, "--node", "rack"}, "--node: \"rack\""},
+      {{"hardware", "import", kMpi, "--gpu", "L40S-48GB", "--node", "nvswitch"}, "L40S-48GB has no NVLink"},
       {{"hardware", "import", kNccl, "--network", "pigeon"}, "--network: \"pigeon\""},
       {{"hardware", "import", kNccl, "--name", "a/b"}, "--name: \"a/b\""},
       {{"hardware", "import", kNccl, "--output", folder.path("no/such/folder.json")}, "--output: "},

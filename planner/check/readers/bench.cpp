@@ -17,8 +17,6 @@ bool any_link(const BenchResult& result, LinkKind kind) {
   });
 }
 
-bool has_nvlink(Fabric fabric) { return fabric == Fabric::nvswitch || fabric == Fabric::nvlink_bridge; }
-
 /// What the command line says of the machines, or the result does; without a card nothing can be foretold.
 struct Machines {
   ClusterRequest request;
@@ -126,6 +124,8 @@ Case result_case(const BenchResult& result) {
 }
 
 }  // namespace
+
+bool has_nvlink(Fabric fabric) { return fabric == Fabric::nvswitch || fabric == Fabric::nvlink_bridge; }
 
 std::string node_seen(const BenchResult& result, const Gpu& card, const HardwareProfiles& hardware) {
   if (any_link(result, LinkKind::host)) return "pcie-no-p2p";

@@ -8,6 +8,8 @@
 
 namespace zplan::check {
 
+[[nodiscard]] bool has_nvlink(Fabric fabric);
+
 /// The node type that the links of its hosts are: through the host where one pair is, else PCIe where one is;
 /// the card's usual type, if that has NVLink, where all are NVLink, else bridges. The card's usual type where
 /// no links are listed.
