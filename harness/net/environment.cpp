@@ -94,6 +94,13 @@ Place with_needed_master(Place place, const Reader& read) {
   return place;
 }
 
+/// A port beside one that is taken, the same for all ranks: below those that systems give out by themselves
+/// (Linux: from 32768 on), and another for every job with a port of its own.
+int port_beside(int taken) { return (taken / 10000 == 1 ? 20000 : 10000) + taken % 10000; }
+
+/// torchrun's agent may keep a store of its own at MASTER_PORT, for workers to be clients of.
+bool agent_has_the_port(const Reader& read) { return read.text("TORCHELASTIC_USE_AGENT_STORE") == "True"; }
+
 std::optional<Place> torchrun(const Reader& read) {
   const bool local = read.text("ZPLAN_LAUNCHED") == "local", elastic = read.has("TORCHELASTIC_RUN_ID");
   if (!local && !elastic && !(read.has("RANK") && read.has("WORLD_SIZE"))) return std::nullopt;
@@ -103,6 +110,8 @@ std::optional<Place> torchrun(const Reader& read) {
   Place place = with_needed_master(numbers(read, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
                                            local ? Launcher::local : Launcher::torchrun, certain),
                                    read);
+  if (!local && place.master_port > 0 && agent_has_the_port(read))
+    place.master_port = port_beside(place.master_port);
   if (local && place.rank == 0) place.listen_fd = read.number("ZPLAN_LISTEN_FD", 3, kMostRanks).value_or(-1);
   return place;
 }

@@ -36,9 +36,11 @@ using Variables = std::function<std::optional<std::string>(std::string_view name
 /// The innermost launcher wins, since one may start another: zplan's own, torchrun, mpirun, Slurm. Variables
 /// that only partly stand are of no launcher, where none of them makes it certain. Throws InputError naming
 /// variable, value and what is accepted where values are broken, contradict each other, or one is missing.
-/// Sources: PyTorch torch/distributed/run.py (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
-/// MASTER_PORT, TORCHELASTIC_RUN_ID); Open MPI mpirun(1) (OMPI_COMM_WORLD_*); MPICH's Hydra (PMI_RANK,
-/// PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS); Slurm srun(1) (SLURM_PROCID, SLURM_STEP_*).
+/// Where torchrun's agent listens at MASTER_PORT itself (TORCHELASTIC_USE_AGENT_STORE=True, as it does by
+/// default), ranks meet at a port that follows from it. Sources: PyTorch torch/distributed/run.py (RANK,
+/// WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*); Open MPI mpirun(1)
+/// (OMPI_COMM_WORLD_*); MPICH's Hydra (PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS); Slurm srun(1)
+/// (SLURM_PROCID, SLURM_STEP_*).
 [[nodiscard]] Place read_place(const Variables& variables);
 
 /// First host of a Slurm node list: "gpu01" of "gpu[01-04,07],login1".

@@ -92,6 +92,21 @@ Received FrameReader::read(int fd) {
   }
 }
 
+Peeked peek(int fd, std::size_t text_limit) {
+  std::string bytes(kHeader + text_limit, '\0');
+  const ssize_t got = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got <= 0)
+    return {.closed = got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR), .frame = {}};
+  bytes.resize(static_cast<std::size_t>(got));
+  if (bytes.size() < kHeader || !begins_as_ours(bytes)) return {.closed = false, .frame = {}};
+  const std::uint64_t length = get(std::string_view(bytes).substr(16, 8));
+  if (length > bytes.size() - kHeader) return {.closed = false, .frame = {}};
+  return {.closed = false,
+          .frame = Frame{static_cast<FrameKind>(get(std::string_view(bytes).substr(4, 4))),
+                         get(std::string_view(bytes).substr(8, 8)),
+                         bytes.substr(kHeader, static_cast<std::size_t>(length))}};
+}
+
 Frame FrameReader::take() {
   frame_.text = bytes_.substr(kHeader);
   bytes_.clear();

@@ -52,4 +52,11 @@ class FrameReader {
   Frame frame_;
 };
 
+/// What lies at a socket, left there.
+struct Peeked {
+  bool closed{};               ///< by the other end, and nothing more comes
+  std::optional<Frame> frame;  ///< the next one, where it is whole and has no more than so much text
+};
+[[nodiscard]] Peeked peek(int fd, std::size_t text_limit);
+
 }  // namespace zplan::bench

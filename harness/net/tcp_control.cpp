@@ -13,6 +13,8 @@ namespace zplan::bench {
 
 namespace {
 
+constexpr std::size_t kLongestReason = std::size_t{1} << 16;
+
 std::string_view name_of_call(std::uint32_t kind) {
   switch (static_cast<FrameKind>(kind)) {
     case FrameKind::all_gather: return "all_gather";
@@ -81,6 +83,16 @@ void TcpControl::fail(const std::string& reason) noexcept {
     tell_failure(peers_, reason);
   } catch (const std::exception&) {  // no memory for the message: the others see that the connection closes
   }
+}
+
+std::string TcpControl::failure_seen() const {
+  if (!ended_.empty()) return ended_;
+  for (const Peer& peer : peers_) {
+    const Peeked next = peek(peer.socket.fd(), kLongestReason);
+    if (next.closed) return fmt::format("{} ended", full_name_of(peer));
+    if (next.frame && next.frame->kind == FrameKind::failure) return next.frame->text;
+  }
+  return {};
 }
 
 void TcpControl::begin_call() {
@@ -204,6 +216,18 @@ void TcpControl::end(const std::string& reason, Origin origin, const Peer* excep
   if (options_.rank == 0 || origin == Origin::here) tell_failure(peers_, reason, except);
   if (origin == Origin::told) throw ToldByAnother(reason);
   throw BenchError(reason);
+}
+
+TcpOptions tcp_options(const Place& place) {
+  if (place.size > 1 && (place.master_address.empty() || place.master_port == 0))
+    throw InputError("MASTER_ADDR",
+                     fmt::format("not set, and {} does not tell where rank 0 of {} is",
+                                 to_name(place.launcher), place.size),
+                     "accepted: name or address of the host of rank 0");
+  return {.rank = place.rank,
+          .size = place.size,
+          .meeting = {.address = place.master_address, .port = place.master_port},
+          .listen_fd = place.listen_fd};
 }
 
 LocalPlace place_on_host(Control& control, const std::string& host) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/control.h"
+#include "harness/net/environment.h"
 #include "harness/net/error.h"
 #include "harness/net/rendezvous.h"
 
@@ -29,6 +30,11 @@ class TcpControl final : public Control {
   /// Takes two seconds at most. From another thread only while no call is under way.
   void fail(const std::string& reason) noexcept;
 
+  /// Why the run ends, where a rank that this one talks to (rank 0: any, the others: rank 0) has said so or
+  /// is gone; empty: nothing of the kind. Does not wait, and takes nothing away: the next call throws for it.
+  /// For a watch beside a rank that hangs in a collective: from another thread while no call is under way.
+  [[nodiscard]] std::string failure_seen() const;
+
  private:
   enum class Origin { here, told };
   [[nodiscard]] Frame exchange(FrameKind kind, std::string text);
@@ -47,6 +53,10 @@ class TcpControl final : public Control {
   std::uint64_t calls_{};
   std::string ended_;  ///< why the run ended; empty: it goes on
 };
+
+/// What a rank at that place needs to meet the others. Throws InputError where there are others and nothing
+/// says where rank 0 is.
+[[nodiscard]] TcpOptions tcp_options(const Place& place);
 
 /// The place among the processes of its host by their hosts' names, for places whose launcher does not say
 /// it. All ranks call it. Returns {rank, size} of the host.

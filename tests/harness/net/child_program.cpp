@@ -54,11 +54,7 @@ int ignore_signals(const std::string& folder) {
 }
 
 int meet() {
-  const Place place = read_place(process_variables());
-  TcpControl control({.rank = place.rank,
-                      .size = place.size,
-                      .meeting = {.address = place.master_address, .port = place.master_port},
-                      .listen_fd = place.listen_fd});
+  TcpControl control(tcp_options(read_place(process_variables())));
   return static_cast<int>(control.all_gather("x").size());
 }
 

@@ -72,6 +72,21 @@ TEST(Place, OfTorchrun) {
                                         .master_port = 29400}));
 }
 
+TEST(Place, OfTorchrunWhoseAgentHasThePortMeetsBesideIt) {
+  const auto port_at = [](const std::string& master_port) {
+    return place_of(with(with(kTorchrun, "TORCHELASTIC_USE_AGENT_STORE", "True"), "MASTER_PORT", master_port))
+        .master_port;
+  };
+  EXPECT_EQ(port_at("29500"), 19500);
+  EXPECT_EQ(port_at("33497"), 13497);
+  for (int port = 1; port <= 65535; port += 7) {
+    EXPECT_NE(port_at(std::to_string(port)), port);
+    EXPECT_GE(port_at(std::to_string(port)), 10000);
+    EXPECT_LT(port_at(std::to_string(port)), 30000);
+  }
+  EXPECT_EQ(place_of(with(kTorchrun, "TORCHELASTIC_USE_AGENT_STORE", "False")).master_port, 29400);
+}
+
 TEST(Place, OfRanksThatAnOperatorSetsPerContainerHasNoLocalRank) {
   const Place place =
       place_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "job-0"}, {"MASTER_PORT", "23456"}});

@@ -188,7 +188,7 @@ TEST(LocalLauncher, KillsAtTheSecondInterrupt) {
 TEST(RunCommand, PassesTheStatusOn) {
   EXPECT_EQ(run_command({.command = words({"exit", "0"})}), 0);
   EXPECT_EQ(run_command({.command = words({"exit", "5"})}), 5);
-  EXPECT_EQ(run_command({.command = words({"die", "11"})}), 128 + 11);
+  EXPECT_EQ(run_command({.command = words({"die", "15"})}), 128 + 15);
 }
 
 TEST(RunCommand, TranslatesTheFirstInterrupt) {

@@ -118,6 +118,50 @@ TEST(TcpControl, AFailureReachesRanksThatOnlyListen) {
               testing::ElementsAre("ToldByAnother: broken", "BenchError: broken", "ToldByAnother: broken"));
 }
 
+bool seen_in_time(const TcpControl& control, const std::function<bool(const std::string&)>& expected) {
+  const Deadline deadline = Clock::now() + 30s;
+  while (!expected(control.failure_seen()))
+    if (std::this_thread::sleep_for(5ms); Clock::now() >= deadline) return false;
+  return true;
+}
+
+TEST(TcpControl, AFailureIsSeenBesideACall) {
+  const auto seen = outcomes_of(3, [](TcpControl& control) {
+    control.barrier();
+    if (control.rank() == 1) control.fail("no memory");
+    EXPECT_TRUE(control.rank() != 0 ||
+                seen_in_time(control, [](const std::string& text) { return text == "no memory"; }));
+    control.barrier();
+  });
+  EXPECT_THAT(seen, Each("ToldByAnother: no memory"));
+}
+
+TEST(TcpControl, DataIsNoFailureAndIsLeftThere) {
+  EXPECT_THAT(outcomes_of(2,
+                          [](TcpControl& control) {
+                            control.barrier();
+                            if (control.rank() == 0) {
+                              for (int i = 0; i < 20; ++i) {
+                                EXPECT_EQ(control.failure_seen(), "");
+                                std::this_thread::sleep_for(2ms);
+                              }
+                            }
+                            EXPECT_THAT(control.all_gather("x"), testing::ElementsAre("x", "x"));
+                            control.barrier();
+                          }),
+              Each(""));
+}
+
+TEST(TcpControl, ARankThatIsGoneIsSeenBesideACall) {
+  const auto seen = outcomes_of(2, [](TcpControl& control) {
+    control.barrier();
+    if (control.rank() == 1) return;
+    EXPECT_TRUE(seen_in_time(
+        control, [](const std::string& text) { return text.starts_with("rank 1 on host h1 (pid "); }));
+  });
+  EXPECT_THAT(seen, Each(""));
+}
+
 TEST(TcpControl, ARankThatEndsIsNamedToAll) {
   const auto seen = outcomes_of(4, [](TcpControl& control) {
     control.barrier();
@@ -229,6 +273,22 @@ TEST(TcpControl, GarbageInTheMiddleIsNamed) {
     EXPECT_EQ(outcomes_of({first, second})[0],
               "BenchError: rank 1 on host hand sent what is no message of this run");
   }
+}
+
+TEST(TcpControl, OptionsFollowThePlace) {
+  const TcpOptions options = tcp_options({.rank = 2,
+                                          .size = 4,
+                                          .launcher = Launcher::torchrun,
+                                          .master_address = "gpu01",
+                                          .master_port = 29400});
+  EXPECT_EQ(options.rank, 2);
+  EXPECT_EQ(options.size, 4);
+  EXPECT_EQ(options.meeting.address, "gpu01");
+  EXPECT_EQ(options.meeting.port, 29400);
+  EXPECT_EQ(outcome_of([] { (void)tcp_options({.rank = 1, .size = 4, .launcher = Launcher::mpirun}); }),
+            "InputError: MASTER_ADDR: not set, and mpirun does not tell where rank 0 of 4 is; accepted: name "
+            "or address of "
+            "the host of rank 0");
 }
 
 TEST(TcpControl, PlacesOnHostsFollowNames) {
