@@ -19,6 +19,8 @@ class Watchdog {
   Watchdog(Seconds limit, std::function<void()> bite);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
+  Watchdog(Watchdog&&) = delete;
+  Watchdog& operator=(Watchdog&&) = delete;
   ~Watchdog();
 
   /// Watches while it lives. One at a time.
@@ -27,6 +29,8 @@ class Watchdog {
     explicit Watch(Watchdog& dog);
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
+    Watch(Watch&&) = delete;
+    Watch& operator=(Watch&&) = delete;
     ~Watch();
 
    private:
