@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "harness/error.h"
 
@@ -17,11 +18,11 @@ Bytes matrix_bytes(std::int64_t size) { return Bytes(size * size * size_of(Produ
 
 }  // namespace
 
-BusyStream::BusyStream(const Device& device, const Cublas& blas, Seconds limit)
+BusyStream::BusyStream(const Device& device, Cublas blas, Seconds limit)
     : device_(device),
       limit_(limit),
       stream_(device.stream()),
-      products_(device, blas, stream_),
+      products_(device, std::move(blas), stream_),
       operands_(allocate_operands()) {
   fill_with_numbers(device_, stream_, operands_, ProductType::bfloat16, limit_);
   for (const std::int64_t size : sizes_) steps_.push_back({.size = size, .time = measure(size)});

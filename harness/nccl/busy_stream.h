@@ -11,7 +11,7 @@ namespace zplan::bench {
 class BusyStream {
  public:
   /// Times its matrix products (bf16, square) at once. Takes up to 96 MiB, less where there is less.
-  BusyStream(const Device& device, const Cublas& blas, Seconds limit);
+  BusyStream(const Device& device, Cublas blas, Seconds limit);
 
   [[nodiscard]] const Stream& stream() const { return stream_; }
   /// Puts products on the queue that take about `time`: to half of the shortest one, some microseconds.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "harness/error.h"
@@ -62,8 +63,8 @@ std::vector<std::byte> numbers(Bytes size, ProductType type) {
 
 }  // namespace
 
-MatrixProducts::MatrixProducts(const Device& device, const Cublas& blas, const Stream& stream)
-    : device_(device), blas_(blas), handle_(new_handle(device, blas), blas.destroy) {
+MatrixProducts::MatrixProducts(const Device& device, Cublas blas, const Stream& stream)
+    : device_(device), blas_(std::move(blas)), handle_(new_handle(device, blas_), blas_.destroy) {
   check(device_, blas_, blas_.set_stream(handle_.get(), stream.get()), "cublasSetStream");
 }
 

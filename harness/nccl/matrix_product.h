@@ -14,7 +14,7 @@ namespace zplan::bench {
 class MatrixProducts {
  public:
   /// Products go to `stream`. Throws BenchError, OutOfMemory.
-  MatrixProducts(const Device& device, const Cublas& blas, const Stream& stream);
+  MatrixProducts(const Device& device, Cublas blas, const Stream& stream);
 
   /// c (m × n) = a (m × k) · b (n × k) transposed, rows one after the other: torch.nn.Linear with a for its
   /// input and b for its weight. Sums are kept in float32. Throws OutOfMemory where cuBLAS has no room to

@@ -12,6 +12,8 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(std::shared_ptr<NcclRank> rank, ncclComm_t communicator);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  NcclCommunicator(NcclCommunicator&&) = delete;
+  NcclCommunicator& operator=(NcclCommunicator&&) = delete;
   ~NcclCommunicator() override;
 
   [[nodiscard]] int rank() const override { return rank_; }

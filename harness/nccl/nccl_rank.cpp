@@ -27,9 +27,9 @@ std::string to_text(const IssuedCall& call) {
                      call.work.bytes().value, call.rank, call.size);
 }
 
-NcclRank::NcclRank(Device device_of_rank, const Nccl& functions, Seconds limit)
+NcclRank::NcclRank(Device device_of_rank, Nccl functions, Seconds limit)
     : device(std::move(device_of_rank)),
-      nccl(functions),
+      nccl(std::move(functions)),
       timeout(limit),
       calls(device.stream()),
       watchdog(limit, [this] { live.abort(); }) {}

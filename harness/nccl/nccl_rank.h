@@ -18,9 +18,11 @@ struct IssuedCall {
 
 class NcclRank {
  public:
-  NcclRank(Device device_of_rank, const Nccl& functions, Seconds limit);
+  NcclRank(Device device_of_rank, Nccl functions, Seconds limit);
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
+  NcclRank(NcclRank&&) = delete;
+  NcclRank& operator=(NcclRank&&) = delete;
   ~NcclRank();
 
   /// The communicator of all ranks. Throws BenchError where the others do not come in time.

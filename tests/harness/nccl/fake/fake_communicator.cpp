@@ -100,6 +100,7 @@ void part(Round& round) {
   std::map<int, std::vector<int>> parts;
   for (const auto& [place, rank] : order) parts[std::get<0>(place)].push_back(rank);
   for (const auto& [color, members] : parts) make_part(round, members);
+  round.clear();  // its ranks hold the communicator that holds the round
   g_changed.notify_all();
 }
 
@@ -196,6 +197,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const std::scoped_lock lock(g_mutex);
   comm->state->aborted = true;
+  for (auto& [which, round] : comm->state->clique->splits) round.erase(comm->state->rank);
   fake::record("abort");
   g_changed.notify_all();
   delete comm;
