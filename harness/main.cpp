@@ -42,7 +42,8 @@ int measure(const std::vector<std::string>& arguments) {
   if (place.launcher == Launcher::none) return start_ranks(options, choice, arguments);
   const StopSignals signals;
   const std::unique_ptr<Backend> backend = make_backend(options, choice, place);
-  return run(options, arguments, *backend, machine_of(options, choice, std::max(place.local_rank, 0)));
+  return leave_status(
+      run(options, arguments, *backend, machine_of(options, choice, std::max(place.local_rank, 0))));
 }
 
 }  // namespace

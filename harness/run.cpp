@@ -156,7 +156,9 @@ class Run {
 /// From the watchdog's thread, where the rank's own hangs.
 void Run::give_up(const std::string& reason) {
   const bool asked = StopSignals::asked() != StopSignals::Asked::nothing;
-  warn(asked ? reason : fmt::format("rank {} on {}: {}", backend_.control().rank(), host_name(), reason));
+  // Who told all ranks to end says why; of the ranks one is enough to say where they were.
+  if (!asked) warn(fmt::format("rank {} on {}: {}", backend_.control().rank(), host_name(), reason));
+  if (asked && first_) warn(reason);
   try {
     if (recorder_ != nullptr) recorder_->write(asked ? "interrupted" : reason);
   } catch (const std::exception& error) {

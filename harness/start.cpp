@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "harness/error.h"
 #include "harness/net/local_launcher.h"
 #include "harness/net/tcp_control.h"
+#include "harness/run.h"
 #include "models/base/error.h"
 
 #ifdef ZPLAN_HAS_MPI
@@ -45,6 +47,8 @@ int usable_gpus() { return 0; }
 void check_nccl() {}
 #endif
 
+constexpr const char* kStatusFile = "ZPLAN_BENCH_STATUS";
+
 std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 /// A rank per core, and two at least: one alone sends nothing.
@@ -61,19 +65,48 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
+/// A file that rank 0 leaves its exit status in; gone with this.
+class StatusFile {
+ public:
+  StatusFile() {
+    path_ = (std::filesystem::temp_directory_path() / "zplan-bench-XXXXXX").string();
+    const int file = mkstemp(path_.data());
+    if (file < 0)
+      throw InputError("TMPDIR", path_ + " cannot be made", "accepted: a folder that can be written");
+    close(file);
+  }
+  ~StatusFile() { unlink(path_.c_str()); }
+  StatusFile(const StatusFile&) = delete;
+  StatusFile& operator=(const StatusFile&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int status() const {
+    int status = kDone;
+    std::ifstream(path_) >> status;
+    return status;
+  }
+
+ private:
+  std::string path_;
+};
+
 /// More ranks than cores are allowed, and root in a container, where there is nobody else. SIGUSR1 reaches
-/// the ranks through mpirun, which would end them for SIGINT.
-int start_mpi(int ranks, std::vector<std::string> program) {
+/// the ranks through mpirun, which would end them for SIGINT. Where ranks end well, mpirun says nothing; so
+/// rank 0 leaves its status in a file instead of ending badly.
+int start_mpi(int ranks, const std::vector<std::string>& program) {
   if (!is_on_path("mpirun"))
     throw InputError("--local", "mpirun is not on the PATH",
                      "needed: Open MPI (Debian: openmpi-bin), or start the ranks yourself: srun --mpi=pmix");
-  std::vector<std::string> command{"mpirun", "--quiet", "--oversubscribe", "-n", std::to_string(ranks)};
-  command.insert(command.end(), program.begin(), program.end());
-  CommandRun run{.command = std::move(command)};
-  if (geteuid() == 0)
-    run.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  const StatusFile file;
+  CommandRun run{.command = {"mpirun", "--oversubscribe", "-n", std::to_string(ranks)}};
+  run.command.insert(run.command.end(), program.begin(), program.end());
+  run.environment = {{kStatusFile, file.path()}};
+  if (geteuid() == 0) {
+    run.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    run.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  }
   run.interrupt_signal = SIGUSR1;
-  return run_command(run);
+  const int status = run_command(run);
+  return status == kDone ? file.status() : status;
 }
 
 /// By itself: each rank gets what torchrun would give it.
@@ -87,21 +120,15 @@ int start_nccl(const Options& options, std::vector<std::string> program) {
   return run_local(run);
 }
 
-std::chrono::milliseconds milliseconds(Seconds time) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(time.value * 1e3));
-}
-
 /// Through MPI where mpirun started this and no address is set, else over TCP.
 std::unique_ptr<Control> make_control(const Options& options, const Place& place) {
   if (place.launcher == Launcher::mpirun && place.master_address.empty() && kHasMpi)
     return make_mpi_control();
-  const int port = options.port != 0 ? options.port : place.master_port != 0 ? place.master_port : 29511;
-  return std::make_unique<TcpControl>(TcpOptions{.rank = place.rank,
-                                                 .size = place.size,
-                                                 .meeting = {.address = place.master_address, .port = port},
-                                                 .listen_fd = place.listen_fd,
-                                                 .start_timeout = milliseconds(options.timeout),
-                                                 .timeout = milliseconds(options.timeout)});
+  TcpOptions tcp = tcp_options(place);
+  tcp.timeout = tcp.start_timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout.value * 1e3));
+  if (options.port != 0) tcp.meeting.port = options.port;
+  return std::make_unique<TcpControl>(std::move(tcp));
 }
 
 /// MPI's ranks know each other from whoever started them, and only mpirun and srun can do that.
@@ -139,7 +166,7 @@ int start_ranks(const Options& options, BackendChoice choice, const std::vector<
   std::vector<std::string> program{this_program()};
   program.insert(program.end(), arguments.begin(), arguments.end());
   if (choice == BackendChoice::nccl) return start_nccl(options, std::move(program));
-  return start_mpi(options.local.value_or(ranks_by_default()), std::move(program));
+  return start_mpi(options.local.value_or(ranks_by_default()), program);
 }
 
 std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choice, const Place& place) {
@@ -152,6 +179,13 @@ std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choi
   std::unique_ptr<Backend> backend = make_mpi_backend();
   check_mpi_size(*backend, place);
   return backend;
+}
+
+int leave_status(int status) {
+  const char* path = std::getenv(kStatusFile);
+  if (path == nullptr || status == kDone) return status;
+  std::ofstream(path) << status << std::flush;
+  return kDone;
 }
 
 }  // namespace zplan::bench

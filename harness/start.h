@@ -24,4 +24,8 @@ namespace zplan::bench {
 [[nodiscard]] std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choice,
                                                     const Place& place);
 
+/// The exit status of a rank that came to its end with `status`: what started it may want to be told
+/// otherwise.
+[[nodiscard]] int leave_status(int status);
+
 }  // namespace zplan::bench

@@ -16,19 +16,12 @@ namespace zplan::bench {
 /// costs two stores to memory.
 class CallLimit {
  public:
-<<<<<<< HEAD:harness/nccl/call_limit.h
-  CallLimit(Seconds limit, std::function<void()> bite);
-  CallLimit(const CallLimit&) = delete;
-  CallLimit& operator=(const CallLimit&) = delete;
-  ~CallLimit();
-=======
   CallLimit(Seconds limit, std::function<void()> bite);
   CallLimit(const CallLimit&) = delete;
   CallLimit& operator=(const CallLimit&) = delete;
   CallLimit(CallLimit&&) = delete;
   CallLimit& operator=(CallLimit&&) = delete;
   ~CallLimit();
->>>>>>> w-nccl:harness/nccl/watchdog.h
 
   /// Watches while it lives. One at a time.
   class Watch {
