@@ -107,6 +107,16 @@ Json head(const std::vector<std::string>& arguments, const Identity& identity,
           {"hosts", hosts}};
 }
 
+/// What the file that was written is good for.
+std::string next_text(const Json& document, const std::string& path) {
+  if (path.empty()) return "";
+  std::string out;
+  if (!document["collectives"].empty() || !document["copies"].empty())
+    out += fmt::format("  zplan hardware import {} --output profile.json\n", path);
+  if (!document["replay"].is_null()) out += fmt::format("  zplan check {}\n", path);
+  return out.empty() ? out : "\nNext\n" + out;
+}
+
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
@@ -214,6 +224,7 @@ void Run::deliver(const Session& session) {
   recorder_->write(session.stopped());
   if (options_.json)
     print(recorder_->document(session.stopped()).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (prints()) print(next_text(recorder_->document(""), options_.output));
   if (!session.stopped().empty()) warn(session.stopped() + ": what was measured so far is kept");
 }
 

@@ -1,4 +1,4 @@
-"""mpi_test.py BENCH ZPLAN COUNTER [SUITE…]: zplan-bench over real MPI on this machine, as a user runs it."""
+"""mpi_test.py BENCH ZPLAN COUNTER SCHEMA [SUITE…]: zplan-bench over real MPI on this machine, as a user runs it."""
 
 import json
 import os
@@ -10,7 +10,9 @@ import tempfile
 import time
 import unittest
 
-BENCH, ZPLAN, COUNTER = (os.path.abspath(path) for path in sys.argv[1:4])
+import jsonschema
+
+BENCH, ZPLAN, COUNTER, SCHEMA = (os.path.abspath(path) for path in sys.argv[1:5])
 # A model whose step is over in no time.
 SMALL = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 688,
          "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 2000, "max_position_embeddings": 512,
@@ -34,7 +36,11 @@ class Case(unittest.TestCase):
         path.unlink(missing_ok=True)
         done = run("--backend", "mpi", "--output", path, *arguments, **options)
         self.assertEqual(done.returncode, status, (arguments, done.stdout, done.stderr))
-        return (json.loads(path.read_text()) if path.exists() else None), done
+        if not path.exists():
+            return None, done
+        found = json.loads(path.read_text())
+        jsonschema.validate(found, json.loads(pathlib.Path(SCHEMA).read_text()))
+        return found, done
 
     def plan(self, *arguments):
         """Of the small model on cards of 24 GiB: the file, and what is in it."""
@@ -293,5 +299,5 @@ class Faults(Case):
 
 
 if __name__ == "__main__":
-    names = sys.argv[4:]
+    names = sys.argv[5:]
     unittest.main(argv=[sys.argv[0], *names], verbosity=2)
