@@ -81,8 +81,8 @@ Json hosts_json(const std::vector<std::string>& names, const std::vector<std::st
       (*known)["ranks"].push_back(rank);
       continue;
     }
-    Json host = {{"name", names[rank]}, {"ranks", {rank}}};
-    host.update(Json::parse(descriptions[rank]));
+    Json host = Json::parse(descriptions[rank]);
+    host["name"] = names[rank], host["ranks"] = {rank};
     hosts.push_back(std::move(host));
   }
   return hosts;

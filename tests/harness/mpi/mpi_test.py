@@ -68,6 +68,7 @@ class Collectives(Case):
             self.assertIn(("all_gather", True), forms)
             self.assertNotIn(("broadcast", False), forms)
             self.assertEqual((found["ranks"], found["nodes"], found["complete"]), (ranks, 1, True))
+            self.assertEqual([host["ranks"] for host in found["hosts"]], [list(range(ranks))])
 
     def test_one_rank_per_mpirun_slot_is_the_same_program(self):
         mpirun = ["mpirun", "--oversubscribe", "-n", "2", BENCH, "--backend", "mpi", "--op", "all_reduce", "-e", "64", "--json"]

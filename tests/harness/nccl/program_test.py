@@ -1,0 +1,73 @@
+"""program_test.py BENCH ZPLAN SCHEMA STAND_INS: zplan-bench --backend nccl as a user runs it: on stand-ins for NVIDIA's libraries,
+which serve one process, and on this machine as it is."""
+
+import ctypes
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import jsonschema
+
+BENCH, ZPLAN, SCHEMA, STAND_INS = sys.argv[1:5]
+
+
+def run(*arguments, stand_ins=True):
+    environment = dict(os.environ)
+    environment.pop("ZPLAN_CUDA_PATH", None)
+    if stand_ins:
+        environment["ZPLAN_CUDA_PATH"] = f"{STAND_INS}/cuda:{STAND_INS}/nccl"
+    return subprocess.run([BENCH, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False, env=environment)
+
+
+def has_driver():
+    try:
+        return bool(ctypes.CDLL("libcuda.so.1"))
+    except OSError:
+        return False
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.result = pathlib.Path(folder.name) / "result.json"
+
+    def measured(self, *arguments):
+        done = run("--backend", "nccl", "--local", 1, "--output", self.result, *arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        found = json.loads(self.result.read_text())
+        jsonschema.validate(found, json.loads(pathlib.Path(SCHEMA).read_text()))
+        return found, done
+
+    def test_every_operation_and_type(self):
+        found, done = self.measured("-b", 64, "-e", "4K", "-f", 8, "-d", "float32,bfloat16", "-n", 3)
+        self.assertEqual(len({row["operation"] for row in found["collectives"]}), 7)
+        self.assertTrue(all(row["wrong_elements"] == 0 and row["checked_elements"] > 0 for row in found["collectives"]))
+        self.assertEqual((found["backend"], found["cuda"], found["ranks"]), ("nccl", "13.0", 1))
+        self.assertIn("driver 999.01.02, CUDA 13.0", done.stdout)
+
+    def test_calibration_becomes_a_profile(self):
+        found, _ = self.measured("--calibrate", "--op", "all_reduce", "-e", 64)
+        self.assertEqual({(row["direction"], row["memory"]) for row in found["copies"]},
+                         {(a, b) for a in ("host_to_device", "device_to_host") for b in ("pinned", "pageable")})
+        self.assertEqual({row["kind"] for row in found["compute"]}, {"matrix_product", "memory"})
+        profile = self.result.with_name("profile.json")
+        done = subprocess.run([ZPLAN, "hardware", "import", str(self.result), "--gpu", "H100-SXM-80GB", "--output", str(profile)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("zplan-bench", json.loads(profile.read_text())["sources"]["pcie_effective_gb_per_s_per_direction"])
+
+    def test_without_a_driver_it_says_what_to_do(self):
+        done = run("--backend", "nccl", "--op", "all_reduce", "-e", "8", stand_ins=False)
+        if has_driver():
+            self.assertNotIn("no NVIDIA driver", done.stderr)
+        else:
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stderr, "zplan: --backend nccl: no NVIDIA driver: libcuda.so.1 was not found; use --backend mpi\n")
+
+
+unittest.main(argv=sys.argv[:1], verbosity=2)
