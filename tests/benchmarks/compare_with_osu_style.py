@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 
-ROUNDS, CALLS, WARMUP = 7, 400, 50
+ROUNDS, CALLS, WARMUP = 5, 300, 50
 
 
 def environment():
