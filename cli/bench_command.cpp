@@ -1,43 +1,121 @@
 #include "cli/bench_command.h"
 
 #include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "cli/run.h"
 #include "models/base/error.h"
 
 namespace zplan {
 
 namespace {
 
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
 /// Beside this program, as both are built and installed.
 std::string program_that_measures() {
   std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string("zplan-bench") : (self.parent_path() / "zplan-bench").string();
-}
-
-}  // namespace
-
-bool is_bench(const std::vector<std::string>& arguments) {
-  return !arguments.empty() && arguments.front() == "bench";
-}
-
-int bench_command(const std::vector<std::string>& arguments, std::ostream& err) {
-  std::vector<std::string> words{program_that_measures()};
-  words.insert(words.end(), arguments.begin() + 1, arguments.end());
-  if (!std::filesystem::exists(words.front()))
-    throw InputError("bench", fmt::format("{} is not there", words.front()),
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const std::string path = error ? std::string("zplan-bench") : (self.parent_path() / "zplan-bench").string();
+  if (!fs::exists(path))
+    throw InputError("bench", path + " is not there",
                      "needed: a build with -DZPLAN_BUILD_HARNESS=ON (docs/building.md)");
+  return path;
+}
+
+/// What exec and spawn take; `words` must outlive it.
+std::vector<char*> pointers(Words& words) {
   std::vector<char*> values;
   for (std::string& each : words) values.push_back(each.data());
   values.push_back(nullptr);
-  execv(values.front(), values.data());
-  err << fmt::format("zplan: bench: {}: {}\n", words.front(), std::strerror(errno));
-  return 2;
+  return values;
+}
+
+/// The value of "--name VALUE" or "--name=VALUE", taken out of the words; empty where it is not there.
+std::string take_value(Words& words, const std::string& name) {
+  for (auto at = words.begin(); at != words.end(); ++at) {
+    const bool joined = at->starts_with(name + "=");
+    if (!joined && *at != name) continue;
+    if (!joined && std::next(at) == words.end()) throw InputError(name, "no value", "accepted: a file");
+    const std::string value = joined ? at->substr(name.size() + 1) : *std::next(at);
+    words.erase(at, at + (joined ? 1 : 2));
+    if (value.empty()) throw InputError(name, "\"\"", "accepted: a file");
+    return value;
+  }
+  return "";
+}
+
+/// Ctrl-C is for the one that measures, which keeps what it has: this one waits for it.
+int run_and_wait(Words words) {
+  std::signal(SIGINT, SIG_IGN);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults), sigaddset(&defaults, SIGINT);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  pid_t child = 0;
+  const int error =
+      posix_spawn(&child, words.front().c_str(), nullptr, &attributes, pointers(words).data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) throw InputError("bench", words.front() + ": " + std::strerror(error), "");
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// A file for the result where nobody wants to keep it.
+class TemporaryFile {
+ public:
+  TemporaryFile() {
+    path_ = (fs::temp_directory_path() / "zplan-bench-XXXXXX").string();
+    const int file = mkstemp(path_.data());
+    if (file < 0)
+      throw InputError("TMPDIR", path_ + " cannot be made", "accepted: a folder that can be written");
+    close(file);
+  }
+  ~TemporaryFile() { unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+bool is_bench(const Words& arguments) { return !arguments.empty() && arguments.front() == "bench"; }
+
+int bench_command(const Words& arguments, const Environment& environment, std::ostream& out,
+                  std::ostream& err) {
+  Words words{program_that_measures()};
+  words.insert(words.end(), arguments.begin() + 1, arguments.end());
+  const std::string profile = take_value(words, "--profile");
+  if (profile.empty()) {
+    execv(words.front().c_str(), pointers(words).data());
+    throw InputError("bench", words.front() + ": " + std::strerror(errno), "");
+  }
+  const TemporaryFile kept_nowhere;
+  std::string result = take_value(words, "--output");
+  if (result.empty()) result = take_value(words, "-o");
+  if (result.empty()) result = kept_nowhere.path();
+  words.insert(words.end(), {"--output", result});
+  if (const int status = run_and_wait(words); status != kFits) return status;
+  const int status = run({"hardware", "import", result, "--output", profile}, environment, out, err);
+  if (status == kFits) out << fmt::format("\nThe profile: zplan --gpu {} …\n", profile);
+  return status;
 }
 
 }  // namespace zplan

@@ -129,7 +129,7 @@ int run_completion(const Options& options, std::ostream& out) {
 
 int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
-  if (is_bench(arguments)) return bench_command(arguments, err);
+  if (is_bench(arguments)) return bench_command(arguments, environment, out, err);
   const Options options = parse_options(arguments);
   if (options.help) return out << help_text(output_width(environment)), kFits;
   if (options.version) return out << version_text(), kFits;

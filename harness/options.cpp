@@ -64,6 +64,7 @@ class Parser {
  public:
   Parser() : app_("Runs real collectives, checks and times them.", "zplan bench") {
     app_.set_help_flag();
+    app_.footer("zplan bench --profile FILE also writes what was measured as a profile, for zplan --gpu FILE.");
     app_.get_formatter()->column_width(34);
     what();
     how_much();

@@ -162,6 +162,18 @@ class Results(Case):
         # A curve of these very measurements foretells them.
         self.assertLess(groups[0]["median_error"], 1e-6)
 
+    def test_one_command_from_machine_to_profile(self):
+        profile = self.folder / "profile.json"
+        options = ["--backend", "mpi", "--local", 2, "--op", "all_reduce", "-e", 64, "--place", "out"]
+        done = self.zplan("bench", *options, "--profile", profile)
+        self.assertIn("all_reduce", done.stdout)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["profile.json"])
+        self.assertEqual(json.loads(profile.read_text())["collectives"][0]["operation"], "all_reduce")
+        self.zplan("bench", *options, f"--profile={profile}", "-o", self.folder / "kept.json")
+        self.assertTrue((self.folder / "kept.json").exists())
+        self.zplan("bench", "--profile", status=2)
+        self.zplan("bench", "--profile", profile, "-b", "lots", status=2)
+
     def test_a_doctored_result_fails(self):
         path, _ = self.plan("--gpus", "2", "--zero", "3", "--tp", "1")
         found, _ = self.bench("--local", 2, "--plan", path, "--steps", 3)
