@@ -1,6 +1,5 @@
 #include "cli/bench_command.h"
 
-#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,11 +110,9 @@ int bench_command(const Words& arguments, const Environment& environment, std::o
   std::string result = take_value(words, "--output");
   if (result.empty()) result = take_value(words, "-o");
   if (result.empty()) result = kept_nowhere.path();
-  words.insert(words.end(), {"--output", result});
+  words.insert(words.end(), {"--output", result, "--quiet"});
   if (const int status = run_and_wait(words); status != kFits) return status;
-  const int status = run({"hardware", "import", result, "--output", profile}, environment, out, err);
-  if (status == kFits) out << fmt::format("\nThe profile: zplan --gpu {} …\n", profile);
-  return status;
+  return run({"hardware", "import", result, "--output", profile}, environment, out, err);
 }
 
 }  // namespace zplan

@@ -58,13 +58,20 @@ std::vector<E> names(const std::string& option, const std::vector<std::string>& 
   return values;
 }
 
+/// CLI11 would write the range behind the value's name.
+template <class Number>
+CLI::Validator within(Number low, Number high) {
+  return CLI::Range(low, high).description("");
+}
+
 using Strings = std::vector<std::string>;
 
 class Parser {
  public:
   Parser() : app_("Runs real collectives, checks and times them.", "zplan bench") {
     app_.set_help_flag();
-    app_.footer("zplan bench --profile FILE also writes what was measured as a profile, for zplan --gpu FILE.");
+    app_.footer(
+        "zplan bench --profile FILE also writes what was measured as a profile, for zplan --gpu FILE.");
     app_.get_formatter()->column_width(34);
     what();
     how_much();
@@ -105,7 +112,7 @@ class Parser {
   }
   void integer(const std::string& flags, std::int64_t& value, std::int64_t low, std::int64_t high,
                const std::string& help) {
-    app_.add_option(flags, value, help)->check(CLI::Range(low, high))->type_name("N")->group(group_);
+    app_.add_option(flags, value, help)->check(within(low, high))->type_name("N")->group(group_);
   }
 
   void what();
@@ -143,7 +150,7 @@ void Parser::how_much() {
   text("-e,--max-bytes", "SIZE", "largest message [64M]",
        [this](const std::string& w) { options_.highest = size_of_text("--max-bytes", w); });
   app_.add_option("-f,--step-factor", options_.factor, "each size is so many times the one before [2]")
-      ->check(CLI::Range(1.01, 1e6))
+      ->check(within(1.01, 1e6))
       ->type_name("X")
       ->group(group_);
   text("-i,--step-bytes", "SIZE", "each size is so much more than the one before",
@@ -184,11 +191,11 @@ void Parser::who() {
           "--local", options_.local,
           "start so many ranks on this machine [one per GPU or core where no mpirun, torchrun or srun "
           "started this one]")
-      ->check(CLI::Range(1, 4096))
+      ->check(within(1, 4096))
       ->type_name("N")
       ->group(group_);
   app_.add_option("--port", options_.port, "TCP port where ranks meet [MASTER_PORT, or a free one]")
-      ->check(CLI::Range(1, 65535))
+      ->check(within(1, 65535))
       ->type_name("PORT")
       ->group(group_);
   text("--timeout", "TIME", "give up where nothing moves for so long [60s]",
@@ -203,7 +210,7 @@ void Parser::output() {
       ->type_name("FILE")
       ->group(group_);
   flag("--json", options_.json, "print that instead of a table");
-  flag("-q,--quiet", options_.quiet, "no progress on stderr");
+  flag("-q,--quiet", options_.quiet, "no hint at what to do next");
   flag("-h,--help", options_.help, "show this");
   flag("--version", options_.version, "show the version");
 }

@@ -224,7 +224,7 @@ void Run::deliver(const Session& session) {
   recorder_->write(session.stopped());
   if (options_.json)
     print(recorder_->document(session.stopped()).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-  if (prints()) print(next_text(recorder_->document(""), options_.output));
+  if (prints() && !options_.quiet) print(next_text(recorder_->document(""), options_.output));
   if (!session.stopped().empty()) warn(session.stopped() + ": what was measured so far is kept");
 }
 
