@@ -78,7 +78,7 @@ struct BenchStorage {
 /// A matrix product, or kernels that only read and write.
 struct BenchCompute {
   bool product{};
-  std::string dtype;           ///< of a product
+  std::string dtype{};         ///< of a product
   std::int64_t m{}, n{}, k{};  ///< likewise
   double rate{};               ///< floating-point operations, or bytes, a second
 };
