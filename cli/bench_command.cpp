@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "cli/run.h"
 #include "models/base/error.h"
+#include "models/base/temporary_file.h"
 
 namespace zplan {
 
@@ -73,25 +73,6 @@ int run_and_wait(Words words) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
-
-/// A file for the result where nobody wants to keep it.
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    path_ = (fs::temp_directory_path() / "zplan-bench-XXXXXX").string();
-    const int file = mkstemp(path_.data());
-    if (file < 0)
-      throw InputError("TMPDIR", path_ + " cannot be made", "accepted: a folder that can be written");
-    close(file);
-  }
-  ~TemporaryFile() { unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware_profiles/data_type.h"
 #include "hardware_profiles/wire.h"
 
 namespace zplan {
@@ -96,32 +97,12 @@ std::vector<double> samples_at(const JsonReader& list) {
   return samples;
 }
 
-std::int64_t element_size(const JsonReader& at) {
-  struct Type {
-    std::string_view name;
-    std::int64_t bytes;
-  };
-  constexpr std::array<Type, 8> kTypes{{{"float32", 4},
-                                        {"float64", 8},
-                                        {"float16", 2},
-                                        {"bfloat16", 2},
-                                        {"int8", 1},
-                                        {"uint8", 1},
-                                        {"int32", 4},
-                                        {"int64", 8}}};
-  const std::string name = at.text();
-  for (const Type& each : kTypes)
-    if (each.name == name) return each.bytes;
-  std::vector<std::string> names;
-  for (const Type& each : kTypes) names.emplace_back(each.name);
-  at.fail(in_quotes(name), accepted_words(name, names));
-}
-
 void check_collective(const JsonReader& at, const BenchCollective& each, Audit& audit) {
   const double median = each.seconds.median.value;
   const auto place = [&](const char* key) { return each.place + "." + key; };
   audit.follows(place("bytes"), static_cast<double>(each.bytes.value),
-                static_cast<double>(each.elements * element_size(at.at("dtype"))), "its elements are");
+                static_cast<double>(each.elements * size_of(named<DataType>(at.at("dtype")))),
+                "its elements are");
   check_statistics(each.seconds, each.samples, place("seconds"), audit);
   audit.follows(place("iterations"), static_cast<double>(at.at("iterations").integer(1, kMostCalls)),
                 static_cast<double>(each.samples.size()), "its samples are");

@@ -66,13 +66,6 @@ double median_of_means(const std::vector<std::vector<double>>& by_rank, std::siz
   return statistics(std::move(means)).median;
 }
 
-std::vector<double> slowest(const std::vector<std::vector<double>>& by_rank, std::size_t calls) {
-  std::vector<double> all(calls);
-  for (const std::vector<double>& each : by_rank)
-    for (std::size_t i = 0; i < calls; ++i) all[i] = std::max(all[i], each[i]);
-  return all;
-}
-
 }  // namespace
 
 std::string name_of(const Work& work, const Groups& groups) {
@@ -112,7 +105,7 @@ Measurement measure(Session& session, const Team& team, const Work& work, const 
   found.iterations = iterations_within(session, longest, statistics(first).median);
   const std::vector<double> samples = session.backend.time(found.iterations, issue);
   const std::vector<std::vector<double>> by_rank = session.exchange(samples);
-  found.samples = slowest(by_rank, samples.size());
+  found.samples = slowest(by_rank);
   found.mean_over_ranks = median_of_means(by_rank, samples.size());
   // In place the data has been summed over and over: only a fresh call can be checked.
   const Pattern pattern(work, team.communicator->size(), team.communicator->rank());

@@ -26,7 +26,11 @@ struct Tally {
 class Replay {
  public:
   Replay(Session& session, const PlannedStep& step) : session_(session), step_(step) {
-    for (const PlannedCall& each : step.calls) teams_.push_back(&session.team(each.groups, "--plan"));
+    for (const PlannedCall& each : step.calls) {
+      teams_.push_back(&session.team(each.groups, "--plan"));
+      works_.push_back(each.work);
+      works_.back().in_place = !session.backend.has_form(each.work.operation, false);
+    }
   }
 
   bool run() {
@@ -60,6 +64,7 @@ class Replay {
   Session& session_;
   const PlannedStep& step_;
   std::vector<Team*> teams_;  ///< by planned call
+  std::vector<Work> works_;   ///< likewise, in place where the backend has no other form
   Memory planned_memory_;
   Arena arena_;
   Tally tally_{0};
@@ -91,12 +96,10 @@ bool Replay::check() {
   std::vector<std::pair<const Team*, Work>> seen;
   bool right = true;
   for (std::size_t i = 0; i < step_.calls.size(); ++i) {
-    const std::pair<const Team*, Work> kind(teams_[i], step_.calls[i].work);
+    const std::pair<const Team*, Work> kind(teams_[i], works_[i]);
     if (std::find(seen.begin(), seen.end(), kind) != seen.end()) continue;
     seen.push_back(kind);
-    Work work = kind.second;
-    work.in_place = !session_.backend.has_form(work.operation, false);
-    const Verdict verdict = check_once(session_, *kind.first, work, arena_);
+    const Verdict verdict = check_once(session_, *kind.first, kind.second, arena_);
     if (verdict.wrong > 0 && session_.is_first()) session_.progress(verdict.first);
     right = right && verdict.wrong == 0;
   }
@@ -108,8 +111,7 @@ Tally Replay::one_step() {
   const bool computes = session_.options.compute;
   for (std::size_t i = 0; i < step_.calls.size(); ++i) {
     const PlannedCall& call = step_.calls[i];
-    Work work = call.work;
-    work.in_place = !session_.backend.has_form(work.operation, false);
+    const Work& work = works_[i];
     const Placed at = place(work, *teams_[i]->communicator, arena_);
     for (std::int64_t k = 0; k < call.times; ++k) {
       if (computes && call.compute.value > 0)
@@ -142,10 +144,7 @@ std::vector<double> Replay::time_steps() {
   Json mine = {tally_.calls, tally_.elements, every_rank_alike_};
   for (const std::string& each : session_.control().all_gather(mine.dump()))
     every_rank_alike_ = every_rank_alike_ && Json::parse(each) == mine;
-  std::vector<double> slowest(seconds.size());
-  for (const std::vector<double>& each : session_.exchange(seconds))
-    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], each[i]);
-  return slowest;
+  return slowest(session_.exchange(seconds));
 }
 
 /// Seconds of one of each planned call by itself, the median over the steps' number of tries, of the slowest
@@ -153,18 +152,14 @@ std::vector<double> Replay::time_steps() {
 std::vector<double> Replay::time_calls() {
   std::vector<double> seconds;
   for (std::size_t i = 0; i < step_.calls.size() && session_.goes_on(); ++i) {
-    Work work = step_.calls[i].work;
-    work.in_place = !session_.backend.has_form(work.operation, false);
+    const Work& work = works_[i];
     const Placed at = place(work, *teams_[i]->communicator, arena_);
     session_.watchdog.begin(name_of(work, step_.calls[i].groups));
-    std::vector<double> slowest(static_cast<std::size_t>(session_.options.steps));
     const std::vector<double> mine = session_.backend.time(session_.options.steps, [&] {
       teams_[i]->communicator->issue(work, at.send, at.receive);
       session_.watchdog.tick();
     });
-    for (const std::vector<double>& each : session_.exchange(mine))
-      for (std::size_t k = 0; k < slowest.size(); ++k) slowest[k] = std::max(slowest[k], each[k]);
-    seconds.push_back(statistics(std::move(slowest)).median);
+    seconds.push_back(statistics(slowest(session_.exchange(mine))).median);
   }
   return seconds;
 }

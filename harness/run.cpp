@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "harness/error.h"
+#include "harness/host_name.h"
 #include "harness/measure.h"
 #include "harness/replay.h"
 #include "harness/report.h"
@@ -24,12 +25,6 @@ class AllAgree : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 /// What all ranks must have been told alike. --output is rank 0's own business.
 Json agreed(std::vector<std::string> arguments) {

@@ -13,6 +13,13 @@
 
 namespace zplan::bench {
 
+std::vector<double> slowest(const std::vector<std::vector<double>>& by_rank) {
+  std::vector<double> all(by_rank.front().size());
+  for (const std::vector<double>& each : by_rank)
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = std::max(all[i], each[i]);
+  return all;
+}
+
 Team& Session::team(const Groups& groups, std::string_view place) {
   const auto known =
       std::find_if(teams_.begin(), teams_.end(), [&](const Team& each) { return each.groups == groups; });

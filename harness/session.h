@@ -31,6 +31,9 @@ struct Arena {
   [[nodiscard]] Bytes size() const { return send.size(); }
 };
 
+/// Of the same calls, what the slowest rank took for each.
+[[nodiscard]] std::vector<double> slowest(const std::vector<std::vector<double>>& by_rank);
+
 class Session {
  public:
   Session(const Options& o, Backend& b, Watchdog& w, Recorder& r, std::vector<std::string> hosts_by_rank)

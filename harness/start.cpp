@@ -14,6 +14,7 @@
 #include "harness/net/tcp_control.h"
 #include "harness/run.h"
 #include "models/base/error.h"
+#include "models/base/temporary_file.h"
 
 #ifdef ZPLAN_HAS_MPI
 #include "harness/mpi/mpi_backend.h"
@@ -65,30 +66,6 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
-/// A file that rank 0 leaves its exit status in; gone with this.
-class StatusFile {
- public:
-  StatusFile() {
-    path_ = (std::filesystem::temp_directory_path() / "zplan-bench-XXXXXX").string();
-    const int file = mkstemp(path_.data());
-    if (file < 0)
-      throw InputError("TMPDIR", path_ + " cannot be made", "accepted: a folder that can be written");
-    close(file);
-  }
-  ~StatusFile() { unlink(path_.c_str()); }
-  StatusFile(const StatusFile&) = delete;
-  StatusFile& operator=(const StatusFile&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] int status() const {
-    int status = kDone;
-    std::ifstream(path_) >> status;
-    return status;
-  }
-
- private:
-  std::string path_;
-};
-
 /// More ranks than cores are allowed, and root in a container, where there is nobody else. SIGUSR1 reaches
 /// the ranks through mpirun, which would end them for SIGINT. Where ranks end well, mpirun says nothing; so
 /// rank 0 leaves its status in a file instead of ending badly.
@@ -96,17 +73,18 @@ int start_mpi(int ranks, const std::vector<std::string>& program) {
   if (!is_on_path("mpirun"))
     throw InputError("--local", "mpirun is not on the PATH",
                      "needed: Open MPI (Debian: openmpi-bin), or start the ranks yourself: srun --mpi=pmix");
-  const StatusFile file;
+  const TemporaryFile left_by_rank_0;
   CommandRun run{.command = {"mpirun", "--oversubscribe", "-n", std::to_string(ranks)}};
   run.command.insert(run.command.end(), program.begin(), program.end());
-  run.environment = {{kStatusFile, file.path()}};
+  run.environment = {{kStatusFile, left_by_rank_0.path()}};
   if (geteuid() == 0) {
     run.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
     run.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
   run.interrupt_signal = SIGUSR1;
-  const int status = run_command(run);
-  return status == kDone ? file.status() : status;
+  int status = run_command(run);
+  if (status == kDone) std::ifstream(left_by_rank_0.path()) >> status;
+  return status;
 }
 
 /// By itself: each rank gets what torchrun would give it.

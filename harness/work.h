@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
+#include "hardware_profiles/data_type.h"
 #include "hardware_profiles/operation.h"
-#include "harness/data_type.h"
+#include "models/base/quantity.h"
 
 namespace zplan::bench {
 

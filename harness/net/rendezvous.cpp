@@ -252,11 +252,6 @@ std::string name_of(const Peer& peer) { return fmt::format("rank {} on host {}",
 
 std::string full_name_of(const Peer& peer) { return fmt::format("{} (pid {})", name_of(peer), peer.pid); }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "unknown";
-}
-
 std::string seconds_text(std::chrono::milliseconds time) {
   return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000.0);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/host_name.h"
 #include "harness/net/frame.h"
 #include "harness/net/socket.h"
 #include "models/base/quantity.h"
@@ -40,8 +41,6 @@ struct Peer {
 /// "rank 2 on host b (pid 4711)".
 [[nodiscard]] std::string full_name_of(const Peer& peer);
 
-/// The name of this host; "unknown" where it has none.
-[[nodiscard]] std::string host_name();
 /// "60 s", "0.5 s".
 [[nodiscard]] std::string seconds_text(std::chrono::milliseconds time);
 

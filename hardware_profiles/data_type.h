@@ -2,13 +2,13 @@
 // Types of elements that collectives move, under the names of torch.
 
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
 #include "models/base/names.h"
-#include "models/base/quantity.h"
 
-namespace zplan::bench {
+namespace zplan {
 
 enum class DataType { float32, float64, float16, bfloat16, int8, uint8, int32, int64 };
 
@@ -27,21 +27,17 @@ enum class DataType { float32, float64, float16, bfloat16, int8, uint8, int32, i
   return 0;
 }
 
-}  // namespace zplan::bench
-
-namespace zplan {
-
 template <>
-struct EnumNames<bench::DataType> {
-  static constexpr std::array<std::pair<bench::DataType, std::string_view>, 8> table{
-      {{bench::DataType::float32, "float32"},
-       {bench::DataType::float64, "float64"},
-       {bench::DataType::float16, "float16"},
-       {bench::DataType::bfloat16, "bfloat16"},
-       {bench::DataType::int8, "int8"},
-       {bench::DataType::uint8, "uint8"},
-       {bench::DataType::int32, "int32"},
-       {bench::DataType::int64, "int64"}}};
+struct EnumNames<DataType> {
+  static constexpr std::array<std::pair<DataType, std::string_view>, 8> table{
+      {{DataType::float32, "float32"},
+       {DataType::float64, "float64"},
+       {DataType::float16, "float16"},
+       {DataType::bfloat16, "bfloat16"},
+       {DataType::int8, "int8"},
+       {DataType::uint8, "uint8"},
+       {DataType::int32, "int32"},
+       {DataType::int64, "int64"}}};
 };
 
 }  // namespace zplan
