@@ -3,110 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "cli/compare.h"
+#include "cli/measures.h"
 #include "cli/report_text.h"
-#include "planner/search/why.h"
 
 namespace zplan {
 
 namespace {
 
-enum class Best { none, least, most };
-
-struct Measure {
-  std::string name, unit;
-  double (*value)(const Plan&, const Question&);
-  std::string (*text)(double, ByteUnit);
-  Best best{Best::least};
-};
-
-double as_number(Bytes size) { return static_cast<double>(size.value); }
-
-std::string bytes_text(double value, ByteUnit unit) {
-  return format_bytes_value(Bytes(std::llround(value)), unit);
-}
-std::string traffic_text(double value, ByteUnit) { return bytes_text(value, ByteUnit::gb); }
-std::string number_text(double value, ByteUnit) {
-  const double size = std::abs(value);
-  return size >= 99.95 ? fmt::format("{:.0f}", value) : fmt::format("{:.{}f}", value, size >= 9.995 ? 1 : 2);
-}
-std::string seconds_text(double value, ByteUnit unit) {
-  return std::abs(value) < 0.9995 ? fmt::format("{:.3f}", value) : number_text(value, unit);
-}
-std::string count_text(double value, ByteUnit) { return fmt::format("{:.0f}", value); }
-std::string percent_text(double value, ByteUnit) { return fmt::format("{:.1f}", value * 100); }
-
-template <MemoryPart part>
-double held(const Plan& plan, const Question&) {
-  return as_number(plan.memory.peak.holds.part(part));
-}
-
-template <Seconds StepTime::*member>
-double time_of(const Plan& plan, const Question&) {
-  return (plan.time.*member).value;
-}
-
 using P = const Plan&;
-using Q = const Question&;
-
-std::vector<Measure> memory_measures(const std::string& unit) {
-  return {
-      {"parameters", unit, held<MemoryPart::parameters>, bytes_text},
-      {"gradients", unit, held<MemoryPart::gradients>, bytes_text},
-      {"optimizer states", unit, held<MemoryPart::optimizer_states>, bytes_text},
-      {"activations", unit, held<MemoryPart::activations>, bytes_text},
-      {"loss", unit, held<MemoryPart::loss>, bytes_text},
-      {"communication buffers", unit, held<MemoryPart::communication_buffers>, bytes_text},
-      {"temporaries", unit, held<MemoryPart::temporaries>, bytes_text},
-      {"framework overhead", unit, held<MemoryPart::framework_overhead>, bytes_text},
-      {"allocator slack", unit, [](P p, Q) { return as_number(p.memory.required - p.memory.peak.bytes()); },
-       bytes_text},
-      {"needs", unit, [](P p, Q) { return as_number(p.memory.required); }, bytes_text},
-      {"free", unit, [](P p, Q q) { return as_number(Bytes{} - shortage(p, q)); }, bytes_text, Best::most},
-      {"host memory per node", unit, [](P p, Q) { return as_number(p.memory.host.total); }, bytes_text}};
-}
-
-/// One GPU sends nothing, one node nothing out of it.
-std::vector<Measure> traffic_measures(const Cluster& cluster) {
-  std::vector<Measure> list;
-  if (cluster.gpus == 1) return list;
-  list.push_back({"collective calls", "", [](P p, Q) { return static_cast<double>(p.communication.calls()); },
-                  count_text});
-  if (cluster.gpus_per_node > 1)
-    list.push_back({"sent per GPU, " + name_of_inner_link(cluster), "GB",
-                    [](P p, Q) { return as_number(p.communication.inside_bytes_per_gpu()); }, traffic_text});
-  if (cluster.network)
-    list.push_back({"sent per GPU, " + cluster.network->name, "GB",
-                    [](P p, Q) { return as_number(p.communication.outside_bytes_per_gpu()); }, traffic_text});
-  list.push_back({"communication", "s", time_of<&StepTime::communication>, seconds_text});
-  return list;
-}
-
-std::vector<Measure> time_measures() {
-  return {{"step", "s", time_of<&StepTime::step>, seconds_text},
-          {"of that compute", "s", time_of<&StepTime::compute>, seconds_text},
-          {"waiting for launches", "s", time_of<&StepTime::launching>, seconds_text},
-          {"exposed communication", "s", time_of<&StepTime::exposed_communication>, seconds_text},
-          {"offload", "s", time_of<&StepTime::offload>, seconds_text},
-          {"optimizer", "s", time_of<&StepTime::optimizer>, seconds_text},
-          {"samples per step", "", [](P p, Q) { return static_cast<double>(p.strategy.global_batch_size()); },
-           count_text, Best::none},
-          {"tokens per second", "", [](P p, Q) { return p.time.tokens_per_second; }, number_text, Best::most},
-          {"MFU", "%", [](P p, Q) { return p.time.mfu; }, percent_text, Best::most}};
-}
-
-bool says_nothing(const std::string& number) {
-  return number.find_first_of("123456789") == std::string::npos;
-}
-
-std::string difference(const Measure& measure, double value, double base, ByteUnit unit) {
-  const std::string text = measure.text(value - base, unit);
-  if (says_nothing(text)) return "=";
-  return value > base ? "+" + text : text;
-}
 
 /// The best value of a line as it is printed; empty where all plans print the same, or where they are held
 /// against a saved report rather than each other.
@@ -125,7 +32,7 @@ std::string best_text(const Measure& measure, const Report& report) {
 }
 
 std::string difference_of(const Measure& measure, const Side& side, const Question& q) {
-  return difference(measure, measure.value(*side.plan, q), measure.value(*side.base, q), q.unit);
+  return difference_text(measure, measure.value(*side.plan, q), measure.value(*side.base, q), q.unit);
 }
 
 /// A line of the comparison: what stands for each side, and what that differs by where it does.
@@ -157,11 +64,6 @@ Line text_line(std::string name, const std::vector<Side>& sides, std::function<s
   const auto text = [word](const Side& side) { return word(*side.plan) + " "; };
   const auto change = [](const Side&) { return std::string(); };
   return {std::move(name), "", tone, text, change, alike};
-}
-
-std::string verdict(const Plan& plan) {
-  if (plan.fits) return "fits";
-  return plan.fits_device ? "short of host" : "does not fit";
 }
 
 /// What is trained otherwise than by its strategy: only where that differs.
@@ -206,12 +108,12 @@ std::vector<Line> comparison_lines(const Report& report) {
       if (measure.name != "free" || saved_report(report) == nullptr)
         lines.push_back(measured_line(measure, report, sides));
   };
-  add(memory_measures(unit_name(q.unit)));
+  add(memory_measures(q.unit));
   lines.push_back(text_line(
       "peak in", sides, [](P p) { return std::string(to_name(reported(p.memory.peak.phase))); },
       Tone::plain));
-  lines.push_back(text_line("verdict", sides, verdict, Tone::strong));
-  add(traffic_measures(q.cluster));
+  lines.push_back(text_line("verdict", sides, comparison_verdict, Tone::strong));
+  add(traffic_measures({&q}));
   add(time_measures());
   return lines;
 }

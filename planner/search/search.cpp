@@ -123,11 +123,16 @@ std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::v
   return plans;
 }
 
+std::vector<Plan> outline_all(const Question& q, PlanContext& context, const std::vector<Strategy>& strategies) {
+  return each_in_parallel(strategies, [&](const Strategy& strategy) {
+    return context.outline(sized(q, context, strategy));
+  });
+}
+
 /// The best plan that fits, with all its figures; the others are only outlined.
 std::optional<Plan> best_that_fits(const Question& q, const std::vector<Strategy>& strategies) {
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
-  std::vector<Plan> plans = each_in_parallel(
-      strategies, [&](const Strategy& strategy) { return context.outline(sized(q, context, strategy)); });
+  std::vector<Plan> plans = outline_all(q, context, strategies);
   const auto best = std::min_element(plans.begin(), plans.end(), better_plan);
   if (best == plans.end() || !best->fits) return std::nullopt;
   Plan plan = context.complete(best->strategy);
@@ -331,6 +336,22 @@ Answer answer(const Question& q) {
   result.plans = plan_all(q, context, found.legal);
   result.rejected = std::move(found.rejected);
   if (!result.fits()) find_alternative(q, result);
+  warn(q, result);
+  return result;
+}
+
+Answer draft_answer(const Question& q, std::string_view wanted) {
+  Candidates found = candidates(q);
+  if (found.legal.empty()) fail_without_candidates(found, q.training.framework);
+  Answer result;
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  std::vector<Plan>& plans = result.plans;
+  plans = outline_all(q, context, found.legal);
+  std::stable_sort(plans.begin(), plans.end(), better_plan);
+  auto at = std::find_if(plans.begin(), plans.end(), [&](const Plan& plan) { return plan.id() == wanted; });
+  if (at == plans.end()) at = plans.begin();
+  *at = context.complete(at->strategy);
+  result.rejected = std::move(found.rejected);
   warn(q, result);
   return result;
 }

@@ -58,6 +58,11 @@ struct Answer {
 /// leaves not one legal combination: that names the reasons.
 [[nodiscard]] Answer answer(const Question& question);
 
+/// What answer() will say, sooner, for who watches while a figure changes: one plan, that called `wanted` or
+/// else the first, has all its figures; of the others `memory.required` is at its low end. There are neither
+/// sentences nor an alternative, and what does not fit stands in the order of its low ends.
+[[nodiscard]] Answer draft_answer(const Question& question, std::string_view wanted = {});
+
 /// Legal and illegal combinations of a space, in the order in which they are planned.
 struct Candidates {
   std::vector<Strategy> legal;

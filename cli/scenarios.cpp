@@ -1,0 +1,125 @@
+#include "cli/scenarios.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "models/base/version.h"
+
+namespace zplan {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSchema = "zplan.scenarios/1", kFamily = "zplan.scenarios/";
+constexpr std::size_t kMostArguments = 200;
+
+/// Options whose value may be a file.
+constexpr std::array<std::string_view, 5> kFileOptions{"--model", "--gpu", "--node", "--network",
+                                                       "--ds-config"};
+
+bool takes_file(const std::string& word) {
+  return std::find(kFileOptions.begin(), kFileOptions.end(), word) != kFileOptions.end();
+}
+
+fs::path folder_of(const std::string& file) { return fs::absolute(fs::path(file)).parent_path(); }
+
+/// A model may be called like a path: only what is there is one.
+std::string found_in(const fs::path& folder, const std::string& value) {
+  std::error_code ignored;
+  if (value.empty() || fs::path(value).is_absolute() || !fs::exists(folder / value, ignored)) return value;
+  return (folder / value).lexically_normal().string();
+}
+
+std::string seen_from(const fs::path& folder, const std::string& value) {
+  if (!fs::path(value).is_absolute()) return value;
+  const fs::path relative = fs::path(value).lexically_relative(folder);
+  return relative.empty() || *relative.begin() == ".." ? value : relative.string();
+}
+
+/// `arguments` with change(value) for the value of every option that may name a file.
+template <class F>
+std::vector<std::string> with_paths(std::vector<std::string> arguments, const F& change) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::size_t equals = arguments[i].find('=');
+    if (equals != std::string::npos && takes_file(arguments[i].substr(0, equals)))
+      arguments[i] = arguments[i].substr(0, equals + 1) + change(arguments[i].substr(equals + 1));
+    else if (takes_file(arguments[i]) && i + 1 < arguments.size())
+      arguments[i + 1] = change(arguments[i + 1]);
+  }
+  return arguments;
+}
+
+std::vector<std::string> read_words(const JsonReader& at) {
+  std::vector<std::string> words;
+  for (const JsonReader& each : at.items()) words.push_back(each.text());
+  if (words.size() > kMostArguments) at.fail(std::to_string(words.size()) + " words", "accepted: up to 200");
+  return words;
+}
+
+Scenario read_scenario(const JsonReader& at, const fs::path& folder) {
+  at.only_keys({"name", "arguments", "strategy", "report", "compared"});
+  Scenario one{.name = at.at("name").text(), .arguments = {}};
+  if (at.has("arguments") == at.has("report"))
+    at.fail(at.has("report") ? "arguments and a report" : "neither arguments nor a report",
+            "accepted: one of them");
+  if (at.has("arguments"))
+    one.arguments = with_paths(read_words(at.at("arguments")),
+                               [&](const std::string& value) { return found_in(folder, value); });
+  one.report = found_in(folder, at.text_or("report", ""));
+  one.strategy = at.text_or("strategy", "");
+  one.compared = at.boolean_or("compared", true);
+  return one;
+}
+
+Json scenario_json(const Scenario& one, const fs::path& folder) {
+  Json out{{"name", one.name}};
+  if (one.report.empty())
+    out["arguments"] =
+        with_paths(one.arguments, [&](const std::string& value) { return seen_from(folder, value); });
+  else
+    out["report"] = seen_from(folder, one.report);
+  if (!one.strategy.empty()) out["strategy"] = one.strategy;
+  out["compared"] = one.compared;
+  return out;
+}
+
+}  // namespace
+
+bool is_scenario_file(const Json& json) {
+  if (!json.is_object()) return false;
+  const auto schema = json.find("schema");
+  return schema != json.end() && schema->is_string() && schema->get<std::string>().starts_with(kFamily);
+}
+
+ScenarioFile read_scenarios(const Json& json, const std::string& file) {
+  const JsonReader at(json, file);
+  const JsonReader schema = at.at("schema");
+  if (schema.text() != kSchema) schema.fail(in_quotes(schema.text()), "accepted: \"zplan.scenarios/1\"");
+  at.only_keys({"schema", "zplan_version", "baseline", "differences", "scenarios"});
+  ScenarioFile out;
+  const std::vector<JsonReader> all = at.at("scenarios").items();
+  if (all.size() > kMostScenarios)
+    at.at("scenarios").fail(std::to_string(all.size()) + " scenarios", "accepted: up to 200");
+  for (const JsonReader& each : all) out.scenarios.push_back(read_scenario(each, folder_of(file)));
+  if (const auto baseline = at.find("baseline")) {
+    if (all.empty()) baseline->fail("a baseline of no scenarios", "accepted: null");
+    out.baseline = static_cast<std::size_t>(baseline->integer(0, static_cast<std::int64_t>(all.size()) - 1));
+  }
+  out.differences = at.boolean_or("differences", false);
+  return out;
+}
+
+std::string scenarios_text(const ScenarioFile& scenarios, const std::string& file) {
+  Json all = Json::array();
+  for (const Scenario& each : scenarios.scenarios) all.push_back(scenario_json(each, folder_of(file)));
+  const Json out{{"schema", std::string(kSchema)},
+                 {"zplan_version", std::string(version())},
+                 {"baseline", scenarios.baseline ? Json(*scenarios.baseline) : Json(nullptr)},
+                 {"differences", scenarios.differences},
+                 {"scenarios", std::move(all)}};
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace zplan

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <QAbstractTableModel>
+
+#include "gui/session/planned.h"
+
+namespace zplan::gui {
+
+/// Every strategy of the scenarios: what it needs against how fast it is, and whether another one is better
+/// at both (Pareto).
+class TradeoffModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  enum Column { scenario, strategy, needs, speed, verdict, front, column_count };
+  enum Roles {
+    ScenarioRole = Qt::UserRole,  ///< int: which of those that were shown
+    BytesRole,                    ///< double: required on a device
+    SpeedRole,                    ///< double: tokens per second
+    FitsRole,                     ///< bool
+    FrontRole,                    ///< bool: no other of its scenario needs less and is as fast
+    IdRole                        ///< QString: of the strategy
+  };
+
+  using QAbstractTableModel::QAbstractTableModel;
+  void show(const std::vector<PlannedPtr>& scenarios);
+
+  [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
+  [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;
+  [[nodiscard]] QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+  [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation,
+                                    int role = Qt::DisplayRole) const override;
+
+ private:
+  struct Point {
+    std::size_t scenario, plan;
+    bool front;
+  };
+  std::vector<PlannedPtr> scenarios_;
+  std::vector<Point> points_;
+};
+
+}  // namespace zplan::gui

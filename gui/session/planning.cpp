@@ -1,0 +1,100 @@
+#include "gui/session/planning.h"
+
+#include <QMetaObject>
+#include <chrono>
+#include <new>
+#include <utility>
+#include <variant>
+
+#include "models/base/error.h"
+
+namespace zplan::gui {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// So long after the last change the full answer is begun: longer than the pauses of a hand on a slider.
+constexpr auto kQuiet = 80ms;
+
+using Outcome = std::variant<PlannedPtr, Problem>;
+
+Outcome outcome(const Scenario& scenario, const Environment& environment, Depth depth) {
+  try {
+    return plan_scenario(scenario, environment, depth);
+  } catch (const InputError& error) {
+    return Problem{QString::fromStdString(error.place()), QString::fromUtf8(error.what())};
+  } catch (const std::bad_alloc&) {
+    return Problem{{}, Planning::tr("out of memory")};
+  } catch (const std::exception& error) {
+    return Problem{{}, Planning::tr("internal error: %1").arg(QString::fromUtf8(error.what()))};
+  }
+}
+
+}  // namespace
+
+Planning::Planning(Environment environment, QObject* parent)
+    : QObject(parent), environment_(std::move(environment)) {
+  drafts_.setMaxThreadCount(1);
+  answers_.setMaxThreadCount(1);
+  quiet_.setSingleShot(true);
+  quiet_.setInterval(kQuiet);
+  connect(&quiet_, &QTimer::timeout, this, &Planning::settle);
+}
+
+Planning::~Planning() {
+  for (const TaskPtr& each : std::as_const(asked_)) each->dropped = true;
+  for (QThreadPool* each : {&drafts_, &answers_}) {
+    each->clear();
+    each->waitForDone();
+  }
+}
+
+void Planning::forget(Id id) {
+  if (const TaskPtr before = asked_.take(id)) before->dropped = true;
+}
+
+void Planning::ask(Id id, const Scenario& scenario) {
+  forget(id);
+  const auto task = std::make_shared<Task>();
+  task->id = id;
+  task->scenario = scenario;
+  asked_.insert(id, task);
+  start(drafts_, task, Depth::draft);
+  quiet_.start();
+}
+
+void Planning::settle() {
+  for (const TaskPtr& each : std::as_const(asked_))
+    if (std::exchange(each->drafted, false)) start(answers_, each, Depth::full);
+}
+
+void Planning::start(QThreadPool& thread, const TaskPtr& task, Depth depth) {
+  thread.start([this, task, depth] {
+    if (task->dropped) return;
+    const Outcome made = outcome(task->scenario, environment_, depth);
+    // Delivered in the GUI thread, or not at all where the object is gone.
+    const auto deliver = [this, task, made] {
+      if (task->dropped) return;
+      if (const auto* problem = std::get_if<Problem>(&made)) {
+        finish(task);
+        Q_EMIT failed(task->id, *problem);
+      } else {
+        const PlannedPtr& planned_now = std::get<PlannedPtr>(made);
+        if (!planned_now->draft) finish(task);
+        task->drafted = true;
+        if (planned_now->draft && !quiet_.isActive()) quiet_.start();
+        Q_EMIT planned(task->id, planned_now);
+      }
+      if (is_idle()) Q_EMIT idle();
+    };
+    QMetaObject::invokeMethod(this, deliver, Qt::QueuedConnection);
+  });
+}
+
+void Planning::finish(const TaskPtr& task) {
+  task->dropped = true;
+  asked_.remove(task->id);
+}
+
+}  // namespace zplan::gui

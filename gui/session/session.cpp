@@ -1,0 +1,309 @@
+#include "gui/session/session.h"
+
+#include <QUndoCommand>
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace zplan::gui {
+
+namespace {
+
+constexpr int kMergeId = 1;
+
+}  // namespace
+
+/// A change as what it does and what takes it back. Changes with one key merge.
+class SessionChange : public QUndoCommand {
+ public:
+  using Step = std::function<void(Session&)>;
+  SessionChange(Session& session, const QString& text, Step forward, Step back, QString key = {})
+      : QUndoCommand(text),
+        session_(session),
+        forward_(std::move(forward)),
+        back_(std::move(back)),
+        key_(std::move(key)) {}
+
+  void redo() override { forward_(session_); }
+  void undo() override { back_(session_); }
+  [[nodiscard]] int id() const override { return key_.isEmpty() ? -1 : kMergeId; }
+  bool mergeWith(const QUndoCommand* later) override {
+    const auto* other = static_cast<const SessionChange*>(later);
+    if (other->key_ != key_) return false;
+    forward_ = other->forward_;
+    return true;
+  }
+
+  // What changes are made of.
+  static void insert(Session& s, int row, const Session::Entry& entry) { s.insert(row, entry); }
+  static void take(Session& s, int row) { s.take(row); }
+  static void put(Session& s, Session::Id id, const Scenario& scenario) { s.put(s.row_of(id), scenario); }
+  static void shift(Session& s, int from, int to) { s.shift(from, to); }
+  static void pin(Session& s, Session::Id id) {
+    s.baseline_ = id;
+    Q_EMIT s.comparison_changed();
+  }
+  static void show_differences(Session& s, bool only) {
+    s.differences_ = only;
+    Q_EMIT s.comparison_changed();
+  }
+
+ private:
+  Session& session_;
+  Step forward_, back_;
+  QString key_;
+};
+
+Session::Session(Environment environment, QObject* parent)
+    : QObject(parent), planning_(std::move(environment)) {
+  connect(&planning_, &Planning::planned, this, &Session::on_planned);
+  connect(&planning_, &Planning::failed, this, &Session::on_failed);
+}
+
+int Session::row_of(Id id) const {
+  const auto at =
+      std::find_if(entries_.begin(), entries_.end(), [id](const Entry& each) { return each.id == id; });
+  return at == entries_.end() ? -1 : static_cast<int>(at - entries_.begin());
+}
+
+void Session::set_current(int row) {
+  const Id id = row >= 0 && row < size() ? at(row).id : 0;
+  if (id == current_) return;
+  current_ = id;
+  Q_EMIT current_changed();
+}
+
+// ---- changes
+// ---------------------------------------------------------------------------------------------------------
+
+void Session::add(const Scenario& scenario, int row) {
+  const int at = row < 0 ? current() + 1 : row;
+  Entry entry{.id = next_++, .scenario = scenario, .planned = {}, .problem = {}, .pending = false};
+  if (entry.scenario.name.empty()) entry.scenario.name = tr("scenario").toStdString();
+  undo_.push(new SessionChange(
+      *this, tr("add %1").arg(QString::fromStdString(scenario.name)),
+      [at, entry](Session& s) { SessionChange::insert(s, at, entry); },
+      [at](Session& s) { SessionChange::take(s, at); }));
+}
+
+void Session::remove(int row) {
+  const Entry entry = at(row);
+  undo_.push(new SessionChange(
+      *this, tr("delete %1").arg(QString::fromStdString(entry.scenario.name)),
+      [row](Session& s) { SessionChange::take(s, row); },
+      [row, entry](Session& s) { SessionChange::insert(s, row, entry); }));
+}
+
+void Session::duplicate(int row) {
+  Scenario copy = at(row).scenario;
+  copy.name = free_name(QString::fromStdString(copy.name)).toStdString();
+  add(copy, row + 1);
+}
+
+void Session::rename(int row, const QString& name) {
+  const Entry& entry = at(row);
+  Scenario after = entry.scenario;
+  after.name = name.simplified().left(200).toStdString();
+  if (after.name.empty() || after == entry.scenario) return;
+  undo_.push(new SessionChange(
+      *this, tr("rename %1").arg(QString::fromStdString(entry.scenario.name)),
+      [id = entry.id, after](Session& s) { SessionChange::put(s, id, after); },
+      [id = entry.id, before = entry.scenario](Session& s) { SessionChange::put(s, id, before); }));
+}
+
+void Session::move(int from, int to) {
+  if (from == to) return;
+  undo_.push(new SessionChange(
+      *this, tr("move %1").arg(QString::fromStdString(at(from).scenario.name)),
+      [from, to](Session& s) { SessionChange::shift(s, from, to); },
+      [from, to](Session& s) { SessionChange::shift(s, to, from); }));
+}
+
+void Session::set_arguments(int row, const std::vector<std::string>& arguments, const QString& key) {
+  const Entry& entry = at(row);
+  Scenario after = entry.scenario;
+  after.arguments = arguments;
+  if (after == entry.scenario) return;
+  undo_.push(new SessionChange(
+      *this, tr("change %1").arg(QString::fromStdString(entry.scenario.name)),
+      [id = entry.id, after](Session& s) { SessionChange::put(s, id, after); },
+      [id = entry.id, before = entry.scenario](Session& s) { SessionChange::put(s, id, before); },
+      key.isEmpty() ? key : QStringLiteral("%1 %2").arg(entry.id).arg(key)));
+}
+
+void Session::set_strategy(int row, const QString& id) {
+  const Entry& entry = at(row);
+  Scenario after = entry.scenario;
+  after.strategy = id.toStdString();
+  if (after == entry.scenario) return;
+  undo_.push(new SessionChange(
+      *this, tr("choose %1").arg(id.isEmpty() ? tr("the recommended strategy") : id),
+      [row_id = entry.id, after](Session& s) { SessionChange::put(s, row_id, after); },
+      [row_id = entry.id, before = entry.scenario](Session& s) { SessionChange::put(s, row_id, before); }));
+}
+
+void Session::set_compared(int row, bool compared) {
+  const Entry& entry = at(row);
+  if (entry.scenario.compared == compared) return;
+  Scenario after = entry.scenario;
+  after.compared = compared;
+  undo_.push(new SessionChange(
+      *this, (compared ? tr("compare %1") : tr("leave out %1")).arg(QString::fromStdString(after.name)),
+      [id = entry.id, after](Session& s) { SessionChange::put(s, id, after); },
+      [id = entry.id, before = entry.scenario](Session& s) { SessionChange::put(s, id, before); }));
+}
+
+void Session::set_baseline(Id id) {
+  if (id == baseline_) return;
+  undo_.push(new SessionChange(
+      *this, tr("pin the baseline"), [id](Session& s) { SessionChange::pin(s, id); },
+      [before = baseline_](Session& s) { SessionChange::pin(s, before); }));
+}
+
+void Session::set_differences(bool only) {
+  if (only == differences_) return;
+  undo_.push(new SessionChange(
+      *this, only ? tr("show differences only") : tr("show all lines"),
+      [only](Session& s) { SessionChange::show_differences(s, only); },
+      [only](Session& s) { SessionChange::show_differences(s, !only); }));
+}
+
+// ---- steps that changes are made of
+// ---------------------------------------------------------------------------------------------------------
+
+void Session::insert(int row, Entry entry) {
+  Q_EMIT about_to_insert(row);
+  const auto at = entries_.insert(entries_.begin() + row, std::move(entry));
+  const Id id = at->id;
+  at->planned.reset();
+  plan(*at);
+  Q_EMIT inserted(row);
+  current_ = id;
+  Q_EMIT current_changed();
+}
+
+Session::Entry Session::take(int row) {
+  Q_EMIT about_to_remove(row);
+  Entry entry = std::move(entries_[static_cast<std::size_t>(row)]);
+  entries_.erase(entries_.begin() + row);
+  planning_.forget(entry.id);
+  Q_EMIT removed(row);
+  if (entry.id == current_) {
+    current_ = entries_.empty() ? 0 : at(std::min(row, size() - 1)).id;
+    Q_EMIT current_changed();
+  }
+  return entry;
+}
+
+void Session::put(int row, const Scenario& scenario) {
+  Entry& entry = entries_[static_cast<std::size_t>(row)];
+  const bool other_question =
+      entry.scenario.arguments != scenario.arguments || entry.scenario.strategy != scenario.strategy;
+  entry.scenario = scenario;
+  if (other_question) plan(entry);
+  Q_EMIT changed(row);
+}
+
+void Session::shift(int from, int to) {
+  Q_EMIT about_to_move(from, to);
+  const auto begin = entries_.begin();
+  if (from < to)
+    std::rotate(begin + from, begin + from + 1, begin + to + 1);
+  else
+    std::rotate(begin + to, begin + from, begin + from + 1);
+  Q_EMIT moved(from, to);
+}
+
+void Session::plan(Entry& entry) {
+  entry.pending = true;
+  planning_.ask(entry.id, entry.scenario);
+}
+
+void Session::on_planned(Id id, const PlannedPtr& planned) {
+  const int row = row_of(id);
+  if (row < 0) return;
+  Entry& entry = entries_[static_cast<std::size_t>(row)];
+  entry.planned = planned;
+  entry.problem.reset();
+  entry.pending = planned->draft;
+  Q_EMIT answered(row);
+}
+
+void Session::on_failed(Id id, const Problem& problem) {
+  const int row = row_of(id);
+  if (row < 0) return;
+  Entry& entry = entries_[static_cast<std::size_t>(row)];
+  entry.problem = problem;
+  entry.pending = false;
+  Q_EMIT answered(row);
+}
+
+// ---- what is compared
+// ---------------------------------------------------------------------------------------------------------
+
+int Session::baseline() const {
+  if (const int pinned = row_of(baseline_); pinned >= 0 && at(pinned).scenario.compared) return pinned;
+  for (int row = 0; row < size(); ++row)
+    if (at(row).scenario.compared) return row;
+  return -1;
+}
+
+Subjects Session::compared(int* place) const {
+  Subjects subjects;
+  if (place != nullptr) *place = -1;
+  const int base = baseline();
+  for (int row = 0; row < size(); ++row) {
+    const Entry& entry = at(row);
+    if (!entry.scenario.compared || !entry.planned) continue;
+    if (row == base && place != nullptr) *place = static_cast<int>(subjects.size());
+    subjects.push_back({QString::fromStdString(entry.scenario.name), entry.planned, entry.planned->shown});
+  }
+  return subjects;
+}
+
+Subjects Session::strategies(const Entry& entry) {
+  Subjects subjects;
+  if (!entry.planned) return subjects;
+  const std::vector<Plan>& plans = entry.planned->answer.plans;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    subjects.push_back({QString::fromStdString(plans[i].id()), entry.planned, i});
+  return subjects;
+}
+
+QString Session::free_name(const QString& wish) const {
+  const auto taken = [this](const QString& name) {
+    return std::any_of(entries_.begin(), entries_.end(),
+                       [&](const Entry& each) { return each.scenario.name == name.toStdString(); });
+  };
+  const int bracket = static_cast<int>(wish.lastIndexOf(QStringLiteral(" (")));
+  const QString stem = bracket > 0 && wish.endsWith(QLatin1Char(')')) ? wish.left(bracket) : wish;
+  QString name = wish;
+  for (int n = 2; taken(name); ++n) name = QStringLiteral("%1 (%2)").arg(stem).arg(n);
+  return name;
+}
+
+ScenarioFile Session::contents() const {
+  ScenarioFile file{.scenarios = {}, .baseline = {}, .differences = differences_};
+  for (const Entry& each : entries_) file.scenarios.push_back(each.scenario);
+  if (const int pinned = row_of(baseline_); pinned >= 0) file.baseline = static_cast<std::size_t>(pinned);
+  return file;
+}
+
+void Session::load(const ScenarioFile& file) {
+  Q_EMIT about_to_reset();
+  undo_.clear();
+  for (const Entry& each : entries_) planning_.forget(each.id);
+  entries_.clear();
+  for (const Scenario& each : file.scenarios) {
+    entries_.push_back({.id = next_++, .scenario = each, .planned = {}, .problem = {}, .pending = false});
+    plan(entries_.back());
+  }
+  baseline_ = file.baseline ? entries_[*file.baseline].id : 0;
+  differences_ = file.differences;
+  current_ = entries_.empty() ? 0 : entries_.front().id;
+  Q_EMIT reset();
+  Q_EMIT current_changed();
+  Q_EMIT comparison_changed();
+}
+
+}  // namespace zplan::gui
