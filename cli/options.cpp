@@ -12,8 +12,6 @@ namespace zplan {
 
 namespace {
 
-constexpr std::array<std::string_view, 1> kLaterCommands{"gui"};
-
 std::vector<std::string> command_names() { return all_names<Command>(); }
 
 bool is_option(const std::string& word) { return word.size() > 1 && word.front() == '-'; }
@@ -32,9 +30,6 @@ std::vector<std::string> option_names() {
 }
 
 [[noreturn]] void unknown_command(const std::string& word) {
-  if (std::find(kLaterCommands.begin(), kLaterCommands.end(), word) != kLaterCommands.end())
-    throw InputError(word, "not in this version",
-                     fmt::format("accepted: {}", fmt::join(command_names(), ", ")));
   throw InputError(in_quotes(word), "no such command", accepted_words(word, command_names()));
 }
 
@@ -248,8 +243,15 @@ const std::vector<CommandSpec>& command_table() {
        {}},
       {Command::bench,
        "[OPTION…]",
-       "real collectives on these machines (NCCL, or MPI where there is no GPU), a plan's calls replayed; its own "
+       "real collectives on these machines (NCCL, or MPI where there is no GPU), a plan's calls replayed; "
+       "its own "
        "options: zplan bench --help",
+       {}},
+      {Command::gui,
+       "[FILE… | OPTION…]",
+       "the window: scenarios side by side, as options or from files (needs Qt 6); its own options: zplan "
+       "gui "
+       "--help",
        {}},
       {Command::models,
        "[list | show NAME | search WORDS]",
