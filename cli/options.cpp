@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/scenarios.h"
 #include "cli/values.h"
 
 namespace zplan {
@@ -30,6 +31,9 @@ std::vector<std::string> option_names() {
 }
 
 [[noreturn]] void unknown_command(const std::string& word) {
+  if (word.ends_with(kScenarioEnding))
+    throw InputError(in_quotes(word), "a file of scenarios is no command",
+                     "accepted: zplan compare FILE.zplan, zplan gui FILE.zplan");
   throw InputError(in_quotes(word), "no such command", accepted_words(word, command_names()));
 }
 
@@ -222,7 +226,8 @@ const std::vector<CommandSpec>& command_table() {
        {}},
       {Command::compare,
        "STRATEGY|FILE…",
-       "pinned strategies or ds_configs side by side: zero3, tp8+zero1, zero3+offload-all, lora+zero2+b4",
+       "pinned strategies or ds_configs side by side: zero3, tp8+zero1, zero3+offload-all, lora+zero2+b4; or "
+       "the scenarios of a FILE.zplan",
        {}},
       {Command::fit,
        "",

@@ -15,6 +15,7 @@
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "cli/request.h"
+#include "cli/scenario_command.h"
 #include "cli/search_command.h"
 #include "cli/search_report.h"
 
@@ -137,8 +138,10 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   if (options.version) return out << version_text(), kFits;
   const Style style = style_of(options, environment);
   switch (options.command) {
-    case Command::plan:
-    case Command::compare: return run_planning(options, arguments, environment, out, err);
+    case Command::compare:
+      if (names_scenarios(options)) return scenario_command(options, environment, style, out, err);
+      [[fallthrough]];
+    case Command::plan: return run_planning(options, arguments, environment, out, err);
     case Command::search: return run_search(options, arguments, environment, out, err);
     case Command::fit: return fit_command(options, arguments, environment, style, out);
     case Command::check: return check_command(options, environment, style, out, err);
