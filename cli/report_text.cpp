@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <set>
 #include <utility>
 
+#include "cli/accuracy.h"
 #include "cli/explain.h"
 #include "cli/search_report.h"
 
@@ -62,7 +64,7 @@ std::string explanations(const Report& report, const Style& style) {
       report.order.empty() ? std::vector<const Plan*>{&leading_plan(report)} : plans_in_order(report);
   std::string out;
   for (const Plan* plan : plans) out += explained(*plan, report, style);
-  return out;
+  return out + accuracy_section(plans, style);
 }
 
 }  // namespace
@@ -71,6 +73,18 @@ std::string explained(const Plan& plan, const Report& report, const Style& style
   const Table traffic = traffic_table(plan, report.question);
   std::string out = "\n" + explain_text(plan, question_of(plan, report), style.width);
   if (!traffic.rows.empty()) out += "\nTraffic per optimizer step and GPU\n\n" + render_text(traffic, style);
+  return out;
+}
+
+std::string accuracy_section(const std::vector<const Plan*>& plans, const Style& style) {
+  std::set<Framework> frameworks;
+  for (const Plan* plan : plans) frameworks.insert(plan->framework);
+  std::string out;
+  for (const Framework framework : frameworks) {
+    out += fmt::format("\nHow far off such figures were: {}\n\n", to_name(framework));
+    for (const std::string& sentence : accuracy_sentences(framework))
+      out += paragraph("  ", sentence, style.width);
+  }
   return out;
 }
 

@@ -21,6 +21,9 @@ struct SavedReport;
 /// Every figure of a plan with its formula, and what it sends.
 [[nodiscard]] std::string explained(const Plan& plan, const Report& report, const Style& style);
 
+/// What the figures of these plans were held against, and how far off they were.
+[[nodiscard]] std::string accuracy_section(const std::vector<const Plan*>& plans, const Style& style);
+
 /// Model, cluster, training, assumptions.
 [[nodiscard]] std::string header_text(const Report& report, const Style& style);
 

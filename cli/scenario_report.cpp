@@ -209,13 +209,15 @@ std::string commands(const ScenarioComparison& all, const Style& style) {
 std::string explanations(const ScenarioComparison& all, const Style& style) {
   if (!all.explain) return "";
   std::string out;
+  std::vector<const Plan*> plans;
   for (const PlannedScenario& each : all.scenarios) {
+    plans.push_back(&each.plan());
     // A saved report has no question to explain its figures from.
     if (!each.saved)
       out += fmt::format("\n{}\n", style(Tone::strong, name_of(each))) +
              explained(each.plan(), each.report(), style);
   }
-  return out;
+  return out + accuracy_section(plans, style);
 }
 
 Json scenario_json(const PlannedScenario& each, const ScenarioComparison& all) {
