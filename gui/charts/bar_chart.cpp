@@ -156,7 +156,7 @@ class Drawing {
     painter_.setPen(ink::text(palette_));
     if (!row.sign.isEmpty()) {
       ink::warn(painter_, row.sign, palette_);
-      text += ' ' + of(at, StackModel::NoteRole).toString();
+      text += of(at, StackModel::NoteRole).toString();
       painter_.setPen(ink::alarm(palette_));
     }
     painter_.drawText(row.total, Qt::AlignLeft | Qt::AlignVCenter | Qt::TextDontClip, text);

@@ -51,7 +51,7 @@ class Layout {
     for (int row = 0; row < model_.rowCount(); ++row) {
       titles = std::max(titles, width(title(row)));
       totals = std::max(totals, width(of(row, StackModel::TotalTextRole).toString()));
-      notes = std::max(notes, width(' ' + of(row, StackModel::NoteRole).toString()));
+      notes = std::max(notes, width(of(row, StackModel::NoteRole).toString()));
       warns_ = warns_ || of(row, StackModel::WarningRole).toBool();
       drafts_ = drafts_ || of(row, StackModel::DraftRole).toBool();
       most_ = std::max(most_, of(row, StackModel::TotalRole).toDouble());

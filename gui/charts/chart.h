@@ -24,7 +24,8 @@ class Chart : public QAbstractScrollArea {
   void set_current(int row);
 
   /// The whole picture, without what the mouse and the keys are at: for pictures and paper. In the painter's
-  /// font; the background is left as it is.
+  /// font, with lines in its units: scale a painter of finer pixels to about 96 an inch, and give it a font
+  /// in pixels. The background is left as it is.
   void paint(QPainter& painter, const QRectF& area, const QPalette& palette) const;
   /// At which nothing is cut off, in the widget's font.
   [[nodiscard]] virtual QSize picture_size() const = 0;

@@ -162,23 +162,39 @@ class Layout {
 
   void place(ScatterLayout::Point& point, QVector<QRectF>& taken) const {
     const double wide = width(point.text) + 2, tall = line_ * 0.9, gap = kRadius + 3;
-    const QRectF room = out_.plot.adjusted(1, -2, kMargin, 0);
     const std::array<QPointF, 6> places{QPointF(gap, -tall / 2),         QPointF(-gap - wide, -tall / 2),
                                         QPointF(-wide / 2, -gap - tall), QPointF(-wide / 2, gap),
                                         QPointF(gap * 0.7, -gap - tall), QPointF(gap * 0.7, gap)};
-    for (const QPointF& offset : places) {
-      const QRectF label(point.at + offset, QSizeF(wide, tall));
-      const bool crossed = std::any_of(out_.limits.begin(), out_.limits.end(), [&label](const Limit& limit) {
-        return limit.x > label.left() && limit.x < label.right();
-      });
-      if (crossed || !room.contains(label) ||
-          std::any_of(taken.begin(), taken.end(),
-                      [&](const QRectF& other) { return other.intersects(label); }))
-        continue;
-      point.label = label;
-      taken << label;
-      return;
-    }
+    // On the line of a front rather than nowhere.
+    for (const bool on_fronts : {false, true})
+      for (const QPointF& offset : places) {
+        const QRectF label(point.at + offset, QSizeF(wide, tall));
+        if (!is_free(label, taken) || (!on_fronts && is_on_front(label))) continue;
+        point.label = label;
+        taken << label;
+        return;
+      }
+  }
+
+  [[nodiscard]] bool is_free(const QRectF& label, const QVector<QRectF>& taken) const {
+    return out_.plot.adjusted(1, -2, kMargin, 0).contains(label) &&
+           std::none_of(
+               out_.limits.begin(), out_.limits.end(),
+               [&label](const Limit& limit) { return limit.x > label.left() && limit.x < label.right(); }) &&
+           std::none_of(taken.begin(), taken.end(),
+                        [&label](const QRectF& other) { return other.intersects(label); });
+  }
+
+  [[nodiscard]] bool is_on_front(const QRectF& label) const {
+    const std::array<QLineF, 2> diagonals{QLineF(label.topLeft(), label.bottomRight()),
+                                          QLineF(label.bottomLeft(), label.topRight())};
+    for (const ScatterLayout::Front& front : out_.fronts)
+      for (qsizetype i = 1; i < front.points.size(); ++i)
+        for (const QLineF& each : diagonals)
+          if (each.intersects(QLineF(front.points[i - 1], front.points[i]), nullptr) ==
+              QLineF::BoundedIntersection)
+            return true;
+    return false;
   }
 
   const QAbstractItemModel& model_;

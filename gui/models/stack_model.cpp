@@ -198,7 +198,7 @@ QVariant StackModel::headerData(int section, Qt::Orientation orientation, int ro
 QString StackModel::note(const Plan& plan) const {
   if (plan.fits) return {};
   // Of memory it is the figure that is short.
-  return kind_ == Kind::memory && !plan.fits_device ? tr("short") : verdict_words(plan);
+  return kind_ == Kind::memory && !plan.fits_device ? tr(" short") : tr(", %1").arg(verdict_words(plan));
 }
 
 QString StackModel::name(int column) const {

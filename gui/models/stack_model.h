@@ -22,9 +22,9 @@ class StackModel : public QAbstractTableModel {
     WarningRole,               ///< bool: does not fit
     ValueTextRole,             ///< QString: the figure with its unit
     TotalTextRole,             ///< QString: the row's total with its unit
-    NoteRole,                  ///< QString: what is said behind the total, "short"; empty where it fits
-    VerdictRole,               ///< QString: "short by 7.14 GiB"; empty where it fits
-    ScaleRole                  ///< Scale, of any horizontal header: how an axis counts
+    NoteRole,     ///< QString: what follows the total, " short", ", does not fit"; empty where it fits
+    VerdictRole,  ///< QString: "short by 7.14 GiB"; empty where it fits
+    ScaleRole     ///< Scale, of any horizontal header: how an axis counts
   };
   using Mark = gui::Mark;
   enum class Kind {
