@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QHBoxLayout>
 #include <QScopedValueRollback>
+#include <QScrollBar>
 #include <algorithm>
 
 #include "cli/command_line.h"
@@ -50,6 +51,12 @@ bool is_about(const Problem& problem, const OptionField& field, const QString& v
   if (problem.place.split(QStringLiteral(", ")).contains(field.option())) return true;
   const bool names_file = value.contains(QLatin1Char('/')) || value.endsWith(QLatin1String(".json"));
   return names_file && problem.place.startsWith(value);
+}
+
+/// Below its option, a problem need not name it.
+QString text_at(const Problem& problem, const OptionField& field) {
+  const QString place = field.option() + QStringLiteral(": ");
+  return problem.text.startsWith(place) ? problem.text.mid(place.size()) : problem.text;
 }
 
 }  // namespace
@@ -123,6 +130,8 @@ void EditorPanel::build() {
   scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   scroll_->setFocusPolicy(Qt::NoFocus);
   scroll_->setWidget(content_);
+  scroll_->setMinimumWidth(content_->minimumSizeHint().width() +
+                           scroll_->verticalScrollBar()->sizeHint().width());
 }
 
 void EditorPanel::add_section(const QString& title, const std::function<bool(const OptionSpec&)>& belongs) {
@@ -231,7 +240,7 @@ void EditorPanel::show_problem(const Session::Entry& entry) {
     for (OptionField* field : section->fields()) {
       const bool is_here =
           entry.problem && is_about(*entry.problem, *field, given_text(entry, field->spec()));
-      field->show_problem(is_here ? entry.problem->text : QString());
+      field->show_problem(is_here ? text_at(*entry.problem, *field) : QString());
       if (is_here) section->set_folded(false);
       is_placed = is_placed || is_here;
     }

@@ -1,5 +1,6 @@
 #include "gui/editors/name_table.h"
 
+#include <QRegularExpression>
 #include <algorithm>
 
 namespace zplan::gui {
@@ -11,6 +12,12 @@ QString folded(const QString& text) {
   for (const QChar c : text)
     if (c.isLetterOrNumber()) kept += c.toLower();
   return kept;
+}
+
+/// Of "meta-llama/Llama-3.1-8B": meta, llama, llama, 3, 1, 8b.
+QStringList parts(const QString& name) {
+  static const QRegularExpression between(QStringLiteral("[^\\p{L}\\p{N}]+"));
+  return name.toLower().split(between, Qt::SkipEmptyParts);
 }
 
 bool has_all(const QString& name, const QStringList& words) {
@@ -87,11 +94,14 @@ bool NameFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
 int NameFilter::distance(const QModelIndex& index) const {
   const QString all = words_.join(QString());
   if (all.isEmpty()) return 0;
-  int least = 2;
+  int least = 3;
   for (const QString& name : index.data(NameTable::kNames).toStringList()) {
     const QString whole = folded(name), bare = folded(name.section(QLatin1Char('/'), -1));
-    if (bare.startsWith(all) || whole.startsWith(all)) return 0;
-    if (whole.contains(all)) least = 1;
+    const QStringList own = parts(name);
+    const bool has_parts =
+        std::ranges::all_of(words_, [&own](const QString& word) { return own.contains(word); });
+    const bool begins = bare.startsWith(all) || whole.startsWith(all);
+    least = std::min(least, has_parts ? 0 : begins ? 1 : whole.contains(all) ? 2 : 3);
   }
   return least;
 }

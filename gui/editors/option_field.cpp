@@ -45,7 +45,7 @@ void OptionField::lay_out() {
     grid->addWidget(editor_, 0, 1);
   }
   editor_->setParent(this);
-  grid->addWidget(reset_, 0, 2, Qt::AlignTop);
+  grid->addWidget(reset_, 0, 2, Qt::AlignVCenter);
   grid->addWidget(message_, 2, 0, 1, 3);
   reset_->setAutoRaise(true);
   reset_->setFocusPolicy(Qt::TabFocus);

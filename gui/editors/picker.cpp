@@ -8,6 +8,7 @@
 #include <QScreen>
 #include <QStyle>
 #include <QStyleOption>
+#include <algorithm>
 
 #include "gui/editors/simple_editors.h"
 
@@ -17,8 +18,18 @@ namespace {
 
 constexpr int kMostShown = 14;  // rows of the table
 
+class Popup : public QTreeView {
+ public:
+  using QTreeView::QTreeView;
+  /// A completer makes its popup as many rows high as it has, and leaves out the heading.
+  [[nodiscard]] int sizeHintForRow(int row) const override {
+    const int rows = std::clamp(model()->rowCount(), 1, kMostShown);
+    return QTreeView::sizeHintForRow(row) + (header()->sizeHint().height() + rows - 1) / rows;
+  }
+};
+
 QTreeView* make_popup() {
-  auto* popup = new QTreeView;
+  auto* popup = new Popup;
   popup->setRootIsDecorated(false);
   popup->setUniformRowHeights(true);
   popup->setAllColumnsShowFocus(true);

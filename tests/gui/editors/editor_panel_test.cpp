@@ -5,6 +5,7 @@
 #include <QAbstractItemView>
 #include <QScrollBar>
 #include <QSet>
+#include <QShortcut>
 #include <QSignalSpy>
 #include <QStyleOptionSlider>
 #include <QTest>
@@ -162,6 +163,15 @@ TEST_F(EditorPanelTest, WhatIsTypedAfterAnUndoIsAStepOfItsOwn) {
   EXPECT_EQ(session_.undo_stack().count(), 3);
   session_.undo_stack().undo();
   EXPECT_EQ(input("--seq")->text(), "8192");
+}
+
+TEST_F(EditorPanelTest, UndoInAFieldIsTheSessions) {
+  const QShortcut undo(QKeySequence::Undo, &panel_, &session_.undo_stack(), &QUndoStack::undo);
+  type("--seq", "4096");
+  QTest::keySequence(input("--seq"), QKeySequence::Undo);
+  EXPECT_EQ(input("--seq")->text(), "");
+  EXPECT_FALSE(given("--seq"));
+  EXPECT_EQ(session_.undo_stack().index(), 1);
 }
 
 TEST_F(EditorPanelTest, TheCursorStaysWhereItIsWhenAnswersCome) {

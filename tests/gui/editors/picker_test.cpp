@@ -77,7 +77,7 @@ TEST(NameFilters, WordsAreFoundInAnyOrderAndSpelling) {
   NameFilter filter(model_names(Environment{}, &owner));
   filter.look_for("llama 3");
   EXPECT_TRUE(found(filter).contains("meta-llama/Meta-Llama-3-8B")) << found(filter).join(' ').toStdString();
-  EXPECT_TRUE(found(filter).front().contains("Llama-3", Qt::CaseInsensitive));
+  EXPECT_TRUE(found(filter).front().contains("Llama-3.", Qt::CaseInsensitive));  // not llama-30b
   const QStringList one = found(filter);
   filter.look_for("3 LLAMA");
   EXPECT_EQ(QSet<QString>(one.begin(), one.end()).size(), filter.rowCount());
