@@ -148,8 +148,7 @@ std::string in_format(const CheckReport& report, const Options& options, const S
 
 }  // namespace
 
-int check_command(const Options& options, const Environment& environment, const Style& style,
-                  std::ostream& out, std::ostream& err) {
+CheckReport check_report(const Options& options, const Environment& environment, std::ostream& err) {
   const std::vector<Document> documents = documents_of(options, err);
   check_options_matter(options, documents);
   const std::vector<Case> cases = cases_of(documents, options, environment);
@@ -175,6 +174,12 @@ int check_command(const Options& options, const Environment& environment, const 
   report.fits = check::fit_tally(report.records);
   report.planners = check::compare_planners(cases, report.records);
   if (options.fit_efficiency) report.efficiencies = check::fit_efficiencies(cases);
+  return report;
+}
+
+int check_command(const Options& options, const Environment& environment, const Style& style,
+                  std::ostream& out, std::ostream& err) {
+  const CheckReport report = check_report(options, environment, err);
   out << in_format(report, options, style);
   return holds(report) ? kFits : kNothingFits;
 }

@@ -54,26 +54,6 @@ std::vector<Record> shown_records(const CheckReport& report) {
   return report.worst ? check::worst_records(report.records, *report.worst) : report.records;
 }
 
-Table record_table(const CheckReport& report) {
-  Table table{{{"run", "", false, kAlways},
-               {"file", "", false, 1},
-               {"kind", "", false, 2},
-               {"statistic", "", false, kAlways},
-               {"predicted", "", true, kAlways},
-               {"measured", "", true, kAlways},
-               {"error", "", true, kAlways}},
-              {}};
-  for (const Record& record : shown_records(report)) {
-    const std::string predicted =
-        record.predicted ? figure_text(*record.predicted, record.statistic, report.unit) : "-";
-    table.rows.push_back({{record.id, record.file, std::string(to_name(record.kind)),
-                           in_words(to_name(record.statistic)), predicted, measured_text(record, report.unit),
-                           record.judged() ? error_text(*record.error) : "skipped"},
-                          record.judged() ? Tone::plain : Tone::faint});
-  }
-  return table;
-}
-
 std::string phase_text(const check::Group& group) {
   return group.phase_judged == 0 ? "-" : fmt::format("{} of {}", group.phase_right, group.phase_judged);
 }
@@ -101,14 +81,6 @@ Row figures_row(const std::string& first, const std::string& statistic, const ch
            fmt::format("{}", group.skipped), share(group.median_error), share(group.p90_error),
            share(group.worst_error), share(group.under_predicted), fmt::format("{}", group.exact),
            phase_text(group)}};
-}
-
-Table group_table(const CheckReport& report) {
-  Table table = figures_table("kind");
-  for (const check::Group& group : report.groups)
-    table.rows.push_back(
-        figures_row(std::string(to_name(group.kind)), in_words(to_name(group.statistic)), group));
-  return table;
 }
 
 /// Pooled subsets are of several statistics.
@@ -139,13 +111,6 @@ Table slope_table(const CheckReport& report) {
   return table;
 }
 
-std::string fits_text(const check::FitTally& fits) {
-  if (fits.ran + fits.failed == 0) return "";
-  return fmt::format(
-      "of {} runs that ran, {} are foretold to fit; of {} that ended out of memory, {} are foretold not to\n",
-      fits.ran, fits.ran_and_fits, fits.failed, fits.failed - fits.failed_and_fits);
-}
-
 /// What is said of rows by what they are: published peaks have it.
 Table efficiency_table(const CheckReport& report) {
   Table table{{{"card", "", false, kAlways},
@@ -170,8 +135,8 @@ std::string more_text(const CheckReport& report, const std::function<std::string
   std::string text;
   for (const Table& table : {subset_table(report), slope_table(report), efficiency_table(report)})
     if (!table.rows.empty()) text += "\n" + render(table);
-  const std::string fits = fits_text(report.fits);
-  return fits.empty() ? text : text + "\n" + fits;
+  const std::string fits = fits_sentence(report.fits);
+  return fits.empty() ? text : text + "\n" + fits + "\n";
 }
 
 Table skip_table(const CheckReport& report) {
@@ -328,6 +293,41 @@ std::string csv_value(const Json& value) {
 }
 
 }  // namespace
+
+Table record_table(const CheckReport& report) {
+  Table table{{{"run", "", false, kAlways},
+               {"file", "", false, 1},
+               {"kind", "", false, 2},
+               {"statistic", "", false, kAlways},
+               {"predicted", "", true, kAlways},
+               {"measured", "", true, kAlways},
+               {"error", "", true, kAlways}},
+              {}};
+  for (const Record& record : shown_records(report)) {
+    const std::string predicted =
+        record.predicted ? figure_text(*record.predicted, record.statistic, report.unit) : "-";
+    table.rows.push_back({{record.id, record.file, std::string(to_name(record.kind)),
+                           in_words(to_name(record.statistic)), predicted, measured_text(record, report.unit),
+                           record.judged() ? error_text(*record.error) : "skipped"},
+                          record.judged() ? Tone::plain : Tone::faint});
+  }
+  return table;
+}
+
+Table group_table(const CheckReport& report) {
+  Table table = figures_table("kind");
+  for (const check::Group& group : report.groups)
+    table.rows.push_back(
+        figures_row(std::string(to_name(group.kind)), in_words(to_name(group.statistic)), group));
+  return table;
+}
+
+std::string fits_sentence(const check::FitTally& fits) {
+  if (fits.ran + fits.failed == 0) return "";
+  return fmt::format(
+      "of {} runs that ran, {} are foretold to fit; of {} that ended out of memory, {} are foretold not to",
+      fits.ran, fits.ran_and_fits, fits.failed, fits.failed - fits.failed_and_fits);
+}
 
 std::vector<check::Group> groups_beyond(const CheckReport& report) {
   std::vector<check::Group> beyond;

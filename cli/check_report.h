@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/text.h"
+#include "cli/table.h"
 #include "models/base/format.h"
 #include "models/base/json_reader.h"
 #include "planner/check/fit.h"
@@ -34,6 +34,12 @@ struct CheckReport {
 /// Whether the check holds: nothing contradicts itself or the plan and, with a tolerance, something was
 /// judged and no median exceeds it.
 [[nodiscard]] bool holds(const CheckReport& report);
+
+/// A line per record, and one per kind and statistic.
+[[nodiscard]] Table record_table(const CheckReport& report);
+[[nodiscard]] Table group_table(const CheckReport& report);
+/// How many runs were foretold to fit, or not to, of those whose card is known; empty where none is.
+[[nodiscard]] std::string fits_sentence(const check::FitTally& fits);
 
 [[nodiscard]] std::string check_text(const CheckReport& report, const Style& style);
 [[nodiscard]] std::string check_markdown(const CheckReport& report);

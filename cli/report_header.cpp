@@ -15,23 +15,19 @@ namespace {
 
 constexpr std::string_view kIndent = "           ";  // as wide as the labels
 
-/// Lines under a label; those that begin with "- " hang behind it.
-std::string block(std::string_view label, const std::vector<std::string>& lines, const Style& style) {
+/// Lines under a label; those of a list hang behind a "- ".
+std::string block(const HeaderBlock& each, const Style& style) {
+  const std::string& label = each.label;
   std::string out;
-  for (const std::string& line : lines) {
-    const bool bullet = line.starts_with("- ");
+  for (const std::string& line : each.lines) {
+    const bool bullet = each.bullets;
     const std::string first =
         (out.empty() ? fmt::format("{:<11}", label) : std::string(kIndent)) + (bullet ? "- " : "");
-    std::string text = paragraph(first, line.substr(bullet ? 2 : 0), style.width);
+    std::string text = paragraph(first, line, style.width);
     if (out.empty()) text.replace(0, label.size(), style(Tone::strong, label));
     out += text;
   }
   return out;
-}
-
-std::vector<std::string> bullets(std::vector<std::string> lines) {
-  for (std::string& line : lines) line.insert(0, "- ");
-  return lines;
 }
 
 std::string plural(std::int64_t count, std::string_view thing) {
@@ -192,13 +188,20 @@ std::vector<std::string> assumption_lines(const Report& report) {
 
 }  // namespace
 
+std::vector<HeaderBlock> header_blocks(const Report& report) {
+  std::vector<HeaderBlock> blocks{{"Model", model_lines(report.question)},
+                                  {"Cluster", cluster_lines(report.question)},
+                                  {"Training", {training_line(report)}}};
+  if (report.found != nullptr) blocks.push_back({"Searched", {searched_line(report)}});
+  blocks.push_back({"Assumed", assumption_lines(report), true});
+  blocks.push_back({"Warning", report.answer.warnings, true});
+  return blocks;
+}
+
 std::string header_text(const Report& report, const Style& style) {
-  std::string out = block("Model", model_lines(report.question), style) +
-                    block("Cluster", cluster_lines(report.question), style) +
-                    block("Training", {training_line(report)}, style);
-  if (report.found != nullptr) out += block("Searched", {searched_line(report)}, style);
-  out += block("Assumed", bullets(assumption_lines(report)), style);
-  return out + block("Warning", bullets(report.answer.warnings), style);
+  std::string out;
+  for (const HeaderBlock& each : header_blocks(report)) out += block(each, style);
+  return out;
 }
 
 }  // namespace zplan

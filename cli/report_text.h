@@ -24,7 +24,17 @@ struct SavedReport;
 /// What the figures of these plans were held against, and how far off they were.
 [[nodiscard]] std::string accuracy_section(const std::vector<const Plan*>& plans, const Style& style);
 
-/// Model, cluster, training, assumptions.
+/// What stands above the table under one label: "Model", "Assumed". `bullets`: each line is a thing by
+/// itself.
+struct HeaderBlock {
+  std::string label;
+  std::vector<std::string> lines;
+  bool bullets{};
+};
+/// Model, cluster, training, assumptions, warnings; a block may be empty.
+[[nodiscard]] std::vector<HeaderBlock> header_blocks(const Report& report);
+
+/// The same as text.
 [[nodiscard]] std::string header_text(const Report& report, const Style& style);
 
 /// The strategies of a report as a table of at most `width` columns; 0: every column.
@@ -51,6 +61,16 @@ struct SavedReport;
 
 /// What a plan sends in one optimizer step, per GPU, by phase, group and link. Empty for one GPU.
 [[nodiscard]] Table traffic_table(const Plan& plan, const Question& question);
+
+/// By how much what is needed depends on the allocator, and what that puts at risk.
+[[nodiscard]] std::string range_sentence(const Plan& plan, const Question& question);
+
+/// Combinations that cannot be trained for the same reasons.
+struct Impossible {
+  std::string reason;
+  std::vector<std::string> ids;
+};
+[[nodiscard]] std::vector<Impossible> impossible_plans(const Report& report);
 
 /// What stands below the table: the plan to take and why, what the others lack, what to type next.
 [[nodiscard]] std::string verdict_text(const Report& report, const Style& style);

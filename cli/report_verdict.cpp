@@ -32,16 +32,6 @@ std::string items(const std::vector<std::string>& sentences, const Style& style)
   return out;
 }
 
-std::string range_sentence(const Plan& plan, const Question& q) {
-  const MemoryPlan& m = plan.memory;
-  const std::string_view risk =
-      m.required_high > q.cluster.usable_memory            ? ": the upper end is more than the card has"
-      : m.required_high > available(q.cluster, q.headroom) ? ": the upper end eats into the headroom"
-                                                           : "";
-  return fmt::format("between {} and {}, by how PyTorch's allocator packs{}",
-                     format_bytes(m.required_low, q.unit), format_bytes(m.required_high, q.unit), risk);
-}
-
 bool is_plain(const Plan& plan) {
   return plan.strategy.tensor_parallel == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
          plan.strategy.offload_parameters == OffloadDevice::none;
@@ -79,21 +69,12 @@ std::string misses_text(const Report& report, const Style& style) {
 
 /// Combinations with the same reasons stand on one line.
 std::string rejections_text(const Report& report, const Style& style) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
-  for (const Rejection& each : report.answer.rejected) {
-    const std::string reason = fmt::format("{}", fmt::join(each.reasons, "; "));
-    const auto at = std::find_if(groups.begin(), groups.end(),
-                                 [&reason](const auto& group) { return group.first == reason; });
-    if (at == groups.end())
-      groups.push_back({reason, {plan_id(report.question.training.framework, each.strategy)}});
-    else
-      at->second.push_back(plan_id(report.question.training.framework, each.strategy));
-  }
+  const std::vector<Impossible> groups = impossible_plans(report);
   if (groups.empty()) return "";
   std::string out = heading("Not possible", style);
   for (std::size_t i = 0; i < std::min(groups.size(), kMostRejections); ++i)
-    out += paragraph("  ", fmt::format("{}: {}", fmt::join(groups[i].second, ", "), groups[i].first),
-                     style.width);
+    out +=
+        paragraph("  ", fmt::format("{}: {}", fmt::join(groups[i].ids, ", "), groups[i].reason), style.width);
   if (groups.size() > kMostRejections)
     out += fmt::format("  and {} more (--json lists them)\n", groups.size() - kMostRejections);
   return out;
@@ -181,6 +162,33 @@ std::string miss_text(const Report& report, const Style& style) {
 }
 
 }  // namespace
+
+std::string range_sentence(const Plan& plan, const Question& question) {
+  const MemoryPlan& m = plan.memory;
+  const std::string_view risk = m.required_high > question.cluster.usable_memory
+                                    ? ": the upper end is more than the card has"
+                                : m.required_high > available(question.cluster, question.headroom)
+                                    ? ": the upper end eats into the headroom"
+                                    : "";
+  return fmt::format("between {} and {}, by how PyTorch's allocator packs{}",
+                     format_bytes(m.required_low, question.unit),
+                     format_bytes(m.required_high, question.unit), risk);
+}
+
+std::vector<Impossible> impossible_plans(const Report& report) {
+  std::vector<Impossible> groups;
+  for (const Rejection& each : report.answer.rejected) {
+    const std::string reason = fmt::format("{}", fmt::join(each.reasons, "; "));
+    const std::string id = plan_id(report.question.training.framework, each.strategy);
+    const auto at = std::find_if(groups.begin(), groups.end(),
+                                 [&reason](const Impossible& group) { return group.reason == reason; });
+    if (at == groups.end())
+      groups.push_back({reason, {id}});
+    else
+      at->ids.push_back(id);
+  }
+  return groups;
+}
 
 std::string verdict_text(const Report& report, const Style& style) {
   const Plan* plan = report.answer.recommended();
