@@ -24,6 +24,7 @@ bench     command:mpirun              openmpi-bin         mpirun of Open MPI
 bench     header:hwloc.h              libhwloc-dev        hwloc
 venv      python:ensurepip            python3-venv        Python 3 with venv
 gui       command:qmake6              qt6-base-dev        Qt 6 (Widgets)
+gui       qt:QtSvg                    qt6-svg-dev         Qt 6 (Svg)
 clang     command:clang++             clang               clang 14 or newer
 tidy      command:clang-tidy          clang-tidy          clang-tidy 14 or newer
 coverage  command:gcovr               gcovr               gcovr
@@ -53,6 +54,7 @@ is_met() {
     compiler) printf '#if __cplusplus < 202002L\n#error\n#endif\n' | preprocesses ;;
     build_tool) has_command ninja || has_command make ;;
     header:*) printf '#if !__has_include(<%s>)\n#error\n#endif\n' "${1#*:}" | preprocesses ;;
+    qt:*) has_command qmake6 && [ -d "$(qmake6 -query QT_INSTALL_HEADERS)/${1#*:}" ] ;;
     command:*) has_command "${1#*:}" ;;
     python:*) for each in python3 /usr/bin/python3; do "$each" -c "import ${1#*:}" 2>/dev/null && return; done; false ;;
   esac
