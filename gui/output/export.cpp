@@ -1,0 +1,90 @@
+#include "gui/output/export.h"
+
+#include <QCoreApplication>
+#include <QSaveFile>
+
+#include "cli/command_line.h"
+#include "cli/report_json.h"
+#include "cli/report_text.h"
+
+namespace zplan::gui {
+
+namespace {
+
+struct Export {
+  Q_DECLARE_TR_FUNCTIONS(zplan::gui::Export)
+};
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string compared_text(TextFormat format, const Compared& compared) {
+  switch (format) {
+    case TextFormat::plain: return comparison_text(compared);
+    case TextFormat::markdown: return comparison_markdown(compared);
+    case TextFormat::csv: return comparison_csv(compared);
+    case TextFormat::json: return json_text(comparison_json(compared));
+  }
+  return {};
+}
+
+std::string reported_text(TextFormat format, const Planned& planned) {
+  switch (format) {
+    case TextFormat::plain: return report_text(planned.report(), {.width = 100, .color = false});
+    case TextFormat::markdown: return report_markdown(planned.report());
+    case TextFormat::csv: return report_csv(planned.report());
+    case TextFormat::json: return json_text(report_of(planned));
+  }
+  return {};
+}
+
+/// A saved report has no question to report on: its plan's figures are what there is.
+std::string saved_text(TextFormat format, const Planned& planned) {
+  if (format == TextFormat::json) return json_text(report_of(planned));
+  // Not owned: the subject is gone before the plan.
+  const PlannedPtr borrowed(PlannedPtr{}, &planned);
+  Compared alone;
+  for (std::size_t i = 0; i < planned.answer.plans.size(); ++i)
+    alone.subjects.push_back({QString::fromStdString(planned.answer.plans[i].id()), borrowed, i});
+  return compared_text(format, alone);
+}
+
+}  // namespace
+
+QByteArray report_as(TextFormat format, const Planned& planned) {
+  return QByteArray::fromStdString(planned.saved ? saved_text(format, planned)
+                                                 : reported_text(format, planned));
+}
+
+QByteArray comparison_as(TextFormat format, const Compared& compared) {
+  if (compared.subjects.size() == 1) return report_as(format, *compared.subjects.front().planned);
+  return QByteArray::fromStdString(compared_text(format, compared));
+}
+
+std::vector<std::string> pinned_arguments(const Subject& subject) {
+  const std::vector<std::string>& arguments = subject.planned->scenario.arguments;
+  if (subject.index == 0) return arguments;
+  const Strategy& s = subject.plan().strategy;
+  const Offload offload{s.offload_optimizer, s.offload_parameters};
+  return with_options(arguments, {{"--zero", std::to_string(s.zero_stage)},
+                                  {"--tp", std::to_string(s.tensor_parallel)},
+                                  {"--offload", std::string(to_name(offload))}});
+}
+
+QString copy_as_command(const Scenario& scenario) {
+  return scenario.report.empty() ? QString::fromStdString(command_line(scenario.arguments)) : QString();
+}
+
+QString copy_as_command(const Subject& subject) {
+  if (subject.planned->saved) return {};
+  return QString::fromStdString(command_line(pinned_arguments(subject)));
+}
+
+QString write_whole_file(const QString& path, const QByteArray& content) {
+  QSaveFile file(path);
+  if (file.open(QIODevice::WriteOnly) && file.write(content) == content.size() && file.commit()) return {};
+  return Export::tr("%1 is not written: %2").arg(path, file.errorString());
+}
+
+}  // namespace zplan::gui

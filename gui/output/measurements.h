@@ -1,0 +1,82 @@
+#pragma once
+
+#include <QDialog>
+#include <QSortFilterProxyModel>
+#include <QThreadPool>
+#include <optional>
+
+#include "cli/check_report.h"
+#include "gui/output/text_table_model.h"
+#include "gui/session/planned.h"
+
+class QCheckBox;
+class QLabel;
+class QLineEdit;
+class QProgressBar;
+class QPushButton;
+class QTableView;
+
+namespace zplan::gui {
+
+/// Predictions against measurements, as `zplan check` has them.
+struct CheckedFiles {
+  CheckReport report;
+  QStringList notes;  ///< what was passed over, or goes only so far
+};
+
+/// Whether `zplan check` takes the file. Only its text says so; a broken one is none.
+[[nodiscard]] bool is_measurement(const QString& file);
+
+/// Logs and snapshots do not say what was run: `plan` does, where there is one. Throws InputError naming file
+/// and place.
+[[nodiscard]] CheckedFiles check_files(const QStringList& files, const std::optional<Subject>& plan,
+                                       const Environment& environment);
+
+/// Which were predicted how well: a summary, then every record.
+class MeasurementsDialog : public QDialog {
+  Q_OBJECT
+
+ public:
+  explicit MeasurementsDialog(Environment environment, QWidget* parent = nullptr);
+  /// Waits for a check that is under way.
+  ~MeasurementsDialog() override;
+  MeasurementsDialog(const MeasurementsDialog&) = delete;
+  MeasurementsDialog& operator=(const MeasurementsDialog&) = delete;
+
+  /// Off the GUI thread; a later one takes an earlier one's place.
+  void check(const QStringList& files, const std::optional<Subject>& plan = {});
+
+  [[nodiscard]] const std::optional<CheckedFiles>& result() const { return result_; }
+  [[nodiscard]] const QString& problem() const { return problem_; }  ///< empty: none
+  [[nodiscard]] TextTableModel& summary() { return summary_; }
+  [[nodiscard]] QAbstractItemModel& records() { return found_; }
+  void set_worst_first(bool worst_first);
+  void copy() const;
+
+ Q_SIGNALS:
+  /// There is a result, or a problem.
+  void checked();
+
+ private:
+  void show_result(CheckedFiles result);
+  void arrange_records();
+  void show_problem(const QString& problem);
+  void set_busy(bool busy);
+  [[nodiscard]] QStringList remarks() const;
+
+  Environment environment_;
+  QThreadPool thread_;
+  int asked_{};  ///< number of the latest check
+  std::optional<CheckedFiles> result_;
+  QString problem_;
+  TextTableModel summary_, records_;
+  QSortFilterProxyModel found_;
+  QLabel *files_{}, *remarks_{}, *problem_label_{};
+  QProgressBar* busy_{};
+  QTableView *summary_view_{}, *records_view_{};
+  QCheckBox* worst_first_{};
+  QLineEdit* search_{};
+  QPushButton* copy_{};
+};
+
+}  // namespace zplan::gui

@@ -1,0 +1,185 @@
+#include "gui/output/why_view.h"
+
+#include <QBoxLayout>
+#include <QEvent>
+#include <QScrollBar>
+#include <QTextBrowser>
+
+#include "cli/report_text.h"
+#include "models/base/format.h"
+
+namespace zplan::gui {
+
+namespace {
+
+QString bytes_text(Bytes size, const Question& question) {
+  return QString::fromStdString(format_bytes(size, question.unit));
+}
+
+QString id_of(const Plan& plan) { return QString::fromStdString(plan.id()); }
+
+QString escaped(const std::string& text) { return QString::fromStdString(text).toHtmlEscaped(); }
+
+QString heading(const QString& text) { return QStringLiteral("<h4>%1</h4>").arg(text.toHtmlEscaped()); }
+
+QString list(const std::vector<std::string>& sentences) {
+  QString items;
+  for (const std::string& each : sentences) items += QStringLiteral("<li>%1</li>").arg(escaped(each));
+  return items.isEmpty() ? items : QStringLiteral("<ul>%1</ul>").arg(items);
+}
+
+QString section(const QString& title, const QString& content) {
+  return content.isEmpty() ? content : heading(title) + content;
+}
+
+/// Labels of the command line's header.
+QString label_of(const std::string& label) {
+  static const char* const known[]{QT_TRANSLATE_NOOP("zplan::gui::WhyView", "Model"),
+                                   QT_TRANSLATE_NOOP("zplan::gui::WhyView", "Cluster"),
+                                   QT_TRANSLATE_NOOP("zplan::gui::WhyView", "Training"),
+                                   QT_TRANSLATE_NOOP("zplan::gui::WhyView", "Assumed"),
+                                   QT_TRANSLATE_NOOP("zplan::gui::WhyView", "Warning")};
+  for (const char* each : known)
+    if (label == each) return WhyView::tr(each);
+  return QString::fromStdString(label);
+}
+
+/// The block of that label.
+QString block(const Report& report, std::string_view label) {
+  for (const HeaderBlock& each : header_blocks(report))
+    if (each.label == label) {
+      if (each.bullets) return section(label_of(each.label), list(each.lines));
+      QStringList lines;
+      for (const std::string& line : each.lines) lines << escaped(line);
+      return section(label_of(each.label),
+                     QStringLiteral("<p>%1</p>").arg(lines.join(QStringLiteral("<br>"))));
+    }
+  return {};
+}
+
+/// A draft has no sentences yet.
+std::vector<std::string> sentences_of(const Plan& plan, const Question& question) {
+  std::vector<std::string> sentences = plan.why;
+  if (!sentences.empty()) sentences.insert(sentences.begin() + 1, range_sentence(plan, question));
+  return sentences;
+}
+
+QString others(const Planned& planned) {
+  QString items;
+  for (std::size_t i = 0; i < planned.answer.plans.size(); ++i) {
+    const Plan& plan = planned.answer.plans[i];
+    if (i == planned.shown || plan.fits || plan.why.empty()) continue;
+    QStringList reasons;
+    for (const std::string& each : plan.why) reasons << escaped(each);
+    items += QStringLiteral("<li><b>%1</b>: %2</li>")
+                 .arg(id_of(plan).toHtmlEscaped(), reasons.join(QStringLiteral("; ")));
+  }
+  return items.isEmpty() ? items : QStringLiteral("<ul>%1</ul>").arg(items);
+}
+
+QString impossible(const Report& report) {
+  QString items;
+  for (const Impossible& each : impossible_plans(report)) {
+    QStringList ids;
+    for (const std::string& id : each.ids) ids << escaped(id);
+    items +=
+        QStringLiteral("<li><b>%1</b>: %2</li>").arg(ids.join(QStringLiteral(", ")), escaped(each.reason));
+  }
+  return items.isEmpty() ? items : QStringLiteral("<ul>%1</ul>").arg(items);
+}
+
+QString alternative(const Answer& answer, const Question& question) {
+  if (!answer.alternative) return {};
+  const QString change = QString::fromStdString(answer.alternative_change);
+  const QString title =
+      change.isEmpty() ? WhyView::tr("What fits instead: %1").arg(id_of(*answer.alternative))
+                       : WhyView::tr("What fits instead: %1 with %2").arg(id_of(*answer.alternative), change);
+  return section(title, list(sentences_of(*answer.alternative, question)));
+}
+
+QString recommended_instead(const Planned& planned) {
+  const Plan* best = planned.answer.recommended();
+  if (best == nullptr || best == &planned.plan()) return {};
+  return QStringLiteral("<p>%1</p>")
+      .arg(WhyView::tr("zplan recommends %1.").arg(id_of(*best)).toHtmlEscaped());
+}
+
+QString page_of(const Planned& planned) {
+  const Report report = planned.report();
+  const QString top = QStringLiteral("<h3>%1</h3>").arg(headline_of(planned).toHtmlEscaped());
+  if (planned.saved)
+    return top + QStringLiteral("<p>%1</p>")
+                     .arg(WhyView::tr("A report that was saved: %1")
+                              .arg(QString::fromStdString(planned.scenario.report))
+                              .toHtmlEscaped());
+  return top + block(report, "Warning") + recommended_instead(planned) +
+         list(sentences_of(planned.plan(), planned.question)) +
+         alternative(planned.answer, planned.question) +
+         section(WhyView::tr("Why not the others"), others(planned)) +
+         section(WhyView::tr("Not possible"), impossible(report)) + block(report, "Assumed") +
+         block(report, "Model") + block(report, "Cluster") + block(report, "Training");
+}
+
+}  // namespace
+
+QString headline_of(const Planned& planned) {
+  const Plan& plan = planned.plan();
+  const Question& question = planned.question;
+  const QString needs = bytes_text(plan.memory.required, question);
+  if (plan.fits_device && !plan.fits)
+    return WhyView::tr("Short of host memory: %1 needs %2 of %3 available per node")
+        .arg(id_of(plan), bytes_text(plan.memory.host.total, question),
+             bytes_text(available_on_host(question.cluster, question.headroom), question));
+  const QString limit = bytes_text(available(question.cluster, question.headroom), question);
+  const QString text = plan.fits ? WhyView::tr("Fits: %1 needs %2 of %3 available per GPU")
+                                 : WhyView::tr("Does not fit: %1 needs %2 of %3 available per GPU");
+  return text.arg(id_of(plan), needs, limit);
+}
+
+WhyView::WhyView(QWidget* parent) : QWidget(parent) {
+  page_ = new QTextBrowser;
+  page_->setAccessibleName(tr("Why"));
+  page_->setOpenLinks(false);
+  page_->setTabChangesFocus(true);
+  page_->setPlaceholderText(tr("No plan yet"));
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins({});
+  layout->addWidget(page_);
+}
+
+void WhyView::show_plan(PlannedPtr planned) {
+  planned_ = std::move(planned);
+  stale_ = true;
+  const QString headline = planned_ ? headline_of(*planned_) : QString();
+  if (headline != headline_) {
+    headline_ = headline;
+    Q_EMIT headline_changed(headline_);
+  }
+  if (isVisible()) refresh();
+}
+
+QString WhyView::text() {
+  if (stale_) refresh();
+  return page_->toPlainText();
+}
+
+void WhyView::showEvent(QShowEvent* event) {
+  QWidget::showEvent(event);
+  if (stale_) refresh();
+}
+
+void WhyView::changeEvent(QEvent* event) {
+  QWidget::changeEvent(event);
+  if (event->type() != QEvent::PaletteChange && event->type() != QEvent::FontChange) return;
+  stale_ = true;
+  if (isVisible()) refresh();
+}
+
+void WhyView::refresh() {
+  stale_ = false;
+  const int place = page_->verticalScrollBar()->value();
+  page_->setHtml(planned_ ? page_of(*planned_) : QString());
+  page_->verticalScrollBar()->setValue(place);
+}
+
+}  // namespace zplan::gui

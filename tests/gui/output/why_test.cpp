@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QSignalSpy>
+#include <QTextBrowser>
+
+#include "cli/report_text.h"
+#include "gui/output/why_view.h"
+#include "support.h"
+
+namespace zplan::gui {
+namespace {
+
+using test::planned;
+
+Scenario too_large() {
+  return {.name = "70B", .arguments = {"--model", "70B", "--gpus", "2", "--mem", "24", "--offload", "none"}};
+}
+
+TEST(Why, TheHeadlineIsTheVerdict) {
+  const Planned& plan = *planned();
+  const auto text = [](Bytes size) { return QString::fromStdString(format_bytes(size)); };
+  EXPECT_EQ(headline_of(plan), QString("Fits: zero3 needs %1 of %2 available per GPU")
+                                   .arg(text(plan.plan().memory.required),
+                                        text(available(plan.question.cluster, plan.question.headroom))));
+  EXPECT_TRUE(headline_of(*planned(too_large())).startsWith("Does not fit: "));
+  Planned host = plan;
+  host.answer.plans[0].fits = host.answer.plans[0].fits_host = false;
+  EXPECT_TRUE(headline_of(host).startsWith("Short of host memory: zero3 needs "));
+}
+
+TEST(Why, ItSaysWhatTheCommandLineSays) {
+  const Scenario rejecting{.name = "rejected",
+                           .arguments = {"--model", "8B", "--method", "qlora", "--gpus", "4", "--gpu",
+                                         "A100-SXM-80GB", "--zero", "2,3", "--global-batch", "8"}};
+  for (const Scenario& scenario : {test::readme(), rejecting, too_large()}) {
+    const Planned& plan = *planned(scenario);
+    WhyView view;
+    view.show_plan(planned(scenario));
+    const QString text = view.text();
+    const auto has = [&text](const std::string& part) { return text.contains(QString::fromStdString(part)); };
+    for (const Plan& each : plan.answer.plans)
+      for (const std::string& sentence : each.why)
+        EXPECT_TRUE((each.fits && &each != &plan.plan()) || has(sentence)) << sentence;
+    for (const HeaderBlock& block : header_blocks(plan.report()))
+      for (const std::string& line : block.lines) EXPECT_TRUE(has(line)) << line;
+    for (const Impossible& each : impossible_plans(plan.report()))
+      EXPECT_TRUE(has(each.reason)) << each.reason;
+    EXPECT_TRUE(has(range_sentence(plan.plan(), plan.question)));
+  }
+  EXPECT_FALSE(impossible_plans(planned(rejecting)->report()).empty());
+}
+
+TEST(Why, WhereNothingFitsItNamesWhatWould) {
+  const Planned& plan = *planned(too_large());
+  ASSERT_FALSE(plan.answer.fits());
+  WhyView view;
+  view.show_plan(planned(too_large()));
+  ASSERT_FALSE(plan.plan().why.empty());
+  EXPECT_TRUE(view.text().contains(QString::fromStdString(plan.plan().why.front())));
+  EXPECT_EQ(view.text().contains("What fits instead"), plan.answer.alternative.has_value());
+}
+
+TEST(Why, AnotherPlanThanTheBestSaysWhichThatIs) {
+  Scenario other = test::readme();
+  other.strategy = planned()->answer.plans[1].id();
+  WhyView view;
+  view.show_plan(planned(other));
+  EXPECT_TRUE(view.text().contains("zplan recommends zero3."));
+  EXPECT_TRUE(view.headline().contains(QString::fromStdString(other.strategy)));
+}
+
+TEST(Why, TheHeadlineIsThereWhetherSeenOrNot) {
+  WhyView view;
+  QSignalSpy changed(&view, &WhyView::headline_changed);
+  EXPECT_TRUE(view.headline().isEmpty());
+  view.show_plan(planned());
+  view.show_plan(planned());
+  EXPECT_EQ(changed.count(), 1);
+  EXPECT_EQ(view.property("headline"), view.headline());
+  EXPECT_TRUE(view.findChild<QTextBrowser*>()->toPlainText().isEmpty()) << "not made before it is seen";
+  view.show();
+  EXPECT_TRUE(view.findChild<QTextBrowser*>()->toPlainText().startsWith(view.headline()));
+  view.show_plan(nullptr);
+  EXPECT_TRUE(view.headline().isEmpty());
+  EXPECT_TRUE(view.text().isEmpty());
+}
+
+TEST(Why, ASavedReportAndADraftAreSaidAsFarAsTheyGo) {
+  const QTemporaryDir folder;
+  WhyView view;
+  view.show_plan(plan_scenario(test::saved(folder.path()), Environment{}, Depth::full));
+  EXPECT_TRUE(view.text().contains("then.json"));
+  EXPECT_EQ(view.headline(), headline_of(*planned()));
+  view.show_plan(plan_scenario(test::readme(), Environment{}, Depth::draft));
+  EXPECT_EQ(view.headline(), headline_of(*planned()));
+  EXPECT_TRUE(view.text().contains("Model"));
+}
+
+TEST(Why, WordsOfOthersAreNoMarks) {
+  Planned odd = *planned();
+  odd.answer.warnings = {"<b>bold</b> & more"};
+  WhyView view;
+  view.show_plan(std::make_shared<const Planned>(std::move(odd)));
+  EXPECT_TRUE(view.text().contains("<b>bold</b> & more"));
+}
+
+TEST(Why, BothPalettes) {
+  WhyView view;
+  view.resize(640, 700);
+  view.show();
+  view.show_plan(planned());
+  for (const bool dark : {false, true}) {
+    const test::WithPalette palette(dark ? test::dark_palette() : test::light_palette());
+    QApplication::processEvents();
+    const auto* page = view.findChild<QTextBrowser*>();
+    EXPECT_EQ(page->palette().color(QPalette::Base), QApplication::palette().color(QPalette::Base));
+    test::keep_picture(view, dark ? "why-dark" : "why-light");
+  }
+}
+
+}  // namespace
+}  // namespace zplan::gui
