@@ -2,6 +2,7 @@
 
 #include <QKeyEvent>
 #include <QPainter>
+#include <QPainterPath>
 #include <QScrollBar>
 #include <algorithm>
 #include <cmath>
@@ -37,7 +38,7 @@ class Drawing {
   }
 
   void row(std::size_t at, bool highlighted, int column) const {
-    const BarLayout::Row& each = layout_.rows[at];
+    const BarLayout::Row each = seen(layout_.rows[at]);
     if (highlighted && column < 0) painter_.fillRect(each.area, faintly());
     painter_.setPen(ink::text(palette_));
     painter_.drawText(each.label, Qt::AlignLeft | Qt::AlignVCenter,
@@ -51,6 +52,7 @@ class Drawing {
       painter_.drawRect(each.beyond);
     }
     for (const BarLayout::Segment& segment : each.segments) figure(at, segment, draft, each.beyond);
+    if (each.torn) tear(each.bar);
     for (const Limit& limit : each.limits) line_of(limit, each.bar.top() - 3, each.bar.bottom() + 3);
     total(at, each, draft);
   }
@@ -78,7 +80,7 @@ class Drawing {
   }
 
   void current(std::size_t at, int column, bool focused) const {
-    const BarLayout::Row& row = layout_.rows[at];
+    const BarLayout::Row row = seen(layout_.rows[at]);
     const QColor color = palette_.color(QPalette::Highlight);
     painter_.setBrush(Qt::NoBrush);
     painter_.setPen(QPen(focused ? color : ink::mix(color, palette_.color(QPalette::Base), 0.45), 1.5));
@@ -94,6 +96,31 @@ class Drawing {
   [[nodiscard]] QString title(std::size_t row) const {
     return model_.headerData(static_cast<int>(row), Qt::Vertical).toString();
   }
+  /// As far as the plot shows it.
+  [[nodiscard]] BarLayout::Row seen(BarLayout::Row row) const {
+    if (!row.torn) return row;
+    const auto cut = [this](QRectF& box) {
+      box.setRight(std::clamp(box.right(), box.left(), layout_.plot.right()));
+    };
+    std::erase_if(row.segments, [this](const BarLayout::Segment& each) {
+      return each.box.left() >= layout_.plot.right() - 1;
+    });
+    for (BarLayout::Segment& each : row.segments) cut(each.box);
+    cut(row.bar), cut(row.beyond);
+    return row;
+  }
+
+  /// A jagged edge: the bar goes on.
+  void tear(const QRectF& bar) const {
+    constexpr int kTeeth = 4;
+    const double tooth = bar.height() / (2 * kTeeth);
+    QPainterPath edge(bar.topRight() + QPointF(2, -1));
+    for (int i = 0; i <= 2 * kTeeth; ++i)
+      edge.lineTo(bar.right() - (i % 2 == 0 ? 0 : 1.4 * tooth), bar.top() + i * tooth);
+    edge.lineTo(bar.bottomRight() + QPointF(2, 1));
+    painter_.fillPath(edge, palette_.color(QPalette::Base));
+  }
+
   [[nodiscard]] QColor faintly() const {
     return ink::mix(palette_.color(QPalette::Base), palette_.color(QPalette::Highlight), 0.1);
   }

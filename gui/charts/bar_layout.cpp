@@ -13,6 +13,9 @@ constexpr double kMargin = 8;
 constexpr double kGap = 8;
 /// Of the width, what titles may take.
 constexpr double kMostForTitles = 0.3;
+/// So many times the limit that decides the axis reaches at most: what needs far more than there is would
+/// squeeze all that matters.
+constexpr double kMostOverLimit = 1.6;
 /// Of a row's height, what its bar takes.
 constexpr double kBarShare = 0.66;
 
@@ -55,8 +58,15 @@ class Layout {
       warns_ = warns_ || of(row, StackModel::WarningRole).toBool();
       drafts_ = drafts_ || of(row, StackModel::DraftRole).toBool();
       most_ = std::max(most_, of(row, StackModel::TotalRole).toDouble());
-      for (const Mark& mark : marks(row)) most_ = std::max(most_, mark.value);
     }
+    double limit = 0, decides = 0;
+    for (int row = 0; row < model_.rowCount(); ++row)
+      for (const Mark& mark : marks(row)) {
+        limit = std::max(limit, mark.value);
+        if (mark.strong) decides = std::max(decides, mark.value);
+      }
+    if (decides > 0) most_ = std::min(most_, decides * kMostOverLimit);
+    most_ = std::max(most_, limit);
     titles_ = std::min(titles + 2, size_.width() * kMostForTitles);
     // A sign before the total, "short" behind it.
     totals_ = totals + (warns_ ? line_ + 4 + notes : 0) + (drafts_ ? width(QStringLiteral("≈ ")) : 0) + 2;
@@ -144,6 +154,7 @@ class Layout {
     const double at = top + (out_.row_height - bar) / 2;
     made.label = QRectF(kMargin, top, titles_, out_.row_height);
     made.bar = QRectF(out_.plot.left(), at, of(row, StackModel::TotalRole).toDouble() * out_.scale, bar);
+    made.torn = made.bar.right() > out_.plot.right() + 0.5;
     double sum = 0;
     for (int column = 0; column < parts(); ++column) {
       const double value = std::max(0.0, model_.index(row, column).data(StackModel::ValueRole).toDouble());

@@ -23,6 +23,7 @@ struct BarLayout {
     QRectF beyond;  ///< of the bar, what lies beyond the limit that decides; empty where nothing does
     QRectF sign;    ///< that it does not fit; empty where it does
     QRectF total;   ///< of the total's text
+    bool torn{};    ///< reaches beyond the plot, where it is drawn torn off; boxes are as long as the figures
     std::vector<Segment> segments;
     QVector<Limit> limits;  ///< of this row, where rows differ; without labels
   };

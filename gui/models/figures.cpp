@@ -62,11 +62,6 @@ QString shortage_words(const Plan& plan, const Question& question) {
   return Words::tr("short by %1").arg(words(format_bytes(shortage(plan, question), question.unit)));
 }
 
-QString verdict_words(const Plan& plan) {
-  if (plan.fits) return Words::tr("fits");
-  return plan.fits_device ? Words::tr("short of host") : Words::tr("does not fit");
-}
-
 QString explained(const Figure& figure) {
   return explained_in_general(figure.name + ": " + figure.value, figure.formula, figure.source);
 }

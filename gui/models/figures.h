@@ -10,6 +10,7 @@
 
 #include "cli/explain.h"
 #include "gui/session/planned.h"
+#include "gui/session/words.h"
 
 namespace zplan::gui {
 
@@ -43,8 +44,6 @@ struct Scale {
 [[nodiscard]] QVector<Mark> memory_marks(const Question& question);
 /// "short by 7.14 GiB", "short of host memory"; empty where it fits.
 [[nodiscard]] QString shortage_words(const Plan& plan, const Question& question);
-/// "fits", "does not fit", "short of host".
-[[nodiscard]] QString verdict_words(const Plan& plan);
 
 /// A figure as --explain has it, wrapped: name and value, formula, source.
 [[nodiscard]] QString explained(const Figure& figure);

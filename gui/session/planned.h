@@ -30,6 +30,7 @@ struct Subject {
   QString title;
   PlannedPtr planned;
   std::size_t index{};  ///< of the plan in planned->answer.plans
+  quint64 scenario{};   ///< id in the session
   [[nodiscard]] const Plan& plan() const { return planned->answer.plans[index]; }
   [[nodiscard]] const Question& question() const { return planned->question; }
   /// Whether its figures are first estimates.

@@ -256,7 +256,8 @@ Subjects Session::compared(int* place) const {
     const Entry& entry = at(row);
     if (!entry.scenario.compared || !entry.planned) continue;
     if (row == base && place != nullptr) *place = static_cast<int>(subjects.size());
-    subjects.push_back({QString::fromStdString(entry.scenario.name), entry.planned, entry.planned->shown});
+    subjects.push_back(
+        {QString::fromStdString(entry.scenario.name), entry.planned, entry.planned->shown, entry.id});
   }
   return subjects;
 }
@@ -266,7 +267,7 @@ Subjects Session::strategies(const Entry& entry) {
   if (!entry.planned) return subjects;
   const std::vector<Plan>& plans = entry.planned->answer.plans;
   for (std::size_t i = 0; i < plans.size(); ++i)
-    subjects.push_back({QString::fromStdString(plans[i].id()), entry.planned, i});
+    subjects.push_back({QString::fromStdString(plans[i].id()), entry.planned, i, entry.id});
   return subjects;
 }
 

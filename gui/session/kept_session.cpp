@@ -1,0 +1,89 @@
+#include "gui/session/kept_session.h"
+
+#include <QDir>
+#include <QFile>
+#include <QFileInfo>
+#include <chrono>
+
+#include "models/base/error.h"
+#include "models/base/write_file.h"
+
+namespace zplan::gui {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// After a change so long is waited for the next, so that a dragged slider is not written two hundred times.
+constexpr auto kPause = 300ms;
+constexpr int kMostWindows = 32;
+
+}  // namespace
+
+KeptSession::KeptSession(Session& session, const QString& folder, QObject* parent)
+    : QObject(parent), session_(session) {
+  pause_.setSingleShot(true);
+  pause_.setInterval(kPause);
+  connect(&pause_, &QTimer::timeout, this, &KeptSession::keep_now);
+  QDir().mkpath(folder);
+  for (int n = 1; n <= kMostWindows && file_.isEmpty(); ++n) {
+    const QString stem = QDir(folder).filePath(QStringLiteral("session-%1").arg(n));
+    lock_ = std::make_unique<QLockFile>(stem + QStringLiteral(".lock"));
+    lock_->setStaleLockTime(0);  // however long a window is open, the file is its own
+    if (lock_->tryLock(0)) file_ = stem + QStringLiteral(".zplan");
+  }
+  const auto changed = [this] { later(); };
+  connect(&session, &Session::inserted, this, changed);
+  connect(&session, &Session::removed, this, changed);
+  connect(&session, &Session::moved, this, changed);
+  connect(&session, &Session::changed, this, changed);
+  connect(&session, &Session::comparison_changed, this, changed);
+  connect(&session, &Session::reset, this, changed);
+}
+
+KeptSession::~KeptSession() {
+  if (pause_.isActive()) keep_now();
+}
+
+void KeptSession::later() {
+  if (!file_.isEmpty() && !pause_.isActive()) pause_.start();
+}
+
+bool KeptSession::has_kept() const { return !file_.isEmpty() && QFileInfo::exists(file_); }
+
+void KeptSession::restore() {
+  const std::string file = file_.toStdString();
+  try {
+    session_.load(read_scenarios(parse_json(read_file(file), file), file));
+  } catch (const InputError&) {
+    QFile::remove(file_ + QStringLiteral(".broken"));
+    QFile::rename(file_, file_ + QStringLiteral(".broken"));
+    throw;
+  }
+}
+
+QString KeptSession::previous() const {
+  const QString file = file_ + QStringLiteral(".previous");
+  return !file_.isEmpty() && QFileInfo::exists(file) ? file : QString();
+}
+
+void KeptSession::set_aside() {
+  if (!has_kept()) return;
+  QFile::remove(file_ + QStringLiteral(".previous"));
+  QFile::rename(file_, file_ + QStringLiteral(".previous"));
+}
+
+void KeptSession::keep_now() {
+  pause_.stop();
+  if (file_.isEmpty()) return;
+  const std::string file = file_.toStdString();
+  try {
+    write_file(file, scenarios_text(session_.contents(), file), file);
+  } catch (const InputError& error) {
+    // Said once: the disk may stay full for a while.
+    if (!std::exchange(has_failed_, true))
+      Q_EMIT failed(tr("The session is not kept: %1").arg(QString::fromUtf8(error.what())));
+  }
+}
+
+}  // namespace zplan::gui

@@ -1,0 +1,210 @@
+#include "gui/tables/comparison_model.h"
+
+#include <QCoreApplication>
+#include <QFont>
+#include <algorithm>
+
+#include "cli/explain.h"
+#include "cli/measures.h"
+#include "gui/models/figures.h"
+#include "gui/session/words.h"
+
+namespace zplan::gui {
+
+namespace {
+
+std::vector<const Question*> questions(const Subjects& subjects) {
+  std::vector<const Question*> all;
+  for (const Subject& each : subjects) all.push_back(&each.question());
+  return all;
+}
+
+/// Where --explain has what a line shows: a section of it, and how the names of its figures begin.
+struct Explained {
+  const char* line;
+  const char* section;
+  std::vector<const char*> figures;
+};
+
+const std::vector<Explained>& explained_lines() {
+  static const std::vector<Explained> table{
+      {"needs", "required", {"required", "reserved", "allocated at the peak"}},
+      {"free", "required", {"required", "available"}},
+      {"collective calls", "communication", {""}},
+      {"sent per GPU", "communication", {""}},
+      {"communication", "time", {"communication"}},
+      {"of that compute", "time", {"matrix products", "attention", "other kernels"}},
+      {"exposed communication", "time", {"of that exposed"}},
+      {"MFU", "time", {"model FLOPs utilisation"}},
+      {"waiting for launches", "time", {"waiting for launches"}},
+      {"offload", "time", {"offload"}},
+      {"optimizer", "time", {"optimizer"}},
+      {"step", "time", {"step"}},
+      {"tokens per second", "time", {"tokens per second"}}};
+  return table;
+}
+
+/// The figures behind a line, from --explain; a part of memory is explained under its own name.
+std::vector<Figure> figures_behind(const std::string& line, const Subject& subject) {
+  const auto& table = explained_lines();
+  const auto at = std::ranges::find_if(table, [&line](const Explained& each) {
+    return line == each.line || line.starts_with(std::string(each.line) + ",");
+  });
+  const Explained wanted = at != table.end() ? *at : Explained{line.c_str(), "memory", {line.c_str()}};
+  std::vector<Figure> found;
+  const Explanation explanation = explanation_of(subject);
+  for (const char* name : wanted.figures)
+    for (Figure& figure : figures_of(explanation, wanted.section, name)) found.push_back(std::move(figure));
+  return found;
+}
+
+}  // namespace
+
+std::vector<ComparisonModel::Line> ComparisonModel::all_lines(const Subjects& subjects, int baseline) {
+  std::vector<Line> lines;
+  if (subjects.empty()) return lines;
+  const auto base = static_cast<std::size_t>(baseline);
+  const ByteUnit unit = subjects.front().question().unit;
+  int section = 0;
+  const auto add_words = [&](const std::string& name, auto text, bool even_alike) {
+    Line line{.name = qt(name), .unit = {}, .section = section};
+    for (const Subject& each : subjects) line.cells.push_back({.text = text(each), .difference = {}});
+    line.alike = std::ranges::all_of(
+        line.cells, [&line](const Cell& cell) { return cell.text == line.cells.front().text; });
+    if (even_alike || !line.alike) lines.push_back(std::move(line));
+  };
+  const auto add_figures = [&](const std::vector<Measure>& measures) {
+    for (const Measure& measure : measures) {
+      Line line{.name = qt(measure.name), .unit = qt(measure.unit), .section = section, .alike = true};
+      std::vector<double> values;
+      for (const Subject& each : subjects) values.push_back(measure.value(each.plan(), each.question()));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::string difference = difference_text(measure, values[i], values[base], unit);
+        line.cells.push_back({.text = qt(measure.text(values[i], unit)), .difference = qt(difference)});
+        line.alike = line.alike && difference == "=";
+      }
+      if (measure.best != Best::none && !line.alike) {
+        const double best = measure.best == Best::least ? std::ranges::min(values) : std::ranges::max(values);
+        for (Cell& cell : line.cells) cell.best = cell.text == qt(measure.text(best, unit));
+      }
+      lines.push_back(std::move(line));
+    }
+  };
+  // Columns that are called after their strategies say them already.
+  const bool says_strategy =
+      std::ranges::all_of(subjects, [](const Subject& each) { return each.title == qt(each.plan().id()); });
+  for (const Setting& each : settings())
+    if (each.name != "strategy" || !says_strategy)
+      add_words(
+          each.name, [&each](const Subject& s) { return qt(each.text(s.plan(), s.question())); }, false);
+  ++section;
+  add_figures(memory_measures(unit));
+  add_words(
+      "peak in",
+      [](const Subject& s) { return qt(std::string(to_name(reported(s.plan().memory.peak.phase)))); }, true);
+  add_words(
+      "verdict", [](const Subject& s) { return verdict_words(s.plan()); }, true);
+  ++section;
+  add_figures(traffic_measures(questions(subjects)));
+  ++section;
+  add_figures(time_measures());
+  return lines;
+}
+
+void ComparisonModel::show(const Subjects& subjects, int baseline, bool differences_only) {
+  const int base = subjects.empty() ? -1 : std::clamp(baseline, 0, static_cast<int>(subjects.size()) - 1);
+  std::vector<Line> lines = all_lines(subjects, base);
+  const std::size_t all = lines.size();
+  if (differences_only) std::erase_if(lines, [](const Line& line) { return line.alike; });
+  // Where lines and columns are the same, selection and scroll position stay.
+  const bool same_shape = base == baseline_ && subjects.size() == subjects_.size() &&
+                          std::ranges::equal(lines, lines_, {}, &Line::name, &Line::name);
+  if (!same_shape) beginResetModel();
+  subjects_ = subjects;
+  baseline_ = base;
+  left_out_ = static_cast<int>(all - lines.size());
+  lines_ = std::move(lines);
+  if (!same_shape) {
+    columns_.clear();
+    for (int i = 0; i < static_cast<int>(subjects.size()); ++i) {
+      columns_.push_back({i, false});
+      if (i != base) columns_.push_back({i, true});
+    }
+    endResetModel();
+  } else if (!lines_.empty() && !columns_.empty()) {
+    Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount() - 1));
+    Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
+  }
+}
+
+int ComparisonModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(lines_.size());
+}
+
+int ComparisonModel::columnCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(columns_.size());
+}
+
+QString ComparisonModel::tip(const Line& line, const Subject& subject) const {
+  if (subject.planned->saved || subject.is_draft()) return {};
+  QStringList found;
+  for (const Figure& figure : figures_behind(line.name.toStdString(), subject)) found << explained(figure);
+  return found.join(QLatin1Char('\n'));
+}
+
+QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
+  if (!checkIndex(index, CheckIndexOption::IndexIsValid)) return {};
+  const Line& line = lines_[static_cast<std::size_t>(index.row())];
+  const Column column = columns_[static_cast<std::size_t>(index.column())];
+  const Subject& subject = subjects_[static_cast<std::size_t>(column.subject)];
+  const Cell& cell = line.cells[static_cast<std::size_t>(column.subject)];
+  switch (role) {
+    case Qt::DisplayRole:
+      if (column.difference) return cell.difference;
+      return cell.best ? cell.text + QStringLiteral(" *") : cell.text;
+    case Qt::TextAlignmentRole: return QVariant(Qt::AlignRight | Qt::AlignVCenter);
+    case Qt::FontRole: {
+      QFont font;
+      font.setBold(cell.best && !column.difference);
+      font.setItalic(subject.is_draft());
+      return font;
+    }
+    case Qt::ToolTipRole: return tip(line, subject);
+    case Qt::AccessibleTextRole:
+      return QStringLiteral("%1, %2: %3 %4")
+          .arg(subject.title, line_name(line.name), column.difference ? cell.difference : cell.text,
+               line.unit);
+    case SectionRole: return line.section;
+    case SubjectRole: return column.subject;
+    case DifferenceRole: return column.difference;
+    case BestRole: return cell.best;
+    default: return {};
+  }
+}
+
+QVariant ComparisonModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (orientation == Qt::Vertical) {
+    if (section < 0 || section >= rowCount() || (role != Qt::DisplayRole && role != Qt::AccessibleTextRole))
+      return {};
+    const Line& line = lines_[static_cast<std::size_t>(section)];
+    const QString name = line_name(line.name);
+    return line.unit.isEmpty() ? name : QStringLiteral("%1, %2").arg(name, line.unit);
+  }
+  if (section < 0 || section >= columnCount()) return {};
+  const Column column = columns_[static_cast<std::size_t>(section)];
+  const QString& title = subjects_[static_cast<std::size_t>(column.subject)].title;
+  const QString& base = subjects_[static_cast<std::size_t>(baseline_)].title;
+  switch (role) {
+    case Qt::DisplayRole:
+      if (column.difference) return QStringLiteral("±");
+      return column.subject == baseline_ ? QStringLiteral("⌖ ") + title : title;
+    case Qt::ToolTipRole:
+    case Qt::AccessibleTextRole:
+      if (column.difference) return tr("%1: difference from %2").arg(title, base);
+      return column.subject == baseline_ ? tr("%1, the baseline").arg(title) : title;
+    case Qt::TextAlignmentRole: return QVariant(Qt::AlignRight | Qt::AlignVCenter);
+    default: return {};
+  }
+}
+
+}  // namespace zplan::gui

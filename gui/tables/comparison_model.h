@@ -1,0 +1,63 @@
+#pragma once
+
+#include <QAbstractTableModel>
+#include <vector>
+
+#include "gui/session/planned.h"
+
+namespace zplan::gui {
+
+/// The comparison that `zplan compare` prints: a line a figure, a column a subject, and behind every subject
+/// but the baseline what it differs by.
+class ComparisonModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  enum Roles {
+    SectionRole = Qt::UserRole,  ///< int: lines of one number belong together
+    SubjectRole,                 ///< int: whose column
+    DifferenceRole,              ///< bool: the column holds differences
+    BestRole                     ///< bool: the best of its line
+  };
+
+  using QAbstractTableModel::QAbstractTableModel;
+
+  /// `baseline`: index of the subject that differences are from; -1: the first.
+  void show(const Subjects& subjects, int baseline, bool differences_only);
+  [[nodiscard]] const Subjects& subjects() const { return subjects_; }
+  [[nodiscard]] int baseline() const { return baseline_; }
+  /// Lines that are left out, as all subjects are alike in them.
+  [[nodiscard]] int left_out() const { return left_out_; }
+
+  [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
+  [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;
+  [[nodiscard]] QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+  [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation,
+                                    int role = Qt::DisplayRole) const override;
+
+ private:
+  struct Cell {
+    QString text, difference;
+    bool best{};
+  };
+  struct Line {
+    QString name;  ///< in English, as reports have it
+    QString unit;
+    int section{};
+    std::vector<Cell> cells{};  ///< one a subject
+    bool alike{};
+  };
+  struct Column {
+    int subject;
+    bool difference;
+  };
+  [[nodiscard]] static std::vector<Line> all_lines(const Subjects& subjects, int baseline);
+  [[nodiscard]] QString tip(const Line& line, const Subject& subject) const;
+
+  Subjects subjects_;
+  int baseline_{-1}, left_out_{};
+  std::vector<Line> lines_;
+  std::vector<Column> columns_;
+};
+
+}  // namespace zplan::gui

@@ -1,0 +1,2007 @@
+<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE TS>
+<TS version="2.1" language="zh_CN" sourcelanguage="en">
+<context>
+    <name>line</name>
+    <message>
+        <source>model</source>
+        <translation>模型</translation>
+    </message>
+    <message>
+        <source>GPUs</source>
+        <translation>GPU 数量</translation>
+    </message>
+    <message>
+        <source>card</source>
+        <translation>GPU 型号</translation>
+    </message>
+    <message>
+        <source>memory per GPU</source>
+        <translation>每块 GPU 的显存</translation>
+    </message>
+    <message>
+        <source>nodes</source>
+        <translation>节点数</translation>
+    </message>
+    <message>
+        <source>strategy</source>
+        <translation>策略</translation>
+    </message>
+    <message>
+        <source>method</source>
+        <translation>方法</translation>
+    </message>
+    <message>
+        <source>precision</source>
+        <translation>精度</translation>
+    </message>
+    <message>
+        <source>optimizer used</source>
+        <translation>所用优化器</translation>
+    </message>
+    <message>
+        <source>checkpointing</source>
+        <translation>激活检查点</translation>
+    </message>
+    <message>
+        <source>sequence length</source>
+        <translation>序列长度</translation>
+    </message>
+    <message>
+        <source>micro-batch</source>
+        <translation>微批大小</translation>
+    </message>
+    <message>
+        <source>micro-batches per step</source>
+        <translation>每步微批数</translation>
+    </message>
+    <message>
+        <source>parameters</source>
+        <translation>参数</translation>
+    </message>
+    <message>
+        <source>gradients</source>
+        <translation>梯度</translation>
+    </message>
+    <message>
+        <source>optimizer states</source>
+        <translation>优化器状态</translation>
+    </message>
+    <message>
+        <source>activations</source>
+        <translation>激活</translation>
+    </message>
+    <message>
+        <source>loss</source>
+        <translation>损失</translation>
+    </message>
+    <message>
+        <source>communication buffers</source>
+        <translation>通信缓冲区</translation>
+    </message>
+    <message>
+        <source>temporaries</source>
+        <translation>临时张量</translation>
+    </message>
+    <message>
+        <source>framework overhead</source>
+        <translation>框架开销</translation>
+    </message>
+    <message>
+        <source>allocator slack</source>
+        <translation>分配器空隙</translation>
+    </message>
+    <message>
+        <source>needs</source>
+        <translation>需求</translation>
+    </message>
+    <message>
+        <source>free</source>
+        <translation>剩余</translation>
+    </message>
+    <message>
+        <source>host memory per node</source>
+        <translation>每节点主机内存</translation>
+    </message>
+    <message>
+        <source>peak in</source>
+        <translation>峰值所在</translation>
+    </message>
+    <message>
+        <source>verdict</source>
+        <translation>结论</translation>
+    </message>
+    <message>
+        <source>collective calls</source>
+        <translation>集合通信调用次数</translation>
+    </message>
+    <message>
+        <source>sent per GPU</source>
+        <translation>每块 GPU 发送量</translation>
+    </message>
+    <message>
+        <source>communication</source>
+        <translation>通信</translation>
+    </message>
+    <message>
+        <source>step</source>
+        <translation>一步时间</translation>
+    </message>
+    <message>
+        <source>of that compute</source>
+        <translation>其中计算</translation>
+    </message>
+    <message>
+        <source>waiting for launches</source>
+        <translation>等待内核启动</translation>
+    </message>
+    <message>
+        <source>exposed communication</source>
+        <translation>未被掩盖的通信</translation>
+    </message>
+    <message>
+        <source>offload</source>
+        <translation>卸载</translation>
+    </message>
+    <message>
+        <source>optimizer</source>
+        <translation>优化器</translation>
+    </message>
+    <message>
+        <source>samples per step</source>
+        <translation>每步样本数</translation>
+    </message>
+    <message>
+        <source>tokens per second</source>
+        <translation>每秒词元数</translation>
+    </message>
+    <message>
+        <source>MFU</source>
+        <translation>MFU</translation>
+    </message>
+</context>
+<context>
+    <name>zplan</name>
+    <message>
+        <source>fits</source>
+        <translation>放得下</translation>
+    </message>
+    <message>
+        <source>short of host</source>
+        <translation>主机内存不足</translation>
+    </message>
+    <message>
+        <source>does not fit</source>
+        <translation>放不下</translation>
+    </message>
+    <message>
+        <source>Checked: %1</source>
+        <translation>已对照：%1</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui</name>
+    <message>
+        <source>Level</source>
+        <translation>级别</translation>
+    </message>
+    <message>
+        <source>Line</source>
+        <translation>行</translation>
+    </message>
+    <message>
+        <source>Key</source>
+        <translation>键</translation>
+    </message>
+    <message>
+        <source>What is wrong</source>
+        <translation>问题所在</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::BarChart</name>
+    <message>
+        <source>Bar chart</source>
+        <translation>条形图</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Chart</name>
+    <message>
+        <source>Nothing to show</source>
+        <translation>没有可显示的内容</translation>
+    </message>
+    <message>
+        <source>Current: %1</source>
+        <translation>当前：%1</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ChecksEditor</name>
+    <message>
+        <source>“%1”</source>
+        <translation>“%1”</translation>
+    </message>
+    <message>
+        <source>considered by default</source>
+        <translation>默认考虑</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ChoiceEditor</name>
+    <message>
+        <source>default</source>
+        <translation>默认</translation>
+    </message>
+    <message>
+        <source>default (%1)</source>
+        <translation>默认 (%1)</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ComparisonModel</name>
+    <message>
+        <source>%1: difference from %2</source>
+        <translation>%1：与 %2 的差异</translation>
+    </message>
+    <message>
+        <source>%1, the baseline</source>
+        <translation>%1，基准</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ComparisonView</name>
+    <message>
+        <source>Scenarios</source>
+        <translation>方案</translation>
+    </message>
+    <message>
+        <source>Compare the ticked scenarios, each by its strategy</source>
+        <translation>比较勾选的方案，各用自己的策略</translation>
+    </message>
+    <message>
+        <source>Strategies</source>
+        <translation>策略</translation>
+    </message>
+    <message>
+        <source>Compare the strategies of the current scenario</source>
+        <translation>比较当前方案的各种策略</translation>
+    </message>
+    <message>
+        <source>Differences only</source>
+        <translation>只看差异</translation>
+    </message>
+    <message>
+        <source>Leave out lines in which all are alike</source>
+        <translation>略去各列都相同的行</translation>
+    </message>
+    <message>
+        <source>Compare:</source>
+        <translation>比较：</translation>
+    </message>
+    <message>
+        <source>What the figures were checked against: docs/accuracy.md</source>
+        <translation>这些数字与什么对照过：docs/accuracy.md</translation>
+    </message>
+    <message>
+        <source>Charts</source>
+        <translation>图</translation>
+    </message>
+    <message>
+        <source>Memory</source>
+        <translation>显存</translation>
+    </message>
+    <message>
+        <source>What each GPU needs, by what it is made of</source>
+        <translation>每块 GPU 需要多少、由什么组成</translation>
+    </message>
+    <message>
+        <source>Over the step</source>
+        <translation>一步之内</translation>
+    </message>
+    <message>
+        <source>Live memory over one step</source>
+        <translation>一步之内的活动显存</translation>
+    </message>
+    <message>
+        <source>Time</source>
+        <translation>时间</translation>
+    </message>
+    <message>
+        <source>What a step&apos;s time goes into</source>
+        <translation>一步的时间花在哪里</translation>
+    </message>
+    <message>
+        <source>Traffic</source>
+        <translation>通信量</translation>
+    </message>
+    <message>
+        <source>What a GPU sends in one step, by phase</source>
+        <translation>每块 GPU 一步发送多少，按阶段划分</translation>
+    </message>
+    <message>
+        <source>Trade-off</source>
+        <translation>权衡</translation>
+    </message>
+    <message>
+        <source>Memory against tokens per second, every strategy</source>
+        <translation>所有策略的显存与每秒词元数</translation>
+    </message>
+    <message>
+        <source>Comparison</source>
+        <translation>比较</translation>
+    </message>
+    <message>
+        <source>Figures</source>
+        <translation>数字</translation>
+    </message>
+    <message>
+        <source>Why</source>
+        <translation>原因</translation>
+    </message>
+    <message>
+        <source>Explain</source>
+        <translation>解释</translation>
+    </message>
+    <message>
+        <source>Config</source>
+        <translation>配置</translation>
+    </message>
+    <message numerus="yes">
+        <source>Comparison (%n left out)</source>
+        <comment>lines</comment>
+        <translation>
+            <numerusform>比较（略去 %n 行）</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>No scenario: add one on the left, or drop a config.json here</source>
+        <translation>没有方案：请在左边添加一个，或把 config.json 拖到这里</translation>
+    </message>
+    <message>
+        <source>%1: planning…</source>
+        <translation>%1：正在规划…</translation>
+    </message>
+    <message>
+        <source>%1: %2</source>
+        <translation>%1：%2</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ConfigPreview</name>
+    <message>
+        <source>This is a report that was saved. Its configuration can be made from the question that it answered: add a scenario for that.</source>
+        <translation>这是保存的报告。它的配置可以由它所回答的问题生成：请为此添加一个方案。</translation>
+    </message>
+    <message>
+        <source>%1 needs no configuration: plain PyTorch is set up by the program itself.</source>
+        <translation>%1 不需要配置：纯 PyTorch 由程序自身设置。</translation>
+    </message>
+    <message>
+        <source>Save configuration</source>
+        <translation>保存配置</translation>
+    </message>
+    <message>
+        <source>Configuration</source>
+        <translation>配置</translation>
+    </message>
+    <message>
+        <source>Style of the configuration</source>
+        <translation>配置的风格</translation>
+    </message>
+    <message>
+        <source>Who runs it: every value written out, &quot;auto&quot; where the Hugging Face Trainer fills in, or as ms-swift takes it (--config-style)</source>
+        <translation>由谁运行：写出所有的值，或由 Hugging Face Trainer 填写的地方写 &quot;auto&quot;，或采用 ms-swift 接受的形式 (--config-style)</translation>
+    </message>
+    <message>
+        <source>St&amp;yle:</source>
+        <translation>风格(&amp;Y)：</translation>
+    </message>
+    <message>
+        <source>&amp;Copy</source>
+        <translation>复制(&amp;C)</translation>
+    </message>
+    <message>
+        <source>Copy the configuration</source>
+        <translation>复制配置</translation>
+    </message>
+    <message>
+        <source>&amp;Save…</source>
+        <translation>保存(&amp;S)…</translation>
+    </message>
+    <message>
+        <source>Save the configuration as a file (--emit)</source>
+        <translation>把配置存为文件 (--emit)</translation>
+    </message>
+    <message>
+        <source>Findings in the configuration</source>
+        <translation>配置中发现的问题</translation>
+    </message>
+    <message>
+        <source>No plan yet</source>
+        <translation>尚无规划</translation>
+    </message>
+    <message>
+        <source>%1 for %2</source>
+        <translation>%1，用于 %2</translation>
+    </message>
+    <message>
+        <source>%1 for %2, which does not fit</source>
+        <translation>%1，用于 %2（放不下）</translation>
+    </message>
+    <message>
+        <source>Copy</source>
+        <translation>复制</translation>
+    </message>
+    <message>
+        <source>Copy the command for %1</source>
+        <translation>复制 %1 的命令</translation>
+    </message>
+    <message>
+        <source>The command for %1 is copied</source>
+        <translation>已复制 %1 的命令</translation>
+    </message>
+    <message>
+        <source>Command for %1</source>
+        <translation>%1 的命令</translation>
+    </message>
+    <message>
+        <source>Only configurations of DeepSpeed are checked.</source>
+        <translation>只检查 DeepSpeed 的配置。</translation>
+    </message>
+    <message>
+        <source>Checked as zplan lint checks it: no findings.</source>
+        <translation>已按 zplan lint 检查：没有发现问题。</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n finding(s) of zplan lint:</source>
+        <translation>
+            <numerusform>zplan lint 发现 %n 个问题：</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>%1 is copied</source>
+        <translation>已复制 %1</translation>
+    </message>
+    <message>
+        <source>%1 is saved</source>
+        <translation>已保存 %1</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::CurveChart</name>
+    <message>
+        <source>Memory over the step</source>
+        <translation>一步之内的显存</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Documents</name>
+    <message>
+        <source>add %1</source>
+        <translation>添加 %1</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::EditorPanel</name>
+    <message>
+        <source>for methods lora and qlora</source>
+        <translation>用于 lora 和 qlora 方法</translation>
+    </message>
+    <message>
+        <source>for method qlora</source>
+        <translation>用于 qlora 方法</translation>
+    </message>
+    <message>
+        <source>for framework deepspeed</source>
+        <translation>用于 deepspeed 框架</translation>
+    </message>
+    <message>
+        <source>Set &amp;only</source>
+        <translation>只看已设(&amp;O)</translation>
+    </message>
+    <message>
+        <source>Find an option</source>
+        <translation>查找选项</translation>
+    </message>
+    <message>
+        <source>Only options that this scenario sets</source>
+        <translation>只显示这个方案设置了的选项</translation>
+    </message>
+    <message>
+        <source>Config</source>
+        <translation>配置</translation>
+    </message>
+    <message>
+        <source>There is no scenario.</source>
+        <translation>没有方案。</translation>
+    </message>
+    <message>
+        <source>A saved report, shown as it was: %1. Its options cannot be changed.</source>
+        <translation>保存的报告，按原样显示：%1。它的选项不能更改。</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ExplainModel</name>
+    <message>
+        <source>Symbols</source>
+        <translation>符号</translation>
+    </message>
+    <message>
+        <source>Figure</source>
+        <translation>数字</translation>
+    </message>
+    <message>
+        <source>Value</source>
+        <translation>值</translation>
+    </message>
+    <message>
+        <source>Formula</source>
+        <translation>公式</translation>
+    </message>
+    <message>
+        <source>Source</source>
+        <translation>来源</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ExplainView</name>
+    <message>
+        <source>Search figures, formulas and sources</source>
+        <translation>搜索数字、公式和来源</translation>
+    </message>
+    <message>
+        <source>Search the explanation</source>
+        <translation>搜索解释</translation>
+    </message>
+    <message>
+        <source>Figures with their formulas</source>
+        <translation>数字及其公式</translation>
+    </message>
+    <message>
+        <source>Copy</source>
+        <translation>复制</translation>
+    </message>
+    <message>
+        <source>The figure that is selected</source>
+        <translation>选中的数字</translation>
+    </message>
+    <message>
+        <source>No plan yet</source>
+        <translation>尚无规划</translation>
+    </message>
+    <message>
+        <source>A report that was saved holds no formulas.</source>
+        <translation>保存的报告不含公式。</translation>
+    </message>
+    <message>
+        <source>%1: %2, first estimates</source>
+        <translation>%1：%2，初步估计</translation>
+    </message>
+    <message>
+        <source>%1: %2</source>
+        <translation>%1：%2</translation>
+    </message>
+    <message>
+        <source>Select a figure to see all of its formula.</source>
+        <translation>选择一个数字，即可查看完整的公式。</translation>
+    </message>
+    <message>
+        <source>Source: %1</source>
+        <translation>来源：%1</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Export</name>
+    <message>
+        <source>%1 is not written: %2</source>
+        <translation>未写入 %1：%2</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::FileEditor</name>
+    <message>
+        <source>Browse for a file</source>
+        <translation>浏览选择文件</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::HelpWindow</name>
+    <message>
+        <source>Help</source>
+        <translation>帮助</translation>
+    </message>
+    <message>
+        <source>:/help/desktop.md</source>
+        <comment>the page of this language</comment>
+        <translation>:/help/desktop.zh_CN.md</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::KeptSession</name>
+    <message>
+        <source>The session is not kept: %1</source>
+        <translation>会话没有保存下来：%1</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::MainWindow</name>
+    <message>
+        <source>Unsaved changes</source>
+        <translation>未保存的更改</translation>
+    </message>
+    <message>
+        <source>Scenarios (*.zplan);;All files (*)</source>
+        <translation>方案 (*.zplan);;所有文件 (*)</translation>
+    </message>
+    <message>
+        <source>%1: cannot be written; the session is not kept</source>
+        <translation>%1：无法写入；会话没有保存下来</translation>
+    </message>
+    <message>
+        <source>Scenarios</source>
+        <translation>方案</translation>
+    </message>
+    <message>
+        <source>A scenario is a question as it would be typed behind zplan. A tick puts it into the comparison; drag it to another place, press F2 to rename it.</source>
+        <translation>方案就是在 zplan 后面输入的一个问题。勾选后参加比较；拖动可以移到别处，按 F2 重命名。</translation>
+    </message>
+    <message>
+        <source>Options</source>
+        <translation>选项</translation>
+    </message>
+    <message>
+        <source>Comparison</source>
+        <translation>比较</translation>
+    </message>
+    <message>
+        <source>typed</source>
+        <translation>命令行输入</translation>
+    </message>
+    <message>
+        <source>The session that was kept cannot be read: %1</source>
+        <translation>无法读取上次保存的会话：%1</translation>
+    </message>
+    <message>
+        <source>Save the changes to %1?</source>
+        <translation>要保存对 %1 的更改吗？</translation>
+    </message>
+    <message>
+        <source>%1: not a file of this machine</source>
+        <translation>%1：不是本机上的文件</translation>
+    </message>
+    <message>
+        <source>Open scenarios</source>
+        <translation>打开方案</translation>
+    </message>
+    <message>
+        <source>Add from a file</source>
+        <translation>从文件添加</translation>
+    </message>
+    <message>
+        <source>config.json, ds_config, scenarios, reports, measurements (*.json *.zplan *.log *.txt);;All files (*)</source>
+        <translation>config.json、ds_config、方案、报告、测量数据 (*.json *.zplan *.log *.txt);;所有文件 (*)</translation>
+    </message>
+    <message>
+        <source>Save scenarios</source>
+        <translation>保存方案</translation>
+    </message>
+    <message>
+        <source>There is no earlier session.</source>
+        <translation>没有之前的会话。</translation>
+    </message>
+    <message>
+        <source>zplan</source>
+        <translation>zplan</translation>
+    </message>
+    <message>
+        <source>%1 — zplan</source>
+        <translation>%1 — zplan</translation>
+    </message>
+    <message>
+        <source>&amp;File</source>
+        <translation>文件(&amp;F)</translation>
+    </message>
+    <message>
+        <source>&amp;New session</source>
+        <translation>新建会话(&amp;N)</translation>
+    </message>
+    <message>
+        <source>Begin with the example</source>
+        <translation>从示例开始</translation>
+    </message>
+    <message>
+        <source>&amp;Open…</source>
+        <translation>打开(&amp;O)…</translation>
+    </message>
+    <message>
+        <source>Open a file of scenarios</source>
+        <translation>打开方案文件</translation>
+    </message>
+    <message>
+        <source>Open &amp;recent</source>
+        <translation>最近打开的文件(&amp;R)</translation>
+    </message>
+    <message>
+        <source>Restore the earlier session</source>
+        <translation>恢复之前的会话</translation>
+    </message>
+    <message>
+        <source>What was there before this window was opened with something else</source>
+        <translation>本窗口以其他内容打开之前的会话</translation>
+    </message>
+    <message>
+        <source>&amp;Add from a file…</source>
+        <translation>从文件添加(&amp;A)…</translation>
+    </message>
+    <message>
+        <source>A config.json, a ds_config, scenarios, a saved report, measurements</source>
+        <translation>config.json、ds_config、方案、保存的报告或测量数据</translation>
+    </message>
+    <message>
+        <source>&amp;Save</source>
+        <translation>保存(&amp;S)</translation>
+    </message>
+    <message>
+        <source>Save the scenarios</source>
+        <translation>保存各个方案</translation>
+    </message>
+    <message>
+        <source>Save &amp;as…</source>
+        <translation>另存为(&amp;A)…</translation>
+    </message>
+    <message>
+        <source>Save the scenarios in another file</source>
+        <translation>把各个方案存到另一个文件</translation>
+    </message>
+    <message>
+        <source>Export the &amp;chart…</source>
+        <translation>导出图(&amp;C)…</translation>
+    </message>
+    <message>
+        <source>PNG, SVG or PDF</source>
+        <translation>PNG、SVG 或 PDF</translation>
+    </message>
+    <message>
+        <source>Export the comp&amp;arison…</source>
+        <translation>导出比较(&amp;A)…</translation>
+    </message>
+    <message>
+        <source>CSV, Markdown or JSON</source>
+        <translation>CSV、Markdown 或 JSON</translation>
+    </message>
+    <message>
+        <source>Export the current &amp;plan…</source>
+        <translation>导出当前规划(&amp;P)…</translation>
+    </message>
+    <message>
+        <source>What zplan prints for it: JSON, CSV or Markdown</source>
+        <translation>zplan 对它打印的内容：JSON、CSV 或 Markdown</translation>
+    </message>
+    <message>
+        <source>&amp;Print…</source>
+        <translation>打印(&amp;P)…</translation>
+    </message>
+    <message>
+        <source>Chart and comparison</source>
+        <translation>图和比较</translation>
+    </message>
+    <message>
+        <source>&amp;Quit</source>
+        <translation>退出(&amp;Q)</translation>
+    </message>
+    <message>
+        <source>Forget these</source>
+        <translation>清除这些记录</translation>
+    </message>
+    <message>
+        <source>&amp;Edit</source>
+        <translation>编辑(&amp;E)</translation>
+    </message>
+    <message>
+        <source>Undo</source>
+        <translation>撤销</translation>
+    </message>
+    <message>
+        <source>Redo</source>
+        <translation>重做</translation>
+    </message>
+    <message>
+        <source>&amp;Add a scenario</source>
+        <translation>添加方案(&amp;A)</translation>
+    </message>
+    <message>
+        <source>Add the example as a scenario</source>
+        <translation>把示例添加为方案</translation>
+    </message>
+    <message>
+        <source>&amp;Duplicate</source>
+        <translation>复制一份(&amp;D)</translation>
+    </message>
+    <message>
+        <source>A copy of the current scenario</source>
+        <translation>当前方案的副本</translation>
+    </message>
+    <message>
+        <source>&amp;Rename</source>
+        <translation>重命名(&amp;R)</translation>
+    </message>
+    <message>
+        <source>Rename the current scenario</source>
+        <translation>重命名当前方案</translation>
+    </message>
+    <message>
+        <source>D&amp;elete</source>
+        <translation>删除(&amp;E)</translation>
+    </message>
+    <message>
+        <source>Delete the current scenario</source>
+        <translation>删除当前方案</translation>
+    </message>
+    <message>
+        <source>Move &amp;up</source>
+        <translation>上移(&amp;U)</translation>
+    </message>
+    <message>
+        <source>Move the current scenario up</source>
+        <translation>上移当前方案</translation>
+    </message>
+    <message>
+        <source>Move do&amp;wn</source>
+        <translation>下移(&amp;W)</translation>
+    </message>
+    <message>
+        <source>Move the current scenario down</source>
+        <translation>下移当前方案</translation>
+    </message>
+    <message>
+        <source>Copy as &amp;table</source>
+        <translation>复制为表格(&amp;T)</translation>
+    </message>
+    <message>
+        <source>The comparison as text</source>
+        <translation>比较的文本形式</translation>
+    </message>
+    <message>
+        <source>Copy as command &amp;line</source>
+        <translation>复制为命令行(&amp;L)</translation>
+    </message>
+    <message>
+        <source>What to type for the current scenario</source>
+        <translation>当前方案要输入的命令</translation>
+    </message>
+    <message>
+        <source>&amp;Compare</source>
+        <translation>比较(&amp;C)</translation>
+    </message>
+    <message>
+        <source>&amp;Scenarios</source>
+        <translation>方案(&amp;S)</translation>
+    </message>
+    <message>
+        <source>S&amp;trategies of the current one</source>
+        <translation>当前方案的策略(&amp;T)</translation>
+    </message>
+    <message>
+        <source>&amp;Pin as baseline</source>
+        <translation>固定为基准(&amp;P)</translation>
+    </message>
+    <message>
+        <source>Differences are from the current scenario</source>
+        <translation>差异相对于当前方案</translation>
+    </message>
+    <message>
+        <source>&amp;Unpin</source>
+        <translation>取消固定(&amp;U)</translation>
+    </message>
+    <message>
+        <source>Differences are from the first that is compared</source>
+        <translation>差异相对于第一个参加比较的</translation>
+    </message>
+    <message>
+        <source>&amp;Differences only</source>
+        <translation>只看差异(&amp;D)</translation>
+    </message>
+    <message>
+        <source>&amp;View</source>
+        <translation>视图(&amp;V)</translation>
+    </message>
+    <message>
+        <source>&amp;Language</source>
+        <translation>语言(&amp;L)</translation>
+    </message>
+    <message>
+        <source>As the system</source>
+        <translation>跟随系统</translation>
+    </message>
+    <message>
+        <source>&amp;Help</source>
+        <translation>帮助(&amp;H)</translation>
+    </message>
+    <message>
+        <source>About what has the focus</source>
+        <translation>关于当前有焦点的部分</translation>
+    </message>
+    <message>
+        <source>&amp;Keys</source>
+        <translation>快捷键(&amp;K)</translation>
+    </message>
+    <message>
+        <source>All shortcuts</source>
+        <translation>所有快捷键</translation>
+    </message>
+    <message>
+        <source>&amp;About zplan</source>
+        <translation>关于 zplan(&amp;A)</translation>
+    </message>
+    <message>
+        <source>Markdown (*.md);;CSV (*.csv);;JSON (*.json);;Text (*.txt)</source>
+        <translation>Markdown (*.md);;CSV (*.csv);;JSON (*.json);;文本 (*.txt)</translation>
+    </message>
+    <message>
+        <source>%1: an unknown ending; accepted: .md, .csv, .json, .txt</source>
+        <translation>%1：未知的文件扩展名；可用：.md、.csv、.json、.txt</translation>
+    </message>
+    <message>
+        <source>Wrote %1</source>
+        <translation>已写入 %1</translation>
+    </message>
+    <message>
+        <source>Export the chart</source>
+        <translation>导出图</translation>
+    </message>
+    <message>
+        <source>Nothing is compared: tick a scenario.</source>
+        <translation>没有参加比较的：请勾选一个方案。</translation>
+    </message>
+    <message>
+        <source>Export the comparison</source>
+        <translation>导出比较</translation>
+    </message>
+    <message>
+        <source>There is no answer yet.</source>
+        <translation>还没有结果。</translation>
+    </message>
+    <message>
+        <source>Export the plan</source>
+        <translation>导出规划</translation>
+    </message>
+    <message>
+        <source>to the printer</source>
+        <translation>打印机</translation>
+    </message>
+    <message>
+        <source>Copied the table</source>
+        <translation>已复制表格</translation>
+    </message>
+    <message>
+        <source>%1 is a saved report: nothing was typed for it</source>
+        <translation>%1 是保存的报告，没有对应的命令行</translation>
+    </message>
+    <message>
+        <source>Copied the command line</source>
+        <translation>已复制命令行</translation>
+    </message>
+    <message>
+        <source>The language changes when the window is next opened.</source>
+        <translation>下次打开窗口时切换语言。</translation>
+    </message>
+    <message>
+        <source>Keys</source>
+        <translation>快捷键</translation>
+    </message>
+    <message>
+        <source>About zplan</source>
+        <translation>关于 zplan</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::MeasurementsDialog</name>
+    <message>
+        <source>Not modelled: %1</source>
+        <translation>未建模：%1</translation>
+    </message>
+    <message>
+        <source>Measurements</source>
+        <translation>测量数据</translation>
+    </message>
+    <message>
+        <source>Checking</source>
+        <translation>正在检查</translation>
+    </message>
+    <message>
+        <source>Problem</source>
+        <translation>问题</translation>
+    </message>
+    <message>
+        <source>Summary by kind and statistic</source>
+        <translation>按种类和统计量汇总</translation>
+    </message>
+    <message>
+        <source>Records: predicted, measured and error</source>
+        <translation>记录：预测、实测和误差</translation>
+    </message>
+    <message>
+        <source>Search records</source>
+        <translation>搜索记录</translation>
+    </message>
+    <message>
+        <source>&amp;Largest errors first</source>
+        <translation>误差最大的在前(&amp;L)</translation>
+    </message>
+    <message>
+        <source>&amp;Copy as Markdown</source>
+        <translation>复制为 Markdown(&amp;C)</translation>
+    </message>
+    <message>
+        <source>The check failed: %1</source>
+        <translation>检查失败：%1</translation>
+    </message>
+    <message>
+        <source>Kind</source>
+        <translation>种类</translation>
+    </message>
+    <message>
+        <source>Statistic</source>
+        <translation>统计量</translation>
+    </message>
+    <message>
+        <source>Records</source>
+        <translation>记录数</translation>
+    </message>
+    <message>
+        <source>Judged</source>
+        <translation>已评判</translation>
+    </message>
+    <message>
+        <source>Skipped</source>
+        <translation>已跳过</translation>
+    </message>
+    <message>
+        <source>Median error</source>
+        <translation>误差中位数</translation>
+    </message>
+    <message>
+        <source>9 in 10 within</source>
+        <translation>九成误差不超过</translation>
+    </message>
+    <message>
+        <source>Worst</source>
+        <translation>最大误差</translation>
+    </message>
+    <message>
+        <source>More than 5 % low</source>
+        <translation>偏低超过 5 %</translation>
+    </message>
+    <message>
+        <source>Equal</source>
+        <translation>相等</translation>
+    </message>
+    <message>
+        <source>Phase right</source>
+        <translation>阶段正确</translation>
+    </message>
+    <message>
+        <source>Run</source>
+        <translation>运行</translation>
+    </message>
+    <message>
+        <source>File</source>
+        <translation>文件</translation>
+    </message>
+    <message>
+        <source>Predicted</source>
+        <translation>预测</translation>
+    </message>
+    <message>
+        <source>Measured</source>
+        <translation>实测</translation>
+    </message>
+    <message>
+        <source>Error</source>
+        <translation>误差</translation>
+    </message>
+    <message>
+        <source>Fails: %1</source>
+        <translation>不合格：%1</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::MessageBar</name>
+    <message>
+        <source>Message</source>
+        <translation>消息</translation>
+    </message>
+    <message>
+        <source>Close</source>
+        <translation>关闭</translation>
+    </message>
+    <message>
+        <source>Close the message</source>
+        <translation>关闭消息</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::MessageLine</name>
+    <message>
+        <source>Problem</source>
+        <translation>问题</translation>
+    </message>
+    <message>
+        <source>Remark</source>
+        <translation>备注</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::NameTable</name>
+    <message>
+        <source>Model</source>
+        <translation>模型</translation>
+    </message>
+    <message>
+        <source>Parameters</source>
+        <translation>参数量</translation>
+    </message>
+    <message>
+        <source>Active</source>
+        <translation>激活参数量</translation>
+    </message>
+    <message>
+        <source>Layers</source>
+        <translation>层数</translation>
+    </message>
+    <message>
+        <source>GPU</source>
+        <translation>GPU</translation>
+    </message>
+    <message>
+        <source>Memory</source>
+        <translation>显存</translation>
+    </message>
+    <message>
+        <source>Bandwidth</source>
+        <translation>带宽</translation>
+    </message>
+    <message>
+        <source>NVLink</source>
+        <translation>NVLink</translation>
+    </message>
+    <message>
+        <source>Node type</source>
+        <translation>节点类型</translation>
+    </message>
+    <message>
+        <source>Connected by</source>
+        <translation>连接方式</translation>
+    </message>
+    <message>
+        <source>Host memory</source>
+        <translation>主机内存</translation>
+    </message>
+    <message>
+        <source>Network</source>
+        <translation>网络</translation>
+    </message>
+    <message>
+        <source>NICs</source>
+        <translation>网卡</translation>
+    </message>
+    <message>
+        <source>Per node</source>
+        <translation>每节点</translation>
+    </message>
+    <message>
+        <source>Latency</source>
+        <translation>延迟</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::OptionField</name>
+    <message>
+        <source>%1: %2</source>
+        <translation>%1：%2</translation>
+    </message>
+    <message>
+        <source>Reset %1</source>
+        <translation>重置“%1”</translation>
+    </message>
+    <message>
+        <source>Back to the default</source>
+        <translation>恢复默认值</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Options</name>
+    <message>
+        <source>Model</source>
+        <translation>模型</translation>
+    </message>
+    <message>
+        <source>Method</source>
+        <translation>方法</translation>
+    </message>
+    <message>
+        <source>LoRA rank</source>
+        <translation>LoRA 秩</translation>
+    </message>
+    <message>
+        <source>LoRA targets</source>
+        <translation>LoRA 目标模块</translation>
+    </message>
+    <message>
+        <source>Quantization</source>
+        <translation>量化</translation>
+    </message>
+    <message>
+        <source>GPUs</source>
+        <translation>GPU 数量</translation>
+    </message>
+    <message>
+        <source>GPU type</source>
+        <translation>GPU 型号</translation>
+    </message>
+    <message>
+        <source>Memory (GiB)</source>
+        <translation>显存 (GiB)</translation>
+    </message>
+    <message>
+        <source>Nodes</source>
+        <translation>节点数</translation>
+    </message>
+    <message>
+        <source>Node type</source>
+        <translation>节点类型</translation>
+    </message>
+    <message>
+        <source>Network</source>
+        <translation>网络</translation>
+    </message>
+    <message>
+        <source>Host memory (GiB)</source>
+        <translation>主机内存 (GiB)</translation>
+    </message>
+    <message>
+        <source>Headroom (%)</source>
+        <translation>余量 (%)</translation>
+    </message>
+    <message>
+        <source>ZeRO stages</source>
+        <translation>ZeRO 阶段</translation>
+    </message>
+    <message>
+        <source>Tensor parallel</source>
+        <translation>张量并行</translation>
+    </message>
+    <message>
+        <source>Offload</source>
+        <translation>卸载</translation>
+    </message>
+    <message>
+        <source>Bucket sizes</source>
+        <translation>桶大小</translation>
+    </message>
+    <message>
+        <source>DeepSpeed config</source>
+        <translation>DeepSpeed 配置</translation>
+    </message>
+    <message>
+        <source>Framework</source>
+        <translation>框架</translation>
+    </message>
+    <message>
+        <source>DeepSpeed release</source>
+        <translation>DeepSpeed 版本</translation>
+    </message>
+    <message>
+        <source>Precision</source>
+        <translation>精度</translation>
+    </message>
+    <message>
+        <source>Optimizer</source>
+        <translation>优化器</translation>
+    </message>
+    <message>
+        <source>No fp32 master weights</source>
+        <translation>无 fp32 主权重</translation>
+    </message>
+    <message>
+        <source>Checkpointing</source>
+        <translation>激活检查点</translation>
+    </message>
+    <message>
+        <source>Attention</source>
+        <translation>注意力</translation>
+    </message>
+    <message>
+        <source>Fused loss</source>
+        <translation>融合损失</translation>
+    </message>
+    <message>
+        <source>Expandable segments</source>
+        <translation>可扩展段</translation>
+    </message>
+    <message>
+        <source>Sequence length</source>
+        <translation>序列长度</translation>
+    </message>
+    <message>
+        <source>Micro-batch</source>
+        <translation>微批大小</translation>
+    </message>
+    <message>
+        <source>Gradient accumulation</source>
+        <translation>梯度累积</translation>
+    </message>
+    <message>
+        <source>Global batch</source>
+        <translation>全局批大小</translation>
+    </message>
+    <message>
+        <source>NVMe path</source>
+        <translation>NVMe 路径</translation>
+    </message>
+    <message>
+        <source>Config style</source>
+        <translation>配置风格</translation>
+    </message>
+    <message>
+        <source>Unit of memory</source>
+        <translation>容量单位</translation>
+    </message>
+    <message>
+        <source>Cluster</source>
+        <translation>集群</translation>
+    </message>
+    <message>
+        <source>Strategies</source>
+        <translation>策略</translation>
+    </message>
+    <message>
+        <source>Training</source>
+        <translation>训练</translation>
+    </message>
+    <message>
+        <source>Batch</source>
+        <translation>批</translation>
+    </message>
+    <message>
+        <source>Config</source>
+        <translation>配置</translation>
+    </message>
+    <message>
+        <source>catalogue name, size (8B), config.json, folder that holds one, or cached Hub id</source>
+        <translation>目录中的名称、规模 (8B)、config.json、含有它的文件夹，或已缓存的 Hub id</translation>
+    </message>
+    <message>
+        <source>what is trained [full]</source>
+        <translation>训练哪些参数 [full]</translation>
+    </message>
+    <message>
+        <source>rank of the adapters [16]</source>
+        <translation>适配器的秩 [16]</translation>
+    </message>
+    <message>
+        <source>modules with adapters: all-linear, q_v, or names such as q_proj,v_proj [all-linear]</source>
+        <translation>加适配器的模块：all-linear、q_v，或 q_proj,v_proj 这样的名称 [all-linear]</translation>
+    </message>
+    <message>
+        <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]</source>
+        <translation>qlora 下冻结权重的量化：nf4、nf4-double、int8、gptq-int4、gptq-int8 [nf4]</translation>
+    </message>
+    <message>
+        <source>GPUs in all [1]</source>
+        <translation>GPU 总数 [1]</translation>
+    </message>
+    <message>
+        <source>hardware profile: zplan hardware lists them [a generic card]</source>
+        <translation>硬件档案：用 zplan hardware 列出 [通用卡]</translation>
+    </message>
+    <message>
+        <source>memory per GPU in GiB as nvidia-smi reports it; wins over the profile&apos;s</source>
+        <translation>每块 GPU 的显存，以 GiB 计，按 nvidia-smi 所报；优先于硬件档案中的值</translation>
+    </message>
+    <message>
+        <source>nodes that the GPUs are spread over [1]</source>
+        <translation>GPU 分布在多少个节点上 [1]</translation>
+    </message>
+    <message>
+        <source>how GPUs of a node are connected: nvswitch, pcie, … [the card&apos;s usual]</source>
+        <translation>节点内 GPU 的连接方式：nvswitch、pcie、… [该卡的常见配置]</translation>
+    </message>
+    <message>
+        <source>between nodes: 8x400g, 100g, … [the card&apos;s usual]</source>
+        <translation>节点之间的网络：8x400g、100g、… [该卡的常见配置]</translation>
+    </message>
+    <message>
+        <source>host memory per node in GiB [the node type&apos;s usual]</source>
+        <translation>每个节点的主机内存，以 GiB 计 [该节点类型的常见配置]</translation>
+    </message>
+    <message>
+        <source>share of each card to leave free, in percent [10]</source>
+        <translation>每块卡要留空的比例，以百分数计 [10]</translation>
+    </message>
+    <message>
+        <source>ZeRO stages to consider, such as 2,3 [0,1,2,3]</source>
+        <translation>要考虑的 ZeRO 阶段，如 2,3 [0,1,2,3]</translation>
+    </message>
+    <message>
+        <source>tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]</source>
+        <translation>张量并行度，如 1,4 [1 和不超过一个节点的 2 的幂]</translation>
+    </message>
+    <message>
+        <source>where optimizer states and parameters go: none, optimizer, all, … [none,optimizer,all]</source>
+        <translation>优化器状态和参数卸载哪些：none、optimizer、all、… [none,optimizer,all]</translation>
+    </message>
+    <message>
+        <source>bucket sizes: DeepSpeed&apos;s defaults, or HF&apos;s for &quot;auto&quot; [hf-auto]</source>
+        <translation>桶大小：DeepSpeed 的默认值，或 HF 对 &quot;auto&quot; 的取值 [hf-auto]</translation>
+    </message>
+    <message>
+        <source>plan exactly this DeepSpeed config; options fill what it leaves open</source>
+        <translation>完全按这份 DeepSpeed 配置规划；其中未定的由选项补足</translation>
+    </message>
+    <message>
+        <source>whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]</source>
+        <translation>按谁的切分方式规划：deepspeed、fsdp (FSDP2)、torch（DDP 或单块 GPU）[deepspeed]</translation>
+    </message>
+    <message>
+        <source>release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]</source>
+        <translation>ds_config 所针对的版本：0.16 到 0.19，或 0.18.3 这样的具体版本 [0.19]</translation>
+    </message>
+    <message>
+        <source>[bf16]</source>
+        <translation>[bf16]</translation>
+    </message>
+    <message>
+        <source>adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]</source>
+        <translation>adamw、adamw8bit、sgd、sgd-momentum、adafactor、lion、muon [adamw]</translation>
+    </message>
+    <message>
+        <source>no fp32 copy of 16-bit weights</source>
+        <translation>不保留 16 位权重的 fp32 副本</translation>
+    </message>
+    <message>
+        <source>activation checkpointing [full]</source>
+        <translation>激活检查点 [full]</translation>
+    </message>
+    <message>
+        <source>attention kernel [flash]</source>
+        <translation>注意力内核 [flash]</translation>
+    </message>
+    <message>
+        <source>a fused or chunked cross-entropy (Liger and the like): no full logits</source>
+        <translation>融合或分块的交叉熵（Liger 等）：不生成完整的 logits</translation>
+    </message>
+    <message>
+        <source>PyTorch&apos;s allocator with expandable_segments:True</source>
+        <translation>PyTorch 分配器使用 expandable_segments:True</translation>
+    </message>
+    <message>
+        <source>tokens per sample [2048]</source>
+        <translation>每个样本的词元数 [2048]</translation>
+    </message>
+    <message>
+        <source>samples per GPU and forward pass; max: the most that fit [1]</source>
+        <translation>每块 GPU 每次前向的样本数；max：放得下的最大值 [1]</translation>
+    </message>
+    <message>
+        <source>micro-batches per optimizer step [1]</source>
+        <translation>每个优化器步骤的微批数 [1]</translation>
+    </message>
+    <message>
+        <source>samples per optimizer step over all GPUs [what the others make]</source>
+        <translation>每个优化器步骤在所有 GPU 上的样本总数 [由其他选项得出]</translation>
+    </message>
+    <message>
+        <source>on a local disk, for offload to NVMe [/local_nvme]</source>
+        <translation>本地磁盘上的路径，用于卸载到 NVMe [/local_nvme]</translation>
+    </message>
+    <message>
+        <source>of the ds_config: plain, hf-auto (&quot;auto&quot; for the HF Trainer), ms-swift [plain]</source>
+        <translation>ds_config 的风格：plain、hf-auto（为 HF Trainer 填 &quot;auto&quot;）、ms-swift [plain]</translation>
+    </message>
+    <message>
+        <source>unit of memory: 1024³ or 1000³ bytes [GiB]</source>
+        <translation>容量单位：1024³ 或 1000³ 字节 [GiB]</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Picker</name>
+    <message>
+        <source>Browse for a config.json</source>
+        <translation>浏览选择 config.json</translation>
+    </message>
+    <message>
+        <source>Show all</source>
+        <translation>显示全部</translation>
+    </message>
+    <message>
+        <source>Show all (Down)</source>
+        <translation>显示全部（向下键）</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Pictures</name>
+    <message>
+        <source>Page %1</source>
+        <translation>第 %1 页</translation>
+    </message>
+    <message>
+        <source>%1 is not written: there is nothing to draw</source>
+        <translation>未写入 %1：没有可画的内容</translation>
+    </message>
+    <message>
+        <source>%1 is not written: the name must end in one of %2</source>
+        <translation>未写入 %1：文件名必须以下列之一结尾：%2</translation>
+    </message>
+    <message>
+        <source>PNG picture (*.png)</source>
+        <translation>PNG 图片 (*.png)</translation>
+    </message>
+    <message>
+        <source>SVG drawing (*.svg)</source>
+        <translation>SVG 图形 (*.svg)</translation>
+    </message>
+    <message>
+        <source>PDF document (*.pdf)</source>
+        <translation>PDF 文档 (*.pdf)</translation>
+    </message>
+    <message>
+        <source>Nothing is printed: %1 cannot be used</source>
+        <translation>没有打印：%1 无法使用</translation>
+    </message>
+    <message>
+        <source>Printing failed before the last page</source>
+        <translation>打印在最后一页之前失败</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Planning</name>
+    <message>
+        <source>out of memory</source>
+        <translation>内存不足</translation>
+    </message>
+    <message>
+        <source>internal error: %1</source>
+        <translation>内部错误：%1</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ScatterChart</name>
+    <message>
+        <source>fits</source>
+        <translation>放得下</translation>
+    </message>
+    <message>
+        <source>does not fit</source>
+        <translation>放不下</translation>
+    </message>
+    <message>
+        <source>none is better at both</source>
+        <translation>两方面都不被超过</translation>
+    </message>
+    <message>
+        <source>needs more than is drawn</source>
+        <translation>需求超出图的范围</translation>
+    </message>
+    <message>
+        <source>Memory against speed</source>
+        <translation>显存与速度</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n strategies, none fits</source>
+        <translation>
+            <numerusform>%n 种策略，都放不下</numerusform>
+        </translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ScenarioDelegate</name>
+    <message>
+        <source>  ⌖ baseline</source>
+        <translation>  ⌖ 基准</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ScenarioHeading</name>
+    <message>
+        <source>Name of the scenario</source>
+        <translation>方案名称</translation>
+    </message>
+    <message>
+        <source>Shown strategy</source>
+        <translation>所显示的策略</translation>
+    </message>
+    <message>
+        <source>The plan that stands for this scenario in bars and tables</source>
+        <translation>在条形图和表格中代表该方案的规划</translation>
+    </message>
+    <message>
+        <source>Na&amp;me</source>
+        <translation>名称(&amp;M)</translation>
+    </message>
+    <message>
+        <source>Shown &amp;strategy</source>
+        <translation>所显示的策略(&amp;S)</translation>
+    </message>
+    <message>
+        <source>Recommended (%1)</source>
+        <translation>推荐 (%1)</translation>
+    </message>
+    <message>
+        <source>Recommended</source>
+        <translation>推荐</translation>
+    </message>
+    <message>
+        <source>%1: %2</source>
+        <translation>%1：%2</translation>
+    </message>
+    <message>
+        <source>%1: not in the answer</source>
+        <translation>%1：不在结果中</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ScenarioListModel</name>
+    <message>
+        <source>planning…</source>
+        <translation>正在规划…</translation>
+    </message>
+    <message>
+        <source>saved report: %1</source>
+        <translation>保存的报告：%1</translation>
+    </message>
+    <message>
+        <source>, baseline</source>
+        <translation>，基准</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Section</name>
+    <message numerus="yes">
+        <source>%1 · %n set</source>
+        <translation>
+            <numerusform>%1 · 已设 %n 项</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>unfolded</source>
+        <translation>已展开</translation>
+    </message>
+    <message>
+        <source>folded</source>
+        <translation>已折叠</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Session</name>
+    <message>
+        <source>scenario</source>
+        <translation>方案</translation>
+    </message>
+    <message>
+        <source>add %1</source>
+        <translation>添加 %1</translation>
+    </message>
+    <message>
+        <source>delete %1</source>
+        <translation>删除 %1</translation>
+    </message>
+    <message>
+        <source>rename %1</source>
+        <translation>重命名 %1</translation>
+    </message>
+    <message>
+        <source>move %1</source>
+        <translation>移动 %1</translation>
+    </message>
+    <message>
+        <source>change %1</source>
+        <translation>修改 %1</translation>
+    </message>
+    <message>
+        <source>choose %1</source>
+        <translation>选用 %1</translation>
+    </message>
+    <message>
+        <source>the recommended strategy</source>
+        <translation>推荐的策略</translation>
+    </message>
+    <message>
+        <source>compare %1</source>
+        <translation>比较 %1</translation>
+    </message>
+    <message>
+        <source>leave out %1</source>
+        <translation>不比较 %1</translation>
+    </message>
+    <message>
+        <source>pin the baseline</source>
+        <translation>固定基准</translation>
+    </message>
+    <message>
+        <source>show differences only</source>
+        <translation>只看差异</translation>
+    </message>
+    <message>
+        <source>show all lines</source>
+        <translation>显示所有行</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::StackModel</name>
+    <message>
+        <source> short</source>
+        <translation> 不足</translation>
+    </message>
+    <message>
+        <source>, %1</source>
+        <translation>, %1</translation>
+    </message>
+    <message>
+        <source>A first estimate; the full answer follows.</source>
+        <translation>这是初步估计；完整结果随后给出。</translation>
+    </message>
+    <message numerus="yes">
+        <source>… and %n more</source>
+        <translation>
+            <numerusform>… 以及另外 %n 项</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>bytes of the algorithm that NCCL would choose, by link</source>
+        <translation>NCCL 会选用的算法的字节数，按链路划分</translation>
+    </message>
+    <message>
+        <source>%1, %2: %3</source>
+        <translation>%1，%2：%3</translation>
+    </message>
+    <message>
+        <source>%1; %2</source>
+        <translation>%1；%2</translation>
+    </message>
+    <message>
+        <source>%1 of %2 available; %3</source>
+        <translation>%1，可用 %2；%3</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::TimelineModel</name>
+    <message>
+        <source>initialisation</source>
+        <translation>初始化</translation>
+    </message>
+    <message>
+        <source>forward</source>
+        <translation>前向</translation>
+    </message>
+    <message>
+        <source>backward</source>
+        <translation>反向</translation>
+    </message>
+    <message>
+        <source>optimizer step</source>
+        <translation>优化器步骤</translation>
+    </message>
+    <message>
+        <source>loss</source>
+        <translation>损失</translation>
+    </message>
+    <message>
+        <source>%1 %2</source>
+        <translation>%1 %2</translation>
+    </message>
+    <message>
+        <source>%1, %2, %3: %4 on the device, of which PyTorch holds %5</source>
+        <translation>%1，%2，%3：设备上 %4，其中 PyTorch 占用 %5</translation>
+    </message>
+    <message>
+        <source>%1; the peak</source>
+        <translation>%1；峰值</translation>
+    </message>
+    <message>
+        <source>Plan</source>
+        <translation>规划</translation>
+    </message>
+    <message>
+        <source>Phase</source>
+        <translation>阶段</translation>
+    </message>
+    <message>
+        <source>What happens, in the order in which it happens.</source>
+        <translation>发生的事情，按发生的先后排列。</translation>
+    </message>
+    <message>
+        <source>Moment</source>
+        <translation>时刻</translation>
+    </message>
+    <message>
+        <source>Layer</source>
+        <translation>层</translation>
+    </message>
+    <message>
+        <source>The most that is live in PyTorch&apos;s allocator meanwhile, as handed out. Source: the run of the steady step (docs/memory.md).</source>
+        <translation>在此期间 PyTorch 分配器中活动显存的最大值，按实际分出的大小计。来源：稳态步的推演 (docs/memory.md)。</translation>
+    </message>
+    <message>
+        <source>In PyTorch</source>
+        <translation>PyTorch 内</translation>
+    </message>
+    <message>
+        <source>The same with what lies outside PyTorch: CUDA context and NCCL&apos;s buffers.</source>
+        <translation>同上，再加上 PyTorch 之外的部分：CUDA 上下文和 NCCL 的缓冲区。</translation>
+    </message>
+    <message>
+        <source>On the device</source>
+        <translation>设备上</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::TradeoffModel</name>
+    <message>
+        <source>yes</source>
+        <translation>是</translation>
+    </message>
+    <message>
+        <source>no</source>
+        <translation>否</translation>
+    </message>
+    <message>
+        <source>%1, %2: needs %3, %4 tokens/s, %5</source>
+        <translation>%1，%2：需要 %3，%4 词元/s，%5</translation>
+    </message>
+    <message>
+        <source>%1, on the Pareto front</source>
+        <translation>%1，位于 Pareto 前沿</translation>
+    </message>
+    <message>
+        <source>A first estimate; the full answer follows.</source>
+        <translation>这是初步估计；完整结果随后给出。</translation>
+    </message>
+    <message>
+        <source>tokens/s</source>
+        <translation>词元/s</translation>
+    </message>
+    <message>
+        <source>Scenario</source>
+        <translation>方案</translation>
+    </message>
+    <message>
+        <source>Strategy</source>
+        <translation>策略</translation>
+    </message>
+    <message>
+        <source>The smallest device on which it runs. Source: PyTorch&apos;s caching allocator, simulated (docs/allocator.md).</source>
+        <translation>能够运行它的最小显存。来源：对 PyTorch 缓存分配器的模拟 (docs/allocator.md)。</translation>
+    </message>
+    <message>
+        <source>Needs per GPU</source>
+        <translation>每块 GPU 的需求</translation>
+    </message>
+    <message>
+        <source>Tokens of a step over its time. Source: docs/step-time.md.</source>
+        <translation>一步的词元数除以一步的时间。来源：docs/step-time.md。</translation>
+    </message>
+    <message>
+        <source>Tokens/s</source>
+        <translation>词元/s</translation>
+    </message>
+    <message>
+        <source>Verdict</source>
+        <translation>结论</translation>
+    </message>
+    <message>
+        <source>Among the strategies of its scenario that fit, none needs less and is as fast (Pareto front).</source>
+        <translation>在该方案放得下的策略中，没有哪一种需求更小而速度不低于它（Pareto 前沿）。</translation>
+    </message>
+    <message>
+        <source>On the front</source>
+        <translation>在前沿上</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::ValueEditor</name>
+    <message>
+        <source>…</source>
+        <translation>…</translation>
+    </message>
+    <message>
+        <source>JSON files (*.json);;All files (*)</source>
+        <translation>JSON 文件 (*.json);;所有文件 (*)</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::WhyView</name>
+    <message>
+        <source>Model</source>
+        <translation>模型</translation>
+    </message>
+    <message>
+        <source>Cluster</source>
+        <translation>集群</translation>
+    </message>
+    <message>
+        <source>Training</source>
+        <translation>训练</translation>
+    </message>
+    <message>
+        <source>Assumed</source>
+        <translation>假定</translation>
+    </message>
+    <message>
+        <source>Warning</source>
+        <translation>警告</translation>
+    </message>
+    <message>
+        <source>What fits instead: %1</source>
+        <translation>放得下的替代：%1</translation>
+    </message>
+    <message>
+        <source>What fits instead: %1 with %2</source>
+        <translation>放得下的替代：%1，配合 %2</translation>
+    </message>
+    <message>
+        <source>zplan recommends %1.</source>
+        <translation>zplan 推荐 %1。</translation>
+    </message>
+    <message>
+        <source>A report that was saved: %1</source>
+        <translation>保存的报告：%1</translation>
+    </message>
+    <message>
+        <source>Why not the others</source>
+        <translation>为什么不用其他策略</translation>
+    </message>
+    <message>
+        <source>Not possible</source>
+        <translation>不可行</translation>
+    </message>
+    <message>
+        <source>Short of host memory: %1 needs %2 of %3 available per node</source>
+        <translation>主机内存不足：%1 每个节点需要 %2，可用 %3</translation>
+    </message>
+    <message>
+        <source>Fits: %1 needs %2 of %3 available per GPU</source>
+        <translation>放得下：%1 每块 GPU 需要 %2，可用 %3</translation>
+    </message>
+    <message>
+        <source>Does not fit: %1 needs %2 of %3 available per GPU</source>
+        <translation>放不下：%1 每块 GPU 需要 %2，可用 %3</translation>
+    </message>
+    <message>
+        <source>Why</source>
+        <translation>原因</translation>
+    </message>
+    <message>
+        <source>No plan yet</source>
+        <translation>尚无规划</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::Words</name>
+    <message>
+        <source>available</source>
+        <translation>可用</translation>
+    </message>
+    <message>
+        <source>usable</source>
+        <translation>可用上限</translation>
+    </message>
+    <message>
+        <source>card</source>
+        <translation>GPU 型号</translation>
+    </message>
+    <message>
+        <source>short of host memory</source>
+        <translation>主机内存不足</translation>
+    </message>
+    <message>
+        <source>short by %1</source>
+        <translation>不足 %1</translation>
+    </message>
+    <message>
+        <source>source: %1</source>
+        <translation>来源：%1</translation>
+    </message>
+</context>
+</TS>

@@ -1,0 +1,327 @@
+#include "gui/window/comparison_view.h"
+
+#include <QAction>
+#include <QButtonGroup>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QSplitter>
+#include <QTabBar>
+#include <QTabWidget>
+#include <QTableView>
+#include <QToolButton>
+#include <QVBoxLayout>
+#include <algorithm>
+
+#include "gui/charts/bar_chart.h"
+#include "gui/charts/curve_chart.h"
+#include "gui/charts/scatter_chart.h"
+#include "gui/models/stack_model.h"
+#include "gui/models/timeline_model.h"
+#include "gui/models/tradeoff_model.h"
+#include "gui/output/config_preview.h"
+#include "gui/output/explain_view.h"
+#include "gui/output/why_view.h"
+#include "gui/session/words.h"
+#include "gui/tables/comparison_model.h"
+#include "gui/tables/strategies_model.h"
+#include "gui/window/accuracy_words.h"
+#include "gui/window/section_delegate.h"
+
+namespace zplan::gui {
+
+namespace {
+
+QToolButton* toggle(const QString& name, const QString& text, const QString& tip, QWidget* parent) {
+  auto* button = new QToolButton(parent);
+  button->setObjectName(name);
+  button->setText(text);
+  button->setToolTip(tip);
+  button->setCheckable(true);
+  button->setFocusPolicy(Qt::StrongFocus);
+  return button;
+}
+
+QTableView* table(const QString& name, const QString& spoken, QAbstractItemModel* model, QWidget* parent) {
+  auto* view = new QTableView(parent);
+  view->setObjectName(name);
+  view->setAccessibleName(spoken);
+  view->setModel(model);
+  view->setAlternatingRowColors(true);
+  view->setShowGrid(false);
+  view->setWordWrap(false);
+  view->setTabKeyNavigation(false);  // Tab goes on to the next widget; arrows move in the table
+  view->verticalHeader()->setDefaultSectionSize(view->fontMetrics().height() + 6);
+  view->horizontalHeader()->setHighlightSections(false);
+  view->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
+  return view;
+}
+
+}  // namespace
+
+ComparisonView::ComparisonView(Session& session, QWidget* parent)
+    : QWidget(parent),
+      session_(session),
+      banner_(new QLabel(this)),
+      sign_(new QLabel(this)),
+      basis_(new QLabel(this)),
+      charts_(new QTabWidget(this)),
+      tables_(new QTabWidget(this)) {
+  banner_->setObjectName(QStringLiteral("banner"));
+  banner_->setTextFormat(Qt::PlainText);
+  banner_->setWordWrap(true);
+  banner_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  QFont font = banner_->font();
+  font.setBold(true);
+  banner_->setFont(font);
+
+  by_scenario_ = toggle(QStringLiteral("by_scenario"), tr("Scenarios"),
+                        tr("Compare the ticked scenarios, each by its strategy"), this);
+  by_strategy_ = toggle(QStringLiteral("by_strategy"), tr("Strategies"),
+                        tr("Compare the strategies of the current scenario"), this);
+  differences_ = toggle(QStringLiteral("differences"), tr("Differences only"),
+                        tr("Leave out lines in which all are alike"), this);
+  auto* modes = new QButtonGroup(this);
+  modes->addButton(by_scenario_);
+  modes->addButton(by_strategy_);
+  connect(by_scenario_, &QAbstractButton::clicked, this, [this] { set_mode(Mode::scenarios); });
+  connect(by_strategy_, &QAbstractButton::clicked, this, [this] { set_mode(Mode::strategies); });
+  connect(differences_, &QAbstractButton::clicked, this,
+          [this](bool only) { session_.set_differences(only); });
+
+  auto* top = new QHBoxLayout;
+  top->addWidget(sign_);
+  top->addWidget(banner_, 1);
+  auto* compared = new QLabel(tr("Compare:"), this);
+  top->addWidget(compared);
+  top->addWidget(by_scenario_);
+  top->addWidget(by_strategy_);
+  top->addSpacing(8);
+  top->addWidget(differences_);
+
+  build_charts();
+  build_tables();
+  basis_->setObjectName(QStringLiteral("accuracy"));
+  basis_->setWordWrap(true);
+  basis_->setTextFormat(Qt::PlainText);
+  basis_->setToolTip(tr("What the figures were checked against: docs/accuracy.md"));
+  auto* upper = new QWidget(this);
+  auto* upper_column = new QVBoxLayout(upper);
+  upper_column->setContentsMargins(0, 0, 0, 0);
+  upper_column->addWidget(charts_, 1);
+  upper_column->addWidget(basis_);
+
+  auto* split = new QSplitter(Qt::Vertical, this);
+  split->setObjectName(QStringLiteral("middle"));
+  split->setChildrenCollapsible(false);
+  split->addWidget(upper);
+  split->addWidget(tables_);
+  split->setStretchFactor(0, 5);
+  split->setStretchFactor(1, 4);
+  split->setSizes({400, 320});
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(6, 6, 6, 0);
+  column->addLayout(top);
+  column->addWidget(split, 1);
+
+  soon_.setSingleShot(true);
+  connect(&soon_, &QTimer::timeout, this, &ComparisonView::refresh);
+  const auto changed = [this] { later(); };
+  connect(&session, &Session::inserted, this, changed);
+  connect(&session, &Session::removed, this, changed);
+  connect(&session, &Session::moved, this, changed);
+  connect(&session, &Session::changed, this, changed);
+  connect(&session, &Session::answered, this, changed);
+  connect(&session, &Session::current_changed, this, changed);
+  connect(&session, &Session::comparison_changed, this, changed);
+  connect(&session, &Session::reset, this, changed);
+  connect(charts_, &QTabWidget::currentChanged, this, changed);
+  connect(tables_, &QTabWidget::currentChanged, this, changed);
+  set_mode(Mode::strategies);
+}
+
+void ComparisonView::build_charts() {
+  memory_ = new StackModel(StackModel::Kind::memory, this);
+  time_ = new StackModel(StackModel::Kind::time, this);
+  traffic_ = new StackModel(StackModel::Kind::traffic, this);
+  timeline_ = new TimelineModel(this);
+  tradeoff_ = new TradeoffModel(this);
+  const auto add = [this](Chart* chart, QAbstractItemModel* model, const QString& name, const QString& title,
+                          const QString& tip) {
+    chart->setObjectName(name);
+    chart->setAccessibleName(title);
+    chart->set_model(model);
+    charts_->setTabToolTip(charts_->addTab(chart, title), tip);
+  };
+  const auto bars = [this] {
+    auto* chart = new BarChart(this);
+    connect(chart, &BarChart::activated, this, &ComparisonView::open_subject);
+    return chart;
+  };
+  auto* curves = new CurveChart(this);
+  auto* points = new ScatterChart(this);
+  connect(points, &ScatterChart::activated, this, [this](int scenario, const QString& id) {
+    int baseline = -1;
+    const Subjects all = subjects(&baseline);
+    if (mode_ == Mode::scenarios && scenario >= 0 && scenario < static_cast<int>(all.size()))
+      session_.set_current(session_.row_of(all[static_cast<std::size_t>(scenario)].scenario));
+    choose(id);
+  });
+  charts_->setObjectName(QStringLiteral("charts"));
+  charts_->setDocumentMode(true);
+  charts_->setAccessibleName(tr("Charts"));
+  charts_->tabBar()->setAccessibleName(tr("Charts"));
+  add(bars(), memory_, QStringLiteral("memory"), tr("Memory"),
+      tr("What each GPU needs, by what it is made of"));
+  add(curves, timeline_, QStringLiteral("timeline"), tr("Over the step"), tr("Live memory over one step"));
+  add(bars(), time_, QStringLiteral("time"), tr("Time"), tr("What a step's time goes into"));
+  add(bars(), traffic_, QStringLiteral("traffic"), tr("Traffic"),
+      tr("What a GPU sends in one step, by phase"));
+  add(points, tradeoff_, QStringLiteral("tradeoff"), tr("Trade-off"),
+      tr("Memory against tokens per second, every strategy"));
+}
+
+void ComparisonView::build_tables() {
+  comparison_ = new ComparisonModel(this);
+  strategies_ = new StrategiesModel(this);
+  comparison_table_ = table(QStringLiteral("comparison"), tr("Comparison"), comparison_, this);
+  comparison_table_->setItemDelegate(new SectionDelegate(ComparisonModel::SectionRole, comparison_table_));
+  comparison_table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  strategies_table_ = table(QStringLiteral("strategies"), tr("Strategies"), strategies_, this);
+  strategies_table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  strategies_table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  strategies_table_->verticalHeader()->hide();
+  connect(strategies_table_, &QTableView::activated, this,
+          [this](const QModelIndex& index) { choose(index.data(StrategiesModel::IdRole).toString()); });
+  connect(strategies_table_, &QTableView::clicked, this,
+          [this](const QModelIndex& index) { choose(index.data(StrategiesModel::IdRole).toString()); });
+  why_ = new WhyView(this);
+  explain_ = new ExplainView(this);
+  config_ = new ConfigPreview(this);
+  tables_->setObjectName(QStringLiteral("tables"));
+  tables_->setDocumentMode(true);
+  tables_->setAccessibleName(tr("Figures"));
+  tables_->tabBar()->setAccessibleName(tr("Figures"));
+  tables_->addTab(comparison_table_, tr("Comparison"));
+  tables_->addTab(strategies_table_, tr("Strategies"));
+  tables_->addTab(why_, tr("Why"));
+  tables_->addTab(explain_, tr("Explain"));
+  tables_->addTab(config_, tr("Config"));
+  connect(config_, &ConfigPreview::style_wanted, this, &ComparisonView::style_wanted);
+}
+
+void ComparisonView::set_mode(Mode mode) {
+  mode_ = mode;
+  by_scenario_->setChecked(mode == Mode::scenarios);
+  by_strategy_->setChecked(mode == Mode::strategies);
+  later();
+  Q_EMIT mode_changed();
+}
+
+const Session::Entry* ComparisonView::current() const {
+  return session_.current() < 0 ? nullptr : &session_.at(session_.current());
+}
+
+Subjects ComparisonView::subjects(int* baseline) const {
+  if (mode_ == Mode::scenarios) return session_.compared(baseline);
+  const Session::Entry* entry = current();
+  *baseline = entry != nullptr && entry->planned ? static_cast<int>(entry->planned->shown) : -1;
+  return entry == nullptr ? Subjects{} : Session::strategies(*entry);
+}
+
+Chart& ComparisonView::chart() const { return *qobject_cast<Chart*>(charts_->currentWidget()); }
+
+QString ComparisonView::chart_name() const { return charts_->tabText(charts_->currentIndex()); }
+
+void ComparisonView::later() {
+  if (!soon_.isActive()) soon_.start(0);
+}
+
+void ComparisonView::refresh() {
+  soon_.stop();
+  int baseline = -1;
+  const Subjects all = subjects(&baseline);
+  refresh_banner();
+  refresh_charts(all);
+  refresh_tables(all, baseline);
+  const QSignalBlocker quiet(differences_);
+  differences_->setChecked(session_.differences());
+}
+
+void ComparisonView::refresh_charts(const Subjects& subjects) {
+  const QWidget* front = charts_->currentWidget();
+  for (StackModel* each : {memory_, time_, traffic_})
+    if (const auto* chart = qobject_cast<const Chart*>(front); chart != nullptr && chart->model() == each)
+      each->show(subjects);
+  if (front->objectName() == QStringLiteral("timeline")) timeline_->show(subjects);
+  if (front->objectName() == QStringLiteral("tradeoff")) {
+    std::vector<PlannedPtr> answers;
+    for (const Subject& each : subjects)
+      if (answers.empty() || answers.back() != each.planned) answers.push_back(each.planned);
+    tradeoff_->show(answers);
+  }
+  basis_->setText(subjects.empty() ? QString() : accuracy_words(front->objectName(), subjects.front()));
+}
+
+void ComparisonView::refresh_tables(const Subjects& subjects, int baseline) {
+  const QWidget* front = tables_->currentWidget();
+  const Session::Entry* entry = current();
+  const PlannedPtr planned = entry == nullptr ? nullptr : entry->planned;
+  if (front == comparison_table_) {
+    const int columns = comparison_->columnCount();
+    comparison_->show(subjects, baseline, session_.differences());
+    if (columns != comparison_->columnCount()) comparison_table_->resizeColumnsToContents();
+    const int left_out = comparison_->left_out();
+    tables_->setTabText(0,
+                        left_out == 0 ? tr("Comparison") : tr("Comparison (%n left out)", "lines", left_out));
+  } else if (front == strategies_table_) {
+    const int columns = strategies_->columnCount();
+    strategies_->show(planned);
+    if (columns != strategies_->columnCount()) strategies_table_->resizeColumnsToContents();
+    if (planned) strategies_table_->selectRow(static_cast<int>(planned->shown));
+  }
+  // The rest reads what a draft does not hold.
+  if (planned && planned->draft) return;
+  if (front == why_) why_->show_plan(planned);
+  if (front == config_) config_->show_plan(planned);
+  if (front == explain_ && planned)
+    explain_->show_subject({qt(planned->scenario.name), planned, planned->shown, entry->id});
+}
+
+void ComparisonView::refresh_banner() {
+  const Session::Entry* entry = current();
+  QString text = entry == nullptr ? tr("No scenario: add one on the left, or drop a config.json here")
+                                  : tr("%1: planning…").arg(qt(entry->scenario.name));
+  auto sign = QStyle::SP_MessageBoxInformation;
+  if (entry != nullptr && entry->problem) {
+    text = tr("%1: %2").arg(qt(entry->scenario.name), entry->problem->text);
+    sign = QStyle::SP_MessageBoxCritical;
+  } else if (entry != nullptr && entry->planned) {
+    text = tr("%1: %2").arg(qt(entry->scenario.name), headline_of(*entry->planned));
+    sign = entry->planned->plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning;
+  }
+  banner_->setText(text);
+  const int side = banner_->fontMetrics().height();
+  sign_->setPixmap(style()->standardIcon(sign).pixmap(side, side));
+}
+
+void ComparisonView::open_subject(int row) {
+  int baseline = -1;
+  const Subjects all = subjects(&baseline);
+  if (row < 0 || row >= static_cast<int>(all.size())) return;
+  const Subject& subject = all[static_cast<std::size_t>(row)];
+  if (mode_ == Mode::scenarios)
+    session_.set_current(session_.row_of(subject.scenario));
+  else
+    choose(qt(subject.plan().id()));
+}
+
+/// The first plan stands for the scenario anyway: not pinning it lets it change with the question.
+void ComparisonView::choose(const QString& strategy) {
+  const Session::Entry* entry = current();
+  if (entry == nullptr || !entry->planned || strategy.isEmpty()) return;
+  const bool first = qt(entry->planned->answer.plans.front().id()) == strategy;
+  session_.set_strategy(session_.current(), first ? QString() : strategy);
+}
+
+}  // namespace zplan::gui

@@ -1,0 +1,81 @@
+#pragma once
+// The middle of the window: the verdict, pictures of what is compared, and the figures below.
+
+#include <QTimer>
+#include <QWidget>
+
+#include "gui/session/session.h"
+
+class QAbstractButton;
+class QLabel;
+class QTabWidget;
+class QTableView;
+
+namespace zplan::gui {
+
+class BarChart;
+class Chart;
+class ComparisonModel;
+class ConfigPreview;
+class CurveChart;
+class ExplainView;
+class ScatterChart;
+class StackModel;
+class StrategiesModel;
+class TimelineModel;
+class TradeoffModel;
+class WhyView;
+
+class ComparisonView : public QWidget {
+  Q_OBJECT
+
+ public:
+  enum class Mode { scenarios, strategies };  ///< of the session, or of the current scenario
+
+  explicit ComparisonView(Session& session, QWidget* parent = nullptr);
+
+  void set_mode(Mode mode);
+  [[nodiscard]] Mode mode() const { return mode_; }
+  /// What is compared now, and the index of the baseline among it (−1: none).
+  [[nodiscard]] Subjects subjects(int* baseline) const;
+  [[nodiscard]] Chart& chart() const;        ///< that is in front
+  [[nodiscard]] QString chart_name() const;  ///< of its tab
+  [[nodiscard]] QTabWidget& charts() const { return *charts_; }
+  [[nodiscard]] QTabWidget& tables() const { return *tables_; }
+  [[nodiscard]] const ComparisonModel& comparison() const { return *comparison_; }
+  /// Draws what is due now, rather than when events are next delivered.
+  void refresh();
+
+ Q_SIGNALS:
+  void mode_changed();
+  void style_wanted(const QString& style);  ///< of the config: a value of --config-style
+
+ private:
+  void build_charts();
+  void build_tables();
+  void later();
+  void refresh_charts(const Subjects& subjects);
+  void refresh_tables(const Subjects& subjects, int baseline);
+  void refresh_banner();
+  [[nodiscard]] const Session::Entry* current() const;
+  void open_subject(int row);
+  void choose(const QString& strategy);
+
+  Session& session_;
+  Mode mode_{Mode::strategies};
+  QTimer soon_;
+  QLabel *banner_, *sign_, *basis_;
+  QAbstractButton *by_scenario_, *by_strategy_, *differences_;
+  QTabWidget *charts_, *tables_;
+  StackModel *memory_, *time_, *traffic_;
+  TimelineModel* timeline_;
+  TradeoffModel* tradeoff_;
+  ComparisonModel* comparison_;
+  StrategiesModel* strategies_;
+  QTableView *comparison_table_, *strategies_table_;
+  WhyView* why_;
+  ExplainView* explain_;
+  ConfigPreview* config_;
+};
+
+}  // namespace zplan::gui

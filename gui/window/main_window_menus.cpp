@@ -1,0 +1,384 @@
+// The window's menus, shortcuts and what they stand for.
+
+#include <QAction>
+#include <QActionGroup>
+#include <QApplication>
+#include <QClipboard>
+#include <QDockWidget>
+#include <QFileInfo>
+#include <QListView>
+#include <QMenu>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QPrintDialog>
+#include <QPrinter>
+#include <QSettings>
+#include <QStatusBar>
+#include <QTabWidget>
+#include <QToolBar>
+#include <QWhatsThis>
+
+#include "cli/command_line.h"
+#include "cli/help.h"
+#include "gui/charts/chart.h"
+#include "gui/output/export.h"
+#include "gui/output/measurements.h"
+#include "gui/output/picture.h"
+#include "gui/session/words.h"
+#include "gui/window/comparison_view.h"
+#include "gui/window/help_window.h"
+#include "gui/window/main_window.h"
+#include "models/base/error.h"
+
+namespace zplan::gui {
+
+QAction* MainWindow::add_action(QMenu* menu, const Command& command) {
+  auto* action = menu->addAction(command.text);
+  action->setObjectName(QLatin1String(command.name));
+  action->setShortcut(command.keys);
+  action->setStatusTip(command.tip);
+  action->setToolTip(command.tip);
+  connect(action, &QAction::triggered, this, command.run);
+  return action;
+}
+
+void MainWindow::build_menus() {
+  build_file_menu();
+  build_edit_menu();
+  build_compare_menu();
+  build_view_menu();
+  build_help_menu();
+  statusBar();
+}
+
+void MainWindow::build_file_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&File"));
+  add_action(menu, {"new", tr("&New session"), QKeySequence::New, tr("Begin with the example"),
+                    &MainWindow::new_session});
+  add_action(menu, {"open", tr("&Open…"), QKeySequence::Open, tr("Open a file of scenarios"),
+                    &MainWindow::open_session});
+  recent_ = menu->addMenu(tr("Open &recent"));
+  add_action(menu, {"restore",
+                    tr("Restore the earlier session"),
+                    {},
+                    tr("What was there before this window was opened with something else"),
+                    &MainWindow::restore_previous});
+  add_action(menu, {"add_file", tr("&Add from a file…"), QKeySequence(Qt::CTRL | Qt::Key_I),
+                    tr("A config.json, a ds_config, scenarios, a saved report, measurements"),
+                    &MainWindow::add_files});
+  menu->addSeparator();
+  add_action(menu,
+             {"save", tr("&Save"), QKeySequence::Save, tr("Save the scenarios"), &MainWindow::save_now});
+  add_action(menu, {"save_as", tr("Save &as…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S),
+                    tr("Save the scenarios in another file"), &MainWindow::save_elsewhere});
+  menu->addSeparator();
+  add_action(menu, {"export_chart", tr("Export the &chart…"), QKeySequence(Qt::CTRL | Qt::Key_E),
+                    tr("PNG, SVG or PDF"), &MainWindow::export_chart});
+  add_action(menu, {"export_comparison", tr("Export the comp&arison…"),
+                    QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), tr("CSV, Markdown or JSON"),
+                    &MainWindow::export_comparison});
+  add_action(menu, {"export_report",
+                    tr("Export the current &plan…"),
+                    {},
+                    tr("What zplan prints for it: JSON, CSV or Markdown"),
+                    &MainWindow::export_report});
+  add_action(menu,
+             {"print", tr("&Print…"), QKeySequence::Print, tr("Chart and comparison"), &MainWindow::print});
+  menu->addSeparator();
+  QAction* quit = menu->addAction(tr("&Quit"), this, &QWidget::close);
+  quit->setObjectName(QStringLiteral("quit"));
+  quit->setShortcut(QKeySequence(Qt::CTRL | Qt::Key_Q));
+  fill_recent();
+}
+
+void MainWindow::fill_recent() {
+  recent_->clear();
+  const QStringList files = documents_.recent();
+  for (const QString& file : files)
+    recent_
+        ->addAction(QFileInfo(file).fileName(), this,
+                    [this, file] {
+                      if (may_leave()) documents_.open(file);
+                    })
+        ->setToolTip(file);
+  recent_->setToolTipsVisible(true);
+  if (!files.isEmpty()) recent_->addSeparator();
+  recent_->addAction(tr("Forget these"), this, [this] { documents_.forget_recent(); })
+      ->setEnabled(!files.isEmpty());
+}
+
+void MainWindow::build_edit_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&Edit"));
+  QAction* undo = session_.undo_stack().createUndoAction(this, tr("Undo"));
+  undo->setObjectName(QStringLiteral("undo"));
+  undo->setShortcut(QKeySequence::Undo);
+  QAction* redo = session_.undo_stack().createRedoAction(this, tr("Redo"));
+  redo->setObjectName(QStringLiteral("redo"));
+  redo->setShortcuts({QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
+  menu->addActions({undo, redo});
+  menu->addSeparator();
+  const std::vector<Command> commands{
+      {"add", tr("&Add a scenario"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_N),
+       tr("Add the example as a scenario"), &MainWindow::add_scenario},
+      {"duplicate", tr("&Duplicate"), QKeySequence(Qt::CTRL | Qt::Key_D),
+       tr("A copy of the current scenario"), &MainWindow::duplicate_scenario},
+      {"rename", tr("&Rename"), QKeySequence(Qt::Key_F2), tr("Rename the current scenario"),
+       &MainWindow::rename_scenario},
+      {"delete", tr("D&elete"), QKeySequence(Qt::CTRL | Qt::Key_Delete), tr("Delete the current scenario"),
+       &MainWindow::delete_scenario},
+      {"move_up", tr("Move &up"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Up),
+       tr("Move the current scenario up"), &MainWindow::move_up},
+      {"move_down", tr("Move do&wn"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Down),
+       tr("Move the current scenario down"), &MainWindow::move_down}};
+  auto* bar = new QToolBar(tr("Scenarios"), this);
+  bar->setObjectName(QStringLiteral("scenario_bar"));
+  bar->setMovable(false);
+  bar->setToolButtonStyle(Qt::ToolButtonTextOnly);
+  for (const Command& each : commands) {
+    QAction* action = add_action(menu, each);
+    list_->addAction(action);
+    if (QByteArray(each.name) == "add" || QByteArray(each.name) == "duplicate" ||
+        QByteArray(each.name) == "delete")
+      bar->addAction(action);
+  }
+  bar->addSeparator();
+  bar->addActions({undo, redo});
+  addToolBar(bar);
+  menu->addSeparator();
+  add_action(menu, {"copy_table", tr("Copy as &table"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C),
+                    tr("The comparison as text"), &MainWindow::copy_table});
+  add_action(menu,
+             {"copy_command", tr("Copy as command &line"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_L),
+              tr("What to type for the current scenario"), &MainWindow::copy_command});
+}
+
+void MainWindow::build_compare_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&Compare"));
+  const auto mode = [&](const char* name, const QString& text, const QKeySequence& keys,
+                        ComparisonView::Mode which) {
+    QAction* action = menu->addAction(text, this, [this, which] { view_->set_mode(which); });
+    action->setObjectName(QLatin1String(name));
+    action->setShortcut(keys);
+    action->setCheckable(true);
+  };
+  mode("compare_scenarios", tr("&Scenarios"), QKeySequence(Qt::CTRL | Qt::Key_1),
+       ComparisonView::Mode::scenarios);
+  mode("compare_strategies", tr("S&trategies of the current one"), QKeySequence(Qt::CTRL | Qt::Key_2),
+       ComparisonView::Mode::strategies);
+  menu->addSeparator();
+  list_->addAction(
+      add_action(menu, {"pin", tr("&Pin as baseline"), QKeySequence(Qt::CTRL | Qt::Key_B),
+                        tr("Differences are from the current scenario"), &MainWindow::pin_baseline}));
+  add_action(menu, {"unpin",
+                    tr("&Unpin"),
+                    {},
+                    tr("Differences are from the first that is compared"),
+                    &MainWindow::unpin_baseline});
+  QAction* differences =
+      menu->addAction(tr("&Differences only"), this, [this](bool only) { session_.set_differences(only); });
+  differences->setObjectName(QStringLiteral("differences_only"));
+  differences->setCheckable(true);
+  differences->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D));
+}
+
+void MainWindow::build_view_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&View"));
+  const auto tabs = [&](QTabWidget& widget, Qt::KeyboardModifiers modifiers) {
+    for (int i = 0; i < widget.count(); ++i) {
+      QAction* action = menu->addAction(widget.tabText(i), this, [&widget, i] {
+        widget.setCurrentIndex(i);
+        widget.currentWidget()->setFocus();
+      });
+      action->setShortcut(QKeySequence(static_cast<int>(modifiers) | (Qt::Key_1 + i)));
+    }
+  };
+  tabs(view_->charts(), Qt::AltModifier);
+  menu->addSeparator();
+  tabs(view_->tables(), Qt::AltModifier | Qt::ShiftModifier);
+  menu->addSeparator();
+  for (QDockWidget* each : findChildren<QDockWidget*>()) menu->addAction(each->toggleViewAction());
+  menu->addSeparator();
+  QMenu* languages = menu->addMenu(tr("&Language"));
+  auto* group = new QActionGroup(this);
+  const QString chosen = QSettings().value(QStringLiteral("language")).toString();
+  // Each language is called by its own name.
+  const std::vector<std::pair<QString, QString>> known{{QString(), tr("As the system")},
+                                                       {QStringLiteral("en"), QStringLiteral("English")},
+                                                       {QStringLiteral("zh_CN"), QStringLiteral("简体中文")}};
+  for (const auto& [code, name] : known) {
+    QAction* action = languages->addAction(name, this, [this, language = code] { set_language(language); });
+    action->setCheckable(true);
+    action->setChecked(code == chosen);
+    group->addAction(action);
+  }
+}
+
+void MainWindow::build_help_menu() {
+  QMenu* menu = menuBar()->addMenu(tr("&Help"));
+  add_action(menu, {"help", tr("&Help"), QKeySequence::HelpContents, tr("About what has the focus"),
+                    &MainWindow::show_help});
+  menu->addAction(QWhatsThis::createAction(this));
+  add_action(menu, {"shortcuts", tr("&Keys"), QKeySequence(Qt::CTRL | Qt::Key_F1), tr("All shortcuts"),
+                    &MainWindow::show_shortcuts});
+  add_action(menu, {"about", tr("&About zplan"), {}, {}, &MainWindow::show_about});
+}
+
+void MainWindow::update_actions() {
+  const int row = session_.current();
+  const auto enable = [this](const char* name, bool enabled) {
+    findChild<QAction*>(QLatin1String(name))->setEnabled(enabled);
+  };
+  for (const char* name : {"duplicate", "rename", "delete", "pin", "copy_command", "export_report"})
+    enable(name, row >= 0);
+  enable("move_up", row > 0);
+  enable("move_down", row >= 0 && row + 1 < session_.size());
+  enable("unpin", session_.is_baseline_pinned());
+  findChild<QAction*>(QStringLiteral("differences_only"))->setChecked(session_.differences());
+  const bool by_scenario = view_->mode() == ComparisonView::Mode::scenarios;
+  findChild<QAction*>(QStringLiteral("compare_scenarios"))->setChecked(by_scenario);
+  findChild<QAction*>(QStringLiteral("compare_strategies"))->setChecked(!by_scenario);
+}
+
+// ---- out
+// ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// What a file's name ends in says how it is written; nothing for another ending.
+std::optional<TextFormat> format_of(const QString& path) {
+  const QString suffix = QFileInfo(path).suffix().toLower();
+  if (suffix == QStringLiteral("csv")) return TextFormat::csv;
+  if (suffix == QStringLiteral("md")) return TextFormat::markdown;
+  if (suffix == QStringLiteral("json")) return TextFormat::json;
+  if (suffix == QStringLiteral("txt")) return TextFormat::plain;
+  return std::nullopt;
+}
+
+QString text_files() { return MainWindow::tr("Markdown (*.md);;CSV (*.csv);;JSON (*.json);;Text (*.txt)"); }
+
+/// Writes what `make` gives for the format that the file's name asks for. Returns what went wrong.
+template <class F>
+QString write_text(const QString& path, const F& make) {
+  const std::optional<TextFormat> format = format_of(path);
+  if (!format) return MainWindow::tr("%1: an unknown ending; accepted: .md, .csv, .json, .txt").arg(path);
+  try {
+    return write_whole_file(path, make(*format));
+  } catch (const InputError& error) {
+    return QString::fromUtf8(error.what());
+  }
+}
+
+}  // namespace
+
+/// A message where it failed, else a word in the status bar.
+void MainWindow::report_written(const QString& path, const QString& problem) {
+  if (!problem.isEmpty()) return say(problem);
+  statusBar()->showMessage(tr("Wrote %1").arg(path), 5000);
+}
+
+Compared MainWindow::compared() const {
+  Compared all{.subjects = {}, .baseline = -1, .differences = session_.differences()};
+  all.subjects = view_->subjects(&all.baseline);
+  return all;
+}
+
+Picture MainWindow::picture_of(Chart& chart, const QPalette& palette) const {
+  return {.title = view_->chart_name(),
+          .size = QSizeF(chart.picture_size().expandedTo(chart.viewport()->size())),
+          .background = palette.color(QPalette::Base),
+          .paint = [&chart, palette](QPainter& painter, const QRectF& area) {
+            chart.paint(painter, area, palette);
+          }};
+}
+
+void MainWindow::export_chart() {
+  const QString path =
+      dialogs.file_to_write(tr("Export the chart"), QStringLiteral("zplan.png"), picture_filter());
+  if (!path.isEmpty()) report_written(path, write_picture(path, picture_of(view_->chart(), palette())));
+}
+
+void MainWindow::export_comparison() {
+  const Compared all = compared();
+  if (all.subjects.empty()) return say(tr("Nothing is compared: tick a scenario."));
+  const QString path =
+      dialogs.file_to_write(tr("Export the comparison"), QStringLiteral("comparison.md"), text_files());
+  if (!path.isEmpty())
+    report_written(path, write_text(path, [&all](TextFormat format) { return comparison_as(format, all); }));
+}
+
+void MainWindow::export_report() {
+  const PlannedPtr planned = session_.at(session_.current()).planned;
+  if (!planned || planned->draft) return say(tr("There is no answer yet."));
+  const QString path =
+      dialogs.file_to_write(tr("Export the plan"), QStringLiteral("plan.json"), text_files());
+  if (!path.isEmpty())
+    report_written(path,
+                   write_text(path, [&planned](TextFormat format) { return report_as(format, *planned); }));
+}
+
+Pages MainWindow::pages() const {
+  const Compared all = compared();
+  const QPalette paper = paper_palette();
+  return {.title = windowTitle().remove(QStringLiteral("[*]")),
+          .pictures = {picture_of(view_->chart(), paper)},
+          .table = all.subjects.empty() ? QString() : comparison_html(all)};
+}
+
+void MainWindow::print() {
+  QPrinter printer(QPrinter::HighResolution);
+  QPrintDialog dialog(&printer, this);
+  if (dialog.exec() == QDialog::Accepted) report_written(tr("to the printer"), gui::print(printer, pages()));
+}
+
+void MainWindow::copy_table() {
+  const Compared all = compared();
+  if (all.subjects.empty()) return say(tr("Nothing is compared: tick a scenario."));
+  auto* content = new QMimeData;
+  content->setText(QString::fromUtf8(comparison_as(TextFormat::plain, all)));
+  content->setHtml(comparison_html(all));
+  QApplication::clipboard()->setMimeData(content);
+  statusBar()->showMessage(tr("Copied the table"), 3000);
+}
+
+void MainWindow::show_measurements(const QString& path) {
+  auto* dialog = new MeasurementsDialog(session_.planning().environment(), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  std::optional<Subject> plan;
+  if (const int row = session_.current();
+      row >= 0 && session_.at(row).planned && !session_.at(row).planned->saved)
+    plan = Subject{qt(session_.at(row).scenario.name), session_.at(row).planned,
+                   session_.at(row).planned->shown};
+  dialog->check({path}, plan);
+  dialog->show();
+}
+
+void MainWindow::copy_command() {
+  const Scenario& scenario = session_.at(session_.current()).scenario;
+  if (!scenario.report.empty())
+    return say(tr("%1 is a saved report: nothing was typed for it").arg(qt(scenario.name)));
+  QApplication::clipboard()->setText(qt(command_line(scenario.arguments)));
+  statusBar()->showMessage(tr("Copied the command line"), 3000);
+}
+
+void MainWindow::set_language(const QString& language) {
+  QSettings().setValue(QStringLiteral("language"), language);
+  say(tr("The language changes when the window is next opened."));
+}
+
+// ---- help
+// ---------------------------------------------------------------------------------------------------------
+
+void MainWindow::show_help() {
+  if (!help_) help_ = new HelpWindow(this);
+  help_->show_topic(help_topic(QApplication::focusWidget()));
+}
+
+void MainWindow::show_shortcuts() {
+  if (!help_) help_ = new HelpWindow(this);
+  help_->show_topic(tr("Keys"));
+}
+
+void MainWindow::show_about() { QMessageBox::about(this, tr("About zplan"), qt(version_text())); }
+
+}  // namespace zplan::gui

@@ -1,0 +1,85 @@
+#include "gui/window/scenario_delegate.h"
+
+#include <QApplication>
+#include <QPainter>
+#include <utility>
+
+#include "gui/charts/ink.h"
+#include "gui/tables/scenario_list_model.h"
+
+namespace zplan::gui {
+
+namespace {
+
+constexpr int kGap = 4;
+
+/// The upper line, where tick and name are; the style draws them as in any list.
+QStyleOptionViewItem upper_line(const QStyleOptionViewItem& option) {
+  QStyleOptionViewItem upper = option;
+  upper.rect.setHeight(option.fontMetrics.height() + 2 * kGap);
+  return upper;
+}
+
+}  // namespace
+
+QSize ScenarioDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
+  const QSize one = QStyledItemDelegate::sizeHint(option, index);
+  return {one.width(), 2 * option.fontMetrics.height() + 3 * kGap};
+}
+
+void ScenarioDelegate::updateEditorGeometry(QWidget* editor, const QStyleOptionViewItem& option,
+                                            const QModelIndex& index) const {
+  QStyledItemDelegate::updateEditorGeometry(editor, upper_line(option), index);
+}
+
+/// The tick is on the upper line, for clicks too.
+bool ScenarioDelegate::editorEvent(QEvent* event, QAbstractItemModel* model,
+                                   const QStyleOptionViewItem& option, const QModelIndex& index) {
+  return QStyledItemDelegate::editorEvent(event, model, upper_line(option), index);
+}
+
+void ScenarioDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
+                             const QModelIndex& index) const {
+  const QStyle& style = option.widget != nullptr ? *option.widget->style() : *QApplication::style();
+  style.drawPrimitive(QStyle::PE_PanelItemViewItem, &option, painter, option.widget);
+
+  QStyleOptionViewItem name = upper_line(option);
+  initStyleOption(&name, index);
+  name.font.setBold(option.state.testFlag(QStyle::State_Selected));
+  const bool selected = option.state.testFlag(QStyle::State_Selected);
+  const QColor pen = option.palette.color(selected ? QPalette::HighlightedText : QPalette::Text);
+  if (index.data(ScenarioListModel::BaselineRole).toBool()) name.text += tr("  ⌖ baseline");
+  const QRect text = style.subElementRect(QStyle::SE_ItemViewItemText, &name, option.widget);
+  const QString title = std::exchange(name.text, QString());
+  // The panel is drawn already, over both lines; the tick is in colours of its own.
+  name.state &= ~(QStyle::State_Selected | QStyle::State_HasFocus);
+  name.backgroundBrush = {};
+  style.drawControl(QStyle::CE_ItemViewItem, &name, painter, option.widget);
+  painter->save();
+  painter->setFont(name.font);
+  painter->setPen(pen);
+  const int room = option.rect.right() - text.left() - 2 * kGap;
+  painter->drawText(QRect(text.left() + 3, name.rect.top(), room, name.rect.height()),
+                    Qt::AlignLeft | Qt::AlignVCenter,
+                    QFontMetrics(name.font).elidedText(title, Qt::ElideRight, room));
+  painter->restore();
+
+  QRect lower(text.left() + 3, name.rect.bottom() - 1, option.rect.right() - text.left() - kGap,
+              option.fontMetrics.height() + kGap);
+  QPalette palette = option.palette;
+  if (selected) palette.setColor(QPalette::Base, palette.color(QPalette::Highlight));
+  painter->save();
+  if (!index.data(ScenarioListModel::FitsRole).toBool()) {
+    const int side = option.fontMetrics.ascent();
+    const QRect sign(lower.left(), lower.center().y() - side / 2, side, side);
+    ink::warn(*painter, sign, palette);
+    lower.setLeft(sign.right() + kGap);
+  }
+  painter->setPen(selected ? pen : ink::faint(palette));
+  const QString summary = index.data(ScenarioListModel::SummaryRole).toString();
+  painter->drawText(lower, Qt::AlignLeft | Qt::AlignVCenter,
+                    option.fontMetrics.elidedText(summary, Qt::ElideRight, lower.width()));
+  painter->restore();
+}
+
+}  // namespace zplan::gui

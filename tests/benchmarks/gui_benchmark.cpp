@@ -1,0 +1,85 @@
+// How long a change takes to be on the screen, beside what the planner alone takes for it.
+
+#include <benchmark/benchmark.h>
+
+#include <QApplication>
+#include <QElapsedTimer>
+#include <QFontDatabase>
+
+#include "cli/options.h"
+#include "cli/request.h"
+#include "gui/charts/chart.h"
+#include "gui/window/comparison_view.h"
+#include "gui/window/main_window.h"
+
+namespace zplan::gui {
+namespace {
+
+std::vector<std::string> arguments(int seq) {
+  return {"--model", "8B", "--gpus", "5", "--mem", "44", "--seq", std::to_string(seq)};
+}
+
+/// A window with so many scenarios in its comparison, all answered and drawn.
+std::unique_ptr<MainWindow> open_window(int scenarios) {
+  auto window = std::make_unique<MainWindow>(Environment{});
+  ScenarioFile file;
+  for (int i = 0; i < scenarios; ++i)
+    file.scenarios.push_back({.name = "scenario " + std::to_string(i), .arguments = arguments(2048 + 64 * i)});
+  window->session().load(file);
+  window->resize(1280, 800);
+  window->show();
+  while (!window->session().planning().is_idle()) QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
+  return window;
+}
+
+/// From the change of a sequence length to the chart and the table with its figures painted.
+void redraw(benchmark::State& state) {
+  const auto window = open_window(static_cast<int>(state.range(0)));
+  Session& session = window->session();
+  bool drawn = false;
+  QObject::connect(&session, &Session::answered, window.get(), [&](int) { drawn = true; });
+  int seq = 1024;
+  double worst = 0;
+  for (auto _ : state) {
+    seq = seq < 8192 ? seq + 16 : 1024;
+    drawn = false;
+    QElapsedTimer timer;
+    timer.start();
+    session.set_arguments(0, arguments(seq), "--seq");
+    while (!drawn) QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
+    window->view().refresh();
+    QCoreApplication::processEvents();  // paints what is due
+    worst = std::max(worst, static_cast<double>(timer.nsecsElapsed()) / 1e6);
+  }
+  state.counters["worst_ms"] = worst;
+}
+BENCHMARK(redraw)->Arg(1)->Arg(8)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+Question question(int seq) { return make_request(parse_options(arguments(seq)), Environment{}).question; }
+
+/// What of that is planning.
+void draft(benchmark::State& state) {
+  int seq = 1024;
+  for (auto _ : state) benchmark::DoNotOptimize(draft_answer(question(seq = seq < 8192 ? seq + 16 : 1024)));
+}
+BENCHMARK(draft)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+/// What the command line plans for the same question.
+void full_answer(benchmark::State& state) {
+  int seq = 1024;
+  for (auto _ : state) benchmark::DoNotOptimize(answer(question(seq = seq < 8192 ? seq + 16 : 1024)));
+}
+BENCHMARK(full_answer)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+}  // namespace
+}  // namespace zplan::gui
+
+int main(int argc, char** argv) {
+  qputenv("QT_QPA_PLATFORM", "offscreen");
+  const QApplication application(argc, argv);
+  QFontDatabase::addApplicationFont(QStringLiteral(ZPLAN_TEST_DATA "/gui/fonts/NotoSans-Regular.ttf"));
+  QApplication::setFont(QFont(QStringLiteral("Noto Sans"), 10));
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -1,0 +1,84 @@
+// The window in its second language.
+
+#include <gtest/gtest.h>
+
+#include <QFile>
+#include <QLabel>
+#include <QMenuBar>
+#include <QTabWidget>
+#include <QTranslator>
+
+#include "cli/options.h"
+#include "gui/session/words.h"
+#include "gui/translations/command_line_words.h"
+#include "gui/window/comparison_view.h"
+#include "gui/window/main_window.h"
+#include "support.h"
+
+namespace zplan::gui {
+namespace {
+
+class TranslationTest : public ::testing::Test {
+ protected:
+  TranslationTest() {
+    EXPECT_TRUE(translator_.load(QStringLiteral(":/i18n/zplan_zh_CN.qm")));
+    QCoreApplication::installTranslator(&translator_);
+  }
+  ~TranslationTest() override { QCoreApplication::removeTranslator(&translator_); }
+
+  QTranslator translator_;
+};
+
+bool has_chinese(const QString& text) {
+  return std::ranges::any_of(text, [](QChar each) { return each.script() == QChar::Script_Han; });
+}
+
+TEST_F(TranslationTest, WordsOfTheCommandLineAreThoseOfItsTable) {
+  const auto& words = command_line_words();
+  const std::vector<std::string> groups{"Model", "Cluster", "Strategies", "Training", "Batch"};
+  for (const OptionSpec& option : option_table()) {
+    if (std::ranges::find(groups, option.group) == groups.end()) continue;
+    const bool known = std::ranges::any_of(words, [&](const char* each) { return option.help == each; });
+    EXPECT_TRUE(known) << option.name << ": " << option.help;
+    if (option.help.starts_with('[')) continue;  // nothing but a default, spelled as it is typed
+    EXPECT_NE(QCoreApplication::translate("zplan::gui::Options", std::string(option.help).c_str()),
+              qt(std::string(option.help)))
+        << option.name;
+  }
+}
+
+TEST_F(TranslationTest, TheWindowSpeaksIt) {
+  MainWindow window{Environment{}};
+  window.start({});
+  window.show();
+  ASSERT_TRUE(test::wait_until([&] { return window.session().planning().is_idle(); }));
+  QCoreApplication::processEvents();
+  for (const QAction* action : window.menuBar()->actions())
+    EXPECT_TRUE(has_chinese(action->text())) << action->text().toStdString();
+  for (int tab = 0; tab < window.view().charts().count(); ++tab)
+    EXPECT_TRUE(has_chinese(window.view().charts().tabText(tab)));
+  for (int tab = 0; tab < window.view().tables().count(); ++tab)
+    EXPECT_TRUE(has_chinese(window.view().tables().tabText(tab)));
+  EXPECT_TRUE(has_chinese(window.findChild<QLabel*>("banner")->text()));
+}
+
+TEST_F(TranslationTest, ThePageOfHelpHasTheHeadingsThatItIsOpenedAt) {
+  QFile page(QStringLiteral(":/help/desktop.zh_CN.md"));
+  ASSERT_TRUE(page.open(QIODevice::ReadOnly));
+  const QString text = QString::fromUtf8(page.readAll());
+  for (const char* heading : {"Scenarios", "Options", "Comparison", "Keys"})
+    EXPECT_TRUE(text.contains(QStringLiteral("\n## %1\n").arg(MainWindow::tr(heading)))) << heading;
+}
+
+TEST_F(TranslationTest, BothPagesOfHelpHaveTheSameSections) {
+  const auto sections = [](const QString& name) {
+    QFile page(name);
+    EXPECT_TRUE(page.open(QIODevice::ReadOnly));
+    return QString::fromUtf8(page.readAll()).count(QStringLiteral("\n## "));
+  };
+  EXPECT_EQ(sections(QStringLiteral(":/help/desktop.md")),
+            sections(QStringLiteral(":/help/desktop.zh_CN.md")));
+}
+
+}  // namespace
+}  // namespace zplan::gui

@@ -1,0 +1,230 @@
+// Clicks and keys through the window.
+
+#include <QAccessible>
+#include <QDir>
+#include <QLabel>
+#include <QLineEdit>
+#include <QSlider>
+#include <QToolButton>
+
+#include "gui/charts/bar_chart.h"
+#include "gui/charts/scatter_chart.h"
+#include "gui/models/stack_model.h"
+#include "gui/session/words.h"
+#include "gui/tables/strategies_model.h"
+#include "gui/window/help_window.h"
+#include "window_support.h"
+
+namespace zplan::gui {
+namespace {
+
+/// Threads of this process.
+int threads() {
+  return static_cast<int>(QDir("/proc/self/task").entryList(QDir::Dirs | QDir::NoDotAndDotDot).size());
+}
+
+TEST_F(WindowTest, BeginsWithTheQuestionOfTheReadme) {
+  ASSERT_EQ(session().size(), 1);
+  const QString banner = find<QLabel>("banner")->text();
+  EXPECT_TRUE(banner.contains("zero3")) << banner.toStdString();
+  EXPECT_TRUE(banner.contains("34.1 GiB")) << banner.toStdString();
+  EXPECT_EQ(window_.view().mode(), ComparisonView::Mode::strategies);
+  EXPECT_EQ(find<QListView>("scenarios")->model()->rowCount(), 1);
+}
+
+TEST_F(WindowTest, AddingDuplicatingDeletingByKeys) {
+  press(Qt::Key_N, Qt::ControlModifier | Qt::ShiftModifier);
+  press(Qt::Key_D, Qt::ControlModifier);
+  EXPECT_EQ(session().size(), 3);
+  EXPECT_EQ(window_.view().mode(), ComparisonView::Mode::scenarios);
+  settle();
+  EXPECT_EQ(find<BarChart>("memory")->model()->rowCount(), 3);
+  press(Qt::Key_Delete, Qt::ControlModifier);
+  EXPECT_EQ(session().size(), 2);
+  press(Qt::Key_Z, Qt::ControlModifier);
+  EXPECT_EQ(session().size(), 3);
+  press(Qt::Key_Z, Qt::ControlModifier | Qt::ShiftModifier);
+  EXPECT_EQ(session().size(), 2);
+}
+
+TEST_F(WindowTest, RenamingInTheList) {
+  auto* list = find<QListView>("scenarios");
+  list->setFocus();
+  press(Qt::Key_F2);
+  auto* field = list->findChild<QLineEdit*>();
+  ASSERT_NE(field, nullptr);
+  field->selectAll();
+  QTest::keyClicks(field, "five cards");
+  QTest::keyClick(field, Qt::Key_Return);
+  QCoreApplication::processEvents();  // editors hand over what was typed when events are next delivered
+  EXPECT_EQ(session().at(0).scenario.name, "five cards");
+  press(Qt::Key_Z, Qt::ControlModifier);
+  EXPECT_EQ(session().at(0).scenario.name, first_scenario().name);
+}
+
+TEST_F(WindowTest, AClickOnATickTakesAScenarioOutOfTheComparison) {
+  press(Qt::Key_D, Qt::ControlModifier);
+  settle();
+  auto* list = find<QListView>("scenarios");
+  const QRect row = list->visualRect(list->model()->index(0, 0));
+  QTest::mouseClick(list->viewport(), Qt::LeftButton, {}, row.topLeft() + QPoint(10, 12));
+  EXPECT_FALSE(session().at(0).scenario.compared);
+  settle();
+  EXPECT_EQ(find<BarChart>("memory")->model()->rowCount(), 1);
+}
+
+TEST_F(WindowTest, TheBaselineIsPinnedAndMarked) {
+  press(Qt::Key_D, Qt::ControlModifier);
+  press(Qt::Key_B, Qt::ControlModifier);
+  settle();
+  EXPECT_EQ(session().baseline(), 1);
+  show_table(0);
+  EXPECT_TRUE(
+      comparison().headerData(comparison().columnCount() - 1, Qt::Horizontal).toString().contains("(2)"));
+  trigger("unpin");
+  EXPECT_EQ(session().baseline(), 0);
+}
+
+TEST_F(WindowTest, DifferencesOnlyLeavesOutLinesThatAreAlike) {
+  press(Qt::Key_D, Qt::ControlModifier);
+  settle();
+  const int all = comparison().rowCount();
+  QTest::mouseClick(find<QToolButton>("differences"), Qt::LeftButton);
+  settle();
+  EXPECT_GT(all, 20);
+  EXPECT_EQ(comparison().rowCount(), 0);
+  session().set_arguments(1, {"--model", "8B", "--gpus", "6", "--mem", "44"});
+  settle();
+  EXPECT_GT(comparison().rowCount(), 3);
+  EXPECT_LT(comparison().rowCount(), all);
+}
+
+TEST_F(WindowTest, AClickOnABarChoosesItsStrategy) {
+  auto* chart = find<BarChart>("memory");
+  const QPointF bar = chart->place_of(chart->model()->index(4, 0)).center();
+  QTest::mouseDClick(chart->viewport(), Qt::LeftButton, {}, bar.toPoint());
+  EXPECT_EQ(session().at(0).scenario.strategy, "zero2");
+  settle();
+  EXPECT_TRUE(find<QLabel>("banner")->text().contains("zero2"));
+  press(Qt::Key_Z, Qt::ControlModifier);
+  EXPECT_EQ(session().at(0).scenario.strategy, "");
+}
+
+TEST_F(WindowTest, AClickInTheTradeOffChoosesItsStrategy) {
+  show_chart(4);
+  auto* chart = find<ScatterChart>("tradeoff");
+  Q_EMIT chart->activated(0, "zero3+offload-all");
+  EXPECT_EQ(session().at(0).scenario.strategy, "zero3+offload-all");
+}
+
+TEST_F(WindowTest, AClickInTheTableOfStrategiesChooses) {
+  show_table(1);
+  auto* table = find<QTableView>("strategies");
+  const QRect cell = table->visualRect(table->model()->index(2, 0));
+  QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, cell.center());
+  EXPECT_EQ(qt(session().at(0).scenario.strategy),
+            table->model()->index(2, 0).data(StrategiesModel::IdRole).toString());
+}
+
+TEST_F(WindowTest, EveryTabShowsTheAnswer) {
+  for (int tab = 0; tab < window_.view().charts().count(); ++tab) {
+    show_chart(tab);
+    EXPECT_GT(window_.view().chart().model()->rowCount(), 0) << tab;
+    EXPECT_FALSE(find<QLabel>("accuracy")->text().isEmpty()) << tab;
+  }
+  for (int tab = 0; tab < window_.view().tables().count(); ++tab) {
+    show_table(tab);
+    QCoreApplication::processEvents();
+  }
+}
+
+TEST_F(WindowTest, AWrongOptionIsSaidAndTheAnswerStays) {
+  session().set_arguments(0, {"--model", "8B", "--gpus", "5", "--mem", "44", "--seq", "0"});
+  settle();
+  EXPECT_TRUE(find<QLabel>("banner")->text().contains("--seq"));
+  EXPECT_GT(find<BarChart>("memory")->model()->rowCount(), 1);
+}
+
+TEST_F(WindowTest, TwoHundredSliderMovesEndWithTheLastAnswerAndNoThreadBehind) {
+  const int before = threads();
+  {
+    MainWindow window{Environment{}};
+    window.start({});
+    window.show();
+    auto& other = window.session();
+    for (int i = 1; i <= 200; ++i) {
+      other.set_arguments(0, {"--model", "8B", "--gpus", "5", "--mem", "44", "--seq", std::to_string(64 * i)},
+                          "--seq");
+      QCoreApplication::processEvents();
+    }
+    ASSERT_TRUE(test::wait_until([&] { return other.planning().is_idle(); }));
+    QCoreApplication::processEvents();
+    EXPECT_EQ(other.undo_stack().count(), 1);
+    const json last = printed({"--model", "8B", "--gpus", "5", "--mem", "44", "--seq", "12800"})["plans"][0];
+    const double shown =
+        window.findChild<BarChart*>("memory")->model()->index(0, 0).data(StackModel::TotalRole).toDouble();
+    EXPECT_EQ(shown, last["memory"]["required"].get<double>());
+  }
+  EXPECT_TRUE(test::wait_until([before] { return threads() <= before; })) << threads() << " after " << before;
+}
+
+TEST_F(WindowTest, ClosingInTheMiddleOfPlanningIsNoTrouble) {
+  for (int i = 0; i < 5; ++i) {
+    MainWindow window{Environment{}};
+    window.start({"--model", "70B", "--gpus", std::to_string(8 << i).c_str(), "--gpu", "h100-sxm"});
+    window.show();
+    QCoreApplication::processEvents();
+  }
+}
+
+TEST_F(WindowTest, HelpIsAboutWhatHasTheFocus) {
+  find<QListView>("scenarios")->setFocus();
+  press(Qt::Key_F1);
+  const auto* help = window_.findChild<HelpWindow*>();
+  ASSERT_NE(help, nullptr);
+  EXPECT_EQ(help->topic(), "Scenarios");
+  trigger("shortcuts");
+  EXPECT_EQ(help->topic(), "Keys");
+}
+
+TEST_F(WindowTest, ShortcutsAreGivenOnce) {
+  std::map<QString, QString> taken;
+  for (const QAction* action : window_.findChildren<QAction*>())
+    for (const QKeySequence& keys : action->shortcuts()) {
+      EXPECT_FALSE(taken.contains(keys.toString()))
+          << keys.toString().toStdString() << " of " << action->text().toStdString();
+      taken[keys.toString()] = action->text();
+    }
+  EXPECT_GT(taken.size(), 25U);
+}
+
+TEST_F(WindowTest, EverythingThatTakesTheFocusHasAName) {
+  for (const QWidget* widget : window_.findChildren<QWidget*>()) {
+    if (widget->focusPolicy() == Qt::NoFocus || !widget->isVisible() ||
+        widget->objectName().startsWith("qt_"))
+      continue;
+    QAccessibleInterface* spoken = QAccessible::queryAccessibleInterface(const_cast<QWidget*>(widget));
+    ASSERT_NE(spoken, nullptr);
+    EXPECT_FALSE(spoken->text(QAccessible::Name).isEmpty())
+        << widget->metaObject()->className() << " " << widget->objectName().toStdString() << " in "
+        << widget->parentWidget()->metaObject()->className();
+  }
+}
+
+TEST_F(WindowTest, TabLeadsThroughThePanelsAndBack) {
+  find<QListView>("scenarios")->setFocus();
+  QSet<QString> seen;
+  for (int i = 0; i < 200; ++i) {
+    const QWidget* focus = QApplication::focusWidget();
+    ASSERT_NE(focus, nullptr);
+    for (const QWidget* each = focus; each != nullptr; each = each->parentWidget())
+      seen << each->objectName();
+    if (i > 10 && focus->objectName() == "scenarios") break;
+    QTest::keyClick(QApplication::focusWidget(), Qt::Key_Tab);
+  }
+  for (const char* name : {"scenarios", "charts", "tables", "editors", "comparison", "memory"})
+    EXPECT_TRUE(seen.contains(name)) << name;
+}
+
+}  // namespace
+}  // namespace zplan::gui
