@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# The slow path of ./zplan, sourced by it: $root, $build, $program, $stamp, $targets, is_built and
-# changed_since_build are its own.
+# The slow path of ./zplan, sourced by it: $root, $build, $program, $stamp, $targets, $window, missing_target, is_built
+# and changed_since_build are its own.
 # shellcheck disable=SC2154
 
 # shellcheck source=.ci/packages.sh
@@ -20,7 +20,7 @@ show_progress() {
 configure() {
   if ! [ -e "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then set -- -GNinja; fi
   cmake -S "$root" -B "$build" "$@" -DCMAKE_BUILD_TYPE=Release \
-    -DZPLAN_BUILD_CLI=ON -DZPLAN_BUILD_TESTS=OFF -DZPLAN_BUILD_GUI=OFF >>"$log" 2>&1 </dev/null
+    -DZPLAN_BUILD_CLI=ON -DZPLAN_BUILD_TESTS=OFF -DZPLAN_BUILD_GUI="$([ -n "$window" ] && echo ON || echo OFF)" >>"$log" 2>&1 </dev/null
 }
 
 # A build folder that came with a moved or copied checkout belongs to another place.
@@ -45,6 +45,18 @@ compile() {
   return "$(cat "$build/status")"
 }
 
+# Without Qt 6 there is no such target; the program then says what the window needs.
+leave_out_window() {
+  if [ -z "$window" ] || cmake --build "$build" --target help 2>/dev/null </dev/null | grep -q 'zplan-gui'; then return; fi
+  targets=$(printf '%s' "$targets" | sed 's/ zplan-gui//') window=''
+}
+
+announce() {
+  if ! [ -x "$program" ]; then say "building the command line, once; this takes a minute or two (log: $log)"
+  elif [ -n "$(missing_target)" ]; then say "building $(missing_target), once; this takes a few minutes (log: $log)"
+  else say "sources changed, building again"; fi
+}
+
 build_failed() {
   {
     echo "zplan: could not be built: $1. The end of $log:"
@@ -59,21 +71,23 @@ build_under_lock() {
   if is_built; then return 0; fi
   log=$build/build.log
   : >"$log"
-  if [ -x "$program" ]; then say "sources changed, building again"
-  else say "building the command line, once; this takes a minute or two (log: $log)"; fi
+  announce
   began=$(date +%s)
   clean=''
   if is_from_elsewhere; then forget_configuration && clean=--clean-first; fi
   if has_backdated_sources; then clean=--clean-first; fi
   : >"$stamp.next"
-  # Where it cannot be installed the benchmark is built without it.
-  if [ "$targets" != zplan ]; then provide "$log" bench || true; fi
+  # Where it cannot be installed the benchmark is built without it, and the window not at all.
+  for each in bench gui; do
+    case $targets in *"zplan-$each"*) provide "$log" "$each" || true ;; esac
+  done
   # What is installed is only looked at where configuring fails: the usual case costs nothing.
   if ! { command -v cmake >/dev/null && configure; }; then
     provide "$log" cli || return 1
     forget_configuration
     configure || { build_failed "CMake stopped"; return 1; }
   fi
+  leave_out_window
   compile ${clean:+"$clean"} || { build_failed "the compiler stopped"; return 1; }
   mv "$stamp.next" "$stamp"
   say "built in $(($(date +%s) - began)) s"

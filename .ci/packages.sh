@@ -23,8 +23,11 @@ bench     command:mpicxx              libopenmpi-dev      Open MPI
 bench     command:mpirun              openmpi-bin         mpirun of Open MPI
 bench     header:hwloc.h              libhwloc-dev        hwloc
 venv      python:ensurepip            python3-venv        Python 3 with venv
-gui       command:qmake6              qt6-base-dev        Qt 6 (Widgets)
-gui       qt:QtSvg                    qt6-svg-dev         Qt 6 (Svg)
+gui       command:qmake6              qt6-base-dev        Qt 6.4 or newer (Widgets)
+gui       qt:QT_INSTALL_HEADERS/QtSvg/QSvgGenerator libqt6svg6-dev Qt 6 Svg
+gui       qt:QT_INSTALL_LIBS/cmake/Qt6LinguistTools qt6-tools-dev Qt 6 LinguistTools
+gui       qt:QT_HOST_BINS/qtdiag      qt6-tools-dev-tools Qt 6's tools
+gui       qt:QT_HOST_BINS/lrelease    qt6-l10n-tools      lrelease of Qt 6
 clang     command:clang++             clang               clang 14 or newer
 tidy      command:clang-tidy          clang-tidy          clang-tidy 14 or newer
 coverage  command:gcovr               gcovr               gcovr
@@ -54,8 +57,9 @@ is_met() {
     compiler) printf '#if __cplusplus < 202002L\n#error\n#endif\n' | preprocesses ;;
     build_tool) has_command ninja || has_command make ;;
     header:*) printf '#if !__has_include(<%s>)\n#error\n#endif\n' "${1#*:}" | preprocesses ;;
-    qt:*) has_command qmake6 && [ -d "$(qmake6 -query QT_INSTALL_HEADERS)/${1#*:}" ] ;;
     command:*) has_command "${1#*:}" ;;
+    # Below a folder that Qt names itself.
+    qt:*) has_command qmake6 && [ -e "$(qmake6 -query "$(expr "$1" : 'qt:\([A-Z_]*\)')")/${1#*/}" ] ;;
     python:*) for each in python3 /usr/bin/python3; do "$each" -c "import ${1#*:}" 2>/dev/null && return; done; false ;;
   esac
 }

@@ -2,14 +2,13 @@
 
 #include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 
+#include "cli/beside.h"
 #include "cli/run.h"
 #include "models/base/error.h"
 #include "models/base/temporary_file.h"
@@ -18,27 +17,7 @@ namespace zplan {
 
 namespace {
 
-namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-/// Beside this program, as both are built and installed.
-std::string program_that_measures() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  const std::string path = error ? std::string("zplan-bench") : (self.parent_path() / "zplan-bench").string();
-  if (!fs::exists(path))
-    throw InputError("bench", path + " is not there",
-                     "needed: a build with -DZPLAN_BUILD_HARNESS=ON (docs/building.md)");
-  return path;
-}
-
-/// What exec and spawn take; `words` must outlive it.
-std::vector<char*> pointers(Words& words) {
-  std::vector<char*> values;
-  for (std::string& each : words) values.push_back(each.data());
-  values.push_back(nullptr);
-  return values;
-}
 
 /// The value of "--name VALUE" or "--name=VALUE", taken out of the words; empty where it is not there.
 std::string take_value(Words& words, const std::string& name) {
@@ -80,13 +59,11 @@ bool is_bench(const Words& arguments) { return !arguments.empty() && arguments.f
 
 int bench_command(const Words& arguments, const Environment& environment, std::ostream& out,
                   std::ostream& err) {
-  Words words{program_that_measures()};
+  Words words{program_beside("zplan-bench", "bench",
+                             "needed: a build with -DZPLAN_BUILD_HARNESS=ON (docs/building.md)")};
   words.insert(words.end(), arguments.begin() + 1, arguments.end());
   const std::string profile = take_value(words, "--profile");
-  if (profile.empty()) {
-    execv(words.front().c_str(), pointers(words).data());
-    throw InputError("bench", words.front() + ": " + std::strerror(errno), "");
-  }
+  if (profile.empty()) become(std::move(words), "bench");
   const TemporaryFile kept_nowhere;
   std::string result = take_value(words, "--output");
   if (result.empty()) result = take_value(words, "-o");

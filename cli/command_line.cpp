@@ -27,10 +27,11 @@ std::vector<std::string> with_options(const std::vector<std::string>& arguments,
   };
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (!changed(arguments[i]))
-      kept.push_back(arguments[i]);
-    else if (takes_value(arguments[i]))
-      ++i;  // the value behind it goes too
+    const bool stays = !changed(arguments[i]);
+    if (stays) kept.push_back(arguments[i]);
+    // The value behind an option stays or goes with it, even one that is called like another option.
+    if (!takes_value(arguments[i]) || ++i == arguments.size()) continue;
+    if (stays) kept.push_back(arguments[i]);
   }
   for (const auto& [option, value] : changes)
     if (value == kFlagGiven)

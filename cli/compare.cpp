@@ -36,9 +36,7 @@ void check_options(const Options& options, bool saved) {
     if (options.has(option))
       throw InputError(std::string(option), "together with compare",
                        "accepted: in the strategies, as in tp8+zero1+offload-all or fsdp");
-  if (options.differences && (options.format == OutputFormat::csv || options.format == OutputFormat::json))
-    throw InputError("--differences", "together with output for programs",
-                     "accepted: with text or --markdown");
+  check_differences(options);
   const bool another = !options.baseline.empty() && !contains(options.words, options.baseline);
   check_count(options.words.size() + (another ? 1 : 0), saved);
 }
@@ -167,6 +165,12 @@ Comparison compare(const Question& question, const Options& options) {
   if (all.fits()) all.alternative.reset(), all.alternative_change.clear();
   result.contest = contest(question, all.plans);
   return result;
+}
+
+void check_differences(const Options& options) {
+  if (options.differences && (options.format == OutputFormat::csv || options.format == OutputFormat::json))
+    throw InputError("--differences", "together with output for programs",
+                     "accepted: with text or --markdown");
 }
 
 std::vector<Method> methods_named(const Options& options) {

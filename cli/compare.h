@@ -22,6 +22,9 @@ struct Comparison {
 /// Throws InputError where a word cannot be read or what it names cannot be trained.
 [[nodiscard]] Comparison compare(const Question& question, const Options& options);
 
+/// Throws InputError where --differences stands beside an output that has no lines.
+void check_differences(const Options& options);
+
 /// Methods that the words of `compare` name beside --method.
 [[nodiscard]] std::vector<Method> methods_named(const Options& options);
 

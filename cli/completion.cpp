@@ -51,6 +51,9 @@ bool takes_file(const OptionSpec& spec) {
          spec.name == "--ds-config" || spec.name == "--oom" || spec.name == "--output";
 }
 
+/// Commands whose words may be files, as a pattern of bash and zsh.
+constexpr std::string_view kTakeFiles = "check|compare|gui|lint";
+
 std::string words(const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, " ")); }
 
 std::string bash() {
@@ -75,11 +78,11 @@ _zplan() {{
 {}  esac
   if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "{}" -- "$current"))
   elif ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W "{}" -- "$current"))
-  elif [[ ${{COMP_WORDS[1]}} == check || ${{COMP_WORDS[1]}} == lint || ${{COMP_WORDS[2]}} == import ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
+  elif [[ ${{COMP_WORDS[1]}} == @({}) || ${{COMP_WORDS[2]}} == import ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
 }}
 complete -F _zplan zplan
 )script",
-                     cases, words(options), words(all_names<Command>()));
+                     cases, words(options), words(all_names<Command>()), kTakeFiles);
 }
 
 /// Text inside single quotes, with the characters that _arguments reads escaped.
@@ -115,7 +118,7 @@ std::string zsh() {
 # zplan completion for zsh: zplan completion zsh > "${{fpath[1]}}/_zplan"
 _zplan_words() {{
   if (( CURRENT == 2 )); then compadd {}; return; fi
-  if [[ $words[2] == check || $words[2] == lint || $words[3] == import ]]; then _files; return; fi
+  if [[ $words[2] == ({}) || $words[3] == import ]]; then _files; return; fi
   if (( CURRENT == 3 )); then
     case $words[2] in
 {}    esac
@@ -127,7 +130,7 @@ _zplan() {{
 }}
 if [[ $funcstack[1] == _zplan ]]; then _zplan "$@"; else compdef _zplan zplan; fi
 )script",
-                     words(all_names<Command>()), cases, options);
+                     words(all_names<Command>()), kTakeFiles, cases, options);
 }
 
 std::string fish_text(std::string_view text) {

@@ -149,8 +149,9 @@ const std::vector<OptionSpec> kTable{
     {"--global-batch", "G", kBatch, "samples per optimizer step over all GPUs [what the others make]",
      [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
 
-    {"--baseline", "STRATEGY|FILE", kCompare,
-     "what differences are from: a strategy, a ds_config, or a report saved with --json [the first]",
+    {"--baseline", "STRATEGY|FILE|NAME", kCompare,
+     "what differences are from: a strategy, a ds_config, a report saved with --json, or a scenario's name "
+     "[the first]",
      [](O o, T t) { o.baseline = t; }},
     {"--differences", "", kCompare, "leave out lines in which all strategies are alike",
      [](O o, T) { o.differences = true; }},

@@ -6,13 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/scenarios.h"
 #include "cli/values.h"
 
 namespace zplan {
 
 namespace {
-
-constexpr std::array<std::string_view, 1> kLaterCommands{"gui"};
 
 std::vector<std::string> command_names() { return all_names<Command>(); }
 
@@ -32,9 +31,9 @@ std::vector<std::string> option_names() {
 }
 
 [[noreturn]] void unknown_command(const std::string& word) {
-  if (std::find(kLaterCommands.begin(), kLaterCommands.end(), word) != kLaterCommands.end())
-    throw InputError(word, "not in this version",
-                     fmt::format("accepted: {}", fmt::join(command_names(), ", ")));
+  if (word.ends_with(kScenarioEnding))
+    throw InputError(in_quotes(word), "a file of scenarios is no command",
+                     "accepted: zplan compare FILE.zplan, zplan gui FILE.zplan");
   throw InputError(in_quotes(word), "no such command", accepted_words(word, command_names()));
 }
 
@@ -227,7 +226,8 @@ const std::vector<CommandSpec>& command_table() {
        {}},
       {Command::compare,
        "STRATEGY|FILE…",
-       "pinned strategies or ds_configs side by side: zero3, tp8+zero1, zero3+offload-all, lora+zero2+b4",
+       "pinned strategies or ds_configs side by side: zero3, tp8+zero1, zero3+offload-all, lora+zero2+b4; or "
+       "the scenarios of a FILE.zplan",
        {}},
       {Command::fit,
        "",
@@ -248,8 +248,15 @@ const std::vector<CommandSpec>& command_table() {
        {}},
       {Command::bench,
        "[OPTION…]",
-       "real collectives on these machines (NCCL, or MPI where there is no GPU), a plan's calls replayed; its own "
+       "real collectives on these machines (NCCL, or MPI where there is no GPU), a plan's calls replayed; "
+       "its own "
        "options: zplan bench --help",
+       {}},
+      {Command::gui,
+       "[FILE… | OPTION…]",
+       "the window: scenarios side by side, as options or from files (needs Qt 6); its own options: zplan "
+       "gui "
+       "--help",
        {}},
       {Command::models,
        "[list | show NAME | search WORDS]",

@@ -13,10 +13,10 @@
 
 namespace zplan {
 
-enum class Command { plan, search, compare, fit, check, lint, bench, models, hardware, completion };
+enum class Command { plan, search, compare, fit, check, lint, bench, gui, models, hardware, completion };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 10> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 11> table{
       {{Command::plan, "plan"},
        {Command::search, "search"},
        {Command::compare, "compare"},
@@ -24,6 +24,7 @@ struct EnumNames<Command> {
        {Command::check, "check"},
        {Command::lint, "lint"},
        {Command::bench, "bench"},
+       {Command::gui, "gui"},
        {Command::models, "models"},
        {Command::hardware, "hardware"},
        {Command::completion, "completion"}}};

@@ -73,16 +73,30 @@ std::string heading(const Delta& delta) {
   return fmt::format("{}_delta{}{}", delta.name, delta.unit.empty() ? "" : "_", delta.unit);
 }
 
-std::string delta_headings() {
+}  // namespace
+
+std::string csv_headings() {
+  std::string out;
+  for (const Field& field : fields()) (out += out.empty() ? "" : ",") += field.name;
+  return out;
+}
+
+std::string csv_fields(const Plan& plan) {
+  std::string line;
+  for (const Field& field : fields())
+    (line += &field == &fields().front() ? "" : ",") += csv_field(field.text(plan));
+  return line;
+}
+
+std::string csv_delta_headings() {
   std::string out = ",baseline";
   for (const Delta& delta : deltas()) out += "," + heading(delta);
   return out + ",tokens_per_second_ratio";
 }
 
 /// Empty where the saved report that is the baseline has no such plan.
-std::string delta_fields(const Plan& plan, const Report& report) {
-  const Plan* base = baseline_of(plan, report);
-  std::string out = "," + csv_field(report.comparison->baseline);
+std::string csv_delta_fields(const Plan& plan, const Plan* base, const std::string& baseline) {
+  std::string out = "," + csv_field(baseline);
   if (base == nullptr) return out + std::string(deltas().size() + 1, ',');
   for (const Delta& delta : deltas()) {
     const double change = delta.value(plan) - delta.value(*base);
@@ -92,18 +106,13 @@ std::string delta_fields(const Plan& plan, const Report& report) {
   return out + "," + (from > 0 ? text_of(plan.time.tokens_per_second / from) : "");
 }
 
-}  // namespace
-
 std::string report_csv(const Report& report) {
-  const bool compared = report.comparison != nullptr;
-  std::string out;
-  for (const Field& field : fields()) (out += out.empty() ? "" : ",") += field.name;
-  out += (compared ? delta_headings() : "") + "\r\n";
+  const Comparison* compared = report.comparison;
+  std::string out = csv_headings() + (compared != nullptr ? csv_delta_headings() : "") + "\r\n";
   for (const Plan* plan : plans_in_order(report)) {
-    std::string line;
-    for (const Field& field : fields())
-      (line += &field == &fields().front() ? "" : ",") += csv_field(field.text(*plan));
-    out += line + (compared ? delta_fields(*plan, report) : "") + "\r\n";
+    out += csv_fields(*plan);
+    if (compared != nullptr) out += csv_delta_fields(*plan, baseline_of(*plan, report), compared->baseline);
+    out += "\r\n";
   }
   return out;
 }

@@ -276,18 +276,10 @@ Json schedule_json(const Plan& plan, const Question& question) {
           {"calls", std::move(calls)}};
 }
 
-Json plan_deltas_json(const Plan& plan, const Report& report) {
-  const Plan* base = baseline_of(plan, report);
-  if (base == nullptr) return nullptr;
-  Json out;
-  for (const Delta& delta : deltas()) out[std::string(delta.name)] = delta_json(delta, plan, *base);
-  return out;
-}
-
-Json deltas_json(const Report& report) {
+Json all_deltas_json(const Report& report) {
   Json out = Json::array();
   for (const Plan* plan : plans_in_order(report))
-    out.push_back({{"id", plan->id()}, {"delta", plan_deltas_json(*plan, report)}});
+    out.push_back({{"id", plan->id()}, {"delta", deltas_json(*plan, baseline_of(*plan, report))}});
   return out;
 }
 
@@ -305,11 +297,18 @@ Json comparison_json(const Report& report) {
   if (report.comparison == nullptr) return nullptr;
   Json out = contest_json(report.contest);
   out["baseline"] = report.comparison->baseline;
-  out["deltas"] = deltas_json(report);
+  out["deltas"] = all_deltas_json(report);
   return out;
 }
 
 }  // namespace
+
+Json deltas_json(const Plan& plan, const Plan* base) {
+  if (base == nullptr) return nullptr;
+  Json out;
+  for (const Delta& delta : deltas()) out[std::string(delta.name)] = delta_json(delta, plan, *base);
+  return out;
+}
 
 Json report_json(const Report& report) {
   Json plans = Json::array();

@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <set>
 #include <utility>
 
+#include "cli/accuracy.h"
 #include "cli/explain.h"
 #include "cli/search_report.h"
 
@@ -39,26 +41,6 @@ std::string legend(const Table& table, const Style& style) {
                                       paragraph("", fmt::format("{}", fmt::join(shown, "; ")), style.width));
 }
 
-/// As many strategies side by side as the width takes; the baseline stands in every block.
-std::string comparison_text(const Report& report, const Style& style) {
-  if (!any_line(report)) return "No line differs\n";
-  const std::vector<std::vector<Side>> groups = comparison_sides(report);
-  const auto joined = [](std::vector<Side> block, const std::vector<Side>& more) {
-    block.insert(block.end(), more.begin(), more.end());
-    return block;
-  };
-  const auto fits = [&](const std::vector<Side>& block) {
-    return natural_width(comparison_table(report, block)) <= static_cast<std::size_t>(style.width);
-  };
-  std::string out;
-  for (std::size_t at = 1; at < groups.size();) {
-    std::vector<Side> block = joined(groups.front(), groups[at++]);
-    while (at < groups.size() && fits(joined(block, groups[at]))) block = joined(block, groups[at++]);
-    out += (out.empty() ? "" : "\n") + render_text(comparison_table(report, block), style);
-  }
-  return out;
-}
-
 std::string sentences_text(const Report& report, const Style& style) {
   std::string out;
   for (const std::string& sentence : comparison_sentences(report))
@@ -69,11 +51,23 @@ std::string sentences_text(const Report& report, const Style& style) {
 std::string plans_text(const Report& report, const Style& style) {
   if (report.found != nullptr && !report.found->best.empty()) return search_text(report, style);
   if (!report.order.empty())
-    return paragraph("", comparison_title(report), style.width) + "\n" + comparison_text(report, style) +
+    return paragraph("", comparison_title(report), style.width) + "\n" +
+           side_by_side_text(comparison_lines(report), comparison_sides(report), style) +
            sentences_text(report, style);
   const Table table = narrowed(strategies_table(report, style.width), static_cast<std::size_t>(style.width));
   return table_title(report) + render_text(table, style) + legend(table, style);
 }
+
+std::string explanations(const Report& report, const Style& style) {
+  if (!report.options.explain) return "";
+  const std::vector<const Plan*> plans =
+      report.order.empty() ? std::vector<const Plan*>{&leading_plan(report)} : plans_in_order(report);
+  std::string out;
+  for (const Plan* plan : plans) out += explained(*plan, report, style);
+  return out + accuracy_section(plans, style);
+}
+
+}  // namespace
 
 std::string explained(const Plan& plan, const Report& report, const Style& style) {
   const Table traffic = traffic_table(plan, report.question);
@@ -82,15 +76,17 @@ std::string explained(const Plan& plan, const Report& report, const Style& style
   return out;
 }
 
-std::string explanations(const Report& report, const Style& style) {
-  if (!report.options.explain) return "";
+std::string accuracy_section(const std::vector<const Plan*>& plans, const Style& style) {
+  std::set<Framework> frameworks;
+  for (const Plan* plan : plans) frameworks.insert(plan->framework);
   std::string out;
-  if (report.order.empty()) return explained(leading_plan(report), report, style);
-  for (const Plan* plan : plans_in_order(report)) out += explained(*plan, report, style);
+  for (const Framework framework : frameworks) {
+    out += fmt::format("\nHow far off such figures were: {}\n\n", to_name(framework));
+    for (const std::string& sentence : accuracy_sentences(framework))
+      out += paragraph("  ", sentence, style.width);
+  }
   return out;
 }
-
-}  // namespace
 
 std::string report_text(const Report& report, const Style& style) {
   return header_text(report, style) + "\n" + plans_text(report, style) + explanations(report, style) +

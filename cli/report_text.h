@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/report.h"
+#include "cli/side_by_side.h"
 #include "cli/table.h"
 
 namespace zplan {
@@ -16,6 +17,12 @@ struct SavedReport;
 
 /// The table alone, with all columns, as Markdown.
 [[nodiscard]] std::string report_markdown(const Report& report);
+
+/// Every figure of a plan with its formula, and what it sends.
+[[nodiscard]] std::string explained(const Plan& plan, const Report& report, const Style& style);
+
+/// What the figures of these plans were held against, and how far off they were.
+[[nodiscard]] std::string accuracy_section(const std::vector<const Plan*>& plans, const Style& style);
 
 /// What stands above the table under one label: "Model", "Assumed". `bullets`: each line is a thing by
 /// itself.
@@ -33,24 +40,15 @@ struct HeaderBlock {
 /// The strategies of a report as a table of at most `width` columns; 0: every column.
 [[nodiscard]] Table strategies_table(const Report& report, int width);
 
-/// A column of the comparison: a plan, what its differences are from (null: it is that), and its heading.
-struct Side {
-  const Plan* plan{};
-  const Plan* base{};
-  std::string heading;
-};
 /// Columns that stay together; the first of these groups belongs before every other, and is empty where a
 /// saved report is the baseline: there each plan stands beside itself as it was.
-[[nodiscard]] std::vector<std::vector<Side>> comparison_sides(const Report& report);
+[[nodiscard]] std::vector<Sides> comparison_sides(const Report& report);
 
-/// `compare`: figures as lines, strategies as columns, each with its differences; "*" at the best of a line.
-[[nodiscard]] Table comparison_table(const Report& report, const std::vector<Side>& sides);
+/// `compare`: the lines to show.
+[[nodiscard]] std::vector<Line> comparison_lines(const Report& report);
 
 /// What the differences are from and, under --differences, how many lines are left out.
 [[nodiscard]] std::string comparison_title(const Report& report);
-
-/// Whether there is a line to show.
-[[nodiscard]] bool any_line(const Report& report);
 
 /// The whole comparison as Markdown, differences in brackets.
 [[nodiscard]] std::string comparison_markdown(const Report& report);

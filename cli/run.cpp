@@ -7,6 +7,7 @@
 #include "cli/check_command.h"
 #include "cli/compare.h"
 #include "cli/fit_command.h"
+#include "cli/gui_command.h"
 #include "cli/help.h"
 #include "cli/lint_command.h"
 #include "cli/options.h"
@@ -14,6 +15,7 @@
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "cli/request.h"
+#include "cli/scenario_command.h"
 #include "cli/search_command.h"
 #include "cli/search_report.h"
 
@@ -130,18 +132,22 @@ int run_completion(const Options& options, std::ostream& out) {
 int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
   if (is_bench(arguments)) return bench_command(arguments, environment, out, err);
+  if (is_gui(arguments)) gui_command(arguments);
   const Options options = parse_options(arguments);
   if (options.help) return out << help_text(output_width(environment)), kFits;
   if (options.version) return out << version_text(), kFits;
   const Style style = style_of(options, environment);
   switch (options.command) {
-    case Command::plan:
-    case Command::compare: return run_planning(options, arguments, environment, out, err);
+    case Command::compare:
+      if (names_scenarios(options)) return scenario_command(options, environment, style, out, err);
+      [[fallthrough]];
+    case Command::plan: return run_planning(options, arguments, environment, out, err);
     case Command::search: return run_search(options, arguments, environment, out, err);
     case Command::fit: return fit_command(options, arguments, environment, style, out);
     case Command::check: return check_command(options, environment, style, out, err);
     case Command::lint: return lint_command(options, environment, style, out, err);
-    case Command::bench: break;  // only where an option stands in front of it
+    case Command::bench:
+    case Command::gui: break;  // only where an option stands in front of it
     case Command::models: return out << models_command(options, environment, style), kFits;
     case Command::hardware:
       if (!options.words.empty() && options.words.front() == "import")
@@ -149,7 +155,9 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
       return out << hardware_command(options, environment, style), kFits;
     case Command::completion: return run_completion(options, out);
   }
-  throw InputError("bench", "behind an option", "accepted: zplan bench, then its own options");
+  const std::string command(to_name(options.command));
+  throw InputError(command, "behind an option",
+                   fmt::format("accepted: zplan {}, then its own options", command));
 }
 
 }  // namespace zplan

@@ -49,6 +49,7 @@ Schedule communication_at(const JsonReader& from) {
   Schedule schedule;
   for (const JsonReader& each : from.at("collectives").items()) {
     Collective collective;
+    collective.phase = name_at<Phase>(each, "phase");
     collective.count = each.at("count").integer(0, kMost);
     collective.bytes = bytes_at(each, "bytes");
     collective.wire_bytes_per_gpu = bytes_at(each, "wire_bytes_per_gpu");

@@ -58,9 +58,18 @@ std::vector<std::string> read_words(const JsonReader& at) {
   return words;
 }
 
+/// A name is printed as it is: it must not move the cursor.
+std::string name_at(const JsonReader& at) {
+  const std::string name = at.text();
+  const auto controls = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::any_of(name.begin(), name.end(), controls))
+    at.fail(in_quotes(name), "accepted: text without control characters");
+  return name;
+}
+
 Scenario read_scenario(const JsonReader& at, const fs::path& folder) {
   at.only_keys({"name", "arguments", "strategy", "report", "compared"});
-  Scenario one{.name = at.at("name").text(), .arguments = {}};
+  Scenario one{.name = name_at(at.at("name")), .arguments = {}};
   if (at.has("arguments") == at.has("report"))
     at.fail(at.has("report") ? "arguments and a report" : "neither arguments nor a report",
             "accepted: one of them");

@@ -27,6 +27,9 @@ struct ScenarioFile {
   bool operator==(const ScenarioFile&) const = default;
 };
 
+/// What the names of such files end in.
+inline constexpr std::string_view kScenarioEnding = ".zplan";
+
 /// At most so many scenarios in a file.
 inline constexpr std::size_t kMostScenarios = 200;
 

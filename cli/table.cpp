@@ -22,16 +22,6 @@ void drop_column(Table& table, std::size_t column) {
   for (Row& row : table.rows) row.cells.erase(row.cells.begin() + static_cast<std::ptrdiff_t>(column));
 }
 
-/// The first `width` columns of the text, the last of them "…" where something is cut.
-std::string cut(std::string_view text, std::size_t width) {
-  if (display_width(text) <= width) return std::string(text);
-  std::size_t end = text.size();
-  while (end > 0 && (display_width(text.substr(0, end)) + 1 > width ||
-                     (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U))
-    --end;
-  return std::string(text.substr(0, end)) + "…";
-}
-
 std::string padded(std::string_view text, std::size_t width, bool right) {
   const std::string room(width - std::min(width, display_width(text)), ' ');
   return right ? room + std::string(text) : std::string(text) + room;
@@ -63,7 +53,7 @@ std::string line_of(const Table& table, const std::vector<std::size_t>& widths,
   std::string line;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (i > 0) line += std::string(kGap, ' ');
-    line += padded(cut(cells[i], widths[i]), widths[i], table.columns[i].right);
+    line += padded(shortened(cells[i], widths[i]), widths[i], table.columns[i].right);
   }
   return without_trailing_blanks(line);
 }
@@ -93,6 +83,15 @@ std::string markdown_line(const std::vector<std::string>& cells) {
 }
 
 }  // namespace
+
+std::string shortened(std::string_view text, std::size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  std::size_t end = text.size();
+  while (end > 0 && (display_width(text.substr(0, end)) + 1 > width ||
+                     (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U))
+    --end;
+  return std::string(text.substr(0, end)) + "…";
+}
 
 std::size_t natural_width(const Table& table) {
   std::size_t width = table.columns.empty() ? 0 : (table.columns.size() - 1) * kGap;

@@ -28,6 +28,9 @@ struct Table {
   std::vector<Row> rows;
 };
 
+/// The first `width` columns of the text, the last of them "…" where something is cut.
+[[nodiscard]] std::string shortened(std::string_view text, std::size_t width);
+
 /// Columns of the terminal that the whole table takes.
 [[nodiscard]] std::size_t natural_width(const Table& table);
 

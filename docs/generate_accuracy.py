@@ -1,10 +1,11 @@
-"""Writes docs/accuracy.md from what `zplan check` prints over the measurements in tests/reference/.
+"""Writes docs/accuracy.md and cli/accuracy.json from what `zplan check` prints over the measurements in tests/reference/.
 
 usage: generate_accuracy.py [--check] ZPLAN
 
 docs/accuracy.in.md is the page with a line {{name}} where figures go. docs/accuracy_explanations.json says, per section and
-record, why the prediction is off; it is kept by hand and survives regeneration. --check writes nothing and fails where the page
-is not what would be written, or where an explanation is of a record that is not shown."""
+record, why the prediction is off; it is kept by hand and survives regeneration. cli/accuracy.json is what the program itself says of
+its figures, by kind and framework. --check writes nothing and fails where one of the two is not what would be written, or where an
+explanation is of a record that is not shown."""
 
 import json
 import pathlib
@@ -36,6 +37,24 @@ MOST_SHOWN = 25
 # Of tokens per second; and up to where it matters little that a planner knows no flash attention.
 TOO_FAST = 0.20
 SHORT_SAMPLE = 4096
+
+
+# What the program says of its figures: kind of figure, what it was held against, statistics by section, heading of the page. Of a kind
+# the first group is the one that is shown where there is room for one.
+COUNTED = ("allocated", "reserved", "required", "device", "unknown")
+GROUPS = [
+    ("memory", "published runs", {"memory": COUNTED}, "what-others-measured-and-published"),
+    ("memory", "recorded steps, allocated", {"steps": ("allocated",), "qlora": ("allocated",)}, "whole-training-steps"),
+    ("memory", "recorded steps, reserved", {"steps": ("reserved",), "qlora": ("reserved",)}, "whole-training-steps"),
+    ("memory", "smallest devices", {"capacity": ("required",)}, "the-smallest-device"),
+    ("memory", "recorded steps, states and buffers held", {"held": ("held",)}, "recorded-steps-of-deepspeed"),
+    ("traffic", "recorded steps, call for call", {"held": ("schedule",), "schedules": ("schedule",)}, "recorded-steps-of-deepspeed"),
+    ("step_time", "published runs, tokens per second", {"speed": ("tokens_per_second",)}, "speed"),
+    ("collective_time", "published timings", {"collectives": ("seconds",)}, "speed"),
+]
+# As measurements call them, and as zplan does.
+FRAMEWORKS = {"deepspeed": "deepspeed", "fsdp": "fsdp", "single": "torch"}
+TOO_LOW = 0.05
 
 
 def run_check(program, file, options):
@@ -255,7 +274,50 @@ def speed_planners(report):
     return table(headings + [(("zplan on these: " if name == "median" else "") + name, False) for name in figures], rows)
 
 
-def page(program, explanations, used):
+def framework_of(section):
+    """Of each record of a section; none where a section is of links alone."""
+    if section == "collectives":
+        return lambda record: None
+    if section in ("held", "capacity"):
+        return lambda record: "deepspeed"
+    runs = {run["id"]: FRAMEWORKS.get(run["options"]["framework"]) for run in read_reference(SECTIONS[section][0])}
+    return lambda record: runs[record["id"]]
+
+
+def accuracy_group(name, against, anchor, framework, errors):
+    absolute = sorted(abs(error) for error in errors)
+    return {"kind": name, "against": against, "framework": framework, "judged": len(errors),
+            "exact": sum(error == 0 for error in errors),
+            "median_error": round(statistics.median(absolute), 4), "p90_error": round(absolute[(len(absolute) * 9 + 9) // 10 - 1], 4),
+            "under_predicted": round(sum(error < -TOO_LOW for error in errors) / len(errors), 4), "anchor": anchor}
+
+
+def host_group():
+    """HostMemory holds the program to them: pinned blocks equal, states that are not pinned within 0.01 %."""
+    measured_runs = [run for run in read_reference(SECTIONS["steps"][0]) if "host" in json.dumps(run)]
+    return {"kind": "host_memory", "against": "recorded steps with offload, blocks of 4 MiB and more", "framework": "deepspeed",
+            "judged": len(measured_runs), "exact": 0, "median_error": 0, "p90_error": 0.0001, "under_predicted": 0, "anchor": "equal"}
+
+
+def accuracy(reports):
+    groups = []
+    for name, against, sections, anchor in GROUPS:
+        errors = {}
+        for section, statistics_of in sections.items():
+            framework = framework_of(section)
+            for record in reports[section]["records"]:
+                if record["statistic"] in statistics_of and record["error"] is not None:
+                    errors.setdefault(framework(record), []).append(record["error"])
+        judged = sum(group["judged"] for section, statistics_of in sections.items() for group in reports[section]["groups"]
+                     if group["statistic"] in statistics_of)
+        assert sum(map(len, errors.values())) == judged, (name, against, judged)
+        groups += [accuracy_group(name, against, anchor, framework, errors[framework]) for framework in sorted(errors, key=str)]
+    groups.append(host_group())
+    return json.dumps({"schema": "zplan.accuracy/1", "page": "docs/accuracy.md", "groups": groups}, indent=1) + "\n"
+
+
+def written(program, explanations, used):
+    """The text of each file."""
     text = (DOCS / "accuracy.in.md").read_text(encoding="utf-8")
     reports = {}
     for section, (file, most) in SECTIONS.items():
@@ -269,7 +331,7 @@ def page(program, explanations, used):
     text = text.replace("{{recommended}}\n", recommended(reports))
     if "{{" in text:
         sys.exit("accuracy.in.md: nothing to put for " + text[text.index("{{"):text.index("}}") + 2])
-    return text
+    return {DOCS / "accuracy.md": text, ROOT / "cli" / "accuracy.json": accuracy(reports)}
 
 
 def main():
@@ -280,17 +342,18 @@ def main():
         sys.exit(__doc__)
     explanations = json.loads((DOCS / "accuracy_explanations.json").read_text(encoding="utf-8"))
     used = set()
-    text = page(programs[0], explanations, used)
+    files = written(programs[0], explanations, used)
     stale = sorted(set(explanations) - used)
-    target = DOCS / "accuracy.md"
     if not check:
-        target.write_text(text, encoding="utf-8")
+        for target, text in files.items():
+            target.write_text(text, encoding="utf-8")
         print("\n".join(f"not shown any more: {key}" for key in stale))
         return
     if stale:
         sys.exit("explanations of records that are not shown: " + ", ".join(stale))
-    if target.read_text(encoding="utf-8") != text:
-        sys.exit("docs/accuracy.md is not what zplan check prints: run docs/generate_accuracy.py")
+    for target, text in files.items():
+        if target.read_text(encoding="utf-8") != text:
+            sys.exit(f"{target.relative_to(ROOT)} is not what zplan check prints: run docs/generate_accuracy.py")
 
 
 main()

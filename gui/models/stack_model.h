@@ -1,9 +1,10 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <optional>
 #include <vector>
 
-#include "gui/session/planned.h"
+#include "gui/models/figures.h"
 
 namespace zplan::gui {
 
@@ -14,20 +15,18 @@ class StackModel : public QAbstractTableModel {
 
  public:
   enum Roles {
-    ValueRole = Qt::UserRole,  ///< double: bytes or seconds, of a part
+    ValueRole = Qt::UserRole,  ///< double: bytes or seconds, of a part; of the last column, of the row
     TotalRole,                 ///< double: of the row, what the parts add up to
     MarksRole,                 ///< QVector<Mark> of the row: lines across the bar
     DraftRole,                 ///< bool: a first estimate
     WarningRole,               ///< bool: does not fit
-    ValueTextRole              ///< QString: the figure with its unit; for a row (column 0), of the total
+    ValueTextRole,             ///< QString: the figure with its unit
+    TotalTextRole,             ///< QString: the row's total with its unit
+    NoteRole,     ///< QString: what follows the total, " short", ", does not fit"; empty where it fits
+    VerdictRole,  ///< QString: "short by 7.14 GiB"; empty where it fits
+    ScaleRole     ///< Scale, of any horizontal header: how an axis counts
   };
-  /// A limit that the bar is held against.
-  struct Mark {
-    QString name, text;  ///< "available", "39.1 GiB"
-    double value{};
-    bool strong{};  ///< the one that decides
-    bool operator==(const Mark&) const = default;
-  };
+  using Mark = gui::Mark;
   enum class Kind {
     memory,   ///< device bytes by part and allocator slack, against usable memory and what headroom leaves
     time,     ///< seconds of a step: compute, launches, exposed communication, offload, optimizer
@@ -49,10 +48,25 @@ class StackModel : public QAbstractTableModel {
                                     int role = Qt::DisplayRole) const override;
 
  private:
+  struct Row {
+    std::vector<double> values;                        ///< of the parts, and their total
+    mutable std::optional<Explanation> explanation{};  ///< made when a tooltip first asks
+  };
+  [[nodiscard]] Row row_of(const Subject& subject) const;
+  [[nodiscard]] QString name(int column) const;
+  [[nodiscard]] QString note(const Plan& plan) const;
+  [[nodiscard]] QString text(int row, int column) const;
+  [[nodiscard]] const Explanation& explanation(int row) const;
+  /// Figures of --explain that a column's figure is, or is made of.
+  [[nodiscard]] std::vector<Figure> figures(int row, int column) const;
+  [[nodiscard]] QString tooltip(int row, int column) const;
+  [[nodiscard]] QString meaning(int column) const;
+  [[nodiscard]] QString spoken(int row, int column) const;
+  [[nodiscard]] Scale scale() const;
+
   Kind kind_;
   Subjects subjects_;
+  std::vector<Row> rows_;
 };
 
 }  // namespace zplan::gui
-
-Q_DECLARE_METATYPE(zplan::gui::StackModel::Mark)

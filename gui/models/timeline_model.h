@@ -1,22 +1,35 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <vector>
 
-#include "gui/session/planned.h"
+#include "gui/models/figures.h"
 
 namespace zplan::gui {
 
-/// Live memory over a step: a row a moment of a subject, subjects one after the other.
+/// Memory over the steady step: a row a stretch of it, subjects one after the other. A stretch is a layer's
+/// forward or backward, the loss, or the optimizer step; its figure is the most that was live in it. Of more
+/// than three micro-batches the first, one that stands for all between, and the last are there.
 class TimelineModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { subject, phase, moment, layer, live, column_count };
+  enum Column { subject, phase, moment, layer, live, device, column_count };
   enum Roles {
     SubjectRole = Qt::UserRole,  ///< int: which curve
-    PositionRole,                ///< double from 0 to 1: how far along the step
-    BytesRole,                   ///< double: live bytes in PyTorch's allocator
-    PhaseRole                    ///< int: Phase, as reports name it
+    PositionRole,                ///< double from 0 to 1: how far along the step it begins; order, not time
+    EndRole,                     ///< double: where it ends
+    LiveRole,                    ///< double: live bytes in PyTorch's allocator
+    BytesRole,                   ///< double: on the device, CUDA context and NCCL's buffers included
+    PhaseRole,                   ///< int: Phase, as reports name it
+    PhaseTextRole,               ///< QString: its name
+    PeakRole,                    ///< bool: the first of the curve's highest
+    TitleRole,                   ///< QString: the subject's title
+    ValueTextRole,               ///< QString: BytesRole with its unit
+    MarksRole,                   ///< QVector<Mark>: limits of the device, see StackModel
+    DraftRole,                   ///< bool: a first estimate
+    WarningRole,                 ///< bool: the subject does not fit
+    ScaleRole                    ///< Scale, of any horizontal header: how an axis counts bytes
   };
 
   using QAbstractTableModel::QAbstractTableModel;
@@ -29,8 +42,23 @@ class TimelineModel : public QAbstractTableModel {
                                     int role = Qt::DisplayRole) const override;
 
  private:
+  struct Stretch {
+    std::size_t subject{}, moment{};
+    double begin{}, end{};
+    Bytes outside;  ///< of the device, beside PyTorch's allocator
+    bool peak{};
+  };
+  void add(std::size_t subject);
+  [[nodiscard]] const Moment& moment_of(const Stretch& stretch) const;
+  [[nodiscard]] Bytes bytes(const Stretch& stretch) const {
+    return moment_of(stretch).live + stretch.outside;
+  }
+  [[nodiscard]] QString text(const Stretch& stretch, Column column) const;
+  [[nodiscard]] QString spoken(const Stretch& stretch) const;
+  [[nodiscard]] QString size(const Stretch& stretch, Bytes bytes) const;
+
   Subjects subjects_;
-  std::vector<int> first_;  ///< row at which each subject begins
+  std::vector<Stretch> stretches_;
 };
 
 }  // namespace zplan::gui

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <vector>
 
-#include "gui/session/planned.h"
+#include "gui/models/figures.h"
 
 namespace zplan::gui {
 
@@ -18,8 +19,13 @@ class TradeoffModel : public QAbstractTableModel {
     BytesRole,                    ///< double: required on a device
     SpeedRole,                    ///< double: tokens per second
     FitsRole,                     ///< bool
-    FrontRole,                    ///< bool: no other of its scenario needs less and is as fast
-    IdRole                        ///< QString: of the strategy
+    FrontRole,  ///< bool: it fits, and no other of its scenario that fits needs less and is as fast
+    IdRole,     ///< QString: of the strategy
+    TitleRole,  ///< QString: the scenario's name
+    MarksRole,  ///< QVector<Mark>: limits of the scenario's device, see StackModel
+    DraftRole,  ///< bool: what it needs is a first estimate
+    ShownRole,  ///< bool: it stands for its scenario
+    ScaleRole   ///< Scale, of the headers of `needs` and `speed`
   };
 
   using QAbstractTableModel::QAbstractTableModel;
@@ -36,6 +42,11 @@ class TradeoffModel : public QAbstractTableModel {
     std::size_t scenario, plan;
     bool front;
   };
+  [[nodiscard]] const Plan& plan_of(const Point& point) const;
+  [[nodiscard]] QString text(const Point& point, Column column) const;
+  [[nodiscard]] QString spoken(const Point& point) const;
+  [[nodiscard]] QString tooltip(const Point& point) const;
+
   std::vector<PlannedPtr> scenarios_;
   std::vector<Point> points_;
 };

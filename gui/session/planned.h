@@ -3,32 +3,14 @@
 
 #include <QString>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "cli/environment.h"
-#include "cli/options.h"
-#include "cli/report.h"
-#include "cli/scenarios.h"
+#include "cli/scenario_plan.h"
 
 namespace zplan::gui {
 
 /// What planning a scenario gave.
-struct Planned {
-  Scenario scenario;  ///< that was planned
-  Options options;
-  Question question;
-  Answer answer;
-  std::size_t shown{};  ///< index of the plan that stands for the scenario
-  /// Of the plans but the shown one, what is needed is the low end and not yet bisected; a full answer
-  /// follows.
-  bool draft{};
-  bool saved{};  ///< a report as it was: question and plans hold what reports say, and no more
-
-  [[nodiscard]] const Plan& plan() const { return answer.plans[shown]; }
-  /// As the command line reports it; this must outlive it.
-  [[nodiscard]] Report report() const { return {question, answer, options, scenario.arguments, {}, {}}; }
-};
+using Planned = PlannedScenario;
 using PlannedPtr = std::shared_ptr<const Planned>;
 
 /// Why a scenario has no answer.
@@ -38,7 +20,7 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-enum class Depth { draft, full };
+using zplan::Depth;
 
 /// The answer that `zplan` with the scenario's arguments gives, or a first one. Throws InputError.
 [[nodiscard]] PlannedPtr plan_scenario(const Scenario& scenario, const Environment& environment, Depth depth);

@@ -22,6 +22,8 @@ if command -v "$shell" >/dev/null; then "$shell" -n "$script"; fi
 source "$script"
 complete_words() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=(); _zplan; printf '%s\n' "${COMPREPLY[@]}"; }
 [ "$(complete_words zplan comp | tr '\n' ' ')" = "compare completion " ] || { echo "commands"; exit 1; }
+[ "$(complete_words zplan gu)" = gui ] || { echo "the window"; exit 1; }
+complete_words zplan gui "$script" | grep -qx "$script" || { echo "files of the window"; exit 1; }
 complete_words zplan --opt | grep -qx -- --optimizer || { echo "options"; exit 1; }
 complete_words zplan --gpu H100-S | grep -qx H100-SXM-80GB || { echo "values"; exit 1; }
 complete_words zplan --method q | grep -qx qlora || { echo "choices"; exit 1; }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -35,6 +36,9 @@ const std::vector<Case> kCases{
     {"search_8b", "search --model 8B --gpus 5 --mem 44 --global-batch 40", 100},
     {"compare_differences",
      "compare --model 8B --gpus 5 --mem 44 --baseline zero2 --differences zero3 zero3+b2 lora+zero2", 100},
+    {"compare_scenarios", "compare TestScenarios", 100},
+    {"compare_scenarios_narrow", "compare TestScenarios --differences --baseline adapters", 72},
+    {"compare_scenarios_markdown", "compare TestScenarios --markdown", 100},
     {"compare_markdown",
      "compare --model 8B --gpus 5 --mem 44 zero3 zero3+checkpointing-selective --markdown", 100},
     {"fit_micro_batch", "fit --solve micro-batch --model 8B --gpus 5 --mem 44 --zero 2,3", 100},
@@ -51,9 +55,11 @@ const std::vector<Case> kCases{
 
 void PrintTo(const Case& each, std::ostream* out) { *out << each.line; }
 
-/// The words of a case; a message is one of them.
+/// The words of a case; a message is one of them. Files are named as they are seen from the tests' folder.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words = split(line);
+  for (std::string& each : words)
+    if (each == "TestScenarios") each = "cli/golden/scenarios.zplan";
   for (std::string& each : words)
     if (each == "TestMessage")
       each =
@@ -66,7 +72,14 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-class Golden : public testing::TestWithParam<Case> {};
+class Golden : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override { std::filesystem::current_path(ZPLAN_TEST_DATA); }
+  void TearDown() override { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_{std::filesystem::current_path()};
+};
 
 TEST_P(Golden, ReadsAsBefore) {
   const std::string path = std::string(ZPLAN_TEST_DATA) + "/cli/golden/" + GetParam().name + ".txt";

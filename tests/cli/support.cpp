@@ -35,12 +35,12 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return list;
 }
 
-[[noreturn]] void become_program(std::vector<std::string> arguments, std::vector<std::string> variables,
-                                 int out, int err) {
+[[noreturn]] void become_program(const std::string& program, std::vector<std::string> arguments,
+                                 std::vector<std::string> variables, int out, int err) {
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
-  arguments.insert(arguments.begin(), ZPLAN_PROGRAM);
-  execve(ZPLAN_PROGRAM, pointers(arguments).data(), pointers(variables).data());
+  arguments.insert(arguments.begin(), program);
+  execve(program.c_str(), pointers(arguments).data(), pointers(variables).data());
   _exit(127);
 }
 
@@ -69,13 +69,13 @@ Result in_process(const std::vector<std::string>& arguments, const Environment& 
 Result in_process(const std::string& line) { return in_process(split(line)); }
 
 Result as_process(const std::vector<std::string>& arguments, const std::vector<std::string>& variables,
-                  const std::string& stdout_to) {
+                  const std::string& stdout_to, const std::string& program) {
   std::array<int, 2> out{}, err{};
   if (pipe(out.data()) != 0 || pipe(err.data()) != 0) throw std::runtime_error("pipe");
   const pid_t child = fork();
   if (child == 0) {
     if (!stdout_to.empty()) out[1] = open(stdout_to.c_str(), O_WRONLY);
-    become_program(arguments, variables, out[1], err[1]);
+    become_program(program.empty() ? ZPLAN_PROGRAM : program, arguments, variables, out[1], err[1]);
   }
   close(out[1]), close(err[1]);
   Result result;

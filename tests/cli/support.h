@@ -25,8 +25,9 @@ Result in_process(const std::vector<std::string>& arguments, const Environment& 
 Result in_process(const std::string& line);
 
 /// The program itself, in an environment with nothing but what `variables` names ("NO_COLOR=1").
+/// `program`: another in its place.
 Result as_process(const std::vector<std::string>& arguments, const std::vector<std::string>& variables = {},
-                  const std::string& stdout_to = {});
+                  const std::string& stdout_to = {}, const std::string& program = {});
 
 /// The report of a question as JSON; fails the test where it is none.
 json report(const std::string& line);

@@ -21,7 +21,7 @@ builds() { wc -l <"$tree/build.count" | tr -d ' '; }
 tick() { sleep 0.05; }
 
 make_tree() {
-  mkdir -p "$tree/.ci" "$tree/cli" "$tree/models/base" "$tree/planner" "$tree/hardware_profiles"
+  mkdir -p "$tree/.ci" "$tree/cli" "$tree/models/base" "$tree/planner" "$tree/hardware_profiles" "$tree/gui"
   cp "$source_root/zplan" "$tree/"
   cp "$source_root"/.ci/packages.sh "$source_root"/.ci/build-cli.sh "$tree/.ci/"
   echo "first" >"$tree/models/base/data.json"
@@ -29,6 +29,9 @@ make_tree() {
   cat >"$tree/cli/program.sh" <<'END'
 #!/bin/sh
 if [ "${1:-}" = --exit ]; then exit "$2"; fi
+window=$(dirname "$0")/zplan-gui
+if [ "${1:-}" = gui ] && [ -x "$window" ]; then shift && exec "$window" "$@"; fi
+if [ "${1:-}" = gui ]; then echo "no window" >&2 && exit 2; fi
 printf 'data %s\n' "$(cat "$(dirname "$0")/data.json")"
 for each in "$@"; do printf '[%s]' "$each"; done
 printf '\n'
@@ -46,7 +49,15 @@ add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/bin/zplan
   COMMAND chmod +x ${CMAKE_BINARY_DIR}/bin/zplan
   DEPENDS cli/program.sh models/base/data.json VERBATIM)
 add_custom_target(zplan DEPENDS ${CMAKE_BINARY_DIR}/bin/zplan)
+if(ZPLAN_BUILD_GUI AND EXISTS ${CMAKE_SOURCE_DIR}/qt)
+  add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/bin/zplan-gui
+    COMMAND cp ${CMAKE_SOURCE_DIR}/gui/window.sh ${CMAKE_BINARY_DIR}/bin/zplan-gui
+    COMMAND chmod +x ${CMAKE_BINARY_DIR}/bin/zplan-gui
+    DEPENDS gui/window.sh VERBATIM)
+  add_custom_target(zplan-gui DEPENDS ${CMAKE_BINARY_DIR}/bin/zplan-gui)
+endif()
 END
+  printf '#!/bin/sh\nprintf "window %%s\\n" "$*"\n' >"$tree/gui/window.sh"
 }
 
 # run ARGUMENT…: stdout in $work/out, stderr in $work/err, exit status in $status
@@ -94,6 +105,36 @@ case_builds_only_on_change() {
   grep -q 'building' "$work/err" || fail "a removed file did not start a build"
   run
   same "stderr once all is built" "$(cat "$work/err")" "a message"
+}
+
+case_window_is_built_when_asked_for() {
+  touch "$tree/qt" && run
+  [ ! -e "$tree/build/cli/bin/zplan-gui" ] || fail "the window was built though nobody asked for it"
+  tick && touch "$tree/gui/window.sh" && run
+  grep -q 'building' "$work/err" && fail "a change of the window started a build of the command line"
+  run gui two words
+  same "exit status" "$status" 0
+  same "what the window was given" "$(cat "$work/out")" "window two words"
+  grep -q 'building zplan-gui' "$work/err" || fail "it does not say that the window is built"
+  run gui && grep -q 'building' "$work/err" && fail "a window that is there is built again"
+  tick && printf '#!/bin/sh\necho mended\n' >"$tree/gui/window.sh" && run
+  grep -q 'building' "$work/err" || fail "a change of a window that was built did not start a build"
+  same "builds of the command line" "$(builds)" 1
+  run gui
+  same "the new window" "$(cat "$work/out")" "mended"
+}
+
+# What is missing is named, and the command line works all the same.
+case_window_without_qt() {
+  run gui
+  same "exit status" "$status" 2
+  same "stdout" "$(cat "$work/out")" ""
+  grep -q 'no window' "$work/err" || fail "the program was not asked for the window"
+  run one
+  same "stdout of the command line" "$(cat "$work/out")" $'data first\n[one]'
+  same "stderr of the command line" "$(cat "$work/err")" "a message"
+  touch "$tree/qt" && run gui
+  same "stdout once Qt is there" "$(cat "$work/out")" "window "
 }
 
 # An archive or rsync lays files with the date they had elsewhere: older than the build, and yet new here.
@@ -165,6 +206,9 @@ case_missing_packages_are_named() {
   done
   grep -q 'apt-get' "$work/err" && fail "apt-get is named on a system that has none"
   printf '#!/bin/sh\nexit 1\n' >"$work/bin/apt-get" && chmod +x "$work/bin/apt-get"
+  PATH="$work/bin" run
+  PATH="$work/bin" run gui
+  for each in 'Qt 6.4' 'Qt 6 Svg' lrelease; do grep -q "^  - .*$each" "$work/err" || fail "$each is not named as missing"; done
   PATH="$work/bin" run
   grep -qx '  sudo apt-get install cmake g++ libcli11-dev libeigen3-dev libfmt-dev ninja-build nlohmann-json3-dev' "$work/err" ||
     fail "the line to type is not given"

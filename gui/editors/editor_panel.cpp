@@ -1,0 +1,256 @@
+#include "gui/editors/editor_panel.h"
+
+#include <QApplication>
+#include <QHBoxLayout>
+#include <QScopedValueRollback>
+#include <QScrollBar>
+#include <algorithm>
+
+#include "cli/command_line.h"
+#include "gui/editors/given.h"
+#include "gui/editors/make_editor.h"
+#include "gui/editors/number_editor.h"
+#include "gui/editors/option_words.h"
+#include "gui/editors/used_values.h"
+
+namespace zplan::gui {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kGroups{"Model", "Cluster", "Strategies", "Training", "Batch"};
+/// Of the options of output, those that change the plan or its config.
+constexpr std::array<std::string_view, 3> kConfig{"--nvme-path", "--config-style", "--units"};
+
+QString given_text(const Session::Entry& entry, const OptionSpec& spec) {
+  return QString::fromStdString(given_value(entry.scenario.arguments, spec.name).value_or(std::string()));
+}
+
+QString given_text(const Session::Entry& entry, std::string_view option, const QString& otherwise) {
+  const auto value = given_value(entry.scenario.arguments, option);
+  return value ? QString::fromStdString(*value) : otherwise;
+}
+
+/// Why an option can do nothing as the scenario stands: the checks of the command line, before they fail.
+QString why_idle(const Session::Entry& entry, std::string_view option) {
+  const QString method = given_text(entry, "--method", QStringLiteral("full"));
+  const QString framework = given_text(entry, "--framework", QStringLiteral("deepspeed"));
+  if ((option == "--lora-rank" || option == "--lora-targets") && method == QLatin1String("full"))
+    return EditorPanel::tr("for methods lora and qlora");
+  if (option == "--quantization" && method != QLatin1String("qlora"))
+    return EditorPanel::tr("for method qlora");
+  for (const std::string_view each :
+       {"--buckets", "--ds-config", "--config-style", "--deepspeed-version", "--nvme-path"})
+    if (option == each && framework != QLatin1String("deepspeed"))
+      return EditorPanel::tr("for framework deepspeed");
+  return {};
+}
+
+/// Whether a problem's place is this option: "--seq", one of "--seq, --micro-batch", or the file that the
+/// option names.
+bool is_about(const Problem& problem, const OptionField& field, const QString& value) {
+  if (problem.place.split(QStringLiteral(", ")).contains(field.option())) return true;
+  const bool names_file = value.contains(QLatin1Char('/')) || value.endsWith(QLatin1String(".json"));
+  return names_file && problem.place.startsWith(value);
+}
+
+/// Below its option, a problem need not name it.
+QString text_at(const Problem& problem, const OptionField& field) {
+  const QString place = field.option() + QStringLiteral(": ");
+  return problem.text.startsWith(place) ? problem.text.mid(place.size()) : problem.text;
+}
+
+}  // namespace
+
+EditorPanel::EditorPanel(Session& session, QWidget* parent)
+    : QWidget(parent),
+      session_(session),
+      heading_(new ScenarioHeading(session, this)),
+      find_(new FieldEdit(this)),
+      given_only_(new QCheckBox(tr("Set &only"), this)),
+      message_(new MessageLine(this)),
+      scroll_(new QScrollArea(this)),
+      content_(new QWidget) {
+  build();
+  connect(&session_, &Session::changed, this, &EditorPanel::on_changed);
+  connect(&session_, &Session::answered, this, [this](int row) {
+    if (row == session_.current()) refresh();
+  });
+  connect(&session_, &Session::current_changed, this, [this] {
+    ++edit_;
+    refresh();
+    show_fields();
+  });
+  connect(&session_, &Session::reset, this, &EditorPanel::refresh);
+  connect(qApp, &QApplication::focusChanged, this, [this] {
+    ++edit_;
+    if (given_only_->isChecked()) show_fields();
+  });
+  refresh();
+}
+
+/// Focus leaves the panel's widgets while they go: nobody is to look at what is left of it.
+EditorPanel::~EditorPanel() {
+  disconnect(qApp, nullptr, this, nullptr);
+  disconnect(&session_, nullptr, this, nullptr);
+}
+
+// ---- what stands in it
+// ---------------------------------------------------------------------------------------------------------
+
+void EditorPanel::build() {
+  find_->setObjectName(QStringLiteral("find"));
+  find_->setPlaceholderText(tr("Find an option"));
+  find_->setAccessibleName(tr("Find an option"));
+  find_->setClearButtonEnabled(true);
+  given_only_->setObjectName(QStringLiteral("given only"));
+  given_only_->setToolTip(tr("Only options that this scenario sets"));
+  connect(find_, &QLineEdit::textChanged, this, &EditorPanel::show_fields);
+  connect(given_only_, &QCheckBox::toggled, this, &EditorPanel::show_fields);
+
+  auto* find_row = new QHBoxLayout;
+  find_row->addWidget(find_, 1);
+  find_row->addWidget(given_only_);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(6, 6, 6, 6);
+  column->addWidget(heading_);
+  column->addWidget(message_);
+  column->addLayout(find_row);
+  column->addWidget(scroll_, 1);
+
+  new QVBoxLayout(content_);
+  content_->layout()->setContentsMargins(0, 0, 4, 0);
+  content_->layout()->setSpacing(2);
+  for (const std::string_view group : kGroups)
+    add_section(group_label(group), [group](const OptionSpec& spec) { return spec.group == group; });
+  add_section(tr("Config"),
+              [](const OptionSpec& spec) { return std::ranges::find(kConfig, spec.name) != kConfig.end(); });
+  static_cast<QVBoxLayout*>(content_->layout())->addStretch(1);
+  scroll_->setFrameShape(QFrame::NoFrame);
+  scroll_->setWidgetResizable(true);
+  scroll_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  scroll_->setFocusPolicy(Qt::NoFocus);
+  scroll_->setWidget(content_);
+  scroll_->setMinimumWidth(content_->minimumSizeHint().width() +
+                           scroll_->verticalScrollBar()->sizeHint().width());
+}
+
+void EditorPanel::add_section(const QString& title, const std::function<bool(const OptionSpec&)>& belongs) {
+  auto* section = new Section(title, content_);
+  for (const OptionSpec& spec : option_table()) {
+    if (!belongs(spec)) continue;
+    auto* field = new OptionField(spec, make_editor(spec, session_.planning().environment()), section);
+    connect(field, &OptionField::edited, this,
+            [this, field](const QString& value, Step step) { apply(field->option(), value, step); });
+    connect(field, &OptionField::began, this, [this] { ++edit_; });
+    section->add(field);
+    fields_.push_back(field);
+  }
+  content_->layout()->addWidget(section);
+  sections_.push_back(section);
+}
+
+OptionField* EditorPanel::field(const QString& option) const {
+  const auto at = std::ranges::find(fields_, option, &OptionField::option);
+  return at == fields_.end() ? nullptr : *at;
+}
+
+void EditorPanel::show_option(const QString& option) {
+  OptionField* wanted = field(option);
+  if (wanted == nullptr) return;
+  find_->clear();
+  given_only_->setChecked(false);
+  for (Section* section : sections_)
+    if (std::ranges::find(section->fields(), wanted) != section->fields().end()) section->set_folded(false);
+  scroll_->ensureWidgetVisible(wanted);
+  wanted->editor()->setFocus(Qt::ShortcutFocusReason);
+}
+
+void EditorPanel::find_option() {
+  find_->setFocus(Qt::ShortcutFocusReason);
+  find_->selectAll();
+}
+
+void EditorPanel::show_fields() {
+  const QString words = find_->text();
+  const bool given_only = given_only_->isChecked();
+  const QWidget* focus = QApplication::focusWidget();
+  // A field that was just cleared stays for as long as it has the focus: what is typed next goes there.
+  const auto shown = [&](const OptionField& field) {
+    return field.matches(words) && (!given_only || field.is_given() || field.isAncestorOf(focus));
+  };
+  for (Section* section : sections_) section->show_fields(shown, !words.trimmed().isEmpty());
+}
+
+// ---- from the fields to the scenario, and back
+// ---------------------------------------------------------------------------------------------------------
+
+void EditorPanel::apply(const QString& option, const QString& value, Step step) {
+  const int row = session_.current();
+  if (row < 0) return;
+  const QString key = step == Step::own ? QString() : QStringLiteral("%1 %2").arg(option).arg(edit_);
+  const QScopedValueRollback guard(applying_, true);
+  session_.set_arguments(
+      row, with_options(session_.at(row).scenario.arguments, {{option.toStdString(), value.toStdString()}}),
+      key);
+}
+
+void EditorPanel::on_changed(int row) {
+  if (!applying_) ++edit_;  // undone, say: what is typed now is a step of its own
+  if (row == session_.current()) refresh();
+}
+
+void EditorPanel::refresh() {
+  heading_->refresh();
+  const int row = session_.current();
+  const bool is_report = row >= 0 && !session_.at(row).scenario.report.empty();
+  content_->setEnabled(row >= 0 && !is_report);
+  if (row < 0) {
+    for (OptionField* field : fields_) {
+      field->show_value({});
+      field->show_problem({});
+    }
+    return message_->remark(tr("There is no scenario."));
+  }
+  const Session::Entry& entry = session_.at(row);
+  show_values(entry);
+  show_answer(entry);
+  show_problem(entry);
+  if (given_only_->isChecked()) show_fields();
+}
+
+void EditorPanel::show_values(const Session::Entry& entry) {
+  for (OptionField* field : fields_) {
+    field->show_value(given_text(entry, field->spec()));
+    field->show_idle(why_idle(entry, field->spec().name));
+  }
+  for (Section* section : sections_) section->count_given();
+}
+
+void EditorPanel::show_answer(const Session::Entry& entry) {
+  for (OptionField* field : fields_)
+    field->show_used(entry.planned ? used_value(field->spec().name, *entry.planned) : QString());
+  if (const OptionField* seq = field(QStringLiteral("--seq")))
+    if (const auto* editor = qobject_cast<NumberEditor*>(seq->editor()))
+      editor->slider()->set_most(entry.planned ? entry.planned->question.model.shape.max_positions : 0);
+}
+
+void EditorPanel::show_problem(const Session::Entry& entry) {
+  bool is_placed = false;
+  for (Section* section : sections_)
+    for (OptionField* field : section->fields()) {
+      const bool is_here =
+          entry.problem && is_about(*entry.problem, *field, given_text(entry, field->spec()));
+      field->show_problem(is_here ? text_at(*entry.problem, *field) : QString());
+      if (is_here) section->set_folded(false);
+      is_placed = is_placed || is_here;
+    }
+  if (entry.problem && !is_placed)
+    message_->warn(entry.problem->text);
+  else if (!entry.scenario.report.empty())
+    message_->remark(tr("A saved report, shown as it was: %1. Its options cannot be changed.")
+                         .arg(QString::fromStdString(entry.scenario.report)));
+  else
+    message_->remark({});
+}
+
+}  // namespace zplan::gui

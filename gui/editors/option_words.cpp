@@ -1,0 +1,79 @@
+#include "gui/editors/option_words.h"
+
+#include <QCoreApplication>
+#include <algorithm>
+#include <array>
+
+namespace zplan::gui {
+
+namespace {
+
+constexpr char kContext[] = "zplan::gui::Options";
+
+struct Label {
+  std::string_view option;
+  const char* text;
+};
+
+constexpr std::array kLabels{
+    Label{"--model", QT_TRANSLATE_NOOP("zplan::gui::Options", "Model")},
+    Label{"--method", QT_TRANSLATE_NOOP("zplan::gui::Options", "Method")},
+    Label{"--lora-rank", QT_TRANSLATE_NOOP("zplan::gui::Options", "LoRA rank")},
+    Label{"--lora-targets", QT_TRANSLATE_NOOP("zplan::gui::Options", "LoRA targets")},
+    Label{"--quantization", QT_TRANSLATE_NOOP("zplan::gui::Options", "Quantization")},
+    Label{"--gpus", QT_TRANSLATE_NOOP("zplan::gui::Options", "GPUs")},
+    Label{"--gpu", QT_TRANSLATE_NOOP("zplan::gui::Options", "GPU type")},
+    Label{"--mem", QT_TRANSLATE_NOOP("zplan::gui::Options", "Memory (GiB)")},
+    Label{"--nodes", QT_TRANSLATE_NOOP("zplan::gui::Options", "Nodes")},
+    Label{"--node", QT_TRANSLATE_NOOP("zplan::gui::Options", "Node type")},
+    Label{"--network", QT_TRANSLATE_NOOP("zplan::gui::Options", "Network")},
+    Label{"--host-mem", QT_TRANSLATE_NOOP("zplan::gui::Options", "Host memory (GiB)")},
+    Label{"--headroom", QT_TRANSLATE_NOOP("zplan::gui::Options", "Headroom (%)")},
+    Label{"--zero", QT_TRANSLATE_NOOP("zplan::gui::Options", "ZeRO stages")},
+    Label{"--tp", QT_TRANSLATE_NOOP("zplan::gui::Options", "Tensor parallel")},
+    Label{"--offload", QT_TRANSLATE_NOOP("zplan::gui::Options", "Offload")},
+    Label{"--buckets", QT_TRANSLATE_NOOP("zplan::gui::Options", "Bucket sizes")},
+    Label{"--ds-config", QT_TRANSLATE_NOOP("zplan::gui::Options", "DeepSpeed config")},
+    Label{"--framework", QT_TRANSLATE_NOOP("zplan::gui::Options", "Framework")},
+    Label{"--deepspeed-version", QT_TRANSLATE_NOOP("zplan::gui::Options", "DeepSpeed release")},
+    Label{"--precision", QT_TRANSLATE_NOOP("zplan::gui::Options", "Precision")},
+    Label{"--optimizer", QT_TRANSLATE_NOOP("zplan::gui::Options", "Optimizer")},
+    Label{"--no-master-weights", QT_TRANSLATE_NOOP("zplan::gui::Options", "No fp32 master weights")},
+    Label{"--checkpointing", QT_TRANSLATE_NOOP("zplan::gui::Options", "Checkpointing")},
+    Label{"--attention", QT_TRANSLATE_NOOP("zplan::gui::Options", "Attention")},
+    Label{"--fused-loss", QT_TRANSLATE_NOOP("zplan::gui::Options", "Fused loss")},
+    Label{"--expandable-segments", QT_TRANSLATE_NOOP("zplan::gui::Options", "Expandable segments")},
+    Label{"--seq", QT_TRANSLATE_NOOP("zplan::gui::Options", "Sequence length")},
+    Label{"--micro-batch", QT_TRANSLATE_NOOP("zplan::gui::Options", "Micro-batch")},
+    Label{"--grad-accum", QT_TRANSLATE_NOOP("zplan::gui::Options", "Gradient accumulation")},
+    Label{"--global-batch", QT_TRANSLATE_NOOP("zplan::gui::Options", "Global batch")},
+    Label{"--nvme-path", QT_TRANSLATE_NOOP("zplan::gui::Options", "NVMe path")},
+    Label{"--config-style", QT_TRANSLATE_NOOP("zplan::gui::Options", "Config style")},
+    Label{"--units", QT_TRANSLATE_NOOP("zplan::gui::Options", "Unit of memory")},
+};
+
+QString translated(const std::string& text) { return QCoreApplication::translate(kContext, text.c_str()); }
+
+}  // namespace
+
+QString option_label(const OptionSpec& spec) {
+  const auto at = std::ranges::find(kLabels, spec.name, &Label::option);
+  if (at != kLabels.end()) return QCoreApplication::translate(kContext, at->text);
+  return QString::fromStdString(std::string(spec.name.substr(2))).replace(QLatin1Char('-'), QLatin1Char(' '));
+}
+
+QString option_help(const OptionSpec& spec) {
+  if (spec.help.starts_with('['))
+    return option_label(spec) + QLatin1Char(' ') + translated(std::string(spec.help));
+  return translated(std::string(spec.help));
+}
+
+QString option_usage(const OptionSpec& spec) {
+  std::string usage(spec.name);
+  if (!spec.value.empty()) (usage += ' ') += spec.value;
+  return QString::fromStdString(usage);
+}
+
+QString group_label(std::string_view group) { return translated(std::string(group)); }
+
+}  // namespace zplan::gui
