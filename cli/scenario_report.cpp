@@ -237,6 +237,11 @@ Json scenario_json(const PlannedScenario& each, const ScenarioComparison& all) {
 
 }  // namespace
 
+Table scenario_table(const ScenarioComparison& all) {
+  const Sides sides = in_one_row(sides_of(all, 0));
+  return side_by_side(shown(all, every_line(all, sides, 0)), sides);
+}
+
 std::string scenario_text(const ScenarioComparison& all, const Style& style) {
   const std::size_t longest = word_width(style);
   const std::vector<Sides> groups = sides_of(all, longest);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/scenario_plan.h"
-#include "cli/text.h"
+#include "cli/table.h"
 
 namespace zplan {
 
@@ -19,6 +19,9 @@ struct ScenarioComparison {
   bool explain{};
   ByteUnit unit{ByteUnit::gib};
 };
+
+/// The table alone: figures and their units, then a column per scenario with its differences behind it.
+[[nodiscard]] Table scenario_table(const ScenarioComparison& all);
 
 [[nodiscard]] std::string scenario_text(const ScenarioComparison& all, const Style& style);
 [[nodiscard]] std::string scenario_markdown(const ScenarioComparison& all);

@@ -1,35 +1,34 @@
 #pragma once
-// Scenarios and strategies side by side as text: figures as lines, subjects as columns.
+// Scenarios and strategies side by side as text: what `zplan compare FILE.zplan` prints of them.
 
-#include <string>
+#include <memory>
 
-#include "cli/table.h"
+#include "cli/scenario_report.h"
 #include "gui/session/planned.h"
-#include "models/base/json_reader.h"
+
+class QMimeData;
 
 namespace zplan::gui {
 
 /// What stands in the comparison.
 struct Compared {
   Subjects subjects;   ///< not empty
-  int baseline{-1};    ///< what differences are from; -1: none are shown
+  int baseline{-1};    ///< what differences are from; -1: the first
   bool differences{};  ///< lines in which all are alike are left out
+  std::string file{};  ///< of the scenarios; empty: they are not saved
 };
 
-/// Settings in which the subjects differ and every figure, each column's differences beside it.
-[[nodiscard]] std::string comparison_text(const Compared& compared);
-/// The same with differences in brackets.
-[[nodiscard]] std::string comparison_markdown(const Compared& compared);
-/// A line per figure under a line of names, as people read them; RFC 4180.
-[[nodiscard]] std::string comparison_csv(const Compared& compared);
-/// For a page or a clipboard that takes formatted text.
+/// Whether no figure is a first estimate any more.
+[[nodiscard]] bool is_complete(const Compared& compared);
+
+/// The same as the command line has it: subjects are scenarios then, with their own names and plans.
+[[nodiscard]] ScenarioComparison scenario_comparison(const Compared& compared);
+
+/// The table alone, aligned by blanks.
+[[nodiscard]] QString comparison_text(const Compared& compared);
+/// The table alone, for a page or a clipboard that takes formatted text.
 [[nodiscard]] QString comparison_html(const Compared& compared);
-
-/// zplan.comparison/1: each subject with the whole report of its scenario. Throws InputError where a report
-/// that was saved cannot be read any more.
-[[nodiscard]] Json comparison_json(const Compared& compared);
-
-/// The report of a scenario as `zplan --json` writes it; one that was saved as it was. Throws as above.
-[[nodiscard]] Json report_of(const Planned& planned);
+/// Both, for the clipboard.
+[[nodiscard]] std::unique_ptr<QMimeData> comparison_data(const Compared& compared);
 
 }  // namespace zplan::gui

@@ -12,6 +12,8 @@
 #include <QTextBrowser>
 #include <QTreeView>
 
+#include "cli/accuracy.h"
+
 namespace zplan::gui {
 
 namespace {
@@ -129,10 +131,22 @@ void ExplainView::set_current(const Place& place) {
       return tree_->setCurrentIndex(found_.mapFromSource(at));
 }
 
+/// What stands where no figure is selected.
+QString ExplainView::introduction() const {
+  const QString hint =
+      QStringLiteral("<p>%1</p>").arg(tr("Select a figure to see all of its formula.").toHtmlEscaped());
+  if (model_.rowCount() == 0) return {};
+  QString items;
+  for (const std::string& each : accuracy_sentences(subject_.plan().framework))
+    items += QStringLiteral("<li>%1</li>").arg(QString::fromStdString(each).toHtmlEscaped());
+  return hint +
+         QStringLiteral("<p>%1</p><ul>%2</ul>").arg(in_bold(tr("How far off such figures were")), items);
+}
+
 void ExplainView::show_details() {
   const QModelIndex at = tree_->currentIndex();
   const auto text = [&at](int column) { return at.siblingAtColumn(column).data().toString(); };
-  if (!at.parent().isValid()) return details_->setPlainText(tr("Select a figure to see all of its formula."));
+  if (!at.parent().isValid()) return details_->setHtml(introduction());
   const QString heading =
       in_bold(text(ExplainModel::name)) + QStringLiteral(" ") + text(ExplainModel::value).toHtmlEscaped();
   details_->setHtml(QStringLiteral("<p>%1</p><p>%2</p><p>%3</p>")

@@ -36,6 +36,7 @@ class ExplainView : public QWidget {
  private:
   void refresh();
   void show_details();
+  [[nodiscard]] QString introduction() const;
   void expand();
   /// A figure of one plan and its like of another.
   struct Place {

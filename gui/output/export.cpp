@@ -20,13 +20,20 @@ std::string json_text(const Json& json) {
 }
 
 std::string compared_text(TextFormat format, const Compared& compared) {
+  const ScenarioComparison all = scenario_comparison(compared);
   switch (format) {
-    case TextFormat::plain: return comparison_text(compared);
-    case TextFormat::markdown: return comparison_markdown(compared);
-    case TextFormat::csv: return comparison_csv(compared);
-    case TextFormat::json: return json_text(comparison_json(compared));
+    case TextFormat::plain: return scenario_text(all, {.width = 100, .color = false});
+    case TextFormat::markdown: return scenario_markdown(all);
+    case TextFormat::csv: return scenario_csv(all);
+    case TextFormat::json: return json_text(scenario_json(all));
   }
   return {};
+}
+
+/// One that was saved as it was.
+Json report_of(const Planned& planned) {
+  const std::string& file = planned.scenario.report;
+  return planned.saved ? parse_json(read_file(file), file) : report_json(planned.report());
 }
 
 std::string reported_text(TextFormat format, const Planned& planned) {

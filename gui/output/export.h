@@ -14,7 +14,8 @@ enum class TextFormat { plain, markdown, csv, json };
 /// a report that was saved, its JSON as it was and, in the other formats, the figures that it has. Throws
 /// InputError where such a report cannot be read any more.
 [[nodiscard]] QByteArray report_as(TextFormat format, const Planned& planned);
-/// The comparison; one scenario by itself as `zplan` reports it. Throws likewise.
+/// What `zplan compare FILE.zplan` prints, with --markdown, --csv or --json; one scenario by itself as
+/// `zplan` reports it. Throws likewise.
 [[nodiscard]] QByteArray comparison_as(TextFormat format, const Compared& compared);
 
 /// The arguments with which `zplan` makes this one plan of a scenario: as they are where it is the one that

@@ -7,6 +7,7 @@
 #include <QTextBrowser>
 #include <QTreeView>
 
+#include "cli/accuracy.h"
 #include "gui/output/explain_view.h"
 #include "support.h"
 
@@ -92,6 +93,8 @@ TEST_F(ExplainViewTest, ASearchLeavesWhatHasTheWords) {
 }
 
 TEST_F(ExplainViewTest, WhatIsSelectedStaysAndIsShownInFull) {
+  EXPECT_TRUE(view_.findChild<QTextBrowser*>()->toPlainText().contains(
+      QString::fromStdString(accuracy_sentences(planned()->plan().framework).front())));
   auto* tree = view_.findChild<QTreeView*>();
   const QModelIndex section = view_.shown().index(2, 0);
   tree->setCurrentIndex(view_.shown().index(1, 0, section));

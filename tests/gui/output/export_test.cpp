@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <QFile>
+#include <QMimeData>
 
 #include "cli/measures.h"
 #include "support.h"
@@ -31,49 +32,64 @@ TEST(Export, OneScenarioIsWhatTheCommandLinePrints) {
             printed(readme().arguments, {"--csv"}));
 }
 
-TEST(Export, SeveralStandSideBySideWithTheirDifferences) {
-  const std::string text = comparison_as(TextFormat::plain, both()).toStdString();
-  const std::string markdown = comparison_as(TextFormat::markdown, both()).toStdString();
-  EXPECT_NE(text.find("8B on 5"), std::string::npos);
-  EXPECT_NE(text.find("sequence length"), std::string::npos);
-  EXPECT_EQ(text.find("optimizer used"), std::string::npos) << "alike in both";
-  const ByteUnit unit = planned()->question.unit;
-  for (const Measure& measure : time_measures()) {
-    const double base = measure.value(planned()->plan(), planned()->question);
-    const Planned& other = *planned(larger());
-    const double value = measure.value(other.plan(), other.question);
-    EXPECT_NE(
-        markdown.find(measure.text(value, unit) + " (" + difference_text(measure, value, base, unit) + ")"),
-        std::string::npos)
-        << measure.name;
-  }
+/// `zplan compare` on a file with both scenarios.
+std::string compared(const QString& file, const std::vector<std::string>& more) {
+  (void)test::write(
+      file, QByteArray::fromStdString(scenarios_text({{readme(), larger()}, 0, false}, file.toStdString())));
+  return printed({"compare", file.toStdString()}, more);
 }
 
-TEST(Export, CsvHasAFieldForEveryHeading) {
-  const QList<QByteArray> lines = comparison_as(TextFormat::csv, both()).split('\n');
-  EXPECT_EQ(lines.front(), "figure,unit,8B on 5,8B on 8,8B on 8 difference\r");
-  ASSERT_TRUE(lines.back().isEmpty());
-  for (qsizetype i = 0; i + 1 < lines.size(); ++i)
-    EXPECT_GE(lines[i].count(','), 4) << lines[i].toStdString();
+TEST(Export, SeveralAreWhatTheCommandLinePrintsOfTheirFile) {
+  const QTemporaryDir folder;
+  const QString file = folder.filePath("both.zplan");
+  Compared all = both();
+  all.file = file.toStdString();
+  EXPECT_EQ(comparison_as(TextFormat::plain, all).toStdString(), compared(file, {}));
+  EXPECT_EQ(comparison_as(TextFormat::markdown, all).toStdString(), compared(file, {"--markdown"}));
+  EXPECT_EQ(comparison_as(TextFormat::csv, all).toStdString(), compared(file, {"--csv"}));
+  EXPECT_EQ(comparison_as(TextFormat::json, all).toStdString(), compared(file, {"--json"}));
+}
+
+TEST(Export, TheTableHasFiguresAndTheirDifferences) {
+  const QString text = comparison_text(both()), html = comparison_html(both());
+  const ByteUnit unit = planned()->question.unit;
+  const Planned& other = *planned(larger());
+  for (const Measure& measure : time_measures()) {
+    const double base = measure.value(planned()->plan(), planned()->question);
+    const double value = measure.value(other.plan(), other.question);
+    const QString change = QString::fromStdString(difference_text(measure, value, base, unit));
+    EXPECT_TRUE(text.contains(change)) << measure.name;
+    EXPECT_TRUE(html.contains(">" + change + "</td>")) << measure.name;
+  }
+  EXPECT_TRUE(text.contains("sequence length"));
+  EXPECT_FALSE(text.contains("optimizer used")) << "alike in both";
+  const std::unique_ptr<QMimeData> data = comparison_data(both());
+  EXPECT_EQ(data->text(), text);
+  EXPECT_EQ(data->html(), html);
 }
 
 TEST(Export, AlikeLinesAreLeftOutOnRequest) {
   Compared same{{subject(), subject()}, 0, false};
-  const qsizetype whole = comparison_as(TextFormat::csv, same).count('\n');
+  const qsizetype whole = comparison_html(same).count("<tr>");
   same.differences = true;
-  EXPECT_EQ(comparison_as(TextFormat::csv, same).count('\n'), 1);
+  EXPECT_EQ(comparison_html(same).count("<tr>"), 1) << "headings";
   EXPECT_GT(whole, 20);
 }
 
-TEST(Export, ComparisonJsonHoldsWholeReports) {
-  const Json json = Json::parse(comparison_as(TextFormat::json, both()).toStdString());
-  EXPECT_EQ(json["schema"], "zplan.comparison/1");
-  EXPECT_EQ(json["baseline"], 0);
-  ASSERT_EQ(json["scenarios"].size(), 2U);
-  EXPECT_EQ(json["scenarios"][1]["name"], "8B on 8");
-  EXPECT_EQ(json["scenarios"][1]["arguments"], Json(larger().arguments));
-  EXPECT_EQ(json["scenarios"][1]["report"], Json::parse(printed(larger().arguments, {"--json"})));
-  EXPECT_TRUE(comparison_json({{subject(), subject()}, -1, false})["baseline"].is_null());
+TEST(Export, StrategiesOfOneScenarioStandBesideEachOther) {
+  Compared two{{{"first", planned(), 0}, {"second", planned(), 1}}, 1, false};
+  const Json json = Json::parse(comparison_as(TextFormat::json, two).toStdString());
+  EXPECT_EQ(json["baseline"], 1);
+  EXPECT_EQ(json["scenarios"][0]["strategy"], planned()->answer.plans[0].id());
+  EXPECT_EQ(json["scenarios"][1]["strategy"], planned()->answer.plans[1].id());
+  EXPECT_EQ(json["scenarios"][1]["arguments"], Json(readme().arguments));
+}
+
+TEST(Export, FirstEstimatesSayThatTheyAre) {
+  Compared two{{subject(), {"draft", plan_scenario(readme(), Environment{}, Depth::draft), 1}}, 0, false};
+  EXPECT_FALSE(is_complete(two));
+  EXPECT_TRUE(is_complete(both()));
+  EXPECT_TRUE(comparison_text(two).contains("draft (first estimate)"));
 }
 
 TEST(Export, ASavedReportIsGivenAsItWas) {
@@ -90,7 +106,7 @@ TEST(Export, ASavedReportIsGivenAsItWas) {
 TEST(Export, NamesAreKeptAsTheyAre) {
   Compared odd = both();
   odd.subjects[1].title = "a, \"b\" | <c>";
-  EXPECT_TRUE(comparison_as(TextFormat::csv, odd).startsWith("figure,unit,8B on 5,\"a, \"\"b\"\" | <c>\","));
+  EXPECT_TRUE(comparison_as(TextFormat::csv, odd).contains("\"a, \"\"b\"\" | <c>\","));
   EXPECT_TRUE(comparison_html(odd).contains("a, &quot;b&quot; | &lt;c&gt;"));
   EXPECT_TRUE(comparison_as(TextFormat::markdown, odd).contains("\\|"));
 }
