@@ -85,7 +85,8 @@ PlannedScenario read_report(const Scenario& scenario) {
 
 }  // namespace
 
-PlannedScenario planned_scenario(const Scenario& scenario, const Environment& environment, Depth depth) {
+PlannedScenario planned_scenario(const Scenario& scenario, const Environment& environment, Depth depth,
+                                 const std::string& likely) {
   if (!scenario.report.empty()) return read_report(scenario);
   const Options options = parse_options(scenario.arguments);
   check_asks(options);
@@ -93,7 +94,7 @@ PlannedScenario planned_scenario(const Scenario& scenario, const Environment& en
   const Question& question = request.question;
   const bool draft = depth == Depth::draft;
   return planned(scenario, options, request,
-                 draft ? draft_answer(question, scenario.strategy) : answer(question), draft);
+                 draft ? draft_answer(question, scenario.strategy, likely) : answer(question), draft);
 }
 
 }  // namespace zplan

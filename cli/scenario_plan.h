@@ -28,8 +28,9 @@ struct PlannedScenario {
 enum class Depth { draft, full };
 
 /// The answer that `zplan` with the scenario's arguments gives, or a first one; of a saved report what it
-/// says. Where no plan is called as the scenario wants, the best one is shown. Throws InputError.
+/// says. Where no plan is called as the scenario wants, the best one is shown. `likely`: of a draft, see
+/// draft_answer(). Throws InputError.
 [[nodiscard]] PlannedScenario planned_scenario(const Scenario& scenario, const Environment& environment,
-                                               Depth depth = Depth::full);
+                                               Depth depth = Depth::full, const std::string& likely = {});
 
 }  // namespace zplan

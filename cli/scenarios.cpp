@@ -96,6 +96,10 @@ Json scenario_json(const Scenario& one, const fs::path& folder) {
 
 }  // namespace
 
+std::vector<std::string> with_absolute_paths(const std::vector<std::string>& arguments) {
+  return with_paths(arguments, [](const std::string& value) { return found_in(fs::current_path(), value); });
+}
+
 bool is_scenario_file(const Json& json) {
   if (!json.is_object()) return false;
   const auto schema = json.find("schema");

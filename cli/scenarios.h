@@ -30,6 +30,10 @@ struct ScenarioFile {
 /// What the names of such files end in.
 inline constexpr std::string_view kScenarioEnding = ".zplan";
 
+/// `arguments` with absolute paths where they name a file that is there: they hold wherever they are read
+/// again.
+[[nodiscard]] std::vector<std::string> with_absolute_paths(const std::vector<std::string>& arguments);
+
 /// At most so many scenarios in a file.
 inline constexpr std::size_t kMostScenarios = 200;
 

@@ -51,10 +51,16 @@ class Drawing {
       painter_.setBrush(Qt::NoBrush);
       painter_.drawRect(each.beyond);
     }
-    for (const BarLayout::Segment& segment : each.segments) figure(at, segment, draft, each.beyond);
     if (each.torn) tear(each.bar);
     for (const Limit& limit : each.limits) line_of(limit, each.bar.top() - 3, each.bar.bottom() + 3);
     total(at, each, draft);
+  }
+
+  /// On top of limits, so that no line goes through a figure.
+  void figures(std::size_t at) const {
+    const BarLayout::Row each = seen(layout_.rows[at]);
+    const bool draft = of(at, StackModel::DraftRole).toBool();
+    for (const BarLayout::Segment& segment : each.segments) figure(at, segment, draft, each);
   }
 
   void limits() const {
@@ -149,7 +155,8 @@ class Drawing {
   }
 
   /// Name and figure where they have room, or the figure alone; on plain ground.
-  void figure(std::size_t row, const BarLayout::Segment& segment, bool draft, const QRectF& beyond) const {
+  void figure(std::size_t row, const BarLayout::Segment& segment, bool draft,
+              const BarLayout::Row& of_row) const {
     const QRectF box = box_of(segment);
     const QModelIndex index = model_.index(static_cast<int>(row), segment.column);
     const QString name = model_.headerData(segment.column, Qt::Horizontal).toString();
@@ -162,7 +169,11 @@ class Drawing {
       const QColor color = draft ? ink::draft(plain, palette_) : plain;
       const double tall = std::min(box.height() - 2, metrics_.height());
       const QRectF behind(box.center().x() - width / 2, box.center().y() - tall / 2, width, tall);
-      if (ink::texture(segment.column) != ink::Texture::none || beyond.intersects(behind))
+      const auto crosses = [&behind](const Limit& limit) {
+        return limit.x > behind.left() && limit.x < behind.right();
+      };
+      if (ink::texture(segment.column) != ink::Texture::none || of_row.beyond.intersects(behind) ||
+          std::ranges::any_of(layout_.limits, crosses) || std::ranges::any_of(of_row.limits, crosses))
         painter_.fillRect(behind, color);
       painter_.setPen(ink::on(color, palette_));
       painter_.drawText(behind, Qt::AlignCenter | Qt::TextDontClip, text);
@@ -236,8 +247,11 @@ void BarChart::draw(QPainter& painter, const QRectF& area, const QPalette& palet
   drawing.axis();
   painter.save();
   // On paper all rows are there, and not every engine clips.
-  if (layout.content > layout.plot.height() + 1)
-    painter.setClipRect(QRectF(0, layout.plot.top(), area.width(), layout.plot.height()));
+  const auto clip = [&] {
+    if (layout.content > layout.plot.height() + 1)
+      painter.setClipRect(QRectF(0, layout.plot.top(), area.width(), layout.plot.height()));
+  };
+  clip();
   for (std::size_t row = 0; row < layout.rows.size(); ++row) {
     const bool hovered = static_cast<int>(row) == view.hovered;
     const int column = hovered && view.hovered_column < model()->columnCount() - 1 ? view.hovered_column : -1;
@@ -247,6 +261,10 @@ void BarChart::draw(QPainter& painter, const QRectF& area, const QPalette& palet
     drawing.current(static_cast<std::size_t>(view.current), view.part, view.focused);
   painter.restore();
   drawing.limits();
+  painter.save();
+  clip();
+  for (std::size_t row = 0; row < layout.rows.size(); ++row) drawing.figures(row);
+  painter.restore();
   drawing.legend();
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numbers>
+#include <tuple>
 
 namespace zplan::gui::ink {
 
@@ -99,6 +101,20 @@ QPainterPath star(const QPointF& at, double radius) {
   return path;
 }
 
+QColor found_at_contrast(const QColor& hue, const QColor& background, double ratio) {
+  const double from = luminance(background) + 0.05;
+  // Away from the background, to where there is more room.
+  const bool up = from < 0.05 + 0.179;
+  const double wanted = std::clamp((up ? from * ratio : from / ratio) - 0.05, 0.0, 1.0);
+  float low = 0, high = 1;
+  for (int i = 0; i < 24; ++i) {
+    const float middle = (low + high) / 2;
+    const QColor tried = QColor::fromHslF(hue.hslHueF(), hue.hslSaturationF(), middle);
+    (luminance(tried) < wanted ? low : high) = middle;
+  }
+  return QColor::fromHslF(hue.hslHueF(), hue.hslSaturationF(), up ? high : low);
+}
+
 }  // namespace
 
 double contrast(const QColor& a, const QColor& b) {
@@ -115,17 +131,14 @@ QColor mix(const QColor& a, const QColor& b, double share) {
 }
 
 QColor at_contrast(const QColor& hue, const QColor& background, double ratio) {
-  const double from = luminance(background) + 0.05;
-  // Away from the background, to where there is more room.
-  const bool up = from < 0.05 + 0.179;
-  const double wanted = std::clamp((up ? from * ratio : from / ratio) - 0.05, 0.0, 1.0);
-  float low = 0, high = 1;
-  for (int i = 0; i < 24; ++i) {
-    const float middle = (low + high) / 2;
-    const QColor tried = QColor::fromHslF(hue.hslHueF(), hue.hslSaturationF(), middle);
-    (luminance(tried) < wanted ? low : high) = middle;
-  }
-  return QColor::fromHslF(hue.hslHueF(), hue.hslSaturationF(), up ? high : low);
+  // A picture asks for the same dozen colours a hundred times, and each takes seventy powers to find.
+  using Key = std::tuple<QRgb, QRgb, double>;
+  static thread_local std::map<Key, QColor> known;
+  constexpr std::size_t kMost = 500;  // palettes may change for ever
+  if (known.size() > kMost) known.clear();
+  const auto [at, is_new] = known.try_emplace({hue.rgb(), background.rgb(), ratio});
+  if (is_new) at->second = found_at_contrast(hue, background, ratio);
+  return at->second;
 }
 
 QColor part(int index, const QPalette& palette) {

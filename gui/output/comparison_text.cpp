@@ -26,7 +26,7 @@ QString html_cell(const QString& tag, const std::string& text, bool right) {
 
 bool is_complete(const Compared& compared) {
   return std::ranges::none_of(compared.subjects,
-                              [](const Subject& subject) { return subject.planned->draft; });
+                              [](const Subject& subject) { return subject.stale || subject.planned->draft; });
 }
 
 ScenarioComparison scenario_comparison(const Compared& compared) {
@@ -37,7 +37,7 @@ ScenarioComparison scenario_comparison(const Compared& compared) {
   }
   all.baseline = static_cast<std::size_t>(std::max(compared.baseline, 0));
   all.differences = compared.differences;
-  all.unit = compared.subjects.front().question().unit;
+  all.unit = compared.subjects[all.baseline].question().unit;
   return all;
 }
 

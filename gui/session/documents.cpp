@@ -41,6 +41,7 @@ void Documents::add_one(const QString& path) {
   switch (opened.kind) {
     case OpenedFile::Kind::scenarios:
       if (session_.is_empty()) {
+        Q_EMIT about_to_replace();
         session_.load(opened.scenarios);
         set_file(path, false);
       } else {
@@ -86,6 +87,7 @@ bool Documents::open(const QString& path) {
       add_one(path);
       return true;
     }
+    Q_EMIT about_to_replace();
     session_.load(opened.scenarios);
     set_file(path, false);
     remember(path);
@@ -110,6 +112,7 @@ bool Documents::save(const QString& path) {
 }
 
 void Documents::close() {
+  Q_EMIT about_to_replace();
   session_.load({});
   set_file({}, false);
 }

@@ -31,6 +31,7 @@ class Documents : public QObject {
   void forget_recent();
 
  Q_SIGNALS:
+  void about_to_replace();  ///< the whole session, by what a file holds or by nothing
   void problem(const QString& message);
   void measurements(const QString& path);  ///< a file that predictions are held against
   void changed();                          ///< file, whether it is modified, or recent files

@@ -3,6 +3,7 @@
 #include <QDir>
 #include <QFile>
 #include <QFileInfo>
+#include <QSettings>
 #include <chrono>
 
 #include "models/base/error.h"
@@ -73,16 +74,33 @@ void KeptSession::set_aside() {
   QFile::rename(file_, file_ + QStringLiteral(".previous"));
 }
 
-void KeptSession::keep_now() {
-  pause_.stop();
+QString KeptSession::key(const char* name) const {
+  return QStringLiteral("kept/%1/%2").arg(QFileInfo(file_).completeBaseName(), QLatin1String(name));
+}
+
+void KeptSession::keep_document(const QString& file, bool modified) const {
   if (file_.isEmpty()) return;
+  QSettings settings;
+  settings.setValue(key("document"), file);
+  settings.setValue(key("modified"), modified);
+}
+
+QString KeptSession::document() const { return QSettings().value(key("document")).toString(); }
+bool KeptSession::is_document_modified() const { return QSettings().value(key("modified")).toBool(); }
+
+bool KeptSession::keep_now() {
+  pause_.stop();
+  if (file_.isEmpty()) return false;
   const std::string file = file_.toStdString();
   try {
     write_file(file, scenarios_text(session_.contents(), file), file);
+    has_failed_ = false;
+    return true;
   } catch (const InputError& error) {
     // Said once: the disk may stay full for a while.
     if (!std::exchange(has_failed_, true))
       Q_EMIT failed(tr("The session is not kept: %1").arg(QString::fromUtf8(error.what())));
+    return false;
   }
 }
 

@@ -27,19 +27,25 @@ class KeptSession : public QObject {
   /// Loads what was kept into the session. Throws InputError where that cannot be read; the file is then
   /// moved aside, to "….broken".
   void restore();
+  /// The scenario file that the session came from, and whether it had changed since: kept beside it.
+  void keep_document(const QString& file, bool modified) const;
+  [[nodiscard]] QString document() const;
+  [[nodiscard]] bool is_document_modified() const;
   /// The file with what was kept before this window was opened with something else; empty: none.
   [[nodiscard]] QString previous() const;
   /// Moves what was kept to previous().
   void set_aside();
 
   [[nodiscard]] const QString& file() const { return file_; }
-  void keep_now();
+  /// False where it cannot be kept.
+  bool keep_now();
 
  Q_SIGNALS:
   void failed(const QString& problem);
 
  private:
   void later();
+  [[nodiscard]] QString key(const char* name) const;
 
   Session& session_;
   QString file_;  ///< empty: nothing can be kept

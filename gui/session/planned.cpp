@@ -2,8 +2,9 @@
 
 namespace zplan::gui {
 
-PlannedPtr plan_scenario(const Scenario& scenario, const Environment& environment, Depth depth) {
-  return std::make_shared<const Planned>(planned_scenario(scenario, environment, depth));
+PlannedPtr plan_scenario(const Scenario& scenario, const Environment& environment, Depth depth,
+                         const std::string& likely) {
+  return std::make_shared<const Planned>(planned_scenario(scenario, environment, depth, likely));
 }
 
 }  // namespace zplan::gui

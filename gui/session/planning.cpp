@@ -19,9 +19,10 @@ constexpr auto kQuiet = 80ms;
 
 using Outcome = std::variant<PlannedPtr, Problem>;
 
-Outcome outcome(const Scenario& scenario, const Environment& environment, Depth depth) {
+Outcome outcome(const Scenario& scenario, const Environment& environment, Depth depth,
+                const std::string& likely) {
   try {
-    return plan_scenario(scenario, environment, depth);
+    return plan_scenario(scenario, environment, depth, likely);
   } catch (const InputError& error) {
     return Problem{QString::fromStdString(error.place()), QString::fromUtf8(error.what())};
   } catch (const std::bad_alloc&) {
@@ -54,11 +55,12 @@ void Planning::forget(Id id) {
   if (const TaskPtr before = asked_.take(id)) before->dropped = true;
 }
 
-void Planning::ask(Id id, const Scenario& scenario) {
+void Planning::ask(Id id, const Scenario& scenario, const std::string& likely) {
   forget(id);
   const auto task = std::make_shared<Task>();
   task->id = id;
   task->scenario = scenario;
+  task->likely = likely;
   asked_.insert(id, task);
   start(drafts_, task, Depth::draft);
   quiet_.start();
@@ -72,7 +74,7 @@ void Planning::settle() {
 void Planning::start(QThreadPool& thread, const TaskPtr& task, Depth depth) {
   thread.start([this, task, depth] {
     if (task->dropped) return;
-    const Outcome made = outcome(task->scenario, environment_, depth);
+    const Outcome made = outcome(task->scenario, environment_, depth, task->likely);
     // Delivered in the GUI thread, or not at all where the object is gone.
     const auto deliver = [this, task, made] {
       if (task->dropped) return;

@@ -27,7 +27,8 @@ class Planning : public QObject {
   Planning& operator=(const Planning&) = delete;
 
   /// Plans the scenario, in place of whatever was asked for under this id before.
-  void ask(Id id, const Scenario& scenario);
+  /// `likely`: id of the plan that will probably be shown, if one is known.
+  void ask(Id id, const Scenario& scenario, const std::string& likely = {});
   /// No answer for this id any more.
   void forget(Id id);
   [[nodiscard]] bool is_idle() const { return asked_.isEmpty(); }
@@ -44,6 +45,7 @@ class Planning : public QObject {
   struct Task {
     Id id{};
     Scenario scenario;
+    std::string likely;
     std::atomic<bool> dropped{};  ///< nobody waits for it any more
     bool drafted{};               ///< its draft was shown and its full answer is not yet begun
   };

@@ -10,6 +10,14 @@ namespace zplan::gui {
 namespace {
 
 constexpr int kMergeId = 1;
+constexpr int kLongestName = 200;
+
+/// As a file takes it: one line without control characters.
+std::string fit_name(QString name) {
+  name = name.simplified();
+  name.removeIf([](QChar each) { return each.category() == QChar::Other_Control; });
+  return name.left(kLongestName).toStdString();
+}
 
 }  // namespace
 
@@ -78,7 +86,10 @@ void Session::set_current(int row) {
 
 void Session::add(const Scenario& scenario, int row) {
   const int at = row < 0 ? current() + 1 : row;
+  // A file holds no more, and would not be read again.
+  if (entries_.size() >= kMostScenarios) return;
   Entry entry{.id = next_++, .scenario = scenario, .planned = {}, .problem = {}, .pending = false};
+  entry.scenario.name = fit_name(QString::fromStdString(scenario.name));
   if (entry.scenario.name.empty()) entry.scenario.name = tr("scenario").toStdString();
   undo_.push(new SessionChange(
       *this, tr("add %1").arg(QString::fromStdString(scenario.name)),
@@ -103,7 +114,7 @@ void Session::duplicate(int row) {
 void Session::rename(int row, const QString& name) {
   const Entry& entry = at(row);
   Scenario after = entry.scenario;
-  after.name = name.simplified().left(200).toStdString();
+  after.name = fit_name(name);
   if (after.name.empty() || after == entry.scenario) return;
   undo_.push(new SessionChange(
       *this, tr("rename %1").arg(QString::fromStdString(entry.scenario.name)),
@@ -200,8 +211,15 @@ void Session::put(int row, const Scenario& scenario) {
   const bool other_question =
       entry.scenario.arguments != scenario.arguments || entry.scenario.strategy != scenario.strategy;
   entry.scenario = scenario;
-  if (other_question) plan(entry);
-  Q_EMIT changed(row);
+  if (other_question) {
+    plan(entry);
+  } else if (entry.planned) {
+    // The same answer under another name.
+    auto renamed = std::make_shared<Planned>(*entry.planned);
+    renamed->scenario = scenario;
+    entry.planned = std::move(renamed);
+  }
+  Q_EMIT changed(row, other_question);
 }
 
 void Session::shift(int from, int to) {
@@ -216,7 +234,7 @@ void Session::shift(int from, int to) {
 
 void Session::plan(Entry& entry) {
   entry.pending = true;
-  planning_.ask(entry.id, entry.scenario);
+  planning_.ask(entry.id, entry.scenario, entry.planned ? entry.planned->plan().id() : std::string());
 }
 
 void Session::on_planned(Id id, const PlannedPtr& planned) {
@@ -256,8 +274,9 @@ Subjects Session::compared(int* place) const {
     const Entry& entry = at(row);
     if (!entry.scenario.compared || !entry.planned) continue;
     if (row == base && place != nullptr) *place = static_cast<int>(subjects.size());
-    subjects.push_back(
-        {QString::fromStdString(entry.scenario.name), entry.planned, entry.planned->shown, entry.id});
+    QString title = QString::fromStdString(entry.scenario.name);
+    if (entry.problem) title += tr(" (before the change)");
+    subjects.push_back({title, entry.planned, entry.planned->shown, entry.id, entry.problem.has_value()});
   }
   return subjects;
 }
@@ -267,7 +286,8 @@ Subjects Session::strategies(const Entry& entry) {
   if (!entry.planned) return subjects;
   const std::vector<Plan>& plans = entry.planned->answer.plans;
   for (std::size_t i = 0; i < plans.size(); ++i)
-    subjects.push_back({QString::fromStdString(plans[i].id()), entry.planned, i, entry.id});
+    subjects.push_back(
+        {QString::fromStdString(plans[i].id()), entry.planned, i, entry.id, entry.problem.has_value()});
   return subjects;
 }
 

@@ -74,7 +74,8 @@ class Session : public QObject {
   void removed(int row);
   void about_to_move(int from, int to);
   void moved(int from, int to);
-  void changed(int row);   ///< the scenario: name, arguments, strategy, whether it is compared
+  /// The scenario: name, whether it is compared; where the question is another, an answer follows.
+  void changed(int row, bool other_question);
   void answered(int row);  ///< its answer, or its problem
   void current_changed();
   void comparison_changed();  ///< baseline or differences

@@ -64,7 +64,7 @@ std::vector<ComparisonModel::Line> ComparisonModel::all_lines(const Subjects& su
   std::vector<Line> lines;
   if (subjects.empty()) return lines;
   const auto base = static_cast<std::size_t>(baseline);
-  const ByteUnit unit = subjects.front().question().unit;
+  const ByteUnit unit = subjects[base].question().unit;
   int section = 0;
   const auto add_words = [&](const std::string& name, auto text, bool even_alike) {
     Line line{.name = qt(name), .unit = {}, .section = section};
@@ -115,10 +115,13 @@ void ComparisonModel::show(const Subjects& subjects, int baseline, bool differen
   const int base = subjects.empty() ? -1 : std::clamp(baseline, 0, static_cast<int>(subjects.size()) - 1);
   std::vector<Line> lines = all_lines(subjects, base);
   const std::size_t all = lines.size();
-  if (differences_only) std::erase_if(lines, [](const Line& line) { return line.alike; });
+  if (differences_only && subjects.size() > 1)
+    std::erase_if(lines, [](const Line& line) { return line.alike; });
   // Where lines and columns are the same, selection and scroll position stay.
+  const bool same_titles = std::ranges::equal(subjects, subjects_, {}, &Subject::title, &Subject::title);
   const bool same_shape = base == baseline_ && subjects.size() == subjects_.size() &&
                           std::ranges::equal(lines, lines_, {}, &Line::name, &Line::name);
+  const bool same_units = std::ranges::equal(lines, lines_, {}, &Line::unit, &Line::unit);
   if (!same_shape) beginResetModel();
   subjects_ = subjects;
   baseline_ = base;
@@ -133,7 +136,8 @@ void ComparisonModel::show(const Subjects& subjects, int baseline, bool differen
     endResetModel();
   } else if (!lines_.empty() && !columns_.empty()) {
     Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount() - 1));
-    Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
+    if (!same_titles) Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
+    if (!same_units) Q_EMIT headerDataChanged(Qt::Vertical, 0, rowCount() - 1);
   }
 }
 
@@ -164,9 +168,11 @@ QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
       return cell.best ? cell.text + QStringLiteral(" *") : cell.text;
     case Qt::TextAlignmentRole: return QVariant(Qt::AlignRight | Qt::AlignVCenter);
     case Qt::FontRole: {
+      const bool bold = cell.best && !column.difference, slanted = subject.is_draft();
+      if (!bold && !slanted) return {};
       QFont font;
-      font.setBold(cell.best && !column.difference);
-      font.setItalic(subject.is_draft());
+      font.setBold(bold);
+      font.setItalic(slanted);
       return font;
     }
     case Qt::ToolTipRole: return tip(line, subject);

@@ -45,7 +45,10 @@ ScenarioListModel::ScenarioListModel(Session& session, QObject* parent)
   connect(&session, &Session::moved, this, [this] { endMoveRows(); });
   connect(&session, &Session::about_to_reset, this, [this] { beginResetModel(); });
   connect(&session, &Session::reset, this, [this] { endResetModel(); });
-  connect(&session, &Session::changed, this, show);
+  // Another question changes nothing here before its answer does.
+  connect(&session, &Session::changed, this, [this](int, bool other_question) {
+    if (!other_question) Q_EMIT dataChanged(index(0), index(rowCount() - 1));  // the baseline may be another
+  });
   connect(&session, &Session::answered, this, show);
   connect(&session, &Session::comparison_changed, this, [this] {
     if (rowCount() > 0) Q_EMIT dataChanged(index(0), index(rowCount() - 1));
@@ -70,7 +73,7 @@ QVariant ScenarioListModel::data(const QModelIndex& index, int role) const {
       return QStringLiteral("%1, %2%3").arg(name, summary(entry), is_baseline ? tr(", baseline") : QString());
     case SummaryRole: return summary(entry);
     case ProblemRole: return entry.problem.has_value();
-    case FitsRole: return !entry.problem && entry.planned && entry.planned->plan().fits;
+    case FitsRole: return !entry.problem && (!entry.planned || entry.planned->plan().fits);
     case BaselineRole: return is_baseline;
     default: return {};
   }

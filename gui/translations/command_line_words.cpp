@@ -8,101 +8,91 @@
 namespace zplan::gui {
 
 const std::vector<const char*>& command_line_words() {
-  static const std::
-      vector<const char*>
-          words{
-              QT_TRANSLATE_NOOP("zplan::gui::Options", "Model"),
-              QT_TRANSLATE_NOOP("zplan::gui::Options", "Cluster"),
-              QT_TRANSLATE_NOOP("zplan::gui::Options", "Strategies"),
-              QT_TRANSLATE_NOOP("zplan::gui::Options", "Training"),
-              QT_TRANSLATE_NOOP("zplan::gui::Options", "Batch"),
-              QT_TRANSLATE_NOOP("zplan::gui::Options", "Config"),
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "catalogue name, size (8B), config.json, folder that holds one, or cached "
-                                "Hub id"),  // --model
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "what is trained [full]"),  // --method
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "rank of the adapters [16]"),  // --lora-rank
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "modules with adapters: all-linear, q_v, or names such as q_proj,v_proj "
-                                "[all-linear]"),  // --lora-targets
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, "
-                                "gptq-int8 [nf4]"),  // --quantization
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "GPUs in all [1]"),  // --gpus
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "hardware profile: zplan hardware lists them [a generic card]"),  // --gpu
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's"),  // --mem
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "nodes that the GPUs are spread over [1]"),  // --nodes
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "how GPUs of a node are connected: nvswitch, pcie, … [the card's usual]"),  // --node
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "between nodes: 8x400g, 100g, … [the card's usual]"),  // --network
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "host memory per node in GiB [the node type's usual]"),  // --host-mem
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "share of each card to leave free, in percent [10]"),  // --headroom
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "ZeRO stages to consider, such as 2,3 [0,1,2,3]"),  // --zero
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]"),  // --tp
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "where optimizer states and parameters go: none, optimizer, all, … "
-                                "[none,optimizer,all]"),  // --offload
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "bucket sizes: DeepSpeed's defaults, or HF's for \"auto\" [hf-auto]"),  // --buckets
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "plan exactly this DeepSpeed config; options fill what it leaves open"),  // --ds-config
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) "
-                                "[deepspeed]"),  // --framework
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 "
-                                "[0.19]"),  // --deepspeed-version
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "[bf16]"),  // --precision
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]"),  // --optimizer
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "no fp32 copy of 16-bit weights"),  // --no-master-weights
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "activation checkpointing [full]"),  // --checkpointing
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "attention kernel [flash]"),  // --attention
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "a fused or chunked cross-entropy (Liger and the like): no full logits"),  // --fused-loss
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "PyTorch's allocator with expandable_segments:True"),  // --expandable-segments
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "tokens per sample [2048]"),  // --seq
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "samples per GPU and forward pass; max: the most that fit [1]"),  // --micro-batch
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "micro-batches per optimizer step [1]"),  // --grad-accum
-              QT_TRANSLATE_NOOP(
-                  "zplan::gui::Options",
-                  "samples per optimizer step over all GPUs [what the others make]"),  // --global-batch
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "on a local disk, for offload to NVMe [/local_nvme]"),  // --nvme-path
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "of the ds_config: plain, hf-auto (\"auto\" for the HF Trainer), ms-swift "
-                                "[plain]"),  // --config-style
-              QT_TRANSLATE_NOOP("zplan::gui::Options",
-                                "unit of memory: 1024³ or 1000³ bytes [GiB]"),  // --units
-          };
+  static const std::vector<const char*> words{
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Model"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Cluster"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Strategies"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Training"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Batch"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Config"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "catalogue name, size (8B), config.json, folder that holds one, or cached "
+                        "Hub id"),  // --model
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what is trained [full]"),  // --method
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "rank of the adapters [16]"),  // --lora-rank
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "modules with adapters: all-linear, q_v, or names such as q_proj,v_proj "
+                        "[all-linear]"),  // --lora-targets
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, "
+                        "gptq-int8 [nf4]"),  // --quantization
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "GPUs in all [1]"),  // --gpus
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "hardware profile: zplan hardware lists them [a generic card]"),  // --gpu
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's"),  // --mem
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "nodes that the GPUs are spread over [1]"),  // --nodes
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "how GPUs of a node are connected: nvswitch, pcie, … [the card's usual]"),  // --node
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "between nodes: 8x400g, 100g, … [the card's usual]"),  // --network
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "host memory per node in GiB [the node type's usual]"),  // --host-mem
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "share of each card to leave free, in percent [10]"),  // --headroom
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "ZeRO stages to consider, such as 2,3 [0,1,2,3]"),  // --zero
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]"),  // --tp
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "where optimizer states and parameters go: none, optimizer, all, … "
+                        "[none,optimizer,all]"),  // --offload
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "bucket sizes: DeepSpeed's defaults, or HF's for \"auto\" [hf-auto]"),  // --buckets
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "plan exactly this DeepSpeed config; options fill what it leaves open"),  // --ds-config
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) "
+                        "[deepspeed]"),  // --framework
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 "
+                        "[0.19]"),  // --deepspeed-version
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "[bf16]"),  // --precision
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]"),  // --optimizer
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "no fp32 copy of 16-bit weights"),  // --no-master-weights
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "activation checkpointing [full]"),  // --checkpointing
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "attention kernel [flash]"),  // --attention
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "a fused or chunked cross-entropy (Liger and the like): no full logits"),  // --fused-loss
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "PyTorch's allocator with expandable_segments:True"),  // --expandable-segments
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "tokens per sample [2048]"),  // --seq
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples per GPU and forward pass; max: the most that fit [1]"),  // --micro-batch
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "micro-batches per optimizer step [1]"),  // --grad-accum
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples per optimizer step over all GPUs [what the others make]"),  // --global-batch
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "on a local disk, for offload to NVMe [/local_nvme]"),  // --nvme-path
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "of the ds_config: plain, hf-auto (\"auto\" for the HF Trainer), ms-swift "
+                        "[plain]"),  // --config-style
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "unit of memory: 1024³ or 1000³ bytes [GiB]"),  // --units
+  };
   return words;
 }
 

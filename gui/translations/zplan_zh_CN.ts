@@ -590,6 +590,10 @@
         <source>Source: %1</source>
         <translation>来源：%1</translation>
     </message>
+    <message>
+        <source>How far off such figures were</source>
+        <translation>这类数字的误差</translation>
+    </message>
 </context>
 <context>
     <name>zplan::gui::Export</name>
@@ -1727,6 +1731,10 @@
         <source>show all lines</source>
         <translation>显示所有行</translation>
     </message>
+    <message>
+        <source> (before the change)</source>
+        <translation>（改动之前）</translation>
+    </message>
 </context>
 <context>
     <name>zplan::gui::StackModel</name>
@@ -1763,6 +1771,166 @@
     <message>
         <source>%1 of %2 available; %3</source>
         <translation>%1，可用 %2；%3</translation>
+    </message>
+    <message>
+        <source>parameters</source>
+        <translation>参数</translation>
+    </message>
+    <message>
+        <source>Weights on the device: what a rank keeps, and what it has gathered.</source>
+        <translation>设备上的权重：本进程保存的，以及已收集的。</translation>
+    </message>
+    <message>
+        <source>gradients</source>
+        <translation>梯度</translation>
+    </message>
+    <message>
+        <source>Gradients of trained parameters, whole or this rank&apos;s share.</source>
+        <translation>可训练参数的梯度，完整的或本进程的分片。</translation>
+    </message>
+    <message>
+        <source>optimizer states</source>
+        <translation>优化器状态</translation>
+    </message>
+    <message>
+        <source>Master weights and moments on the device.</source>
+        <translation>设备上的主权重和动量。</translation>
+    </message>
+    <message>
+        <source>activations</source>
+        <translation>激活</translation>
+    </message>
+    <message>
+        <source>What the forward keeps for the backward, and a layer at work.</source>
+        <translation>前向为反向保留的张量，以及正在计算的层。</translation>
+    </message>
+    <message>
+        <source>loss</source>
+        <translation>损失</translation>
+    </message>
+    <message>
+        <source>Logits, and what the loss makes of them.</source>
+        <translation>logits 以及损失函数由它产生的张量。</translation>
+    </message>
+    <message>
+        <source>communication buffers</source>
+        <translation>通信缓冲区</translation>
+    </message>
+    <message>
+        <source>Buckets in which gradients and parameters travel.</source>
+        <translation>传输梯度和参数所用的桶。</translation>
+    </message>
+    <message>
+        <source>temporaries</source>
+        <translation>临时张量</translation>
+    </message>
+    <message>
+        <source>What the optimizer step and the framework need for a moment.</source>
+        <translation>优化器步骤和框架短暂需要的张量。</translation>
+    </message>
+    <message>
+        <source>framework overhead</source>
+        <translation>框架开销</translation>
+    </message>
+    <message>
+        <source>CUDA context, NCCL&apos;s buffers, workspaces, and blocks rounded up.</source>
+        <translation>CUDA 上下文、NCCL 缓冲区、工作区，以及块的向上取整。</translation>
+    </message>
+    <message>
+        <source>allocator slack</source>
+        <translation>分配器空隙</translation>
+    </message>
+    <message>
+        <source>What PyTorch&apos;s caching allocator needs beyond what is live at the peak: required less peak.</source>
+        <translation>PyTorch 缓存分配器在峰值活动量之外还需要的显存：需求减去峰值。</translation>
+    </message>
+    <message>
+        <source>needs</source>
+        <translation>需求</translation>
+    </message>
+    <message>
+        <source>The smallest device on which it runs.</source>
+        <translation>能够运行它的最小设备。</translation>
+    </message>
+    <message>
+        <source>compute</source>
+        <translation>计算</translation>
+    </message>
+    <message>
+        <source>Kernels of the model.</source>
+        <translation>模型的内核。</translation>
+    </message>
+    <message>
+        <source>waiting for launches</source>
+        <translation>等待内核启动</translation>
+    </message>
+    <message>
+        <source>The device waits for the host to issue kernels.</source>
+        <translation>设备等待主机发出内核。</translation>
+    </message>
+    <message>
+        <source>exposed communication</source>
+        <translation>未被掩盖的通信</translation>
+    </message>
+    <message>
+        <source>Collectives that no computation hides.</source>
+        <translation>没有被计算掩盖的集合通信。</translation>
+    </message>
+    <message>
+        <source>offload</source>
+        <translation>卸载</translation>
+    </message>
+    <message>
+        <source>Transfers and the host&apos;s optimizer that nothing hides.</source>
+        <translation>没有被掩盖的传输和主机端优化器。</translation>
+    </message>
+    <message>
+        <source>optimizer</source>
+        <translation>优化器</translation>
+    </message>
+    <message>
+        <source>The optimizer step on the device.</source>
+        <translation>设备上的优化器步骤。</translation>
+    </message>
+    <message>
+        <source>step</source>
+        <translation>一步时间</translation>
+    </message>
+    <message>
+        <source>One optimizer step, all its micro-batches together.</source>
+        <translation>一个优化器步骤，包含其所有微批。</translation>
+    </message>
+    <message>
+        <source>forward</source>
+        <translation>前向</translation>
+    </message>
+    <message>
+        <source>What a GPU sends in the forward passes of a step, the loss included.</source>
+        <translation>每块 GPU 在一步的前向（含损失）中发送的数据。</translation>
+    </message>
+    <message>
+        <source>backward</source>
+        <translation>反向</translation>
+    </message>
+    <message>
+        <source>What a GPU sends in the backward passes of a step.</source>
+        <translation>每块 GPU 在一步的反向中发送的数据。</translation>
+    </message>
+    <message>
+        <source>optimizer step</source>
+        <translation>优化器步骤</translation>
+    </message>
+    <message>
+        <source>What a GPU sends in the optimizer step.</source>
+        <translation>每块 GPU 在优化器步骤中发送的数据。</translation>
+    </message>
+    <message>
+        <source>all</source>
+        <translation>合计</translation>
+    </message>
+    <message>
+        <source>What a GPU sends in a step, within its node and out of it.</source>
+        <translation>每块 GPU 在一步中向节点内外发送的数据。</translation>
     </message>
 </context>
 <context>
@@ -1989,7 +2157,7 @@
     </message>
     <message>
         <source>card</source>
-        <translation>GPU 型号</translation>
+        <translation>整卡</translation>
     </message>
     <message>
         <source>short of host memory</source>

@@ -130,7 +130,10 @@ ComparisonView::ComparisonView(Session& session, QWidget* parent)
   connect(&session, &Session::inserted, this, changed);
   connect(&session, &Session::removed, this, changed);
   connect(&session, &Session::moved, this, changed);
-  connect(&session, &Session::changed, this, changed);
+  // Where the question is another, drawing waits for its answer.
+  connect(&session, &Session::changed, this, [this](int, bool other_question) {
+    if (!other_question) later();
+  });
   connect(&session, &Session::answered, this, changed);
   connect(&session, &Session::current_changed, this, changed);
   connect(&session, &Session::comparison_changed, this, changed);
@@ -159,6 +162,7 @@ void ComparisonView::build_charts() {
     return chart;
   };
   auto* curves = new CurveChart(this);
+  connect(curves, &CurveChart::activated, this, &ComparisonView::open_subject);
   auto* points = new ScatterChart(this);
   connect(points, &ScatterChart::activated, this, [this](int scenario, const QString& id) {
     int baseline = -1;
@@ -280,11 +284,18 @@ void ComparisonView::refresh_tables(const Subjects& subjects, int baseline) {
     if (columns != strategies_->columnCount()) strategies_table_->resizeColumnsToContents();
     if (planned) strategies_table_->selectRow(static_cast<int>(planned->shown));
   }
-  // The rest reads what a draft does not hold.
-  if (planned && planned->draft) return;
-  if (front == why_) why_->show_plan(planned);
-  if (front == config_) config_->show_plan(planned);
-  if (front == explain_ && planned)
+  // The rest reads what a draft does not hold; until then it says what it said of the same scenario.
+  const quint64 id = entry == nullptr ? 0 : entry->id;
+  const bool is_whole = planned && !planned->draft;
+  if (!is_whole && id == detailed_ && planned) return;
+  detailed_ = id;
+  const PlannedPtr whole = is_whole ? planned : nullptr;
+  if (front == why_) why_->show_plan(whole);
+  if (front == config_) config_->show_plan(whole);
+  if (front != explain_) return;
+  if (!whole)
+    explain_->clear();
+  else
     explain_->show_subject({qt(planned->scenario.name), planned, planned->shown, entry->id});
 }
 

@@ -63,6 +63,7 @@ class ComparisonView : public QWidget {
 
   Session& session_;
   Mode mode_{Mode::strategies};
+  quint64 detailed_{};  ///< id of the scenario that why, explain and config are about
   QTimer soon_;
   QLabel *banner_, *sign_, *basis_;
   QAbstractButton *by_scenario_, *by_strategy_, *differences_;

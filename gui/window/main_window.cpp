@@ -37,7 +37,11 @@ Dialogs system_dialogs(QWidget* parent) {
               },
           .file_to_write =
               [parent](const QString& title, const QString& suggested, const QString& filter) {
-                return QFileDialog::getSaveFileName(parent, title, suggested, filter);
+                QFileDialog dialog(parent, title, suggested, filter);
+                dialog.setAcceptMode(QFileDialog::AcceptSave);
+                // Added before it is asked whether a file is to be replaced.
+                dialog.setDefaultSuffix(QFileInfo(suggested).suffix());
+                return dialog.exec() == QDialog::Accepted ? dialog.selectedFiles().value(0) : QString();
               },
           .unsaved_changes =
               [parent](const QString& question) {
@@ -79,6 +83,15 @@ MainWindow::MainWindow(const Environment& environment, const QString& kept, QWid
   if (!kept.isEmpty()) {
     kept_ = std::make_unique<KeptSession>(session_, kept);
     connect(kept_.get(), &KeptSession::failed, this, &MainWindow::say);
+    // What was worked at can be had back, unless it is only the example.
+    connect(&documents_, &Documents::about_to_replace, this, [this] {
+      if (session_.is_empty() || (session_.size() == 1 && session_.at(0).scenario == first_scenario()))
+        return;
+      kept_->keep_now();
+      kept_->set_aside();
+    });
+    connect(&documents_, &Documents::changed, this,
+            [this] { kept_->keep_document(documents_.file(), documents_.is_modified()); });
     if (kept_->file().isEmpty()) say(tr("%1: cannot be written; the session is not kept").arg(kept));
   }
   connect(&documents_, &Documents::problem, this, &MainWindow::say);
@@ -175,21 +188,22 @@ void MainWindow::build_panels() {
 void MainWindow::start(const QStringList& words) {
   if (!words.isEmpty()) {
     if (kept_) kept_->set_aside();
+    documents_.set_file({}, false);
     if (words.front().startsWith(QLatin1Char('-'))) {
       std::vector<std::string> arguments;
       for (const QString& each : words) arguments.push_back(each.toStdString());
-      session_.add({.name = tr("typed").toStdString(), .arguments = arguments});
+      session_.add({.name = tr("typed").toStdString(), .arguments = with_absolute_paths(arguments)});
     } else if (words.size() == 1) {
       documents_.open(words.front());
     } else {
       documents_.add(words);
     }
   } else if (kept_ && kept_->has_kept()) {
+    const QString document = kept_->document();
+    const bool modified = kept_->is_document_modified();
     try {
       kept_->restore();
-      const QSettings settings;
-      documents_.set_file(settings.value(QStringLiteral("document")).toString(),
-                          settings.value(QStringLiteral("document_modified")).toBool());
+      documents_.set_file(document, modified);
     } catch (const InputError& error) {
       say(tr("The session that was kept cannot be read: %1").arg(QString::fromUtf8(error.what())));
     }
@@ -207,9 +221,9 @@ bool MainWindow::may_leave() {
 
 void MainWindow::closeEvent(QCloseEvent* event) {
   // A session that is kept is there next time, changes and all.
-  if (!kept_ && !may_leave()) return event->ignore();
+  const bool is_kept = kept_ && kept_->keep_now();
+  if (!is_kept && !may_leave()) return event->ignore();
   save_view();
-  if (kept_) kept_->keep_now();
   event->accept();
 }
 
@@ -231,10 +245,6 @@ void MainWindow::dropEvent(QDropEvent* event) {
 
 void MainWindow::new_session() {
   if (!may_leave()) return;
-  if (kept_) {
-    kept_->keep_now();
-    kept_->set_aside();
-  }
   documents_.close();
   session_.load({.scenarios = {first_scenario()}});
 }
@@ -269,7 +279,17 @@ void MainWindow::save_elsewhere() { save_as(); }
 void MainWindow::restore_previous() {
   const QString previous = kept_ ? kept_->previous() : QString();
   if (previous.isEmpty()) return say(tr("There is no earlier session."));
-  if (may_leave() && documents_.open(previous)) documents_.set_file({}, true);
+  if (!may_leave()) return;
+  try {
+    const std::string file = previous.toStdString();
+    const ScenarioFile scenarios = read_scenarios(parse_json(read_file(file), file), file);
+    kept_->keep_now();
+    kept_->set_aside();  // so that the two can be exchanged again
+    session_.load(scenarios);
+    documents_.set_file({}, false);
+  } catch (const InputError& error) {
+    say(QString::fromUtf8(error.what()));
+  }
 }
 
 void MainWindow::say(const QString& message) { message_->show_message(message); }
@@ -315,8 +335,6 @@ void MainWindow::save_view() {
   QSettings settings;
   settings.setValue(QStringLiteral("geometry"), saveGeometry());
   settings.setValue(QStringLiteral("panels"), saveState());
-  settings.setValue(QStringLiteral("document"), documents_.file());
-  settings.setValue(QStringLiteral("document_modified"), documents_.is_modified());
 }
 
 void MainWindow::restore_view() {

@@ -109,6 +109,7 @@ class MainWindow : public QMainWindow {
   void show_shortcuts();
   void show_about();
   [[nodiscard]] Compared compared() const;
+  [[nodiscard]] bool may_go_out(const Compared& all);
   [[nodiscard]] Picture picture_of(Chart& chart, const QPalette& palette) const;
   void report_written(const QString& path, const QString& problem);
   [[nodiscard]] bool may_leave();

@@ -125,7 +125,7 @@ void MainWindow::build_edit_menu() {
        tr("A copy of the current scenario"), &MainWindow::duplicate_scenario},
       {"rename", tr("&Rename"), QKeySequence(Qt::Key_F2), tr("Rename the current scenario"),
        &MainWindow::rename_scenario},
-      {"delete", tr("D&elete"), QKeySequence(Qt::CTRL | Qt::Key_Delete), tr("Delete the current scenario"),
+      {"delete", tr("D&elete"), QKeySequence(Qt::Key_Delete), tr("Delete the current scenario"),
        &MainWindow::delete_scenario},
       {"move_up", tr("Move &up"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Up),
        tr("Move the current scenario up"), &MainWindow::move_up},
@@ -138,6 +138,8 @@ void MainWindow::build_edit_menu() {
   for (const Command& each : commands) {
     QAction* action = add_action(menu, each);
     list_->addAction(action);
+    // A key that fields need: only in the list.
+    if (each.keys == QKeySequence(Qt::Key_Delete)) action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
     if (QByteArray(each.name) == "add" || QByteArray(each.name) == "duplicate" ||
         QByteArray(each.name) == "delete")
       bar->addAction(action);
@@ -278,7 +280,10 @@ void MainWindow::report_written(const QString& path, const QString& problem) {
 }
 
 Compared MainWindow::compared() const {
-  Compared all{.subjects = {}, .baseline = -1, .differences = session_.differences()};
+  Compared all{.subjects = {},
+               .baseline = -1,
+               .differences = session_.differences(),
+               .file = documents_.file().toStdString()};
   all.subjects = view_->subjects(&all.baseline);
   return all;
 }
@@ -298,9 +303,18 @@ void MainWindow::export_chart() {
   if (!path.isEmpty()) report_written(path, write_picture(path, picture_of(view_->chart(), palette())));
 }
 
+/// First estimates stay on the screen, and so does nothing.
+bool MainWindow::may_go_out(const Compared& all) {
+  if (all.subjects.empty())
+    say(tr("Nothing is compared: tick a scenario."));
+  else if (!is_complete(all))
+    say(tr("There is no answer yet."));
+  return !all.subjects.empty() && is_complete(all);
+}
+
 void MainWindow::export_comparison() {
   const Compared all = compared();
-  if (all.subjects.empty()) return say(tr("Nothing is compared: tick a scenario."));
+  if (!may_go_out(all)) return;
   const QString path =
       dialogs.file_to_write(tr("Export the comparison"), QStringLiteral("comparison.md"), text_files());
   if (!path.isEmpty())
@@ -309,7 +323,8 @@ void MainWindow::export_comparison() {
 
 void MainWindow::export_report() {
   const PlannedPtr planned = session_.at(session_.current()).planned;
-  if (!planned || planned->draft) return say(tr("There is no answer yet."));
+  if (!planned || planned->draft || session_.at(session_.current()).problem)
+    return say(tr("There is no answer yet."));
   const QString path =
       dialogs.file_to_write(tr("Export the plan"), QStringLiteral("plan.json"), text_files());
   if (!path.isEmpty())
@@ -333,11 +348,8 @@ void MainWindow::print() {
 
 void MainWindow::copy_table() {
   const Compared all = compared();
-  if (all.subjects.empty()) return say(tr("Nothing is compared: tick a scenario."));
-  auto* content = new QMimeData;
-  content->setText(QString::fromUtf8(comparison_as(TextFormat::plain, all)));
-  content->setHtml(comparison_html(all));
-  QApplication::clipboard()->setMimeData(content);
+  if (!may_go_out(all)) return;
+  QApplication::clipboard()->setMimeData(comparison_data(all).release());
   statusBar()->showMessage(tr("Copied the table"), 3000);
 }
 

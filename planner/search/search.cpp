@@ -123,10 +123,10 @@ std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::v
   return plans;
 }
 
-std::vector<Plan> outline_all(const Question& q, PlanContext& context, const std::vector<Strategy>& strategies) {
-  return each_in_parallel(strategies, [&](const Strategy& strategy) {
-    return context.outline(sized(q, context, strategy));
-  });
+std::vector<Plan> outline_all(const Question& q, PlanContext& context,
+                              const std::vector<Strategy>& strategies) {
+  return each_in_parallel(
+      strategies, [&](const Strategy& strategy) { return context.outline(sized(q, context, strategy)); });
 }
 
 /// The best plan that fits, with all its figures; the others are only outlined.
@@ -340,17 +340,29 @@ Answer answer(const Question& q) {
   return result;
 }
 
-Answer draft_answer(const Question& q, std::string_view wanted) {
+Answer draft_answer(const Question& q, std::string_view wanted, std::string_view likely) {
   Candidates found = candidates(q);
   if (found.legal.empty()) fail_without_candidates(found, q.training.framework);
   Answer result;
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   std::vector<Plan>& plans = result.plans;
-  plans = outline_all(q, context, found.legal);
+  const std::string_view guess = wanted.empty() ? likely : wanted;
+  const auto is_guess = [&](const Strategy& strategy) {
+    return plan_id(q.training.framework, strategy) == guess;
+  };
+  // What takes longest begins first, and goes back to its place: equal plans keep their order.
+  const auto guessed = std::find_if(found.legal.begin(), found.legal.end(), is_guess);
+  const auto place = guessed - found.legal.begin();
+  if (guessed != found.legal.end()) std::rotate(found.legal.begin(), guessed, guessed + 1);
+  plans = each_in_parallel(found.legal, [&](const Strategy& strategy) {
+    const Strategy whole = sized(q, context, strategy);
+    return is_guess(strategy) ? context.complete(whole) : context.outline(whole);
+  });
+  if (place < std::ssize(plans)) std::rotate(plans.begin(), plans.begin() + 1, plans.begin() + place + 1);
   std::stable_sort(plans.begin(), plans.end(), better_plan);
   auto at = std::find_if(plans.begin(), plans.end(), [&](const Plan& plan) { return plan.id() == wanted; });
   if (at == plans.end()) at = plans.begin();
-  *at = context.complete(at->strategy);
+  if (at->id() != guess) *at = context.complete(at->strategy);
   result.rejected = std::move(found.rejected);
   warn(q, result);
   return result;

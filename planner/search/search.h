@@ -60,8 +60,10 @@ struct Answer {
 
 /// What answer() will say, sooner, for who watches while a figure changes: one plan, that called `wanted` or
 /// else the first, has all its figures; of the others `memory.required` is at its low end. There are neither
-/// sentences nor an alternative, and what does not fit stands in the order of its low ends.
-[[nodiscard]] Answer draft_answer(const Question& question, std::string_view wanted = {});
+/// sentences nor an alternative, and what does not fit stands in the order of its low ends. `likely` is the
+/// id of the plan that is probably the one: it is worked out beside the others rather than after them.
+[[nodiscard]] Answer draft_answer(const Question& question, std::string_view wanted = {},
+                                  std::string_view likely = {});
 
 /// Legal and illegal combinations of a space, in the order in which they are planned.
 struct Candidates {

@@ -9,6 +9,8 @@
 #include "cli/options.h"
 #include "cli/request.h"
 #include "gui/charts/chart.h"
+#include "gui/editors/log_slider.h"
+#include "gui/editors/option_field.h"
 #include "gui/window/comparison_view.h"
 #include "gui/window/main_window.h"
 
@@ -24,33 +26,37 @@ std::unique_ptr<MainWindow> open_window(int scenarios) {
   auto window = std::make_unique<MainWindow>(Environment{});
   ScenarioFile file;
   for (int i = 0; i < scenarios; ++i)
-    file.scenarios.push_back({.name = "scenario " + std::to_string(i), .arguments = arguments(2048 + 64 * i)});
+    file.scenarios.push_back(
+        {.name = "scenario " + std::to_string(i), .arguments = arguments(2048 + 64 * i)});
   window->session().load(file);
   window->resize(1280, 800);
   window->show();
-  while (!window->session().planning().is_idle()) QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
+  while (!window->session().planning().is_idle())
+    QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
   return window;
 }
 
-/// From the change of a sequence length to the chart and the table with its figures painted.
+/// From a move of the slider of the sequence length to chart, table and editors with its figures painted.
 void redraw(benchmark::State& state) {
   const auto window = open_window(static_cast<int>(state.range(0)));
   Session& session = window->session();
   bool drawn = false;
   QObject::connect(&session, &Session::answered, window.get(), [&](int) { drawn = true; });
-  int seq = 1024;
+  auto* slider = window->findChild<OptionField*>(QStringLiteral("--seq"))->findChild<LogSlider*>();
   double worst = 0;
+  int move = 0;
+  slider->setSliderDown(true);
   for (auto _ : state) {
-    seq = seq < 8192 ? seq + 16 : 1024;
     drawn = false;
     QElapsedTimer timer;
     timer.start();
-    session.set_arguments(0, arguments(seq), "--seq");
+    slider->setSliderPosition(1 + ++move % 6);  // 768 tokens to 4096
     while (!drawn) QCoreApplication::processEvents(QEventLoop::WaitForMoreEvents);
     window->view().refresh();
     QCoreApplication::processEvents();  // paints what is due
     worst = std::max(worst, static_cast<double>(timer.nsecsElapsed()) / 1e6);
   }
+  slider->setSliderDown(false);
   state.counters["worst_ms"] = worst;
 }
 BENCHMARK(redraw)->Arg(1)->Arg(8)->Unit(benchmark::kMillisecond)->UseRealTime();

@@ -75,7 +75,7 @@ TEST_F(ExportTest, TheComparisonOfScenarios) {
   const std::string markdown = exported("export_comparison", "c.md").toStdString();
   EXPECT_NE(markdown.find("8B on 5 × 44 GiB (2)"), std::string::npos);
   EXPECT_NE(markdown.find("needs"), std::string::npos);
-  EXPECT_GT(exported("export_comparison", "c.csv").count('\n'), 20);
+  EXPECT_EQ(exported("export_comparison", "c.csv").count('\n'), 3);  // names, and a line a scenario
 }
 
 TEST_F(ExportTest, AnUnknownEndingIsNamedAndNothingIsWritten) {

@@ -87,6 +87,43 @@ TEST_F(KeptTest, WhatWasKeptCanBeHadBackAfterSomethingElseWasOpened) {
   EXPECT_EQ(names(window.session()), QStringList{"long work"});
 }
 
+TEST_F(KeptTest, WhatAnotherFileReplacesCanBeHadBack) {
+  const QString file = test::write(
+      home_.filePath("other.zplan"),
+      R"({"schema": "zplan.scenarios/1", "scenarios": [{"name": "other", "arguments": ["--model", "7B"]}]})");
+  MainWindow window(Environment{}, folder());
+  window.start({});
+  window.session().rename(0, "long work");
+  EXPECT_TRUE(window.documents().open(file));
+  EXPECT_EQ(names(window.session()), QStringList{"other"});
+  window.findChild<QAction*>("restore")->trigger();
+  EXPECT_EQ(names(window.session()), QStringList{"long work"});
+  EXPECT_EQ(window.documents().file(), "");  // saving does not overwrite the file that was open
+}
+
+TEST_F(KeptTest, ASessionComesBackWithItsFileAndWhetherItHadChanged) {
+  const QString file = home_.filePath("kept.zplan");
+  {
+    MainWindow window(Environment{}, folder());
+    window.start({});
+    EXPECT_TRUE(window.documents().save(file));
+    window.session().rename(0, "later");
+  }
+  {
+    MainWindow window(Environment{}, folder());
+    window.start({});
+    EXPECT_EQ(window.documents().file(), file);
+    EXPECT_TRUE(window.documents().is_modified());
+    window.dialogs.unsaved_changes = [](const QString&) { return Dialogs::Decision::discard; };
+    window.findChild<QAction*>("new")->trigger();
+    window.session().rename(0, "without a file");
+  }
+  MainWindow window(Environment{}, folder());
+  window.start({});
+  EXPECT_EQ(names(window.session()), QStringList{"without a file"});
+  EXPECT_EQ(window.documents().file(), "");
+}
+
 TEST_F(KeptTest, AKeptFileThatIsBrokenIsMovedAsideAndSaidSo) {
   QString file;
   {

@@ -39,7 +39,7 @@ TEST_F(WindowTest, AddingDuplicatingDeletingByKeys) {
   EXPECT_EQ(window_.view().mode(), ComparisonView::Mode::scenarios);
   settle();
   EXPECT_EQ(find<BarChart>("memory")->model()->rowCount(), 3);
-  press(Qt::Key_Delete, Qt::ControlModifier);
+  QTest::keyClick(find<QListView>("scenarios"), Qt::Key_Delete);
   EXPECT_EQ(session().size(), 2);
   press(Qt::Key_Z, Qt::ControlModifier);
   EXPECT_EQ(session().size(), 3);
@@ -143,6 +143,50 @@ TEST_F(WindowTest, AWrongOptionIsSaidAndTheAnswerStays) {
   settle();
   EXPECT_TRUE(find<QLabel>("banner")->text().contains("--seq"));
   EXPECT_GT(find<BarChart>("memory")->model()->rowCount(), 1);
+}
+
+TEST_F(WindowTest, AnAnswerToAnEarlierQuestionIsMarkedAndDoesNotGoOut) {
+  press(Qt::Key_D, Qt::ControlModifier);
+  session().set_arguments(1, {"--model", "8B", "--gpus", "none"});
+  settle();
+  int baseline = -1;
+  const Subjects all = window_.view().subjects(&baseline);
+  ASSERT_EQ(all.size(), 1U);  // the duplicate never had an answer
+  session().set_arguments(0, {"--model", "8B", "--gpus", "none"});
+  settle();
+  const Subjects stale = window_.view().subjects(&baseline);
+  ASSERT_EQ(stale.size(), 1U);
+  EXPECT_TRUE(stale[0].is_draft());
+  EXPECT_TRUE(stale[0].title.contains("before the change"));
+  trigger("copy_table");
+  EXPECT_FALSE(window_.message().isEmpty());
+}
+
+TEST_F(WindowTest, WhyAndConfigAreNeverOfAnotherScenario) {
+  press(Qt::Key_D, Qt::ControlModifier);
+  session().set_arguments(1, {"--model", "8B", "--gpus", "none"});
+  settle();
+  show_table(2);
+  session().set_current(0);
+  settle();
+  session().set_current(1);
+  settle();
+  EXPECT_FALSE(
+      find<QTabWidget>("tables")->currentWidget()->property("headline").toString().contains("zero3"));
+}
+
+TEST_F(WindowTest, ANameIsFitForItsFile) {
+  session().rename(0, QString::fromUtf8("a\x1b[31m\tb\n"));
+  EXPECT_EQ(session().at(0).scenario.name, "a[31m b");
+  for (int i = 0; i < 300; ++i) session().duplicate(0);
+  EXPECT_EQ(session().size(), static_cast<int>(kMostScenarios));
+}
+
+TEST_F(WindowTest, ARenamedScenarioIsCalledSoEverywhere) {
+  session().rename(0, "renamed");
+  EXPECT_EQ(session().at(0).planned->scenario.name, "renamed");
+  press(Qt::Key_Z, Qt::ControlModifier);
+  EXPECT_EQ(session().at(0).planned->scenario.name, first_scenario().name);
 }
 
 TEST_F(WindowTest, TwoHundredSliderMovesEndWithTheLastAnswerAndNoThreadBehind) {
