@@ -92,9 +92,16 @@ PlannedScenario planned_scenario(const Scenario& scenario, const Environment& en
   check_asks(options);
   const Request request = make_request(options, environment);
   const Question& question = request.question;
-  const bool draft = depth == Depth::draft;
-  return planned(scenario, options, request,
-                 draft ? draft_answer(question, scenario.strategy, likely) : answer(question), draft);
+  if (depth == Depth::full) return planned(scenario, options, request, answer(question), false);
+  if (depth == Depth::glance)
+    if (auto plan = plan_called(question, scenario.strategy.empty() ? likely : scenario.strategy)) {
+      Answer one;
+      one.plans.push_back(*std::move(plan));
+      PlannedScenario made = planned(scenario, options, request, std::move(one), true);
+      made.glance = true;
+      return made;
+    }
+  return planned(scenario, options, request, draft_answer(question, scenario.strategy, likely), true);
 }
 
 }  // namespace zplan

@@ -62,7 +62,7 @@ void Planning::ask(Id id, const Scenario& scenario, const std::string& likely) {
   task->scenario = scenario;
   task->likely = likely;
   asked_.insert(id, task);
-  start(drafts_, task, Depth::draft);
+  start(drafts_, task, glances_ && !likely.empty() ? Depth::glance : Depth::draft);
   quiet_.start();
 }
 

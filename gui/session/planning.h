@@ -12,8 +12,8 @@
 
 namespace zplan::gui {
 
-/// An answer comes twice: a draft at once, which is what a slider that is dragged shows, and all of it when
-/// the scenario has not changed for a moment.
+/// An answer comes twice: a draft at once, or a glance at the plan that stood for the scenario before, which
+/// is what a slider that is dragged shows, and all of it when the scenario has not changed for a moment.
 class Planning : public QObject {
   Q_OBJECT
 
@@ -29,13 +29,15 @@ class Planning : public QObject {
   /// Plans the scenario, in place of whatever was asked for under this id before.
   /// `likely`: id of the plan that will probably be shown, if one is known.
   void ask(Id id, const Scenario& scenario, const std::string& likely = {});
+  /// Whether a first look at the likely plan alone will do in place of a draft of all.
+  void set_glances(bool glances) { glances_ = glances; }
   /// No answer for this id any more.
   void forget(Id id);
   [[nodiscard]] bool is_idle() const { return asked_.isEmpty(); }
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
  Q_SIGNALS:
-  /// A draft, then the full answer; or else one failure.
+  /// A draft or a glance, then the full answer; or else one failure.
   void planned(zplan::gui::Planning::Id id, zplan::gui::PlannedPtr planned);
   void failed(zplan::gui::Planning::Id id, zplan::gui::Problem problem);
   void idle();
@@ -55,6 +57,7 @@ class Planning : public QObject {
   void finish(const TaskPtr& task);
 
   Environment environment_;
+  bool glances_{};
   QHash<Id, TaskPtr> asked_;  ///< the latest of each
   QTimer quiet_;              ///< runs out when nothing was asked for a moment
   // One thread each, as an answer uses all cores by itself; a draft does not wait for an answer to be done.

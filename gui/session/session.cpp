@@ -241,6 +241,11 @@ void Session::on_planned(Id id, const PlannedPtr& planned) {
   const int row = row_of(id);
   if (row < 0) return;
   Entry& entry = entries_[static_cast<std::size_t>(row)];
+  if (planned->glance) {
+    entry.glance = planned;
+    return Q_EMIT glanced(row);
+  }
+  entry.glance.reset();
   entry.planned = planned;
   entry.problem.reset();
   entry.pending = planned->draft;
@@ -252,6 +257,7 @@ void Session::on_failed(Id id, const Problem& problem) {
   if (row < 0) return;
   Entry& entry = entries_[static_cast<std::size_t>(row)];
   entry.problem = problem;
+  entry.glance.reset();
   entry.pending = false;
   Q_EMIT answered(row);
 }
@@ -275,8 +281,10 @@ Subjects Session::compared(int* place) const {
     if (!entry.scenario.compared || !entry.planned) continue;
     if (row == base && place != nullptr) *place = static_cast<int>(subjects.size());
     QString title = QString::fromStdString(entry.scenario.name);
-    if (entry.problem) title += tr(" (before the change)");
-    subjects.push_back({title, entry.planned, entry.planned->shown, entry.id, entry.problem.has_value()});
+    const bool stale = entry.problem && !entry.glance;
+    if (stale) title += tr(" (before the change)");
+    const PlannedPtr& newest = entry.newest();
+    subjects.push_back({title, newest, newest->shown, entry.id, stale});
   }
   return subjects;
 }

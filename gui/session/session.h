@@ -19,9 +19,11 @@ class Session : public QObject {
   struct Entry {
     Id id{};
     Scenario scenario;
-    PlannedPtr planned;              ///< the last answer; null: none yet
+    PlannedPtr glance{};  ///< of the shown plan alone, newer than the answer; null where that is as new
+    PlannedPtr planned;   ///< the last answer; null: none yet
     std::optional<Problem> problem;  ///< why the scenario as it is now has none; the answer is then of before
     bool pending{};                  ///< a full answer is being made
+    [[nodiscard]] const PlannedPtr& newest() const { return glance ? glance : planned; }
   };
 
   explicit Session(Environment environment, QObject* parent = nullptr);
@@ -64,6 +66,9 @@ class Session : public QObject {
   /// In place of everything; nothing to undo afterwards.
   void load(const ScenarioFile& file);
 
+  /// Whether only the plans that stand for scenarios are looked at while questions change.
+  void set_glances(bool glances) { planning_.set_glances(glances); }
+
   [[nodiscard]] QUndoStack& undo_stack() { return undo_; }
   [[nodiscard]] const Planning& planning() const { return planning_; }
 
@@ -76,6 +81,7 @@ class Session : public QObject {
   void moved(int from, int to);
   /// The scenario: name, whether it is compared; where the question is another, an answer follows.
   void changed(int row, bool other_question);
+  void glanced(int row);   ///< newest() has figures of the question as it is now, answers have not
   void answered(int row);  ///< its answer, or its problem
   void current_changed();
   void comparison_changed();  ///< baseline or differences

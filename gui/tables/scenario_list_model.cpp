@@ -14,12 +14,12 @@ namespace {
 const QString kRow = QStringLiteral("application/x-zplan-scenario-row");
 
 QString summary(const Session::Entry& entry) {
-  if (entry.problem) return entry.problem->text;
-  if (!entry.planned) return ScenarioListModel::tr("planning…");
-  const Plan& plan = entry.planned->plan();
+  if (entry.problem && !entry.glance) return entry.problem->text;
+  if (!entry.newest()) return ScenarioListModel::tr("planning…");
+  const Plan& plan = entry.newest()->plan();
   return QStringLiteral("%1 · %2 · %3")
       .arg(QString::fromStdString(plan.id()), verdict_words(plan),
-           memory_words(plan.memory.required, entry.planned->question.unit));
+           memory_words(plan.memory.required, entry.newest()->question.unit));
 }
 
 QString tip(const Session::Entry& entry) {
@@ -49,6 +49,7 @@ ScenarioListModel::ScenarioListModel(Session& session, QObject* parent)
   connect(&session, &Session::changed, this, [this](int, bool other_question) {
     if (!other_question) Q_EMIT dataChanged(index(0), index(rowCount() - 1));  // the baseline may be another
   });
+  connect(&session, &Session::glanced, this, show);
   connect(&session, &Session::answered, this, show);
   connect(&session, &Session::comparison_changed, this, [this] {
     if (rowCount() > 0) Q_EMIT dataChanged(index(0), index(rowCount() - 1));
@@ -73,7 +74,9 @@ QVariant ScenarioListModel::data(const QModelIndex& index, int role) const {
       return QStringLiteral("%1, %2%3").arg(name, summary(entry), is_baseline ? tr(", baseline") : QString());
     case SummaryRole: return summary(entry);
     case ProblemRole: return entry.problem.has_value();
-    case FitsRole: return !entry.problem && (!entry.planned || entry.planned->plan().fits);
+    case FitsRole:
+      return entry.newest() ? (entry.glance || !entry.problem) && entry.newest()->plan().fits
+                            : !entry.problem;
     case BaselineRole: return is_baseline;
     default: return {};
   }

@@ -134,6 +134,9 @@ ComparisonView::ComparisonView(Session& session, QWidget* parent)
   connect(&session, &Session::changed, this, [this](int, bool other_question) {
     if (!other_question) later();
   });
+  connect(&session, &Session::glanced, this, [this] {
+    if (mode_ == Mode::scenarios) later();
+  });
   connect(&session, &Session::answered, this, changed);
   connect(&session, &Session::current_changed, this, changed);
   connect(&session, &Session::comparison_changed, this, changed);
@@ -216,6 +219,7 @@ void ComparisonView::build_tables() {
 
 void ComparisonView::set_mode(Mode mode) {
   mode_ = mode;
+  session_.set_glances(mode == Mode::scenarios);
   by_scenario_->setChecked(mode == Mode::scenarios);
   by_strategy_->setChecked(mode == Mode::strategies);
   later();
@@ -260,8 +264,10 @@ void ComparisonView::refresh_charts(const Subjects& subjects) {
   if (front->objectName() == QStringLiteral("timeline")) timeline_->show(subjects);
   if (front->objectName() == QStringLiteral("tradeoff")) {
     std::vector<PlannedPtr> answers;
-    for (const Subject& each : subjects)
-      if (answers.empty() || answers.back() != each.planned) answers.push_back(each.planned);
+    for (const Subject& each : subjects) {
+      const PlannedPtr& answer = session_.at(session_.row_of(each.scenario)).planned;
+      if (answers.empty() || answers.back() != answer) answers.push_back(answer);
+    }
     tradeoff_->show(answers);
   }
   basis_->setText(subjects.empty() ? QString() : accuracy_words(front->objectName(), subjects.front()));
@@ -304,12 +310,12 @@ void ComparisonView::refresh_banner() {
   QString text = entry == nullptr ? tr("No scenario: add one on the left, or drop a config.json here")
                                   : tr("%1: planning…").arg(qt(entry->scenario.name));
   auto sign = QStyle::SP_MessageBoxInformation;
-  if (entry != nullptr && entry->problem) {
+  if (entry != nullptr && entry->problem && !entry->glance) {
     text = tr("%1: %2").arg(qt(entry->scenario.name), entry->problem->text);
     sign = QStyle::SP_MessageBoxCritical;
-  } else if (entry != nullptr && entry->planned) {
-    text = tr("%1: %2").arg(qt(entry->scenario.name), headline_of(*entry->planned));
-    sign = entry->planned->plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning;
+  } else if (entry != nullptr && entry->newest()) {
+    text = tr("%1: %2").arg(qt(entry->scenario.name), headline_of(*entry->newest()));
+    sign = entry->newest()->plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning;
   }
   banner_->setText(text);
   const int side = banner_->fontMetrics().height();

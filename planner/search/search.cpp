@@ -340,6 +340,16 @@ Answer answer(const Question& q) {
   return result;
 }
 
+std::optional<Plan> plan_called(const Question& q, std::string_view id) {
+  const std::vector<Strategy> legal = candidates(q).legal;
+  const auto at = std::find_if(legal.begin(), legal.end(), [&](const Strategy& strategy) {
+    return plan_id(q.training.framework, strategy) == id;
+  });
+  if (at == legal.end()) return std::nullopt;
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  return context.complete(sized(q, context, *at));
+}
+
 Answer draft_answer(const Question& q, std::string_view wanted, std::string_view likely) {
   Candidates found = candidates(q);
   if (found.legal.empty()) fail_without_candidates(found, q.training.framework);

@@ -65,6 +65,9 @@ struct Answer {
 [[nodiscard]] Answer draft_answer(const Question& question, std::string_view wanted = {},
                                   std::string_view likely = {});
 
+/// Of answer() the plan called `id` alone, with all its figures; nothing where it is not legal.
+[[nodiscard]] std::optional<Plan> plan_called(const Question& question, std::string_view id);
+
 /// Legal and illegal combinations of a space, in the order in which they are planned.
 struct Candidates {
   std::vector<Strategy> legal;

@@ -41,6 +41,9 @@ void redraw(benchmark::State& state) {
   const auto window = open_window(static_cast<int>(state.range(0)));
   Session& session = window->session();
   bool drawn = false;
+  // Where scenarios are compared a glance has all that is drawn; strategies wait for each other.
+  QObject::connect(&session, &Session::glanced, window.get(),
+                   [&](int) { drawn = drawn || state.range(0) > 1; });
   QObject::connect(&session, &Session::answered, window.get(), [&](int) { drawn = true; });
   auto* slider = window->findChild<OptionField*>(QStringLiteral("--seq"))->findChild<LogSlider*>();
   double worst = 0;

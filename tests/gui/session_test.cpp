@@ -57,6 +57,26 @@ TEST_F(SessionTest, TheDraftHasTheFiguresOfTheShownPlan) {
             report_json(full->report())["plans"][0]["time"]);
 }
 
+TEST_F(SessionTest, AChangeIsGlancedAtBeforeItIsAnswered) {
+  session_.add(readme());
+  ASSERT_TRUE(settled());
+  session_.set_glances(true);
+  QSignalSpy planned(&session_.planning(), &Planning::planned);
+  QSignalSpy answered(&session_, &Session::answered);
+  session_.set_arguments(0, {"--model", "8B", "--gpus", "5", "--mem", "44", "--seq", "4096"});
+  ASSERT_TRUE(wait_until([&] { return !planned.isEmpty(); }));
+  const auto glance = planned[0][1].value<PlannedPtr>();
+  EXPECT_TRUE(glance->glance);
+  EXPECT_EQ(glance->answer.plans.size(), 1U);
+  ASSERT_TRUE(settled());
+  ASSERT_EQ(planned.count(), 2);
+  EXPECT_EQ(answered.count(), 1);
+  const auto full = planned[1][1].value<PlannedPtr>();
+  EXPECT_EQ(report_json(glance->report())["plans"][0]["memory"],
+            report_json(full->report())["plans"][0]["memory"]);
+  EXPECT_FALSE(session_.at(0).glance);
+}
+
 TEST_F(SessionTest, WhatIsWrongIsNamedAndTheLastAnswerStays) {
   session_.add(readme());
   ASSERT_TRUE(settled());
