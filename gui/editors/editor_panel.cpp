@@ -99,6 +99,7 @@ EditorPanel::~EditorPanel() {
 
 void EditorPanel::build() {
   find_->setObjectName(QStringLiteral("find"));
+  find_->keep_own_undo();
   find_->setPlaceholderText(tr("Find an option"));
   find_->setAccessibleName(tr("Find an option"));
   find_->setClearButtonEnabled(true);

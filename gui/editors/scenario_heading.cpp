@@ -12,6 +12,7 @@ namespace zplan::gui {
 ScenarioHeading::ScenarioHeading(Session& session, QWidget* parent)
     : QWidget(parent), session_(session), name_(new FieldEdit(this)), strategy_(new QComboBox(this)) {
   name_->setObjectName(QStringLiteral("name"));
+  name_->keep_own_undo();  // a name is applied when it is done
   name_->setAccessibleName(tr("Name of the scenario"));
   strategy_->setObjectName(QStringLiteral("strategy"));
   strategy_->setAccessibleName(tr("Shown strategy"));

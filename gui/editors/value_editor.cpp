@@ -29,6 +29,7 @@ void FieldEdit::show_text(const QString& shown) {
 }
 
 bool FieldEdit::event(QEvent* event) {
+  if (has_own_undo_) return QLineEdit::event(event);
   if (event->type() == QEvent::ShortcutOverride || event->type() == QEvent::KeyPress) {
     const auto* key = static_cast<QKeyEvent*>(event);
     if (key->matches(QKeySequence::Undo) || key->matches(QKeySequence::Redo)) {

@@ -33,7 +33,7 @@ class ValueEditor : public QWidget {
   void began();
 };
 
-/// A line whose undo is the session's, not its own.
+/// A line whose undo is the session's, where each key is a step of it, unless it is told to keep its own.
 class FieldEdit : public QLineEdit {
   Q_OBJECT
 
@@ -43,9 +43,13 @@ class FieldEdit : public QLineEdit {
   void show_text(const QString& text);
   /// Without blanks around it.
   [[nodiscard]] QString value() const { return text().trimmed(); }
+  void keep_own_undo() { has_own_undo_ = true; }
 
  protected:
   bool event(QEvent* event) override;
+
+ private:
+  bool has_own_undo_{};
 };
 
 /// Lets the wheel scroll the panel where `input` does not have the focus.

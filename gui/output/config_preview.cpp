@@ -117,6 +117,7 @@ Table findings_table(const std::vector<Finding>& findings) {
 ConfigPreview::ConfigPreview(QWidget* parent) : QWidget(parent) {
   ask_file = [this] { return QFileDialog::getSaveFileName(this, tr("Save configuration"), content_.file); };
   text_ = new QPlainTextEdit;
+  setFocusProxy(text_);
   text_->setReadOnly(true);
   text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
   text_->setFont(fixed_font());

@@ -44,6 +44,7 @@ ExplainView::ExplainView(QWidget* parent) : QWidget(parent) {
   connect(find, &QShortcut::activated, search_, qOverload<>(&QWidget::setFocus));
 
   tree_ = new QTreeView;
+  setFocusProxy(tree_);
   tree_->setModel(&found_);
   tree_->setAccessibleName(tr("Figures with their formulas"));
   tree_->setAlternatingRowColors(true);

@@ -138,6 +138,7 @@ QString headline_of(const Planned& planned) {
 
 WhyView::WhyView(QWidget* parent) : QWidget(parent) {
   page_ = new QTextBrowser;
+  setFocusProxy(page_);
   page_->setAccessibleName(tr("Why"));
   page_->setOpenLinks(false);
   page_->setTabChangesFocus(true);

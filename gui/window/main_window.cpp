@@ -8,6 +8,7 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QItemSelectionModel>
+#include <QLineEdit>
 #include <QListView>
 #include <QMenuBar>
 #include <QMessageBox>
@@ -262,6 +263,9 @@ void MainWindow::add_files() {
 }
 
 bool MainWindow::save() {
+  // A name that is being typed is part of what is saved.
+  if (auto* field = qobject_cast<QLineEdit*>(QApplication::focusWidget())) Q_EMIT field->editingFinished();
+
   return documents_.file().isEmpty() ? save_as() : documents_.save(documents_.file());
 }
 

@@ -188,8 +188,9 @@ void MainWindow::build_view_menu() {
   QMenu* menu = menuBar()->addMenu(tr("&View"));
   const auto tabs = [&](QTabWidget& widget, Qt::KeyboardModifiers modifiers) {
     for (int i = 0; i < widget.count(); ++i) {
-      QAction* action = menu->addAction(widget.tabText(i), this, [&widget, i] {
+      QAction* action = menu->addAction(widget.tabText(i), this, [this, &widget, i] {
         widget.setCurrentIndex(i);
+        view_->refresh();  // what is empty cannot take the focus
         widget.currentWidget()->setFocus();
       });
       action->setShortcut(QKeySequence(static_cast<int>(modifiers) | (Qt::Key_1 + i)));

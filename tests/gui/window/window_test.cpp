@@ -62,6 +62,35 @@ TEST_F(WindowTest, RenamingInTheList) {
   EXPECT_EQ(session().at(0).scenario.name, first_scenario().name);
 }
 
+TEST_F(WindowTest, ANameThatIsBeingTypedIsSavedAndHasItsOwnUndo) {
+  auto* name = find<QLineEdit>("name");
+  name->setFocus();
+  name->selectAll();
+  QTest::keyClicks(name, "typed");
+  QTest::keyClick(name, Qt::Key_Z, Qt::ControlModifier);
+  EXPECT_EQ(name->text(), qt(first_scenario().name));
+  name->end(false);  // what is taken back comes back selected
+  QTest::keyClicks(name, "!");
+  const QTemporaryDir folder;
+  const QString path = folder.filePath("named.zplan");
+  window_.dialogs.file_to_write = [path](const QString&, const QString&, const QString&) { return path; };
+  trigger("save");
+  EXPECT_EQ(session().at(0).scenario.name, first_scenario().name + "!");
+}
+
+TEST_F(WindowTest, KeysLeadIntoEveryTab) {
+  for (const QAction* action : window_.findChildren<QAction*>()) {
+    if (!action->shortcut().toString().startsWith("Alt+Shift+")) continue;
+    const_cast<QAction*>(action)->trigger();
+    const QWidget* focus = QApplication::focusWidget();
+    ASSERT_NE(focus, nullptr) << action->text().toStdString();
+    EXPECT_NE(focus->focusPolicy(), Qt::NoFocus) << action->text().toStdString();
+    EXPECT_TRUE(find<QTabWidget>("tables")->currentWidget()->isAncestorOf(focus) ||
+                find<QTabWidget>("tables")->currentWidget() == focus)
+        << action->text().toStdString();
+  }
+}
+
 TEST_F(WindowTest, AClickOnATickTakesAScenarioOutOfTheComparison) {
   press(Qt::Key_D, Qt::ControlModifier);
   settle();
