@@ -40,21 +40,11 @@ Sides all_sides(const Report& report) {
 /// Every line that there is.
 std::vector<Line> every_line(const Report& report) {
   const Sides sides = all_sides(report);
-  const Question& q = report.question;
+  const bool saved = saved_report(report) != nullptr;
   std::vector<Line> lines = setting_lines(report, sides);
-  const auto add = [&](const std::vector<Measure>& measures) {
-    for (const Measure& measure : measures)
-      // The card may have been another one then.
-      if (measure.name != "free" || saved_report(report) == nullptr)
-        lines.push_back(measured_line(measure, sides, q.unit, saved_report(report) == nullptr));
-  };
-  add(memory_measures(q.unit));
-  lines.push_back(text_line("peak in", sides,
-                            [](P p, Q) { return std::string(to_name(reported(p.memory.peak.phase))); }));
-  lines.push_back(text_line(
-      "verdict", sides, [](P p, Q) { return comparison_verdict(p); }, Tone::strong));
-  add(traffic_measures({&q}));
-  add(time_measures());
+  for (Line& line : figure_lines(sides, report.question.unit, !saved))
+    // The card may have been another one then.
+    if (line.name != "free" || !saved) lines.push_back(std::move(line));
   return lines;
 }
 

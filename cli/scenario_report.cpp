@@ -63,18 +63,7 @@ std::vector<Line> setting_lines(const Sides& sides, std::size_t longest) {
 
 std::vector<Line> every_line(const ScenarioComparison& all, const Sides& sides, std::size_t longest) {
   std::vector<Line> lines = setting_lines(sides, longest);
-  const auto add = [&](const std::vector<Measure>& measures) {
-    for (const Measure& measure : measures) lines.push_back(measured_line(measure, sides, all.unit, true));
-  };
-  std::vector<const Question*> questions;
-  for (const Side& side : sides) questions.push_back(side.question);
-  add(memory_measures(all.unit));
-  lines.push_back(text_line("peak in", sides,
-                            [](P p, Q) { return std::string(to_name(reported(p.memory.peak.phase))); }));
-  lines.push_back(text_line(
-      "verdict", sides, [](P p, Q) { return comparison_verdict(p); }, Tone::strong));
-  add(traffic_measures(questions));
-  add(time_measures());
+  for (Line& line : figure_lines(sides, all.unit, true)) lines.push_back(std::move(line));
   return lines;
 }
 

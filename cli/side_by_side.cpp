@@ -30,11 +30,6 @@ std::string best_text(const Measure& measure, const Sides& sides, ByteUnit unit)
   return alike ? "" : measure.text(best, unit);
 }
 
-std::string trimmed(std::string text) {
-  while (text.ends_with(' ')) text.pop_back();
-  return text;
-}
-
 Sides joined(Sides block, const Sides& more) {
   block.insert(block.end(), more.begin(), more.end());
   return block;
@@ -44,15 +39,13 @@ Sides joined(Sides block, const Sides& more) {
 
 Line measured_line(const Measure& measure, const Sides& sides, ByteUnit unit, bool mark_best) {
   const std::string best = mark_best ? best_text(measure, sides, unit) : "";
-  const auto text = [measure, best, unit](const Side& side) {
-    const std::string value = measure.text(value_of(measure, side), unit);
-    return value + (value == best ? "*" : " ");
-  };
+  const auto text = [measure, unit](const Side& side) { return measure.text(value_of(measure, side), unit); };
   const auto change = [measure, unit](const Side& side) { return difference_of(measure, side, unit); };
+  const auto is_best = [text, best](const Side& side) { return text(side) == best; };
   const bool alike = std::ranges::all_of(
       sides, [&](const Side& side) { return side.base == nullptr || change(side) == "="; });
-  return {measure.name, measure.unit, measure.name == "needs" ? Tone::strong : Tone::plain,
-          text,         change,       alike};
+  return {measure.name, measure.unit, measure.name == "needs" ? Tone::strong : Tone::plain, text, change,
+          is_best,      alike};
 }
 
 Line text_line(std::string name, const Sides& sides,
@@ -60,9 +53,36 @@ Line text_line(std::string name, const Sides& sides,
   const bool alike = std::ranges::all_of(sides, [&](const Side& side) {
     return side.base == nullptr || text(*side.plan, *side.question) == text(*side.base, *side.base_question);
   });
-  const auto word = [text](const Side& side) { return text(*side.plan, *side.question) + " "; };
+  const auto word = [text](const Side& side) { return text(*side.plan, *side.question); };
   const auto change = [](const Side&) { return std::string(); };
-  return {std::move(name), "", tone, word, change, alike};
+  return {std::move(name), "", tone, word, change, [](const Side&) { return false; }, alike};
+}
+
+std::vector<Line> figure_lines(const Sides& sides, ByteUnit unit, bool mark_best) {
+  std::vector<Line> lines;
+  int section = 0;
+  const auto add = [&](Line line) {
+    line.section = section;
+    lines.push_back(std::move(line));
+  };
+  const auto add_all = [&](const std::vector<Measure>& measures) {
+    for (const Measure& measure : measures) add(measured_line(measure, sides, unit, mark_best));
+  };
+  std::vector<const Question*> questions;
+  for (const Side& side : sides) questions.push_back(side.question);
+  ++section;
+  add_all(memory_measures(unit));
+  add(text_line("peak in", sides, [](const Plan& plan, const Question&) {
+    return std::string(to_name(reported(plan.memory.peak.phase)));
+  }));
+  add(text_line(
+      "verdict", sides, [](const Plan& plan, const Question&) { return comparison_verdict(plan); },
+      Tone::strong));
+  ++section;
+  add_all(traffic_measures(questions));
+  ++section;
+  add_all(time_measures());
+  return lines;
 }
 
 Table side_by_side(const std::vector<Line>& lines, const Sides& sides) {
@@ -74,7 +94,7 @@ Table side_by_side(const std::vector<Line>& lines, const Sides& sides) {
   for (const Line& line : lines) {
     Row row{{line.name, line.unit}, line.tone};
     for (const Side& side : sides) {
-      row.cells.push_back(line.text(side));
+      row.cells.push_back(line.text(side) + (line.best(side) ? "*" : " "));
       if (side.base != nullptr) row.cells.push_back(line.difference(side));
     }
     table.rows.push_back(std::move(row));
@@ -105,7 +125,8 @@ std::string side_by_side_markdown(const std::vector<Line>& lines, const Sides& s
     Row row{{line.unit.empty() ? line.name : fmt::format("{}, {}", line.name, line.unit)}, line.tone};
     for (const Side& side : sides) {
       const std::string change = side.base == nullptr ? "" : line.difference(side);
-      row.cells.push_back(trimmed(line.text(side)) + (change.empty() ? "" : fmt::format(" ({})", change)));
+      row.cells.push_back(line.text(side) + (line.best(side) ? "*" : "") +
+                          (change.empty() ? "" : fmt::format(" ({})", change)));
     }
     table.rows.push_back(std::move(row));
   }

@@ -20,20 +20,27 @@ struct Side {
 };
 using Sides = std::vector<Side>;
 
-/// A line: what stands for each side, and what that differs by where it does.
+/// A line: what stands for each side, what that differs by where it does, and whether it is the best of all.
 struct Line {
   std::string name, unit;
   Tone tone{Tone::plain};
   std::function<std::string(const Side&)> text, difference;
-  bool alike{};  ///< as printed, on all sides
+  std::function<bool(const Side&)> best;
+  bool alike{};   ///< as printed, on all sides
+  int section{};  ///< lines of one number belong together
 };
 
-/// With `mark_best` "*" stands at the best value, where not all print the same.
+/// With `mark_best` the best value is told, where not all print the same.
 [[nodiscard]] Line measured_line(const Measure& measure, const Sides& sides, ByteUnit unit, bool mark_best);
 [[nodiscard]] Line text_line(std::string name, const Sides& sides,
                              std::function<std::string(const Plan&, const Question&)> text,
                              Tone tone = Tone::plain);
 
+/// Memory, the verdict, traffic and time: what every comparison has, in sections from 1. `sides` are not
+/// empty.
+[[nodiscard]] std::vector<Line> figure_lines(const Sides& sides, ByteUnit unit, bool mark_best);
+
+/// "*" stands at the best of a line.
 [[nodiscard]] Table side_by_side(const std::vector<Line>& lines, const Sides& sides);
 
 /// As many groups of sides beside each other as the width takes, in tables below each other; the first group,

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cli/explain.h"
-#include "cli/measures.h"
+#include "cli/side_by_side.h"
 #include "gui/models/figures.h"
 #include "gui/session/words.h"
 
@@ -13,10 +13,16 @@ namespace zplan::gui {
 
 namespace {
 
-std::vector<const Question*> questions(const Subjects& subjects) {
-  std::vector<const Question*> all;
-  for (const Subject& each : subjects) all.push_back(&each.question());
-  return all;
+Sides sides_of(const Subjects& subjects, std::size_t baseline) {
+  const Subject& base = subjects[baseline];
+  Sides sides;
+  for (std::size_t i = 0; i < subjects.size(); ++i)
+    sides.push_back({&subjects[i].plan(),
+                     i == baseline ? nullptr : &base.plan(),
+                     {},
+                     &subjects[i].question(),
+                     &base.question()});
+  return sides;
 }
 
 /// Where --explain has what a line shows: a section of it, and how the names of its figures begin.
@@ -64,50 +70,23 @@ std::vector<ComparisonModel::Line> ComparisonModel::all_lines(const Subjects& su
   std::vector<Line> lines;
   if (subjects.empty()) return lines;
   const auto base = static_cast<std::size_t>(baseline);
-  const ByteUnit unit = subjects[base].question().unit;
-  int section = 0;
-  const auto add_words = [&](const std::string& name, auto text, bool even_alike) {
-    Line line{.name = qt(name), .unit = {}, .section = section};
-    for (const Subject& each : subjects) line.cells.push_back({.text = text(each), .difference = {}});
-    line.alike = std::ranges::all_of(
-        line.cells, [&line](const Cell& cell) { return cell.text == line.cells.front().text; });
-    if (even_alike || !line.alike) lines.push_back(std::move(line));
-  };
-  const auto add_figures = [&](const std::vector<Measure>& measures) {
-    for (const Measure& measure : measures) {
-      Line line{.name = qt(measure.name), .unit = qt(measure.unit), .section = section, .alike = true};
-      std::vector<double> values;
-      for (const Subject& each : subjects) values.push_back(measure.value(each.plan(), each.question()));
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::string difference = difference_text(measure, values[i], values[base], unit);
-        line.cells.push_back({.text = qt(measure.text(values[i], unit)), .difference = qt(difference)});
-        line.alike = line.alike && difference == "=";
-      }
-      if (measure.best != Best::none && !line.alike) {
-        const double best = measure.best == Best::least ? std::ranges::min(values) : std::ranges::max(values);
-        for (Cell& cell : line.cells) cell.best = cell.text == qt(measure.text(best, unit));
-      }
-      lines.push_back(std::move(line));
-    }
+  const Sides sides = sides_of(subjects, base);
+  const auto add = [&](const zplan::Line& from) {
+    Line line{.name = qt(from.name), .unit = qt(from.unit), .section = from.section, .alike = from.alike};
+    for (const Side& side : sides)
+      line.cells.push_back({.text = QCoreApplication::translate("zplan", from.text(side).c_str()),
+                            .difference = side.base == nullptr ? QString() : qt(from.difference(side)),
+                            .best = from.best(side)});
+    lines.push_back(std::move(line));
   };
   // Columns that are called after their strategies say them already.
   const bool says_strategy =
       std::ranges::all_of(subjects, [](const Subject& each) { return each.title == qt(each.plan().id()); });
   for (const Setting& each : settings())
-    if (each.name != "strategy" || !says_strategy)
-      add_words(
-          each.name, [&each](const Subject& s) { return qt(each.text(s.plan(), s.question())); }, false);
-  ++section;
-  add_figures(memory_measures(unit));
-  add_words(
-      "peak in",
-      [](const Subject& s) { return qt(std::string(to_name(reported(s.plan().memory.peak.phase)))); }, true);
-  add_words(
-      "verdict", [](const Subject& s) { return verdict_words(s.plan()); }, true);
-  ++section;
-  add_figures(traffic_measures(questions(subjects)));
-  ++section;
-  add_figures(time_measures());
+    if (const zplan::Line line = text_line(each.name, sides, each.text);
+        !line.alike && (each.name != "strategy" || !says_strategy))
+      add(line);
+  for (const zplan::Line& each : figure_lines(sides, subjects[base].question().unit, true)) add(each);
   return lines;
 }
 
