@@ -26,7 +26,7 @@ double round_step(double least) {
 
 /// Thousands are set apart as in tables.
 QString digits(double value) {
-  return value >= 1000 ? words(group_digits(std::llround(value))) : QString::number(value, 'g', 6);
+  return value >= 1000 ? qt(group_digits(std::llround(value))) : QString::number(value, 'g', 6);
 }
 
 bool is_free(const QRectF& label, int tier, double x, const QVector<Limit>& placed) {

@@ -19,7 +19,7 @@ struct Words {
 };
 
 QString lines_of(const std::string& first, const std::string& text) {
-  QString all = words(paragraph(first, text, kTooltipWidth));
+  QString all = qt(paragraph(first, text, kTooltipWidth));
   while (all.endsWith('\n')) all.chop(1);
   return all;
 }
@@ -27,14 +27,14 @@ QString lines_of(const std::string& first, const std::string& text) {
 }  // namespace
 
 QString seconds_words(Seconds time) {
-  return time.value == 0 ? QStringLiteral("0 s") : words(seconds_value(time)) + QStringLiteral(" s");
+  return time.value == 0 ? QStringLiteral("0 s") : qt(seconds_value(time)) + QStringLiteral(" s");
 }
 
 Scale bytes_scale(double most, ByteUnit unit) {
   const double base = unit == ByteUnit::gib ? 1024.0 : 1000.0;
   if (most > 0 && most < 0.1 * base * base * base)
     return {base * base, unit == ByteUnit::gib ? QStringLiteral("MiB") : QStringLiteral("MB")};
-  return {base * base * base, words(unit_name(unit))};
+  return {base * base * base, qt(unit_name(unit))};
 }
 
 ByteUnit unit_of(const Subjects& subjects) {
@@ -48,7 +48,7 @@ QVector<Mark> memory_marks(const Question& question) {
   QVector<Mark> marks;
   const auto add = [&](const QString& name, Bytes size) {
     if (size.value <= 0 || (!marks.isEmpty() && marks.back().value == number(size))) return;
-    marks.push_back({name, words(format_bytes(size, question.unit)), number(size), marks.isEmpty()});
+    marks.push_back({name, memory_words(size, question.unit), number(size), marks.isEmpty()});
   };
   add(Words::tr("available"), available(cluster, question.headroom));
   add(Words::tr("usable"), cluster.usable_memory);
@@ -59,7 +59,7 @@ QVector<Mark> memory_marks(const Question& question) {
 QString shortage_words(const Plan& plan, const Question& question) {
   if (plan.fits) return {};
   if (plan.fits_device) return Words::tr("short of host memory");
-  return Words::tr("short by %1").arg(words(format_bytes(shortage(plan, question), question.unit)));
+  return Words::tr("short by %1").arg(memory_words(shortage(plan, question), question.unit));
 }
 
 QString explained(const Figure& figure) {
@@ -68,7 +68,7 @@ QString explained(const Figure& figure) {
 
 QString explained_in_general(const std::string& name, const std::string& formula, const std::string& source) {
   return lines_of("", name) + '\n' + lines_of("   = ", formula) + '\n' +
-         lines_of("   ", Words::tr("source: %1").arg(words(source)).toStdString());
+         lines_of("   ", Words::tr("source: %1").arg(qt(source)).toStdString());
 }
 
 QString wrapped(const QString& text) { return lines_of("", text.toStdString()); }

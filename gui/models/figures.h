@@ -29,7 +29,6 @@ struct Scale {
   bool operator==(const Scale&) const = default;
 };
 
-[[nodiscard]] inline QString words(const std::string& text) { return QString::fromStdString(text); }
 [[nodiscard]] inline double number(Bytes size) { return static_cast<double>(size.value); }
 
 /// "4.16 s", as tables have it; "0 s".

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "cli/text.h"
-#include "models/base/format.h"
 
 namespace zplan::gui {
 
@@ -224,7 +223,7 @@ QString StackModel::text(int row, int column) const {
   if (kind_ == Kind::time) return seconds_words(Seconds(value));
   const ByteUnit unit =
       kind_ == Kind::traffic ? ByteUnit::gb : subjects_[static_cast<std::size_t>(row)].question().unit;
-  return words(format_bytes(Bytes(std::llround(value)), unit));
+  return memory_words(Bytes(std::llround(value)), unit);
 }
 
 const Explanation& StackModel::explanation(int row) const {

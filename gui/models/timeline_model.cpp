@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "models/base/format.h"
 
 namespace zplan::gui {
 
@@ -75,7 +74,7 @@ const Moment& TimelineModel::moment_of(const Stretch& stretch) const {
 }
 
 QString TimelineModel::size(const Stretch& stretch, Bytes bytes) const {
-  return words(format_bytes(bytes, subjects_[stretch.subject].question().unit));
+  return memory_words(bytes, subjects_[stretch.subject].question().unit);
 }
 
 QVariant TimelineModel::data(const QModelIndex& index, int role) const {

@@ -66,7 +66,7 @@ QVariant TradeoffModel::data(const QModelIndex& index, int role) const {
     case SpeedRole: return plan.time.tokens_per_second;
     case FitsRole: return plan.fits;
     case FrontRole: return point.front;
-    case IdRole: return words(plan.id());
+    case IdRole: return qt(plan.id());
     case TitleRole: return text(point, scenario);
     case MarksRole: return QVariant::fromValue(memory_marks(planned.question));
     case DraftRole: return planned.draft && point.plan != planned.shown;
@@ -79,10 +79,10 @@ QString TradeoffModel::text(const Point& point, Column column) const {
   const Planned& planned = *scenarios_[point.scenario];
   const Plan& plan = plan_of(point);
   switch (column) {
-    case scenario: return words(planned.scenario.name);
-    case strategy: return words(plan.id());
-    case needs: return words(format_bytes(plan.memory.required, planned.question.unit));
-    case speed: return words(group_digits(std::llround(plan.time.tokens_per_second)));
+    case scenario: return qt(planned.scenario.name);
+    case strategy: return qt(plan.id());
+    case needs: return memory_words(plan.memory.required, planned.question.unit);
+    case speed: return qt(group_digits(std::llround(plan.time.tokens_per_second)));
     case verdict: return verdict_words(plan);
     case front: return point.front ? tr("yes") : tr("no");
     case column_count: break;
@@ -101,7 +101,7 @@ QString TradeoffModel::tooltip(const Point& point) const {
   QStringList lines{wrapped(spoken(point))};
   if (scenarios_[point.scenario]->draft && point.plan != scenarios_[point.scenario]->shown)
     lines << tr("A first estimate; the full answer follows.");
-  for (const std::string& sentence : plan_of(point).why) lines << wrapped(words(sentence));
+  for (const std::string& sentence : plan_of(point).why) lines << wrapped(qt(sentence));
   return lines.join('\n');
 }
 

@@ -6,19 +6,13 @@
 #include <QTextBrowser>
 
 #include "cli/report_text.h"
-#include "models/base/format.h"
+#include "gui/session/words.h"
 
 namespace zplan::gui {
 
 namespace {
 
-QString bytes_text(Bytes size, const Question& question) {
-  return QString::fromStdString(format_bytes(size, question.unit));
-}
-
-QString id_of(const Plan& plan) { return QString::fromStdString(plan.id()); }
-
-QString escaped(const std::string& text) { return QString::fromStdString(text).toHtmlEscaped(); }
+QString escaped(const std::string& text) { return qt(text).toHtmlEscaped(); }
 
 QString heading(const QString& text) { return QStringLiteral("<h4>%1</h4>").arg(text.toHtmlEscaped()); }
 
@@ -41,7 +35,7 @@ QString label_of(const std::string& label) {
                                    QT_TRANSLATE_NOOP("zplan::gui::WhyView", "Warning")};
   for (const char* each : known)
     if (label == each) return WhyView::tr(each);
-  return QString::fromStdString(label);
+  return qt(label);
 }
 
 /// The block of that label.
@@ -72,7 +66,7 @@ QString others(const Planned& planned) {
     QStringList reasons;
     for (const std::string& each : plan.why) reasons << escaped(each);
     items += QStringLiteral("<li><b>%1</b>: %2</li>")
-                 .arg(id_of(plan).toHtmlEscaped(), reasons.join(QStringLiteral("; ")));
+                 .arg(qt(plan.id()).toHtmlEscaped(), reasons.join(QStringLiteral("; ")));
   }
   return items.isEmpty() ? items : QStringLiteral("<ul>%1</ul>").arg(items);
 }
@@ -90,10 +84,11 @@ QString impossible(const Report& report) {
 
 QString alternative(const Answer& answer, const Question& question) {
   if (!answer.alternative) return {};
-  const QString change = QString::fromStdString(answer.alternative_change);
+  const QString change = qt(answer.alternative_change);
   const QString title =
-      change.isEmpty() ? WhyView::tr("What fits instead: %1").arg(id_of(*answer.alternative))
-                       : WhyView::tr("What fits instead: %1 with %2").arg(id_of(*answer.alternative), change);
+      change.isEmpty()
+          ? WhyView::tr("What fits instead: %1").arg(qt(answer.alternative->id()))
+          : WhyView::tr("What fits instead: %1 with %2").arg(qt(answer.alternative->id()), change);
   return section(title, list(sentences_of(*answer.alternative, question)));
 }
 
@@ -101,7 +96,7 @@ QString recommended_instead(const Planned& planned) {
   const Plan* best = planned.answer.recommended();
   if (best == nullptr || best == &planned.plan()) return {};
   return QStringLiteral("<p>%1</p>")
-      .arg(WhyView::tr("zplan recommends %1.").arg(id_of(*best)).toHtmlEscaped());
+      .arg(WhyView::tr("zplan recommends %1.").arg(qt(best->id())).toHtmlEscaped());
 }
 
 QString page_of(const Planned& planned) {
@@ -110,7 +105,7 @@ QString page_of(const Planned& planned) {
   if (planned.saved)
     return top + QStringLiteral("<p>%1</p>")
                      .arg(WhyView::tr("A report that was saved: %1")
-                              .arg(QString::fromStdString(planned.scenario.report))
+                              .arg(qt(planned.scenario.report))
                               .toHtmlEscaped());
   return top + block(report, "Warning") + recommended_instead(planned) +
          list(sentences_of(planned.plan(), planned.question)) +
@@ -125,15 +120,16 @@ QString page_of(const Planned& planned) {
 QString headline_of(const Planned& planned) {
   const Plan& plan = planned.plan();
   const Question& question = planned.question;
-  const QString needs = bytes_text(plan.memory.required, question);
+  const ByteUnit unit = question.unit;
+  const QString needs = memory_words(plan.memory.required, unit);
   if (plan.fits_device && !plan.fits)
     return WhyView::tr("Short of host memory: %1 needs %2 of %3 available per node")
-        .arg(id_of(plan), bytes_text(plan.memory.host.total, question),
-             bytes_text(available_on_host(question.cluster, question.headroom), question));
-  const QString limit = bytes_text(available(question.cluster, question.headroom), question);
+        .arg(qt(plan.id()), memory_words(plan.memory.host.total, unit),
+             memory_words(available_on_host(question.cluster, question.headroom), unit));
+  const QString limit = memory_words(available(question.cluster, question.headroom), unit);
   const QString text = plan.fits ? WhyView::tr("Fits: %1 needs %2 of %3 available per GPU")
                                  : WhyView::tr("Does not fit: %1 needs %2 of %3 available per GPU");
-  return text.arg(id_of(plan), needs, limit);
+  return text.arg(qt(plan.id()), needs, limit);
 }
 
 WhyView::WhyView(QWidget* parent) : QWidget(parent) {
