@@ -19,8 +19,6 @@ std::string fit_name(QString name) {
   return name.left(kLongestName).toStdString();
 }
 
-}  // namespace
-
 /// A change as what it does and what takes it back. Changes with one key merge.
 class SessionChange : public QUndoCommand {
  public:
@@ -42,25 +40,13 @@ class SessionChange : public QUndoCommand {
     return true;
   }
 
-  // What changes are made of.
-  static void insert(Session& s, int row, const Session::Entry& entry) { s.insert(row, entry); }
-  static void take(Session& s, int row) { s.take(row); }
-  static void put(Session& s, Session::Id id, const Scenario& scenario) { s.put(s.row_of(id), scenario); }
-  static void shift(Session& s, int from, int to) { s.shift(from, to); }
-  static void pin(Session& s, Session::Id id) {
-    s.baseline_ = id;
-    Q_EMIT s.comparison_changed();
-  }
-  static void show_differences(Session& s, bool only) {
-    s.differences_ = only;
-    Q_EMIT s.comparison_changed();
-  }
-
  private:
   Session& session_;
   Step forward_, back_;
   QString key_;
 };
+
+}  // namespace
 
 Session::Session(Environment environment, QObject* parent)
     : QObject(parent), planning_(std::move(environment)) {
@@ -93,16 +79,14 @@ void Session::add(const Scenario& scenario, int row) {
   if (entry.scenario.name.empty()) entry.scenario.name = tr("scenario").toStdString();
   undo_.push(new SessionChange(
       *this, tr("add %1").arg(QString::fromStdString(scenario.name)),
-      [at, entry](Session& s) { SessionChange::insert(s, at, entry); },
-      [at](Session& s) { SessionChange::take(s, at); }));
+      [at, entry](Session& s) { s.insert(at, entry); }, [at](Session& s) { s.take(at); }));
 }
 
 void Session::remove(int row) {
   const Entry entry = at(row);
   undo_.push(new SessionChange(
       *this, tr("delete %1").arg(QString::fromStdString(entry.scenario.name)),
-      [row](Session& s) { SessionChange::take(s, row); },
-      [row, entry](Session& s) { SessionChange::insert(s, row, entry); }));
+      [row](Session& s) { s.take(row); }, [row, entry](Session& s) { s.insert(row, entry); }));
 }
 
 void Session::duplicate(int row) {
@@ -115,68 +99,59 @@ void Session::rename(int row, const QString& name) {
   const Entry& entry = at(row);
   Scenario after = entry.scenario;
   after.name = fit_name(name);
-  if (after.name.empty() || after == entry.scenario) return;
-  undo_.push(new SessionChange(
-      *this, tr("rename %1").arg(QString::fromStdString(entry.scenario.name)),
-      [id = entry.id, after](Session& s) { SessionChange::put(s, id, after); },
-      [id = entry.id, before = entry.scenario](Session& s) { SessionChange::put(s, id, before); }));
+  if (after.name.empty()) return;
+  change(entry, after, tr("rename %1").arg(QString::fromStdString(entry.scenario.name)));
 }
 
 void Session::move(int from, int to) {
   if (from == to) return;
   undo_.push(new SessionChange(
       *this, tr("move %1").arg(QString::fromStdString(at(from).scenario.name)),
-      [from, to](Session& s) { SessionChange::shift(s, from, to); },
-      [from, to](Session& s) { SessionChange::shift(s, to, from); }));
+      [from, to](Session& s) { s.shift(from, to); }, [from, to](Session& s) { s.shift(to, from); }));
 }
 
 void Session::set_arguments(int row, const std::vector<std::string>& arguments, const QString& key) {
   const Entry& entry = at(row);
   Scenario after = entry.scenario;
   after.arguments = arguments;
-  if (after == entry.scenario) return;
-  undo_.push(new SessionChange(
-      *this, tr("change %1").arg(QString::fromStdString(entry.scenario.name)),
-      [id = entry.id, after](Session& s) { SessionChange::put(s, id, after); },
-      [id = entry.id, before = entry.scenario](Session& s) { SessionChange::put(s, id, before); },
-      key.isEmpty() ? key : QStringLiteral("%1 %2").arg(entry.id).arg(key)));
+  change(entry, after, tr("change %1").arg(QString::fromStdString(entry.scenario.name)),
+         key.isEmpty() ? key : QStringLiteral("%1 %2").arg(entry.id).arg(key));
 }
 
 void Session::set_strategy(int row, const QString& id) {
   const Entry& entry = at(row);
   Scenario after = entry.scenario;
   after.strategy = id.toStdString();
-  if (after == entry.scenario) return;
-  undo_.push(new SessionChange(
-      *this, tr("choose %1").arg(id.isEmpty() ? tr("the recommended strategy") : id),
-      [row_id = entry.id, after](Session& s) { SessionChange::put(s, row_id, after); },
-      [row_id = entry.id, before = entry.scenario](Session& s) { SessionChange::put(s, row_id, before); }));
+  change(entry, after, tr("choose %1").arg(id.isEmpty() ? tr("the recommended strategy") : id));
 }
 
 void Session::set_compared(int row, bool compared) {
   const Entry& entry = at(row);
-  if (entry.scenario.compared == compared) return;
   Scenario after = entry.scenario;
   after.compared = compared;
+  change(entry, after,
+         (compared ? tr("compare %1") : tr("leave out %1")).arg(QString::fromStdString(after.name)));
+}
+
+void Session::change(const Entry& entry, const Scenario& after, const QString& text, const QString& key) {
+  if (after == entry.scenario) return;
   undo_.push(new SessionChange(
-      *this, (compared ? tr("compare %1") : tr("leave out %1")).arg(QString::fromStdString(after.name)),
-      [id = entry.id, after](Session& s) { SessionChange::put(s, id, after); },
-      [id = entry.id, before = entry.scenario](Session& s) { SessionChange::put(s, id, before); }));
+      *this, text, [id = entry.id, after](Session& s) { s.put(s.row_of(id), after); },
+      [id = entry.id, before = entry.scenario](Session& s) { s.put(s.row_of(id), before); }, key));
 }
 
 void Session::set_baseline(Id id) {
   if (id == baseline_) return;
   undo_.push(new SessionChange(
-      *this, tr("pin the baseline"), [id](Session& s) { SessionChange::pin(s, id); },
-      [before = baseline_](Session& s) { SessionChange::pin(s, before); }));
+      *this, tr("pin the baseline"), [id](Session& s) { s.pin(id); },
+      [before = baseline_](Session& s) { s.pin(before); }));
 }
 
 void Session::set_differences(bool only) {
   if (only == differences_) return;
   undo_.push(new SessionChange(
       *this, only ? tr("show differences only") : tr("show all lines"),
-      [only](Session& s) { SessionChange::show_differences(s, only); },
-      [only](Session& s) { SessionChange::show_differences(s, !only); }));
+      [only](Session& s) { s.show_differences(only); }, [only](Session& s) { s.show_differences(!only); }));
 }
 
 // ---- steps that changes are made of
@@ -230,6 +205,16 @@ void Session::shift(int from, int to) {
   else
     std::rotate(begin + to, begin + from, begin + from + 1);
   Q_EMIT moved(from, to);
+}
+
+void Session::pin(Id id) {
+  baseline_ = id;
+  Q_EMIT comparison_changed();
+}
+
+void Session::show_differences(bool only) {
+  differences_ = only;
+  Q_EMIT comparison_changed();
 }
 
 void Session::plan(Entry& entry) {

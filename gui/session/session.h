@@ -89,11 +89,17 @@ class Session : public QObject {
   void reset();
 
  private:
-  friend class SessionChange;
+  /// Pushes what makes `after` of an entry's scenario, where that is another one.
+  void change(const Entry& entry, const Scenario& after, const QString& text, const QString& key = {});
+
+  // Steps that changes are made of.
   void insert(int row, Entry entry);
   Entry take(int row);
   void put(int row, const Scenario& scenario);
   void shift(int from, int to);
+  void pin(Id id);
+  void show_differences(bool only);
+
   void plan(Entry& entry);
   void on_planned(Id id, const PlannedPtr& planned);
   void on_failed(Id id, const Problem& problem);
