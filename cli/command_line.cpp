@@ -9,29 +9,44 @@ namespace zplan {
 
 namespace {
 
-bool takes_value(const std::string& option) {
-  const auto& table = option_table();
-  return std::any_of(table.begin(), table.end(), [&option](const OptionSpec& spec) {
+bool takes_value(std::string_view option) {
+  return std::ranges::any_of(option_table(), [option](const OptionSpec& spec) {
     return spec.name == option && !spec.value.empty();
   });
 }
 
+GivenOption option_at(const std::vector<std::string>& arguments, std::size_t i) {
+  const std::string_view word = arguments[i];
+  if (const std::size_t equals = word.find('='); equals != std::string_view::npos)
+    return {word.substr(0, equals), word.substr(equals + 1), i};
+  if (!takes_value(word)) return {word, kFlagGiven, i};
+  if (i + 1 == arguments.size()) return {word, {}, i};
+  return {word, arguments[i + 1], i, 2};
+}
+
 }  // namespace
+
+std::vector<GivenOption> given_options(const std::vector<std::string>& arguments) {
+  std::vector<GivenOption> given;
+  for (std::size_t i = 0; i < arguments.size(); i += given.back().words)
+    given.push_back(option_at(arguments, i));
+  return given;
+}
+
+std::optional<std::string> given_value(const std::vector<std::string>& arguments, std::string_view option) {
+  std::optional<std::string> value;
+  for (const GivenOption& each : given_options(arguments))
+    if (each.name == option) value = each.value;
+  return value;
+}
 
 std::vector<std::string> with_options(const std::vector<std::string>& arguments,
                                       const std::vector<std::pair<std::string, std::string>>& changes) {
-  const auto changed = [&changes](const std::string& word) {
-    const std::string name = word.substr(0, word.find('='));
-    return std::any_of(changes.begin(), changes.end(),
-                       [&name](const auto& change) { return change.first == name; });
-  };
   std::vector<std::string> kept;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const bool stays = !changed(arguments[i]);
-    if (stays) kept.push_back(arguments[i]);
-    // The value behind an option stays or goes with it, even one that is called like another option.
-    if (!takes_value(arguments[i]) || ++i == arguments.size()) continue;
-    if (stays) kept.push_back(arguments[i]);
+  for (const GivenOption& each : given_options(arguments)) {
+    const bool stays =
+        std::ranges::none_of(changes, [&each](const auto& change) { return change.first == each.name; });
+    for (std::size_t i = 0; stays && i < each.words; ++i) kept.push_back(arguments[each.first + i]);
   }
   for (const auto& [option, value] : changes)
     if (value == kFlagGiven)

@@ -1,6 +1,7 @@
 #pragma once
 // The command that was typed, changed and quoted for typing again.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,21 @@ namespace zplan {
 
 /// The value of a flag that is to be given.
 inline constexpr std::string_view kFlagGiven = "\x01";
+
+/// An option as it was typed: "--seq 4096", "--seq=4096", "--fused-loss"; a word that is none by itself.
+/// Names and values are views of the arguments.
+struct GivenOption {
+  std::string_view name;
+  std::string_view value;  ///< `kFlagGiven` where none belongs to it; empty where it is missing
+  std::size_t first{};     ///< its place among the words
+  std::size_t words{1};
+};
+/// The value behind an option belongs to it, even one that is called like another option.
+[[nodiscard]] std::vector<GivenOption> given_options(const std::vector<std::string>& arguments);
+
+/// The value that was given last, `kFlagGiven` for a flag; nothing where the option is not among them.
+[[nodiscard]] std::optional<std::string> given_value(const std::vector<std::string>& arguments,
+                                                     std::string_view option);
 
 /// `arguments` with `changes` in place of whatever they said about these options; an empty value: the option
 /// is left out. Flags are left out alone, options with the value behind them.

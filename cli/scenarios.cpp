@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 
+#include "cli/command_line.h"
 #include "models/base/version.h"
 
 namespace zplan {
@@ -19,8 +20,8 @@ constexpr std::size_t kMostArguments = 200;
 constexpr std::array<std::string_view, 5> kFileOptions{"--model", "--gpu", "--node", "--network",
                                                        "--ds-config"};
 
-bool takes_file(const std::string& word) {
-  return std::find(kFileOptions.begin(), kFileOptions.end(), word) != kFileOptions.end();
+bool takes_file(std::string_view option) {
+  return std::find(kFileOptions.begin(), kFileOptions.end(), option) != kFileOptions.end();
 }
 
 fs::path folder_of(const std::string& file) { return fs::absolute(fs::path(file)).parent_path(); }
@@ -40,15 +41,17 @@ std::string seen_from(const fs::path& folder, const std::string& value) {
 
 /// `arguments` with change(value) for the value of every option that may name a file.
 template <class F>
-std::vector<std::string> with_paths(std::vector<std::string> arguments, const F& change) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::size_t equals = arguments[i].find('=');
-    if (equals != std::string::npos && takes_file(arguments[i].substr(0, equals)))
-      arguments[i] = arguments[i].substr(0, equals + 1) + change(arguments[i].substr(equals + 1));
-    else if (takes_file(arguments[i]) && i + 1 < arguments.size())
-      arguments[i + 1] = change(arguments[i + 1]);
+std::vector<std::string> with_paths(const std::vector<std::string>& arguments, const F& change) {
+  std::vector<std::string> changed = arguments;
+  for (const GivenOption& each : given_options(arguments)) {
+    if (!takes_file(each.name) || each.value.empty()) continue;
+    const std::string value = change(std::string(each.value));
+    if (each.words == 2)
+      changed[each.first + 1] = value;
+    else
+      changed[each.first] = std::string(each.name) + "=" + value;
   }
-  return arguments;
+  return changed;
 }
 
 std::vector<std::string> read_words(const JsonReader& at) {

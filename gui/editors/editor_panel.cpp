@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "cli/command_line.h"
-#include "gui/editors/given.h"
 #include "gui/editors/make_editor.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/option_words.h"

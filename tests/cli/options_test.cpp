@@ -24,7 +24,8 @@ TEST(Options, EveryValueReachesItsField) {
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
       "--lora-targets q_proj,v_proj --seq 4096 --micro-batch 2 --grad-accum 3 --precision fp16 --optimizer "
       "lion "
-      "--checkpointing none --attention sdpa --fused-loss --expandable-segments --emit x.json --config-style hf-auto --units GB "
+      "--checkpointing none --attention sdpa --fused-loss --expandable-segments --emit x.json --config-style "
+      "hf-auto --units GB "
       "--explain --no-color");
   EXPECT_EQ(o.command, Command::plan);
   EXPECT_EQ(o.model, "8B");
@@ -132,6 +133,22 @@ TEST(CommandLine, ChangesReplaceWhatWasTyped) {
   EXPECT_THAT(with_options({"--zero", "2", "--model", "8B", "--zero=1", "--explain"},
                            {{"--zero", "3"}, {"--explain", ""}}),
               ElementsAre("--model", "8B", "--zero", "3"));
+}
+
+TEST(CommandLine, ValuesAreReadInBothSpellings) {
+  const std::vector<std::string> arguments{"--model", "8B", "--seq=4096", "--fused-loss", "--gpus"};
+  EXPECT_EQ(given_value(arguments, "--model"), "8B");
+  EXPECT_EQ(given_value(arguments, "--seq"), "4096");
+  EXPECT_EQ(given_value(arguments, "--fused-loss"), kFlagGiven);
+  EXPECT_EQ(given_value(arguments, "--gpus"), "");
+  EXPECT_FALSE(given_value(arguments, "--gpu"));
+}
+
+TEST(CommandLine, AValueThatLooksLikeAnOptionIsAValue) {
+  const std::vector<std::string> arguments{"--model", "--gpus", "--seq", "512"};
+  EXPECT_EQ(given_value(arguments, "--model"), "--gpus");
+  EXPECT_FALSE(given_value(arguments, "--gpus"));
+  EXPECT_EQ(given_value(with_options(arguments, {{"--gpus", "8"}}), "--model"), "--gpus");
 }
 
 TEST(Environment, FoldersFollowTheVariables) {

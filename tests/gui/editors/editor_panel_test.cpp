@@ -12,8 +12,8 @@
 #include <QWheelEvent>
 #include <algorithm>
 
+#include "cli/command_line.h"
 #include "cli/report_json.h"
-#include "gui/editors/given.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/picker.h"
 #include "tests/gui/support.h"

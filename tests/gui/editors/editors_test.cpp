@@ -3,6 +3,7 @@
 #include <QSignalSpy>
 #include <QTest>
 
+#include "gui/editors/log_slider.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/simple_editors.h"
 #include "tests/gui/support.h"
@@ -98,6 +99,18 @@ TEST(NumberEditors, NoStopIsBeyondTheMost) {
   EXPECT_EQ(editor.slider()->stops(), (std::vector<qint64>{512, 768, 1024, 1536, 2048, 3072, 4096, 5000}));
   editor.slider()->set_most(0);
   EXPECT_EQ(editor.slider()->stops(), sequence_stops());
+}
+
+TEST(LogSliderStops, RiseFromEndToEnd) {
+  for (const auto& stops : {sequence_stops(), micro_batch_stops(), gpu_stops()}) {
+    EXPECT_TRUE(std::ranges::is_sorted(stops));
+    EXPECT_EQ(std::ranges::adjacent_find(stops), stops.end());
+  }
+  EXPECT_EQ(sequence_stops().front(), 512);
+  EXPECT_EQ(sequence_stops().back(), 1'048'576);
+  EXPECT_EQ(gpu_stops().front(), 1);
+  EXPECT_EQ(gpu_stops().back(), 1024);
+  EXPECT_EQ(micro_batch_stops().back(), 64);
 }
 
 }  // namespace
