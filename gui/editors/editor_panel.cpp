@@ -165,11 +165,6 @@ void EditorPanel::show_option(const QString& option) {
   wanted->editor()->setFocus(Qt::ShortcutFocusReason);
 }
 
-void EditorPanel::find_option() {
-  find_->setFocus(Qt::ShortcutFocusReason);
-  find_->selectAll();
-}
-
 void EditorPanel::show_fields() {
   const QString words = find_->text();
   const bool given_only = given_only_->isChecked();

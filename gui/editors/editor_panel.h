@@ -26,8 +26,6 @@ class EditorPanel : public QWidget {
   [[nodiscard]] const std::vector<OptionField*>& fields() const { return fields_; }
   /// Unfolds what hides the option, scrolls to it and gives it the focus.
   void show_option(const QString& option);
-  /// Gives the field that looks for options the focus.
-  void find_option();
 
  private:
   void build();

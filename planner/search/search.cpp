@@ -123,16 +123,11 @@ std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::v
   return plans;
 }
 
-std::vector<Plan> outline_all(const Question& q, PlanContext& context,
-                              const std::vector<Strategy>& strategies) {
-  return each_in_parallel(
-      strategies, [&](const Strategy& strategy) { return context.outline(sized(q, context, strategy)); });
-}
-
 /// The best plan that fits, with all its figures; the others are only outlined.
 std::optional<Plan> best_that_fits(const Question& q, const std::vector<Strategy>& strategies) {
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
-  std::vector<Plan> plans = outline_all(q, context, strategies);
+  const std::vector<Plan> plans = each_in_parallel(
+      strategies, [&](const Strategy& strategy) { return context.outline(sized(q, context, strategy)); });
   const auto best = std::min_element(plans.begin(), plans.end(), better_plan);
   if (best == plans.end() || !best->fits) return std::nullopt;
   Plan plan = context.complete(best->strategy);
