@@ -9,6 +9,7 @@
 #include "cli/request.h"
 #include "cli/run.h"
 #include "models/base/error.h"
+#include "models/base/json_text.h"
 #include "planner/check/judge.h"
 #include "planner/check/read.h"
 
@@ -138,8 +139,7 @@ std::vector<std::string> failures_of(const std::vector<Case>& cases) {
 std::string in_format(const CheckReport& report, const Options& options, const Style& style) {
   switch (options.format) {
     case OutputFormat::text: return check_text(report, style);
-    case OutputFormat::json:
-      return check_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    case OutputFormat::json: return json_text(check_json(report));
     case OutputFormat::csv: return check_csv(report);
     case OutputFormat::markdown: return check_markdown(report);
   }

@@ -8,6 +8,7 @@
 #include "cli/oom_command.h"
 #include "cli/request.h"
 #include "cli/run.h"
+#include "models/base/json_text.h"
 
 namespace zplan {
 
@@ -108,8 +109,7 @@ bool can_be_asked(const OpenQuestion& open, Solve asked) {
 std::string in_format(const FitReport& report, const Style& style) {
   switch (report.options.format) {
     case OutputFormat::text: return fit_text(report, style);
-    case OutputFormat::json:
-      return fit_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    case OutputFormat::json: return json_text(fit_json(report));
     case OutputFormat::csv: return fit_csv(report);
     case OutputFormat::markdown: return fit_markdown(report);
   }

@@ -7,6 +7,7 @@
 #include "cli/catalogue_commands.h"
 #include "cli/table.h"
 #include "models/base/format.h"
+#include "models/base/json_text.h"
 
 namespace zplan {
 
@@ -229,7 +230,7 @@ std::string list_json(const HardwareProfiles& profiles) {
   for (const Gpu& each : profiles.gpus) out["gpus"].push_back(profile_json(profile_of(each)));
   for (const Node& each : profiles.nodes) out["nodes"].push_back(profile_json(profile_of(each)));
   for (const Network& each : profiles.networks) out["networks"].push_back(profile_json(profile_of(each)));
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(out);
 }
 
 std::string show_text(const Profile& profile, const Style& style) {

@@ -5,6 +5,7 @@
 #include "cli/catalogue_commands.h"
 #include "cli/output_files.h"
 #include "hardware_profiles/write_profiles.h"
+#include "models/base/json_text.h"
 #include "planner/check/import.h"
 
 namespace zplan {
@@ -22,7 +23,7 @@ std::vector<check::Document> documents_of(const Options& options) {
 
 /// What is handed out must be what the program reads.
 std::string profile_text(const Gpu& gpu) {
-  const std::string text = write_gpu(gpu).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(write_gpu(gpu));
   const Json json = parse_json(text, gpu.name);
   (void)read_profiles(JsonReader(json, gpu.name));
   return text;

@@ -6,6 +6,7 @@
 #include "cli/output_files.h"
 #include "cli/request.h"
 #include "cli/run.h"
+#include "models/base/json_text.h"
 #include "planner/search/why.h"
 
 namespace zplan {
@@ -113,11 +114,8 @@ void check_question(const Options& options, const Environment& environment) {
 // --------------------------------------------------------------------------------------------------
 
 std::string in_format(const LintReport& report, const Options& options, const Style& style) {
-  const auto dumped = [](const Json& json) {
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  };
-  if (options.sarif) return dumped(lint_sarif(report));
-  return options.format == OutputFormat::json ? dumped(lint_json(report)) : lint_text(report, style);
+  if (options.sarif) return json_text(lint_sarif(report));
+  return options.format == OutputFormat::json ? json_text(lint_json(report)) : lint_text(report, style);
 }
 
 /// In place: what was there stays beside it. A file that needs no repair is not touched.

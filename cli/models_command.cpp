@@ -6,6 +6,7 @@
 #include "cli/catalogue_commands.h"
 #include "cli/request.h"
 #include "cli/table.h"
+#include "models/base/json_text.h"
 
 namespace zplan {
 
@@ -125,18 +126,16 @@ std::string show_json(const Model& model) {
     for (Json& each : tensors_json(layer_label(inventory, i), inventory.kinds[i].tensors))
       tensors.push_back(std::move(each));
   for (Json& each : tensors_json("after", inventory.after)) tensors.push_back(std::move(each));
-  return Json{{"schema", "zplan.model/1"},
-              {"name", model.name},
-              {"source", std::string(to_name(model.source))},
-              {"origin", model.origin},
-              {"architecture", model.shape.architecture},
-              {"parameters", parameters(model).value},
-              {"active_parameters", active_parameters(model).value},
-              {"layers", model.shape.layers},
-              {"hidden_size", model.shape.hidden_size},
-              {"tensors", std::move(tensors)}}
-             .dump(2, ' ', false, Json::error_handler_t::replace) +
-         "\n";
+  return json_text(Json{{"schema", "zplan.model/1"},
+                        {"name", model.name},
+                        {"source", std::string(to_name(model.source))},
+                        {"origin", model.origin},
+                        {"architecture", model.shape.architecture},
+                        {"parameters", parameters(model).value},
+                        {"active_parameters", active_parameters(model).value},
+                        {"layers", model.shape.layers},
+                        {"hidden_size", model.shape.hidden_size},
+                        {"tensors", std::move(tensors)}});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/oom_report.h"
 #include "cli/request.h"
 #include "cli/run.h"
+#include "models/base/json_text.h"
 
 namespace zplan {
 
@@ -94,8 +95,7 @@ void plan_it(OomReport& report, const Environment& environment) {
 std::string in_format(const OomReport& report, const Style& style) {
   switch (report.options.format) {
     case OutputFormat::text: return oom_text(report, style);
-    case OutputFormat::json:
-      return oom_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    case OutputFormat::json: return json_text(oom_json(report));
     case OutputFormat::csv: return oom_csv(report);
     case OutputFormat::markdown: return oom_markdown(report);
   }

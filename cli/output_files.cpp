@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "models/base/json_text.h"
 #include "planner/deepspeed/ds_config.h"
 #include "planner/fsdp/accelerate_config.h"
 #include "planner/launch/launch.h"
@@ -15,10 +16,6 @@ std::string config_path(const Plan& plan, const Report& report) {
 }
 
 namespace {
-
-std::string json_file(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 Json line_json(const std::string& line) { return line.empty() ? Json(nullptr) : Json(line); }
 
@@ -38,10 +35,10 @@ Json fsdp_config_json(const Plan& plan, const Report& report) {
 
 std::string config_text(const Plan& plan, const Report& report) {
   switch (plan.framework) {
-    case Framework::deepspeed: return json_file(ds_config_json(plan, report));
+    case Framework::deepspeed: return json_text(ds_config_json(plan, report));
     case Framework::fsdp: {
       const Json config = fsdp_config_json(plan, report);
-      return report.options.emit.ends_with(".json") ? json_file(config) : yaml_text(config);
+      return report.options.emit.ends_with(".json") ? json_text(config) : yaml_text(config);
     }
     case Framework::torch: break;
   }

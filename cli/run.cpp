@@ -18,6 +18,7 @@
 #include "cli/scenario_command.h"
 #include "cli/search_command.h"
 #include "cli/search_report.h"
+#include "models/base/json_text.h"
 
 namespace zplan {
 
@@ -26,10 +27,6 @@ namespace {
 Style style_of(const Options& options, const Environment& environment) {
   const bool capable = environment.output_is_terminal && environment.terminal != "dumb";
   return {.width = output_width(environment), .color = capable && !environment.no_color && !options.no_color};
-}
-
-std::string json_text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 bool searched(const Report& report) { return report.found != nullptr && !report.found->best.empty(); }

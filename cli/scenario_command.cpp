@@ -9,6 +9,7 @@
 #include "cli/run.h"
 #include "cli/scenario_report.h"
 #include "cli/values.h"
+#include "models/base/json_text.h"
 
 namespace zplan {
 
@@ -88,7 +89,7 @@ std::string in_format(const ScenarioComparison& all, OutputFormat format, const 
     case OutputFormat::csv: return scenario_csv(all);
     case OutputFormat::json: break;
   }
-  return scenario_json(all).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(scenario_json(all));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/command_line.h"
+#include "models/base/json_text.h"
 #include "models/base/version.h"
 
 namespace zplan {
@@ -135,7 +136,7 @@ std::string scenarios_text(const ScenarioFile& scenarios, const std::string& fil
                  {"baseline", scenarios.baseline ? Json(*scenarios.baseline) : Json(nullptr)},
                  {"differences", scenarios.differences},
                  {"scenarios", std::move(all)}};
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(out);
 }
 
 }  // namespace zplan

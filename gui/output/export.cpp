@@ -6,6 +6,7 @@
 #include "cli/command_line.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
+#include "models/base/json_text.h"
 
 namespace zplan::gui {
 
@@ -14,10 +15,6 @@ namespace {
 struct Export {
   Q_DECLARE_TR_FUNCTIONS(zplan::gui::Export)
 };
-
-std::string json_text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 std::string compared_text(TextFormat format, const Compared& compared) {
   const ScenarioComparison all = scenario_comparison(compared);
