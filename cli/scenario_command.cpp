@@ -102,7 +102,7 @@ int scenario_command(const Options& options, const Environment& environment, con
                      std::ostream& out, std::ostream& err) {
   check_beside(options);
   const std::string& name = options.words.front();
-  const ScenarioFile file = read_scenarios(parse_json(read_file(name), name), name);
+  const ScenarioFile file = read_scenario_file(name);
   ScenarioComparison all = planned_file(file, options, environment);
   if (options.has("--baseline")) all.baseline = baseline_named(options.baseline, all);
   all.differences = file.differences || options.differences;

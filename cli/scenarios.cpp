@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "models/base/json_text.h"
 #include "models/base/version.h"
+#include "models/base/write_file.h"
 
 namespace zplan {
 
@@ -128,6 +129,10 @@ ScenarioFile read_scenarios(const Json& json, const std::string& file) {
   return out;
 }
 
+ScenarioFile read_scenario_file(const std::string& file) {
+  return read_scenarios(parse_json(read_file(file), file), file);
+}
+
 std::string scenarios_text(const ScenarioFile& scenarios, const std::string& file) {
   Json all = Json::array();
   for (const Scenario& each : scenarios.scenarios) all.push_back(scenario_json(each, folder_of(file)));
@@ -137,6 +142,10 @@ std::string scenarios_text(const ScenarioFile& scenarios, const std::string& fil
                  {"differences", scenarios.differences},
                  {"scenarios", std::move(all)}};
   return json_text(out);
+}
+
+void write_scenario_file(const ScenarioFile& scenarios, const std::string& file) {
+  write_file(file, scenarios_text(scenarios, file), file);
 }
 
 }  // namespace zplan

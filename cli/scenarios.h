@@ -44,7 +44,13 @@ inline constexpr std::size_t kMostScenarios = 200;
 /// such a file is there. Throws InputError naming file and pointer.
 [[nodiscard]] ScenarioFile read_scenarios(const Json& json, const std::string& file);
 
+/// The same of the file itself.
+[[nodiscard]] ScenarioFile read_scenario_file(const std::string& file);
+
 /// The text of the file `file`: paths below its folder relative to it, so that both can be moved together.
 [[nodiscard]] std::string scenarios_text(const ScenarioFile& scenarios, const std::string& file);
+
+/// The whole file or what was there before. Throws InputError naming the file.
+void write_scenario_file(const ScenarioFile& scenarios, const std::string& file);
 
 }  // namespace zplan

@@ -7,7 +7,6 @@
 #include "gui/session/opened_file.h"
 #include "gui/session/words.h"
 #include "models/base/error.h"
-#include "models/base/write_file.h"
 
 namespace zplan::gui {
 
@@ -99,9 +98,8 @@ bool Documents::open(const QString& path) {
 }
 
 bool Documents::save(const QString& path) {
-  const std::string file = path.toStdString();
   try {
-    write_file(file, scenarios_text(session_.contents(), file), file);
+    write_scenario_file(session_.contents(), path.toStdString());
   } catch (const InputError& error) {
     Q_EMIT problem(message(error));
     return false;

@@ -7,7 +7,6 @@
 #include <chrono>
 
 #include "models/base/error.h"
-#include "models/base/write_file.h"
 
 namespace zplan::gui {
 
@@ -53,9 +52,8 @@ void KeptSession::later() {
 bool KeptSession::has_kept() const { return !file_.isEmpty() && QFileInfo::exists(file_); }
 
 void KeptSession::restore() {
-  const std::string file = file_.toStdString();
   try {
-    session_.load(read_scenarios(parse_json(read_file(file), file), file));
+    session_.load(read_scenario_file(file_.toStdString()));
   } catch (const InputError&) {
     QFile::remove(file_ + QStringLiteral(".broken"));
     QFile::rename(file_, file_ + QStringLiteral(".broken"));
@@ -91,9 +89,8 @@ bool KeptSession::is_document_modified() const { return QSettings().value(key("m
 bool KeptSession::keep_now() {
   pause_.stop();
   if (file_.isEmpty()) return false;
-  const std::string file = file_.toStdString();
   try {
-    write_file(file, scenarios_text(session_.contents(), file), file);
+    write_scenario_file(session_.contents(), file_.toStdString());
     has_failed_ = false;
     return true;
   } catch (const InputError& error) {

@@ -285,8 +285,7 @@ void MainWindow::restore_previous() {
   if (previous.isEmpty()) return say(tr("There is no earlier session."));
   if (!may_leave()) return;
   try {
-    const std::string file = previous.toStdString();
-    const ScenarioFile scenarios = read_scenarios(parse_json(read_file(file), file), file);
+    const ScenarioFile scenarios = read_scenario_file(previous.toStdString());
     kept_->keep_now();
     kept_->set_aside();  // so that the two can be exchanged again
     session_.load(scenarios);
