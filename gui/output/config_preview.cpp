@@ -20,6 +20,7 @@
 #include "cli/output_files.h"
 #include "gui/output/export.h"
 #include "gui/output/json_colours.h"
+#include "gui/output/text_label.h"
 
 namespace zplan::gui {
 
@@ -62,14 +63,6 @@ QLineEdit* read_only_line(const QString& text, const QString& name) {
   line->setCursorPosition(0);
   line->setAccessibleName(name);
   return line;
-}
-
-QLabel* wrapped_label() {
-  auto* label = new QLabel;
-  label->setWordWrap(true);
-  label->setTextFormat(Qt::PlainText);
-  label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  return label;
 }
 
 }  // namespace
@@ -132,7 +125,7 @@ ConfigPreview::ConfigPreview(QWidget* parent) : QWidget(parent) {
   parts->addWidget(make_remarks());
   parts->setStretchFactor(0, 3);
   parts->setStretchFactor(1, 2);
-  said_ = wrapped_label();
+  said_ = text_label();
   said_->hide();
   auto* layout = new QVBoxLayout(this);
   layout->addWidget(make_bar());
@@ -142,7 +135,7 @@ ConfigPreview::ConfigPreview(QWidget* parent) : QWidget(parent) {
 }
 
 QWidget* ConfigPreview::make_bar() {
-  title_ = wrapped_label();
+  title_ = text_label();
   style_ = new QComboBox;
   for (const auto& [style, name] : EnumNames<ConfigStyle>::table)
     style_->addItem(QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size())));
@@ -171,10 +164,10 @@ QWidget* ConfigPreview::make_bar() {
 }
 
 QWidget* ConfigPreview::make_remarks() {
-  notes_ = wrapped_label();
+  notes_ = text_label();
   commands_ = new QWidget;
   new QGridLayout(commands_);
-  found_ = wrapped_label();
+  found_ = text_label();
   findings_view_ = new QTableView;
   findings_view_->setModel(&findings_);
   findings_view_->setAccessibleName(tr("Findings in the configuration"));

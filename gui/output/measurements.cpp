@@ -18,6 +18,7 @@
 #include "cli/check_command.h"
 #include "cli/command_line.h"
 #include "gui/output/export.h"
+#include "gui/output/text_label.h"
 #include "planner/check/read.h"
 
 namespace zplan::gui {
@@ -85,14 +86,6 @@ QTableView* make_table(QAbstractItemModel* model, const QString& name) {
   return view;
 }
 
-QLabel* make_label() {
-  auto* label = new QLabel;
-  label->setWordWrap(true);
-  label->setTextFormat(Qt::PlainText);
-  label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
-  return label;
-}
-
 }  // namespace
 
 bool is_measurement(const QString& file) {
@@ -133,13 +126,13 @@ MeasurementsDialog::MeasurementsDialog(Environment environment, QWidget* parent)
   found_.setFilterKeyColumn(-1);
   found_.setFilterCaseSensitivity(Qt::CaseInsensitive);
 
-  files_ = make_label();
+  files_ = text_label();
   busy_ = new QProgressBar;
   busy_->setRange(0, 0);
   busy_->setAccessibleName(tr("Checking"));
-  problem_label_ = make_label();
+  problem_label_ = text_label();
   problem_label_->setAccessibleName(tr("Problem"));
-  remarks_ = make_label();
+  remarks_ = text_label();
   summary_view_ = make_table(&summary_, tr("Summary by kind and statistic"));
   records_view_ = make_table(&found_, tr("Records: predicted, measured and error"));
   search_ = new QLineEdit;

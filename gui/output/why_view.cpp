@@ -16,10 +16,14 @@ QString escaped(const std::string& text) { return qt(text).toHtmlEscaped(); }
 
 QString heading(const QString& text) { return QStringLiteral("<h4>%1</h4>").arg(text.toHtmlEscaped()); }
 
+QString list_of(const QString& items) {
+  return items.isEmpty() ? items : QStringLiteral("<ul>%1</ul>").arg(items);
+}
+
 QString list(const std::vector<std::string>& sentences) {
   QString items;
   for (const std::string& each : sentences) items += QStringLiteral("<li>%1</li>").arg(escaped(each));
-  return items.isEmpty() ? items : QStringLiteral("<ul>%1</ul>").arg(items);
+  return list_of(items);
 }
 
 QString section(const QString& title, const QString& content) {
@@ -68,7 +72,7 @@ QString others(const Planned& planned) {
     items += QStringLiteral("<li><b>%1</b>: %2</li>")
                  .arg(qt(plan.id()).toHtmlEscaped(), reasons.join(QStringLiteral("; ")));
   }
-  return items.isEmpty() ? items : QStringLiteral("<ul>%1</ul>").arg(items);
+  return list_of(items);
 }
 
 QString impossible(const Report& report) {
@@ -79,7 +83,7 @@ QString impossible(const Report& report) {
     items +=
         QStringLiteral("<li><b>%1</b>: %2</li>").arg(ids.join(QStringLiteral(", ")), escaped(each.reason));
   }
-  return items.isEmpty() ? items : QStringLiteral("<ul>%1</ul>").arg(items);
+  return list_of(items);
 }
 
 QString alternative(const Answer& answer, const Question& question) {

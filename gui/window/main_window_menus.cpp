@@ -19,7 +19,6 @@
 #include <QToolBar>
 #include <QWhatsThis>
 
-#include "cli/command_line.h"
 #include "cli/help.h"
 #include "gui/charts/chart.h"
 #include "gui/output/export.h"
@@ -368,9 +367,10 @@ void MainWindow::show_measurements(const QString& path) {
 
 void MainWindow::copy_command() {
   const Scenario& scenario = session_.at(session_.current()).scenario;
-  if (!scenario.report.empty())
+  const QString command = copy_as_command(scenario);
+  if (command.isEmpty())
     return say(tr("%1 is a saved report: nothing was typed for it").arg(qt(scenario.name)));
-  QApplication::clipboard()->setText(qt(command_line(scenario.arguments)));
+  QApplication::clipboard()->setText(command);
   statusBar()->showMessage(tr("Copied the command line"), 3000);
 }
 

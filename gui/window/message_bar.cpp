@@ -6,9 +6,11 @@
 #include <QStyle>
 #include <QToolButton>
 
+#include "gui/output/text_label.h"
+
 namespace zplan::gui {
 
-MessageBar::MessageBar(QWidget* parent) : QFrame(parent), text_(new QLabel(this)) {
+MessageBar::MessageBar(QWidget* parent) : QFrame(parent), text_(text_label(this)) {
   setObjectName(QStringLiteral("message"));
   setFrameShape(QFrame::StyledPanel);
   setAccessibleName(tr("Message"));
@@ -21,9 +23,6 @@ MessageBar::MessageBar(QWidget* parent) : QFrame(parent), text_(new QLabel(this)
   close->setText(tr("Close"));
   close->setAccessibleName(tr("Close the message"));
   close->setAutoRaise(true);
-  text_->setTextFormat(Qt::PlainText);
-  text_->setWordWrap(true);
-  text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
   row->addWidget(sign);
   row->addWidget(text_, 1);
   row->addWidget(close);
