@@ -3,8 +3,8 @@
 #include <QWidget>
 #include <functional>
 
-#include "gui/output/text_table_model.h"
 #include "gui/session/planned.h"
+#include "gui/tables/text_table_model.h"
 #include "planner/deepspeed/lint.h"
 
 class QComboBox;

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "cli/check_report.h"
-#include "gui/output/text_table_model.h"
 #include "gui/session/planned.h"
+#include "gui/tables/text_table_model.h"
 
 class QCheckBox;
 class QLabel;

@@ -1,4 +1,4 @@
-#include "gui/output/text_table_model.h"
+#include "gui/tables/text_table_model.h"
 
 #include <QFont>
 

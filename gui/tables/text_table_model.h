@@ -27,6 +27,10 @@ class TextTableModel : public QAbstractTableModel {
   [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation,
                                     int role = Qt::DisplayRole) const override;
 
+ protected:
+  /// Without a word to views: between signals of the caller's.
+  void set_table(Table table) { table_ = std::move(table); }
+
  private:
   Table table_;
   std::vector<QVariant> keys_;
