@@ -33,6 +33,7 @@ struct MeasuredFigure {
 struct MeasuredMemory {
   std::vector<MeasuredFigure> figures;
   std::vector<Phase> peak_phases;  ///< the planner's phases that agree with what was seen; empty: not seen
+  std::string failed_in{};         ///< what it was at when it ended out of memory, where that is known
 };
 
 struct MeasuredSpeed {

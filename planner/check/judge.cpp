@@ -71,7 +71,8 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredMemory& m
   for (const MeasuredFigure& figure : memory.figures) {
     records.push_back(judged(measured, figure.statistic,
                              number(predicted_bytes(prediction, figure, measured.kind)), figure.range));
-    judge_fit(records.back(), measured, prediction);
+    if (!memory.failed_in.empty()) records.back().part = "failed in " + memory.failed_in;
+    if (records.size() == 1) judge_fit(records.back(), measured, prediction);  // a run counts once
     if (memory.peak_phases.empty() || figure.statistic != Statistic::allocated) continue;
     records.back().phase_right = std::find(memory.peak_phases.begin(), memory.peak_phases.end(),
                                            prediction.peak_phase) != memory.peak_phases.end();

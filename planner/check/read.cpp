@@ -33,6 +33,7 @@ std::optional<Format> by_schema(const Json& row) {
   if (*schema == "zplan.measurement/1") return Format::published_memory;
   if (*schema == "zplan.speed/1") return Format::published_speed;
   if (*schema == "zplan.collectives/1") return Format::published_collectives;
+  if (*schema == "zplan.runs/1") return Format::measured_runs;
   if (*schema == "zplan.bench/1") return Format::bench_result;
   return std::nullopt;
 }
@@ -52,7 +53,9 @@ bool begins_as_json(std::string_view text) {
 
 std::optional<Format> recognise(const Json& document) {
   if (document.is_object()) {
-    if (by_schema(document) == Format::bench_result) return Format::bench_result;
+    if (const auto format = by_schema(document);
+        format == Format::bench_result || format == Format::measured_runs)
+      return format;
     if (has_all(document, {"config", "results", "nccl_version"})) return Format::nccl_json;
     if (document.contains("segments") && document.contains("device_traces")) return Format::memory_snapshot;
     return has_all(document, row_shapes().front().keys) ? std::optional(Format::recorded_runs) : std::nullopt;
@@ -98,6 +101,7 @@ std::vector<Case> read_cases(const Document& document, const Given& given) {
     case Format::published_memory: cases = read_published_memory(json); break;
     case Format::published_speed: cases = read_published_speed(json); break;
     case Format::published_collectives: cases = read_published_collectives(json); break;
+    case Format::measured_runs: cases = read_measured_runs(json, given); break;
     case Format::recorded_runs: cases = read_recorded_runs(json); break;
     case Format::schedule_rows: cases = read_schedule_rows(json); break;
     case Format::step_rows: cases = read_step_rows(json); break;

@@ -13,6 +13,7 @@ enum class Format {
   published_memory,
   published_speed,
   published_collectives,
+  measured_runs,
   recorded_runs,
   schedule_rows,
   step_rows,

@@ -55,7 +55,7 @@ std::string first_row(const std::string& path) {
 std::vector<std::string> good_documents() {
   std::vector<std::string> documents;
   for (const char* name : {"all_reduce.txt", "all_gather_old.txt", "reduce_scatter.json", "deepspeed.log",
-                           "snapshot.json", "bench_nccl.json"})
+                           "snapshot.json", "bench_nccl.json", "runs.json"})
     documents.push_back(sample(name));
   for (const char* path :
        {"steps/steps.json", "qlora/steps.json", "capacity/capacity.json", "schedules/schedules.json",

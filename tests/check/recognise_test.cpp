@@ -16,6 +16,7 @@ TEST(Recognise, BySchema) {
   EXPECT_EQ(format_of(R"([{"schema": "zplan.measurement/1"}])"), Format::published_memory);
   EXPECT_EQ(format_of(R"([{"schema": "zplan.speed/1"}])"), Format::published_speed);
   EXPECT_EQ(format_of(R"([{"schema": "zplan.collectives/1"}])"), Format::published_collectives);
+  EXPECT_EQ(format_of(R"({"schema": "zplan.runs/1"})"), Format::measured_runs);
   EXPECT_EQ(format_of(R"([{"schema": "zplan.measurement/2", "options": {}, "config": {}, "measured": {}}])"),
             std::nullopt);
 }

@@ -129,6 +129,21 @@ TEST(Check, NcclLogsNeedNoPlan) {
   EXPECT_EQ(check({kSamples + "all_reduce.txt", "--network", "100g"}).status, kFits);
 }
 
+TEST(Check, RunsOnACardAreCountedAmongTheFits) {
+  const Result result = check({kSamples + "runs.json"});
+  EXPECT_EQ(result.status, kFits) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("of 2 runs that ran, 2 are foretold to fit; of 1 that ended out of memory"));
+  EXPECT_THAT(result.out, HasSubstr("ranks that share a card"));
+
+  const Folder folder;
+  json doctored = json::parse(read_text(kSamples + "runs.json"));
+  doctored["rows"][0]["measured"]["5"]["peak_allocated"] = 13'500'000'000;
+  const Result fails = check({folder.write("doctored.json", doctored.dump())});
+  EXPECT_EQ(fails.status, kNothingFits);
+  EXPECT_THAT(fails.out, HasSubstr("rows[0].measured.5.peak_allocated: 13500000000"));
+}
+
 TEST(Check, CsvHasALinePerRecord) {
   const std::string csv = check({kReference + "capacity/capacity.json", "--csv"}).out;
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 51);
@@ -157,9 +172,11 @@ TEST(BadCheck, NamesWhatIsWrong) {
   const std::string unknown = folder.write("unknown.json", "{\"hello\": 1}");
   const std::string broken = folder.write("broken.json", R"([{"schema": "zplan.measurement/1", "id": 3}])");
   const std::string empty = folder.write("empty/readme.md", "nothing");
+  const std::string runs = folder.write("runs.json", R"({"schema": "zplan.runs/1", "card": {"name": "L4"}})");
   expect_bad({}, {"check", "no file"});
   expect_bad({unknown}, {"unknown.json", "no measurement"});
   expect_bad({broken}, {"broken.json#/0"});
+  expect_bad({runs}, {"runs.json#/card", "compute_capability"});
   expect_bad({folder.path("missing.json")}, {"missing.json"});
   expect_bad({folder.path("empty")}, {"empty", "holds no measurement"});
   expect_bad({kSamples + "deepspeed.log"}, {"--model"});

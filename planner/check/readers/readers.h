@@ -36,6 +36,10 @@ struct Given {
   const Setup* plan{};      ///< whose log it is; absent: not said
 };
 
+/// zplan.runs/1: training runs on a card: peaks, what they took of the device, time, and what ended out of
+/// memory.
+[[nodiscard]] std::vector<Case> read_measured_runs(const JsonReader& file, const Given& given);
+
 /// nccl-tests' own text output, and its JSON (-J).
 [[nodiscard]] std::vector<Case> read_nccl_text(std::string_view text, const std::string& source,
                                                const Given& given);

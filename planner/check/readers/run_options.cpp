@@ -54,12 +54,18 @@ std::string profile_named(const std::string& name) {
   return "generic";
 }
 
-Cluster usual_cluster(const std::string& profile, std::int64_t gpus, std::optional<Bytes> memory) {
+std::int64_t usual_nodes(std::int64_t gpus) {
   constexpr std::int64_t kPerNode = 8;
-  const std::int64_t nodes = gpus <= kPerNode ? 1 : gpus % kPerNode == 0 ? gpus / kPerNode : gpus;
-  return assemble_cluster(
-      {.gpu = profile, .memory = memory, .gpus = gpus, .nodes = nodes, .host_memory = std::nullopt},
-      built_in_profiles());
+  return gpus <= kPerNode ? 1 : gpus % kPerNode == 0 ? gpus / kPerNode : gpus;
+}
+
+Cluster usual_cluster(const std::string& profile, std::int64_t gpus, std::optional<Bytes> memory) {
+  return assemble_cluster({.gpu = profile,
+                           .memory = memory,
+                           .gpus = gpus,
+                           .nodes = usual_nodes(gpus),
+                           .host_memory = std::nullopt},
+                          built_in_profiles());
 }
 
 void read_ranks_per_node(const JsonReader& row, Cluster& cluster) {

@@ -29,8 +29,9 @@ void read_adapters(const JsonReader& options, const Model& model, Training& trai
 /// HBM2e": H100), else the generic card.
 [[nodiscard]] std::string profile_named(const std::string& name);
 
-/// `gpus` cards in nodes of eight (one node below that), which is what published runs use. Memory of the
-/// profile where `memory` is absent.
+/// Nodes of eight GPUs each, one node below that: what published runs use.
+[[nodiscard]] std::int64_t usual_nodes(std::int64_t gpus);
+/// `gpus` cards in as many nodes. Memory of the profile where `memory` is absent.
 [[nodiscard]] Cluster usual_cluster(const std::string& profile, std::int64_t gpus,
                                     std::optional<Bytes> memory);
 

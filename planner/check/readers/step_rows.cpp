@@ -1,3 +1,5 @@
+#include "planner/check/readers/step_rows.h"
+
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/check/readers/training_row.h"
@@ -15,32 +17,12 @@ JsonReader steady_step(const JsonReader& measured) {
   return measured.at(last);
 }
 
-/// The planner's phases that a measured one can be. Under tensor parallelism the head is replaced, and the
-/// first mark comes behind the loss.
-std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel) {
-  const std::string name = phase.text();
-  if (name == "forward") return {Phase::forward};
-  if (name == "loss")
-    return tensor_parallel ? std::vector{Phase::forward, Phase::loss} : std::vector{Phase::loss};
-  if (name == "loss_backward") return {Phase::loss_backward};
-  if (name == "backward")
-    return tensor_parallel ? std::vector{Phase::loss_backward, Phase::backward}
-                           : std::vector{Phase::backward};
-  if (name == "micro_step" || name == "clip" || name == "step") return {Phase::step};
-  phase.fail_type("forward, loss, loss_backward, backward, micro_step, clip or step");
-}
-
-MeasuredFigure figure(Statistic statistic, const JsonReader& value) {
-  const auto bytes = static_cast<double>(bytes_at(value).value);
-  return {statistic, {bytes, bytes}};
-}
-
 Case step_case(const JsonReader& row) {
   TrainingRow training = read_training_row(row);
   const JsonReader step = steady_step(row.at("measured"));
   const bool split = training.setup && training.setup->strategy.tensor_parallel > 1;
-  MeasuredMemory memory{{figure(Statistic::allocated, step.at("peak_allocated")),
-                         figure(Statistic::reserved, step.at("peak_reserved"))},
+  MeasuredMemory memory{{bytes_figure(Statistic::allocated, step.at("peak_allocated")),
+                         bytes_figure(Statistic::reserved, step.at("peak_reserved"))},
                         planned_phases(step.at("peak_phase"), split)};
   return {.id = training.id,
           .file = {},
@@ -64,6 +46,24 @@ Case capacity_case(const JsonReader& row) {
 }
 
 }  // namespace
+
+std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel) {
+  const std::string name = phase.text();
+  if (name == "forward") return {Phase::forward};
+  if (name == "loss")
+    return tensor_parallel ? std::vector{Phase::forward, Phase::loss} : std::vector{Phase::loss};
+  if (name == "loss_backward") return {Phase::loss_backward};
+  if (name == "backward")
+    return tensor_parallel ? std::vector{Phase::loss_backward, Phase::backward}
+                           : std::vector{Phase::backward};
+  if (name == "micro_step" || name == "clip" || name == "step") return {Phase::step};
+  phase.fail_type("forward, loss, loss_backward, backward, micro_step, clip or step");
+}
+
+MeasuredFigure bytes_figure(Statistic statistic, const JsonReader& value) {
+  const auto bytes = static_cast<double>(bytes_at(value).value);
+  return {statistic, {bytes, bytes}};
+}
 
 std::vector<Case> read_step_rows(const JsonReader& rows) {
   std::vector<Case> cases;
