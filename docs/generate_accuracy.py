@@ -20,6 +20,7 @@ REFERENCE = "tests/reference/"
 # name in the page: (measurements, how many of the worst are shown at least)
 SECTIONS = {
     "steps": ("steps/steps.json", 8),
+    "one_card": ("steps/one_card.json", 4),
     "qlora": ("qlora/steps.json", 6),
     "capacity": ("capacity/capacity.json", 6),
     "activations": ("activations/activations.json", 8),
@@ -44,8 +45,8 @@ SHORT_SAMPLE = 4096
 COUNTED = ("allocated", "reserved", "required", "device", "unknown")
 GROUPS = [
     ("memory", "published runs", {"memory": COUNTED}, "what-others-measured-and-published"),
-    ("memory", "recorded steps, allocated", {"steps": ("allocated",), "qlora": ("allocated",)}, "whole-training-steps"),
-    ("memory", "recorded steps, reserved", {"steps": ("reserved",), "qlora": ("reserved",)}, "whole-training-steps"),
+    ("memory", "recorded steps, allocated", {"steps": ("allocated",), "one_card": ("allocated",), "qlora": ("allocated",)}, "whole-training-steps"),
+    ("memory", "recorded steps, reserved", {"steps": ("reserved",), "one_card": ("reserved",), "qlora": ("reserved",)}, "whole-training-steps"),
     ("memory", "smallest devices", {"capacity": ("required",)}, "the-smallest-device"),
     ("memory", "recorded steps, states and buffers held", {"held": ("held",)}, "recorded-steps-of-deepspeed"),
     ("traffic", "recorded steps, call for call", {"held": ("schedule",), "schedules": ("schedule",)}, "recorded-steps-of-deepspeed"),

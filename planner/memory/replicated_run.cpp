@@ -141,13 +141,14 @@ void ReplicatedRun::gradient(std::size_t tensor, Device::Block block) {
   if (open_ >= bucket_limit(first_bucket_)) send();
 }
 
-/// DeepSpeed's gradients are flattened, reduced and copied back.
+/// DeepSpeed's gradients are flattened, reduced and copied back, by one rank too. Source: DeepSpeed 0.19.8
+/// runtime/engine.py allreduce_bucket, which asks for no group size.
 void ReplicatedRun::end_backward(bool last) {
   if (reduces_) {
     if (open_.value > 0) send();
     state_.wait(reduced_);
   }
-  if (!last || !is_deepspeed() || in().strategy.data_parallel == 1) return;
+  if (!last || !is_deepspeed()) return;
   for (const RankState::EngineBucket& bucket : state_.engine_buckets()) {
     // One tensor alone is a view.
     if (bucket.tensors > 1) device_.spike(Term::bucket_copy, bucket.elements * weight());

@@ -12,7 +12,7 @@ for row in json.load(open(sys.argv[1])):
         "model": row["model"],
         "config": row["config"],
         "options": {k: v for k, v in row["options"].items() if v is not None},
-        **({"ds_config": row["ds_config"]} if row["ds_config"] else {}),
+        **({"ds_config": row["ds_config"]} if row.get("ds_config") else {}),
         "collectives": row["collectives"],
         "sequence": [{k: call[k] for k in SEQUENCE if k in call} for call in row["sequence"]],
     })
