@@ -108,6 +108,9 @@ void check_collective(const JsonReader& at, const BenchCollective& each, Audit& 
                 static_cast<double>(each.samples.size()), "its samples are");
   audit.follows(place("algorithm_bandwidth"), at.at("algorithm_bandwidth").number(0, kMostRate),
                 static_cast<double>(each.bytes.value) / median, "bytes over seconds.median are");
+  if (each.sent)
+    audit.follows(place("sent_calls"), static_cast<double>(each.sent->calls),
+                  static_cast<double>(each.samples.size()), "its samples are");
   const double wire = static_cast<double>(ring_wire_bytes(each.operation, each.bytes, each.ranks).value);
   audit.follows(place("bus_bandwidth"), at.at("bus_bandwidth").number(0, kMostRate), wire / median,
                 "a ring's bytes over seconds.median are", 2 / median);
@@ -118,6 +121,18 @@ void check_collective(const JsonReader& at, const BenchCollective& each, Audit& 
   audit.holds(wrong == 0, place("wrong_elements"),
               fmt::format("{} of {} elements came out wrong", wrong,
                           at.at("checked_elements").integer(0, kMostBytes)));
+}
+
+/// Names of ports have a colon, which those of interfaces cannot have.
+std::optional<BenchSent> sent_at(const JsonReader& at) {
+  const auto list = at.find("sent_bytes");
+  if (!list) return std::nullopt;
+  BenchSent sent{.calls = at.at("sent_calls").integer(1, kMostCalls)};
+  for (const std::string& name : list->keys()) {
+    Bytes& sum = name.find(':') == std::string::npos ? sent.interfaces : sent.ports;
+    sum += Bytes(list->at(name).integer(0, kMostBytes));
+  }
+  return sent;
 }
 
 BenchCollective collective_at(const JsonReader& at, std::size_t index, Audit& audit) {
@@ -134,7 +149,8 @@ BenchCollective collective_at(const JsonReader& at, std::size_t index, Audit& au
                        .bytes = Bytes(at.at("bytes").integer(1, kMostBytes)),
                        .elements = at.at("elements").integer(1, kMostBytes),
                        .seconds = statistics_at(at.at("seconds")),
-                       .samples = samples_at(at.at("samples"))};
+                       .samples = samples_at(at.at("samples")),
+                       .sent = sent_at(at)};
   if (each.nodes > each.ranks) at.at("nodes").fail_type("at most as many nodes as ranks");
   check_collective(at, each, audit);
   return each;
@@ -346,6 +362,7 @@ BenchResult read_bench_result(const JsonReader& file) {
                      .stopped = file.text_or("stopped", ""),
                      .ranks = file.at("ranks").integer(1, kMostRanks),
                      .nodes = file.at("nodes").integer(1, kMostRanks),
+                     .share_gpu = file.boolean_or("share_gpu", false),
                      .hosts = {},
                      .collectives = list_of(file, "collectives", collective_at, audit),
                      .copies = list_of(file, "copies", copy_at, audit),

@@ -2,6 +2,7 @@
 // A result of the benchmark, zplan.bench/1 (cli/schema/bench.schema.json), as values.
 
 #include <cstdint>
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,14 @@ struct BenchHost {
   std::vector<LinkKind> links;    ///< of every pair of them that is listed
 };
 
+/// What all hosts sent while the timed calls of an entry ran.
+struct BenchSent {
+  Bytes interfaces{}, ports{};  ///< of the network, and of InfiniBand
+  std::int64_t calls{};
+  /// What TCP sends over an InfiniBand port is in both, RDMA in the port's counter alone.
+  [[nodiscard]] Bytes bytes() const { return std::max(interfaces, ports); }
+};
+
 /// One message size of one operation on one group.
 struct BenchCollective {
   std::string place;  ///< "collectives[3]"
@@ -58,6 +67,7 @@ struct BenchCollective {
   std::int64_t elements{};
   TimeStatistics seconds;
   std::vector<double> samples;
+  std::optional<BenchSent> sent{};  ///< absent: not counted
 };
 
 /// A copy between host and device, of one rank.
@@ -110,6 +120,7 @@ struct BenchResult {
   bool complete{};
   std::string stopped;  ///< why it is not complete
   std::int64_t ranks{}, nodes{};
+  bool share_gpu{};  ///< NCCL took each rank for a host of its own
   std::vector<BenchHost> hosts;
   std::vector<BenchCollective> collectives;
   std::vector<BenchCopy> copies;

@@ -103,7 +103,10 @@ Measurement measure(Session& session, const Team& team, const Work& work, const 
   found.warmup = session.options.warmup;
   const std::vector<double> first = session.backend.time(std::max<std::int64_t>(found.warmup, 1), issue);
   found.iterations = iterations_within(session, longest, statistics(first).median);
+  std::optional<SentMeter> meter;
+  if (session.sent) meter.emplace(session.control(), session.hosts, session.sent);
   const std::vector<double> samples = session.backend.time(found.iterations, issue);
+  if (meter) found.sent = meter->total();
   const std::vector<std::vector<double>> by_rank = session.exchange(samples);
   found.samples = slowest(by_rank);
   found.mean_over_ranks = median_of_means(by_rank, samples.size());
@@ -120,7 +123,7 @@ Measurement measure(Session& session, const Team& team, const Work& work, const 
 Json measurement_json(const Measurement& m) {
   const Statistics seconds = statistics(m.samples);
   const Seconds median(seconds.median);
-  return {
+  Json json{
       {"operation", std::string(to_name(m.work.operation))},
       {"dtype", std::string(to_name(m.work.dtype))},
       {"in_place", m.work.in_place},
@@ -141,6 +144,8 @@ Json measurement_json(const Measurement& m) {
       {"bus_bandwidth", bus_bandwidth(m.work.operation, m.work.bytes(), median, m.groups.size).value},
       {"checked_elements", m.checked},
       {"wrong_elements", m.wrong}};
+  if (m.sent) json["sent_bytes"] = *m.sent, json["sent_calls"] = m.iterations;
+  return json;
 }
 
 namespace {

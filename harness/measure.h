@@ -13,6 +13,7 @@ struct Measurement {
   std::vector<double> samples{};  ///< seconds of each call, of the slowest rank
   double mean_over_ranks{};  ///< median over the calls of the mean over ranks: what OSU and nccl-tests print
   std::int64_t checked{}, wrong{};
+  std::optional<SentBytes> sent{};  ///< over all timed calls, by all hosts; absent: not counted
 };
 
 /// Called by every rank; the figures are rank 0's to use. `longest`: the calls are fewer than asked for where

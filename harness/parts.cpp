@@ -5,6 +5,7 @@
 
 #include "hardware_profiles/profiles.h"
 #include "harness/machine/cluster_options.h"
+#include "harness/machine/interfaces.h"
 #include "harness/machine/storage.h"
 #include "harness/machine/topology.h"
 #include "harness/statistics.h"
@@ -91,6 +92,7 @@ std::string nic_line(const Nic& nic) {
 Machine machine_of(const Options& options, BackendChoice choice, int device) {
   Machine machine;
   machine.host = [] { return host_json(read_host()); };
+  machine.sent = [] { return sent_bytes("/"); };
   machine.storage = [&options](Recorder& recorder) { record_storage(options, recorder); };
 #ifdef ZPLAN_HAS_NCCL
   if (choice == BackendChoice::nccl)

@@ -84,7 +84,7 @@ Json hosts_json(const std::vector<std::string>& names, const std::vector<std::st
 }
 
 Json head(const std::vector<std::string>& arguments, const Identity& identity,
-          const std::vector<std::string>& names, const Json& hosts) {
+          const std::vector<std::string>& names, const Json& hosts, bool share_gpu) {
   std::vector<std::string> command{"zplan-bench"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return {{"schema", "zplan.bench/1"},
@@ -99,6 +99,7 @@ Json head(const std::vector<std::string>& arguments, const Identity& identity,
           {"cuda", or_null(identity.cuda)},
           {"ranks", names.size()},
           {"nodes", hosts.size()},
+          {"share_gpu", share_gpu},
           {"hosts", hosts}};
 }
 
@@ -182,7 +183,9 @@ void Run::meet() {
   });
   names_ = control.all_gather(host_name());
   const Json hosts = hosts_json(names_, control.all_gather(machine_.host ? machine_.host().dump() : "{}"));
-  recorder_ = std::make_unique<Recorder>(head(arguments_, backend_.identity(), names_, hosts),
+  const Identity identity = backend_.identity();
+  const bool share_gpu = options_.share_gpu && identity.backend == to_name(BackendChoice::nccl);
+  recorder_ = std::make_unique<Recorder>(head(arguments_, identity, names_, hosts, share_gpu),
                                          first_ ? options_.output : "");
   if (prints()) print(opening_text(recorder_->document("")));
 }
@@ -230,7 +233,7 @@ int Run::measure_all() {
     if (!options_.plan.empty()) step = read_plan(options_.plan, backend_.control().size());
   });
   Session session(options_, backend_, watchdog_, *recorder_, names_);
-  session.progress = warn;
+  session.progress = warn, session.sent = machine_.sent;
   bool right = measure_collectives(session);
   measure_machine(session);
   right = replay_plan(session, step) && right;

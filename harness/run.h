@@ -8,6 +8,7 @@
 #include "harness/backend.h"
 #include "harness/options.h"
 #include "harness/recorder.h"
+#include "harness/sent.h"
 
 namespace zplan::bench {
 
@@ -19,6 +20,7 @@ struct Machine {
   std::function<Json()> host;              ///< of this rank: an entry of "hosts", without its name and ranks
   std::function<void(Recorder&)> device;   ///< this rank's GPU
   std::function<void(Recorder&)> storage;  ///< of this host
+  SentCounter sent;                        ///< likewise
 };
 
 /// Measures what the options ask for. Prints to stdout on rank 0 alone. Returns the exit status: kFailed

@@ -13,6 +13,7 @@
 #include "harness/group.h"
 #include "harness/options.h"
 #include "harness/recorder.h"
+#include "harness/sent.h"
 #include "harness/watchdog.h"
 
 namespace zplan::bench {
@@ -69,6 +70,7 @@ class Session {
   [[nodiscard]] std::string on_rank_0(const std::function<void()>& act);
 
   std::function<void(const std::string&)> progress{[](const std::string&) {}};  ///< of rank 0
+  SentCounter sent{};                                                           ///< of this host
 
  private:
   using Clock = std::chrono::steady_clock;

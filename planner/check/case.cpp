@@ -19,6 +19,7 @@ struct StatisticsOf {
     }
     return all;
   }
+  std::vector<Statistic> operator()(const MeasuredSent&) const { return {Statistic::sent}; }
   std::vector<Statistic> operator()(const MeasuredSchedule&) const { return {Statistic::schedule}; }
   std::vector<Statistic> operator()(const MeasuredReplay& replay) const {
     std::vector<Statistic> all(replay.kinds.size(), Statistic::schedule);

@@ -53,6 +53,15 @@ struct MeasuredCalls {
   bool by_model{true};   ///< whether NCCL's model alone is held against them, too
 };
 
+/// What hosts sent to each other while a collective was issued that often.
+struct MeasuredSent {
+  Cluster cluster;
+  Operation operation{Operation::all_reduce};
+  Bytes size;
+  std::int64_t calls{};
+  Bytes sent;  ///< by all hosts
+};
+
 /// Calls of one kind in an optimizer step.
 struct CallTally {
   Operation operation{Operation::all_reduce};
@@ -113,8 +122,8 @@ struct MeasuredActivations {
   std::optional<Setup> first;  ///< what the process ran before, with a short input
 };
 
-using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSchedule, MeasuredReplay,
-                              MeasuredHeld, MeasuredActivations>;
+using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSent, MeasuredSchedule,
+                              MeasuredReplay, MeasuredHeld, MeasuredActivations>;
 
 /// One measured run.
 struct Case {

@@ -106,11 +106,13 @@ std::string source_of(const BenchResult& result) {
 }
 
 /// Whether an entry is of a group that a curve can be of; why not is noted once.
-bool is_curve(const BenchCollective& each, std::set<std::string>& reasons) {
+bool is_curve(const BenchCollective& each, bool share_gpu, std::set<std::string>& reasons) {
   const std::string group =
       fmt::format("{} of {} ranks ({})", to_name(each.operation), each.ranks, each.group);
   if (each.ranks < 2) return false;
-  if (each.at_once > 1)
+  if (share_gpu)
+    reasons.insert(fmt::format("{} is left out: ranks shared GPUs", group));
+  else if (each.at_once > 1)
     reasons.insert(fmt::format("{} is left out: {} such groups ran at the same time", group, each.at_once));
   else if (each.ranks % each.nodes != 0)
     reasons.insert(fmt::format("{} is left out: {} nodes do not hold as many each", group, each.nodes));
@@ -145,7 +147,7 @@ Measurement of_bench(BenchResult result, const Document& document, std::vector<s
   std::set<std::string> reasons;
   std::vector<CollectiveCurve> in_place;
   for (const BenchCollective& each : result.collectives)
-    if (is_curve(each, reasons))
+    if (is_curve(each, result.share_gpu, reasons))
       add_point(each.in_place ? in_place : measured.curves,
                 {.operation = each.operation, .gpus = each.ranks, .nodes = each.nodes},
                 {each.bytes, each.seconds.median});

@@ -109,6 +109,13 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredCalls& ti
   return records;
 }
 
+std::vector<Record> judge_measured(const Case& measured, const MeasuredSent& seen) {
+  const SentPrediction prediction = predict_sent(seen.cluster, seen.operation, seen.size, seen.calls);
+  Record record = judged(measured, Statistic::sent, number(prediction.bytes), exactly(number(seen.sent)));
+  record.part = prediction.way;
+  return {record};
+}
+
 std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule& schedule) {
   const std::vector<CallTally> planned = predict_calls(*measured.setup);
   const ScheduleDifference difference = compare_calls(planned, schedule.calls);

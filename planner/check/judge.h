@@ -8,6 +8,9 @@
 
 namespace zplan::check {
 
+/// Shorter collectives are not judged on what was sent: too much of it is not theirs.
+inline constexpr Bytes kLeastSent = kMiB;
+
 /// Collectives of this size and more are a subset of their own.
 inline constexpr Bytes kLongMessage = kMiB * 16;
 

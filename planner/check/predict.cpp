@@ -266,6 +266,20 @@ CallPrediction predict_call(const Cluster& cluster, Operation operation, Bytes s
   return {planned.time(size), model.time(size), planned.measured()};
 }
 
+SentPrediction predict_sent(const Cluster& cluster, Operation operation, Bytes size, std::int64_t calls) {
+  const GroupPlace place = place_of_all(cluster);
+  CollectiveCost cost = CollectivePricer(cluster, operation, place).cost(size);
+  if (cost.algorithm == CollectiveAlgorithm::pairwise) cost.protocol = CollectiveProtocol::simple;
+  const bool chain = operation == Operation::broadcast || operation == Operation::reduce;
+  double share = chain ? static_cast<double>(place.nodes - 1) / static_cast<double>(place.nodes) : 1;
+  if (cost.protocol == CollectiveProtocol::ll) share *= 2;
+  if (cost.protocol == CollectiveProtocol::ll128) share *= 16.0 / 15;
+  const double all = share * static_cast<double>(cost.outside.value) * static_cast<double>(place.ranks) *
+                     static_cast<double>(calls);
+  constexpr double kMost = 4e18;  // what a broken file says must stay a number
+  return {Bytes(std::llround(std::min(all, kMost))), name_of_way(cost)};
+}
+
 ActivationPrediction predict_activations(const Setup& setup, const std::optional<Setup>& first) {
   const Setup short_setup = with_short_input(setup);
   const Prepared prepared(setup), short_input(short_setup);

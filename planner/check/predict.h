@@ -43,6 +43,18 @@ struct CallPrediction {
 [[nodiscard]] CallPrediction predict_call(const Cluster& cluster, Operation operation, Bytes size,
                                           std::string_view record = {});
 
+/// What `calls` of one collective over all GPUs of the cluster put on the links between its nodes.
+struct SentPrediction {
+  Bytes bytes;
+  std::string way;  ///< NCCL's choice by its model: "ring Simple"
+};
+/// Bytes of the algorithm (wire_bytes; of a chain, which broadcasts and reductions are, the last node sends
+/// nothing on), and its protocol's flags beside them: LL sends a flag with every 4 bytes, LL128 one of 8
+/// bytes with every 120. Calls between pairs are handed over by Simple. Source: NVIDIA/nccl
+/// src/include/device.h ncclLLFifoLine, NCCL_LL128_DATAELEMS.
+[[nodiscard]] SentPrediction predict_sent(const Cluster& cluster, Operation operation, Bytes size,
+                                          std::int64_t calls);
+
 struct ActivationPrediction {
   ActivationFigures requested, allocated;
 };

@@ -26,6 +26,7 @@ enum class Statistic {
   tokens_per_second,  ///< per GPU
   seconds,            ///< of one collective, as a plan has it
   seconds_by_model,   ///< the same, held against NCCL's model alone
+  sent,               ///< bytes between hosts, of all calls of a collective
 };
 
 /// What a figure is held against. Without `high`: at least `low`.
@@ -101,7 +102,7 @@ struct EnumNames<check::Kind> {
 
 template <>
 struct EnumNames<check::Statistic> {
-  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 12> table{
+  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 13> table{
       {{check::Statistic::requested, "requested"},
        {check::Statistic::allocated, "allocated"},
        {check::Statistic::active, "active"},
@@ -113,7 +114,8 @@ struct EnumNames<check::Statistic> {
        {check::Statistic::schedule, "schedule"},
        {check::Statistic::tokens_per_second, "tokens_per_second"},
        {check::Statistic::seconds, "seconds"},
-       {check::Statistic::seconds_by_model, "seconds_by_model"}}};
+       {check::Statistic::seconds_by_model, "seconds_by_model"},
+       {check::Statistic::sent, "sent"}}};
 };
 
 }  // namespace zplan

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "planner/check/judge.h"
 #include "support.h"
@@ -87,6 +89,106 @@ TEST(BenchResults, ThatContradictThemselvesHaveFlaws) {
   json["collectives"][3]["seconds"]["median"] = 1.0;
   EXPECT_THAT(cases_in(json).front().flaws,
               ::testing::Contains(HasSubstr("collectives[3].seconds.median: 1, ")));
+}
+
+constexpr std::int64_t k4MiB = 4 << 20;
+
+/// The sample as four ranks on one card: entry 4 is an all_reduce of 4 MiB, 7 calls, that sent `bytes`.
+Json shared_json(std::int64_t bytes, const std::string& operation = "all_reduce") {
+  Json json = result_json();
+  json["share_gpu"] = true;
+  for (Json& each : json["collectives"]) each.erase("sent_bytes"), each.erase("sent_calls");
+  Json& each = json["collectives"][4];
+  each["operation"] = operation;
+  each["sent_bytes"] = {{"lo", bytes}, {"eth0", 1}}, each["sent_calls"] = 7;
+  return json;
+}
+std::vector<Record> sent_in(const Json& json) {
+  return of_kind(judged_in(json), Kind::collectives, Statistic::sent);
+}
+
+/// Worked by hand: n ranks, each with all of the message, S, or its share of it. A ring's all_reduce sends
+/// 2(n-1)/n of S from each rank, a tree 2(n-1) times S in all: the same.
+TEST(Sent, IsWhatEachOperationSendsBetweenHosts) {
+  const std::map<std::string, std::int64_t> of_all{{"all_reduce", 6 * k4MiB},     {"all_gather", 3 * k4MiB},
+                                                   {"reduce_scatter", 3 * k4MiB}, {"broadcast", 3 * k4MiB},
+                                                   {"reduce", 3 * k4MiB},         {"all_to_all", 3 * k4MiB},
+                                                   {"send_recv", 4 * k4MiB}};
+  for (const auto& [operation, bytes] : of_all) {
+    const std::vector<Record> records = sent_in(shared_json(7 * bytes, operation));
+    ASSERT_THAT(records, SizeIs(1));
+    EXPECT_EQ(*records[0].predicted, static_cast<double>(7 * bytes)) << operation;
+    EXPECT_NEAR(*records[0].error, 0, 1e-7) << operation;
+    EXPECT_THAT(records[0].part, ::testing::EndsWith(" Simple")) << operation;
+  }
+  EXPECT_EQ(sent_in(shared_json(1)).front().id, "world of 4 float32 all_reduce 4194304 B");
+}
+
+TEST(Sent, HalfOfItIsTwiceTooMuchForetold) {
+  EXPECT_NEAR(*sent_in(shared_json(7 * 3 * k4MiB)).front().error, 1, 1e-6);
+}
+
+TEST(Sent, ProtocolsSendTheirFlagsToo) {
+  std::set<std::string> ways;
+  for (const char* network : {"400g", "tcp"})
+    for (const std::int64_t nodes : {2, 16}) {
+      const Cluster sixteen = assemble_cluster({.gpu = "H100-SXM-80GB",
+                                                .memory = {},
+                                                .gpus = 16,
+                                                .nodes = nodes,
+                                                .network = network,
+                                                .host_memory = {}},
+                                               built_in_profiles());
+      for (Bytes size = kKiB; size <= kGiB; size = size * 2) {
+        const SentPrediction sent = predict_sent(sixteen, Operation::all_gather, size, 3);
+        // One of the ring's edges leaves each node, and carries all but one share.
+        const double data = 3.0 * 15 / 16 * static_cast<double>(nodes * size.value);
+        const bool by_ll128 = sent.way.ends_with(" LL128"), by_ll = sent.way.ends_with(" LL");
+        EXPECT_NEAR(static_cast<double>(sent.bytes.value),
+                    data * (by_ll      ? 2
+                            : by_ll128 ? 16.0 / 15
+                                       : 1),
+                    64.0)
+            << sent.way;
+        ways.insert(sent.way);
+      }
+    }
+  EXPECT_THAT(ways, ::testing::IsSupersetOf({"ring LL", "ring LL128", "ring Simple"}));
+}
+
+TEST(Sent, OfNodesIsWhatLeavesThem) {
+  Json json = shared_json(1);
+  json["share_gpu"] = false;
+  json["collectives"][4]["nodes"] = 2;
+  const Record record = sent_in(json).front();
+  // Of two nodes of two: a ring's out of each, 2·3/4·S, or a tree's S up and S down.
+  const double ring = 7 * 2 * 1.5 * k4MiB, tree = 7 * 2.0 * k4MiB;
+  EXPECT_THAT(*record.predicted, ::testing::AnyOf(ring, tree, ::testing::DoubleNear(ring * 16 / 15, 8),
+                                                  ::testing::DoubleNear(tree * 16 / 15, 8)))
+      << record.part;
+}
+
+TEST(Sent, IsNotJudgedWhereNothingSaysWhatItShouldBe) {
+  EXPECT_THAT(sent_in(result_json()), IsEmpty());  // one node: what is sent stays inside
+  Json json = shared_json(1);
+  json["backend"] = "mpi";
+  EXPECT_THAT(sent_in(json), IsEmpty());  // algorithms of its own
+  json = shared_json(1);
+  json["collectives"][4]["group"]["at_once"] = 2;
+  EXPECT_THAT(sent_in(json), IsEmpty());
+  json = shared_json(1);
+  std::swap(json["collectives"][4]["sent_bytes"], json["collectives"][3]["sent_bytes"]);
+  json["collectives"][4].erase("sent_bytes");
+  json["collectives"][3]["sent_calls"] = 7;
+  EXPECT_THAT(sent_in(json), IsEmpty());  // 512 KiB
+  json = shared_json(1);
+  for (Json& gpu : json["hosts"][0]["gpus"]) gpu["name"] = "Nobody's Card";
+  EXPECT_THAT(sent_in(json).front().skip.text(), HasSubstr("no profile of this machine"));
+}
+
+TEST(BenchResults, OfRanksThatShareACardHaveNoTimes) {
+  for (const Record& record : of_kind(judged_in(shared_json(1)), Kind::collectives, Statistic::seconds))
+    EXPECT_FALSE(record.judged()) << record.id;
 }
 
 TEST(Replays, EqualThePlanCallForCall) {

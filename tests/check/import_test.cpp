@@ -112,6 +112,15 @@ TEST(ImportedProfiles, LeaveOutGroupsThatSharedTheMachines) {
     }
 }
 
+TEST(ImportedProfiles, LeaveOutRanksThatSharedAGpu) {
+  Json json = result_json();
+  json["share_gpu"] = true;
+  const ImportedProfile made = imported(json);  // of copies and products alone
+  EXPECT_THAT(made.notes, Contains("all_reduce of 4 ranks (world) is left out: ranks shared GPUs"));
+  for (const CollectiveCurve& curve : made.gpu.collectives)
+    EXPECT_FALSE(curve.source.starts_with("zplan-bench"));
+}
+
 TEST(ImportedProfiles, TakeWhatIsInPlaceWhereThereIsNoOther) {
   Json json = result_json("bench_mpi.json");
   for (Json& each : json["collectives"])

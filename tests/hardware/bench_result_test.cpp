@@ -109,6 +109,30 @@ TEST(BenchResult, FiguresFollowFromEachOther) {
               ElementsAre(HasSubstr("replay.plan.communication_seconds: 1, its calls take")));
 }
 
+TEST(BenchResult, HoldsWhatWasSentWhereItWasCounted) {
+  const BenchResult result = result_of(sample_json());
+  EXPECT_FALSE(result.share_gpu);
+  EXPECT_FALSE(result.collectives[3].sent);
+  ASSERT_TRUE(result.collectives[4].sent);
+  const BenchSent& sent = *result.collectives[4].sent;
+  EXPECT_EQ(sent.interfaces, Bytes(5000));
+  EXPECT_EQ(sent.ports, Bytes(8000));
+  EXPECT_EQ(sent.bytes(), Bytes(8000));
+  EXPECT_EQ(sent.calls, 7);
+  Json json = sample_json();
+  json["share_gpu"] = true;
+  json["collectives"][4]["sent_bytes"] = {{"lo", 5000}, {"eth0", 4000}};
+  EXPECT_TRUE(result_of(json).share_gpu);
+  EXPECT_EQ(result_of(json).collectives[4].sent->bytes(), Bytes(9000));
+  json["collectives"][4].erase("sent_calls");
+  EXPECT_THROW((void)result_of(json), InputError);
+  json["collectives"][4]["sent_calls"] = 7;
+  json["collectives"][4]["sent_bytes"]["lo"] = -1;
+  EXPECT_THROW((void)result_of(json), InputError);
+  EXPECT_THAT(flaws_with("/collectives/4/sent_calls", 6),
+              ElementsAre(HasSubstr("collectives[4].sent_calls: 6, its samples are 7")));
+}
+
 TEST(BenchResult, WrongElementsAndRanksThatDifferAreFlaws) {
   EXPECT_THAT(flaws_with("/collectives/2/wrong_elements", 3),
               ElementsAre("collectives[2].wrong_elements: 3 of 65536 elements came out wrong"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/check/judge.h"
 #include "planner/check/readers/nccl_log.h"
 #include "planner/check/readers/readers.h"
 
@@ -39,6 +40,14 @@ Machines machines_of(const BenchResult& result, const std::string& place, const 
   return machines;
 }
 
+/// A GPU each, over sockets.
+Cluster hosts_of_one(std::int64_t ranks, ClusterRequest machines, const HardwareProfiles& hardware) {
+  machines.gpus = ranks, machines.nodes = ranks;
+  machines.node.clear();
+  if (machines.network.empty()) machines.network = "tcp";
+  return assemble_cluster(machines, hardware);
+}
+
 /// Groups are judged as a cluster of their own: one that has the machines to itself is one.
 Cluster cluster_of(const BenchCollective& each, ClusterRequest machines, const HardwareProfiles& hardware) {
   machines.gpus = each.ranks, machines.nodes = each.nodes;
@@ -54,21 +63,23 @@ std::string id_of(const BenchCollective& each) {
                      each.in_place ? " in place" : "");
 }
 
-Skip skip_of(const BenchCollective& each, const Machines& machines) {
+Skip skip_of(const BenchCollective& each, const Machines& machines, bool share_gpu) {
   if (each.at_once > 1)
     return {{"groups that ran at the same time"}, fmt::format("{} of them", each.at_once)};
   if (each.ranks < 2) return {{"groups of one"}, ""};
   if (each.ranks % each.nodes != 0) return {{"groups with more ranks on one node than on another"}, ""};
+  if (share_gpu) return {{"ranks that share a card"}, ""};
   return machines.skip;
 }
 
-Case collective_case(const BenchCollective& each, const Machines& machines, const Given& given) {
+Case collective_case(const BenchCollective& each, const Machines& machines, bool share_gpu,
+                     const Given& given) {
   Case made{.id = id_of(each),
             .file = {},
             .kind = Kind::collectives,
             .measured = {},
             .setup = {},
-            .skip = skip_of(each, machines)};
+            .skip = skip_of(each, machines, share_gpu)};
   MeasuredCalls calls{.cluster = {},
                       .calls = {{each.operation, each.bytes, each.seconds.median}},
                       .record = {},
@@ -79,6 +90,29 @@ Case collective_case(const BenchCollective& each, const Machines& machines, cons
     calls.cluster = cluster_of(each, machines.request, given.hardware);
   made.measured = std::move(calls);
   return made;
+}
+
+/// What hosts sent to each other, where they did and NCCL chose how: of a group that had them to itself.
+std::optional<Case> sent_case(const BenchResult& result, const BenchCollective& each,
+                              const Machines& machines, const Given& given) {
+  const std::int64_t hosts = result.share_gpu ? each.ranks : each.nodes;
+  const bool judges = each.sent && result.backend == BenchBackend::nccl && each.bytes >= kLeastSent &&
+                      each.at_once == 1 && hosts > 1 && each.ranks % hosts == 0;
+  if (!judges) return std::nullopt;
+  MeasuredSent sent{.cluster = {},
+                    .operation = each.operation,
+                    .size = each.bytes,
+                    .calls = each.sent->calls,
+                    .sent = each.sent->bytes()};
+  if (!machines.skip.any())
+    sent.cluster = result.share_gpu ? hosts_of_one(each.ranks, machines.request, given.hardware)
+                                    : cluster_of(each, machines.request, given.hardware);
+  return Case{.id = fmt::format("{} {} {} B", id_of(each), to_name(each.operation), each.bytes.value),
+              .file = {},
+              .kind = Kind::collectives,
+              .measured = std::move(sent),
+              .setup = {},
+              .skip = machines.skip};
 }
 
 std::string name_of(const ReplayKind& kind) {
@@ -138,8 +172,10 @@ std::vector<Case> read_bench(const JsonReader& file, const Given& given) {
   const BenchResult result = read_bench_result(file);
   const Machines machines = machines_of(result, file.place(), given);
   std::vector<Case> cases{result_case(result)};
-  for (const BenchCollective& each : result.collectives)
-    cases.push_back(collective_case(each, machines, given));
+  for (const BenchCollective& each : result.collectives) {
+    cases.push_back(collective_case(each, machines, result.share_gpu, given));
+    if (auto sent = sent_case(result, each, machines, given)) cases.push_back(std::move(*sent));
+  }
   if (result.replay) cases.push_back(replay_case(*result.replay));
   return cases;
 }

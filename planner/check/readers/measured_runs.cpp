@@ -76,7 +76,7 @@ Run run_at(const JsonReader& row, std::size_t index, const Card& card) {
           .steps = {}};
   if (run.gpus % run.sharing != 0)
     row.at("sharing").fail(std::to_string(run.sharing), "accepted: a divisor of gpus");
-  if (run.available < Bytes(1) || run.available * run.sharing > card.total)
+  if (run.available < Bytes(1) || run.available > Bytes(card.total.value / run.sharing))
     row.at("available_bytes").fail_type("above 0, and of all ranks on the card at most its total_bytes");
   if (const auto failed = row.find("failed_in")) {
     if (run.ran) failed->fail(in_quotes(failed->text()), "accepted: with outcome out_of_memory");

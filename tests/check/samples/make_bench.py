@@ -83,7 +83,7 @@ def replay(scale):
 def result(backend, hosts, collectives, **more):
     made = {"schema": "zplan.bench/1", "zplan_version": "0.1.0", "command": ["zplan-bench", "--backend", backend],
             "started": "2026-01-01T00:00:00Z", "complete": True, "stopped": None, "backend": backend, "library": None,
-            "driver": None, "cuda": None, "ranks": 4, "nodes": 1, "hosts": hosts, "collectives": collectives,
+            "driver": None, "cuda": None, "ranks": 4, "nodes": 1, "share_gpu": False, "hosts": hosts, "collectives": collectives,
             "copies": [], "storage": [], "compute": [], "replay": None, "notes": [NOTE]}
     made.update(more)
     return made
@@ -104,6 +104,8 @@ def nccl():
     collectives += [collective("all_reduce", tensor, s, 12e-6, 300e9, dtype="bfloat16") for s in sizes[:3]]
     collectives.append(collective("all_reduce", tensor, 1048576, 20e-6, 200e9, at_once=2))
     collectives.append(collective("all_gather", world, 1048576, 18e-6, 320e9, in_place=True))
+    for each in (c for c in collectives if c["bytes"] == 4194304):
+        each.update({"sent_bytes": {"lo": 5000, "mlx5_0:1": 8000}, "sent_calls": each["iterations"]})
     copies = [copy(d, m, 0, s, r) for d, m, r in
               (("host_to_device", "pinned", 54e9), ("device_to_host", "pinned", 51e9), ("host_to_device", "pageable", 9e9))
               for s in (1048576, 268435456)]

@@ -78,6 +78,23 @@ class Collectives(Case):
         self.assertEqual(json.loads(done.stdout)["ranks"], 2)
 
 
+    def test_what_interfaces_sent_is_counted(self):
+        """Over TCP, on this host, where others may send too: at least what the calls must."""
+        environment = dict(os.environ, OMPI_MCA_pml="ob1", OMPI_MCA_btl="tcp,self", OMPI_MCA_btl_tcp_if_include="lo")
+        found, _ = self.bench("--local", 2, "--op", "send_recv,all_gather", "-b", "4M", "-e", "4M", "-n", 5, "-w", 1,
+                              "--place", "out", env=environment)
+        if "Open MPI" not in found["library"]:
+            self.skipTest("the transport is chosen by Open MPI's own variables")
+        self.assertFalse(found["share_gpu"])
+        for row in found["collectives"]:
+            # Each of both sends all of its part to the other.
+            per_call = 2 * (row["bytes"] if row["operation"] == "send_recv" else row["bytes"] // 2)
+            self.assertEqual(row["sent_calls"], 5)
+            self.assertGreaterEqual(row["sent_bytes"]["lo"], 5 * per_call, row["operation"])
+        over_memory, _ = self.bench("--local", 2, "--op", "send_recv", "-b", "4M", "-e", "4M", "-n", 5, "--place", "out")
+        self.assertIn("sent_bytes", over_memory["collectives"][0])
+
+
 class Replay(Case):
     STEPS = 3
 

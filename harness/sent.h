@@ -1,0 +1,42 @@
+#pragma once
+// What hosts send over their network interfaces while collectives run.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/control.h"
+
+namespace zplan::bench {
+
+/// Bytes by network interface ("eth0", "lo") and InfiniBand port ("mlx5_0:1").
+using SentBytes = std::map<std::string, std::int64_t>;
+/// What this host has sent up to now; an empty function: nothing counts it here.
+using SentCounter = std::function<SentBytes()>;
+
+/// What grew, by how much. A counter that fell, or was not there before, says nothing.
+[[nodiscard]] SentBytes grown(const SentBytes& before, const SentBytes& after);
+
+/// Counts from here on over all hosts. Every rank makes one and asks it; the first rank of each host reads,
+/// while nobody sends.
+class SentMeter {
+ public:
+  /// `hosts`: names by rank.
+  SentMeter(Control& control, const std::vector<std::string>& hosts, const SentCounter& counter);
+
+  /// Since then, summed over hosts; nothing where a host counts nothing.
+  [[nodiscard]] std::optional<SentBytes> total();
+
+ private:
+  [[nodiscard]] SentBytes read_between_barriers();
+
+  Control& control_;
+  SentCounter counter_;  ///< empty: another rank reads, or nobody does
+  bool reads_{};
+  SentBytes before_;
+};
+
+}  // namespace zplan::bench
