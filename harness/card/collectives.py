@@ -7,19 +7,20 @@ import tempfile
 from pathlib import Path
 
 RANKS = (2, 4, 8)
-# (ranks, arguments): of each a plan is made and its schedule replayed.
+# (ranks, arguments): of each a plan is made and its schedule replayed. A plan splits tensors within a node only; to
+# NCCL the ranks are hosts all the same.
 PLANS = (
-    (2, ["--zero", "1", "--gradient-accumulation", "2"]),
-    (4, ["--zero", "2"]),
-    (4, ["--zero", "3"]),
-    (4, ["--zero", "1", "--tp", "2"]),
-    (8, ["--zero", "3"]),
+    (2, ["--nodes", "2", "--zero", "1", "--grad-accum", "2"]),
+    (4, ["--nodes", "4", "--zero", "2"]),
+    (4, ["--nodes", "4", "--zero", "3"]),
+    (4, ["--nodes", "1", "--zero", "1", "--tp", "2"]),
+    (8, ["--nodes", "8", "--zero", "3"]),
 )
 SOCKETS = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
 
 
 def bench(zplan, arguments, output, backend, log, limit):
-    """Whether zplan-bench wrote its result; what it printed is in the log."""
+    """Whether zplan-bench measured all of it; what it printed is in the log."""
     command = [zplan, "bench", *arguments, "--backend", backend, "--output", str(output), "--quiet"]
     if backend == "nccl":
         command.append("--share-gpu")
@@ -30,13 +31,12 @@ def bench(zplan, arguments, output, backend, log, limit):
     except subprocess.TimeoutExpired:
         log.write(f"ended after {limit} s\n")
         return False
-    return status == 0 and output.exists()
+    return status == 0 and output.exists() and json.loads(output.read_text())["complete"]
 
 
 def plan(zplan, ranks, arguments, gpu):
-    """The plan of ranks that are hosts of their own, as NCCL sees them, as JSON."""
-    command = [zplan, "--model", "0.5B", "--gpu", gpu, "--gpus", str(ranks), "--nodes", str(ranks), "--network", "25g",
-               "--seq", "1024", "--micro-batch", "1", *arguments, "--json"]
+    """A small model's plan, as JSON."""
+    command = [zplan, "--model", "0.5B", "--gpu", gpu, "--gpus", str(ranks), "--seq", "1024", "--micro-batch", "1", *arguments, "--json"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
