@@ -152,7 +152,9 @@ Section host_section(const Plan& plan, const Question& q) {
   Section section{"host", "Host memory and disk per node", {}};
   if (host.total == Bytes{} && host.nvme == Bytes{}) return section;
   section.figures = {bytes_figure("host memory", host.total,
-                                  "what offload keeps there, for every GPU of the node", source, q),
+                                  "what offload keeps there, or flattening takes as DeepSpeed starts, for "
+                                  "every GPU of the node",
+                                  source, q),
                      bytes_figure("of that pinned", host.pinned, "each block rounded up to a power of two",
                                   "torch's pinned allocator", q),
                      bytes_figure("on NVMe", host.nvme, "states that are swapped out", source, q)};

@@ -98,7 +98,7 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   slice = neediest.slice;
   plan.measured_activations = is_measured(model_.shape);
   const Bytes room = available(cluster_, headroom_);
-  const RunResult played = complete ? simulate(run) : neediest.live ? *neediest.live : simulate_live(run);
+  RunResult played = complete ? simulate(run) : neediest.live ? *neediest.live : simulate_live(run);
   if (complete) {
     plan.memory = plan_memory(run, played, cluster_);
     // `required` is bisected to half a percent: at the edge the size in question decides.
@@ -106,8 +106,9 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
       plan.memory.required = room;
     plan.fits_device = plan.memory.required <= room;
   } else {
+    played.flattening = flattening_of(run);
     plan.memory = plan_live_memory(run, played, cluster_);
-    plan.fits_device = plan.memory.required_low <= room && runs_within(run, room);
+    plan.fits_device = plan.memory.required_low <= room && runs_within(run, played.flattening, room);
   }
   plan.communication = schedule(played.calls, training_, strategy, rank, plan.shard);
   if (complete) price(plan.communication, played.calls, pace);

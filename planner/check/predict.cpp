@@ -210,6 +210,7 @@ Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
       setup.cluster.usable_memory -
       outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability, setup.cluster.gpus_per_node);
   if (!setup.card_is_known || roomy <= pool) return roomy;
+  inputs.outside = setup.cluster.usable_memory - pool;
   const RunResult pressed = simulate_within(inputs, pool);
   return pressed.completed ? pressed.peak_reserved : roomy;
 }
@@ -225,7 +226,10 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   prediction.peak_requested = run.peak.bytes();
   prediction.peak_allocated = run.peak_allocated;
   prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, prepared) : run.peak_reserved;
-  if (with_required) prediction.required = smallest_pool(prepared.inputs(), run);
+  RunInputs inputs = prepared.inputs();
+  // A card that was pretended has neither a context nor NCCL's buffers.
+  if (setup.card_is_known) inputs.outside = prediction.outside;
+  if (with_required) prediction.required = smallest_pool(inputs, run);
   prediction.peak_phase = run.peak.phase;
   prediction.phases = run.phases;
   return prediction;

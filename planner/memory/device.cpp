@@ -5,7 +5,9 @@
 namespace zplan {
 
 Device::Device(std::optional<AllocatorOptions> allocator) {
-  if (allocator) allocator_.emplace(*allocator);
+  if (!allocator) return;
+  allocator_.emplace(*allocator);
+  capacity_ = allocator->capacity;
 }
 
 Device::Block Device::allocate(Term term, Bytes size, int stream) {

@@ -82,6 +82,10 @@ class Device {
   [[nodiscard]] Bytes peak_reserved() const {
     return allocator_ ? allocator_->peak().reserved : peak_allocated_;
   }
+  /// As of now taken from the card, and how much of it the allocator may take; absent: no limit.
+  [[nodiscard]] Bytes reserved() const { return allocator_ ? allocator_->current().reserved : total_; }
+  [[nodiscard]] std::optional<Bytes> capacity() const { return capacity_; }
+  [[nodiscard]] bool has_allocator() const { return allocator_.has_value(); }
   [[nodiscard]] Bytes allocated() const { return allocator_ ? allocator_->current().allocated : total_; }
   /// Of the step since begin_step.
   [[nodiscard]] const Peak& peak() const { return peak_; }
@@ -100,6 +104,7 @@ class Device {
   void trace(Block block, Bytes size, int stream);
 
   std::optional<CachingAllocator> allocator_;
+  std::optional<Bytes> capacity_;
   std::optional<LiveLog> log_;
   std::vector<BlockRequest>* requests_{};
   std::optional<AllocatorTrace> trace_;

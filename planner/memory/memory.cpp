@@ -126,6 +126,11 @@ Bytes outside_allocator(const RunInputs& inputs) {
   return outside_allocator(inputs.step.strategy, inputs.compute_capability, inputs.gpus_per_node);
 }
 
+RunInputs with_outside(RunInputs inputs) {
+  inputs.outside = outside_allocator(inputs);
+  return inputs;
+}
+
 /// What both kinds of plan have in common.
 MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster& cluster) {
   const StepInputs& in = inputs.step;
@@ -136,14 +141,25 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
   plan.peak.holds[Term::nccl_buffers] =
       nccl_buffers(in.strategy, inputs.compute_capability, inputs.gpus_per_node);
   plan.phases = run.phases;
-  plan.initialisation = run.initialisation;
+  const bool flattens_on_host = run.flattening && cluster.usable_memory < run.flattening->card;
+  plan.initialisation = flattens_on_host ? run.least_initialisation : run.initialisation;
   plan.peak_allocated = run.peak_allocated;
   plan.peak_reserved = run.peak_reserved;
   const Bytes outside = outside_allocator(inputs);
-  plan.required_low = plan.required = std::max(run.peak_allocated, run.initialisation.allocated) + outside;
+  plan.required_low = plan.required =
+      std::max(run.peak_allocated, run.least_initialisation.allocated) + outside;
   plan.required_high = run.peak_reserved + outside;
   plan.steady = steady_state(in.rank, in.training, in.strategy);
   plan.host = host_memory(in, cluster.gpus_per_node);
+  if (run.flattening) {
+    plan.failing_start = {run.flattening->card, run.flattening->reserved + outside};
+    // A smaller card runs it, and this one does not: what is asked for is the next larger that does.
+    if (plan.failing_start.contains(cluster.usable_memory))
+      plan.required_low = plan.required = std::max(plan.required_low, plan.failing_start.until);
+    // It is over before what is offloaded is made.
+    if (flattens_on_host)
+      plan.host.total = std::max(plan.host.total, run.flattening->on_host * cluster.gpus_per_node);
+  }
   plan.timeline = run.timeline;
   plan.saved_by_layer = saved_by_layer(inputs.recording.condensed);
   return plan;
@@ -181,19 +197,39 @@ MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live, cons
   return plan_of(live, inputs, cluster);
 }
 
-bool runs_within(const RunInputs& inputs, Bytes size) {
-  const Bytes pool = size - outside_allocator(inputs);
-  return pool.value > 0 && simulate_within(inputs, pool).completed;
+namespace {
+
+/// `size`, or where such a card fails as it starts, the largest below that does not.
+Bytes next_that_starts(Bytes size, const std::optional<Flattening>& flattening, Bytes outside) {
+  if (!flattening) return size;
+  const CardRange fails{flattening->card, flattening->reserved + outside};
+  return fails.contains(size) ? fails.from - Bytes(1) : size;
+}
+
+}  // namespace
+
+bool runs_within(const RunInputs& inputs, const std::optional<Flattening>& flattening, Bytes size) {
+  const Bytes outside = outside_allocator(inputs);
+  const Bytes pool = next_that_starts(size, flattening, outside) - outside;
+  return pool.value > 0 && simulate_within(with_outside(inputs), pool).completed;
 }
 
 bool runs_within(const RunInputs& inputs, const RunResult& unlimited, Bytes size) {
-  const Bytes pool = size - outside_allocator(inputs);
-  return pool.value > 0 && completes_within(inputs, unlimited, pool);
+  const Bytes outside = outside_allocator(inputs);
+  const Bytes pool = next_that_starts(size, unlimited.flattening, outside) - outside;
+  return pool.value > 0 && completes_within(with_outside(inputs), unlimited, pool);
 }
 
 MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster) {
   MemoryPlan plan = plan_of(run, inputs, cluster);
-  plan.required = smallest_pool(inputs, run) + outside_allocator(inputs);
+  const Bytes outside = outside_allocator(inputs);
+  if (run.flattening && cluster.usable_memory < run.flattening->card) {
+    plan.peak_reserved = simulate_flattening_on_host(inputs).peak_reserved;
+    plan.required_high = plan.peak_reserved + outside;
+  }
+  plan.required = smallest_pool(with_outside(inputs), run) + outside;
+  plan.required = std::max(plan.required, plan.required_low);
+  plan.required_high = std::max(plan.required_high, plan.required);
   return plan;
 }
 

@@ -17,16 +17,26 @@ struct HostMemory {
   bool operator==(const HostMemory&) const = default;
 };
 
+/// Cards by their usable memory, `until` not among them.
+struct CardRange {
+  Bytes from, until;
+  [[nodiscard]] bool contains(Bytes card) const { return card >= from && card < until; }
+};
+
 /// Memory of one plan on the worst rank.
 struct MemoryPlan {
   Peak peak;  ///< of the steady step: device bytes at the worst moment, CUDA context and NCCL included
   std::array<PhasePeak, kPhases> phases{};  ///< of the steady step, inside PyTorch's allocator
-  PhasePeak initialisation;                 ///< until the first step
+  PhasePeak initialisation;                 ///< until the first step, on the card in question
   Bytes peak_allocated;  ///< what torch.cuda.max_memory_allocated() would say of the steady step
   Bytes peak_reserved;   ///< max_memory_reserved() of the whole run on a card with room to spare
   /// The smallest device on which the run completes: PyTorch's allocator under pressure, plus what lies
   /// outside it.
   Bytes required;
+  /// Cards that lie between: DeepSpeed takes there for free what a CUDA context and NCCL have, flattens
+  /// weights on the device, and runs out of memory. Smaller ones and larger ones start. Of a card among them
+  /// `required` says from where on larger ones do.
+  CardRange failing_start;
   Bytes required_low;   ///< were memory packed without a gap
   Bytes required_high;  ///< were nothing cached ever given back
   SteadyState steady;
@@ -58,8 +68,10 @@ struct MemoryPlan {
 [[nodiscard]] MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live,
                                           const Cluster& cluster);
 
-/// Whether the run completes on a device of `size`.
-[[nodiscard]] bool runs_within(const RunInputs& inputs, Bytes size);
+/// Whether the run completes on a device of `size`; where that is one of those that fail as they start, on
+/// the next smaller one that does not. `flattening`: of flattening_of().
+[[nodiscard]] bool runs_within(const RunInputs& inputs, const std::optional<Flattening>& flattening,
+                               Bytes size);
 /// The same where simulate() has made `unlimited` of it.
 [[nodiscard]] bool runs_within(const RunInputs& inputs, const RunResult& unlimited, Bytes size);
 

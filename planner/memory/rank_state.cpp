@@ -119,6 +119,15 @@ void RankState::cast(std::size_t tensor, Bytes size) {
   parameters_[tensor] = {copy};
 }
 
+void RankState::move_trainable_parameters_to_host() {
+  for (std::size_t i = 0; i < tensors().size(); ++i) {
+    if (!tensors()[i].trainable) continue;
+    const Device::Block stand_in = device_.allocate(Term::trained_parameters, Bytes(4));
+    device_.release(parameters_[i]);
+    parameters_[i] = {stand_in};
+  }
+}
+
 void RankState::release_trainable_parameters() {
   for (std::size_t i = 0; i < tensors().size(); ++i)
     if (tensors()[i].trainable) device_.release(parameters_[i]);

@@ -17,6 +17,7 @@ class RankState {
   RankState(const RunInputs& inputs, Device& device);
 
   [[nodiscard]] const StepInputs& in() const { return inputs_.step; }
+  [[nodiscard]] const RunInputs& inputs() const { return inputs_; }
   [[nodiscard]] std::int64_t gpus_per_node() const { return inputs_.gpus_per_node; }
   [[nodiscard]] const Tape& tape() const { return inputs_.recording.tape; }
   [[nodiscard]] Device& device() { return device_; }
@@ -28,6 +29,8 @@ class RankState {
   /// Every parameter in a block of its own as the module's constructor makes them, packed weights in several;
   /// then adapters, and what is cast before training starts.
   void make_parameters();
+  /// The trainable ones move to the host; on the device an element stands for each.
+  void move_trainable_parameters_to_host();
   /// The trainable ones are let go: a flat copy took their place.
   void release_trainable_parameters();
   void release_parameter(std::size_t tensor) { device_.release(parameters_[tensor]); }

@@ -17,7 +17,8 @@ namespace {
 /// Plays tapes for a framework: a class with
 ///   void initialise(), begin_micro_step(bool last), gradient(std::size_t tensor, Device::Block),
 ///   module(const Event&, int layer), end_backward(bool last), step(bool first),
-/// and, where it needs them, section(int layer, bool backward) and phase(Phase): where these begin.
+/// and, where it needs them, section(int layer, bool backward) and phase(Phase): where these begin;
+/// flattening(): where the card decides how it starts.
 template <class Framework>
 class Player {
  public:
@@ -31,12 +32,22 @@ class Player {
     for (const VariedMicroStep& each : *inputs.varied) add_form(each.recording.tape, each.sequence_length);
   }
 
-  RunResult play(int steps, bool condensed) {
-    condensed_ = condensed;
+  PhasePeak initialise() {
     device_.enter(Phase::initialisation, "initialisation");
     framework_.initialise();
+    return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
+  }
+
+  [[nodiscard]] std::optional<Flattening> flattening() const {
+    if constexpr (requires { framework_.flattening(); }) return framework_.flattening();
+    return std::nullopt;
+  }
+
+  RunResult play(int steps, bool condensed) {
+    condensed_ = condensed;
     RunResult result;
-    result.initialisation = {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
+    result.initialisation = result.least_initialisation = initialise();
+    result.flattening = flattening();
     for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
       device_.begin_step();
       state_.calls().begin_step();
@@ -187,6 +198,13 @@ AllocatorOptions allocator_options(const Training& training) {
   return options;
 }
 
+/// The same run where there is no room to flatten on the device; it tells nobody what it asks for.
+RunInputs on_host(RunInputs inputs) {
+  inputs.flattens_on_host = true;
+  inputs.requests = nullptr;
+  return inputs;
+}
+
 RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, bool condensed) {
   const StepInputs& in = inputs.step;
   // What is live repeats from the second step on; what the allocator keeps around it drifts for longer.
@@ -195,8 +213,12 @@ RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& a
     return Player<FsdpRun>(inputs, allocator).play(steps, condensed);
   if (in.training.framework == Framework::torch || in.strategy.zero_stage == 0)
     return Player<ReplicatedRun>(inputs, allocator).play(steps, condensed);
-  if (in.strategy.zero_stage < 3) return Player<SlicedRun>(inputs, allocator).play(steps, condensed);
-  return Player<PartitionedRun>(inputs, allocator).play(steps, condensed);
+  if (in.strategy.zero_stage == 3) return Player<PartitionedRun>(inputs, allocator).play(steps, condensed);
+  RunResult result = Player<SlicedRun>(inputs, allocator).play(steps, condensed);
+  if (!allocator || !result.flattening) return result;
+  const RunInputs least = on_host(inputs);
+  result.least_initialisation = Player<SlicedRun>(least, allocator_options(in.training)).initialise();
+  return result;
 }
 
 }  // namespace
@@ -211,6 +233,20 @@ RunResult simulate(const RunInputs& inputs) {
   return play(inputs, allocator_options(inputs.step.training), false);
 }
 
+std::optional<Flattening> flattening_of(const RunInputs& inputs) {
+  const StepInputs& in = inputs.step;
+  if (in.training.framework != Framework::deepspeed || in.strategy.zero_stage < 1 ||
+      in.strategy.zero_stage > 2)
+    return std::nullopt;
+  RunInputs roomy = on_host(inputs);
+  roomy.flattens_on_host = false;
+  Player<SlicedRun> player(roomy, allocator_options(in.training));
+  static_cast<void>(player.initialise());
+  return player.flattening();
+}
+
+RunResult simulate_flattening_on_host(const RunInputs& inputs) { return simulate(on_host(inputs)); }
+
 RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
   AllocatorOptions options = allocator_options(inputs.step.training);
   options.capacity = pool;
@@ -223,15 +259,41 @@ RunResult simulate_live_from_whole_tape(const RunInputs& inputs) { return play(i
 
 std::vector<Call> calls_of(const RunInputs& inputs) { return simulate_live(inputs).calls; }
 
+namespace {
+
+/// The largest pool of a card that flattens on the host.
+std::optional<Bytes> largest_flattening_on_host(const RunInputs& inputs, const RunResult& unlimited) {
+  if (!unlimited.flattening) return std::nullopt;
+  return unlimited.flattening->card - inputs.outside - Bytes(1);
+}
+
+/// By what the run asked of a card without limit.
+bool completes(const RunInputs& inputs, const RunResult& unlimited, Bytes pool) {
+  return CardTrial(unlimited.asked, allocator_options(inputs.step.training)).completes_within(pool);
+}
+
+}  // namespace
+
 Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
   constexpr std::int64_t kSegment = std::int64_t{2}
                                     << 20;  // the allocator takes multiples of it from the card
   const auto round_up = [](std::int64_t bytes) { return (bytes + kSegment - 1) / kSegment * kSegment; };
-  const std::int64_t live = std::max(unlimited.peak_allocated, unlimited.initialisation.allocated).value;
+  std::int64_t live = std::max(unlimited.peak_allocated, unlimited.least_initialisation.allocated).value;
+  std::int64_t runs = unlimited.peak_reserved.value;
+  const AllocatorTrace* asked = &unlimited.asked;
+  RunResult small;
+  if (const std::optional<Bytes> largest = largest_flattening_on_host(inputs, unlimited)) {
+    // Where the largest card that flattens on the host does, some such card is the smallest.
+    if (live <= largest->value) small = simulate(on_host(inputs));
+    if (live <= largest->value && completes(inputs, small, *largest))
+      asked = &small.asked, runs = std::min(largest->value, small.peak_reserved.value);
+    else
+      live = std::max(live, unlimited.flattening->reserved.value);
+  }
   // Most runs need little more than what is live: strides from there, each twice the one before, find the
   // bracket.
-  std::int64_t fails = round_up(live) - kSegment, runs = unlimited.peak_reserved.value;
-  CardTrial trial(unlimited.asked, allocator_options(inputs.step.training));
+  std::int64_t fails = round_up(live) - kSegment;
+  CardTrial trial(*asked, allocator_options(inputs.step.training));
   const auto try_size = [&](std::int64_t size) {
     (trial.completes_within(Bytes(size)) ? runs : fails) = size;
   };
@@ -247,7 +309,9 @@ Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
 }
 
 bool completes_within(const RunInputs& inputs, const RunResult& unlimited, Bytes pool) {
-  return CardTrial(unlimited.asked, allocator_options(inputs.step.training)).completes_within(pool);
+  const std::optional<Bytes> largest = largest_flattening_on_host(inputs, unlimited);
+  return largest && pool <= *largest ? simulate_within(inputs, pool).completed
+                                     : completes(inputs, unlimited, pool);
 }
 
 }  // namespace zplan

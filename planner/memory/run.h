@@ -53,6 +53,15 @@ struct RunInputs {
   std::int64_t gpus_per_node{};           ///< 0: all on one
   bool logs_memory{};                     ///< of a live run: RunResult::live is asked for
   std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
+  Bytes outside{};          ///< of the card, what the allocator cannot have: a CUDA context, NCCL's buffers
+  bool flattens_on_host{};  ///< on a card without limit: as on one that has no room for it
+};
+
+/// Where the run flattens the trained weights as it starts, which the card's memory decides (ZeRO 1 and 2).
+struct Flattening {
+  Bytes card;      ///< cards of so much memory and more do it on the device, smaller ones on the host
+  Bytes reserved;  ///< what the allocator then has of the card with the flat copy
+  Bytes on_host;   ///< what it takes of host memory for a moment where it is done there
 };
 
 struct RunResult {
@@ -60,6 +69,8 @@ struct RunResult {
   Peak peak;                                ///< of the steady step, by what was asked for
   std::array<PhasePeak, kPhases> phases{};  ///< of the steady step
   PhasePeak initialisation;                 ///< from the first allocation to the first step
+  PhasePeak least_initialisation;           ///< the same on the card that does it with least
+  std::optional<Flattening> flattening;     ///< absent where no card decides it
   Bytes peak_allocated;                     ///< of the steady step
   Bytes peak_reserved;                      ///< of the whole run
   Bytes held;                               ///< between steps, as handed out
@@ -74,10 +85,17 @@ struct RunResult {
 /// Plays the run on a card with room to spare, whose allocator is as the training configures it.
 [[nodiscard]] RunResult simulate(const RunInputs& inputs);
 
-/// The same on a card that gives the allocator `pool` bytes.
+/// The same where the card has no room to flatten weights on it.
+[[nodiscard]] RunResult simulate_flattening_on_host(const RunInputs& inputs);
+
+/// Of simulate(), by its initialisation alone.
+[[nodiscard]] std::optional<Flattening> flattening_of(const RunInputs& inputs);
+
+/// The same on a card that gives the allocator `pool` bytes, and has `outside` besides.
 [[nodiscard]] RunResult simulate_within(const RunInputs& inputs, Bytes pool);
 
-/// Counts only what is asked for: no allocator, and the condensed tape.
+/// Counts only what is asked for: no allocator, and the condensed tape. It starts with as little as on any
+/// card.
 [[nodiscard]] RunResult simulate_live(const RunInputs& inputs);
 /// The same from the whole tape: what the condensed one must equal.
 [[nodiscard]] RunResult simulate_live_from_whole_tape(const RunInputs& inputs);
@@ -87,7 +105,7 @@ struct RunResult {
 
 /// The smallest pool on which the run completes, to 0.5 %: strides up from what is live at the worst moment,
 /// then bisection; at most what an unlimited card reserves. Caution: what is between is taken as not running.
-/// `unlimited`: of simulate().
+/// `unlimited`: of simulate(), not flattened on the host.
 [[nodiscard]] Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited);
 
 /// Whether the run of which simulate() made `unlimited` completes on a card that gives the allocator `pool`.

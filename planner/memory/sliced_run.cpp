@@ -21,20 +21,46 @@ SlicedRun::SlicedRun(RankState& state)
   }
 }
 
+/// `card`: the memory from which on the flat copy finds room beside what is allocated. DeepSpeed looks at the
+/// whole memory less what torch's tensors take, unless pynvml is there to say what is free.
+bool SlicedRun::flattens_on_host(Bytes card) const {
+  if (!device_.has_allocator()) return true;
+  if (!device_.capacity()) return state_.inputs().flattens_on_host;
+  return *device_.capacity() + state_.inputs().outside < card;
+}
+
+/// The flat copy is made beside the parameters, which then become views of it; where the card has no room for
+/// it, parameters move to the host, are flattened there, and the copy comes back.
+void SlicedRun::flatten() {
+  const Bytes flat = in().slice.size * in().strategy.data_parallel * weight();
+  device_.empty_cache();
+  if (!uses_bf16_optimizer(in().training, in().strategy)) {
+    flattening_ = {
+        .card = device_.allocated() + flat, .reserved = {}, .on_host = in().rank.trainable * weight() + flat};
+    if (flattens_on_host(flattening_->card)) {
+      state_.move_trainable_parameters_to_host();
+      device_.empty_cache();
+    }
+  }
+  device_.allocate(Term::trained_parameters, flat);
+  if (flattening_) flattening_->reserved = std::max(device_.reserved(), flattening_->card);
+  state_.release_trainable_parameters();
+}
+
 void SlicedRun::initialise() {
   state_.make_parameters();
+  flatten();
   const Elements slice = in().slice.size;
-  const std::int64_t ranks = in().strategy.data_parallel;
-  // The flat copy is made beside the parameters, which then become views of it.
-  device_.empty_cache();
-  device_.allocate(Term::trained_parameters, slice * ranks * weight());
-  state_.release_trainable_parameters();
   if (offloaded()) {
+    // The slice is cloned before it goes to the host.
+    device_.spike(Term::trained_parameters, slice * weight());
     device_.allocate(Term::offload_staging, in().rank.largest_trainable * weight());
     return;
   }
   const Bytes master = in().shard.master_weights;
-  Device::Block clone = device_.allocate(Term::trained_parameters, slice * weight());
+  // A clone of the slice becomes the master copy, by way of a cast where the types differ.
+  const bool casts = master != slice * weight();
+  Device::Block clone = casts ? device_.allocate(Term::trained_parameters, slice * weight()) : Device::kNone;
   device_.allocate(Term::master_weights, master);
   device_.release(clone);
   if (uses_bf16_optimizer(in().training, in().strategy)) {
@@ -83,6 +109,12 @@ void SlicedRun::put_in_bucket(std::size_t tensor) {
   // What fits is copied into the bucket, and the gradient becomes a view of it.
   if (n <= bucket_size()) state_.release_gradient(tensor), device_.release(accumulators_[tensor]);
   if (n <= bucket_size()) state_.clock().move(n * weight() * 2);
+  // On its way to the host what does not fit must not be touched by others: a clone takes its place.
+  if (n > bucket_size() && offloaded() && state_.has_gradient(tensor)) {
+    const Device::Block clone = device_.allocate(Term::gradients, n * weight());
+    state_.release_gradient(tensor);
+    state_.take_gradient(tensor, clone);
+  }
   pending_.push_back({tensor, n, start_[tensor]});
   open_ += n;
 }
@@ -128,9 +160,38 @@ void SlicedRun::keep(const Pending& each) {
   if (keeps_flat_fp32()) device_.spike(Term::gradient_copy, piece * Bytes(4));
 }
 
+SlicedRun::Parts SlicedRun::parts() const {
+  const std::int64_t size = in().slice.size.value;
+  Parts parts;
+  for (const Pending& each : pending_) {
+    const std::int64_t end = (each.start + each.elements).value;
+    for (std::int64_t at = each.start.value; at < end;) {
+      const std::int64_t owner = at / size, until = std::min(end, (owner + 1) * size);
+      if (parts.empty() || parts.back().first != owner) parts.emplace_back(owner, Elements{});
+      parts.back().second += Elements(until - at);
+      at = until;
+    }
+  }
+  return parts;
+}
+
+/// What is flattened at once: parts up to the one that exceeds the bucket's size. A part that is sent alone
+/// is a view.
+Elements SlicedRun::largest_flattened() const {
+  if (keeps_flat_fp32()) return std::min(open_, Elements(500'000'000));
+  Elements together{}, most{};
+  int count = 0;
+  for (const auto& part : parts()) {
+    together += part.second;
+    if (++count > 1) most = std::max(most, together);
+    if (together > bucket_size()) together = {}, count = 0;
+  }
+  return most;
+}
+
 /// The bucket as it is sent: fp32 sums of stage 1 are flattened first and then cast.
 Device::Block SlicedRun::flattened() {
-  const Elements most = std::min(open_, Elements(500'000'000));
+  const Elements most = largest_flattened();
   Device::Block wide = accumulates_whole_fp32(in().training, in().strategy)
                            ? device_.allocate(Term::bucket_copy, most * Bytes(4))
                            : Device::kNone;
@@ -145,21 +206,11 @@ void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
   if (in().strategy.data_parallel == 1) return;
   if (!zero.reduce_scatter) return send(Operation::all_reduce, open_);
-  const std::int64_t size = in().slice.size.value;
-  std::vector<std::pair<std::int64_t, Elements>> parts;
-  for (const Pending& each : pending_) {
-    const std::int64_t end = (each.start + each.elements).value;
-    for (std::int64_t at = each.start.value; at < end;) {
-      const std::int64_t owner = at / size, until = std::min(end, (owner + 1) * size);
-      if (parts.empty() || parts.back().first != owner) parts.emplace_back(owner, Elements{});
-      parts.back().second += Elements(until - at);
-      at = until;
-    }
-  }
+  const Parts parts = this->parts();
   if (!zero.multi_rank_bucket_allreduce) return send_to_owners(parts);
   Elements together{};
-  for (const auto& [owner, elements] : parts) {
-    together += elements;
+  for (const auto& part : parts) {
+    together += part.second;
     if (together > bucket_size()) send(Operation::all_reduce, std::exchange(together, Elements{}));
   }
   if (together.value > 0) send(Operation::all_reduce, together);
@@ -171,8 +222,8 @@ void SlicedRun::send(Operation operation, Elements elements) {
   if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
 }
 
-void SlicedRun::send_to_owners(const std::vector<std::pair<std::int64_t, Elements>>& parts) {
-  std::vector<std::pair<std::int64_t, Elements>> by_owner;
+void SlicedRun::send_to_owners(const Parts& parts) {
+  Parts by_owner;
   for (const auto& part : parts) {
     const auto same = std::find_if(by_owner.begin(), by_owner.end(),
                                    [&part](const auto& other) { return other.first == part.first; });

@@ -3,6 +3,7 @@
 // Source: DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py, runtime/bf16_optimizer.py; compared with allocator
 // traces of whole steps (docs/accuracy.md).
 
+#include <optional>
 #include <utility>
 
 #include "planner/memory/rank_state.h"
@@ -14,6 +15,8 @@ class SlicedRun {
   explicit SlicedRun(RankState& state);
 
   void initialise();
+  /// Once initialised; absent where the card does not decide it.
+  [[nodiscard]] const std::optional<Flattening>& flattening() const { return flattening_; }
   void begin_micro_step(bool last) { last_micro_step_ = last; }
   void gradient(std::size_t tensor, Device::Block block);
   void module(const Event& event, int layer) { (void)event, (void)layer; }
@@ -25,6 +28,7 @@ class SlicedRun {
     std::size_t tensor;
     Elements elements, start;
   };
+  using Parts = std::vector<std::pair<std::int64_t, Elements>>;  ///< owners, and what goes to them
 
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
@@ -39,18 +43,23 @@ class SlicedRun {
   [[nodiscard]] bool sends_parts() const;
   [[nodiscard]] bool spans_slices() const;
 
+  void flatten();
+  [[nodiscard]] bool flattens_on_host(Bytes card) const;
   void make_buckets();
   /// Elements of the parameter that lie in this rank's slice.
   [[nodiscard]] Elements piece_of(const Pending& each) const;
   void make_partition();
   void keep(const Pending& each);
   void put_in_bucket(std::size_t tensor);
+  /// What is pending, in order: neighbours of one owner are one part.
+  [[nodiscard]] Parts parts() const;
+  [[nodiscard]] Elements largest_flattened() const;
   [[nodiscard]] Device::Block flattened();
   void flush();
   void send();
   /// A reduction of gradients; without overlap_comm the compute stream waits for it.
   void send(Operation operation, Elements elements);
-  void send_to_owners(const std::vector<std::pair<std::int64_t, Elements>>& parts);
+  void send_to_owners(const Parts& parts);
   void send_whole();
   void agree_and_gather();
   void release_buckets() { state_.device().release(buckets_); }
@@ -59,6 +68,7 @@ class SlicedRun {
 
   RankState& state_;
   Device& device_;
+  std::optional<Flattening> flattening_;
   std::vector<Elements> start_;  ///< of each tensor in the flattened trainable parameters
   std::vector<Device::Block> buckets_;
   std::vector<Device::Block> accumulators_;         ///< whole fp32 gradients, by tensor

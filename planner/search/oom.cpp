@@ -207,14 +207,15 @@ OomReplay replay_oom(const Question& q, const Strategy& s, const OomReading& rea
   const Prepared prepared(q, s, rank / s.tensor_parallel);
   const StepInputs step{q.model, q.training, s, prepared.rank, prepared.shard, prepared.slice};
   std::vector<BlockRequest> requests;
-  const RunInputs run{.step = step,
-                      .recording = prepared.recording,
-                      .compute_capability = q.cluster.gpu.compute_capability,
-                      .varied = nullptr,
-                      .gpus_per_node = q.cluster.gpus_per_node,
-                      .requests = &requests};
+  RunInputs run{.step = step,
+                .recording = prepared.recording,
+                .compute_capability = q.cluster.gpu.compute_capability,
+                .varied = nullptr,
+                .gpus_per_node = q.cluster.gpus_per_node,
+                .requests = &requests};
   OomReplay replay;
   replay.pool = pool_of(q, s, reading);
+  run.outside = message.capacity.value_or(q.cluster.usable_memory) - replay.pool;
   const RunResult pressed = simulate_within(run, replay.pool);
   replay.completes = pressed.completed;
   if (!pressed.completed && !requests.empty()) replay.refused = requests.back();

@@ -126,8 +126,10 @@ Bytes shortage(const Plan& plan, const Question& q) {
 
 Bytes smallest_card(const Plan& plan, const Question& q) {
   const Bytes kept_by_driver = q.cluster.memory - q.cluster.usable_memory;
-  const double usable = static_cast<double>(plan.memory.required.value) / (1 - q.headroom.fraction);
-  return Bytes(static_cast<std::int64_t>(std::ceil(usable))) + kept_by_driver;
+  const double needed = static_cast<double>(plan.memory.required.value) / (1 - q.headroom.fraction);
+  Bytes usable(static_cast<std::int64_t>(std::ceil(needed)));
+  if (plan.memory.failing_start.contains(usable)) usable = plan.memory.failing_start.until;
+  return usable + kept_by_driver;
 }
 
 std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, PlanContext& context,
@@ -166,6 +168,11 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
   if (const auto blame = replication(plan, q)) sentences.push_back(*blame);
   sentences.push_back(
       fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
+  if (plan.memory.failing_start.contains(q.cluster.usable_memory))
+    sentences.emplace_back(
+        "as it starts DeepSpeed copies the weights on the card where it takes that for large enough, and "
+        "this "
+        "one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
   if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
   if (!plan.fits_device) say_what_would_fit(plan, q, context, sentences);
   if (plan.fits) sentences.push_back(speed(plan, q));
