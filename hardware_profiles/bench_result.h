@@ -1,8 +1,8 @@
 #pragma once
 // A result of the benchmark, zplan.bench/1 (cli/schema/bench.schema.json), as values.
 
-#include <cstdint>
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

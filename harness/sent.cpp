@@ -1,6 +1,7 @@
 #include "harness/sent.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "models/base/json_reader.h"
 
@@ -14,8 +15,8 @@ SentBytes grown(const SentBytes& before, const SentBytes& after) {
   return more;
 }
 
-SentMeter::SentMeter(Control& control, const std::vector<std::string>& hosts, const SentCounter& counter)
-    : control_(control), counter_(counter) {
+SentMeter::SentMeter(Control& control, const std::vector<std::string>& hosts, SentCounter counter)
+    : control_(control), counter_(std::move(counter)) {
   const auto mine = hosts.begin() + control.rank();
   reads_ = std::find(hosts.begin(), mine, *mine) == mine;
   before_ = read_between_barriers();

@@ -25,7 +25,7 @@ using SentCounter = std::function<SentBytes()>;
 class SentMeter {
  public:
   /// `hosts`: names by rank.
-  SentMeter(Control& control, const std::vector<std::string>& hosts, const SentCounter& counter);
+  SentMeter(Control& control, const std::vector<std::string>& hosts, SentCounter counter);
 
   /// Since then, summed over hosts; nothing where a host counts nothing.
   [[nodiscard]] std::optional<SentBytes> total();

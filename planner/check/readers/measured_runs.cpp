@@ -132,7 +132,7 @@ void check_phases(const std::string& where, const JsonReader& step, std::int64_t
   const std::string named = step.at("peak_phase").text();
   for (const std::string& name : phases->keys()) {
     const std::int64_t bytes = bytes_at(phases->at(name).at("peak_allocated")).value;
-    const std::string place = where + ".phases." + name + ".peak_allocated";
+    const std::string place = fmt::format("{}.phases.{}.peak_allocated", where, name);
     if (name == named)
       flaws.equal(place, bytes, peak, "and the step's peak, which it is said to hold, is");
     else
@@ -229,8 +229,8 @@ void add_cases(const Run& run, const Card& card, const Given& given, std::vector
   const std::optional<double> seconds = run.ran ? step_seconds(run) : std::nullopt;
   if (!seconds || !training.setup) return;
   const Strategy& s = training.setup->strategy;
-  const double tokens = static_cast<double>(s.micro_batch_size * s.gradient_accumulation_steps *
-                                            training.setup->training.sequence_length);
+  const auto tokens = static_cast<double>(s.micro_batch_size * s.gradient_accumulation_steps *
+                                          training.setup->training.sequence_length);
   cases.push_back({.id = training.id,
                    .file = {},
                    .kind = Kind::speed,
