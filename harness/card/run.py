@@ -75,7 +75,7 @@ def options_of(run, rank=0):
         "precision": "bf16 compute, fp32 shards" if fsdp else run.precision,
         "micro_batch": run.micro_batch, "grad_accum": run.grad_accum, "seq": run.seq,
         "checkpointing": "full" if run.checkpointing else "none", "attention": "flash", "loss": "full",
-        "rank": rank, "buckets": "default", "clip": CLIP, "sharing": run.ranks,
+        "rank": rank, "buckets": "default", "clip": CLIP,
     }
     if run.lora:
         options |= {"lora_rank": LORA_RANK, "lora_targets": "all-linear", "adapter_dtype": "fp32"}
@@ -107,7 +107,7 @@ def ds_config_of(run):
 
 def row_of(run, rank=0):
     """The row without what was measured."""
-    row = {"id": run.id, "model": run.model, "config": config_of(run), "options": options_of(run, rank)}
+    row = {"id": run.id, "model": run.model, "config": config_of(run), "options": options_of(run, rank), "sharing": run.ranks}
     if run.framework == "deepspeed":
         row["ds_config"] = ds_config_of(run)
     return row
