@@ -199,34 +199,38 @@ std::vector<VariedMicroStep> varied_micro_steps(const Setup& setup) {
   return steps;
 }
 
-/// What the allocator keeps where lengths vary: on a card that has room, or once it has given back what it
-/// could on one that has not.
-Bytes reserved_by_varied(const Setup& setup, const Prepared& prepared) {
-  const std::vector<VariedMicroStep> varied = varied_micro_steps(setup);
-  RunInputs inputs = prepared.inputs();
-  inputs.varied = &varied;
-  const Bytes roomy = simulate(inputs).peak_reserved;
-  const Bytes pool =
-      setup.cluster.usable_memory -
-      outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability, setup.cluster.gpus_per_node);
-  if (!setup.card_is_known || roomy <= pool) return roomy;
-  inputs.outside = setup.cluster.usable_memory - pool;
+/// What the allocator keeps of a run that is `roomy` without a limit: on the card that was used, where that
+/// is known and it starts there in another way or has no room for all that, once it has given back what it
+/// could.
+Bytes reserved_on_card(const Setup& setup, RunInputs inputs, const RunResult& roomy, Bytes outside) {
+  const Bytes card = setup.cluster.usable_memory, pool = card - outside;
+  const bool starts_otherwise = roomy.flattening && card < roomy.flattening->card;
+  if (!setup.card_is_known || pool.value <= 0) return roomy.peak_reserved;
+  if (roomy.peak_reserved <= pool && !starts_otherwise) return roomy.peak_reserved;
+  inputs.outside = outside;
   const RunResult pressed = simulate_within(inputs, pool);
-  return pressed.completed ? pressed.peak_reserved : roomy;
+  return pressed.completed ? pressed.peak_reserved : roomy.peak_reserved;
+}
+
+Bytes reserved_by_varied(const Setup& setup, RunInputs inputs, Bytes outside) {
+  const std::vector<VariedMicroStep> varied = varied_micro_steps(setup);
+  inputs.varied = &varied;
+  return reserved_on_card(setup, inputs, simulate(inputs), outside);
 }
 
 }  // namespace
 
 MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   const Prepared prepared(setup);
-  const RunResult run = simulate(prepared.inputs());
+  RunInputs inputs = prepared.inputs();
+  const RunResult run = simulate(inputs);
   MemoryPrediction prediction;
   prediction.outside =
       outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability, setup.cluster.gpus_per_node);
   prediction.peak_requested = run.peak.bytes();
   prediction.peak_allocated = run.peak_allocated;
-  prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, prepared) : run.peak_reserved;
-  RunInputs inputs = prepared.inputs();
+  prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, inputs, prediction.outside)
+                                          : reserved_on_card(setup, inputs, run, prediction.outside);
   // A card that was pretended has neither a context nor NCCL's buffers.
   if (setup.card_is_known) inputs.outside = prediction.outside;
   if (with_required) prediction.required = smallest_pool(inputs, run);
