@@ -218,6 +218,14 @@ Bytes reserved_by_varied(const Setup& setup, RunInputs inputs, Bytes outside) {
   return reserved_on_card(setup, inputs, simulate(inputs), outside);
 }
 
+/// The smallest; for a card that is known and fails as it starts, that from which on larger ones do not.
+Bytes required_pool(const Setup& setup, const RunInputs& inputs, const RunResult& run) {
+  const Bytes smallest = smallest_pool(inputs, run);
+  const bool fails = setup.card_is_known && run.flattening &&
+                     run.flattening->failing(inputs.outside).contains(setup.cluster.usable_memory);
+  return fails ? std::max(smallest, run.flattening->reserved) : smallest;
+}
+
 }  // namespace
 
 MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
@@ -233,7 +241,7 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
                                           : reserved_on_card(setup, inputs, run, prediction.outside);
   // A card that was pretended has neither a context nor NCCL's buffers.
   if (setup.card_is_known) inputs.outside = prediction.outside;
-  if (with_required) prediction.required = smallest_pool(inputs, run);
+  if (with_required) prediction.required = required_pool(setup, inputs, run);
   prediction.peak_phase = run.peak.phase;
   prediction.phases = run.phases;
   return prediction;

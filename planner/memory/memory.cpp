@@ -152,7 +152,7 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
   plan.steady = steady_state(in.rank, in.training, in.strategy);
   plan.host = host_memory(in, cluster.gpus_per_node);
   if (run.flattening) {
-    plan.failing_start = {run.flattening->card, run.flattening->reserved + outside};
+    plan.failing_start = run.flattening->failing(outside);
     // A smaller card runs it, and this one does not: what is asked for is the next larger that does.
     if (plan.failing_start.contains(cluster.usable_memory))
       plan.required_low = plan.required = std::max(plan.required_low, plan.failing_start.until);
@@ -202,7 +202,7 @@ namespace {
 /// `size`, or where such a card fails as it starts, the largest below that does not.
 Bytes next_that_starts(Bytes size, const std::optional<Flattening>& flattening, Bytes outside) {
   if (!flattening) return size;
-  const CardRange fails{flattening->card, flattening->reserved + outside};
+  const CardRange fails = flattening->failing(outside);
   return fails.contains(size) ? fails.from - Bytes(1) : size;
 }
 

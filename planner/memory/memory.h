@@ -17,12 +17,6 @@ struct HostMemory {
   bool operator==(const HostMemory&) const = default;
 };
 
-/// Cards by their usable memory, `until` not among them.
-struct CardRange {
-  Bytes from, until;
-  [[nodiscard]] bool contains(Bytes card) const { return card >= from && card < until; }
-};
-
 /// Memory of one plan on the worst rank.
 struct MemoryPlan {
   Peak peak;  ///< of the steady step: device bytes at the worst moment, CUDA context and NCCL included

@@ -57,11 +57,20 @@ struct RunInputs {
   bool flattens_on_host{};  ///< on a card without limit: as on one that has no room for it
 };
 
+/// Cards by their usable memory, `until` not among them.
+struct CardRange {
+  Bytes from, until;
+  [[nodiscard]] bool contains(Bytes card) const { return card >= from && card < until; }
+};
+
 /// Where the run flattens the trained weights as it starts, which the card's memory decides (ZeRO 1 and 2).
 struct Flattening {
   Bytes card;      ///< cards of so much memory and more do it on the device, smaller ones on the host
   Bytes reserved;  ///< what the allocator then has of the card with the flat copy
   Bytes on_host;   ///< what it takes of host memory for a moment where it is done there
+
+  /// Cards that do it on the device and then have no room: of these the allocator cannot have `outside`.
+  [[nodiscard]] CardRange failing(Bytes outside) const { return {card, reserved + outside}; }
 };
 
 struct RunResult {

@@ -176,6 +176,28 @@ TEST(MeasuredRuns, ThatEndedOutOfMemoryNeededMoreThanWasFree) {
   EXPECT_EQ(of(json, Statistic::required).part, "");
 }
 
+// Real runs: where DeepSpeed chose the device and ran out of memory there, smaller cards ran.
+TEST(MeasuredRuns, ThatFailAsTheyStartAreForetoldNotToFit) {
+  std::size_t failed = 0;
+  const std::string path = std::string(ZPLAN_TEST_DATA) + "/reference/starts/starts.json";
+  for (const Json& started : parse_json(read_file(path), path)) {
+    for (const Json& tried : started["tried"]) {
+      if (tried["runs"].get<bool>() || !tried["initialising"].get<bool>()) continue;
+      ++failed;
+      Json row = started;
+      row["outcome"] = "out_of_memory", row["failed_in"] = "initialisation";
+      row["sharing"] = row["options"]["gpus"], row["available_bytes"] = tried["size"];
+      Json json = only(kTooLarge);
+      json["card"]["total_bytes"] = std::int64_t{1} << 42;
+      json["rows"] = Json::array({row});
+      EXPECT_FALSE(*of(json, Statistic::required).fits) << row["id"] << " " << tried["size"];
+      json["rows"][0]["available_bytes"] = row["runs_with"].get<std::int64_t>() + 4'000'000'000;
+      EXPECT_TRUE(*of(json, Statistic::required).fits) << row["id"];
+    }
+  }
+  EXPECT_GE(failed, 8U);
+}
+
 /// What the stand-in for a device counted, said to be a card's: nothing in it contradicts itself, and the
 /// same figures are judged.
 TEST(MeasuredRuns, ReadRowsAsStepRowsAreRead) {
