@@ -36,7 +36,7 @@ def bench(zplan, arguments, output, backend, log, limit):
 
 def plan(zplan, ranks, arguments, gpu):
     """A small model's plan, as JSON."""
-    command = [zplan, "--model", "0.5B", "--gpu", gpu, "--gpus", str(ranks), "--seq", "1024", "--micro-batch", "1", *arguments, "--json"]
+    command = [zplan, "--model", "Qwen/Qwen2.5-0.5B", "--gpu", gpu, "--gpus", str(ranks), "--seq", "1024", "--micro-batch", "1", *arguments, "--json"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
