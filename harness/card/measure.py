@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures a card for zplan and holds the predictions to account: one command, unattended.
 
-    python3 harness/card/measure.py --zplan build/bin/zplan --out results [--parts memory,verdicts] [--budget 9m]
+    python3 harness/card/measure.py --out results [--parts memory,verdicts] [--budget 9m]
 
 Writes results as they come (a run that is cut short has what it measured) and summary.json last; a second run with the
 same folder goes on where the first ended. Exit status: 0 all within what is demanded, 1 something is not or failed,
@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("collectives", "memory", "efficiency", "verdicts")
 ISSUED = ("id", "model", "config", "options", "ds_config", "parameters")  # of a row whose collectives were recorded
 PACKAGES = ("torch", "transformers", "deepspeed", "peft", "nvidia-nccl-cu13")
@@ -46,7 +47,7 @@ def seconds_of(text):
 
 def arguments():
     parser = argparse.ArgumentParser(description="Measures a card for zplan and holds the predictions to account.")
-    parser.add_argument("--zplan", default="build/bin/zplan", help="the program, with zplan-bench beside it [%(default)s]")
+    parser.add_argument("--zplan", default=str(ROOT / "zplan"), help="the program [./zplan of this checkout, which builds what is missing]")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--parts", default=",".join(PARTS), help="which of %(default)s")
     parser.add_argument("--budget", type=seconds_of, default="1h", help="end after so long: 9m [1h]")
@@ -67,6 +68,13 @@ def lines_of(value):
     if not isinstance(value, list) or not value:
         return json.dumps(value)
     return "[\n " + ",\n ".join(json.dumps(each) for each in value) + "\n]"
+
+
+def build(given):
+    """Before the clock runs: ./zplan builds what it has not built yet. Ends the command where that fails."""
+    for asked in (["--version"], *([["bench", "--version"]] if "collectives" in given.parts else [])):
+        if subprocess.run([given.zplan, *asked], stdin=subprocess.DEVNULL, check=False).returncode != 0:
+            sys.exit(2)
 
 
 def write(path, document):
@@ -228,6 +236,7 @@ def summarise(given, head, trouble):
 
 def main():
     given = arguments()
+    build(given)
     given.out.mkdir(parents=True, exist_ok=True)
     clock = Clock(given.budget)
     import ranks
