@@ -210,8 +210,8 @@ QVariant StackModel::headerData(int section, Qt::Orientation orientation, int ro
 
 QString StackModel::note(const Plan& plan) const {
   if (plan.fits) return {};
-  // Of memory it is the figure that is short.
-  return kind_ == Kind::memory && !plan.fits_device ? tr(" short") : tr(", %1").arg(verdict_words(plan));
+  // "48.5 GiB, short": what is needed, not by how much it is too much.
+  return kind_ == Kind::memory && !plan.fits_device ? tr(", short") : tr(", %1").arg(verdict_words(plan));
 }
 
 QString StackModel::name(int column) const {

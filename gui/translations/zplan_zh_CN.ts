@@ -1739,8 +1739,8 @@
 <context>
     <name>zplan::gui::StackModel</name>
     <message>
-        <source> short</source>
-        <translation> 不足</translation>
+        <source>, short</source>
+        <translation>，不足</translation>
     </message>
     <message>
         <source>, %1</source>

@@ -194,7 +194,7 @@ TEST(StackModelText, WhatDoesNotFitIsSaid) {
     EXPECT_TRUE(model.index(row, 0).data(StackModel::VerdictRole).toString().startsWith("short by "));
     EXPECT_TRUE(model.index(row, 9).data(Qt::AccessibleTextRole).toString().contains("short by "));
   }
-  EXPECT_EQ(model.index(0, 0).data(StackModel::NoteRole).toString(), " short");
+  EXPECT_EQ(model.index(0, 0).data(StackModel::NoteRole).toString(), ", short");
   StackModel time(Kind::time);
   time.show(all_plans(planned));
   EXPECT_EQ(time.index(0, 0).data(StackModel::NoteRole).toString(), ", does not fit");
