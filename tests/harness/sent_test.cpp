@@ -83,7 +83,8 @@ TEST(Sent, CoversTheTimedCallsAlone) {
 
 TEST(Sent, HasNoKeyWhereNothingCounts) {
   Loopback shared(2);
-  for (const Json& each : swept({}, shared)["collectives"]) {
+  const Json found = swept({}, shared);
+  for (const Json& each : found["collectives"]) {
     EXPECT_FALSE(each.contains("sent_bytes"));
     EXPECT_FALSE(each.contains("sent_calls"));
   }
