@@ -5,28 +5,19 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
+
+#include "tests/harness/machine/made_up_root.h"
 
 namespace zplan::bench {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Interfaces : public testing::Test {
+class Interfaces : public Root {
  protected:
-  Interfaces() {
-    std::string pattern = fs::temp_directory_path() / "zplan-interfaces-XXXXXX";
-    root = mkdtemp(pattern.data());
-  }
-  ~Interfaces() override { fs::remove_all(root); }
-  void put(const std::string& path, const std::string& text) const {
-    fs::create_directories((root / path).parent_path());
-    std::ofstream(root / path) << text;
-  }
   void sends(const std::string& interface, const std::string& bytes) const {
     put("sys/class/net/" + interface + "/statistics/tx_bytes", bytes + "\n");
   }
-  fs::path root;
 };
 
 TEST_F(Interfaces, EachHasWhatItSent) {

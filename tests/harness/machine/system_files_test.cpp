@@ -10,25 +10,10 @@
 
 #include "harness/machine/numa.h"
 #include "harness/machine/topology.h"
+#include "tests/harness/machine/made_up_root.h"
 
 namespace zplan::bench {
 namespace {
-
-namespace fs = std::filesystem;
-
-class Root : public testing::Test {
- protected:
-  Root() {
-    std::string pattern = fs::temp_directory_path() / "zplan-root-XXXXXX";
-    root = mkdtemp(pattern.data());
-  }
-  ~Root() override { fs::remove_all(root); }
-  void put(const std::string& path, const std::string& text) const {
-    fs::create_directories((root / path).parent_path());
-    std::ofstream(root / path) << text;
-  }
-  fs::path root;
-};
 
 using SystemFiles = Root;
 
