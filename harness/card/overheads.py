@@ -9,9 +9,6 @@ import training
 
 def stages_of_one(place, _):
     seen = Stages(place)
-    torch.cuda.set_device(0)
-    torch.zeros(1, device="cuda")
-    seen.add("context and first kernel")
     for dtype in (torch.bfloat16, torch.float32):
         a = torch.ones(4096, 4096, dtype=dtype, device="cuda", requires_grad=True)
         (a @ a).sum().backward()  # the forward's thread and autograd's each have a workspace
@@ -29,9 +26,6 @@ def stages_of_one(place, _):
 
 def stages_of_a_group(place, _):
     seen = Stages(place)
-    torch.cuda.set_device(0)
-    torch.zeros(1, device="cuda")
-    seen.add("context and first kernel")
     training.join("torch", place)
     data = torch.ones(1 << 20, device="cuda")
     torch.distributed.all_reduce(data)
@@ -50,13 +44,13 @@ class Stages:
     def __init__(self, place):
         self.place, self.rows = place, []
         self.device = self.reserved = 0
+        torch.cuda.set_device(0)
+        torch.zeros(1, device="cuda")
+        self.add("context and first kernel")
 
     def add(self, name):
         torch.cuda.synchronize()
-        self.place.meet()
-        device = (self.place.free_bytes - torch.cuda.mem_get_info()[0]) // self.place.sharing
-        reserved = torch.cuda.memory_reserved()
-        self.place.meet()
+        device, reserved = self.place.device_bytes(), torch.cuda.memory_reserved()
         self.rows.append({"stage": name, "device_bytes": device, "reserved": reserved,
                           "outside_allocator": device - reserved,
                           "added_outside": device - self.device - (reserved - self.reserved)})

@@ -251,9 +251,6 @@ def one_step(run, place, phases, trainer, vocabulary):
     seconds = time.perf_counter() - start
     peaks = phases.end_step()
     worst = max(peaks, key=lambda name: peaks[name]["peak_allocated"])
-    place.meet()  # no rank runs on while the device is asked what all of them hold
-    taken = place.free_bytes - torch.cuda.mem_get_info()[0]
-    place.meet()
     return {
         "requested_before": before["requested_bytes.all.current"],
         "allocated_before": before["allocated_bytes.all.current"],
@@ -261,7 +258,7 @@ def one_step(run, place, phases, trainer, vocabulary):
         "peak_phase": worst,
         "phases": peaks,
         "reserved": torch.cuda.memory_reserved(),
-        "device_bytes": taken // place.sharing,
+        "device_bytes": place.device_bytes(),
         "alloc_retries": torch.cuda.memory_stats()["num_alloc_retries"],
         "seconds": seconds,
     }
