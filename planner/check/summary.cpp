@@ -8,11 +8,6 @@ namespace zplan::check {
 
 namespace {
 
-double median_of(const std::vector<double>& sorted) {
-  const std::size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
-
 /// Nearest rank: the ⌈9n/10⌉-th smallest.
 double p90_of(const std::vector<double>& sorted) { return sorted[(sorted.size() * 9 + 9) / 10 - 1]; }
 
@@ -59,6 +54,11 @@ struct Point {
 double middle(const Range& range) { return (range.low + range.high.value_or(range.low)) / 2; }
 
 }  // namespace
+
+double median_of(const std::vector<double>& sorted) {
+  const std::size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
 
 ErrorFigures error_figures(const std::vector<double>& signed_errors) {
   if (signed_errors.empty()) return {};

@@ -10,6 +10,10 @@
 
 namespace zplan::check {
 
+/// Of figures in ascending order, at least one: the middle one, the mean of the middle two where their number
+/// is even.
+[[nodiscard]] double median_of(const std::vector<double>& sorted);
+
 /// All records of one kind and one statistic. Errors are absolute, relative to the measurement, and of judged
 /// records only; 0 where none was judged.
 struct Group {

@@ -8,6 +8,7 @@
 #include "planner/check/readers/run_options.h"
 #include "planner/check/readers/step_rows.h"
 #include "planner/check/readers/training_row.h"
+#include "planner/check/summary.h"
 
 namespace zplan::check {
 
@@ -191,8 +192,7 @@ std::optional<double> step_seconds(const Run& run) {
   }
   if (times.empty()) return std::nullopt;
   std::sort(times.begin(), times.end());
-  const std::size_t middle = times.size() / 2;
-  return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
+  return median_of(times);
 }
 
 Skip speed_skip(const Run& run, const Card& card, Skip skip) {
