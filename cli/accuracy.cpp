@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cli/text.h"
 #include "models/base/embedded.h"
@@ -16,7 +17,7 @@ extern const std::vector<EmbeddedFile> accuracy_data;
 
 namespace {
 
-constexpr std::int64_t kMost = 1'000'000'000;
+constexpr std::int64_t kMostRows = 1'000'000'000;
 constexpr std::string_view kPage = "docs/accuracy.md";
 constexpr double kMostError = 1e6;
 /// What is less is not said to be nothing.
@@ -28,8 +29,8 @@ Accuracy read_group(const JsonReader& at) {
   group.against = at.at("against").text();
   if (at.has("framework"))
     group.framework = parse_name<Framework>(at.at("framework").place(), at.at("framework").text());
-  group.judged = at.at("judged").integer(1, kMost);
-  group.exact = at.at("exact").integer(0, kMost);
+  group.judged = at.at("judged").integer(1, kMostRows);
+  group.exact = at.at("exact").integer(0, kMostRows);
   group.median = at.at("median_error").number(0, kMostError);
   group.nine_in_ten = at.at("p90_error").number(0, kMostError);
   group.too_low = at.at("under_predicted").number(0, 1);

@@ -13,10 +13,6 @@ namespace zplan {
 
 namespace {
 
-std::string heading(std::string_view text, const Style& style, Tone tone = Tone::strong) {
-  return "\n" + style(tone, text) + "\n";
-}
-
 std::string item(std::string_view sentence, const Style& style) {
   return paragraph("  - ", sentence, style.width);
 }

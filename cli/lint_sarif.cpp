@@ -12,7 +12,7 @@ namespace zplan {
 
 namespace {
 
-constexpr const char* kSchema =
+constexpr const char* kSarifSchema =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
 /// A path as a URI reference: what a URI does not take is escaped (RFC 3986).
@@ -91,7 +91,7 @@ Json lint_sarif(const LintReport& report) {
   const Json driver{{"name", "zplan"}, {"version", std::string(version())}, {"rules", rules_json()}};
   const Json run{
       {"tool", {{"driver", driver}}}, {"columnKind", "unicodeCodePoints"}, {"results", std::move(results)}};
-  return {{"$schema", kSchema}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
+  return {{"$schema", kSarifSchema}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
 }
 
 }  // namespace zplan

@@ -15,8 +15,6 @@ namespace {
 using P = const Plan&;
 using Q = const Question&;
 
-double as_number(Bytes size) { return static_cast<double>(size.value); }
-
 std::string bytes_text(double value, ByteUnit unit) {
   return format_bytes_value(Bytes(std::llround(value)), unit);
 }
@@ -33,7 +31,7 @@ std::string percent_text(double value, ByteUnit) { return fmt::format("{:.1f}", 
 
 template <MemoryPart part>
 double held(P plan, Q) {
-  return as_number(plan.memory.peak.holds.part(part));
+  return number_of_bytes(plan.memory.peak.holds.part(part));
 }
 
 template <Seconds StepTime::*member>
@@ -62,20 +60,21 @@ std::string with_name(std::string_view what, const std::string& name) {
 
 std::vector<Measure> memory_measures(ByteUnit byte_unit) {
   const std::string unit(unit_name(byte_unit));
-  return {
-      {"parameters", unit, held<MemoryPart::parameters>, bytes_text},
-      {"gradients", unit, held<MemoryPart::gradients>, bytes_text},
-      {"optimizer states", unit, held<MemoryPart::optimizer_states>, bytes_text},
-      {"activations", unit, held<MemoryPart::activations>, bytes_text},
-      {"loss", unit, held<MemoryPart::loss>, bytes_text},
-      {"communication buffers", unit, held<MemoryPart::communication_buffers>, bytes_text},
-      {"temporaries", unit, held<MemoryPart::temporaries>, bytes_text},
-      {"framework overhead", unit, held<MemoryPart::framework_overhead>, bytes_text},
-      {"allocator slack", unit, [](P p, Q) { return as_number(p.memory.required - p.memory.peak.bytes()); },
-       bytes_text},
-      {"needs", unit, [](P p, Q) { return as_number(p.memory.required); }, bytes_text},
-      {"free", unit, [](P p, Q q) { return as_number(Bytes{} - shortage(p, q)); }, bytes_text, Best::most},
-      {"host memory per node", unit, [](P p, Q) { return as_number(p.memory.host.total); }, bytes_text}};
+  return {{"parameters", unit, held<MemoryPart::parameters>, bytes_text},
+          {"gradients", unit, held<MemoryPart::gradients>, bytes_text},
+          {"optimizer states", unit, held<MemoryPart::optimizer_states>, bytes_text},
+          {"activations", unit, held<MemoryPart::activations>, bytes_text},
+          {"loss", unit, held<MemoryPart::loss>, bytes_text},
+          {"communication buffers", unit, held<MemoryPart::communication_buffers>, bytes_text},
+          {"temporaries", unit, held<MemoryPart::temporaries>, bytes_text},
+          {"framework overhead", unit, held<MemoryPart::framework_overhead>, bytes_text},
+          {"allocator slack", unit,
+           [](P p, Q) { return number_of_bytes(p.memory.required - p.memory.peak.bytes()); }, bytes_text},
+          {"needs", unit, [](P p, Q) { return number_of_bytes(p.memory.required); }, bytes_text},
+          {"free", unit, [](P p, Q q) { return number_of_bytes(Bytes{} - shortage(p, q)); }, bytes_text,
+           Best::most},
+          {"host memory per node", unit, [](P p, Q) { return number_of_bytes(p.memory.host.total); },
+           bytes_text}};
 }
 
 std::vector<Measure> traffic_measures(const std::vector<const Question*>& questions) {
@@ -91,13 +90,14 @@ std::vector<Measure> traffic_measures(const std::vector<const Question*>& questi
   if (any([](const Cluster& cluster) { return cluster.gpus_per_node > 1; }))
     list.push_back(
         {with_name("sent per GPU", common(questions, [](Q q) { return name_of_inner_link(q.cluster); })),
-         "GB", [](P p, Q) { return as_number(p.communication.inside_bytes_per_gpu()); }, traffic_text});
+         "GB", [](P p, Q) { return number_of_bytes(p.communication.inside_bytes_per_gpu()); }, traffic_text});
   if (any([](const Cluster& cluster) { return cluster.network.has_value(); }))
     list.push_back(
         {with_name("sent per GPU",
                    common(questions,
                           [](Q q) { return q.cluster.network ? q.cluster.network->name : "out of a node"; })),
-         "GB", [](P p, Q) { return as_number(p.communication.outside_bytes_per_gpu()); }, traffic_text});
+         "GB", [](P p, Q) { return number_of_bytes(p.communication.outside_bytes_per_gpu()); },
+         traffic_text});
   list.push_back({"communication", "s", time_of<&StepTime::communication>, seconds_text});
   return list;
 }

@@ -14,16 +14,6 @@ namespace {
 
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
-std::string heading(std::string_view text, const Style& style, Tone tone = Tone::strong) {
-  return "\n" + style(tone, text) + "\n";
-}
-
-std::string items(const std::vector<std::string>& sentences, const Style& style) {
-  std::string out;
-  for (const std::string& each : sentences) out += paragraph("  - ", each, style.width);
-  return out;
-}
-
 /// What helps whatever is trained, by cause.
 std::vector<std::string> general_help(OomCause cause) {
   switch (cause) {

@@ -17,8 +17,6 @@ constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "
                            kLint = "Lint", kImport = "Hardware import", kOutput = "Output";
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
-constexpr std::int64_t kMostTokens = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
-                       kMostGlobalBatch = 100'000'000, kMostDegree = 1024, kMostGpus = 1'000'000;
 constexpr double kMostHeadroom = 90;  // percent
 
 void set_micro_batch(Options& o, const std::string& text) {
@@ -141,7 +139,7 @@ const std::vector<OptionSpec> kTable{
      [](O o, T) { o.training.expandable_segments = true; }},
 
     {"--seq", "S", kBatch, "tokens per sample [2048]",
-     [](O o, T t) { o.training.sequence_length = parse_integer("--seq", t, 1, kMostTokens); }},
+     [](O o, T t) { o.training.sequence_length = parse_integer("--seq", t, 1, kLongestSequence); }},
     {"--micro-batch", "B|max", kBatch, "samples per GPU and forward pass; max: the most that fit [1]",
      set_micro_batch, [] { return std::vector<std::string>{"max"}; }},
     {"--grad-accum", "A", kBatch, "micro-batches per optimizer step [1]",

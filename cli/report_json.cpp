@@ -1,6 +1,7 @@
 #include "cli/report_json.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "cli/compare.h"
 #include "cli/explain.h"

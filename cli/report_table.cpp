@@ -45,7 +45,7 @@ std::string traffic(const Plan& plan) {
 }
 
 /// A column with the text of its cell.
-struct Field {
+struct PlanField {
   Column column;
   std::string (*text)(const Plan&, const Question&);
 };
@@ -68,7 +68,7 @@ std::string states_text(const Plan& plan, const Question& q) {
 /// How finely memory is broken down. Whatever is shown adds up to what is needed.
 enum class Detail { full, merged, coarse };
 
-void add_memory(std::vector<Field>& list, const std::string& unit, Detail detail) {
+void add_memory(std::vector<PlanField>& list, const std::string& unit, Detail detail) {
   constexpr int kParts = 30;
   if (detail == Detail::coarse) {
     list.push_back({{"states", unit, true, kParts}, states_text});
@@ -91,10 +91,10 @@ std::string host_text(const Plan& plan, const Question& q) {
   return host > Bytes{} ? format_bytes_value(host, q.unit) : "-";
 }
 
-std::vector<Field> fields(const std::string& unit, Detail detail, bool host) {
+std::vector<PlanField> fields(const std::string& unit, Detail detail, bool host) {
   using P = const Plan&;
   using Q = const Question&;
-  std::vector<Field> all{{{"strategy", "", false, kAlways}, [](P p, Q) { return p.id(); }}};
+  std::vector<PlanField> all{{{"strategy", "", false, kAlways}, [](P p, Q) { return p.id(); }}};
   add_memory(all, unit, detail);
   all.push_back({{"needs", unit, true, kAlways},
                  [](P p, Q q) { return format_bytes_value(p.memory.required, q.unit); }});
@@ -114,13 +114,13 @@ std::vector<Field> fields(const std::string& unit, Detail detail, bool host) {
 
 bool varies_micro_batch(const Report& report) { return !report.question.space.micro_batch_size.has_value(); }
 
-Table filled(const Report& report, const std::vector<Field>& list) {
+Table filled(const Report& report, const std::vector<PlanField>& list) {
   Table table;
-  for (const Field& field : list) table.columns.push_back(field.column);
+  for (const PlanField& field : list) table.columns.push_back(field.column);
   const Plan* recommended = report.answer.recommended();
   for (const Plan* plan : plans_in_order(report)) {
     Row row;
-    for (const Field& field : list) row.cells.push_back(field.text(*plan, report.question));
+    for (const PlanField& field : list) row.cells.push_back(field.text(*plan, report.question));
     row.tone = plan == recommended ? Tone::strong : plan->fits ? Tone::plain : Tone::faint;
     table.rows.push_back(std::move(row));
   }
@@ -136,7 +136,7 @@ bool any_host(const Report& report) {
 
 Table strategies_table(const Report& report, int width) {
   const auto build = [&report](Detail detail, bool host) {
-    std::vector<Field> list = fields(unit_name(report.question.unit), detail, host);
+    std::vector<PlanField> list = fields(unit_name(report.question.unit), detail, host);
     if (varies_micro_batch(report))
       list.insert(list.begin() + 1, {{"batch", "", true, 15}, [](const Plan& p, const Question&) {
                                        return fmt::format("{}", p.strategy.micro_batch_size);

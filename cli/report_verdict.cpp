@@ -22,16 +22,6 @@ constexpr std::size_t kMostMisses = 6, kMostRejections = 4;
 
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
-std::string heading(std::string_view text, const Style& style, Tone tone = Tone::strong) {
-  return "\n" + style(tone, text) + "\n";
-}
-
-std::string items(const std::vector<std::string>& sentences, const Style& style) {
-  std::string out;
-  for (const std::string& sentence : sentences) out += paragraph("  - ", sentence, style.width);
-  return out;
-}
-
 bool is_plain(const Plan& plan) {
   return plan.strategy.tensor_parallel == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
          plan.strategy.offload_parameters == OffloadDevice::none;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/bench_command.h"
 #include "cli/catalogue_commands.h"
 #include "cli/check_command.h"

@@ -4,20 +4,25 @@
 
 #include <array>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 namespace zplan {
 
 namespace {
 
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostBytes = std::numeric_limits<std::int64_t>::max();
 constexpr double kMostNumber = std::numeric_limits<double>::max();
 
-Bytes bytes_at(const JsonReader& from, std::string_view key) { return Bytes(from.at(key).integer(0, kMost)); }
+Bytes bytes_at(const JsonReader& from, std::string_view key) {
+  return Bytes(from.at(key).integer(0, kMostBytes));
+}
 Seconds seconds_at(const JsonReader& from, std::string_view key) {
   return Seconds(from.at(key).number(0, kMostNumber));
 }
-std::int64_t count_at(const JsonReader& from, std::string_view key) { return from.at(key).integer(1, kMost); }
+std::int64_t count_at(const JsonReader& from, std::string_view key) {
+  return from.at(key).integer(1, kMostBytes);
+}
 
 template <class E>
 E name_at(const JsonReader& from, std::string_view key) {
@@ -50,7 +55,7 @@ Schedule communication_at(const JsonReader& from) {
   for (const JsonReader& each : from.at("collectives").items()) {
     Collective collective;
     collective.phase = name_at<Phase>(each, "phase");
-    collective.count = each.at("count").integer(0, kMost);
+    collective.count = each.at("count").integer(0, kMostBytes);
     collective.bytes = bytes_at(each, "bytes");
     collective.wire_bytes_per_gpu = bytes_at(each, "wire_bytes_per_gpu");
     collective.inside_bytes_per_gpu = bytes_at(each, "inside_bytes_per_gpu");

@@ -1,6 +1,7 @@
 #pragma once
 // A report that was saved with --json, to hold today's plans against.
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

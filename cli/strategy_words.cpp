@@ -12,7 +12,6 @@ namespace zplan {
 namespace {
 
 // As of --tp, --micro-batch and --grad-accum.
-constexpr std::int64_t kMostDegree = 1024, kMostMicroBatch = 65'536, kMostSteps = 100'000;
 
 [[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
   std::vector<std::string> words{"zero0", "zero1",      "zero2", "zero3", "tp2", "tp4",

@@ -12,6 +12,10 @@
 
 namespace zplan {
 
+// The largest numbers that options take.
+inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
+                              kMostGlobalBatch = 100'000'000, kMostDegree = 1024, kMostGpus = 1'000'000;
+
 [[nodiscard]] std::int64_t parse_integer(std::string_view option, std::string_view text, std::int64_t low,
                                          std::int64_t high);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "hardware_profiles/data_type.h"
 #include "hardware_profiles/wire.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "hardware_profiles/link_speed.h"
 #include "models/base/error.h"

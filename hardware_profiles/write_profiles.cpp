@@ -1,6 +1,7 @@
 #include "hardware_profiles/write_profiles.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "models/base/names.h"
 

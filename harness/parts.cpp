@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
 #include "hardware_profiles/profiles.h"
 #include "harness/machine/cluster_options.h"
 #include "harness/machine/interfaces.h"

@@ -3,6 +3,7 @@
 // written whole or not at all, and says whether the run came to its end.
 
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "models/base/json_reader.h"

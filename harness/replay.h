@@ -1,6 +1,7 @@
 #pragma once
 // The calls of a plan's optimizer step, issued for real.
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
 #include "harness/bandwidth.h"
 #include "harness/statistics.h"
 #include "models/base/format.h"

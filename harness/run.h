@@ -2,6 +2,7 @@
 // What one rank does from its start to its end, and the lines that rank 0 prints of it.
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,7 @@
 #include "harness/sent.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "models/base/json_reader.h"

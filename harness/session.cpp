@@ -86,7 +86,7 @@ std::optional<Seconds> Session::share_of_budget(std::int64_t parts) const {
 }
 
 std::string Session::on_rank_0(const std::function<void()>& act) {
-  const std::string kBusy = "busy", kDone = "done", kBad = "bad ";
+  const std::string kBusy = "busy", kFinished = "done", kBad = "bad ";
   std::future<void> work;
   if (is_first()) work = std::async(std::launch::async, act);
   while (true) {
@@ -94,12 +94,12 @@ std::string Session::on_rank_0(const std::function<void()>& act) {
     std::string state = kBusy;
     if (is_first() && work.wait_for(std::chrono::seconds(1)) == std::future_status::ready) try {
         work.get();
-        state = kDone;
+        state = kFinished;
       } catch (const InputError& error) {
         state = kBad + error.what();
       }
     state = control().broadcast(state);
-    if (state == kDone) return "";
+    if (state == kFinished) return "";
     if (state != kBusy) return state.substr(kBad.size());
   }
 }

@@ -1,5 +1,6 @@
 #include "harness/statistics.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "hardware_profiles/bench_result.h"

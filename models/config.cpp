@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "models/architectures/families.h"
 
 namespace zplan {
@@ -10,8 +12,6 @@ namespace {
 
 using architectures::families;
 using architectures::Family;
-
-constexpr double kMostParameters = static_cast<double>(std::int64_t{1} << 60);
 
 /// "config.json#/model_type", whether or not the config has one.
 std::string model_type_place(const JsonReader& config) {

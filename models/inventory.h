@@ -104,6 +104,8 @@ void for_each_tensor(const Inventory& inventory, const std::function<void(const 
 /// All parameters in floating point: for telling, before anything is counted exactly, that 64 bits hold the
 /// count.
 [[nodiscard]] double approximate_elements(const Inventory& inventory);
+/// More parameters than this are refused.
+inline constexpr double kMostParameters = static_cast<double>(std::int64_t{1} << 60);
 
 /// Units of `total` that rank `rank` of `ranks` holds: total / ranks, one more on the first total % ranks
 /// ranks. Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.

@@ -17,7 +17,6 @@ namespace {
 using Names = std::vector<std::string>;
 
 constexpr std::int64_t kHighestRank = 65'536;
-constexpr double kMostParameters = static_cast<double>(std::int64_t{1} << 60);
 
 /// Targets that peft turns from modules into stacked expert tensors. An architecture that is not listed keeps
 /// its experts and router out of reach.

@@ -10,7 +10,7 @@ namespace zplan::gui {
 namespace {
 
 constexpr double kMargin = 8;
-constexpr double kGap = 8;
+constexpr double kBarGap = 8;
 /// Of the width, what titles may take.
 constexpr double kMostForTitles = 0.3;
 /// So many times the limit that decides the axis reaches at most: what needs far more than there is would
@@ -70,7 +70,7 @@ class Layout {
     titles_ = std::min(titles + 2, size_.width() * kMostForTitles);
     // A sign before the total, "short" behind it.
     totals_ = totals + (warns_ ? line_ + 4 + notes : 0) + (drafts_ ? width(QStringLiteral("≈ ")) : 0) + 2;
-    const double left = kMargin + titles_ + kGap, right = size_.width() - kMargin - totals_ - kGap;
+    const double left = kMargin + titles_ + kBarGap, right = size_.width() - kMargin - totals_ - kBarGap;
     out_.plot = QRectF(left, 0, std::max(20.0, right - left), 0);
     out_.scale = most_ > 0 ? out_.plot.width() / most_ : 0;
   }

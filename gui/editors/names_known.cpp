@@ -2,6 +2,7 @@
 // hardware` list them.
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "gui/editors/name_table.h"
 #include "hardware_profiles/profiles.h"

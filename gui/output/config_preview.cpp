@@ -16,6 +16,7 @@
 #include <QSplitter>
 #include <QTableView>
 #include <QTextBlock>
+#include <nlohmann/json.hpp>
 
 #include "cli/output_files.h"
 #include "gui/output/export.h"

@@ -2,6 +2,7 @@
 
 #include <QCoreApplication>
 #include <QSaveFile>
+#include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
 #include "cli/report_json.h"

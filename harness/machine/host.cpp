@@ -1,5 +1,7 @@
 #include "harness/machine/host.h"
 
+#include <nlohmann/json.hpp>
+
 namespace zplan::bench {
 
 namespace {

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <optional>
 
+#include "harness/machine/system_files.h"
+
 namespace zplan::bench {
 
 namespace {
@@ -15,14 +17,6 @@ std::optional<std::int64_t> counter_at(const fs::path& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
   return file >> value && value >= 0 ? std::optional(value) : std::nullopt;
-}
-
-std::vector<fs::path> entries(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> all;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    all.push_back(it->path());
-  return all;
 }
 
 /// What it sends goes out by another one: Linux links it as "lower_NAME".

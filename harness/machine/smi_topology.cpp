@@ -49,7 +49,7 @@ std::vector<std::string> fields_of(const std::string& line, char separator) {
   return fields;
 }
 
-std::optional<std::int64_t> number_of(std::string_view text) {
+std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
@@ -57,7 +57,7 @@ std::optional<std::int64_t> number_of(std::string_view text) {
 
 /// "NV12": twelve links.
 std::optional<int> nvlinks_of(std::string_view word) {
-  const auto count = word.starts_with("NV") ? number_of(word.substr(2)) : std::nullopt;
+  const auto count = word.starts_with("NV") ? whole_number(word.substr(2)) : std::nullopt;
   return count && *count > 0 && *count < 1000 ? std::optional(static_cast<int>(*count)) : std::nullopt;
 }
 
@@ -114,7 +114,7 @@ std::optional<std::pair<std::string, std::string>> nic_name(const std::string& l
   return std::pair(words[0].substr(0, words[0].size() - 1), words[1]);
 }
 
-std::int64_t number_or_0(const std::string& text) { return number_of(text).value_or(0); }
+std::int64_t number_or_0(const std::string& text) { return whole_number(text).value_or(0); }
 
 /// "00000000:1B:00.0" is "0000:1b:00.0".
 std::string short_address(std::string address) {
@@ -172,7 +172,7 @@ std::vector<GpuDevice> parse_smi_cards(std::string_view text) {
   std::vector<GpuDevice> cards;
   for (const std::string& line : lines_of(text)) {
     const std::vector<std::string> fields = fields_of(line, ',');
-    const auto index = fields.size() == 7 ? number_of(fields[0]) : std::nullopt;
+    const auto index = fields.size() == 7 ? whole_number(fields[0]) : std::nullopt;
     if (!index) continue;
     cards.push_back({.index = static_cast<int>(*index),
                      .name = fields[1],

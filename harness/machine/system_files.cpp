@@ -30,15 +30,6 @@ std::optional<std::int64_t> number_of(std::string_view text) {
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-std::vector<fs::path> entries(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> all;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    all.push_back(it->path());
-  std::sort(all.begin(), all.end());
-  return all;
-}
-
 bool there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
@@ -126,6 +117,15 @@ bool is_nvidia_card(const fs::path& device) {
 }
 
 }  // namespace
+
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> all;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    all.push_back(it->path());
+  std::sort(all.begin(), all.end());
+  return all;
+}
 
 std::string processor_name(const std::string& root) {
   std::string name;

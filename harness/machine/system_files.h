@@ -1,12 +1,16 @@
 #pragma once
 // What Linux says of a host in /proc and /sys.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "harness/machine/host.h"
 
 namespace zplan::bench {
+
+/// What a folder holds, sorted; nothing where it cannot be read.
+[[nodiscard]] std::vector<std::filesystem::path> entries(const std::filesystem::path& folder);
 
 /// "model name" of /proc/cpuinfo; empty where there is none (not x86).
 [[nodiscard]] std::string processor_name(const std::string& root);

@@ -1,6 +1,7 @@
 // DeepSeek V2 and V3: latent attention, routed and shared experts.
 // Source: transformers 5.23 configuration_deepseek_v*.py, modeling_deepseek_v*.py.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "models/architectures/families.h"
 #include "models/architectures/mixtures.h"

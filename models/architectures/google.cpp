@@ -1,4 +1,6 @@
 // Gemma 1, 2 and 3 (the text part). Source: transformers 5.23 configuration_gemma*.py, modeling_gemma*.py.
+#include <nlohmann/json.hpp>
+
 #include "models/architectures/decoder.h"
 #include "models/architectures/families.h"
 

@@ -1,9 +1,10 @@
 #pragma once
 // Reading JSON that somebody else wrote: every value is checked, and what is wrong is named by file and
-// pointer.
+// pointer. Who looks into a Json itself includes <nlohmann/json.hpp>: it is slow to parse, and most readers
+// do not.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

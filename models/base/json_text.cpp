@@ -1,5 +1,7 @@
 #include "models/base/json_text.h"
 
+#include <nlohmann/json.hpp>
+
 namespace zplan {
 
 std::string json_text(const Json& json) {

@@ -39,6 +39,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 std::optional<std::string> nearest_word(std::string_view given, const std::vector<std::string>& words) {
   const std::string wanted = folded(given.substr(0, 100));
   if (wanted.empty()) return std::nullopt;

@@ -38,6 +38,9 @@ template <class E>
   return names;
 }
 
+/// ASCII letters in lower case.
+[[nodiscard]] std::string lower_case(std::string text);
+
 /// The word of `words` nearest to `given` (Damerau-Levenshtein, case and punctuation ignored), or nothing
 /// where none is near enough to be meant.
 [[nodiscard]] std::optional<std::string> nearest_word(std::string_view given,

@@ -62,6 +62,12 @@ template <class Tag>
   return Quantity<Tag, std::int64_t>(whole.value / parts + (whole.value % parts != 0 ? 1 : 0));
 }
 
+/// A size as a floating-point number, for rates and shares.
+[[nodiscard]] constexpr double number_of_bytes(Bytes size) { return static_cast<double>(size.value); }
+
+/// a / b, rounded up; both positive.
+[[nodiscard]] constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// The next multiple of `step` at or above `whole`.
 template <class Tag>
 [[nodiscard]] constexpr Quantity<Tag, std::int64_t> round_up(Quantity<Tag, std::int64_t> whole,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "models/catalogue/cache.h"
 #include "models/catalogue/catalogue.h"

@@ -17,8 +17,6 @@ namespace zplan::symbolic {
 
 namespace {
 
-bool has(const Parameters& of, const std::string& name) { return of.find(name + ".weight") != nullptr; }
-
 /// [b, s, heads·d] → [b, s, heads, d].
 Tensor by_head(Program& p, const Tensor& x, std::int64_t heads) {
   return view(p.torch, x, {p.sizes.b, p.sizes.s, heads, p.sizes.d});
@@ -40,7 +38,7 @@ const Parameter& projection(const Parameters& of, char letter) {
 std::string norm_of(const Parameters& of, char letter) {
   for (const char* each : {"_norm", "_layernorm"}) {
     const std::string norm = letter + std::string(each);
-    if (has(of, norm) || has(of, norm + ".norms.0")) return norm;
+    if (of.has_module(norm) || of.has_module(norm + ".norms.0")) return norm;
   }
   return {};
 }
@@ -74,7 +72,7 @@ Tensor normed_one_by_one(Program& p, const Parameters& of, const std::string& no
 Tensor head_norm(Program& p, const Parameters& of, char letter, const Tensor& x) {
   const std::string norm = norm_of(of, letter);
   if (norm.empty() || spans_heads(p, of, norm)) return x;
-  return has(of, norm) ? normalise(p, of, norm, x) : normed_one_by_one(p, of, norm, x);
+  return of.has_module(norm) ? normalise(p, of, norm, x) : normed_one_by_one(p, of, norm, x);
 }
 
 void norm_queries_and_keys(Program& p, const Parameters& of, Heads& heads) {

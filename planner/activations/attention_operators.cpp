@@ -10,12 +10,7 @@ namespace zplan::symbolic {
 
 namespace {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t rounded(std::int64_t n, std::int64_t step) { return divide_up(n, step) * step; }
-
-Tensor fresh(Autograd& torch, std::vector<std::int64_t> sizes, DType type) {
-  return torch.make(Layout::contiguous(std::move(sizes)), type);
-}
 
 /// What an operator makes of others that need no gradient.
 Tensor made(Autograd& torch, std::initializer_list<const Tensor*> operands, std::vector<std::int64_t> sizes,

@@ -22,11 +22,9 @@ struct Norms {
   std::string before_attention, behind_attention, before_feed_forward, behind_feed_forward;
 };
 
-bool has(const Parameters& of, const std::string& norm) { return of.find(norm + ".weight") != nullptr; }
-
 std::string first_of(const Parameters& of, const std::array<const char*, 5>& names) {
   for (const char* each : names)
-    if (has(of, each)) return each;
+    if (of.has_module(each)) return each;
   return names.front();  // a norm without parameters (OLMo)
 }
 
@@ -39,12 +37,12 @@ std::string norm_before_feed_forward(const Parameters& of) {
 }
 
 Norms norms_of(const Parameters& of) {
-  if (has(of, "pre_feedforward_layernorm"))  // Gemma 2 and 3
+  if (of.has_module("pre_feedforward_layernorm"))  // Gemma 2 and 3
     return {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
             "post_feedforward_layernorm"};
-  if (has(of, "post_mlp_layernorm"))  // GLM-4-0414
+  if (of.has_module("post_mlp_layernorm"))  // GLM-4-0414
     return {"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"};
-  if (has(of, "post_feedforward_layernorm"))  // OLMo 2 and 3, EXAONE 4
+  if (of.has_module("post_feedforward_layernorm"))  // OLMo 2 and 3, EXAONE 4
     return {"", "post_attention_layernorm", "", "post_feedforward_layernorm"};
   return {norm_before_attention(of), "", norm_before_feed_forward(of), ""};
 }
@@ -132,7 +130,7 @@ Tensor parallel(const Layer& layer, const Tensor& hidden) {
 /// Attention and feed-forward of a norm each. GPT-NeoX norms on the way into a call, Falcon into variables.
 Tensor parallel_of_two_norms(const Layer& layer, const Tensor& hidden) {
   Program& p = layer.p;
-  if (has(layer.of, "ln_attn")) {
+  if (layer.of.has_module("ln_attn")) {
     const Tensor for_attention = normalise(p, layer.of, "ln_attn", hidden);
     const Tensor for_feed_forward = normalise(p, layer.of, "ln_mlp", hidden);
     const Tensor first = attention(p, layer.of, for_attention, layer.sliding);
@@ -194,7 +192,7 @@ Tensor decoder_layer(Program& p, const Parameters& of, const Tensor& hidden, boo
   const Layer layer{p, of, style_of(p.shape()), sliding};
   if (p.shape().architecture == "opt") return opt(layer, hidden, opt_norms_before(p));
   if (!p.shape().parallel_attention) return sequential(layer, hidden);
-  const bool two_norms = has(of, "ln_attn") || has(of, "post_attention_layernorm");
+  const bool two_norms = of.has_module("ln_attn") || of.has_module("post_attention_layernorm");
   return two_norms ? parallel_of_two_norms(layer, hidden) : parallel(layer, hidden);
 }
 

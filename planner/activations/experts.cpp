@@ -23,7 +23,7 @@ Tensor stacked(const Program& p, const Parameter& parameter) {
 }
 
 /// peft wraps a module once per adapted parameter, the wrapper of gate_up_proj inside that of down_proj.
-ParameterAdapter adapter_of(const Parameters& of, const Parameter& stack) {
+ParameterAdapter stack_adapter(const Parameters& of, const Parameter& stack) {
   const ParameterAdapter inside = parameter_adapter(of, "mlp.experts.base_layer", stack);
   return inside.down != nullptr ? inside : parameter_adapter(of, "mlp.experts", stack);
 }
@@ -35,7 +35,7 @@ class Stack {
   Stack(Program& p, const Parameters& of, const std::string& name)
       : p_(p), parameter_(of.get("experts." + name)) {
     base_ = stacked(p, parameter_);
-    const ParameterAdapter adapter = adapter_of(of, parameter_);
+    const ParameterAdapter adapter = stack_adapter(of, parameter_);
     if (adapter.down == nullptr) return;
     split(adapter);
     const Tensor checked = baddbmm(p_.torch, base_, left_, right_);

@@ -46,18 +46,18 @@ Tensor base_layer(Program& p, const Parameters& of, const Parameter& weight, con
 }
 
 /// The adapter of one weight: lora_A and lora_B.
-struct Adapter {
+struct LinearAdapter {
   const Parameter* down{};
   const Parameter* up{};
 };
 
-Adapter adapter_of(const Parameters& of, const Parameter& weight) {
+LinearAdapter linear_adapter(const Parameters& of, const Parameter& weight) {
   const std::string path = path_of(weight);
   return {of.find(path + ".lora_A.default.weight"), of.find(path + ".lora_B.default.weight")};
 }
 
 /// lora_B(lora_A(dropout(x))) * scaling.
-Tensor low_rank(Program& p, const Adapter& adapter, const Tensor& x) {
+Tensor low_rank(Program& p, const LinearAdapter& adapter, const Tensor& x) {
   Tensor up;
   {
     Tensor down;
@@ -76,7 +76,7 @@ Tensor low_rank(Program& p, const Adapter& adapter, const Tensor& x) {
 }
 
 /// The module of this name around a layer reads the type of lora_A's weight.
-void read_type(Program& p, const ModuleCall& module, const Adapter& adapter) {
+void read_type(Program& p, const ModuleCall& module, const LinearAdapter& adapter) {
   if (!hooks_modules(p)) return;
   Recorder& recorder = p.torch.recorder();
   recorder.read_parameter(recorder.module_number({.name = module.name}), adapter.down->index);
@@ -84,8 +84,8 @@ void read_type(Program& p, const ModuleCall& module, const Adapter& adapter) {
 
 /// peft's lora.Linear around an unquantised layer: the sum is computed in the wider of both types and brought
 /// back to the layer's own. Source: peft 0.21.2 tuners/lora/layer.py Linear.forward.
-Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const Adapter& adapter, Tensor x,
-               const ModuleCall& module) {
+Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
+               Tensor x, const ModuleCall& module) {
   Tensor result = base_layer(p, of, weight, x);
   const DType type = result.type;
   read_type(p, module, adapter);
@@ -96,7 +96,7 @@ Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const 
 
 /// peft's layers around bitsandbytes': the adapter's output is brought to the layer's type before the sum,
 /// unless autocast is on, and a 4-bit layer's output is copied. Source: peft 0.21.2 tuners/lora/bnb.py.
-Tensor adapted_packed(Program& p, const Parameters& of, const Parameter& weight, const Adapter& adapter,
+Tensor adapted_packed(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
                       Tensor x) {
   Tensor result = base_layer(p, of, weight, x);
   if (p.training.quantization != Quantization::int8) result = clone(p.torch, result);
@@ -115,7 +115,7 @@ Tensor base_linear_layer(Program& p, const Parameters& of, const Parameter& weig
 }
 
 Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x) {
-  const Adapter adapter = adapter_of(of, weight);
+  const LinearAdapter adapter = linear_adapter(of, weight);
   if (adapter.down == nullptr) return base_layer(p, of, weight, x);
   const bool by_bitsandbytes = packed(p, weight) && !is_gptq(p.training.quantization);
   const ModuleCall module{.name = "adapted " + weight.about->name};

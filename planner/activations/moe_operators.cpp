@@ -14,23 +14,11 @@ Layout contiguous_with_last(const Tensor& x, std::int64_t last) {
   return Layout::contiguous(std::move(sizes));
 }
 
-Tensor alias(const Tensor& x, Layout layout) {
-  Tensor result = x.detached();
-  result.layout = std::move(layout);
-  result.view = true;
-  return result;
-}
-
 /// An elementwise result of the operands' types and order of strides.
 Tensor combined(Autograd& torch, const Tensor& a, const Tensor& b) {
   const DType type = a.type == DType::fp32 || b.type == DType::fp32 ? DType::fp32 : a.type;
   return torch.make(elementwise({&a.layout, &b.layout}), type);
 }
-
-Tensor like(Autograd& torch, const Tensor& x, DType type) {
-  return torch.make(elementwise({&x.layout}), type);
-}
-Tensor like(Autograd& torch, const Tensor& x) { return like(torch, x, x.type); }
 
 /// Zeros of the whole, into which the gradient is scattered where `indices` say.
 std::function<Tensors(Tensors&)> scatter_back(Autograd& torch, const Tensor& whole, const Tensor& indices) {
@@ -51,8 +39,6 @@ Chosen chosen(Autograd& torch, const Tensor& x, Layout layout) {
   }
   return result;
 }
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Bits of whole numbers below `end`.
 int bits_below(std::int64_t end) {

@@ -10,14 +10,6 @@ namespace zplan::symbolic {
 
 namespace {
 
-/// The same memory under another layout, known to autograd as a view.
-Tensor alias(const Tensor& x, Layout layout) {
-  Tensor result = x.detached();
-  result.layout = std::move(layout);
-  result.view = true;
-  return result;
-}
-
 /// The same as an operator's result, which no kernel makes.
 Tensor seen_as(Autograd& torch, const Tensor& x, Layout layout) {
   torch.drop_kernel();
@@ -27,8 +19,6 @@ Tensor seen_as(Autograd& torch, const Tensor& x, Layout layout) {
 DType promote(DType a, DType b) {
   return a == DType::fp32 || b == DType::fp32 ? DType::fp32 : is_floating(a) ? a : b;
 }
-
-Tensor like(Autograd& torch, const Tensor& x) { return torch.make(elementwise({&x.layout}), x.type); }
 
 Tensor elementwise_result(Autograd& torch, const Tensor& a, const Tensor& b) {
   return torch.make(elementwise({&a.layout, &b.layout}), promote(a.type, b.type));
@@ -49,7 +39,6 @@ std::int64_t last_power_of_two(std::int64_t n) {
   while (power * 2 <= n) power *= 2;
   return power;
 }
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct ReductionMemory {
   std::int64_t partial_sums{}, semaphores{};
@@ -125,6 +114,19 @@ Tensor unary(Autograd& torch, const Tensor& x, const Tensor* keeps_input, bool k
 }
 
 }  // namespace
+
+Tensor alias(const Tensor& x, Layout layout) {
+  Tensor result = x.detached();
+  result.layout = std::move(layout);
+  result.view = true;
+  return result;
+}
+
+Tensor fresh(Autograd& torch, std::vector<std::int64_t> sizes, DType type) {
+  return torch.make(Layout::contiguous(std::move(sizes)), type);
+}
+
+Tensor like(Autograd& torch, const Tensor& x) { return torch.make(elementwise({&x.layout}), x.type); }
 
 Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>& sizes) {
   const std::size_t missing = x.layout.rank() - sizes.size();

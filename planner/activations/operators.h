@@ -43,6 +43,12 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 
 // ---- elementwise ------------------------------------------------------------------------------------------
 
+/// The same memory under another layout, known to autograd as a view.
+[[nodiscard]] Tensor alias(const Tensor& x, Layout layout);
+/// A new contiguous tensor.
+[[nodiscard]] Tensor fresh(Autograd& torch, std::vector<std::int64_t> sizes, DType type);
+/// An elementwise result of x's sizes, type and order of strides.
+[[nodiscard]] Tensor like(Autograd& torch, const Tensor& x);
 [[nodiscard]] Tensor add(Autograd& torch, const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor sub(Autograd& torch, const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor mul(Autograd& torch, const Tensor& a, const Tensor& b);

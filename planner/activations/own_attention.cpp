@@ -20,7 +20,7 @@ Tensor output_of(Program& p, const Parameters& of, const Tensor& x) {
 }
 
 /// [b, a, s, d] → [b, s, a·d].
-Tensor merged(Program& p, const Tensor& x) {
+Tensor merged_view(Program& p, const Tensor& x) {
   return reshape(p.torch, transpose(p.torch, x, 1, 2), {x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
@@ -52,7 +52,7 @@ Tensor bloom(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   Tensor probabilities = to(torch, softmax(torch, weights, DType::fp32), query.type);
   probabilities = drop_probabilities(p, probabilities);
   Tensor output = matmul(torch, probabilities, view(torch, value, {b, a, s, d}));
-  output = merged(p, output);
+  output = merged_view(p, output);
   // The residual is added before these variables go.
   p.attention_locals = {scores, weights, probabilities, output};
   return output_of(p, of, output);
@@ -80,7 +80,7 @@ Tensor mpt_of_foundry(Program& p, const Parameters& of, const Tensor& x) {
   };
   heads.query = by_heads(parts[0]), heads.key = by_heads(parts[1]), heads.value = by_heads(parts[2]);
   const Tensor output = flash_attention(p.torch, heads.query, heads.key, heads.value);
-  return output_of(p, of, merged(p, output));
+  return output_of(p, of, merged_view(p, output));
 }
 
 Tensor mpt(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
@@ -97,7 +97,7 @@ Tensor mpt(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   weights = drop_probabilities(p, weights);
   p.attention_weights = weights;
   Tensor output = matmul(torch, weights, heads.value);
-  output = merged(p, output);
+  output = merged_view(p, output);
   return output_of(p, of, output);
 }
 
@@ -150,7 +150,7 @@ Tensor falcon_eager(Program& p, const Heads& heads) {
   }
   p.attention_weights = scores;
   const Tensor output = matmul(torch, scores, for_all_heads(p, heads.value));
-  return merged(p, output);
+  return merged_view(p, output);
 }
 
 /// With ALiBi (RW) scores are widened, and bias and scale apply to all of them.
@@ -169,7 +169,7 @@ Tensor falcon_eager_with_bias(Program& p, const Heads& heads, Tensors& locals) {
   p.attention_weights = probabilities;
   locals = {product, scores, logits};
   const Tensor output = matmul(torch, probabilities, heads.value);
-  return merged(p, output);
+  return merged_view(p, output);
 }
 
 Tensor falcon_fused(Program& p, const Heads& heads) {
@@ -177,7 +177,7 @@ Tensor falcon_fused(Program& p, const Heads& heads) {
                                  .broadcasts = true};
   const Tensor output =
       scaled_dot_product_attention(p.torch, heads.query, heads.key, heads.value, p.given.mask, options);
-  return merged(p, output);
+  return merged_view(p, output);
 }
 
 Tensor falcon(Program& p, const Parameters& of, const Tensor& x, bool sliding) {

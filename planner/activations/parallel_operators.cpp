@@ -4,10 +4,6 @@ namespace zplan::symbolic {
 
 namespace {
 
-Tensor fresh(Autograd& torch, const std::vector<std::int64_t>& sizes, DType type) {
-  return torch.make(Layout::contiguous(sizes), type);
-}
-
 /// What an operator without a gradient makes, of operands that are no larger.
 Tensor made(Autograd& torch, const std::vector<std::int64_t>& sizes, DType type) {
   return torch.operate({}, Layout::contiguous(sizes), type);
@@ -20,7 +16,7 @@ Tensor outside(Autograd& torch, const std::vector<std::int64_t>& sizes) {
 }
 
 /// x masked or divided by `other`, which is kept: the backward does the same to the gradient.
-Tensor combined(Autograd& torch, const Tensor& x, const Tensor& other) {
+Tensor masked_or_divided(Autograd& torch, const Tensor& x, const Tensor& other) {
   const auto node = torch.node({&x});
   Tensor result = fresh(torch, x.layout.sizes, x.type);
   if (node) {
@@ -101,7 +97,7 @@ Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, cons
     own = made(torch, ids.layout.sizes, DType::int64);
   }
   const Tensor rows = embedding(torch, weight, own);
-  Tensor result = combined(torch, rows, mask);  // zero where the mask says so
+  Tensor result = masked_or_divided(torch, rows, mask);  // zero where the mask says so
   exchange(torch, TensorCall::split_embedding, result);
   return result;
 }
@@ -261,7 +257,7 @@ Tensor vocabulary_parallel_cross_entropy(Autograd& torch, const Tensor& logits) 
   const Tensor total = sum(torch, per_token);
   const Tensor count = count_of_valid(torch, tokens);
   const Tensor divisor = made(torch, {}, DType::fp32);
-  return combined(torch, total, divisor);
+  return masked_or_divided(torch, total, divisor);
 }
 
 }  // namespace zplan::symbolic

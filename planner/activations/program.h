@@ -34,6 +34,8 @@ class Parameters {
   [[nodiscard]] const Parameter* find(std::string_view name) const;
   /// As find; throws std::logic_error where there is none.
   [[nodiscard]] const Parameter& get(std::string_view name) const;
+  /// Whether there is a module of this name: its weight is here.
+  [[nodiscard]] bool has_module(const std::string& name) const { return find(name + ".weight") != nullptr; }
   /// Weights (not biases) of linear layers of this role and split, in order.
   [[nodiscard]] std::vector<const Parameter*> linears(TensorRole role, TensorParallelSplit split) const;
   void add(Parameter parameter) { list_.push_back(std::move(parameter)); }

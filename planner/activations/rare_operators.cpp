@@ -7,8 +7,6 @@ namespace zplan::symbolic {
 
 namespace {
 
-Tensor like(Autograd& torch, const Tensor& x) { return torch.make(elementwise({&x.layout}), x.type); }
-
 /// A kernel of two operands of one layout.
 Tensor like(Autograd& torch, const Tensor& x, const Tensor& y) {
   return torch.kernel({&x, &y}, elementwise({&x.layout}), x.type);

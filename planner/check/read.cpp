@@ -1,6 +1,7 @@
 #include "planner/check/read.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace zplan::check {
 

@@ -1,6 +1,7 @@
 #pragma once
 // Which format a document is of, told by its schema or shape and never by its name; and its cases.
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

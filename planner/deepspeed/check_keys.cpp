@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/keys.h"
 #include "planner/deepspeed/lint.h"
+#include "planner/deepspeed/lint_context.h"
 
 namespace zplan {
 
@@ -25,11 +27,6 @@ constexpr std::array<std::string_view, 16> kStops{
 /// Said, and planned all the same.
 constexpr std::array<std::string_view, 4> kSaid{"ignored-section-key", "deprecated-key", "shadowed-section",
                                                 "auto-nobody-fills"};
-
-template <class List>
-bool holds(const List& list, std::string_view rule) {
-  return std::find(list.begin(), list.end(), rule) != list.end();
-}
 
 std::string place(const JsonReader& config, const std::string& pointer) {
   return pointer.empty() ? config.place() : config.place() + "#" + pointer;

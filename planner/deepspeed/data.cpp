@@ -1,5 +1,6 @@
 #include "planner/deepspeed/data.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "models/base/names.h"
 #include "planner/deepspeed/data.h"
@@ -47,12 +48,6 @@ DsKeys read_keys(const Json& file) {
   return keys;
 }
 
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 }  // namespace
 
 const DsKeys& ds_keys() {
@@ -72,7 +67,7 @@ std::string json_name(const DsSection& section, const std::string& key) {
 }
 
 const Arguments* find_optimizer(const DsKeys& keys, const std::string& type) {
-  auto at = keys.optimizers.find(lower(type));
+  auto at = keys.optimizers.find(lower_case(type));
   if (at == keys.optimizers.end()) at = keys.optimizers.find(type);
   return at == keys.optimizers.end() ? nullptr : &at->second;
 }

@@ -1,6 +1,7 @@
 // Rules about optimizer and scheduler: their types, and the arguments of these.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/lint_context.h"
 #include "planner/deepspeed/lint_knowledge.h"
@@ -54,7 +55,7 @@ std::optional<LintFix> clipping_moved(const LintContext& context, const std::str
                : std::nullopt;
 }
 
-void check_clipping(LintContext& context) {
+void check_clipping_argument(LintContext& context) {
   const std::string own = "/optimizer/params/max_grad_norm";
   if (!context.at("/optimizer/params").contains("max_grad_norm")) return;
   context.add("max-grad-norm", own,
@@ -91,7 +92,7 @@ void unknown_type(LintContext& context, std::string_view rule, const std::string
 void check_optimizer(LintContext& context) {
   const Json& section = context.at("/optimizer");
   if (!section.is_object()) return;
-  check_clipping(context);
+  check_clipping_argument(context);
   if (!context.has("/optimizer/type")) return missing_type(context, "/optimizer", "optimizer");
   const std::string type = context.text("/optimizer/type");
   if (type.empty()) return;  // its kind is wrong: see lint_values

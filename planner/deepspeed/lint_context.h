@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,14 @@ struct LintContext {
 
   [[nodiscard]] LintFix removal(const std::string& pointer) const;
 };
+
+/// Where the keys of ZeRO stand.
+inline const std::string kZero = "/zero_optimization";
+
+template <class List>
+[[nodiscard]] bool holds(const List& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
 
 /// A value as it is shown in a message: scalars as JSON, shortened; of the rest what they are.
 [[nodiscard]] std::string shown_value(const Json& value);

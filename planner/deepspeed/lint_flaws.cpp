@@ -1,6 +1,7 @@
 // Rules about text that is no JSON, and is read all the same by some.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/lint_context.h"
 

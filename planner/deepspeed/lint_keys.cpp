@@ -1,6 +1,7 @@
 // Rules about keys: unknown, misspelt, removed, deprecated, known by two names.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/lint_context.h"
 #include "planner/deepspeed/lint_knowledge.h"
@@ -8,10 +9,6 @@
 namespace zplan {
 
 namespace {
-
-bool holds(const std::vector<std::string>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 std::string name_of(const DsSection& section) {
   return section.pointer.empty() ? "the top level" : section.pointer.substr(1);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/data.h"
 #include "planner/deepspeed/keys.h"
@@ -64,12 +65,6 @@ LintKnowledge read_knowledge(const Json& keys, const Json& file) {
 // ---- how pydantic reads values in its lax mode
 // --------------------------------------------------------------------------------------------------
 
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 std::string trimmed(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return {};
@@ -83,7 +78,7 @@ std::optional<bool> boolean_in(const Json& value) {
     return value == 1 ? std::optional(true) : std::nullopt;
   }
   if (!value.is_string()) return std::nullopt;
-  const std::string word = lower(value.get<std::string>());
+  const std::string word = lower_case(value.get<std::string>());
   for (const std::string_view yes : {"1", "true", "t", "yes", "y", "on"})
     if (word == yes) return true;
   for (const std::string_view no : {"0", "false", "f", "no", "n", "off"})
@@ -156,7 +151,7 @@ bool is_choice(const ValueRule& rule, const Json& choice, const Json& value) {
   if (choice.is_number() && rule.checked && value.is_string())
     return integer_in(value) == choice.get<double>();
   if (rule.any_case && choice.is_string() && value.is_string())
-    return lower(choice.get<std::string>()) == lower(value.get<std::string>());
+    return lower_case(choice.get<std::string>()) == lower_case(value.get<std::string>());
   return choice == value;
 }
 
@@ -222,8 +217,7 @@ std::string accepted_by(const ValueRule& rule) {
 }
 
 const LintKnowledge& lint_knowledge() {
-  static const LintKnowledge known =
-      read_knowledge(deepspeed_data("keys.json"), deepspeed_data("lint.json"));
+  static const LintKnowledge known = read_knowledge(deepspeed_data("keys.json"), deepspeed_data("lint.json"));
   return known;
 }
 

@@ -3,6 +3,7 @@
 // is often written by mistake (lint.json).
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/lint_context.h"
 #include "planner/deepspeed/lint_knowledge.h"
@@ -10,8 +11,6 @@
 namespace zplan {
 
 namespace {
-
-const std::string kZero = "/zero_optimization";
 
 std::string optimizer_type(const LintContext& context) {
   std::string type = context.text("/optimizer/type");

@@ -7,8 +7,6 @@ namespace zplan {
 
 namespace {
 
-const std::string kZero = "/zero_optimization";
-
 std::string bf16_section(const LintContext& context) { return context.has("/bf16") ? "/bf16" : "/bfloat16"; }
 
 void check_both(LintContext& context) {

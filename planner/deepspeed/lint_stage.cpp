@@ -1,6 +1,7 @@
 // Rules about what a ZeRO stage reads, refuses or does not look at.
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/lint_context.h"
 #include "planner/deepspeed/lint_knowledge.h"
@@ -8,8 +9,6 @@
 namespace zplan {
 
 namespace {
-
-const std::string kZero = "/zero_optimization";
 
 void check_without_effect(LintContext& context, const std::string& pointer) {
   const Json& value = context.at(pointer);

@@ -1,6 +1,7 @@
 // Rules about values: kinds, ranges, choices, and "auto".
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/lint_context.h"
 #include "planner/deepspeed/lint_knowledge.h"
@@ -8,10 +9,6 @@
 namespace zplan {
 
 namespace {
-
-bool holds(const std::vector<std::string>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 /// A section that is no object. "zero_optimization": true is how it was written before there were stages.
 void check_section(LintContext& context, const std::string& pointer, const Json& value) {

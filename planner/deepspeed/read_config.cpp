@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "models/base/json_reader.h"
 #include "planner/deepspeed/keys.h"

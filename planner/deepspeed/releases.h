@@ -2,6 +2,7 @@
 // What releases of DeepSpeed before the newest know: data (releases.json, recorded from the releases
 // themselves).
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "planner/deepspeed/ds_config.h"
 #include "planner/fsdp/accelerate_config.h"

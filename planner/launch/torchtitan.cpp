@@ -16,7 +16,7 @@ void add_parallelism(Words& words, const Plan& plan) {
   add(words, {"--parallelism.tensor_parallel_degree", std::to_string(s.tensor_parallel)});
 }
 
-void add_training(Words& words, const Plan& plan, const Training& training) {
+void add_training_section(Words& words, const Plan& plan, const Training& training) {
   const Strategy& s = plan.strategy;
   add(words, {"--training.local_batch_size", std::to_string(s.micro_batch_size)});
   add(words, {"--training.global_batch_size", std::to_string(s.global_batch_size())});
@@ -41,7 +41,7 @@ std::string torchtitan_line(const Plan& plan, const Question& question) {
   add(words, {"--nproc_per_node", std::to_string(cluster.gpus_per_node), "-m", "torchtitan.train"});
   add(words, {"--module", "MODULE", "--config", "CONFIG"});
   add_parallelism(words, plan);
-  add_training(words, plan, training);
+  add_training_section(words, plan, training);
   // A subcommand: it ends the options.
   words.push_back("activation-checkpoint:" + std::string(to_name(plan.strategy.checkpointing)));
   return join(words);

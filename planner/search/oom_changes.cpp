@@ -168,7 +168,7 @@ std::vector<OomChange> plan_all(const Start& start, const std::vector<std::vecto
   return changes;
 }
 
-bool comes_before(const OomChange& a, const OomChange& b) {
+bool is_nearer(const OomChange& a, const OomChange& b) {
   const auto key = [](const OomChange& c) {
     const double second = c.fits() ? -c.speed : -static_cast<double>(c.frees.value);
     return std::tuple(!c.fits(), !c.plan, c.fits() && c.frees.value <= 0, c.fits() ? c.kind : 0, second);
@@ -189,7 +189,7 @@ std::vector<OomChange> pairs_that_fit(const Start& start, const std::vector<Step
     }
   std::vector<OomChange> pairs = plan_all(start, sets);
   std::erase_if(pairs, [](const OomChange& each) { return !each.fits(); });
-  std::stable_sort(pairs.begin(), pairs.end(), comes_before);
+  std::stable_sort(pairs.begin(), pairs.end(), is_nearer);
   if (pairs.size() > kMost) pairs.resize(kMost);
   return pairs;
 }
@@ -216,7 +216,7 @@ OomRemedies oom_remedies(const OpenQuestion& open, const Strategy& strategy) {
                                   [](const OomChange& each) { return each.fits() && each.kind == kSame; });
   if (!enough)
     for (OomChange& each : pairs_that_fit(start, steps)) remedies.changes.push_back(std::move(each));
-  std::stable_sort(remedies.changes.begin(), remedies.changes.end(), comes_before);
+  std::stable_sort(remedies.changes.begin(), remedies.changes.end(), is_nearer);
   return remedies;
 }
 

@@ -2,20 +2,14 @@
 
 #include <utility>
 
+#include "planner/sharding/narrow_index.h"
+
 namespace zplan {
 
 namespace {
 
 constexpr std::int32_t kNone = -1;
 
-template <class Vector>
-auto& at(Vector& vector, std::int32_t index) {
-  return vector[static_cast<std::size_t>(index)];
-}
-template <class Vector>
-std::int32_t size_of(const Vector& vector) {
-  return static_cast<std::int32_t>(vector.size());
-}
 bool contains(std::span<const std::int32_t> list, std::int32_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
@@ -33,7 +27,7 @@ bool is_forward(const ModuleEvent& event) {
 }
 
 /// A use of a parameter by the module that is entered at `step`.
-struct Use {
+struct TracedUse {
   std::int32_t parameter{};
   std::int32_t step{};
   std::int32_t next{kNone};  ///< the same parameter's next use
@@ -41,7 +35,7 @@ struct Use {
 
 /// The modules of a micro-step in the order in which they are entered, and what follows from it.
 struct Trace {
-  std::vector<Use> uses;                     ///< by step, then by parameter
+  std::vector<TracedUse> uses;               ///< by step, then by parameter
   std::vector<std::int32_t> first_use;       ///< by parameter
   std::vector<std::int64_t> traversed;       ///< elements of the modules' own parameters before each step
   std::vector<std::int64_t> traversed_deep;  ///< the same, all parameters below each module counted
@@ -101,7 +95,7 @@ std::int64_t elements_of(const ModuleTape& tape, std::span<const std::int32_t> p
 void link_uses(Trace& trace, std::size_t parameters) {
   trace.first_use.assign(parameters, kNone);
   for (std::int32_t i = size_of(trace.uses) - 1; i >= 0; --i) {
-    Use& use = at(trace.uses, i);
+    TracedUse& use = at(trace.uses, i);
     use.next = std::exchange(at(trace.first_use, use.parameter), i);
   }
 }
@@ -133,7 +127,7 @@ Trace trace_of(const ModuleTape& tape, const HookedParameters& hooked) {
     for (const std::int32_t p : hooked.of(event.module))
       trace.uses.push_back({p, size_of(trace.traversed) - 1});
     std::sort(trace.uses.begin() + static_cast<std::ptrdiff_t>(first), trace.uses.end(),
-              [](const Use& a, const Use& b) { return a.parameter < b.parameter; });
+              [](const TracedUse& a, const TracedUse& b) { return a.parameter < b.parameter; });
     trace.traversed.push_back(trace.traversed.back() + elements_of(tape, module.own) +
                               elements_of(tape, hooked.external(event.module)));
   }
@@ -551,7 +545,7 @@ void Coordinator::prefetch() {
       std::min(options_.max_live_parameters.value - available_, options_.prefetch_bucket_size.value);
   wanted_.clear();
   for (std::int64_t elements = 0; elements < limit && queue_ < trace_.uses.size(); ++queue_) {
-    const Use& use = trace_.uses[queue_];
+    const TracedUse& use = trace_.uses[queue_];
     State& state = at(states_, use.parameter);
     state.fetched_for = std::max(state.fetched_for, use.step);
     if (state.status != Status::sharded || contains(wanted_, use.parameter)) continue;

@@ -2,16 +2,13 @@
 
 #include <utility>
 
+#include "planner/sharding/narrow_index.h"
+
 namespace zplan {
 
 using Use = GatherBlock::Use;
 
 namespace {
-
-template <class Vector>
-auto& at(Vector& vector, std::int32_t index) {
-  return vector[static_cast<std::size_t>(index)];
-}
 
 /// A call of the optimizer's step that brings a persistent parameter along with the others.
 bool joins_persistent(const GatherAction& action, const GatherOptions& options) {

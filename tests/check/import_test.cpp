@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-Json result_json(const std::string& name = "bench_nccl.json") { return parse_json(sample(name), name); }
+Json imported_json(const std::string& name = "bench_nccl.json") { return parse_json(sample(name), name); }
 Document document_of(const Json& json) { return recognised(json.dump(), "result.json"); }
 ImportRequest request(const std::string& gpu = {}) {
   return {.hardware = built_in_profiles(), .gpu = gpu, .node = {}, .network = {}, .name = {}};
@@ -44,7 +44,7 @@ Cluster cluster_of(const Gpu& gpu, std::int64_t gpus, std::int64_t nodes = 1) {
 
 TEST(ImportedProfiles, PriceWhatWasMeasuredAsItWasMeasured) {
   for (const char* name : {"bench_nccl.json", "bench_mpi.json"}) {
-    const Json json = result_json(name);
+    const Json json = imported_json(name);
     const Gpu gpu = written_and_read(imported(json).gpu);
     int priced = 0;
     for (const Json& each : json["collectives"]) {
@@ -63,7 +63,7 @@ TEST(ImportedProfiles, PriceWhatWasMeasuredAsItWasMeasured) {
 }
 
 TEST(ImportedProfiles, SayWhereTheirFiguresAreFrom) {
-  const Gpu gpu = imported(result_json()).gpu;
+  const Gpu gpu = imported(imported_json()).gpu;
   EXPECT_EQ(gpu.name, "H100-SXM-80GB-measured");
   const std::string source =
       "zplan-bench 0.1.0 at 2026-01-01T00:00:00Z, NCCL 2.28.9, driver 580.65.06, CUDA 13.0, host made-up: "
@@ -76,14 +76,14 @@ TEST(ImportedProfiles, SayWhereTheirFiguresAreFrom) {
 }
 
 TEST(ImportedProfiles, HaveTheLineThroughEachCurve) {
-  const Gpu gpu = imported(result_json()).gpu;
+  const Gpu gpu = imported(imported_json()).gpu;
   ASSERT_TRUE(gpu.collectives.front().fit);
   EXPECT_NEAR(gpu.collectives.front().fit->latency.value, 15e-6, 0.02 * 15e-6);
   EXPECT_NEAR(gpu.collectives.front().fit->bus_bandwidth.value, 340e9, 0.02 * 340e9);
 }
 
 TEST(ImportedProfiles, KeepWhatWasNotMeasured) {
-  const Gpu base = find_gpu(built_in_profiles(), "H100-SXM-80GB"), gpu = imported(result_json()).gpu;
+  const Gpu base = find_gpu(built_in_profiles(), "H100-SXM-80GB"), gpu = imported(imported_json()).gpu;
   EXPECT_EQ(gpu.memory, base.memory);
   EXPECT_EQ(gpu.efficiency, base.efficiency);
   EXPECT_EQ(gpu.pcie, base.pcie);
@@ -103,7 +103,7 @@ TEST(ImportedProfiles, KeepWhatWasNotMeasured) {
 }
 
 TEST(ImportedProfiles, LeaveOutGroupsThatSharedTheMachines) {
-  const ImportedProfile made = imported(result_json());
+  const ImportedProfile made = imported(imported_json());
   EXPECT_THAT(made.notes,
               Contains("all_reduce of 2 ranks (tensor) is left out: 2 such groups ran at the same time"));
   for (const CollectiveCurve& curve : made.gpu.collectives)
@@ -113,7 +113,7 @@ TEST(ImportedProfiles, LeaveOutGroupsThatSharedTheMachines) {
 }
 
 TEST(ImportedProfiles, LeaveOutRanksThatSharedAGpu) {
-  Json json = result_json();
+  Json json = imported_json();
   json["share_gpu"] = true;
   const ImportedProfile made = imported(json);  // of copies and products alone
   EXPECT_THAT(made.notes, Contains("all_reduce of 4 ranks (world) is left out: ranks shared GPUs"));
@@ -122,7 +122,7 @@ TEST(ImportedProfiles, LeaveOutRanksThatSharedAGpu) {
 }
 
 TEST(ImportedProfiles, TakeWhatIsInPlaceWhereThereIsNoOther) {
-  Json json = result_json("bench_mpi.json");
+  Json json = imported_json("bench_mpi.json");
   for (Json& each : json["collectives"])
     if (each["operation"] == "broadcast") each["in_place"] = true;
   Json other = json["collectives"][0];
@@ -138,13 +138,13 @@ TEST(ImportedProfiles, TakeWhatIsInPlaceWhereThereIsNoOther) {
 }
 
 TEST(ImportedProfiles, TakeTheSlowerDirectionOfPinnedCopies) {
-  const ImportedProfile made = imported(result_json());
+  const ImportedProfile made = imported(imported_json());
   EXPECT_NEAR(made.gpu.pcie_effective.value, 51e9, 0.02 * 51e9);
   EXPECT_THAT(made.notes, Not(Contains(HasSubstr("rated at: the rated speed"))));
 }
 
 TEST(ImportedProfiles, TakeNoMoreThanTheSlotIsRatedAt) {
-  Json json = result_json();
+  Json json = imported_json();
   for (Json& copy : json["copies"]) {
     for (Json& figure : copy["seconds"]) figure = 1e-3;
     copy["bytes"] = 100'000'000, copy["bytes_per_second"] = 100e9;
@@ -156,7 +156,7 @@ TEST(ImportedProfiles, TakeNoMoreThanTheSlotIsRatedAt) {
 }
 
 TEST(ImportedProfiles, ToldByLinksHaveAnotherNodeType) {
-  Json json = result_json();
+  Json json = imported_json();
   json["hosts"][0]["links"][2]["kind"] = "host";
   const Gpu gpu = imported(json).gpu;
   EXPECT_EQ(gpu.usual_node, "pcie-no-p2p");
@@ -169,7 +169,7 @@ TEST(ImportedProfiles, ToldByLinksHaveAnotherNodeType) {
 }
 
 TEST(ImportedProfiles, AcrossNodesAreOfTheNetworkThatIsNamed) {
-  Json json = result_json();
+  Json json = imported_json();
   for (Json& each : json["collectives"])
     if (each["group"]["size"] == 4) each["nodes"] = 2;
   ImportRequest asked = request();
@@ -183,12 +183,12 @@ TEST(ImportedProfiles, AcrossNodesAreOfTheNetworkThatIsNamed) {
 }
 
 TEST(ImportedProfiles, OfNoCardAreTheGenericOnes) {
-  const ImportedProfile made = imported(result_json("bench_mpi.json"));
+  const ImportedProfile made = imported(imported_json("bench_mpi.json"));
   EXPECT_EQ(made.gpu.name, "generic-measured");
   EXPECT_THAT(made.notes, Contains("no GPU is named: memory and rates are the generic card's (--gpu)"));
   EXPECT_THAT(made.notes, Contains("result.json is not complete: the budget of 60 s is used up"));
   EXPECT_THAT(made.notes, Contains("result.json timed MPI between the hosts' memory, not between GPUs"));
-  EXPECT_EQ(imported(result_json("bench_mpi.json"), request("L40S-48GB")).gpu.name, "L40S-48GB-measured");
+  EXPECT_EQ(imported(imported_json("bench_mpi.json"), request("L40S-48GB")).gpu.name, "L40S-48GB-measured");
 }
 
 TEST(ImportedProfiles, ComeOfNcclTestsLogs) {
@@ -209,10 +209,10 @@ TEST(ImportedProfiles, ComeOfNcclTestsLogs) {
 }
 
 TEST(ImportedProfiles, OfSeveralFilesHaveTheCurvesOfAll) {
-  Json gathers = result_json();
-  gathers["collectives"] = Json::array({result_json()["collectives"][8]});
-  Json sums = result_json();
-  sums["collectives"] = Json::array({result_json()["collectives"][0]});
+  Json gathers = imported_json();
+  gathers["collectives"] = Json::array({imported_json()["collectives"][8]});
+  Json sums = imported_json();
+  sums["collectives"] = Json::array({imported_json()["collectives"][0]});
   const ImportedProfile made = import_profile({document_of(gathers), document_of(sums)}, request());
   EXPECT_EQ(made.gpu.collectives[0].operation, Operation::all_gather);
   EXPECT_EQ(made.gpu.collectives[1].operation, Operation::all_reduce);
@@ -231,10 +231,10 @@ std::string message_of_import(const std::vector<Document>& documents,
 }
 
 TEST(ImportedProfiles, OfResultsThatContradictThemselvesAreNone) {
-  Json json = result_json();
+  Json json = imported_json();
   json["collectives"][3]["wrong_elements"] = 1;
   EXPECT_THAT(message_of_import({document_of(json)}), HasSubstr("collectives[3].wrong_elements: 1 of"));
-  json = result_json();
+  json = imported_json();
   json["collectives"][3]["seconds"]["median"] = 1e-9;
   EXPECT_THAT(message_of_import({document_of(json)}), HasSubstr("collectives[3].seconds.median"));
 }
@@ -243,14 +243,14 @@ TEST(ImportedProfiles, OfOtherDocumentsAreAnInputError) {
   EXPECT_THAT(message_of_import({recognised(sample("deepspeed.log"), "a.log")}),
               HasSubstr("a.log: no measurement of collectives"));
   EXPECT_THAT(message_of_import({recognised("hello", "a.log")}), HasSubstr("no measurement of collectives"));
-  EXPECT_THAT(message_of_import({document_of(result_json()), document_of(result_json("bench_mpi.json"))}),
+  EXPECT_THAT(message_of_import({document_of(imported_json()), document_of(imported_json("bench_mpi.json"))}),
               HasSubstr("one kind of card"));
-  Json empty = result_json();
+  Json empty = imported_json();
   empty["collectives"] = empty["copies"] = Json::array();
   EXPECT_THAT(message_of_import({document_of(empty)}), HasSubstr("nothing that a profile holds"));
   ImportRequest asked = request();
   asked.name = "../profile";
-  EXPECT_THAT(message_of_import({document_of(result_json())}, asked), HasSubstr("--name: \"../profile\""));
+  EXPECT_THAT(message_of_import({document_of(imported_json())}, asked), HasSubstr("--name: \"../profile\""));
 }
 
 TEST(OddPoints, AreTimesThatFallTenfold) {

@@ -19,7 +19,7 @@ constexpr double kGB = 1e9;
 
 Json runs() { return parse_json(sample("runs.json"), "runs.json"); }
 
-std::vector<Case> cases_in(const Json& json) { return cases_of(json.dump()); }
+std::vector<Case> run_cases_in(const Json& json) { return cases_of(json.dump()); }
 
 /// The document with row `index` alone.
 Json only(std::size_t index) {
@@ -30,17 +30,17 @@ Json only(std::size_t index) {
 }
 constexpr std::size_t kAlone = 0, kShared = 1, kTooLarge = 2;
 
-std::vector<Record> judged_in(const Json& json) { return judge(cases_in(json)); }
+std::vector<Record> judged_runs_in(const Json& json) { return judge(run_cases_in(json)); }
 
 const Record& of(const std::vector<Record>& records, Statistic statistic) {
   return *std::find_if(records.begin(), records.end(),
                        [statistic](const Record& record) { return record.statistic == statistic; });
 }
-Record of(const Json& json, Statistic statistic) { return of(judged_in(json), statistic); }
+Record of(const Json& json, Statistic statistic) { return of(judged_runs_in(json), statistic); }
 
 std::vector<Statistic> statistics_in(const Json& json) {
   std::vector<Statistic> all;
-  for (const Record& record : judged_in(json)) all.push_back(record.statistic);
+  for (const Record& record : judged_runs_in(json)) all.push_back(record.statistic);
   return all;
 }
 
@@ -52,7 +52,7 @@ TEST(MeasuredRuns, AreRecognisedAsADocument) {
 }
 
 TEST(MeasuredRuns, AreJudgedOnMemoryAndSpeed) {
-  const std::vector<Record> records = judged_in(only(kAlone));
+  const std::vector<Record> records = judged_runs_in(only(kAlone));
   ASSERT_THAT(records, SizeIs(4));
   for (const Record& record : records) {
     EXPECT_TRUE(record.judged()) << record.skip.text();
@@ -82,7 +82,7 @@ TEST(MeasuredRuns, ThePhaseOfThePeakIsJudged) {
   last["peak_phase"] = "forward";
   EXPECT_FALSE(*of(json, Statistic::allocated).phase_right);
   EXPECT_EQ(of(json, Statistic::reserved).phase_right, std::nullopt);
-  const MemoryPrediction predicted = predict_memory(*cases_in(json).front().setup, false);
+  const MemoryPrediction predicted = predict_memory(*run_cases_in(json).front().setup, false);
   EXPECT_EQ(in_step, predicted.peak_phase == Phase::step);
 }
 
@@ -114,7 +114,7 @@ TEST(MeasuredRuns, SpeedIsForetoldByTheCardsProfile) {
 }
 
 TEST(MeasuredRuns, OfRanksThatShareACardAreNotJudgedOnSpeed) {
-  const std::vector<Record> records = judged_in(only(kShared));
+  const std::vector<Record> records = judged_runs_in(only(kShared));
   EXPECT_EQ(of(records, Statistic::tokens_per_second).skip.text(), "ranks that share a card");
   EXPECT_TRUE(of(records, Statistic::device).judged());
   EXPECT_EQ(of(records, Statistic::device).subset, "NVIDIA H100 80GB HBM3, ranks that share it");
@@ -124,17 +124,17 @@ TEST(MeasuredRuns, OfACardPerRankStateNoLinks) {
   Json json = only(kShared);
   json["rows"][0].erase("sharing");
   EXPECT_EQ(of(json, Statistic::tokens_per_second).skip.text(), "links between the cards are not stated");
-  EXPECT_EQ(cases_in(json).front().setup->cluster.gpus_per_node, 4);
+  EXPECT_EQ(run_cases_in(json).front().setup->cluster.gpus_per_node, 4);
   json["rows"][0]["options"]["ranks_per_node"] = 2;
-  EXPECT_EQ(cases_in(json).front().setup->cluster.gpus_per_node, 2);
+  EXPECT_EQ(run_cases_in(json).front().setup->cluster.gpus_per_node, 2);
 }
 
 // As NCCL and DeepSpeed see it, but for tensor parallelism, which may not leave a node.
 TEST(MeasuredRuns, OfRanksThatShareACardAreNodesOfOne) {
-  EXPECT_EQ(cases_in(only(kShared)).front().setup->cluster.gpus_per_node, 1);
+  EXPECT_EQ(run_cases_in(only(kShared)).front().setup->cluster.gpus_per_node, 1);
   Json json = only(kShared);
   json["rows"][0]["options"]["tensor_parallel"] = 2;
-  EXPECT_EQ(cases_in(json).front().setup->cluster.gpus_per_node, 2);
+  EXPECT_EQ(run_cases_in(json).front().setup->cluster.gpus_per_node, 2);
   EXPECT_TRUE(of(json, Statistic::allocated).judged());
 }
 
@@ -149,17 +149,17 @@ TEST(MeasuredRuns, TheCardsCapabilityDecidesWhatLiesOutsidePyTorch) {
 }
 
 TEST(MeasuredRuns, FitWithinWhatWasFree) {
-  const FitTally tally = fit_tally(judged_in(runs()));
+  const FitTally tally = fit_tally(judged_runs_in(runs()));
   EXPECT_EQ(tally, (FitTally{.ran = 2, .ran_and_fits = 2, .failed = 1, .failed_and_fits = 0}));
   Json json = only(kAlone);
   EXPECT_TRUE(*of(json, Statistic::allocated).fits);
   json["rows"][0]["available_bytes"] = 14'000'000'000;
-  const FitTally less = fit_tally(judged_in(json));
+  const FitTally less = fit_tally(judged_runs_in(json));
   EXPECT_EQ(less, (FitTally{.ran = 1, .ran_and_fits = 0}));
 }
 
 TEST(MeasuredRuns, ThatEndedOutOfMemoryNeededMoreThanWasFree) {
-  const std::vector<Record> records = judged_in(only(kTooLarge));
+  const std::vector<Record> records = judged_runs_in(only(kTooLarge));
   ASSERT_THAT(records, SizeIs(1));
   EXPECT_EQ(records.front().statistic, Statistic::required);
   EXPECT_EQ(records.front().measured, (Range{80 * kGB, std::nullopt}));
@@ -207,7 +207,7 @@ TEST(MeasuredRuns, ReadRowsAsStepRowsAreRead) {
   json["card"]["total_bytes"] = std::int64_t{1} << 40;
   json["rows"] = rows;
   for (Json& row : json["rows"]) row["available_bytes"] = std::int64_t{1} << 39, row["outcome"] = "ran";
-  const std::vector<Case> cases = cases_in(json), steps = cases_of(rows.dump());
+  const std::vector<Case> cases = run_cases_in(json), steps = cases_of(rows.dump());
   ASSERT_EQ(cases.size(), steps.size());
   for (std::size_t i = 0; i < cases.size(); ++i) {
     EXPECT_EQ(cases[i].id, steps[i].id);
@@ -222,51 +222,52 @@ TEST(MeasuredRuns, ReadRowsAsStepRowsAreRead) {
   }
 }
 
-struct Doctored {
+struct AlteredRow {
   const char* name;
   void (*change)(Json& row);
   const char* says;
 };
-void PrintTo(const Doctored& each, std::ostream* out) { *out << each.name; }
+void PrintTo(const AlteredRow& each, std::ostream* out) { *out << each.name; }
 
-class DoctoredRun : public ::testing::TestWithParam<Doctored> {};
+class DoctoredRun : public ::testing::TestWithParam<AlteredRow> {};
 
 TEST_P(DoctoredRun, Fails) {
   Json json = only(kAlone);
-  EXPECT_THAT(cases_in(json).front().flaws, IsEmpty());
+  EXPECT_THAT(run_cases_in(json).front().flaws, IsEmpty());
   GetParam().change(json["rows"][0]);
-  EXPECT_THAT(cases_in(json).front().flaws, ::testing::Contains(HasSubstr(GetParam().says)));
+  EXPECT_THAT(run_cases_in(json).front().flaws, ::testing::Contains(HasSubstr(GetParam().says)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     OneFigure, DoctoredRun,
     ::testing::Values(
-        Doctored{"Allocated", [](Json& row) { row["measured"]["3"]["peak_allocated"] = 13'500'000'000; },
-                 "rows[0].measured.3.peak_allocated: 13500000000, more than peak_reserved 13000000000"},
-        Doctored{"Requested", [](Json& row) { row["measured"]["1"]["peak_requested"] = 12'500'000'000; },
-                 "rows[0].measured.1.peak_requested: 12500000000, more than peak_allocated 12000000000"},
-        Doctored{"Reserved", [](Json& row) { row["available_bytes"] = 12'900'000'000; },
-                 "rows[0].measured.2.peak_reserved: 13000000000, more than available_bytes 12900000000"},
-        Doctored{"Device", [](Json& row) { row["available_bytes"] = 13'900'000'000; },
-                 "rows[0].measured.2.device_bytes: 14000000000, more than available_bytes 13900000000"},
-        Doctored{
+        AlteredRow{"Allocated", [](Json& row) { row["measured"]["3"]["peak_allocated"] = 13'500'000'000; },
+                   "rows[0].measured.3.peak_allocated: 13500000000, more than peak_reserved 13000000000"},
+        AlteredRow{"Requested", [](Json& row) { row["measured"]["1"]["peak_requested"] = 12'500'000'000; },
+                   "rows[0].measured.1.peak_requested: 12500000000, more than peak_allocated 12000000000"},
+        AlteredRow{"Reserved", [](Json& row) { row["available_bytes"] = 12'900'000'000; },
+                   "rows[0].measured.2.peak_reserved: 13000000000, more than available_bytes 12900000000"},
+        AlteredRow{"Device", [](Json& row) { row["available_bytes"] = 13'900'000'000; },
+                   "rows[0].measured.2.device_bytes: 14000000000, more than available_bytes 13900000000"},
+        AlteredRow{
             "PhaseOfThePeak",
             [](Json& row) { row["measured"]["4"]["phases"]["step"]["peak_allocated"] = 11'000'000'000; },
             "rows[0].measured.4.phases.step.peak_allocated: 11000000000, and the step's peak, which it is "
             "said to hold, is 12000000000"},
-        Doctored{"AnotherPhase",
-                 [](Json& row) { row["measured"]["4"]["phases"]["loss"]["peak_allocated"] = 12'000'000'001; },
-                 "rows[0].measured.4.phases.loss.peak_allocated: 12000000001, more than the step's peak "
-                 "12000000000"},
-        Doctored{"Parameters", [](Json& row) { row["parameters"] = 1'000'000'000; },
-                 "rows[0].parameters: 1000000000, the config's model has 1235814400"}),
+        AlteredRow{
+            "AnotherPhase",
+            [](Json& row) { row["measured"]["4"]["phases"]["loss"]["peak_allocated"] = 12'000'000'001; },
+            "rows[0].measured.4.phases.loss.peak_allocated: 12000000001, more than the step's peak "
+            "12000000000"},
+        AlteredRow{"Parameters", [](Json& row) { row["parameters"] = 1'000'000'000; },
+                   "rows[0].parameters: 1000000000, the config's model has 1235814400"}),
     [](const auto& each) { return std::string(each.param.name); });
 
 // Four ranks may divide what is free unequally.
 TEST(MeasuredRuns, OneOfTheRanksThatShareMayTakeMoreThanItsPart) {
   Json json = only(kShared);
   json["rows"][0]["available_bytes"] = 14'500'000'000;
-  const std::vector<std::string> flaws = cases_in(json).front().flaws;
+  const std::vector<std::string> flaws = run_cases_in(json).front().flaws;
   EXPECT_THAT(flaws, ::testing::Each(HasSubstr("device_bytes")));
 }
 

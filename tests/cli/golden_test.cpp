@@ -18,12 +18,12 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-struct Case {
+struct GoldenCase {
   std::string name, line;
   int width;
 };
 
-const std::vector<Case> kCases{
+const std::vector<GoldenCase> kCases{
     {"help", "--help", 100},
     {"plan_8b", "--model 8B --gpus 5 --mem 44", 100},
     {"plan_8b_narrow", "--model 8B --gpus 5 --mem 44", 72},
@@ -53,7 +53,7 @@ const std::vector<Case> kCases{
     {"model_qwen3_8b", "models show Qwen/Qwen3-8B", 100},
 };
 
-void PrintTo(const Case& each, std::ostream* out) { *out << each.line; }
+void PrintTo(const GoldenCase& each, std::ostream* out) { *out << each.line; }
 
 /// The words of a case; a message is one of them. Files are named as they are seen from the tests' folder.
 std::vector<std::string> words_of(const std::string& line) {
@@ -72,7 +72,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-class Golden : public testing::TestWithParam<Case> {
+class Golden : public testing::TestWithParam<GoldenCase> {
  protected:
   void SetUp() override { std::filesystem::current_path(ZPLAN_TEST_DATA); }
   void TearDown() override { std::filesystem::current_path(before_); }

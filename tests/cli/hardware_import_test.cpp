@@ -16,8 +16,8 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const std::string kSamples = std::string(ZPLAN_SOURCE) + "/tests/check/samples/";
-const std::string kNccl = kSamples + "bench_nccl.json", kMpi = kSamples + "bench_mpi.json";
+const std::string kImportSamples = std::string(ZPLAN_SOURCE) + "/tests/check/samples/";
+const std::string kNccl = kImportSamples + "bench_nccl.json", kMpi = kImportSamples + "bench_mpi.json";
 
 json nccl_result() { return json::parse(read_text(kNccl)); }
 
@@ -84,7 +84,7 @@ TEST(HardwareImport, EndsInOneLineWhereItCannot) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
       {{"hardware", "import"}, "hardware import: no file"},
       {{"hardware", "import", folder.path("none.json")}, folder.path("none.json")},
-      {{"hardware", "import", kSamples + "deepspeed.log"}, "no measurement of collectives"},
+      {{"hardware", "import", kImportSamples + "deepspeed.log"}, "no measurement of collectives"},
       {{"hardware", "import", kNccl, kMpi}, "of one kind of card"},
       {{"hardware", "import", kNccl, "--gpu", "H10000"}, "--gpu: \"H10000\""},
       {{"hardware", "import", kNccl, "--node", "rack"}, "--node: \"rack\""},

@@ -28,9 +28,11 @@ json file_of(const std::vector<json>& scenarios) {
   return {{"schema", "zplan.scenarios/1"}, {"scenarios", scenarios}};
 }
 
-const std::string kSmall = "--model 0.5B --gpus 2 --mem 24";
+const std::string kSmallScenario = "--model 0.5B --gpus 2 --mem 24";
 
-json two() { return file_of({scenario("two", kSmall), scenario("four", "--model 0.5B --gpus 4 --mem 24")}); }
+json two() {
+  return file_of({scenario("two", kSmallScenario), scenario("four", "--model 0.5B --gpus 4 --mem 24")});
+}
 
 /// A folder with one file of scenarios.
 class Scenarios : public testing::Test {
@@ -71,7 +73,7 @@ TEST_F(Scenarios, EachIsWhatItsArgumentsGive) {
   const json all = comparison(two());
   ASSERT_EQ(all.at("scenarios").size(), 2U);
   EXPECT_EQ(all.at("schema"), "zplan.comparison/1");
-  EXPECT_EQ(all.at("scenarios")[0].at("report"), report(kSmall));
+  EXPECT_EQ(all.at("scenarios")[0].at("report"), report(kSmallScenario));
   EXPECT_EQ(all.at("scenarios")[1].at("report"), report("--model 0.5B --gpus 4 --mem 24"));
   EXPECT_EQ(all.at("scenarios")[1].at("strategy"), all.at("scenarios")[1].at("report").at("recommended"));
   EXPECT_EQ(all.at("scenarios")[1].at("arguments"), json(split("--model 0.5B --gpus 4 --mem 24")));
@@ -158,7 +160,8 @@ TEST_F(Scenarios, TheStatusSaysWhetherAllFit) {
 }
 
 TEST_F(Scenarios, ADraftOfDifferentModelsNamesNoFastest) {
-  const json file = file_of({scenario("half", kSmall), scenario("one", "--model 1B --gpus 2 --mem 24")});
+  const json file =
+      file_of({scenario("half", kSmallScenario), scenario("one", "--model 1B --gpus 2 --mem 24")});
   EXPECT_THAT(compare(file).out, AllOf(Not(HasSubstr("is faster")), HasSubstr("needs less memory")));
 }
 
@@ -174,7 +177,7 @@ TEST_F(Scenarios, DifferencesLeaveOutWhatIsAlike) {
 }
 
 TEST_F(Scenarios, OneAloneHasNoDifferences) {
-  json file = file_of({scenario("alone", kSmall)});
+  json file = file_of({scenario("alone", kSmallScenario)});
   file["differences"] = true;
   const Result result = compare(file);
   EXPECT_EQ(result.status, kFits);
@@ -213,12 +216,12 @@ TEST_F(Scenarios, ManyStandInTablesThatKeepToTheWidth) {
 TEST_F(Scenarios, FilesBesideItAreFound) {
   fs::create_directories(folder_.path("sub"));
   folder_.write("mine.json", R"({"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2})");
-  const json file = file_of({scenario("mine", kSmall + " --ds-config mine.json")});
+  const json file = file_of({scenario("mine", kSmallScenario + " --ds-config mine.json")});
   EXPECT_EQ(comparison(file).at("scenarios")[0].at("strategy"), "zero2");
 }
 
 TEST_F(Scenarios, ASavedReportIsShownAsItWas) {
-  json saved = report(kSmall);
+  json saved = report(kSmallScenario);
   saved["plans"][0]["memory"]["required"] = std::int64_t{5} << 30;
   folder_.write("then.json", saved.dump());
   json file = two();
@@ -259,7 +262,8 @@ TEST_F(Scenarios, WhatIsPlannedIsTheFilesToSay) {
   EXPECT_THAT(error_of(two(), "--csv --differences"), HasSubstr("--differences"));
   EXPECT_THAT(error_of(two(), "--baseline towo"), AllOf(HasSubstr("--baseline"), HasSubstr("two")));
   EXPECT_THAT(error_of(in_process(std::vector<std::string>{"x.zplan"})), HasSubstr("zplan compare"));
-  EXPECT_THAT(error_of(file_of({scenario("same", kSmall), scenario("same", kSmall)}), "--baseline same"),
+  EXPECT_THAT(error_of(file_of({scenario("same", kSmallScenario), scenario("same", kSmallScenario)}),
+                       "--baseline same"),
               HasSubstr("2 scenarios are called"));
 }
 
@@ -305,7 +309,8 @@ TEST_F(Scenarios, ABrokenFileIsNamed) {
               AllOf(HasSubstr("/scenarios/1/name"), Not(HasSubstr("\x1b"))));
   EXPECT_THAT(error_of(with("/scenarios/1/report", "r.json")), HasSubstr("/scenarios/1"));
   EXPECT_THAT(error_of(file_of({{{"name", "neither"}}})), HasSubstr("neither arguments nor a report"));
-  EXPECT_THAT(error_of(file_of(std::vector<json>(201, scenario("x", kSmall)))), HasSubstr("201 scenarios"));
+  EXPECT_THAT(error_of(file_of(std::vector<json>(201, scenario("x", kSmallScenario)))),
+              HasSubstr("201 scenarios"));
   EXPECT_THAT(error_of(file_of({})), HasSubstr("x.zplan#/scenarios"));
 }
 
@@ -316,10 +321,11 @@ TEST_F(Scenarios, AFileThatCannotBeReadIsNamed) {
 }
 
 TEST_F(Scenarios, WhatIsWrittenIsReadBack) {
-  const ScenarioFile file{.scenarios = {{.name = "a", .arguments = split(kSmall), .strategy = "zero2"},
-                                        {.name = "b", .arguments = split(kSmall), .compared = false}},
-                          .baseline = 0,
-                          .differences = true};
+  const ScenarioFile file{
+      .scenarios = {{.name = "a", .arguments = split(kSmallScenario), .strategy = "zero2"},
+                    {.name = "b", .arguments = split(kSmallScenario), .compared = false}},
+      .baseline = 0,
+      .differences = true};
   const std::string path = folder_.path("x.zplan");
   EXPECT_EQ(read_scenarios(parse_json(scenarios_text(file, path), path), path), file);
 }

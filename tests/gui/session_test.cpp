@@ -4,6 +4,7 @@
 
 #include <QSignalSpy>
 #include <QThread>
+#include <nlohmann/json.hpp>
 
 #include "cli/report_json.h"
 #include "support.h"

@@ -9,8 +9,8 @@
 namespace zplan {
 namespace {
 
-Cluster cluster(const std::string& gpu, std::int64_t gpus, std::int64_t nodes, const std::string& node = "",
-                const std::string& network = "") {
+Cluster linked_cluster(const std::string& gpu, std::int64_t gpus, std::int64_t nodes,
+                       const std::string& node = "", const std::string& network = "") {
   return assemble_cluster({.gpu = gpu, .gpus = gpus, .nodes = nodes, .node = node, .network = network},
                           built_in_profiles());
 }
@@ -48,7 +48,7 @@ const std::vector<Published>& published() {
 
 TEST(LinkSpeed, ComesNearPublishedLogs) {
   for (const Published& log : published()) {
-    const Cluster c = cluster(log.gpu, log.gpus, log.nodes, log.node, log.network);
+    const Cluster c = linked_cluster(log.gpu, log.gpus, log.nodes, log.node, log.network);
     const LinkSpeed speed = c.between.value_or(c.inside);
     EXPECT_NEAR(speed.all_reduce.value / 1e9, log.all_reduce, log.all_reduce * log.tolerance)
         << log.gpu << " x " << log.gpus << " on " << log.nodes << " nodes";
@@ -61,23 +61,23 @@ TEST(LinkSpeed, ComesNearPublishedLogs) {
 /// NVLS speeds up all_reduce alone: ZeRO-3, which gathers, must not be credited with it
 /// (NVIDIA/nccl-tests issue 212, NVIDIA/nccl issue 1281: 480 against 350 to 360 GB/s).
 TEST(LinkSpeed, GathersDoNotGetWhatSwitchesAndTreesGiveToAllReduce) {
-  const Cluster h100 = cluster("h100", 16, 2);
+  const Cluster h100 = linked_cluster("h100", 16, 2);
   EXPECT_GT(ratio(h100.inside.all_reduce, h100.inside.all_gather), 1.3);
   EXPECT_GT(ratio(h100.between->all_reduce, h100.between->all_gather), 1.2);
 }
 
 TEST(LinkSpeed, DerivedWhereNothingWasMeasured) {
-  const Cluster a30 = cluster("a30", 4, 1);
+  const Cluster a30 = linked_cluster("a30", 4, 1);
   EXPECT_EQ(a30.inside_source.rfind("derived:", 0), 0U) << a30.inside_source;
   EXPECT_LT(a30.inside.all_gather, a30.gpu.pcie);
-  const Cluster t4 = cluster("t4", 4, 1, "pcie-no-p2p");
-  EXPECT_LT(t4.inside.all_gather, cluster("t4", 4, 1, "pcie").inside.all_gather);
+  const Cluster t4 = linked_cluster("t4", 4, 1, "pcie-no-p2p");
+  EXPECT_LT(t4.inside.all_gather, linked_cluster("t4", 4, 1, "pcie").inside.all_gather);
 }
 
 /// A bridge joins two cards: a ring over more leaves the pair and is as slow as the slower link.
 TEST(LinkSpeed, PairsDoNotSpeakForMore) {
-  const Cluster pair = cluster("h100-pcie", 2, 1, "nvlink-bridge"),
-                four = cluster("h100-pcie", 4, 1, "nvlink-bridge");
+  const Cluster pair = linked_cluster("h100-pcie", 2, 1, "nvlink-bridge"),
+                four = linked_cluster("h100-pcie", 4, 1, "nvlink-bridge");
   EXPECT_NEAR(pair.inside.all_reduce.value, 116e9, 1e9);  // NVIDIA/nccl issue 1161
   EXPECT_LE(four.inside.all_reduce, four.gpu.pcie_effective);
 }
@@ -97,7 +97,7 @@ TEST(LinkSpeed, BoundsHoldForEveryCardAndNetwork) {
     for (const Network& network : built_in_profiles().networks)
       for (const std::int64_t nodes : {2, 3, 8, 64})
         for (const std::int64_t each : {1, 2, 8}) {
-          const Cluster c = cluster(gpu.name, nodes * each, nodes, "", network.name);
+          const Cluster c = linked_cluster(gpu.name, nodes * each, nodes, "", network.name);
           ASSERT_TRUE(c.between);
           EXPECT_LE(c.between->all_gather, network.per_node) << gpu.name << " " << network.name;
           EXPECT_LE(c.between->all_reduce, network.per_node * 2.0) << gpu.name << " " << network.name;

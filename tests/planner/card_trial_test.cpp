@@ -11,14 +11,14 @@
 namespace zplan::testing {
 namespace {
 
-struct Case {
+struct TrialCase {
   std::string name;
   Training training;
   Strategy strategy;
 };
-void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+void PrintTo(const TrialCase& each, std::ostream* out) { *out << each.name; }
 
-std::vector<Case> cases() {
+std::vector<TrialCase> trial_cases() {
   Training expandable;
   expandable.expandable_segments = true;
   Training lora;
@@ -41,7 +41,7 @@ std::vector<Case> cases() {
           {"Fsdp", fsdp, strategy(3)}};
 }
 
-class CardTrials : public ::testing::TestWithParam<Case> {
+class CardTrials : public ::testing::TestWithParam<TrialCase> {
  protected:
   /// From what is live to what a card without limit reserves, in twenty steps.
   [[nodiscard]] static std::vector<Bytes> sizes(const RunResult& unlimited) {
@@ -83,7 +83,7 @@ TEST_P(CardTrials, GoOnFromTheLargestCardThatFailed) {
     EXPECT_EQ(trial.completes_within(each), simulate_within(inputs_, each).completed) << each.value;
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, CardTrials, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Runs, CardTrials, ::testing::ValuesIn(trial_cases()),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

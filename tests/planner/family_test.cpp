@@ -11,14 +11,14 @@
 namespace zplan::testing {
 namespace {
 
-struct Case {
+struct FamilyCase {
   std::string name;
   std::string model;
   Training training;
   Strategy strategy;
   std::int64_t gpus{8}, nodes{1};
 };
-void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+void PrintTo(const FamilyCase& each, std::ostream* out) { *out << each.name; }
 
 Strategy strategy(int stage, std::int64_t data, std::int64_t tensor, Checkpointing checkpointing,
                   OffloadDevice optimizer = OffloadDevice::none,
@@ -31,7 +31,7 @@ Strategy strategy(int stage, std::int64_t data, std::int64_t tensor, Checkpointi
           .checkpointing = checkpointing};
 }
 
-std::vector<Case> cases() {
+std::vector<FamilyCase> family_cases() {
   using enum Checkpointing;
   const OffloadDevice cpu = OffloadDevice::cpu;
   const std::string llama = "meta-llama/Meta-Llama-3-8B";
@@ -57,7 +57,7 @@ std::vector<Case> cases() {
           {"Ddp", "Qwen/Qwen3-0.6B", torch, strategy(0, 4, 1, none), 4}};
 }
 
-class Families : public ::testing::TestWithParam<Case> {
+class Families : public ::testing::TestWithParam<FamilyCase> {
  protected:
   Families()
       : model_(resolve_model(GetParam().model, {})),
@@ -107,7 +107,7 @@ TEST_P(Families, BetweenPowersOfTwoTheyAreWithinOnePercent) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Families, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(, Families, ::testing::ValuesIn(family_cases()),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

@@ -13,13 +13,13 @@
 namespace zplan::testing {
 namespace {
 
-struct Case {
+struct OomCase {
   OpenQuestion open;
   Strategy ran;
 };
 
 /// The 8B model at ZeRO-2 on five cards of 44 GiB, four samples of 4096 tokens at a time.
-Case scenario() {
+OomCase scenario() {
   ClusterRequest request{.memory = kGiB * 44, .gpus = 5};
   Question q{.model = infer_model(Elements(8'000'000'000)),
              .cluster = assemble_cluster(request, built_in_profiles()),
@@ -45,7 +45,7 @@ OomReading message(const std::string& asked, const std::string& capacity,
 }
 
 TEST(Oom, ThePlayedRunEndsWhereItsOwnMessageMatches) {
-  const Case given = scenario();
+  const OomCase given = scenario();
   const OomReplay first = replay_oom(given.open.question, given.ran, message("2.00 GiB", "44.35 GiB"));
   ASSERT_FALSE(first.completes);
   ASSERT_TRUE(first.refused.has_value());
@@ -61,7 +61,7 @@ TEST(Oom, ThePlayedRunEndsWhereItsOwnMessageMatches) {
 
 /// b·s·V·4 bytes: the logits in fp32, on which such runs end.
 TEST(Oom, TheLogitsAreFoundBySize) {
-  const Case given = scenario();
+  const OomCase given = scenario();
   const Bytes logits = Elements(4 * 4096 * given.open.question.model.shape.vocabulary_size) * Bytes(4);
   const OomReplay found =
       replay_oom(given.open.question, given.ran, message(torch_size(logits), "44.35 GiB"));
@@ -70,19 +70,19 @@ TEST(Oom, TheLogitsAreFoundBySize) {
 }
 
 TEST(Oom, WhatNoBlockHasMatchesNothing) {
-  const Case given = scenario();
+  const OomCase given = scenario();
   EXPECT_TRUE(replay_oom(given.open.question, given.ran, message("3.33 GiB", "44.35 GiB")).matches.empty());
 }
 
 TEST(Oom, OnACardWithRoomThePlanCompletes) {
-  const Case given = scenario();
+  const OomCase given = scenario();
   const OomReplay roomy = replay_oom(given.open.question, given.ran, message("2.00 GiB", "139.80 GiB"));
   EXPECT_TRUE(roomy.completes);
   EXPECT_FALSE(roomy.refused.has_value());
 }
 
 TEST(Oom, OtherProcessesAndLimitsNarrowThePool) {
-  const Case given = scenario();
+  const OomCase given = scenario();
   const auto pool = [&](const std::string& rest) {
     const std::string text =
         "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 44.00 GiB of "
@@ -116,7 +116,7 @@ TEST(Oom, WhatOthersHoldIsTakenOffTheCard) {
 class Remedies : public ::testing::Test {
  protected:
   static const OomRemedies& remedies() {
-    static const Case given = scenario();
+    static const OomCase given = scenario();
     static const OomRemedies made = oom_remedies(given.open, given.ran);
     return made;
   }

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Training training_of(const Json& row) {
+Training optimizer_training(const Json& row) {
   Training training;
   training.framework = Framework::torch;
   training.master_weights = false;
@@ -32,7 +32,7 @@ TEST(Optimizers, KeepAndTakeWhatTheirLibrariesDo) {
   std::size_t rows = 0;
   for (const Json& row : test_json("reference/optimizers/steps.json")) {
     SCOPED_TRACE(row["optimizer"].get<std::string>() + ", " + row["kernel"].get<std::string>());
-    const Training training = training_of(row);
+    const Training training = optimizer_training(row);
     const TorchRun run(row["config"], training, {.zero_stage = 0});
     Bytes states = sum(shared_state_blocks(training));
     for (const OptimizerTensor& tensor : optimizer_tensors(run.rank, training, run.strategy))

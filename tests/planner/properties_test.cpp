@@ -9,16 +9,16 @@
 namespace zplan::testing {
 namespace {
 
-struct Case {
+struct PropertyCase {
   std::string name;
   Model model;
   std::int64_t gpus;
 };
-void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+void PrintTo(const PropertyCase& each, std::ostream* out) { *out << each.name; }
 
 Model model_of(const Json& config) { return read_config(JsonReader(config, "test model")); }
 
-std::vector<Case> cases() {
+std::vector<PropertyCase> property_cases() {
   const Json llama = {{"model_type", "llama"},   {"hidden_size", 2048},       {"intermediate_size", 5632},
                       {"num_hidden_layers", 22}, {"num_attention_heads", 32}, {"num_key_value_heads", 4},
                       {"vocab_size", 32000}};
@@ -30,7 +30,7 @@ std::vector<Case> cases() {
                     {"num_hidden_layers", 6},    {"num_attention_heads", 32},   {"num_key_value_heads", 4},
                     {"head_dim", 128},           {"vocab_size", 151936},        {"num_experts", 128},
                     {"num_experts_per_tok", 8},  {"moe_intermediate_size", 768}};
-  std::vector<Case> all;
+  std::vector<PropertyCase> all;
   for (const std::int64_t gpus : {1, 2, 3, 5, 8, 64}) {
     const std::string world = "_on_" + std::to_string(gpus);
     all.push_back({"llama" + world, model_of(llama), gpus});
@@ -41,7 +41,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-class EveryModelAndWorld : public ::testing::TestWithParam<Case> {
+class EveryModelAndWorld : public ::testing::TestWithParam<PropertyCase> {
  protected:
   [[nodiscard]] Strategy strategy(int stage) const {
     Strategy s;
@@ -209,14 +209,14 @@ TEST_P(EveryModelAndWorld, CheckpointingKeepsLessPerLayer) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Planner, EveryModelAndWorld, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Planner, EveryModelAndWorld, ::testing::ValuesIn(property_cases()),
                          [](const auto& each) { return each.param.name; });
 
 // ---- the search
 // --------------------------------------------------------------------------------------------
 
 Question question(std::int64_t gpus, Bytes memory) {
-  Question q{.model = cases()[0].model,
+  Question q{.model = property_cases()[0].model,
              .cluster = roomy_cluster(gpus),
              .training = {},
              .space = {},

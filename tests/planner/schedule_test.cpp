@@ -39,7 +39,7 @@ TEST_P(IssuedCalls, CountAndElementsPerOperationGroupAndPhase) {
   EXPECT_TRUE(difference.equal) << difference.planned << " planned, " << difference.recorded << " recorded";
 }
 
-std::string test_name(const ::testing::TestParamInfo<Case>& info) {
+std::string schedule_test_name(const ::testing::TestParamInfo<Case>& info) {
   std::string name = info.param.id;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
@@ -66,20 +66,20 @@ std::vector<Case> quantised_and_replicated_models() {
   return schedules_in("reference/sharding_options/schedules.json", check::read_schedule_rows);
 }
 
-INSTANTIATE_TEST_SUITE_P(RecordedRuns, IssuedCalls, ::testing::ValuesIn(recorded_schedules()), test_name);
-INSTANTIATE_TEST_SUITE_P(RealModels, IssuedCalls, ::testing::ValuesIn(real_models()), test_name);
-INSTANTIATE_TEST_SUITE_P(OnOneCard, IssuedCalls, ::testing::ValuesIn(on_one_card()), test_name);
-INSTANTIATE_TEST_SUITE_P(Quantised, IssuedCalls, ::testing::ValuesIn(quantised()), test_name);
-INSTANTIATE_TEST_SUITE_P(Replicated, IssuedCalls, ::testing::ValuesIn(replicated()), test_name);
+INSTANTIATE_TEST_SUITE_P(RecordedRuns, IssuedCalls, ::testing::ValuesIn(recorded_schedules()),
+                         schedule_test_name);
+INSTANTIATE_TEST_SUITE_P(RealModels, IssuedCalls, ::testing::ValuesIn(real_models()), schedule_test_name);
+INSTANTIATE_TEST_SUITE_P(OnOneCard, IssuedCalls, ::testing::ValuesIn(on_one_card()), schedule_test_name);
+INSTANTIATE_TEST_SUITE_P(Quantised, IssuedCalls, ::testing::ValuesIn(quantised()), schedule_test_name);
+INSTANTIATE_TEST_SUITE_P(Replicated, IssuedCalls, ::testing::ValuesIn(replicated()), schedule_test_name);
 INSTANTIATE_TEST_SUITE_P(QuantisedAndReplicatedModels, IssuedCalls,
-                         ::testing::ValuesIn(quantised_and_replicated_models()), test_name);
+                         ::testing::ValuesIn(quantised_and_replicated_models()), schedule_test_name);
 
 TEST(IssuedCalls, ComeInTheRecordedOrder) {
   int ordered = 0, all = 0;
-  for (const std::vector<Case>& cases :
-       {recorded_schedules(), real_models(), on_one_card(), quantised(), replicated(),
-        quantised_and_replicated_models()})
-    for (const Case& each : cases) {
+  for (const std::vector<Case>& schedules : {recorded_schedules(), real_models(), on_one_card(), quantised(),
+                                             replicated(), quantised_and_replicated_models()})
+    for (const Case& each : schedules) {
       const bool same =
           check::predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence;
       ++all, ordered += same ? 1 : 0;

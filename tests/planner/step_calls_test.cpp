@@ -13,14 +13,14 @@
 namespace zplan::testing {
 namespace {
 
-struct Case {
+struct StepCase {
   std::string name;
   std::string model;
   Training training;
   Strategy strategy;
   std::int64_t gpus{8}, nodes{1};
 };
-void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+void PrintTo(const StepCase& each, std::ostream* out) { *out << each.name; }
 
 Strategy strategy(int stage, std::int64_t data, std::int64_t tensor = 1, std::int64_t micro_steps = 1) {
   Strategy made{.zero_stage = stage, .tensor_parallel = tensor, .data_parallel = data};
@@ -28,7 +28,7 @@ Strategy strategy(int stage, std::int64_t data, std::int64_t tensor = 1, std::in
   return made;
 }
 
-std::vector<Case> cases() {
+std::vector<StepCase> step_cases() {
   const std::string llama = "meta-llama/Meta-Llama-3-8B", small = "Qwen/Qwen3-0.6B";
   Training lora, qlora, fsdp, torch;
   lora.method = Method::lora, qlora.method = Method::qlora;
@@ -57,7 +57,7 @@ std::vector<Case> cases() {
           {"Ddp", small, torch, strategy(0, 4, 1, 3), 4}};
 }
 
-class IssuedSteps : public ::testing::TestWithParam<Case> {
+class IssuedSteps : public ::testing::TestWithParam<StepCase> {
  protected:
   IssuedSteps()
       : model_(resolve_model(GetParam().model, {})),
@@ -137,7 +137,7 @@ TEST_P(IssuedSteps, AreTheSameOnEveryRank) {
   for (const std::vector<Call>& calls : of_ranks) EXPECT_EQ(calls, of_ranks.front());
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, IssuedSteps, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Plans, IssuedSteps, ::testing::ValuesIn(step_cases()),
                          [](const auto& each) { return each.param.name; });
 
 /// A tape of one load that takes a second.

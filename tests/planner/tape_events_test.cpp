@@ -82,7 +82,7 @@ TEST_P(TapeEvents, AreThoseOfPyTorchsAllocator) {
       << "\n  ours:    " << excerpt(actual, first) << "\n  PyTorch: " << excerpt(expected, first);
 }
 
-std::vector<std::string> cases() {
+std::vector<std::string> tape_cases() {
   std::vector<std::string> names;
   for (const auto& each : std::filesystem::directory_iterator(ZPLAN_TEST_DATA "/reference/tape"))
     if (each.path().extension() == ".json") names.push_back(each.path().stem().string());
@@ -90,7 +90,7 @@ std::vector<std::string> cases() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded, TapeEvents, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Recorded, TapeEvents, ::testing::ValuesIn(tape_cases()),
                          [](const auto& each) { return each.param; });
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/lookup.h"
 #include "models/config.h"

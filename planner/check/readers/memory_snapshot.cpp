@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"

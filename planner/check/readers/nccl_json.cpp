@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "planner/check/readers/nccl_log.h"
 #include "planner/check/readers/run_options.h"
 

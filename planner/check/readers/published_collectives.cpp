@@ -5,10 +5,11 @@ namespace zplan::check {
 
 namespace {
 
-constexpr std::string_view kSchema = "zplan.collectives/1";
+constexpr std::string_view kCollectivesSchema = "zplan.collectives/1";
 
 Case collectives_case(const JsonReader& record) {
-  if (record.at("schema").text() != kSchema) record.at("schema").fail_type(std::string(kSchema));
+  if (record.at("schema").text() != kCollectivesSchema)
+    record.at("schema").fail_type(std::string(kCollectivesSchema));
   const auto operation = named<Operation>(record.at("operation"));
   MeasuredCalls calls{
       linked_cluster(profile_named(record.text_or("gpu", "")), record.text_or("interconnect", ""),

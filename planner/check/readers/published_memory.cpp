@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "planner/check/readers/published_options.h"
 #include "planner/check/readers/readers.h"
@@ -8,7 +9,7 @@ namespace zplan::check {
 
 namespace {
 
-constexpr std::string_view kSchema = "zplan.measurement/1";
+constexpr std::string_view kMemorySchema = "zplan.measurement/1";
 
 Cluster cluster_of(const JsonReader& record, std::int64_t gpus) {
   const auto gpu = record.find("gpu");
@@ -57,7 +58,7 @@ std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
 }
 
 Case memory_case(const JsonReader& record) {
-  if (record.at("schema").text() != kSchema) record.at("schema").fail_type(std::string(kSchema));
+  if (record.at("schema").text() != kMemorySchema) record.at("schema").fail_type(std::string(kMemorySchema));
   PublishedRun run = read_published_run(record);
   const Cluster cluster = cluster_of(record, run.gpus);
   const JsonReader measured = record.at("measured");

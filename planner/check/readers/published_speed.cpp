@@ -6,10 +6,10 @@ namespace zplan::check {
 
 namespace {
 
-constexpr std::string_view kSchema = "zplan.speed/1";
+constexpr std::string_view kSpeedSchema = "zplan.speed/1";
 
 Case speed_case(const JsonReader& record) {
-  if (record.at("schema").text() != kSchema) record.at("schema").fail_type(std::string(kSchema));
+  if (record.at("schema").text() != kSpeedSchema) record.at("schema").fail_type(std::string(kSpeedSchema));
   PublishedRun run = read_published_run(record);
   const JsonReader options = record.at("options");
   const Cluster cluster = linked_cluster(profile_named(options.at("gpu_profile").text()),

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "models/config.h"
 #include "planner/check/readers/calls.h"

@@ -1,6 +1,7 @@
 #include "planner/check/readers/run_options.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "models/config.h"
 #include "models/lora.h"

@@ -59,7 +59,7 @@ constexpr std::array kOptimizers{
     NamedOptimizer{"lion", Optimizer::lion, OptimizerKernel::single},
 };
 
-void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
+void read_row_optimizer(const JsonReader& options, Training& training, Skip& skip) {
   const std::string name = options.at("optimizer").text();
   for (const NamedOptimizer& known : kOptimizers) {
     if (known.name != name) continue;
@@ -78,7 +78,7 @@ Attention attention_of(const JsonReader& options) {
   return attention == Attention::flash ? Attention::sdpa : attention;
 }
 
-void read_method(const JsonReader& options, Setup& setup, Skip& skip) {
+void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
   Training& training = setup.training;
   training.method = named<Method>(options.at("method"));
   if (training.method == Method::full) return;
@@ -110,7 +110,7 @@ int stage_of(const JsonReader& options, Framework framework) {
   return static_cast<int>(options.at("zero").integer(0, 3));
 }
 
-Strategy read_strategy(const JsonReader& row, const Setup& setup, std::int64_t gpus) {
+Strategy read_row_strategy(const JsonReader& row, const Setup& setup, std::int64_t gpus) {
   const JsonReader options = row.at("options");
   Strategy s = read_arrangement(options, gpus);
   s.zero_stage = stage_of(options, setup.training.framework);
@@ -132,10 +132,10 @@ TrainingRow read_training_row(const JsonReader& row) {
   if (!model) return result;
   Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
   setup.training = read_training(options, result.id, result.skip);
-  read_method(options, setup, result.skip);
-  read_optimizer(options, setup.training, result.skip);
+  read_row_method(options, setup, result.skip);
+  read_row_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);
-  setup.strategy = read_strategy(row, setup, gpus);
+  setup.strategy = read_row_strategy(row, setup, gpus);
   setup.cluster = usual_cluster("A100-SXM-80GB", gpus, std::nullopt);
   read_ranks_per_node(options, setup.cluster);
   setup.rank = options.integer_or("rank", 0, 0, gpus - 1);

@@ -5,6 +5,7 @@
 #include <QAbstractItemModelTester>
 #include <QSignalSpy>
 #include <QTemporaryDir>
+#include <nlohmann/json.hpp>
 
 #include "cli/report_json.h"
 #include "cli/text.h"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <QAbstractItemModelTester>
+#include <nlohmann/json.hpp>
 
 #include "cli/report_json.h"
 #include "planned_scenarios.h"

@@ -11,6 +11,7 @@
 #include <QTest>
 #include <QWheelEvent>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
 #include "cli/report_json.h"

@@ -8,15 +8,15 @@
 namespace zplan::bench {
 namespace {
 
-constexpr double launch = 1e-6;
+constexpr double kLaunchSeconds = 1e-6;
 constexpr double tolerance = 1e-8;  // events tell milliseconds in float32
 
-struct Buffers {
+struct TimedBuffers {
   Work work;
   Memory send, receive;
 };
 
-Buffers buffers_of(Backend& backend, Bytes size) {
+TimedBuffers buffers_of(Backend& backend, Bytes size) {
   const Work work = work_of_size(Operation::all_reduce, DataType::float32, size, 2);
   return {.work = work, .send = backend.allocate(size), .receive = backend.allocate(size)};
 }
@@ -24,30 +24,31 @@ Buffers buffers_of(Backend& backend, Bytes size) {
 TEST(Time, IsThatOfEachCallByItself) {
   run_good_ranks(2, [](Backend& backend, int rank) {
     const auto world = backend.split(0, rank);
-    const Buffers small = buffers_of(backend, Bytes(100'000)), large = buffers_of(backend, Bytes(1'000'000));
+    const TimedBuffers small = buffers_of(backend, Bytes(100'000)),
+                       large = buffers_of(backend, Bytes(1'000'000));
     world->issue(small.work, small.send.data(), small.receive.data());  // from here on both clocks go alike
     backend.finish();
     int calls = 0;
     const std::vector<double> seconds = backend.time(5, [&] {
-      const Buffers& buffers = calls++ % 2 == 0 ? small : large;
+      const TimedBuffers& buffers = calls++ % 2 == 0 ? small : large;
       world->issue(buffers.work, buffers.send.data(), buffers.receive.data());
     });
     ASSERT_EQ(seconds.size(), 5U);
     EXPECT_EQ(calls, 5);
     for (std::size_t each = 0; each < 5; ++each)
-      EXPECT_NEAR(seconds[each], launch + (each % 2 == 0 ? 1e-6 : 10e-6), tolerance) << each;
+      EXPECT_NEAR(seconds[each], kLaunchSeconds + (each % 2 == 0 ? 1e-6 : 10e-6), tolerance) << each;
   });
 }
 
 TEST(Time, CanBeTakenAgainWithMoreCalls) {
   run_good_ranks(1, [](Backend& backend, int rank) {
     const auto world = backend.split(0, rank);
-    const Buffers buffers = buffers_of(backend, Bytes(200'000));
+    const TimedBuffers buffers = buffers_of(backend, Bytes(200'000));
     const auto issue = [&] { world->issue(buffers.work, buffers.send.data(), buffers.receive.data()); };
     for (const std::int64_t times : {3, 10, 1}) {
       const std::vector<double> seconds = backend.time(times, issue);
       ASSERT_EQ(static_cast<std::int64_t>(seconds.size()), times);
-      for (const double each : seconds) EXPECT_NEAR(each, launch + 2e-6, tolerance);
+      for (const double each : seconds) EXPECT_NEAR(each, kLaunchSeconds + 2e-6, tolerance);
     }
     EXPECT_TRUE(backend.time(0, issue).empty());
   });
@@ -60,7 +61,7 @@ double whole(Backend& backend, const std::function<void()>& issue) { return back
 TEST(Compute, TakesAboutTheWantedTime) {
   run_good_ranks(1, [](Backend& backend, int rank) {
     const auto world = backend.split(0, rank);
-    const Buffers buffers = buffers_of(backend, Bytes(100));
+    const TimedBuffers buffers = buffers_of(backend, Bytes(100));
     const auto issue = [&] { world->issue(buffers.work, buffers.send.data(), buffers.receive.data()); };
     backend.compute(Seconds(1e-6));  // times its products, which is no part of what follows
     for (const double wanted : {20e-6, 1e-3, 0.1}) {
@@ -73,7 +74,7 @@ TEST(Compute, TakesAboutTheWantedTime) {
         backend.let_calls_wait();
         issue();
       });
-      EXPECT_NEAR(taken - 2 * launch, wanted, 2e-6) << wanted;
+      EXPECT_NEAR(taken - 2 * kLaunchSeconds, wanted, 2e-6) << wanted;
     }
   });
 }
@@ -81,7 +82,7 @@ TEST(Compute, TakesAboutTheWantedTime) {
 TEST(Compute, RunsBesideCallsUnlessTheyWait) {
   run_good_ranks(2, [](Backend& backend, int rank) {
     const auto world = backend.split(0, rank);
-    const Buffers buffers = buffers_of(backend, Bytes(1'000'000));  // 10 µs
+    const TimedBuffers buffers = buffers_of(backend, Bytes(1'000'000));  // 10 µs
     const auto issue = [&] { world->issue(buffers.work, buffers.send.data(), buffers.receive.data()); };
     backend.compute(Seconds(1e-6));
     const auto level = [&] {
@@ -95,7 +96,7 @@ TEST(Compute, RunsBesideCallsUnlessTheyWait) {
       backend.compute(Seconds(1e-3));
       issue();
     });
-    EXPECT_NEAR(beside, launch + 10e-6, tolerance);
+    EXPECT_NEAR(beside, kLaunchSeconds + 10e-6, tolerance);
     level();
     const double after = whole(backend, [&] {
       backend.let_compute_wait();
@@ -103,7 +104,7 @@ TEST(Compute, RunsBesideCallsUnlessTheyWait) {
       backend.let_calls_wait();
       issue();
     });
-    EXPECT_NEAR(after, 1e-3 + launch + 10e-6, 3e-6);
+    EXPECT_NEAR(after, 1e-3 + kLaunchSeconds + 10e-6, 3e-6);
     // The other way round: computing begins once the call is through.
     level();
     const double both = whole(backend, [&] {
@@ -112,7 +113,7 @@ TEST(Compute, RunsBesideCallsUnlessTheyWait) {
       backend.compute(Seconds(1e-3));
       backend.let_calls_wait();
     });
-    EXPECT_NEAR(both, 10e-6 + launch + 1e-3, 3e-6);
+    EXPECT_NEAR(both, 10e-6 + kLaunchSeconds + 1e-3, 3e-6);
   });
 }
 
@@ -120,7 +121,7 @@ TEST(Compute, RunsBesideCallsUnlessTheyWait) {
 TEST(Compute, BeginsWhereItIsFirstAskedFor) {
   run_good_ranks(1, [](Backend& backend, int rank) {
     const auto world = backend.split(0, rank);
-    const Buffers buffers = buffers_of(backend, Bytes(100'000'000));  // 1 ms
+    const TimedBuffers buffers = buffers_of(backend, Bytes(100'000'000));  // 1 ms
     const auto issue = [&] { world->issue(buffers.work, buffers.send.data(), buffers.receive.data()); };
     const double taken = whole(backend, [&] {
       backend.compute(Seconds(0));
@@ -140,7 +141,7 @@ TEST(Compute, MakesDoWithLessMemory) {
   const Environment limit("FAKE_CUDA_MEMORY", "10000000");  // no room for three matrices of 4096 x 4096
   run_good_ranks(1, [](Backend& backend, int rank) {
     const auto world = backend.split(0, rank);
-    const Buffers buffers = buffers_of(backend, Bytes(100));
+    const TimedBuffers buffers = buffers_of(backend, Bytes(100));
     backend.compute(Seconds(1e-6));
     backend.let_calls_wait();
     backend.finish();

@@ -81,7 +81,8 @@ struct Outcome {
   std::vector<std::string> said;
 };
 
-Outcome outcome_of(int ranks, std::vector<std::string> arguments, std::chrono::milliseconds grace = 200ms) {
+Outcome outcome_of_ranks(int ranks, std::vector<std::string> arguments,
+                         std::chrono::milliseconds grace = 200ms) {
   Outcome outcome;
   outcome.status = run_local(
       {.ranks = ranks,
@@ -105,12 +106,12 @@ int status_of(pid_t pid) {
 
 TEST(LocalLauncher, GivesEveryRankItsPlace) {
   const Folder folder;
-  EXPECT_EQ(outcome_of(3, {"variables", folder.path}).status, 0);
+  EXPECT_EQ(outcome_of_ranks(3, {"variables", folder.path}).status, 0);
   for (int rank = 0; rank < 3; ++rank)
     EXPECT_EQ(folder.text(std::to_string(rank)), fmt::format("3 {} 3 127.0.0.1 1 local more 0", rank));
 }
 
-TEST(LocalLauncher, RanksMeetAtThePortItFound) { EXPECT_EQ(outcome_of(4, {"meet", "4"}).status, 0); }
+TEST(LocalLauncher, RanksMeetAtThePortItFound) { EXPECT_EQ(outcome_of_ranks(4, {"meet", "4"}).status, 0); }
 
 TEST(LocalLauncher, TwoRunsAtOnceDoNotMeet) {
   const pid_t one = start({"launch", "2", "meet", "2"}), other = start({"launch", "3", "meet", "3"});
@@ -119,11 +120,11 @@ TEST(LocalLauncher, TwoRunsAtOnceDoNotMeet) {
 }
 
 TEST(LocalLauncher, SaysOnceWhichRankFailedAndEndsTheOthers) {
-  const Outcome exit = outcome_of(3, {"rank-exits", "1", "7"});
+  const Outcome exit = outcome_of_ranks(3, {"rank-exits", "1", "7"});
   EXPECT_EQ(exit.status, 7);
   EXPECT_THAT(exit.said, testing::ElementsAre(
                              testing::MatchesRegex("rank 1 \\(pid [0-9]+\\) ended with exit status 7")));
-  const Outcome death = outcome_of(3, {"rank-dies", "2", "9"});
+  const Outcome death = outcome_of_ranks(3, {"rank-dies", "2", "9"});
   EXPECT_EQ(death.status, 137);
   EXPECT_THAT(death.said, testing::ElementsAre(testing::MatchesRegex(
                               "rank 2 \\(pid [0-9]+\\) was killed by signal 9 \\(Killed\\)")));
@@ -131,12 +132,12 @@ TEST(LocalLauncher, SaysOnceWhichRankFailedAndEndsTheOthers) {
 
 TEST(LocalLauncher, GivesTheOthersTimeToEnd) {
   const auto before = Clock::now();
-  EXPECT_EQ(outcome_of(2, {"rank-exits", "0", "3"}, 700ms).status, 3);
+  EXPECT_EQ(outcome_of_ranks(2, {"rank-exits", "0", "3"}, 700ms).status, 3);
   EXPECT_GE(Clock::now() - before, 700ms);
 }
 
 TEST(LocalLauncher, AllThatEndWellTakeNoTime) {
-  const Outcome outcome = outcome_of(8, {"exit", "0"}, 1h);
+  const Outcome outcome = outcome_of_ranks(8, {"exit", "0"}, 1h);
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.said, testing::IsEmpty());
 }

@@ -1,3 +1,4 @@
+#pragma once
 // Stands in for libnccl: ranks are threads of one process, and the collectives are done in its memory, by the
 // semantics that nccl.h documents. What a caller gets wrong (bounds, overlaps, arguments that differ between
 // ranks, a communicator used before it is ready) is a complaint that tests ask for.
