@@ -8,19 +8,50 @@
 
 absolute() { (CDPATH='' cd -- "$1" && pwd -P); }
 
-# One line that counts up on a terminal; nothing elsewhere. Everything goes to the log.
+# Everything goes to the log. On a terminal one line counts up; elsewhere a line is written now and then, so that nobody
+# takes a build for one that hangs.
 show_progress() {
+  said=$(date +%s)
   while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"
-    case $line in \[*\]*) [ -t 2 ] && printf '\r\033[Kzplan: building %s' "${line%%\]*}]" >&2 ;; esac
+    case $line in \[*\]*) ;; *) continue ;; esac
+    step=${line%%\]*}] now=$(date +%s)
+    if [ -t 2 ]; then printf '\r\033[Kzplan: building %s %s s' "$step" $((now - began)) >&2
+    elif [ $((now - said)) -ge "${ZPLAN_PROGRESS_SECONDS:-20}" ]; then
+      said=$now
+      say "building $step $((now - began)) s"
+    fi
   done
   if [ -t 2 ]; then printf '\r\033[K' >&2; fi
 }
 
+# How many compilers at once: one a core, as far as there is a GiB of memory for each.
+job_count() {
+  cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+  gib=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo 2>/dev/null)
+  if [ "${gib:-$cores}" -lt "$cores" ]; then cores=$gib; fi
+  [ "$cores" -ge 1 ] || cores=1
+  echo "$cores"
+}
+
+# What the command line takes of one core of a server of 2023, in seconds (docs/building.md).
+processor_seconds=240
+
+# "about 2 minutes on 2 cores"
+expected_time() {
+  minutes=$(((processor_seconds / jobs + 45) / 60))
+  case $minutes in 0) minutes='less than a minute' ;; 1) minutes='about a minute' ;; *) minutes="about $minutes minutes" ;; esac
+  case $jobs in 1) echo "$minutes on one core" ;; *) echo "$minutes on $jobs cores" ;; esac
+}
+
+# A folder that ./test has configured keeps its tests: both build there, and what one has compiled the other finds.
 configure() {
-  if ! [ -e "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then set -- -GNinja; fi
-  cmake -S "$root" -B "$build" "$@" -DCMAKE_BUILD_TYPE=Release \
-    -DZPLAN_BUILD_CLI=ON -DZPLAN_BUILD_TESTS=OFF -DZPLAN_BUILD_GUI="$([ -n "$window" ] && echo ON || echo OFF)" >>"$log" 2>&1 </dev/null
+  if ! [ -e "$build/CMakeCache.txt" ]; then
+    set -- -DCMAKE_BUILD_TYPE=Release -DZPLAN_BUILD_TESTS=OFF -DZPLAN_BUILD_GUI=OFF
+    if command -v ninja >/dev/null; then set -- -GNinja "$@"; fi
+  fi
+  if [ -n "$window" ]; then set -- "$@" -DZPLAN_BUILD_GUI=ON; fi
+  cmake -S "$root" -B "$build" "$@" -DZPLAN_BUILD_CLI=ON >>"$log" 2>&1 </dev/null
 }
 
 # A build folder that came with a moved or copied checkout belongs to another place.
@@ -36,7 +67,6 @@ has_backdated_sources() {
 }
 
 compile() {
-  jobs=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
   {
     # shellcheck disable=SC2086
     cmake --build "$build" --target $targets --parallel "$jobs" "$@" 2>&1 </dev/null
@@ -52,7 +82,7 @@ leave_out_window() {
 }
 
 announce() {
-  if ! [ -x "$program" ]; then say "building the command line, once; this takes a minute or two (log: $log)"
+  if ! [ -x "$program" ]; then say "building the command line, once; this takes $(expected_time) (log: $log)"
   elif [ -n "$(missing_target)" ]; then say "building $(missing_target), once; this takes a few minutes (log: $log)"
   else say "sources changed, building again"; fi
 }
@@ -71,6 +101,7 @@ build_under_lock() {
   if is_built; then return 0; fi
   log=$build/build.log
   : >"$log"
+  jobs=$(job_count)
   announce
   began=$(date +%s)
   clean=''

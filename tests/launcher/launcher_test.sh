@@ -77,10 +77,19 @@ case_arguments_verbatim() {
 case_stdout_is_the_programs() {
   run one  # builds
   same "stdout of the first run" "$(cat "$work/out")" $'data first\n[one]'
-  grep -q 'building' "$work/err" || fail "the first run did not say on stderr that it builds"
+  grep -Eq 'building the command line, once; this takes .*minute.* on (one core|[0-9]+ cores) ' "$work/err" ||
+    fail "the first run did not say on stderr that it builds, and for how long"
   run one
   same "stdout of the second run" "$(cat "$work/out")" $'data first\n[one]'
   same "stderr of the second run" "$(cat "$work/err")" "a message"
+}
+
+# Without a terminal a line now and then says how far the build is.
+case_progress_is_said() {
+  ZPLAN_PROGRESS_SECONDS=0 run
+  grep -Eq '^zplan: building \[[^]]+\] [0-9]+ s$' "$work/err" || fail "no line says how far the build is"
+  grep -q "$(printf '\r')" "$work/err" && fail "a line is written over where there is no terminal"
+  same "stdout" "$(head -n 1 "$work/out")" "data first"
 }
 
 case_exit_code_passes() {
@@ -109,7 +118,7 @@ case_builds_only_on_change() {
 
 case_window_is_built_when_asked_for() {
   touch "$tree/qt" && run
-  [ ! -e "$tree/build/cli/bin/zplan-gui" ] || fail "the window was built though nobody asked for it"
+  [ ! -e "$tree/build/release/bin/zplan-gui" ] || fail "the window was built though nobody asked for it"
   tick && touch "$tree/gui/window.sh" && run
   grep -q 'building' "$work/err" && fail "a change of the window started a build of the command line"
   run gui two words
@@ -167,7 +176,7 @@ case_failed_build_is_exit_2() {
   run x
   same "exit status" "$status" 2
   same "stdout" "$(cat "$work/out")" ""
-  grep -qF "$tree/build/cli/build.log" "$work/err" || fail "the message does not name the log"
+  grep -qF "$tree/build/release/build.log" "$work/err" || fail "the message does not name the log"
   grep -q 'not built' "$work/err" || fail "the message does not say that nothing was built"
   tick && printf '#!/bin/sh\necho mended\n' >"$tree/cli/program.sh" && run
   same "stdout once mended" "$(cat "$work/out")" "mended"
