@@ -333,8 +333,8 @@ struct World {
 /// Weights of adapters as peft makes them: fp32 beside 16-bit weights unless autocast_adapter_dtype is off.
 [[nodiscard]] Bytes adapter_size(const Training& training);
 /// Whether the step stops unless torch.utils.checkpoint is reentrant: frozen parameters at ZeRO-3 before
-/// DeepSpeed 0.19.3, which lets go of them while a layer is recomputed. Source: DeepSpeed #8148; steps of
-/// 0.16.9 to 0.19.8 that were run (docs/ds-config.md).
+/// DeepSpeed 0.19.3, which lets go of them while a layer is recomputed. Source: DeepSpeed #8148; small steps
+/// of 0.18.9, 0.19.2, 0.19.3 and 0.19.8 (docs/ds-config.md).
 [[nodiscard]] bool needs_reentrant_checkpointing(const Training& training, const Strategy& strategy);
 /// Whether ZeRO++ reduces gradients in 4 bits, by all_to_alls: stage 3 on several nodes.
 [[nodiscard]] bool quantizes_gradients(const Strategy& strategy, std::int64_t gpus_per_node);
