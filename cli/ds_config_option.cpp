@@ -88,7 +88,8 @@ void check_together(const Options& options) {
 std::vector<std::string> apply_ds_config(const Options& options, Question& question) {
   check_together(options);
   const std::string text = options.ds_config_text ? *options.ds_config_text : read_file(options.ds_config);
-  const DsConfigPins pins = read_ds_config(text, options.ds_config, question.model.shape.hidden_size);
+  const DsConfigPins pins =
+      read_ds_config(text, options.ds_config, question.model.shape.hidden_size, question.training.deepspeed);
   SearchSpace& space = question.space;
   pin_list(space.zero_stages, "--zero", pins.zero_stage);
   pin_list(space.offloads, "--offload", pins.offload);

@@ -19,6 +19,7 @@ LintOptions lint_options(const Options& options, const Environment& environment)
   LintOptions lint;
   if (options.has("--config-style")) lint.style = options.config_style;
   if (options.has("--gpus")) lint.gpus = options.cluster.gpus;
+  lint.release = options.training.deepspeed;
   if (options.space.tensor_parallel.size() > 1)
     throw InputError("--tp", "several degrees with lint", "accepted: one");
   if (!options.space.tensor_parallel.empty()) lint.tensor_parallel = options.space.tensor_parallel.front();
@@ -140,7 +141,7 @@ void check_options_matter(const Options& options) {
   if (asks_for_plan(options)) return;
   for (const OptionSpec& spec : option_table()) {
     const bool read = spec.group == "Output" || spec.group == "Lint" || spec.name == "--gpus" ||
-                      spec.name == "--tp" || spec.name == "--gpu";
+                      spec.name == "--tp" || spec.name == "--gpu" || spec.name == "--deepspeed-version";
     if (!read && options.has(spec.name))
       throw InputError(std::string(spec.name), "does nothing for lint without --model",
                        "accepted: with --model, which has the config planned");

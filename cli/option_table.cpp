@@ -76,10 +76,15 @@ const std::vector<OptionSpec> kTable{
      [] {
        return std::vector<std::string>{"all-linear", "q_v"};
      }},
+    {"--lora-dropout", "P", kModel, "share of the adapters' inputs that drops out: 0 to 1 [0]",
+     [](O o, T t) { o.training.lora_dropout = parse_number("--lora-dropout", t, 0, 1); }},
     {"--quantization", "KIND", kModel,
      "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]",
      [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },
      all_names<Quantization>},
+    {"--prepare-kbit", "", kModel,
+     "qlora through peft's prepare_model_for_kbit_training: fp32 embeddings, head and norms",
+     [](O o, T) { o.training.prepares_kbit_training = true; }},
 
     {"--gpus", "N", kCluster, "GPUs in all [1]",
      [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},

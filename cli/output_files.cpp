@@ -19,6 +19,10 @@ namespace {
 
 Json line_json(const std::string& line) { return line.empty() ? Json(nullptr) : Json(line); }
 
+Launch lines_of(const Plan& plan, const Report& report) {
+  return launch_lines(plan, question_of(plan, report), config_path(plan, report));
+}
+
 }  // namespace
 
 Json ds_config_json(const Plan& plan, const Report& report) {
@@ -51,9 +55,14 @@ std::vector<std::string> config_notes(const Plan& plan, const Report& report) {
                                                 : fsdp_notes(plan, question);
 }
 
+std::string next_line(const Plan& plan, const Report& report) {
+  return launcher(lines_of(plan, report), plan.framework, report.options.config_style).line;
+}
+
 Json launch_json(const Plan& plan, const Report& report) {
-  const Launch launch = launch_lines(plan, question_of(plan, report), config_path(plan, report));
-  return {{"deepspeed", line_json(launch.deepspeed)},
+  const Launch launch = lines_of(plan, report);
+  return {{"launcher", launcher(launch, plan.framework, report.options.config_style).name},
+          {"deepspeed", line_json(launch.deepspeed)},
           {"torchrun", line_json(launch.torchrun)},
           {"swift", line_json(launch.swift)},
           {"accelerate", line_json(launch.accelerate)},

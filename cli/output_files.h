@@ -11,8 +11,11 @@
 
 namespace zplan {
 
-/// {deepspeed, torchrun, swift, accelerate, torchtitan}; null where a launcher has no line for the plan
+/// The line of {deepspeed, torchrun, swift, accelerate, torchtitan}, null where a launcher has none for the
+/// plan, and as "launcher" the name of the one that next_line() is.
 [[nodiscard]] Json launch_json(const Plan& plan, const Report& report);
+/// The line that starts the plan with the config as --config-style has it written.
+[[nodiscard]] std::string next_line(const Plan& plan, const Report& report);
 /// The file that --emit writes, or what it would be called.
 [[nodiscard]] std::string config_path(const Plan& plan, const Report& report);
 /// What --emit writes for the plan: a ds_config; accelerate's config for FSDP2, as YAML or, in a file named

@@ -48,6 +48,14 @@ std::string shape_line(const ModelShape& shape) {
   return line + (shape.tied_embeddings ? ", tied embeddings" : "");
 }
 
+/// What is said of adapters beyond their rank, where it is not the usual.
+std::string adapter_remarks(const Training& training) {
+  std::string remarks;
+  if (training.lora_dropout > 0) remarks += fmt::format(", dropout {}", training.lora_dropout);
+  if (training.prepares_kbit_training) remarks += ", prepared for k-bit training";
+  return remarks;
+}
+
 std::vector<std::string> model_lines(const Question& q) {
   const Elements all = parameters(q.model), active = active_parameters(q.model),
                  trained = trainable_parameters(q);
@@ -58,8 +66,9 @@ std::vector<std::string> model_lines(const Question& q) {
       first, shape_line(q.model.shape),
       q.model.source == ModelSource::size ? q.model.origin : fmt::format("from {}", q.model.origin)};
   if (q.training.method != Method::full)
-    lines.push_back(fmt::format("{} trainable: adapters of rank {} on {}", group_digits(trained.value),
-                                q.training.lora_rank, fmt::join(q.training.lora_targets.modules, ", ")));
+    lines.push_back(fmt::format("{} trainable: adapters of rank {} on {}{}", group_digits(trained.value),
+                                q.training.lora_rank, fmt::join(q.training.lora_targets.modules, ", "),
+                                adapter_remarks(q.training)));
   return lines;
 }
 

@@ -111,8 +111,7 @@ std::string next_after_fit(const Report& report, const Plan& plan, const Style& 
   const std::string config = config_path(plan, report);
   if (report.options.emit.empty() && plan.framework != Framework::torch)
     commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));
-  const Launch launch = launch_lines(plan, question_of(plan, report), config);
-  commands.push_back(plan.framework == Framework::deepspeed ? launch.deepspeed : launch.accelerate);
+  commands.push_back(next_line(plan, report));
   return next_text(commands, style) + items(config_notes(plan, report), style);
 }
 

@@ -40,13 +40,14 @@ void check_method(const Options& options) {
   all.push_back(method);
   const bool adapters = std::ranges::any_of(all, [](Method each) { return each != Method::full; });
   const bool packed = std::ranges::any_of(all, [](Method each) { return each == Method::qlora; });
-  for (const std::string_view option : {"--lora-rank", "--lora-targets"})
+  for (const std::string_view option : {"--lora-rank", "--lora-targets", "--lora-dropout"})
     if (!adapters && options.has(option))
       throw InputError(std::string(option), "does nothing with --method full",
                        "accepted: with --method lora or qlora");
-  if (!packed && options.has("--quantization"))
-    throw InputError("--quantization", fmt::format("does nothing with --method {}", to_name(method)),
-                     "accepted: with --method qlora");
+  for (const std::string_view option : {"--quantization", "--prepare-kbit"})
+    if (!packed && options.has(option))
+      throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
+                       "accepted: with --method qlora");
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace {
 using Reasons = std::vector<std::string>;
 
 /// Since when DeepSpeed has what a plan may ask for. Source: planner/deepspeed/releases.json; tests compare.
-constexpr DeepSpeedRelease kAutoTpTraining{0, 16, 4}, kMuon{0, 17, 6}, kBf16Masters{0, 18, 3};
+constexpr DeepSpeedRelease kAutoTpTraining{0, 16, 4}, kMuon{0, 17, 6}, kBf16Masters{0, 18, 3},
+    kMuonAtStage3{0, 18, 9}, kRecomputesFrozen{0, 19, 3};
 
 /// Architectures that DeepSpeed 0.19.8 refuses to split for training under transformers 5.23
 /// (tests/reference/autotp/).
@@ -52,7 +53,8 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
 void check_framework(const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.framework == Framework::deepspeed) {
     if (s.replicas > 1)
-      reasons.emplace_back("hybrid sharding is planned for FSDP2 alone (DeepSpeed 0.19 has no MiCS)");
+      reasons.emplace_back(
+          "hybrid sharding is planned for FSDP2 alone: DeepSpeed's MiCS is not, and 0.19.7 removed it");
     return;
   }
   const bool fsdp = training.framework == Framework::fsdp;
@@ -109,17 +111,29 @@ void check_positions(const Model& model, const Training& training, Reasons& reas
                                   shape.architecture, shape.max_positions, training.sequence_length));
 }
 
+void check_muon(const Training& training, const Strategy& s, Reasons& reasons) {
+  const DeepSpeedRelease release = training.deepspeed;
+  if (s.zero_stage == 0) reasons.emplace_back("DeepSpeed's Muon runs under ZeRO-1 or higher");
+  if (release < kMuon)
+    reasons.push_back(
+        fmt::format("DeepSpeed {} has no Muon: that came with {}", to_text(release), to_text(kMuon)));
+  else if (s.zero_stage == 3 && release < kMuonAtStage3)
+    reasons.push_back(fmt::format("DeepSpeed {} has no Muon at ZeRO-3: that came with {}", to_text(release),
+                                  to_text(kMuonAtStage3)));
+}
+
 void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
   const bool deepspeed = training.framework == Framework::deepspeed;
   if (deepspeed && training.method == Method::qlora && s.zero_stage == 3)
     reasons.emplace_back(
         "ZeRO-3 does not shard bitsandbytes' packed 4- and 8-bit weights without special storage: "
         "use stage 2 or lower, or LoRA on 16-bit weights");
-  if (deepspeed && training.optimizer == Optimizer::muon && s.zero_stage == 0)
-    reasons.emplace_back("DeepSpeed's Muon runs under ZeRO-1 or higher");
-  if (deepspeed && training.optimizer == Optimizer::muon && training.deepspeed < kMuon)
-    reasons.push_back(fmt::format("DeepSpeed {} has no Muon: that came with {}", to_text(training.deepspeed),
-                                  to_text(kMuon)));
+  if (deepspeed && training.optimizer == Optimizer::muon) check_muon(training, s, reasons);
+  if (needs_reentrant_checkpointing(training, s) && s.checkpointing == Checkpointing::selective)
+    reasons.push_back(fmt::format(
+        "DeepSpeed {} stops at ZeRO-3 where frozen layers are recomputed (CheckpointError), unless "
+        "checkpointing is reentrant, which selective checkpointing cannot be: that came with {}",
+        to_text(training.deepspeed), to_text(kRecomputesFrozen)));
   if (s.zero.fp32_gradient_accumulation && s.zero_stage == 0 && training.precision != Precision::fp32)
     reasons.emplace_back("DeepSpeed does not accumulate 16-bit gradients in fp32 at stage 0");
 }
@@ -223,6 +237,21 @@ Bytes parameter_size(const Training& training) {
 
 Bytes adapter_size(const Training& training) {
   return training.fp32_adapters ? Bytes(4) : parameter_size(training);
+}
+
+bool needs_reentrant_checkpointing(const Training& training, const Strategy& s) {
+  const bool recomputes_frozen = s.checkpointing != Checkpointing::none && training.method != Method::full;
+  return training.framework == Framework::deepspeed && s.zero_stage == 3 && recomputes_frozen &&
+         training.deepspeed < kRecomputesFrozen;
+}
+
+bool quantizes_gradients(const Strategy& s, std::int64_t gpus_per_node) {
+  const bool several_nodes = gpus_per_node > 0 && s.data_parallel * s.tensor_parallel / gpus_per_node > 1;
+  return s.zero_stage == 3 && s.zero.quantized_gradients && several_nodes;
+}
+
+Precision sent_gradient_type(const Training& training, const Strategy& s) {
+  return s.zero.communication_type.value_or(training.precision);
 }
 
 bool can_drop_master(const Training& training, const Strategy& s) {

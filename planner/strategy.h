@@ -239,8 +239,11 @@ struct ZeroOptions {
   /// Stages 1 and 2 all-reduce a bucket whole; off: each owner's part is reduced to it.
   bool multi_rank_bucket_allreduce{true};
   std::optional<Precision> communication_type{};  ///< gradients travel in it: communication_data_type
-  bool gather_by_all_reduce{};                    ///< stage3_use_all_reduce_for_fetch_params
-  bool gather_one_by_one{};                       ///< stage3_allgather_sequential
+  /// Norm that gradients are clipped to; 0: they are not. Without the key DeepSpeed clips at 1.0 since
+  /// 0.19.3.
+  double gradient_clipping{1.0};
+  bool gather_by_all_reduce{};          ///< stage3_use_all_reduce_for_fetch_params
+  bool gather_one_by_one{};             ///< stage3_allgather_sequential
   std::int64_t secondary_partition{1};  ///< zero_hpz_partition_size: ranks that share a second copy (ZeRO++)
   bool quantized_weights{};  ///< zero_quantized_weights (ZeRO++): gathered in 8 bits, with fp32 scales
   /// zero_quantized_gradients (ZeRO++): over several nodes reduced by all-to-alls in 4 bits, with fp32
@@ -329,6 +332,14 @@ struct World {
 [[nodiscard]] bool widens_unpacked(const Training& training);
 /// Weights of adapters as peft makes them: fp32 beside 16-bit weights unless autocast_adapter_dtype is off.
 [[nodiscard]] Bytes adapter_size(const Training& training);
+/// Whether the step stops unless torch.utils.checkpoint is reentrant: frozen parameters at ZeRO-3 before
+/// DeepSpeed 0.19.3, which lets go of them while a layer is recomputed. Source: DeepSpeed #8148; small steps
+/// of 0.18.9, 0.19.2, 0.19.3 and 0.19.8 (docs/ds-config.md).
+[[nodiscard]] bool needs_reentrant_checkpointing(const Training& training, const Strategy& strategy);
+/// Whether ZeRO++ reduces gradients in 4 bits, by all_to_alls: stage 3 on several nodes.
+[[nodiscard]] bool quantizes_gradients(const Strategy& strategy, std::int64_t gpus_per_node);
+/// The type that DeepSpeed's gradients travel in: communication_data_type, else the training's.
+[[nodiscard]] Precision sent_gradient_type(const Training& training, const Strategy& strategy);
 /// Whether DeepSpeed can do without an fp32 master copy: not at stage 0; fp16 ones only for its CPU Adam;
 /// bf16 ones on the device, or for its CPU Adam. Source: DeepSpeed 0.19.8 runtime/base_optimizer.py
 /// _configure_master_weights; runtime/config.py _do_error_check.

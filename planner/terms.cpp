@@ -69,6 +69,9 @@ constexpr std::array<TermInfo, kTerms> kTable{{
     {nccl_buffers, MemoryPart::framework_overhead, "NCCL buffers",
      "allowance per communicator, outside PyTorch's allocator",
      "NVIDIA/nccl#964 (A100); NCCL_BUFFSIZE 4 MiB per channel and direction (NCCL user guide)"},
+    {nccl_connections, MemoryPart::framework_overhead, "NCCL's connections for all-to-alls",
+     "allowance: 14 MiB per GPU of the node and channel (32 over NVLink, 2 over PCIe); 128 MiB between nodes",
+     "NVIDIA/nccl#1685 (8 H100); NCCL 2.30 transport/p2p.cc, transport/net.cc, graph/paths.cc"},
 }};
 
 static_assert(

@@ -87,8 +87,9 @@ enum class Term {
   allocator_rounding,
   cuda_context,
   nccl_buffers,
+  nccl_connections,
 };
-inline constexpr std::size_t kTerms = 25;
+inline constexpr std::size_t kTerms = 26;
 
 /// Name, group, formula and source of a term. Formulas use the symbols of docs/symbols.md.
 struct TermInfo {

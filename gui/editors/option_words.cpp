@@ -20,6 +20,8 @@ constexpr std::array kLabels{
     Label{"--method", QT_TRANSLATE_NOOP("zplan::gui::Options", "Method")},
     Label{"--lora-rank", QT_TRANSLATE_NOOP("zplan::gui::Options", "LoRA rank")},
     Label{"--lora-targets", QT_TRANSLATE_NOOP("zplan::gui::Options", "LoRA targets")},
+    Label{"--lora-dropout", QT_TRANSLATE_NOOP("zplan::gui::Options", "LoRA dropout")},
+    Label{"--prepare-kbit", QT_TRANSLATE_NOOP("zplan::gui::Options", "Prepared for k-bit")},
     Label{"--quantization", QT_TRANSLATE_NOOP("zplan::gui::Options", "Quantization")},
     Label{"--gpus", QT_TRANSLATE_NOOP("zplan::gui::Options", "GPUs")},
     Label{"--gpu", QT_TRANSLATE_NOOP("zplan::gui::Options", "GPU type")},

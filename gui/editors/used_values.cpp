@@ -41,6 +41,7 @@ constexpr std::array kUsed{
     Used{"--method", [](const Planned& p) { return name(training(p).method); }},
     Used{"--lora-rank", [](const Planned& p) { return number(training(p).lora_rank); }},
     Used{"--lora-targets", [](const Planned& p) { return joined(training(p).lora_targets.modules); }},
+    Used{"--lora-dropout", [](const Planned& p) { return fmt::format("{}", training(p).lora_dropout); }},
     Used{"--quantization", [](const Planned& p) { return name(training(p).quantization); }},
     Used{"--gpus", [](const Planned& p) { return number(p.question.cluster.gpus); }},
     Used{"--gpu", [](const Planned& p) { return p.question.cluster.gpu.name; }},

@@ -31,7 +31,9 @@ double whole_width(const std::vector<Moment>& timeline) {
 }
 
 /// Beside PyTorch's allocator.
-Bytes outside_of(const Composition& holds) { return holds[Term::cuda_context] + holds[Term::nccl_buffers]; }
+Bytes outside_of(const Composition& holds) {
+  return holds[Term::cuda_context] + holds[Term::nccl_buffers] + holds[Term::nccl_connections];
+}
 
 }  // namespace
 

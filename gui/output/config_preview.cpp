@@ -39,7 +39,7 @@ std::vector<ConfigContent::Command> commands_of(const Plan& plan, const Report& 
   std::vector<ConfigContent::Command> commands;
   const Json lines = launch_json(plan, report);
   for (const auto& [launcher, line] : lines.items())
-    if (line.is_string())
+    if (line.is_string() && launcher != "launcher")
       commands.push_back({QString::fromStdString(launcher), QString::fromStdString(line.get<std::string>())});
   return commands;
 }
@@ -49,7 +49,8 @@ LintOptions lint_options(const Planned& planned) {
   return {.style = planned.options.config_style,
           .gpus = cluster.gpus,
           .tensor_parallel = planned.plan().strategy.tensor_parallel,
-          .compute_capability = cluster.gpu.compute_capability};
+          .compute_capability = cluster.gpu.compute_capability,
+          .release = planned.question.training.deepspeed};
 }
 
 std::string message_of(const Finding& finding) {

@@ -26,8 +26,13 @@ const std::vector<const char*>& command_line_words() {
                         "modules with adapters: all-linear, q_v, or names such as q_proj,v_proj "
                         "[all-linear]"),  // --lora-targets
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "share of the adapters' inputs that drops out: 0 to 1 [0]"),  // --lora-dropout
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, "
                         "gptq-int8 [nf4]"),  // --quantization
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "qlora through peft's prepare_model_for_kbit_training: fp32 embeddings, head and "
+                        "norms"),  // --prepare-kbit
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs in all [1]"),  // --gpus
       QT_TRANSLATE_NOOP("zplan::gui::Options",

@@ -1233,6 +1233,14 @@
         <translation>LoRA 目标模块</translation>
     </message>
     <message>
+        <source>LoRA dropout</source>
+        <translation>LoRA dropout</translation>
+    </message>
+    <message>
+        <source>Prepared for k-bit</source>
+        <translation>k-bit 训练准备</translation>
+    </message>
+    <message>
         <source>Quantization</source>
         <translation>量化</translation>
     </message>
@@ -1389,8 +1397,16 @@
         <translation>加适配器的模块：all-linear、q_v，或 q_proj,v_proj 这样的名称 [all-linear]</translation>
     </message>
     <message>
+        <source>share of the adapters&apos; inputs that drops out: 0 to 1 [0]</source>
+        <translation>适配器输入中随机置零的比例：0 到 1 [0]</translation>
+    </message>
+    <message>
         <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]</source>
         <translation>qlora 下冻结权重的量化：nf4、nf4-double、int8、gptq-int4、gptq-int8 [nf4]</translation>
+    </message>
+    <message>
+        <source>qlora through peft&apos;s prepare_model_for_kbit_training: fp32 embeddings, head and norms</source>
+        <translation>qlora 经 peft 的 prepare_model_for_kbit_training：嵌入、输出层和归一化为 fp32</translation>
     </message>
     <message>
         <source>GPUs in all [1]</source>

@@ -39,7 +39,7 @@ void add_batch(Json& config, const Inputs& in) {
   config["train_micro_batch_size_per_gpu"] = in.filled(s.micro_batch_size);
   config["gradient_accumulation_steps"] = in.filled(s.gradient_accumulation_steps);
   if (s.tensor_parallel == 1) config["train_batch_size"] = in.filled(s.global_batch_size());
-  config["gradient_clipping"] = in.filled(1.0);
+  config["gradient_clipping"] = in.filled(s.zero.gradient_clipping);
 }
 
 void add_precision(Json& config, const Inputs& in) {
@@ -207,7 +207,15 @@ void add_disk(Json& config, const Inputs& in) {
 
 using Notes = std::vector<std::string>;
 
-void note_checkpointing(const Plan& plan, Notes& notes) {
+void note_checkpointing(const Plan& plan, const Training& training, Notes& notes) {
+  if (needs_reentrant_checkpointing(training, plan.strategy)) {
+    notes.push_back(fmt::format(
+        "DeepSpeed {} stops in the backward (torch.utils.checkpoint.CheckpointError) at ZeRO-3 with frozen "
+        "parameters unless checkpointing is reentrant: "
+        "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{\"use_reentrant\": True}}); "
+        "0.19.3 needs it no more, and gathers less than earlier releases",
+        to_text(training.deepspeed)));
+  }
   if (plan.strategy.checkpointing == Checkpointing::full)
     notes.emplace_back(
         "activation checkpointing is the training script's: model.gradient_checkpointing_enable(); "
@@ -298,7 +306,7 @@ Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
 
 std::vector<std::string> ds_config_notes(const Plan& plan, const Question& question) {
   Notes notes;
-  note_checkpointing(plan, notes);
+  note_checkpointing(plan, question.training, notes);
   note_optimizer(question.training, notes);
   note_limits(plan, question.training, notes);
   Json config = newest_config(plan, question, {});

@@ -73,6 +73,7 @@ struct LintOptions {
   std::optional<std::int64_t> gpus{};
   std::optional<std::int64_t> tensor_parallel{};
   std::string compute_capability{};  ///< of the GPU: "7.5"; empty: not known
+  DeepSpeedRelease release{};        ///< decides how gradients are clipped where no key says it
 };
 
 /// hf_auto where the HF Trainer fills something in the document, plain otherwise.

@@ -7,6 +7,7 @@
 
 #include "planner/deepspeed/lint_context.h"
 #include "planner/deepspeed/lint_knowledge.h"
+#include "planner/deepspeed/releases.h"
 
 namespace zplan {
 
@@ -82,12 +83,19 @@ void check_argument_values(LintContext& context) {
 
 void check_clipping(LintContext& context) {
   const Json& value = context.at("/gradient_clipping");
-  if (!value.is_number() || value.get<double>() > 0) return;
-  context.add("no-clipping", "/gradient_clipping",
-              {.found = fmt::format("gradient_clipping {}", value.dump()),
-               .outcome = Outcome::runs,
-               .effect = "gradients are not clipped; without the key DeepSpeed clips at 1.0",
-               .advice = "write 1.0, unless that is meant"});
+  const DeepSpeedRelease release = context.options.release;
+  const double by_default = default_clipping(release);
+  if (value.is_null() ? by_default > 0 : !value.is_number() || value.get<double>() > 0) return;
+  const std::string otherwise =
+      by_default > 0
+          ? fmt::format("without the key DeepSpeed {} clips at {:.1f}", to_text(release), by_default)
+          : fmt::format("DeepSpeed {} clips only where the key says so", to_text(release));
+  context.add(
+      "no-clipping", value.is_null() ? "" : "/gradient_clipping",
+      {.found = value.is_null() ? "no gradient_clipping" : fmt::format("gradient_clipping {}", value.dump()),
+       .outcome = Outcome::runs,
+       .effect = "gradients are not clipped; " + otherwise,
+       .advice = "write 1.0, unless that is meant"});
 }
 
 // ---- scheduler

@@ -5,6 +5,7 @@
 
 #include "planner/deepspeed/lint_context.h"
 #include "planner/deepspeed/lint_knowledge.h"
+#include "planner/deepspeed/releases.h"
 
 namespace zplan {
 
@@ -88,15 +89,20 @@ void check_partial_offload(LintContext& context) {
                .fix = context.removal(pointer)});
 }
 
-/// DeepSpeed clips at 1.0 where nothing is written.
+/// Since 0.19.3 DeepSpeed clips at 1.0 where nothing is written.
 void check_norm_and_clipping(LintContext& context) {
   const Json& clipping = context.at("/gradient_clipping");
   if (is_auto(clipping) || (clipping.is_number() && clipping.get<double>() <= 0)) return;
-  context.add("stage-refuses", kZero + "/compute_grad_norm",
-              {.found = "compute_grad_norm false, and gradients are clipped",
-               .outcome = Outcome::raises,
-               .effect = "DeepSpeed stops: clipping needs the norm, and without the key it clips at 1.0",
-               .advice = "leave it out, or write \"gradient_clipping\": 0"});
+  if (clipping.is_null() && default_clipping(context.options.release) <= 0) return;
+  context.add(
+      "stage-refuses", kZero + "/compute_grad_norm",
+      {.found = "compute_grad_norm false, and gradients are clipped",
+       .outcome = Outcome::raises,
+       .effect =
+           clipping.is_null()
+               ? "DeepSpeed stops: clipping needs the norm, and without gradient_clipping it clips at 1.0"
+               : "DeepSpeed stops: clipping needs the norm",
+       .advice = "leave it out, or write \"gradient_clipping\": 0"});
 }
 
 void check_norm(LintContext& context) {

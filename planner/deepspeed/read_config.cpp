@@ -9,6 +9,7 @@
 #include "planner/deepspeed/lint_knowledge.h"
 #include "planner/deepspeed/lint_text.h"
 #include "planner/deepspeed/not_counted.h"
+#include "planner/deepspeed/releases.h"
 
 namespace zplan {
 
@@ -214,6 +215,16 @@ void read_communication(const JsonReader& root, DsConfigPins& pins) {
   if (given && !given->raw().is_null()) pins.zero.communication_type = type_named(*given);
 }
 
+/// gradient_clipping; "auto" is the Trainer's max_grad_norm, 1.0.
+void read_clipping(const JsonReader& root, DeepSpeedRelease release, DsConfigPins& pins) {
+  constexpr double kLargestNorm = 1e30;
+  const Section given = decided(root, "gradient_clipping");
+  if (given)
+    pins.zero.gradient_clipping = std::max(0.0, given->number(-kLargestNorm, kLargestNorm));
+  else if (!root.has("gradient_clipping"))
+    pins.zero.gradient_clipping = default_clipping(release);
+}
+
 void read_accumulation(const JsonReader& root, DsConfigPins& pins) {
   const Section given = decided(object(root, "data_types"), "grad_accum_dtype");
   if (!given) return;
@@ -282,7 +293,8 @@ void read_optimizer(const JsonReader& root, DsConfigPins& pins) {
 
 }  // namespace
 
-DsConfigPins read_ds_config(std::string_view text, const std::string& source, std::int64_t hidden_size) {
+DsConfigPins read_ds_config(std::string_view text, const std::string& source, std::int64_t hidden_size,
+                            DeepSpeedRelease release) {
   const Json document = parse_json(text, source);
   const JsonReader root(document, source);
   DsConfigPins pins;
@@ -295,6 +307,7 @@ DsConfigPins read_ds_config(std::string_view text, const std::string& source, st
   warn_of_misread_gradients(zero, pins);
   read_accumulation(root, pins);
   read_communication(root, pins);
+  read_clipping(root, release, pins);
   read_batch(root, pins);
   read_tensor_parallel(root, pins);
   read_optimizer(root, pins);

@@ -41,11 +41,12 @@ struct DsConfigPins {
 };
 
 /// Reads the text of a ds_config. `source` is its name in messages; `hidden_size` is the model's, for bucket
-/// sizes that are "auto". Throws InputError with file and pointer where DeepSpeed would stop: text that is
-/// not JSON, unknown or removed keys, values out of range, bf16 and fp16 together, NVMe without a path,
-/// AutoTP at ZeRO-3 with a train_batch_size.
+/// sizes that are "auto"; `release` decides what it means that gradient_clipping is left out. Throws
+/// InputError with file and pointer where DeepSpeed would stop: text that is not JSON, unknown or removed
+/// keys, values out of range, bf16 and fp16 together, NVMe without a path, AutoTP at ZeRO-3 with a
+/// train_batch_size.
 [[nodiscard]] DsConfigPins read_ds_config(std::string_view text, const std::string& source,
-                                          std::int64_t hidden_size);
+                                          std::int64_t hidden_size, DeepSpeedRelease release = {});
 
 /// The batch that pins make on a number of GPUs; absent where they leave it open.
 struct Batch {

@@ -2,8 +2,9 @@
 """Writes releases.json: since which release DeepSpeed knows each key that zplan writes, and how defaults changed.
 
 Nothing is typed by hand: every release is imported from its own folder, in a process of its own, and asked for the
-fields of its pydantic sections, for the keys that its DeepSpeedConfig reads, and for the optimizer types that its
-engine makes.
+fields of its pydantic sections, for the keys that its DeepSpeedConfig reads, for the optimizer types that its engine
+makes, for the norm that it clips gradients to where no key says it, and whether its source has Muon at ZeRO-3, MiCS, and
+what releases frozen parameters that are gathered to recompute a layer (#8148).
 
     DS_ACCELERATOR=cpu python record_releases.py FOLDER > releases.json
 
@@ -81,6 +82,23 @@ def engine_optimizers(folder):
     return {"own": sorted(names), "torch": "getattr(torch.optim" in engine}
 
 
+def source(folder, *path):
+    """The text of a file of deepspeed/runtime/zero; empty where the release has none of that name."""
+    try:
+        with open(os.path.join(folder, "deepspeed", "runtime", "zero", *path), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def abilities(folder):
+    from deepspeed.runtime import constants
+    return {"gradient_clipping": constants.GRADIENT_CLIPPING_DEFAULT,
+            "muon_at_stage_3": "muon" in source(folder, "stage3.py").lower(),
+            "mics": bool(source(folder, "mics.py")),
+            "recomputes_frozen": "ds_recompute_parameters" in source(folder, "partitioned_param_coordinator.py")}
+
+
 def one(folder):
     """Of the release in `folder`, in this process."""
     sys.path.insert(0, folder)
@@ -91,11 +109,26 @@ def one(folder):
         known = fields if fields is not None else plain_fields(folder, pointer)
         sections[pointer] = {key: known[key] for key in keys if key in known}
     assert os.path.abspath(deepspeed.__file__).startswith(os.path.abspath(folder)), deepspeed.__file__
-    print("RECORD", json.dumps({"sections": sections, "optimizers": engine_optimizers(folder)}))
+    print("RECORD", json.dumps({"sections": sections, "optimizers": engine_optimizers(folder),
+                                "abilities": abilities(folder)}))
 
 
 def number(version):
     return [int(part) for part in version.split(".")]
+
+
+def changes(values):
+    """Of (version, value) in order each value with the release that brought it."""
+    found = []
+    for version, value in values:
+        if not found or found[-1]["value"] != value:
+            found.append({"since": version, "value": value})
+    return found
+
+
+def since(records, versions, ability):
+    """The first release from which on all have it."""
+    return changes((v, records[v]["abilities"][ability]) for v in versions)[-1]["since"]
 
 
 def history(records, versions, pointer, key):
@@ -103,11 +136,7 @@ def history(records, versions, pointer, key):
     known = [v for v in versions if key in records[v]["sections"][pointer]]
     if not known:
         raise SystemExit(f"{pointer}/{key} is known to no release")
-    defaults = []
-    for version in known:
-        value = records[version]["sections"][pointer][key]
-        if not defaults or defaults[-1]["value"] != value:
-            defaults.append({"since": version, "value": value})
+    defaults = changes((v, records[v]["sections"][pointer][key]) for v in known)
     entry = {"pointer": f"{pointer}/{key}"}
     if known[0] != versions[0]:
         entry["since"] = known[0]
@@ -137,7 +166,11 @@ def main():
         "source": "record_releases.py over the source distributions",
         "releases": versions,
         "keys": [k for k in keys if len(k) > 1],
+        "gradient_clipping": changes((v, records[v]["abilities"]["gradient_clipping"]) for v in versions),
         "optimizers": {**{n: v for n, v in first.items() if v != versions[0]}, "torch.optim": torch_own},
+        "muon_at_stage_3": since(records, versions, "muon_at_stage_3"),
+        "mics_removed": since(records, versions, "mics"),
+        "recomputes_frozen": since(records, versions, "recomputes_frozen"),
     }, indent=1))
 
 

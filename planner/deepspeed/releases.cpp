@@ -45,17 +45,24 @@ DeepSpeedRelease release_of(const std::string& text) {
   return {read.major, read.minor, read.patch.value()};
 }
 
+using Defaults = std::vector<KeyHistory::Default>;
+
 struct Record {
   std::vector<DeepSpeedRelease> releases;
   std::vector<KeyHistory> keys;
+  Defaults clipping;
 };
+
+Defaults read_defaults(const Json& entries) {
+  Defaults defaults;
+  for (const Json& each : entries) defaults.push_back({release_of(each.at("since")), each.at("value")});
+  return defaults;
+}
 
 KeyHistory read_history(const Json& entry) {
   KeyHistory history{entry.at("pointer"), std::nullopt, {}};
   if (entry.contains("since")) history.since = release_of(entry.at("since"));
-  if (entry.contains("defaults"))
-    for (const Json& each : entry.at("defaults"))
-      history.defaults.push_back({release_of(each.at("since")), each.at("value")});
+  if (entry.contains("defaults")) history.defaults = read_defaults(entry.at("defaults"));
   return history;
 }
 
@@ -65,14 +72,15 @@ const Record& record() {
     const Json json = deepspeed_data("releases.json");
     for (const Json& each : json.at("releases")) all.releases.push_back(release_of(each));
     for (const Json& each : json.at("keys")) all.keys.push_back(read_history(each));
+    all.clipping = read_defaults(json.at("gradient_clipping"));
     return all;
   }();
   return read;
 }
 
-const Json& default_at(const KeyHistory& history, DeepSpeedRelease release) {
-  const Json* value = &history.defaults.front().value;
-  for (const KeyHistory::Default& each : history.defaults)
+const Json& default_at(const Defaults& defaults, DeepSpeedRelease release) {
+  const Json* value = &defaults.front().value;
+  for (const KeyHistory::Default& each : defaults)
     if (each.since <= release) value = &each.value;
   return *value;
 }
@@ -84,7 +92,7 @@ std::string key_of(const std::string& pointer) { return pointer.substr(pointer.r
 void set_default(Json& section, const KeyHistory& history, DeepSpeedRelease release) {
   if (history.defaults.empty()) return;
   const std::string key = key_of(history.pointer);
-  const Json &then = default_at(history, release), &now = history.defaults.back().value;
+  const Json &then = default_at(history.defaults, release), &now = history.defaults.back().value;
   if (!section.contains(key) && then != now)
     section[key] = now;
   else if (section.contains(key) && section.at(key) == then)
@@ -94,6 +102,10 @@ void set_default(Json& section, const KeyHistory& history, DeepSpeedRelease rele
 }  // namespace
 
 const std::vector<KeyHistory>& key_histories() { return record().keys; }
+
+double default_clipping(DeepSpeedRelease release) {
+  return default_at(record().clipping, release).get<double>();
+}
 
 const std::vector<DeepSpeedRelease>& known_releases() { return record().releases; }
 

@@ -25,6 +25,9 @@ struct KeyHistory {
 };
 [[nodiscard]] const std::vector<KeyHistory>& key_histories();
 
+/// The norm that gradients are clipped to where a config has no gradient_clipping; 0: they are not.
+[[nodiscard]] double default_clipping(DeepSpeedRelease release);
+
 /// Every release that was recorded, oldest first.
 [[nodiscard]] const std::vector<DeepSpeedRelease>& known_releases();
 

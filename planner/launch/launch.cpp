@@ -81,6 +81,12 @@ Launch torch_lines(const Plan& plan, const Question& question) {
 
 }  // namespace
 
+Launcher launcher(const Launch& launch, Framework framework, ConfigStyle style) {
+  if (framework != Framework::deepspeed) return {"accelerate", launch.accelerate};
+  if (style == ConfigStyle::ms_swift) return {"swift", launch.swift};
+  return {"deepspeed", launch.deepspeed};
+}
+
 Launch launch_lines(const Plan& plan, const Question& question, const std::string& config) {
   if (plan.framework == Framework::fsdp) return fsdp_lines(plan, question, config);
   if (plan.framework == Framework::torch) return torch_lines(plan, question);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
+#include "planner/deepspeed/ds_config.h"
 #include "planner/plan.h"
 #include "planner/search/search.h"
 
@@ -19,6 +21,14 @@ struct Launch {
   std::string torchtitan{};  ///< torchtitan 0.3, for FSDP2 and DDP
   bool operator==(const Launch&) const = default;
 };
+
+/// The launcher of a plan whose config is written in a style, as Launch names it, and its line. Of one in
+/// ms-swift's style no other can start it: ms-swift makes the optimizer that the config leaves out.
+struct Launcher {
+  std::string_view name;
+  std::string line;
+};
+[[nodiscard]] Launcher launcher(const Launch& launch, Framework framework, ConfigStyle style);
 
 /// `config` is the path of the config that is emitted: a ds_config, or accelerate's under FSDP2.
 [[nodiscard]] Launch launch_lines(const Plan& plan, const Question& question,

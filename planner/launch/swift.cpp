@@ -36,7 +36,9 @@ Words target_modules(const LoraTargets& targets) {
 void add_method(Words& words, const Training& training) {
   add(words, {"--tuner_type", training.method == Method::full ? "full" : "lora"});
   if (training.method == Method::full) return;
-  add(words, {"--lora_rank", std::to_string(training.lora_rank), "--target_modules"});
+  // Said, since ms-swift has a default of its own (0.05 in 1.5).
+  add(words, {"--lora_rank", std::to_string(training.lora_rank), "--lora_dropout",
+              fmt::format("{}", training.lora_dropout), "--target_modules"});
   for (const std::string& module : target_modules(training.lora_targets)) words.push_back(module);
   if (training.method != Method::qlora || is_gptq(training.quantization))
     return;  // GPTQ's models say so themselves
@@ -46,6 +48,9 @@ void add_method(Words& words, const Training& training) {
   const bool twice = training.quantization == Quantization::nf4_double;
   add(words, {"--bnb_4bit_quant_type", "nf4", "--bnb_4bit_use_double_quant", twice ? "true" : "false"});
 }
+
+/// The Hugging Face Trainer's max_grad_norm. Source: transformers 5.23 training_args.py.
+constexpr double kTrainersNorm = 1.0;
 
 std::string torch_dtype(Precision precision) {
   switch (precision) {
@@ -90,11 +95,15 @@ void add_training(Words& words, const Plan& plan, const Training& training) {
   add(words, {"--gradient_accumulation_steps", std::to_string(s.gradient_accumulation_steps)});
   add(words, {"--learning_rate", fmt::format("{}", starting_learning_rate(training))});
   add(words, {"--weight_decay", fmt::format("{}", kWeightDecay)});
+  if (s.zero.gradient_clipping != kTrainersNorm)
+    add(words, {"--max_grad_norm", fmt::format("{}", s.zero.gradient_clipping)});
   const std::string_view optimizer = trainer_optimizer(training.optimizer);
   if (!optimizer.empty()) add(words, {"--optim", std::string(optimizer)});
   // FSDP2's own, in its config, takes the place of the Trainer's.
   const bool trainers = plan.framework != Framework::fsdp && s.checkpointing != Checkpointing::none;
   add(words, {"--gradient_checkpointing", trainers ? "true" : "false"});
+  if (needs_reentrant_checkpointing(training, s))
+    add(words, {"--gradient_checkpointing_kwargs", shell_word(R"({"use_reentrant": true})")});
   if (training.fused_loss) add(words, {"--use_liger_kernel", "true"});
 }
 

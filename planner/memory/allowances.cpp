@@ -4,6 +4,15 @@
 
 namespace zplan {
 
+namespace {
+
+/// Whether GPUs of this generation are taken to be.
+bool joined_by_nvlink(std::string_view compute_capability) {
+  return compute_capability == "8.0" || capability_major(compute_capability) >= 9;
+}
+
+}  // namespace
+
 Bytes cublas_workspaces(std::string_view compute_capability) {
   const bool hopper_or_later = capability_major(compute_capability) >= 9;
   return hopper_or_later ? kMiB * 64 : Bytes(std::int64_t{2} * 8'519'680);
@@ -17,9 +26,20 @@ Bytes cuda_context(std::string_view compute_capability) {
 
 Bytes nccl_communicator(std::int64_t ranks, std::string_view compute_capability) {
   if (ranks < 2) return {};
-  const bool over_nvlink = compute_capability == "8.0" || capability_major(compute_capability) >= 9;
-  if (!over_nvlink) return kMiB * 256;
+  if (!joined_by_nvlink(compute_capability)) return kMiB * 256;
   return kMiB * (ranks == 2 ? 544 : 688);
+}
+
+Bytes nccl_connections(std::int64_t peers, std::string_view compute_capability) {
+  constexpr std::int64_t kOverNvlink = 32, kOverPcie = 2;
+  constexpr Bytes kChannel = kMiB * 14;
+  return kChannel * (peers * (joined_by_nvlink(compute_capability) ? kOverNvlink : kOverPcie));
+}
+
+Bytes nccl_network_connections(std::int64_t peers) {
+  constexpr std::int64_t kChannels = 32, kSteps = 16, kDirections = 2;
+  constexpr Bytes kStep{128 << 10};
+  return peers > 0 ? kStep * (kSteps * kChannels * kDirections) : Bytes{};
 }
 
 }  // namespace zplan

@@ -30,4 +30,14 @@ namespace zplan {
 /// buffer for each direction. Source: NCCL user guide, NCCL_BUFFSIZE and NCCL_MAX_CTAS.
 [[nodiscard]] Bytes nccl_communicator(std::int64_t ranks, std::string_view compute_capability);
 
+/// What NCCL keeps beside that for the connections of an all-to-all to each of `peers` other GPUs of the
+/// node: 14 MiB for each and each channel (10 MiB to receive into and two blocks of 2 MiB), 32 channels over
+/// NVLink, 2 over PCIe. Measured on eight H100: 3.28 GB, where this is 3.29 GB (NVIDIA/nccl#1685). Source:
+/// NCCL 2.30 src/transport/p2p.cc p2pRecvSetup, p2pSendSetup; src/graph/paths.cc ncclTopoGetNchannels.
+[[nodiscard]] Bytes nccl_connections(std::int64_t peers, std::string_view compute_capability);
+
+/// The same for peers on other nodes: two buffers that all share, of 16 steps of 128 KiB for each of 32
+/// channels. Source: NCCL 2.30 src/transport/net.cc sharedNetBuffersInit.
+[[nodiscard]] Bytes nccl_network_connections(std::int64_t peers);
+
 }  // namespace zplan

@@ -122,6 +122,14 @@ Bytes nccl_buffers(const Strategy& s, std::string_view compute_capability, std::
   return sum;
 }
 
+/// Quantised gradients go around the node and between nodes by all_to_alls, in communicators of their own.
+Bytes all_to_all_connections(const Strategy& s, std::string_view compute_capability,
+                             std::int64_t gpus_per_node) {
+  if (!quantizes_gradients(s, gpus_per_node)) return {};
+  const std::int64_t nodes = s.data_parallel * s.tensor_parallel / gpus_per_node;
+  return nccl_connections(gpus_per_node - 1, compute_capability) + nccl_network_connections(nodes - 1);
+}
+
 Bytes outside_allocator(const RunInputs& inputs) {
   return outside_allocator(inputs.step.strategy, inputs.compute_capability, inputs.gpus_per_node);
 }
@@ -140,6 +148,8 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
   plan.peak.holds[Term::cuda_context] = cuda_context(inputs.compute_capability);
   plan.peak.holds[Term::nccl_buffers] =
       nccl_buffers(in.strategy, inputs.compute_capability, inputs.gpus_per_node);
+  plan.peak.holds[Term::nccl_connections] =
+      all_to_all_connections(in.strategy, inputs.compute_capability, inputs.gpus_per_node);
   plan.phases = run.phases;
   const bool flattens_on_host = run.flattening && cluster.usable_memory < run.flattening->card;
   plan.initialisation = flattens_on_host ? run.least_initialisation : run.initialisation;
@@ -174,7 +184,7 @@ std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per
   if (s.data_parallel > 1) groups.push_back(s.tensor_parallel);
   if (s.zero_stage < 3) return groups;
   groups.push_back(s.zero.secondary_partition);
-  if (s.zero.quantized_gradients && gpus_per_node > 0 && world / gpus_per_node > 1) {
+  if (quantizes_gradients(s, gpus_per_node)) {
     groups.push_back(gpus_per_node);
     groups.push_back(world / gpus_per_node);
   }
@@ -190,7 +200,8 @@ std::vector<Bytes> pinned_blocks(const StepInputs& in) { return host_tally(in).p
 
 Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capability,
                         std::int64_t gpus_per_node) {
-  return cuda_context(compute_capability) + nccl_buffers(strategy, compute_capability, gpus_per_node);
+  return cuda_context(compute_capability) + nccl_buffers(strategy, compute_capability, gpus_per_node) +
+         all_to_all_connections(strategy, compute_capability, gpus_per_node);
 }
 
 MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live, const Cluster& cluster) {

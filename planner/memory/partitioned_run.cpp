@@ -368,24 +368,23 @@ void PartitionedRun::flush() {
   if (pending_.empty()) return;
   const std::int64_t ranks = in().strategy.data_parallel;
   const int stream = reduce_stream();
-  const bool as_it_is =
-      pending_.size() == 1 && state_.tensors()[pending_.front()].elements.value % ranks == 0;
   const auto number = [this](std::size_t tensor) { return numbers_[tensor]; };
   std::sort(pending_.begin(), pending_.end(),
             [&](std::size_t a, std::size_t b) { return number(a) < number(b); });
   const bool quantizes = quantizes_gradients();
+  const Bytes element = state_.sent_gradient();
   Bytes padded{};
-  for (const std::size_t each : pending_) padded += shard_of(each) * ranks * weight();
-  std::vector<Device::Block> reduced;
+  for (const std::size_t each : pending_) padded += shard_of(each) * ranks * element;
+  std::vector<Device::Block> sent = cast_to_send(), reduced, casts;
   if (quantizes) reduced = reduce_each_quantized();
-  Device::Block flat =
-      as_it_is || quantizes ? Device::kNone : device_.allocate(Term::bucket_copy, padded, stream);
-  std::vector<Device::Block> casts;
-  if (accumulated_size() != weight()) {
+  Device::Block flat = quantizes ? Device::kNone : put_in_order(padded);
+  const bool as_it_is = flat == Device::kNone;
+  if (casts_reduced()) {
     for (const std::size_t each : pending_)
       casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * accumulated_size(), stream));
     device_.release(flat);
     device_.release(reduced);
+    device_.release(sent);
   }
   for (const std::size_t each : pending_) {
     if (on_host(in().strategy.offload_optimizer)) offload(each);
@@ -393,23 +392,47 @@ void PartitionedRun::flush() {
   }
   device_.release(flat);
   device_.release(reduced);
+  device_.release(sent);
   device_.release(casts);
   if (!quantizes) {
     if (!as_it_is) state_.clock().move(padded * 2);
     reduced_ =
         state_.issue(state_.clock().computed(),
                      in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
-                     Elements(padded.value / weight().value), state_.sent_gradient(), "gradients", ranks);
+                     Elements(padded.value / element.value), element, "gradients", ranks);
   }
   if (stream == kCompute) state_.wait(reduced_);
   pending_.clear();
   open_ = {};
 }
 
+/// Those in the bucket, which is of that type, were cast as they were copied into it.
+std::vector<Device::Block> PartitionedRun::cast_to_send() {
+  const bool same = sent_gradient_type(in().training, in().strategy) == in().training.precision;
+  if (same || open_ <= in().strategy.zero.reduce_bucket_size) return {};
+  std::vector<Device::Block> casts;
+  for (const std::size_t each : pending_)
+    if (state_.has_gradient(each))
+      casts.push_back(device_.allocate(
+          Term::bucket_copy, state_.tensors()[each].elements * state_.sent_gradient(), reduce_stream()));
+  return casts;
+}
+
+Device::Block PartitionedRun::put_in_order(Bytes padded) {
+  const bool alone = pending_.size() == 1;
+  const std::int64_t ranks = in().strategy.data_parallel;
+  if (alone && state_.tensors()[pending_.front()].elements.value % ranks == 0) return Device::kNone;
+  return device_.allocate(Term::bucket_copy, padded, reduce_stream());
+}
+
+bool PartitionedRun::casts_reduced() const {
+  const Training& training = in().training;
+  const bool wide = in().strategy.zero.fp32_gradient_accumulation;
+  return sent_gradient_type(training, in().strategy) != (wide ? Precision::fp32 : training.precision);
+}
+
 bool PartitionedRun::quantizes_gradients() const {
-  const Strategy& s = in().strategy;
-  const std::int64_t per_node = state_.gpus_per_node();
-  return s.zero.quantized_gradients && per_node > 0 && world() / per_node > 1;
+  return zplan::quantizes_gradients(in().strategy, state_.gpus_per_node());
 }
 
 /// One by one; what one needed is replaced by what the next one needs.
@@ -430,7 +453,7 @@ void PartitionedRun::reduce_alone(const RankTensor& tensor, std::vector<Device::
   const std::int64_t ranks = in().strategy.data_parallel;
   const Elements padded = round_up(tensor.elements, ranks);
   if (padded != tensor.elements)
-    reduced.push_back(device_.allocate(Term::bucket_copy, padded * weight(), reduce_stream()));
+    reduced.push_back(device_.allocate(Term::bucket_copy, padded * state_.sent_gradient(), reduce_stream()));
   reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, padded,
                           state_.sent_gradient(), "gradients", ranks);
 }

@@ -52,6 +52,13 @@ class PartitionedRun {
   void wait(const GatherAction& action);
   void reduce(std::size_t tensor);
   void flush();
+  /// Gradients that did not fit into the bucket, in the type that they travel in; nothing where that is
+  /// theirs.
+  [[nodiscard]] std::vector<Device::Block> cast_to_send();
+  /// What is pending, rank by rank, for one reduce_scatter; nothing where it is sent as it lies.
+  [[nodiscard]] Device::Block put_in_order(Bytes padded);
+  /// Whether reduced gradients are cast before they are accumulated.
+  [[nodiscard]] bool casts_reduced() const;
   [[nodiscard]] std::int64_t world() const {
     return in().strategy.data_parallel * in().strategy.tensor_parallel;
   }

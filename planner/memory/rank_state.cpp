@@ -220,9 +220,7 @@ std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
 }
 
 Bytes RankState::sent_gradient() const {
-  const std::optional<Precision>& type = in().strategy.zero.communication_type;
-  if (!type) return weight();
-  return Bytes(*type == Precision::fp32 ? 4 : 2);
+  return Bytes(sent_gradient_type(in().training, in().strategy) == Precision::fp32 ? 4 : 2);
 }
 
 void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {

@@ -151,7 +151,11 @@ void ReplicatedRun::end_backward(bool last) {
   if (!last || !is_deepspeed()) return;
   for (const RankState::EngineBucket& bucket : state_.engine_buckets()) {
     // One tensor alone is a view.
-    if (bucket.tensors > 1) device_.spike(Term::bucket_copy, bucket.elements * weight());
+    Device::Block flat =
+        bucket.tensors > 1 ? device_.allocate(Term::bucket_copy, bucket.elements * weight()) : Device::kNone;
+    if (sent_gradient_type(in().training, in().strategy) != in().training.precision)
+      device_.spike(Term::bucket_copy, bucket.elements * state_.sent_gradient());
+    device_.release(flat);
     state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients");
   }
 }
@@ -162,9 +166,11 @@ void ReplicatedRun::step(bool first) {
   step_each(first);
 }
 
-/// fp32 has no 16-bit optimizer around it: the engine takes the norm itself, over the data-parallel group.
+/// fp32 has no 16-bit optimizer around it: the engine takes the norm itself, over the data-parallel group,
+/// and only where it clips.
 void ReplicatedRun::agree() {
   const bool wide = in().training.precision == Precision::fp32;
+  if (wide && !clips()) return;
   if (wide) state_.communicate(Operation::all_reduce, Elements(1), Bytes(4), "gradient norm");
   if (!wide) state_.agree(Group::tensor, Bytes(1), "overflow flag");
   state_.agree(Group::tensor, Bytes(4), "gradient norm");
@@ -189,7 +195,7 @@ void ReplicatedRun::step_each(bool first) {
       device_.spike(Term::gradient_copy, tensor.elements * Bytes(4));
     for (const OptimizerTensor& tensor : optimized_)
       copies.push_back(device_.allocate(Term::gradient_copy, tensor.elements * Bytes(4)));
-  } else {
+  } else if (clips()) {
     clip_gradient_norm(device_, optimized_);
   }
   optimizer_step(device_, in().training, optimized_, first && !has_master());

@@ -25,6 +25,7 @@ class ReplicatedRun {
   [[nodiscard]] bool is_deepspeed() const { return in().training.framework == Framework::deepspeed; }
   [[nodiscard]] bool is_distributed() const { return !is_deepspeed() && in().strategy.data_parallel > 1; }
   [[nodiscard]] bool has_master() const;
+  [[nodiscard]] bool clips() const { return in().strategy.zero.gradient_clipping > 0; }
   [[nodiscard]] bool flattens() const;  ///< FP16_Optimizer: DeepSpeed's FusedAdam wants one flat parameter
 
   void make_masters();

@@ -157,7 +157,9 @@ void SlicedRun::keep(const Pending& each) {
   if (piece.value == 0) return;
   if (offloaded()) return device_.spike(Term::norm_in_fp64, piece * Bytes(8));
   make_partition();
-  if (keeps_flat_fp32()) device_.spike(Term::gradient_copy, piece * Bytes(4));
+  // What arrived in fp32 is added as it is.
+  if (keeps_flat_fp32() && state_.sent_gradient() != Bytes(4))
+    device_.spike(Term::gradient_copy, piece * Bytes(4));
 }
 
 SlicedRun::Parts SlicedRun::parts() const {
@@ -189,14 +191,38 @@ Elements SlicedRun::largest_flattened() const {
   return most;
 }
 
-/// The bucket as it is sent: fp32 sums of stage 1 are flattened first and then cast.
+Elements SlicedRun::largest_sent() const {
+  const ZeroOptions& zero = in().strategy.zero;
+  if (!zero.reduce_scatter) return open_;
+  Elements together{}, most{};
+  for (const auto& part : parts()) {
+    together += part.second;
+    most = std::max(most, together);
+    if (!zero.multi_rank_bucket_allreduce || together > bucket_size()) together = {};
+  }
+  return most;
+}
+
+/// fp32 where stage 1 adds gradients up in fp32. Source: DeepSpeed 0.19.8 stage_1_and_2.py
+/// _gradient_reduction_buffer_dtype.
+Bytes SlicedRun::bucket_element() const {
+  return accumulates_whole_fp32(in().training, in().strategy) ? Bytes(4) : weight();
+}
+
+bool SlicedRun::casts_to_send() const {
+  const Precision held = bucket_element() == Bytes(4) ? Precision::fp32 : in().training.precision;
+  return sent_gradient_type(in().training, in().strategy) != held;
+}
+
+/// The bucket as it is sent: parts are flattened, and what travels in another type is cast behind that.
+/// Source: DeepSpeed 0.19.8 stage_1_and_2.py allreduce_bucket, gradient_reduction_w_predivide.
 Device::Block SlicedRun::flattened() {
-  const Elements most = largest_flattened();
-  Device::Block wide = accumulates_whole_fp32(in().training, in().strategy)
-                           ? device_.allocate(Term::bucket_copy, most * Bytes(4))
+  Device::Block flat = sends_parts()
+                           ? device_.allocate(Term::bucket_copy, largest_flattened() * bucket_element())
                            : Device::kNone;
-  const Device::Block sent = device_.allocate(Term::bucket_copy, most * weight());
-  device_.release(wide);
+  if (!casts_to_send()) return flat;
+  const Device::Block sent = device_.allocate(Term::bucket_copy, largest_sent() * state_.sent_gradient());
+  device_.release(flat);
   return sent;
 }
 
@@ -261,7 +287,7 @@ void SlicedRun::flush() {
   const bool owns = std::any_of(pending_.begin(), pending_.end(),
                                 [&](const Pending& each) { return piece_of(each).value > 0; });
   if (keeps_flat_fp32() && owns && !offloaded()) make_partition();
-  Device::Block sent = sends_parts() ? flattened() : Device::kNone;
+  Device::Block sent = flattened();
   // Only what is added to the fp32 slice is still read.
   if (!keeps_flat_fp32()) device_.release(sent);
   for (const Pending& each : pending_) {
@@ -289,7 +315,9 @@ void SlicedRun::end_backward(bool last) {
   }
   if (!last) return;
   if (uses_bf16_optimizer(in().training, in().strategy)) {
-    device_.spike(Term::bucket_copy, in().rank.trainable * weight());
+    // Its fp32 gradients are cast to what travels.
+    if (sent_gradient_type(in().training, in().strategy) != Precision::fp32)
+      device_.spike(Term::bucket_copy, in().rank.trainable * state_.sent_gradient());
     send_whole();
     state_.release_gradients();
     return;

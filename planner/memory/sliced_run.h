@@ -54,6 +54,12 @@ class SlicedRun {
   /// What is pending, in order: neighbours of one owner are one part.
   [[nodiscard]] Parts parts() const;
   [[nodiscard]] Elements largest_flattened() const;
+  /// What is sent at once where it is cast for it: of the parts, one alone counts too.
+  [[nodiscard]] Elements largest_sent() const;
+  /// Of an element of the bucket.
+  [[nodiscard]] Bytes bucket_element() const;
+  /// Whether gradients travel in another type than the bucket's.
+  [[nodiscard]] bool casts_to_send() const;
   [[nodiscard]] Device::Block flattened();
   void flush();
   void send();

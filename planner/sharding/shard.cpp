@@ -88,7 +88,11 @@ Elements flat_start(Elements end, const Training& training, const Strategy& s) {
 Bytes gradient_bucket(const Training& training, const Strategy& s) {
   if (s.zero_stage == 0 || uses_bf16_optimizer(training, s)) return {};
   const std::int64_t buffers = s.zero_stage < 3 && s.overlaps_communication() ? 2 : 1;
-  const Bytes each = accumulates_whole_fp32(training, s) ? Bytes(4) : weight_size(training);
+  // Stage 3's is of the type that travels (DeepSpeed 0.19.8 stage3.py _setup_for_real_optimizer).
+  const bool fp32 = s.zero_stage == 3
+                        ? sent_gradient_type(training, s) == Precision::fp32
+                        : accumulates_whole_fp32(training, s) || weight_size(training) == Bytes(4);
+  const Bytes each(fp32 ? 4 : 2);
   return s.zero.reduce_bucket_size * each * buffers;
 }
 

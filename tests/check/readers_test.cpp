@@ -127,7 +127,7 @@ TEST(CapacityRows, AreBrackets) {
 
 TEST(RecordedRuns, GiveTheirScheduleAndTheirBytes) {
   const auto all = by_id("deepspeed_runs/runs.json");
-  EXPECT_EQ(all.size(), 342U);
+  EXPECT_EQ(all.size(), 356U);
   const Case& run = all.at("s1_w2_ga2_offopt");
   EXPECT_EQ(run.setup->strategy.offload_optimizer, OffloadDevice::cpu);
   EXPECT_EQ(run.setup->strategy.gradient_accumulation_steps, 2);

@@ -91,6 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--model 8B --seq 16777216 --micro-batch 65536", {"tokens"}},
         Case{"--model 1000T --gpus 1 --grad-accum 100000", {"--"}},
         Case{"--model 8B --lora-rank 8", {"--lora-rank", "--method"}},
+        Case{"--model 8B --lora-dropout 0.05", {"--lora-dropout", "--method"}},
+        Case{"--model 8B --method lora --lora-dropout 5", {"--lora-dropout", "5", "0 to 1"}},
+        Case{"--model 8B --method lora --prepare-kbit", {"--prepare-kbit", "qlora"}},
         Case{"--model 8B --method lora --quantization int8", {"--quantization", "qlora"}},
         Case{"--model Qwen/Qwen3-8B --method lora --lora-targets q_porj", {"--lora-targets", "q_porj"}}));
 

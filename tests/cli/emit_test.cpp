@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "cli/output_files.h"
 #include "support.h"
@@ -11,6 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<std::string> question(const std::string& emit) {
   return {"--model", "8B", "--gpus", "5", "--mem", "44", "--emit", emit};
@@ -51,6 +53,25 @@ TEST(Emit, StyleLeavesToTheTrainerWhatIsIts) {
   std::vector<std::string> line = question("-");
   line.insert(line.end(), {"--config-style", "hf-auto"});
   EXPECT_EQ(json::parse(as_process(line).out).at("train_micro_batch_size_per_gpu"), "auto");
+}
+
+/// The next step that the report prints is a line of the JSON, the one that it names.
+TEST(Emit, TheNextStepIsTheLauncherOfTheStyle) {
+  for (const auto& [style, launcher] : std::map<std::string, std::string>{
+           {"plain", "deepspeed"}, {"hf-auto", "deepspeed"}, {"ms-swift", "swift"}}) {
+    const std::vector<std::string> line{"--model", "8B", "--gpus",         "8",
+                                        "--mem",   "80", "--config-style", style};
+    std::vector<std::string> as_json = line;
+    as_json.emplace_back("--json");
+    const json launch = json::parse(as_process(as_json).out).at("launch");
+    EXPECT_EQ(launch.at("launcher"), launcher);
+    const std::string text = as_process(line).out;
+    EXPECT_THAT(text, HasSubstr("\n  " + launch.at(launcher).get<std::string>() + "\n"));
+    for (const char* other : {"deepspeed", "swift"})
+      if (other != launcher) {
+        EXPECT_THAT(text, Not(HasSubstr("\n  " + launch.at(other).get<std::string>() + "\n")));
+      }
+  }
 }
 
 TEST(Emit, WhereItCannotBeWrittenIsBadInputAndNothingIsPrinted) {

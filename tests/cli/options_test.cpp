@@ -22,7 +22,8 @@ TEST(Options, EveryValueReachesItsField) {
       "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --mem 44.5 --node nvswitch --network 8x400g "
       "--host-mem 900GiB "
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
-      "--lora-targets q_proj,v_proj --seq 4096 --micro-batch 2 --grad-accum 3 --precision fp16 --optimizer "
+      "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --seq 4096 --micro-batch 2 "
+      "--grad-accum 3 --precision fp16 --optimizer "
       "lion "
       "--checkpointing none --attention sdpa --fused-loss --expandable-segments --emit x.json --config-style "
       "hf-auto --units GB "
@@ -44,6 +45,8 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_EQ(o.training.method, Method::lora);
   EXPECT_EQ(o.training.lora_rank, 8);
   EXPECT_THAT(o.training.lora_targets.modules, ElementsAre("q_proj", "v_proj"));
+  EXPECT_DOUBLE_EQ(o.training.lora_dropout, 0.05);
+  EXPECT_TRUE(o.training.prepares_kbit_training);
   EXPECT_EQ(o.training.sequence_length, 4096);
   EXPECT_EQ(o.space.micro_batch_size, 2);
   EXPECT_EQ(o.space.gradient_accumulation_steps, 3);

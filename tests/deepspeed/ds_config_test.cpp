@@ -147,5 +147,14 @@ TEST(DsConfigNotes, SayWhatDeepSpeedCannot) {
   EXPECT_THAT(low(3, Precision::bf16), IsEmpty());
 }
 
+/// What a config brought is written again, but where the Trainer's own arguments say it.
+TEST(DsConfig, ClippingIsWrittenAsItWasRead) {
+  Strategy strategy{.zero_stage = 2, .data_parallel = 8};
+  strategy.zero.gradient_clipping = 0.5;
+  const Question question = question_of(llama_8b(), 8, 1);
+  EXPECT_EQ(ds_config(plan_of(strategy), question).at("gradient_clipping"), 0.5);
+  EXPECT_EQ(ds_config(plan_of(strategy), question, ConfigStyle::hf_auto).at("gradient_clipping"), "auto");
+}
+
 }  // namespace
 }  // namespace zplan::testing

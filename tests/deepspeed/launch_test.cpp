@@ -50,7 +50,7 @@ TEST(Launch, SwiftSaysWhatTheConfigSays) {
 
 TEST(Launch, SwiftKnowsTheMethod) {
   EXPECT_THAT(launch(8, 1, {.method = Method::lora, .lora_rank = 32}).swift,
-              HasSubstr("--tuner_type lora --lora_rank 32 --target_modules all-linear"));
+              HasSubstr("--tuner_type lora --lora_rank 32 --lora_dropout 0 --target_modules all-linear"));
   EXPECT_THAT(launch(8, 1, {.method = Method::lora, .lora_targets = {{"q_v"}}}).swift,
               HasSubstr("--target_modules q_proj v_proj"));
   EXPECT_THAT(
@@ -59,6 +59,34 @@ TEST(Launch, SwiftKnowsTheMethod) {
           "--quant_method bnb --quant_bits 4 --bnb_4bit_quant_type nf4 --bnb_4bit_use_double_quant true"));
   EXPECT_THAT(launch(8, 1, {.method = Method::qlora, .quantization = Quantization::int8}).swift,
               AllOf(HasSubstr("--quant_bits 8"), Not(HasSubstr("nf4"))));
+}
+
+/// What the plan counts is what the line asks for, whatever ms-swift's own defaults are.
+TEST(Launch, SwiftSaysWhatThePlanCounts) {
+  EXPECT_THAT(launch(8, 1, {.method = Method::lora, .lora_dropout = 0.05}).swift,
+              HasSubstr("--lora_dropout 0.05"));
+  EXPECT_THAT(launch(8, 1).swift, Not(HasSubstr("--lora_dropout")));
+  Plan plan = plan_of({.zero_stage = 3, .data_parallel = 8});
+  Question question = question_of(llama_8b(), 8, 1, {.method = Method::lora});
+  EXPECT_THAT(launch_lines(plan, question).swift, Not(HasSubstr("use_reentrant")));
+  question.training.deepspeed = {0, 19, 2};
+  EXPECT_THAT(launch_lines(plan, question).swift,
+              HasSubstr(R"(--gradient_checkpointing_kwargs '{"use_reentrant": true}')"));
+  plan.strategy.zero.gradient_clipping = 0.5;
+  EXPECT_THAT(launch_lines(plan, question).swift, HasSubstr("--max_grad_norm 0.5"));
+}
+
+TEST(Launch, AConfigInMsSwiftsStyleIsStartedByMsSwift) {
+  const Launch lines = launch(8, 1);
+  const auto name = [&](Framework framework, ConfigStyle style) {
+    return launcher(lines, framework, style).name;
+  };
+  EXPECT_EQ(name(Framework::deepspeed, ConfigStyle::plain), "deepspeed");
+  EXPECT_EQ(name(Framework::deepspeed, ConfigStyle::hf_auto), "deepspeed");
+  EXPECT_EQ(name(Framework::deepspeed, ConfigStyle::ms_swift), "swift");
+  EXPECT_EQ(name(Framework::fsdp, ConfigStyle::plain), "accelerate");
+  EXPECT_EQ(launcher(lines, Framework::deepspeed, ConfigStyle::ms_swift).line, lines.swift);
+  EXPECT_EQ(launcher(lines, Framework::deepspeed, ConfigStyle::plain).line, lines.deepspeed);
 }
 
 TEST(Launch, WordsAreQuotedForTheShell) {

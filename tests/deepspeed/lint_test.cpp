@@ -178,5 +178,22 @@ TEST(Lint, KeysOfOtherSectionsAreSentThere) {
   EXPECT_THAT(only(linted(with("loss_scale", 0)), "unknown-key").advice, HasSubstr("a key of fp16"));
 }
 
+/// Before 0.19.3 a file that says nothing of clipping has none, and may do without the norm.
+TEST(Lint, ClippingFollowsTheRelease) {
+  const std::string
+      silent = R"({"train_batch_size": 8})",
+      normless = R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "compute_grad_norm": false}})";
+  const auto rules = [](const std::string& text, DeepSpeedRelease release) {
+    std::vector<std::string> found;
+    for (const Finding& each : lint(text, "ds.json", {.release = release})) found.push_back(each.rule);
+    return found;
+  };
+  constexpr DeepSpeedRelease kBefore{0, 19, 2}, kSince{0, 19, 3};
+  EXPECT_THAT(rules(silent, kBefore), ::testing::Contains("no-clipping"));
+  EXPECT_THAT(rules(silent, kSince), ::testing::Not(::testing::Contains("no-clipping")));
+  EXPECT_THAT(rules(normless, kBefore), ::testing::Not(::testing::Contains("stage-refuses")));
+  EXPECT_THAT(rules(normless, kSince), ::testing::Contains("stage-refuses"));
+}
+
 }  // namespace
 }  // namespace zplan::testing

@@ -100,6 +100,24 @@ TEST(ReadConfig, RefusesWhatDeepSpeedRefuses) {
     EXPECT_THAT(error_of(reference_case(name)), HasSubstr(place)) << name;
 }
 
+/// What is written counts; what is left out is what the release makes of it.
+TEST(ReadConfig, ClippingFollowsTheRelease) {
+  const auto clips = [](const Json& value, DeepSpeedRelease release) {
+    Json config = {{"train_batch_size", 8}};
+    if (!value.is_null()) config["gradient_clipping"] = value;
+    return read_ds_config(config.dump(), "ds.json", 64, release).zero.gradient_clipping;
+  };
+  constexpr DeepSpeedRelease kBefore{0, 19, 2}, kSince{0, 19, 3};
+  EXPECT_EQ(clips(nullptr, kBefore), 0);
+  EXPECT_EQ(clips(nullptr, kSince), 1);
+  EXPECT_EQ(clips(0.5, kBefore), 0.5);
+  EXPECT_EQ(clips(0, kSince), 0);
+  EXPECT_EQ(clips(-1.0, kSince), 0);
+  EXPECT_EQ(clips("auto", kBefore), 1);
+  EXPECT_THAT(error_of({{"train_batch_size", 8}, {"gradient_clipping", "much"}}),
+              HasSubstr("ds.json#/gradient_clipping"));
+}
+
 TEST(ReadConfig, WarnsWhereDeepSpeedSaysNothing) {
   EXPECT_THAT(read(reference_case("bad_offp_s2")).warnings,
               Contains(HasSubstr("offload_param does nothing at stage 2")));

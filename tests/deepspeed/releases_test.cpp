@@ -14,6 +14,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const Strategy kOffloaded{.zero_stage = 3,
                           .data_parallel = 8,
@@ -82,14 +83,57 @@ TEST(Releases, PlansNeedWhatWasRecorded) {
       EXPECT_TRUE(drops(*key.since) && !drops(before));
     }
   }
-  const Json optimizers = test_json("../planner/deepspeed/releases.json").at("optimizers");
-  const auto muon = [](const std::string& release) {
+  const Json recorded = test_json("../planner/deepspeed/releases.json");
+  const auto muon = [](const std::string& release, int stage) {
     const Training training =
         question_for(parse_release("test", release), {.optimizer = Optimizer::muon}).training;
-    return why_illegal(llama_8b(), training, {.zero_stage = 2, .data_parallel = 8}, {8, 8}).empty();
+    return why_illegal(llama_8b(), training, {.zero_stage = stage, .data_parallel = 8}, {8, 8}).empty();
   };
-  EXPECT_TRUE(muon(optimizers.at("Muon")));
-  EXPECT_FALSE(muon("0.17.5"));
+  EXPECT_TRUE(muon(recorded.at("optimizers").at("Muon"), 2));
+  EXPECT_FALSE(muon("0.17.5", 2));
+  EXPECT_TRUE(muon(recorded.at("muon_at_stage_3"), 3));
+  EXPECT_FALSE(muon("0.18.8", 3));
+  EXPECT_TRUE(muon("0.18.8", 2));
+}
+
+/// Frozen parameters that are gathered to recompute a layer are kept for its backward from this release on.
+TEST(Releases, FrozenLayersAreRecomputedReentrantlyBefore) {
+  const Json recorded = test_json("../planner/deepspeed/releases.json");
+  const Training lora{.method = Method::lora};
+  const Strategy full{.zero_stage = 3, .data_parallel = 8};
+  Strategy selective = full;
+  selective.checkpointing = Checkpointing::selective;
+  const auto says = [&](DeepSpeedRelease release, const Training& training) {
+    return ds_config_notes(plan_of(full), question_for(release, training));
+  };
+  const auto legal = [&](DeepSpeedRelease release, const Strategy& strategy) {
+    return why_illegal(llama_8b(), question_for(release, lora).training, strategy, {8, 8}).empty();
+  };
+  const DeepSpeedRelease since = parse_release("test", recorded.at("recomputes_frozen").get<std::string>());
+  DeepSpeedRelease before = since;
+  --before.patch;
+  EXPECT_THAT(says(before, lora), Contains(HasSubstr("\"use_reentrant\": True")));
+  EXPECT_THAT(says(since, lora), Not(Contains(HasSubstr("use_reentrant"))));
+  EXPECT_THAT(says(before, {}), Not(Contains(HasSubstr("use_reentrant"))));
+  EXPECT_TRUE(legal(before, full) && legal(since, selective));
+  EXPECT_FALSE(legal(before, selective));
+}
+
+TEST(Releases, ClippingIsTheDefaultSince) {
+  EXPECT_EQ(default_clipping({0, 16, 0}), 0);
+  EXPECT_EQ(default_clipping({0, 19, 2}), 0);
+  EXPECT_EQ(default_clipping({0, 19, 3}), 1);
+  EXPECT_EQ(default_clipping({}), ZeroOptions{}.gradient_clipping);
+}
+
+/// What is said of MiCS names the release that took it out.
+TEST(Releases, MicsIsGoneSince) {
+  const std::string removed = test_json("../planner/deepspeed/releases.json").at("mics_removed");
+  EXPECT_EQ(removed, "0.19.7");
+  const Strategy replicated{.zero_stage = 3, .data_parallel = 8, .replicas = 2};
+  EXPECT_THAT(why_illegal(llama_8b(), Training{}, replicated, {8, 8}), Contains(HasSubstr(removed)));
+  EXPECT_THAT(read_file(std::string(ZPLAN_TEST_DATA) + "/../docs/communication.md"),
+              HasSubstr("MiCS, which DeepSpeed removed in " + removed));
 }
 
 TEST(Releases, NoConfigOfTheGridHasAKeyThatItsReleaseDoesNotKnow) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/memory/allowances.h"
 #include "planner/memory/memory.h"
 #include "planner/sharding/optimizer_state.h"
 #include "tests/planner/torch_runs.h"
@@ -104,6 +105,17 @@ TEST(Communicators, AreThoseOfTheGroupsThatSend) {
   all.zero.secondary_partition = 8, all.zero.quantized_gradients = true;
   EXPECT_EQ(communicators(all, 8), (Ranks{16, 1, 8, 8, 2}));
   EXPECT_EQ(communicators(all, 16), (Ranks{16, 1, 8}));
+  // All-to-alls connect to every other GPU: 7 of the node, and over the network.
+  Strategy reduced_whole = all;
+  reduced_whole.zero.quantized_gradients = false;
+  const auto more = [&](std::string_view card, std::int64_t per_node) {
+    return outside_allocator(all, card, per_node) - outside_allocator(reduced_whole, card, per_node);
+  };
+  EXPECT_EQ(nccl_connections(7, "9.0"), kMiB * 14 * 32 * 7);  // 3.29 GB; 3.28 GB seen on eight H100
+  EXPECT_EQ(more("9.0", 8), nccl_communicator(8, "9.0") + nccl_communicator(2, "9.0") +
+                                nccl_connections(7, "9.0") + nccl_network_connections(1));
+  EXPECT_EQ(more("8.9", 8), kMiB * 256 * 2 + kMiB * 14 * 2 * 7 + kMiB * 128);
+  EXPECT_EQ(more("9.0", 16), Bytes{});  // on one node nothing is quantised
 }
 
 }  // namespace

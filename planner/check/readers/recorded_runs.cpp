@@ -6,6 +6,7 @@
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/deepspeed/read_config.h"
+#include "planner/deepspeed/releases.h"
 
 namespace zplan::check {
 
@@ -61,12 +62,17 @@ Strategy recorded_strategy(const JsonReader& spec, const DsConfigPins& pins) {
   return s;
 }
 
+/// The release of DeepSpeed that ran; 0.19.8 where none is named.
+DeepSpeedRelease recorded_release(const JsonReader& spec) {
+  const auto named = spec.find("deepspeed");
+  return named ? parse_release(named->place(), named->text()) : DeepSpeedRelease{};
+}
+
 Setup recorded_setup(const JsonReader& run) {
   Setup setup{.model = recorded_model(run), .training = {}, .strategy = {}, .cluster = {}};
-  const JsonReader config = run.at("ds_config");
-  const DsConfigPins pins =
-      read_ds_config(config.raw().dump(), config.place(), setup.model.shape.hidden_size);
-  const JsonReader spec = run.at("spec");
+  const JsonReader config = run.at("ds_config"), spec = run.at("spec");
+  const DsConfigPins pins = read_ds_config(config.raw().dump(), config.place(), setup.model.shape.hidden_size,
+                                           recorded_release(spec));
   setup.training = recorded_training(spec, pins);
   setup.strategy = recorded_strategy(spec, pins);
   const std::int64_t world = setup.strategy.data_parallel * setup.strategy.tensor_parallel;

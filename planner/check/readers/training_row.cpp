@@ -1,5 +1,7 @@
 #include "planner/check/readers/training_row.h"
 
+#include <cstdlib>
+
 #include "planner/check/readers/run_options.h"
 #include "planner/deepspeed/read_config.h"
 
@@ -88,6 +90,13 @@ void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
     training.quantization = named<Quantization>(options.at("quantization"));
 }
 
+/// Rows that have no option for it say it in their id.
+double lora_dropout(const JsonReader& options, const std::string& id) {
+  if (const auto given = options.find("lora_dropout")) return given->number(0, 1);
+  const std::string named = named_option(id, "dropout");
+  return named.empty() ? 0.0 : std::strtod(named.c_str(), nullptr);
+}
+
 Training read_training(const JsonReader& options, const std::string& id, Skip& skip) {
   Training training;
   training.framework = framework_of(options);
@@ -97,6 +106,7 @@ Training read_training(const JsonReader& options, const std::string& id, Skip& s
   training.reentrant_checkpointing =
       options.boolean_or("reentrant", false) || named_option(id, "reentrant") == "True";
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
+  training.lora_dropout = lora_dropout(options, id);
   training.autocast = options.boolean_or("autocast", false);
   if (options.at("loss").text() != "full") skip.add("loss " + options.at("loss").text());
   training.fsdp_reduces_fp32 = options.text_or("reduce", "fp32") == "fp32";

@@ -7,7 +7,7 @@ import sys
 
 FLAT = ("persistent_parameters", "single_partition_of_fp32_groups", "fp32_partitioned_groups_flat", "fp32_groups_flat_partition",
         "grad_partitions_flat_buffer", "param_groups_fp16_flat_cpu_memory")
-SPEC = ("world", "batch", "seq", "tp", "lora", "lora_targets", "grad_ckpt", "reentrant", "dtype")
+SPEC = ("world", "batch", "seq", "tp", "lora", "lora_targets", "grad_ckpt", "reentrant", "dtype", "deepspeed")
 
 
 def sizes(group, keys):
