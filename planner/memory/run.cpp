@@ -9,6 +9,7 @@
 #include "planner/memory/replicated_run.h"
 #include "planner/memory/sliced_run.h"
 #include "planner/time/optimizer_traffic.h"
+#include "planner/work.h"
 
 namespace zplan {
 
@@ -33,6 +34,7 @@ class Player {
   }
 
   PhasePeak initialise() {
+    take_step();
     device_.enter(Phase::initialisation, "initialisation");
     framework_.initialise();
     return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
@@ -73,6 +75,7 @@ class Player {
 
   // ---- what the tape says
   void section(int layer, bool backward) {
+    stop_if_asked();
     layer_ = layer, backward_ = backward;
     if constexpr (requires { framework_.section(layer, backward); }) framework_.section(layer, backward);
     if (layer >= 0)
@@ -297,11 +300,12 @@ Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
   const auto try_size = [&](std::int64_t size) {
     (trial.completes_within(Bytes(size)) ? runs : fails) = size;
   };
-  for (std::int64_t stride = live / 200; fails + stride < runs; stride *= 2) {
+  for (std::int64_t stride = std::max(kSegment, live / 200); fails + stride < runs; stride *= 2) {
     const std::int64_t size = round_up(fails + stride);
     if (size >= runs) break;
     try_size(size);
   }
+  // Sizes are whole segments, and `fails` is: of more than one segment each half is smaller than the whole.
   while (runs - fails > std::max(kSegment, runs / 200)) {
     try_size(round_up((runs + fails) / 2));
   }
