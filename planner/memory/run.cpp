@@ -277,7 +277,7 @@ bool completes(const RunInputs& inputs, const RunResult& unlimited, Bytes pool) 
 
 }  // namespace
 
-Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
+Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited, Bytes beyond) {
   constexpr std::int64_t kSegment = std::int64_t{2}
                                     << 20;  // the allocator takes multiples of it from the card
   const auto round_up = [](std::int64_t bytes) { return (bytes + kSegment - 1) / kSegment * kSegment; };
@@ -287,15 +287,16 @@ Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
   RunResult small;
   if (const std::optional<Bytes> largest = largest_flattening_on_host(inputs, unlimited)) {
     // Where the largest card that flattens on the host does, some such card is the smallest.
-    if (live <= largest->value) small = simulate(on_host(inputs));
-    if (live <= largest->value && completes(inputs, small, *largest))
+    const bool smaller = live <= largest->value && beyond < *largest;
+    if (smaller) small = simulate(on_host(inputs));
+    if (smaller && completes(inputs, small, *largest))
       asked = &small.asked, runs = std::min(largest->value, small.peak_reserved.value);
     else
       live = std::max(live, unlimited.flattening->reserved.value);
   }
   // Most runs need little more than what is live: strides from there, each twice the one before, find the
   // bracket.
-  std::int64_t fails = round_up(live) - kSegment;
+  std::int64_t fails = std::max(round_up(live) - kSegment, beyond.value / kSegment * kSegment);
   CardTrial trial(*asked, allocator_options(inputs.step.training));
   const auto try_size = [&](std::int64_t size) {
     (trial.completes_within(Bytes(size)) ? runs : fails) = size;

@@ -28,9 +28,12 @@ void check_figures(const Json& report, std::vector<Broken>& broken);
 void check_required(const std::vector<Plan>& plans, std::vector<Broken>& broken);
 /// A plan is the same by itself, among others, for the window and for the library.
 void check_sameness(const Answered& answered, const Plan& plan, Random& random, std::vector<Broken>& broken);
-/// Where it fits, it fits every larger card, but for those on which DeepSpeed fails as it starts.
+/// It fits no card below required_low, every one from required_high on, and between the two where its run
+/// completes, which outlines and whole plans say alike (docs/memory.md, Larger cards). Left out: cards on
+/// which DeepSpeed fails as it starts.
 void check_cards(const Question& question, const Plan& plan, Random& random, std::vector<Broken>& broken);
-/// Longer samples and larger micro-batches need no less.
+/// Longer samples and larger micro-batches have no less live at the peak, and take no less of the host. What
+/// a device must have is another thing: gaps can be smaller.
 void check_sizes(const Question& question, const Plan& plan, Random& random, std::vector<Broken>& broken);
 
 }  // namespace zplan::test

@@ -1,5 +1,7 @@
 #include "question.h"
 
+#include <algorithm>
+
 #include "hardware_profiles/profiles.h"
 #include "models/base/names.h"
 #include "models/catalogue/catalogue.h"
@@ -78,6 +80,7 @@ void add_cluster(Random& random, Typed& typed) {
 void add_strategies(Random& random, Typed& typed, bool one) {
   const std::string framework = random.of(Words{"deepspeed", "deepspeed", "deepspeed", "fsdp", "torch"});
   if (framework != "deepspeed") typed.option("--framework", framework);
+  if (framework == "fsdp" && random.chance(30)) typed.option("--offload", "all");
   if (framework != "deepspeed") return;
   if (one || random.chance(40))
     typed.option("--zero",
@@ -92,10 +95,11 @@ void add_strategies(Random& random, Typed& typed, bool one) {
 
 void add_training(Random& random, Typed& typed) {
   if (random.chance(30)) typed.option("--precision", any<Precision>(random));
-  if (random.chance(40)) typed.option("--optimizer", any<Optimizer>(random));
+  if (random.chance(30)) typed.option("--optimizer", any<Optimizer>(random));
   typed.flag(10, "--no-master-weights");
   if (random.chance(50)) typed.option("--checkpointing", any<Checkpointing>(random));
-  if (random.chance(20)) typed.option("--attention", random.of(Words{"sdpa", "sdpa", "eager", "flash"}));
+  if (random.chance(20))
+    typed.option("--attention", random.of(Words{"sdpa", "sdpa", "sdpa", "eager", "flash"}));
   typed.flag(15, "--fused-loss");
   typed.flag(15, "--expandable-segments");
 }
@@ -119,12 +123,33 @@ void add_batch(Random& random, Typed& typed, bool fixed) {
   if (!global && random.chance(30)) typed.option("--grad-accum", number(random.between(1, 9)));
 }
 
+/// Options that would say what is asked for.
+Words given_by(const std::string& asked) {
+  if (asked == "micro-batch") return {"--micro-batch"};
+  if (asked == "sequence") return {"--seq"};
+  if (asked == "model") return {"--model"};
+  if (asked == "memory") return {"--mem", "--gpu"};
+  if (asked == "host-memory") return {"--host-mem"};
+  return {};
+}
+
+Words without(const Words& words, const Words& options) {
+  Words kept;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (std::find(options.begin(), options.end(), words[i]) != options.end())
+      ++i;
+    else
+      kept.push_back(words[i]);
+  return kept;
+}
+
 }  // namespace
 
 Words random_question(Random& random) {
   Typed typed(random);
   const std::int64_t kind = random.between(1, 100);
   const bool search = kind <= 6, solve = kind > 6 && kind <= 14, oom = kind > 14 && kind <= 20;
+  const std::string asked = solve && random.chance(80) ? any<Solve>(random) : "";
   if (search) typed.word("search");
   if (solve || oom) typed.word("fit");
   add_model(random, typed);
@@ -133,7 +158,7 @@ Words random_question(Random& random) {
   add_training(random, typed);
   add_sequence(random, typed);
   add_batch(random, typed, solve || oom);
-  if (solve && random.chance(80)) typed.option("--solve", any<Solve>(random));
+  if (!asked.empty()) typed.option("--solve", asked);
   if (oom)
     typed.option("--oom",
                  "CUDA out of memory. Tried to allocate " + number(random.between(2, 4000)) +
@@ -141,7 +166,7 @@ Words random_question(Random& random) {
                      ".00 GiB of which 100.00 MiB is free. Process 1 has 7.00 GiB memory in use. Of the "
                      "allocated memory 5.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch "
                      "but unallocated.");
-  return typed.take();
+  return without(typed.take(), given_by(asked));
 }
 
 }  // namespace zplan::test
