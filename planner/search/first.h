@@ -9,7 +9,8 @@ namespace zplan {
 
 /// Of 0 … count − 1 the first for which `holds`, which then holds of all behind it too; `count` where it
 /// holds of none. Strides that double find a stretch that holds the answer, halves narrow it: no more than
-/// 2·log2(count) + 2 values are looked at, however `holds` behaves, and what is returned was.
+/// 2·log2(count) + 2 values are looked at, however `holds` behaves; one of them, that holds, is returned, or
+/// `count`.
 template <class Holds>
 [[nodiscard]] std::int64_t first_that(std::int64_t count, const Holds& holds) {
   const auto asked = [&holds](std::int64_t index) {

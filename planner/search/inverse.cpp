@@ -104,8 +104,8 @@ void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Sol
                                 format_bytes(memory.host.total - host, q.unit), format_bytes(host, q.unit));
 }
 
-/// Outlines and whole plans agree on what fits, so what a search found is planned in full at once. Only sizes
-/// of models that are not legal lie between: so many values are gone through until one is.
+/// Outlines and whole plans agree on what fits, so what a search found fits, and what is behind it does not.
+/// Only sizes of models that are not legal lie between: so many values are gone through until one is.
 constexpr std::int64_t kFew = 100;
 
 /// The next value that is legal: of models, whose heads a tensor-parallel degree need not divide, one of the
@@ -122,7 +122,7 @@ std::int64_t next_index(const OpenQuestion& open, Solve solve, const Scale& scal
 /// behind it is the next.
 void take_limit(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
                 std::int64_t index, Solution& solution) {
-  for (const std::int64_t last = std::min(index + kFew, scale.count - 1); index < last;) {
+  for (std::int64_t tried = 0; tried < kFew && index + 1 < scale.count; ++tried) {
     index = next_index(open, solve, scale, family, index);
     solution.next = scale.value(index);
     Probe behind = probe(open, solve, family, *solution.next, true);

@@ -29,7 +29,7 @@ TEST(FirstThat, LooksAtFewValuesHoweverTheyBehave) {
     std::uint64_t state = seed;
     std::int64_t asked = 0;
     const std::int64_t found = first_that(kCount, [&](std::int64_t i) {
-      EXPECT_GE(i, 0), EXPECT_LT(i, kCount);
+      EXPECT_TRUE(i >= 0 && i < kCount);
       state = state * 6364136223846793005U + 1442695040888963407U;
       return ++asked, (state >> 60U) == 0;
     });

@@ -129,7 +129,8 @@ void check_sameness(const Answered& answered, const Plan& plan, Random& random, 
     if (each["id"] == plan.id()) expect_same(Json::parse(among.dump()), each, "as printed", plan, broken);
 }
 
-void check_cards(const Question& q, const Plan& plan, Random& random, std::vector<Broken>& broken) {
+void check_cards(const Question& q, const Plan& plan, Random& random, LargerCards& cards,
+                 std::vector<Broken>& broken) {
   const auto low = static_cast<double>(plan.memory.required_low.value),
              high = static_cast<double>(plan.memory.required_high.value);
   std::vector<double> rooms{low * 0.999, high * 1.001,
@@ -138,6 +139,7 @@ void check_cards(const Question& q, const Plan& plan, Random& random, std::vecto
   for (int i = 0; i < 3; ++i)
     rooms.push_back(low + (high - low) * static_cast<double>(random.between(0, 1000)) / 1000);
   std::sort(rooms.begin(), rooms.end());
+  bool smaller_fits = false;
   for (const double room : rooms) {
     Cluster cluster = q.cluster;
     cluster.usable_memory = Bytes(static_cast<std::int64_t>(std::ceil(room / (1 - q.headroom.fraction))));
@@ -162,9 +164,10 @@ void check_cards(const Question& q, const Plan& plan, Random& random, std::vecto
     if (on.fits_device && available_memory < m.required_low) tell("no card below required_low fits");
     if (!on.fits_device && !fails_to_start && available_memory >= m.required_high)
       tell("a larger card never fits less: all from required_high on");
-    if (!on.fits_device && plan.fits_device && !fails_to_start &&
-        available_memory > available(q.cluster, q.headroom))
-      tell("a larger card never fits less: than the one that was asked for");
+    const bool between = available_memory >= m.required_low && available_memory < m.required_high;
+    if (between && !fails_to_start && smaller_fits)
+      ++cards.between, cards.without_room += on.fits_device ? 0 : 1;
+    smaller_fits = smaller_fits || on.fits_device;
   }
 }
 
