@@ -12,6 +12,7 @@
 #include "models/base/json_text.h"
 #include "planner/check/judge.h"
 #include "planner/check/read.h"
+#include "planner/work.h"
 
 namespace zplan {
 
@@ -49,6 +50,7 @@ Document named_document(const std::string& path) {
 void add_folder(const std::string& folder, std::vector<Document>& documents, std::ostream& err) {
   const std::size_t before = documents.size();
   for (const std::string& path : files_below(folder)) {
+    stop_if_asked();
     try {
       Document document = check::recognised(read_file(path), path);
       if (document.format)
@@ -123,8 +125,10 @@ std::vector<Case> cases_of(const std::vector<Document>& documents, const Options
       asks ? std::optional(setup_of(options, environment)) : std::nullopt;
   const check::Given given{hardware, options.cluster, plan ? &*plan : nullptr};
   std::vector<Case> cases;
-  for (const Document& document : documents)
+  for (const Document& document : documents) {
+    stop_if_asked();
     for (Case& each : check::read_cases(document, given)) cases.push_back(std::move(each));
+  }
   return cases;
 }
 

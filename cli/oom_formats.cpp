@@ -76,7 +76,7 @@ Json replay_json(const OomReport& report) {
     out["refused"] = {{"term", std::string(info(replay.refused->term).name)},
                       {"phase", std::string(to_name(replay.refused->phase))},
                       {"at", std::string(replay.refused->at)},
-                      {"layer", replay.refused->layer},
+                      {"layer", replay.refused->layer >= 0 ? Json(replay.refused->layer) : Json(nullptr)},
                       {"bytes", replay.refused->size.value},
                       {"held", replay.refused->held.value}};
   return out;

@@ -104,6 +104,10 @@ int run_search(const Options& options, const std::vector<std::string>& arguments
   const Request request = make_request(options, environment);
   const Scope scope = search_scope(options, request.question.space);
   const Exploration found = search(request.question, scope, environment, err);
+  if (found.stopped && found.best.empty()) {
+    err << "zplan: stopped: nothing that was looked at so far fits\n";
+    return kInterrupted;
+  }
   Question question = request.question;
   Answer result;
   if (found.best.empty()) {

@@ -10,6 +10,8 @@ namespace zplan {
 
 /// Exit statuses, as docs/command-line.md promises them.
 inline constexpr int kFits = 0, kNothingFits = 1, kBadInput = 2;
+/// Ctrl-C in a search that had found nothing yet; elsewhere it ends the process, which shells report alike.
+inline constexpr int kInterrupted = 130;
 
 /// The whole program but for the process: `arguments` without its name, data on `out`, messages on `err`.
 /// Throws InputError for bad usage and bad input, before anything is written to `out`.

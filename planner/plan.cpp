@@ -65,6 +65,23 @@ NeediestRank neediest_rank(const RunInputs& run) {
   return neediest;
 }
 
+/// The size in question decides: what PyTorch keeps and cannot use depends on the card, so that some cards
+/// run out of memory between a smaller and a larger one that do not. Where nothing need be given back none
+/// does.
+bool runs_on(const RunInputs& run, const RunResult& played, const MemoryPlan& memory, Bytes room) {
+  if (memory.required_low > room) return false;
+  const bool starts_alike = !played.flattening || played.flattening->card <= room;
+  return (starts_alike && memory.required_high <= room) || runs_within(run, played, room);
+}
+
+/// `required` was bisected, to half a percent and as if larger cards never had less room than smaller ones.
+void agree(const RunInputs& run, const RunResult& played, Bytes room, bool fits, MemoryPlan& memory) {
+  if (fits) memory.required = std::min(memory.required, room);
+  if (fits || memory.required > room) return;
+  memory.required = required_beyond(run, played, room);
+  memory.required_high = std::max(memory.required_high, memory.required);
+}
+
 }  // namespace
 
 std::vector<Slice> neediest_slices(const RankModel& rank, const Training& training,
@@ -101,10 +118,8 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   RunResult played = complete ? simulate(run) : neediest.live ? *neediest.live : simulate_live(run);
   if (complete) {
     plan.memory = plan_memory(run, played, cluster_);
-    // `required` is bisected to half a percent: at the edge the size in question decides.
-    if (plan.memory.required > room && plan.memory.required_low <= room && runs_within(run, played, room))
-      plan.memory.required = room;
-    plan.fits_device = plan.memory.required <= room;
+    plan.fits_device = runs_on(run, played, plan.memory, room);
+    agree(run, played, room, plan.fits_device, plan.memory);
   } else {
     played.flattening = flattening_of(run);
     plan.memory = plan_live_memory(run, played, cluster_);

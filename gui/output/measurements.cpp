@@ -20,6 +20,7 @@
 #include "gui/output/export.h"
 #include "gui/output/text_label.h"
 #include "planner/check/read.h"
+#include "planner/work.h"
 
 namespace zplan::gui {
 
@@ -165,18 +166,30 @@ MeasurementsDialog::MeasurementsDialog(Environment environment, QWidget* parent)
   show_problem({});
 }
 
-MeasurementsDialog::~MeasurementsDialog() { thread_.waitForDone(); }
+MeasurementsDialog::~MeasurementsDialog() {
+  drop();
+  thread_.waitForDone();
+}
+
+void MeasurementsDialog::drop() {
+  if (dropped_) *dropped_ = true;
+  thread_.clear();
+}
 
 void MeasurementsDialog::check(const QStringList& files, const std::optional<Subject>& plan) {
   files_->setText(files.join(u'\n'));
   set_busy(true);
   const int number = ++asked_;
-  thread_.clear();
-  thread_.start([this, files, plan, number] {
+  drop();
+  dropped_ = std::make_shared<std::atomic<bool>>(false);
+  thread_.start([this, files, plan, number, dropped = dropped_] {
+    const Work work(dropped.get());
     std::optional<CheckedFiles> result;
     QString problem;
     try {
       result = check_files(files, plan, environment_);
+    } catch (const Stopped&) {
+      return;
     } catch (const InputError& error) {
       problem = QString::fromUtf8(error.what());
     } catch (const std::exception& error) {

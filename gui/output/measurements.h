@@ -3,6 +3,8 @@
 #include <QDialog>
 #include <QSortFilterProxyModel>
 #include <QThreadPool>
+#include <atomic>
+#include <memory>
 #include <optional>
 
 #include "cli/check_report.h"
@@ -38,7 +40,7 @@ class MeasurementsDialog : public QDialog {
 
  public:
   explicit MeasurementsDialog(Environment environment, QWidget* parent = nullptr);
-  /// Waits for a check that is under way.
+  /// A check that is under way ends at its next step.
   ~MeasurementsDialog() override;
   MeasurementsDialog(const MeasurementsDialog&) = delete;
   MeasurementsDialog& operator=(const MeasurementsDialog&) = delete;
@@ -58,6 +60,7 @@ class MeasurementsDialog : public QDialog {
   void checked();
 
  private:
+  void drop();
   void show_result(CheckedFiles result);
   void arrange_records();
   void show_problem(const QString& problem);
@@ -66,7 +69,8 @@ class MeasurementsDialog : public QDialog {
 
   Environment environment_;
   QThreadPool thread_;
-  int asked_{};  ///< number of the latest check
+  int asked_{};                                 ///< number of the latest check
+  std::shared_ptr<std::atomic<bool>> dropped_;  ///< of that: nobody waits for it any more
   std::optional<CheckedFiles> result_;
   QString problem_;
   TextTableModel summary_, records_;

@@ -3,10 +3,12 @@
 #include <QMetaObject>
 #include <chrono>
 #include <new>
+#include <optional>
 #include <utility>
 #include <variant>
 
 #include "models/base/error.h"
+#include "planner/work.h"
 
 namespace zplan::gui {
 
@@ -19,10 +21,14 @@ constexpr auto kQuiet = 80ms;
 
 using Outcome = std::variant<PlannedPtr, Problem>;
 
-Outcome outcome(const Scenario& scenario, const Environment& environment, Depth depth,
-                const std::string& likely) {
+/// Nothing where it was dropped on the way.
+std::optional<Outcome> outcome(const Scenario& scenario, const Environment& environment, Depth depth,
+                               const std::string& likely, const std::atomic<bool>& dropped) {
+  const Work work(&dropped);
   try {
     return plan_scenario(scenario, environment, depth, likely);
+  } catch (const Stopped&) {
+    return std::nullopt;
   } catch (const InputError& error) {
     return Problem{QString::fromStdString(error.place()), QString::fromUtf8(error.what())};
   } catch (const std::bad_alloc&) {
@@ -44,7 +50,7 @@ Planning::Planning(Environment environment, QObject* parent)
 }
 
 Planning::~Planning() {
-  for (const TaskPtr& each : std::as_const(asked_)) each->dropped = true;
+  for (const TaskPtr& each : std::as_const(asked_)) each->dropped = true;  // others are already
   for (QThreadPool* each : {&drafts_, &answers_}) {
     each->clear();
     each->waitForDone();
@@ -74,15 +80,16 @@ void Planning::settle() {
 void Planning::start(QThreadPool& thread, const TaskPtr& task, Depth depth) {
   thread.start([this, task, depth] {
     if (task->dropped) return;
-    const Outcome made = outcome(task->scenario, environment_, depth, task->likely);
+    const auto made = outcome(task->scenario, environment_, depth, task->likely, task->dropped);
+    if (!made) return;
     // Delivered in the GUI thread, or not at all where the object is gone.
     const auto deliver = [this, task, made] {
       if (task->dropped) return;
-      if (const auto* problem = std::get_if<Problem>(&made)) {
+      if (const auto* problem = std::get_if<Problem>(&*made)) {
         finish(task);
         Q_EMIT failed(task->id, *problem);
       } else {
-        const PlannedPtr& planned_now = std::get<PlannedPtr>(made);
+        const PlannedPtr& planned_now = std::get<PlannedPtr>(*made);
         if (!planned_now->draft) finish(task);
         task->drafted = true;
         if (planned_now->draft && !quiet_.isActive()) quiet_.start();

@@ -21,7 +21,7 @@ class Planning : public QObject {
   using Id = quint64;  ///< of a scenario of the session
 
   explicit Planning(Environment environment, QObject* parent = nullptr);
-  /// Waits for what is under way; what waits is dropped.
+  /// What is under way ends at its next step, what waits is dropped.
   ~Planning() override;
   Planning(const Planning&) = delete;
   Planning& operator=(const Planning&) = delete;
@@ -48,7 +48,7 @@ class Planning : public QObject {
     Id id{};
     Scenario scenario;
     std::string likely;
-    std::atomic<bool> dropped{};  ///< nobody waits for it any more
+    std::atomic<bool> dropped{};  ///< nobody waits for it any more: planning it stops
     bool drafted{};               ///< its draft was shown and its full answer is not yet begun
   };
   using TaskPtr = std::shared_ptr<Task>;

@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "planner/work.h"
+
 namespace zplan::check {
 
 namespace {
@@ -320,8 +322,10 @@ std::vector<Record> judge(const Case& measured) {
 
 std::vector<Record> judge(const std::vector<Case>& cases) {
   std::vector<Record> records;
-  for (const Case& each : cases)
+  for (const Case& each : cases) {
+    stop_if_asked();
     for (Record& record : judge(each)) records.push_back(std::move(record));
+  }
   return records;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/work.h"
+
 namespace zplan {
 
 bool CardTrial::completes_within(Bytes capacity) {
@@ -12,6 +14,7 @@ bool CardTrial::completes_within(Bytes capacity) {
 }
 
 bool CardTrial::play_within(Bytes capacity) {
+  take_step();
   State unlimited = common_;
   // Expandable segments reserve address space by the card's size, so theirs differ from the first one on.
   if (!options_.expandable_segments) static_cast<void>(play(unlimited, first_beyond(capacity)));

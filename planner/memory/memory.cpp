@@ -231,6 +231,11 @@ bool runs_within(const RunInputs& inputs, const RunResult& unlimited, Bytes size
   return pool.value > 0 && completes_within(with_outside(inputs), unlimited, pool);
 }
 
+Bytes required_beyond(const RunInputs& inputs, const RunResult& run, Bytes size) {
+  const Bytes outside = outside_allocator(inputs);
+  return std::max(smallest_pool(with_outside(inputs), run, size - outside) + outside, size + Bytes(1));
+}
+
 MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster) {
   MemoryPlan plan = plan_of(run, inputs, cluster);
   const Bytes outside = outside_allocator(inputs);

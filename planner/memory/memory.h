@@ -69,7 +69,12 @@ struct MemoryPlan {
 /// The same where simulate() has made `unlimited` of it.
 [[nodiscard]] bool runs_within(const RunInputs& inputs, const RunResult& unlimited, Bytes size);
 
-/// The whole plan, by a run of simulate.
+/// The whole plan, by a run of simulate. `required` is bisected: whether a size beside it runs, runs_within()
+/// says.
 [[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster);
+
+/// The smallest device above `size`, on which the run does not complete, on which it does: as MemoryPlan has
+/// it.
+[[nodiscard]] Bytes required_beyond(const RunInputs& inputs, const RunResult& run, Bytes size);
 
 }  // namespace zplan

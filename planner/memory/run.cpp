@@ -9,6 +9,7 @@
 #include "planner/memory/replicated_run.h"
 #include "planner/memory/sliced_run.h"
 #include "planner/time/optimizer_traffic.h"
+#include "planner/work.h"
 
 namespace zplan {
 
@@ -33,6 +34,7 @@ class Player {
   }
 
   PhasePeak initialise() {
+    take_step();
     device_.enter(Phase::initialisation, "initialisation");
     framework_.initialise();
     return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
@@ -73,6 +75,7 @@ class Player {
 
   // ---- what the tape says
   void section(int layer, bool backward) {
+    stop_if_asked();
     layer_ = layer, backward_ = backward;
     if constexpr (requires { framework_.section(layer, backward); }) framework_.section(layer, backward);
     if (layer >= 0)
@@ -274,7 +277,7 @@ bool completes(const RunInputs& inputs, const RunResult& unlimited, Bytes pool) 
 
 }  // namespace
 
-Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
+Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited, Bytes beyond) {
   constexpr std::int64_t kSegment = std::int64_t{2}
                                     << 20;  // the allocator takes multiples of it from the card
   const auto round_up = [](std::int64_t bytes) { return (bytes + kSegment - 1) / kSegment * kSegment; };
@@ -284,24 +287,26 @@ Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited) {
   RunResult small;
   if (const std::optional<Bytes> largest = largest_flattening_on_host(inputs, unlimited)) {
     // Where the largest card that flattens on the host does, some such card is the smallest.
-    if (live <= largest->value) small = simulate(on_host(inputs));
-    if (live <= largest->value && completes(inputs, small, *largest))
+    const bool smaller = live <= largest->value && beyond < *largest;
+    if (smaller) small = simulate(on_host(inputs));
+    if (smaller && completes(inputs, small, *largest))
       asked = &small.asked, runs = std::min(largest->value, small.peak_reserved.value);
     else
       live = std::max(live, unlimited.flattening->reserved.value);
   }
   // Most runs need little more than what is live: strides from there, each twice the one before, find the
   // bracket.
-  std::int64_t fails = round_up(live) - kSegment;
+  std::int64_t fails = std::max(round_up(live) - kSegment, beyond.value / kSegment * kSegment);
   CardTrial trial(*asked, allocator_options(inputs.step.training));
   const auto try_size = [&](std::int64_t size) {
     (trial.completes_within(Bytes(size)) ? runs : fails) = size;
   };
-  for (std::int64_t stride = live / 200; fails + stride < runs; stride *= 2) {
+  for (std::int64_t stride = std::max(kSegment, live / 200); fails + stride < runs; stride *= 2) {
     const std::int64_t size = round_up(fails + stride);
     if (size >= runs) break;
     try_size(size);
   }
+  // Sizes are whole segments, and `fails` is: of more than one segment each half is smaller than the whole.
   while (runs - fails > std::max(kSegment, runs / 200)) {
     try_size(round_up((runs + fails) / 2));
   }

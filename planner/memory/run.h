@@ -113,9 +113,11 @@ struct RunResult {
 [[nodiscard]] std::vector<Call> calls_of(const RunInputs& inputs);
 
 /// The smallest pool on which the run completes, to 0.5 %: strides up from what is live at the worst moment,
-/// then bisection; at most what an unlimited card reserves. Caution: what is between is taken as not running.
-/// `unlimited`: of simulate(), not flattened on the host.
-[[nodiscard]] Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited);
+/// then bisection; at most what an unlimited card reserves. Caution: sizes between that were not tried are
+/// taken as not running, and larger ones as running; of gaps neither need be so (docs/memory.md).
+/// `unlimited`: of simulate(), not flattened on the host. `beyond`: a pool on which it does not run; smaller
+/// ones are not asked for.
+[[nodiscard]] Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited, Bytes beyond = {});
 
 /// Whether the run of which simulate() made `unlimited` completes on a card that gives the allocator `pool`.
 [[nodiscard]] bool completes_within(const RunInputs& inputs, const RunResult& unlimited, Bytes pool);

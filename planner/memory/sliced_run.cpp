@@ -1,6 +1,7 @@
 #include "planner/memory/sliced_run.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "planner/sharding/optimizer_state.h"
@@ -249,14 +250,14 @@ void SlicedRun::send(Operation operation, Elements elements) {
 }
 
 void SlicedRun::send_to_owners(const Parts& parts) {
-  Parts by_owner;
+  Parts by_owner;  // in the order in which they come
+  std::unordered_map<std::int64_t, std::size_t> places;
   for (const auto& part : parts) {
-    const auto same = std::find_if(by_owner.begin(), by_owner.end(),
-                                   [&part](const auto& other) { return other.first == part.first; });
-    if (same == by_owner.end())
+    const auto [place, is_new] = places.try_emplace(part.first, by_owner.size());
+    if (is_new)
       by_owner.push_back(part);
     else
-      same->second += part.second;
+      by_owner[place->second].second += part.second;
   }
   for (const auto& [owner, elements] : by_owner) send(Operation::reduce, elements);
 }

@@ -9,18 +9,6 @@ namespace zplan {
 
 namespace {
 
-/// A size of the global batch's divisors that micro-batch and accumulation can have between them.
-std::vector<std::int64_t> divisors(std::int64_t n) {
-  std::vector<std::int64_t> small, large;
-  for (std::int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    small.push_back(d);
-    if (d != n / d) large.push_back(n / d);
-  }
-  small.insert(small.end(), large.rbegin(), large.rend());
-  return small;
-}
-
 bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
@@ -61,6 +49,17 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
 }
 
 }  // namespace
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+  std::vector<std::int64_t> small, large;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d != n / d) large.push_back(n / d);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
 
 std::int64_t micro_batch_step(std::size_t index) {
   constexpr std::size_t kEach = 16, kPerDoubling = 8;

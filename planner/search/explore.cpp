@@ -12,6 +12,7 @@
 #include "planner/search/candidates.h"
 #include "planner/search/parallel.h"
 #include "planner/search/why.h"
+#include "planner/work.h"
 
 namespace zplan {
 
@@ -75,6 +76,19 @@ class Explorer {
     return {name.framework, s.zero_stage, s.tensor_parallel, s.offload_optimizer, s.offload_parameters};
   }
   [[nodiscard]] bool stopped() const { return watch_.stop != nullptr && watch_.stop->load(); }
+  /// Whether f came to its end before the search was stopped.
+  template <class F>
+  [[nodiscard]] bool done_unless_stopped(const F& f) const {
+    const Work part(watch_.stop);
+    try {
+      stop_if_asked();
+      f();
+      return true;
+    } catch (const Stopped&) {
+      if (!stopped()) throw;
+      return false;
+    }
+  }
   FrameworkPlans& plans_of(const FamilyName& name) {
     return *std::find_if(frameworks_.begin(), frameworks_.end(), [&](const FrameworkPlans& each) {
       return each.question.training.framework == name.framework;
@@ -95,6 +109,7 @@ class Explorer {
   void fail_if_nothing_is_legal() const;
   // ---- by live memory
   void screen();
+  [[nodiscard]] bool screen_unless_stopped(std::size_t family);
   void screen(std::size_t family);
   void choose_best(FamilyReport& report, const std::vector<Estimate>& all) const;
   void climb(PlanFamily& family, std::int64_t accumulation, std::vector<Estimate>& all) const;
@@ -102,6 +117,7 @@ class Explorer {
   // ---- by the allocator
   [[nodiscard]] std::vector<Candidate> may_fit_fastest_first() const;
   void confirm();
+  void add_fastest(std::vector<std::optional<Found>>& found);
   [[nodiscard]] std::optional<Found> first_that_runs(const std::vector<Candidate>& fastest_first);
   [[nodiscard]] std::optional<Found> run(const Candidate& candidate);
   void find_front();
@@ -144,14 +160,16 @@ void Explorer::screen() {
   std::atomic<std::size_t> done{0};
   for_each_in_parallel(result_.families.size(), [&](std::size_t i) {
     if (result_.families[i].outcome != FamilyOutcome::illegal) {
-      if (stopped())
-        result_.families[i].outcome = FamilyOutcome::not_looked_at;
-      else
-        screen(i);
+      if (!screen_unless_stopped(i)) result_.families[i].outcome = FamilyOutcome::not_looked_at;
     }
     if (watch_.progress) watch_.progress(++done, result_.families.size());
   });
   for (const FamilyReport& each : result_.families) result_.candidates += each.candidates;
+}
+
+/// False where the search was stopped before it was through: what was found is forgotten.
+bool Explorer::screen_unless_stopped(std::size_t index) {
+  return done_unless_stopped([&] { screen(index); }) || (screened_[index].clear(), false);
 }
 
 void Explorer::screen(std::size_t index) {
@@ -263,6 +281,16 @@ std::vector<Candidate> Explorer::may_fit_fastest_first() const {
   return all;
 }
 
+/// The fastest of all, where its strategy has none in `found`.
+void Explorer::add_fastest(std::vector<std::optional<Found>>& found) {
+  std::optional<Found> fastest = first_that_runs(may_fit_fastest_first());
+  if (!fastest) return;
+  const bool known = std::any_of(found.begin(), found.end(), [&](const std::optional<Found>& each) {
+    return each && group_of(each->name) == group_of(fastest->name);
+  });
+  if (!known) found.push_back(std::move(fastest));
+}
+
 void Explorer::confirm() {
   std::map<Group, std::vector<Candidate>> groups;
   for (const Candidate& each : may_fit_fastest_first())
@@ -270,7 +298,9 @@ void Explorer::confirm() {
   std::vector<std::vector<Candidate>*> all;
   for (auto& [group, candidates] : groups) all.push_back(&candidates);
   std::vector<std::optional<Found>> found(all.size());
-  for_each_in_parallel(all.size(), [&](std::size_t i) { found[i] = first_that_runs(*all[i]); });
+  const bool done = done_unless_stopped(
+      [&] { for_each_in_parallel(all.size(), [&](std::size_t i) { found[i] = first_that_runs(*all[i]); }); });
+  if (!done) add_fastest(found);
   for (std::optional<Found>& each : found)
     if (each) result_.best.push_back(std::move(*each));
   std::stable_sort(result_.best.begin(), result_.best.end(),
@@ -295,7 +325,8 @@ void Explorer::find_front() {
     front.push_back(each), last = e.tokens_per_second;
   }
   std::vector<std::optional<Found>> found(front.size());
-  for_each_in_parallel(front.size(), [&](std::size_t i) { found[i] = run(front[i]); });
+  static_cast<void>(done_unless_stopped(
+      [&] { for_each_in_parallel(front.size(), [&](std::size_t i) { found[i] = run(front[i]); }); }));
   result_.front.push_back(result_.best.front());
   for (std::optional<Found>& each : found) {
     if (!each) continue;

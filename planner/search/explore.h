@@ -28,7 +28,9 @@ struct Scope {
 
 /// Lets a search be watched and stopped from outside.
 struct Watch {
-  const std::atomic<bool>* stop{};                                    ///< set: what is not done is left out
+  /// Set: families that are not looked at by then are left out, and of the others the fastest is taken to the
+  /// allocator, where that was not done. Where the whole Work is stopped there is no result at all.
+  const std::atomic<bool>* stop{};
   std::function<void(std::size_t done, std::size_t all)> progress{};  ///< families; from several threads
 };
 

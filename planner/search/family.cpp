@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/work.h"
+
 namespace zplan {
 
 namespace {
@@ -92,6 +94,7 @@ const PlanFamily::Noted& PlanFamily::noted(std::int64_t micro_batch_size, std::i
 }
 
 PlanFamily::Played PlanFamily::play(const Noted& noted, const Sizes& sizes) {
+  take_step();
   const MicroStepFigures<Lanes>& figures = tapes_.at(sizes);
   Played played;
   for (const LiveProgram& each : noted.live)

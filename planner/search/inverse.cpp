@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <future>
 #include <tuple>
 
+#include "planner/search/candidates.h"
+#include "planner/search/first.h"
+#include "planner/search/parallel.h"
 #include "planner/search/scale.h"
 #include "planner/search/why.h"
 
@@ -37,18 +39,11 @@ bool is_legal(const OpenQuestion& open, Solve solve, const Family& family, std::
   return !candidates(pinned_to(question_at(open, solve, value), family)).legal.empty();
 }
 
-/// The last index that fits, where `fits` holds up to some index: strides that double, then bisection.
+/// The last index that fits, where `fits` holds up to some index.
 template <class F>
 std::optional<std::int64_t> last_that_fits(std::int64_t count, const F& fits) {
-  if (count < 1 || !fits(0)) return std::nullopt;
-  std::int64_t low = 0, high = 1;
-  while (high < count && fits(high)) low = high, high *= 2;
-  high = std::min(high, count);
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
+  const std::int64_t fit = first_that(count, [&fits](std::int64_t index) { return !fits(index); });
+  return fit > 0 ? std::optional(fit - 1) : std::nullopt;
 }
 
 /// Of the hardest values, tried one by one, the first that fits; else of the rest the last.
@@ -78,9 +73,10 @@ std::string end_of_range(const OpenQuestion& open, Solve solve) {
 /// What the allocator keeps moves a little with each length: the rounded one is planned too.
 std::optional<std::int64_t> rounded(const OpenQuestion& open, Solve solve, const Family& family,
                                     std::int64_t value) {
-  constexpr std::int64_t kRound = 128;
+  constexpr std::int64_t kRound = 128, kRounds = 16;
   if (solve != Solve::sequence || value % kRound == 0) return value;
-  for (std::int64_t each = value / kRound * kRound; each > 0; each -= kRound)
+  const std::int64_t first = value / kRound * kRound;
+  for (std::int64_t each = first; each > std::max<std::int64_t>(0, first - kRounds * kRound); each -= kRound)
     if (probe(open, solve, family, each, true).fits()) return each;
   return value;
 }
@@ -108,21 +104,25 @@ void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Sol
                                 format_bytes(memory.host.total - host, q.unit), format_bytes(host, q.unit));
 }
 
+/// Outlines and whole plans agree on what fits, so what a search found fits, and what is behind it does not.
+/// Only sizes of models that are not legal lie between: so many values are gone through until one is.
+constexpr std::int64_t kFew = 100;
+
 /// The next value that is legal: of models, whose heads a tensor-parallel degree need not divide, one of the
 /// next few.
 std::int64_t next_index(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
                         std::int64_t index) {
-  constexpr std::int64_t kFew = 100;
   const std::int64_t last = std::min(index + kFew, scale.count - 1);
   for (std::int64_t next = index + 1; solve == Solve::model && next <= last; ++next)
     if (is_legal(open, solve, family, scale.value(next))) return next;
   return index + 1;
 }
 
-/// What stands behind the value, planned in full: where that fits after all, it is the value.
+/// What stands behind the value, planned in full: where that fits after all, it is the value, and the one
+/// behind it is the next.
 void take_limit(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
                 std::int64_t index, Solution& solution) {
-  while (index + 1 < scale.count) {
+  for (std::int64_t tried = 0; tried < kFew && index + 1 < scale.count; ++tried) {
     index = next_index(open, solve, scale, family, index);
     solution.next = scale.value(index);
     Probe behind = probe(open, solve, family, *solution.next, true);
@@ -142,13 +142,14 @@ Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, co
     return each.fits() || (solve == Solve::model && !each.plan);
   };
   Solution solution;
-  std::optional<std::int64_t> found = hardest_that_fits(scale, fits);
+  const std::optional<std::int64_t> found = hardest_that_fits(scale, fits);
   // What is reported must fit with all its figures too.
-  for (; found; found = *found > 0 ? std::optional(*found - 1) : std::nullopt) {
-    Probe whole = probe(open, solve, family, scale.value(*found), true);
+  const std::int64_t from = found.value_or(-1), last = std::max<std::int64_t>(0, from - kFew);
+  for (std::int64_t index = from; index >= last; --index) {
+    Probe whole = probe(open, solve, family, scale.value(index), true);
     if (!whole.fits()) continue;
-    solution.value = scale.value(*found), solution.plan = std::move(*whole.plan);
-    take_limit(open, solve, scale, family, *found, solution);
+    solution.value = scale.value(index), solution.plan = std::move(*whole.plan);
+    take_limit(open, solve, scale, family, index, solution);
     solution.rounded = rounded(open, solve, family, *solution.value);
     return solution;
   }
@@ -164,14 +165,15 @@ Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, co
 /// With a global batch the next larger size that makes it, else one more.
 std::int64_t next_micro_batch(const OpenQuestion& open, const Family& family, std::int64_t size) {
   const auto global = open.question.space.global_batch_size;
-  for (std::int64_t b = size + 1; global && b <= *global; ++b)
-    if (is_legal(open, Solve::micro_batch, family, b)) return b;
+  if (!global) return size + 1;
+  for (const std::int64_t each : divisors(*global))
+    if (each > size && is_legal(open, Solve::micro_batch, family, each)) return each;
   return size + 1;
 }
 
 /// As take_limit.
 void take_micro_batch_limit(const OpenQuestion& open, const Family& family, Solution& solution) {
-  for (;;) {
+  for (std::int64_t tried = 0; tried < kFew; ++tried) {
     const std::int64_t next = next_micro_batch(open, family, *solution.value);
     if (next > kMostTokens / open.question.training.sequence_length) {
       solution.next.reset(), solution.reason = end_of_range(open, Solve::micro_batch);
@@ -191,16 +193,12 @@ Solution solve_micro_batch(const OpenQuestion& open, const Family& family) {
   const Strategy strategy = candidates(q).legal.front();
   Solution solution;
   solution.value = largest_micro_batch(q, context, strategy);
-  for (; solution.value; --*solution.value) {
+  if (solution.value) {
     Probe whole = probe(open, Solve::micro_batch, family, *solution.value, true);
-    if (whole.fits()) {
+    if (whole.fits())
       solution.plan = std::move(*whole.plan);
-      break;
-    }
-    if (*solution.value == 1) {
+    else
       solution.value.reset();
-      break;
-    }
   }
   if (!solution.value) {
     const std::int64_t first = next_micro_batch(open, family, 0);
@@ -237,14 +235,13 @@ void explain_first(const OpenQuestion& open, Inverse& result) {
 
 Inverse solve(const OpenQuestion& open, Solve solve) {
   Scales scales = scales_of(open, solve);
-  std::vector<std::future<Solution>> tasks;
-  for (const auto& [family, scale] : scales.of_family)
-    tasks.push_back(std::async(std::launch::async, [&open, solve, family = family, scale = &scale] {
-      return solve == Solve::micro_batch ? solve_micro_batch(open, family)
-                                         : solve_one(open, solve, *scale, family);
-    }));
+  const std::vector<std::pair<Family, Scale>> all(scales.of_family.begin(), scales.of_family.end());
   Inverse result{.solve = solve, .solutions = {}, .rejected = std::move(scales.rejected)};
-  for (std::future<Solution>& each : tasks) result.solutions.push_back(each.get());
+  result.solutions = mapped_in_parallel(all, [&open, solve](const auto& each) {
+    const auto& [family, scale] = each;
+    return solve == Solve::micro_batch ? solve_micro_batch(open, family)
+                                       : solve_one(open, solve, scale, family);
+  });
   std::stable_sort(result.solutions.begin(), result.solutions.end(),
                    [solve](const Solution& a, const Solution& b) { return comes_before(solve, a, b); });
   explain_first(open, result);

@@ -1,9 +1,9 @@
 // Inverse questions whose values are names: cards and models of the catalogues.
 
 #include <algorithm>
-#include <future>
 
 #include "planner/search/inverse.h"
+#include "planner/search/parallel.h"
 #include "planner/time/pace.h"
 
 namespace zplan {
@@ -54,16 +54,13 @@ std::vector<CardFit> cards_that_fit(const OpenQuestion& open, Bytes from) {
       cards.push_back(&each);
   std::stable_sort(cards.begin(), cards.end(),
                    [](const Gpu* a, const Gpu* b) { return a->memory < b->memory; });
-  std::vector<std::future<std::optional<Plan>>> tasks;
-  for (const Gpu* each : cards)
-    tasks.push_back(std::async(std::launch::async, [&open, each]() -> std::optional<Plan> {
-      const std::optional<Question> q = on_card(open, *each);
-      return q ? fastest_that_fits(*q) : std::nullopt;
-    }));
+  std::vector<std::optional<Plan>> plans = mapped_in_parallel(cards, [&open](const Gpu* each) {
+    const std::optional<Question> q = on_card(open, *each);
+    return q ? fastest_that_fits(*q) : std::nullopt;
+  });
   std::vector<CardFit> fits;
   for (std::size_t i = 0; i < cards.size(); ++i)
-    if (std::optional<Plan> plan = tasks[i].get())
-      fits.push_back({cards[i]->name, cards[i]->memory, std::move(*plan)});
+    if (plans[i]) fits.push_back({cards[i]->name, cards[i]->memory, std::move(*plans[i])});
   return fits;
 }
 
@@ -74,16 +71,15 @@ std::vector<ModelFit> largest_models(const OpenQuestion& open, std::vector<Model
   std::vector<ModelFit> fits;
   for (std::size_t at = 0; at < models.size() && fits.size() < most; at += kAtOnce) {
     const std::size_t end = std::min(at + kAtOnce, models.size());
-    std::vector<std::future<std::optional<Plan>>> tasks;
+    std::vector<std::optional<Plan>> plans(end - at);
+    for_each_in_parallel(end - at, [&](std::size_t i) {
+      Question q = open.question;
+      q.model = models[at + i];
+      plans[i] = fastest_that_fits(q);
+    });
     for (std::size_t i = at; i < end; ++i)
-      tasks.push_back(std::async(std::launch::async, [&open, &model = models[i]]() -> std::optional<Plan> {
-        Question q = open.question;
-        q.model = model;
-        return fastest_that_fits(q);
-      }));
-    for (std::size_t i = at; i < end; ++i)
-      if (std::optional<Plan> plan = tasks[i - at].get(); plan && fits.size() < most)
-        fits.push_back({models[i].name, parameters(models[i]), std::move(*plan)});
+      if (plans[i - at] && fits.size() < most)
+        fits.push_back({models[i].name, parameters(models[i]), std::move(*plans[i - at])});
   }
   return fits;
 }

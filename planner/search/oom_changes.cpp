@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <future>
 #include <tuple>
 
 #include "planner/search/oom.h"
+#include "planner/search/parallel.h"
 #include "planner/search/scale.h"
 #include "planner/search/why.h"
 
@@ -160,12 +160,8 @@ void add_least(const Start& start, std::vector<Step>& chosen, const Add& add) {
 }
 
 std::vector<OomChange> plan_all(const Start& start, const std::vector<std::vector<const Step*>>& sets) {
-  std::vector<std::future<OomChange>> tasks;
-  for (const auto& each : sets)
-    tasks.push_back(std::async(std::launch::async, [&start, &each] { return planned(start, each); }));
-  std::vector<OomChange> changes;
-  for (std::future<OomChange>& each : tasks) changes.push_back(each.get());
-  return changes;
+  return mapped_in_parallel(sets,
+                            [&start](const std::vector<const Step*>& each) { return planned(start, each); });
 }
 
 bool is_nearer(const OomChange& a, const OomChange& b) {

@@ -7,6 +7,8 @@
 #include <map>
 #include <tuple>
 
+#include "planner/search/candidates.h"
+#include "planner/search/first.h"
 #include "planner/search/parallel.h"
 #include "planner/search/why.h"
 
@@ -98,14 +100,6 @@ std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_
   return std::nullopt;
 }
 
-/// f(strategy) of every strategy, in order.
-template <class F>
-std::vector<Plan> each_in_parallel(const std::vector<Strategy>& strategies, const F& f) {
-  std::vector<Plan> plans(strategies.size());
-  for_each_in_parallel(strategies.size(), [&](std::size_t i) { plans[i] = f(strategies[i]); });
-  return plans;
-}
-
 Strategy sized(const Question& q, PlanContext& context, Strategy strategy) {
   if (!q.space.micro_batch_size)
     if (const auto most = largest_micro_batch(q, context, strategy))
@@ -114,7 +108,7 @@ Strategy sized(const Question& q, PlanContext& context, Strategy strategy) {
 }
 
 std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::vector<Strategy>& strategies) {
-  std::vector<Plan> plans = each_in_parallel(strategies, [&](const Strategy& strategy) {
+  std::vector<Plan> plans = mapped_in_parallel(strategies, [&](const Strategy& strategy) {
     Plan plan = context.complete(sized(q, context, strategy));
     plan.why = why(plan, q, context);
     return plan;
@@ -126,7 +120,7 @@ std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::v
 /// The best plan that fits, with all its figures; the others are only outlined.
 std::optional<Plan> best_that_fits(const Question& q, const std::vector<Strategy>& strategies) {
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
-  const std::vector<Plan> plans = each_in_parallel(
+  const std::vector<Plan> plans = mapped_in_parallel(
       strategies, [&](const Strategy& strategy) { return context.outline(sized(q, context, strategy)); });
   const auto best = std::min_element(plans.begin(), plans.end(), better_plan);
   if (best == plans.end() || !best->fits) return std::nullopt;
@@ -261,6 +255,7 @@ void warn(const Question& q, Answer& result) {
 }  // namespace
 
 Candidates candidates(const Question& q) {
+  stop_if_asked();
   Candidates found;
   for (const std::int64_t t : tensor_parallel_degrees(q))
     for (const int stage : stages(q))
@@ -299,28 +294,37 @@ bool better_plan(const Plan& a, const Plan& b) {
   return key(a) < key(b);
 }
 
+namespace {
+
+/// Of the micro-batches that make the global batch. One micro-step holds other things than two, and two
+/// others than more: each of these is tried by itself, and memory grows with the micro-batch among the rest.
+template <class Fits>
+std::optional<std::int64_t> largest_divisor_that_fits(const Question& q, const Strategy& strategy,
+                                                      std::int64_t most, const Fits& fits) {
+  constexpr std::int64_t kUnlike = 2;
+  const std::int64_t samples = *q.space.global_batch_size / strategy.data_parallel;
+  std::vector<std::int64_t> sizes;  // largest first
+  for (const std::int64_t size : divisors(samples))
+    if (size <= most) sizes.insert(sizes.begin(), size);
+  auto rest = sizes.begin();
+  for (; rest != sizes.end() && samples / *rest <= kUnlike; ++rest)
+    if (fits(*rest)) return *rest;
+  const std::int64_t found = first_that(sizes.end() - rest, [&](std::int64_t i) { return fits(rest[i]); });
+  return found < sizes.end() - rest ? std::optional(rest[found]) : std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::int64_t> largest_micro_batch(const Question& q, PlanContext& context,
                                                 const Strategy& strategy) {
   const std::int64_t most = std::max<std::int64_t>(1, kMostTokens / q.training.sequence_length);
   const auto fits = [&](std::int64_t micro_batch) {
     Strategy s = strategy;
-    return micro_batch <= most && !set_batch(q, s, micro_batch) && context.outline(s).fits;
+    return !set_batch(q, s, micro_batch) && context.outline(s).fits;
   };
-  // With a global batch only its divisors are possible, so bisection would skip some: walk down from the
-  // largest.
-  if (q.space.global_batch_size) {
-    for (std::int64_t b = std::min(*q.space.global_batch_size / strategy.data_parallel, most); b >= 1; --b)
-      if (fits(b)) return b;
-    return std::nullopt;
-  }
-  if (!fits(1)) return std::nullopt;
-  std::int64_t low = 1, high = 2;
-  while (fits(high)) low = high, high *= 2;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
+  if (q.space.global_batch_size) return largest_divisor_that_fits(q, strategy, most, fits);
+  const std::int64_t fit = first_that(most, [&](std::int64_t index) { return !fits(index + 1); });
+  return fit > 0 ? std::optional(fit) : std::nullopt;
 }
 
 Answer answer(const Question& q) {
@@ -359,7 +363,7 @@ Answer draft_answer(const Question& q, std::string_view wanted, std::string_view
   const auto guessed = std::find_if(found.legal.begin(), found.legal.end(), is_guess);
   const auto place = guessed - found.legal.begin();
   if (guessed != found.legal.end()) std::rotate(found.legal.begin(), guessed, guessed + 1);
-  plans = each_in_parallel(found.legal, [&](const Strategy& strategy) {
+  plans = mapped_in_parallel(found.legal, [&](const Strategy& strategy) {
     const Strategy whole = sized(q, context, strategy);
     return is_guess(strategy) ? context.complete(whole) : context.outline(whole);
   });

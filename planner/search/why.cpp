@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/search/first.h"
+
 namespace zplan {
 
 namespace {
@@ -141,26 +143,22 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
     more.data_parallel = gpus / t;
     return context.outline(more).fits_device;
   };
-  // The first multiple of `step` that fits, in (low, high]; low does not fit, high does.
-  const auto first = [&](std::int64_t low, std::int64_t high, std::int64_t step) {
-    while (high - low > step) {
-      const std::int64_t middle = low + (high - low) / step / 2 * step;
-      (fits(middle) ? high : low) = middle;
-    }
-    return high;
+  // The first of low + step, low + 2·step, … up to high that fits.
+  const auto first = [&](std::int64_t low, std::int64_t high,
+                         std::int64_t step) -> std::optional<std::int64_t> {
+    const std::int64_t count = (high - low) / step;
+    const std::int64_t found = first_that(count, [&](std::int64_t i) { return fits(low + (i + 1) * step); });
+    return found < count ? std::optional(low + (found + 1) * step) : std::nullopt;
   };
   // Within one node a tensor-parallel group at a time; beyond it whole nodes.
   const std::int64_t node = node_size(q);
   std::int64_t low = q.cluster.gpus;
   if (q.cluster.nodes == 1 && node > low && node % t == 0) {
-    if (fits(node)) return first(low, node, t);
+    if (const auto inside = first(low, node, t)) return inside;
     low = node;
   }
-  if (low % node != 0 || node % t != 0) return std::nullopt;
-  std::int64_t high = low + node;
-  while (high < most && !fits(high)) low = high, high = std::min(high * 2, most / node * node);
-  if (high > most || !fits(high)) return std::nullopt;
-  return first(low, high, node);
+  if (low >= most || low % node != 0 || node % t != 0) return std::nullopt;
+  return first(low, most, node);
 }
 
 std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& context) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report_json.h"
+#include "planner/work.h"
 #include "support.h"
 
 namespace zplan::gui {
@@ -134,6 +135,23 @@ TEST_F(SessionTest, ADraggedSliderIsOneStepToUndo) {
   ASSERT_TRUE(settled());
   EXPECT_EQ(session_.at(0).planned->question.training.sequence_length, 200 * 1024);
   EXPECT_FALSE(session_.at(0).planned->draft);
+}
+
+TEST(Planned, WhatNobodyWaitsForEndsAtItsNextStep) {
+  for (const Depth depth : {Depth::glance, Depth::draft, Depth::full}) {
+    std::atomic<bool> dropped{true};
+    const Work work(&dropped);
+    EXPECT_THROW(static_cast<void>(plan_scenario(readme(), {}, depth, "zero3")), Stopped);
+    EXPECT_EQ(work.steps(), 0);
+  }
+}
+
+TEST(Sessions, CloseWhileEverythingIsPlanned) {
+  for (int times = 0; times < 20; ++times) {
+    Session session{Environment{}};
+    for (int row = 0; row <= times; ++row) session.add(readme());
+    for (int events = 0; events < times; ++events) QCoreApplication::processEvents();
+  }
 }
 
 TEST_F(SessionTest, ADeletedScenarioIsNotAnswered) {

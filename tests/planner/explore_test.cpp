@@ -9,6 +9,7 @@
 #include "models/base/error.h"
 #include "models/catalogue/catalogue.h"
 #include "planner/search/candidates.h"
+#include "planner/work.h"
 
 namespace zplan::testing {
 namespace {
@@ -152,6 +153,32 @@ TEST(Explorations, AStoppedSearchSaysWhatItDidNotLookAt) {
   EXPECT_EQ(told, found.families.size());
   for (const FamilyReport& each : found.families)
     EXPECT_TRUE(each.outcome == FamilyOutcome::not_looked_at || each.outcome == FamilyOutcome::illegal);
+}
+
+TEST(Explorations, AStoppedSearchGivesTheFastestOfWhatItLookedAt) {
+  const Question q = question("8B", "A100-SXM-40GB", 5);
+  std::atomic<bool> stop{false};
+  const Exploration all = explore(q, {});
+  const Exploration found = explore(q, {}, {.stop = &stop, .progress = [&](std::size_t done, std::size_t of) {
+                                              if (done == of / 2) stop = true;
+                                            }});
+  EXPECT_TRUE(found.stopped);
+  const auto is_left_out = [](const FamilyReport& each) {
+    return each.outcome == FamilyOutcome::not_looked_at;
+  };
+  EXPECT_GT(std::count_if(found.families.begin(), found.families.end(), is_left_out), 0);
+  ASSERT_FALSE(found.best.empty());
+  const Plan& best = found.best.front().plan;
+  EXPECT_TRUE(best.fits);
+  EXPECT_LE(best.time.tokens_per_second, all.best.front().plan.time.tokens_per_second);
+  EXPECT_EQ(best.memory.required,
+            make_plan(q.model, q.cluster, q.training, best.strategy, q.headroom).memory.required);
+}
+
+TEST(Explorations, StoppedWorkGivesNoResult) {
+  const std::atomic<bool> stop{true};
+  const Work work(&stop);
+  EXPECT_THROW(static_cast<void>(explore(question("8B", "A100-SXM-40GB", 5), {})), Stopped);
 }
 
 TEST(Explorations, NothingLegalIsBadInput) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/search/candidates.h"
 #include "planner/search/search.h"
 #include "planner/search/why.h"
+#include "planner/work.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
@@ -273,6 +275,20 @@ TEST(Search, FewestGpusIsTheFirstWorldThatFits) {
   EXPECT_FALSE(make_plan(q.model, q.cluster, q.training, s).fits_device);
 }
 
+// Nodes of three do not divide 1024: the search for a cluster that fits once went on for ever.
+TEST(Search, FewestGpusEndsForNodesOfEverySize) {
+  for (const std::int64_t node : {1, 3, 5, 6, 7, 12, 1000, 2000}) {
+    Question q = question(2 * node, kGiB * 2);
+    q.cluster.nodes = 2, q.cluster.gpus_per_node = node;
+    const Strategy s{.zero_stage = 2, .data_parallel = 2 * node};
+    const Work work(nullptr, 200);
+    PlanContext context(q.model, q.cluster, q.training, q.headroom);
+    const Plan plan = context.outline(s);
+    ASSERT_FALSE(plan.fits_device);
+    EXPECT_EQ(fewest_gpus(plan, q, context, 1024), std::nullopt) << node;
+  }
+}
+
 // `required` is bisected to half a percent.
 TEST(Search, SmallestCardIsWithinAPercent) {
   Question q = question(4, kGiB * 80);
@@ -298,6 +314,24 @@ TEST(Search, LargestMicroBatchIsTheLast) {
   EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, larger).fits);
   larger.micro_batch_size = *most + 1;
   EXPECT_FALSE(make_plan(q.model, q.cluster, q.training, larger).fits);
+}
+
+TEST(Search, LargestMicroBatchOfAGlobalBatchIsTheLargestDivisorThatFits) {
+  Question q = question(4, kGiB * 24);
+  const Strategy s{.zero_stage = 3, .data_parallel = 4};
+  for (const std::int64_t global : {96'000, 4 * 7, 4, 99'999'956}) {  // the last: four times a prime
+    q.space.global_batch_size = global;
+    const Work work(nullptr, 400);
+    PlanContext context(q.model, q.cluster, q.training, q.headroom);
+    std::int64_t largest = 0;
+    for (const std::int64_t size : divisors(global / 4)) {
+      Strategy sized = s;
+      sized.micro_batch_size = size, sized.gradient_accumulation_steps = global / 4 / size;
+      if (size > 1000 || !context.outline(sized).fits) continue;
+      largest = size;
+    }
+    EXPECT_EQ(largest_micro_batch(q, context, s).value_or(0), largest) << global;
+  }
 }
 
 TEST(Search, AGlobalBatchSetsTheAccumulation) {
