@@ -8,6 +8,9 @@
 
 namespace zplan::bench {
 
+/// Whether there is anything in /sys: many containers have none.
+[[nodiscard]] bool has_sysfs(const std::string& root);
+
 /// "model name" of /proc/cpuinfo; empty where there is none (not x86).
 [[nodiscard]] std::string processor_name(const std::string& root);
 
