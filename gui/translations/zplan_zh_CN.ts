@@ -1598,8 +1598,8 @@
 <context>
     <name>zplan::gui::ScenarioDelegate</name>
     <message>
-        <source>  ⌖ baseline</source>
-        <translation>  ⌖ 基准</translation>
+        <source>baseline</source>
+        <translation>基准</translation>
     </message>
 </context>
 <context>

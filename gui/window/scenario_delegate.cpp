@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QPainter>
+#include <algorithm>
 #include <utility>
 
 #include "gui/charts/ink.h"
@@ -19,6 +20,25 @@ QStyleOptionViewItem upper_line(const QStyleOptionViewItem& option) {
   upper.rect.setHeight(option.fontMetrics.height() + 2 * kGap);
   return upper;
 }
+
+/// What stands behind a name: a sign and a word; nothing without a word.
+struct Mark {
+  QString word{};
+  QFontMetrics metrics{QFont()};
+
+  [[nodiscard]] int side() const { return metrics.ascent(); }
+  [[nodiscard]] int width() const {
+    return word.isEmpty() ? 0 : 3 * kGap + side() + metrics.horizontalAdvance(word);
+  }
+  void paint(QPainter& painter, const QRect& room) const {
+    if (word.isEmpty()) return;
+    const QRect sign(room.left() + 2 * kGap, room.center().y() - side() / 2, side(), side());
+    ink::aim(painter, sign, painter.pen().color());
+    const QRect rest(QPoint(sign.right() + kGap, room.top()), room.bottomRight());
+    painter.drawText(rest, Qt::AlignLeft | Qt::AlignVCenter,
+                     metrics.elidedText(word, Qt::ElideRight, rest.width()));
+  }
+};
 
 }  // namespace
 
@@ -48,7 +68,6 @@ void ScenarioDelegate::paint(QPainter* painter, const QStyleOptionViewItem& opti
   name.font.setBold(option.state.testFlag(QStyle::State_Selected));
   const bool selected = option.state.testFlag(QStyle::State_Selected);
   const QColor pen = option.palette.color(selected ? QPalette::HighlightedText : QPalette::Text);
-  if (index.data(ScenarioListModel::BaselineRole).toBool()) name.text += tr("  ⌖ baseline");
   const QRect text = style.subElementRect(QStyle::SE_ItemViewItemText, &name, option.widget);
   const QString title = std::exchange(name.text, QString());
   // The panel is drawn already, over both lines; the tick is in colours of its own.
@@ -58,10 +77,16 @@ void ScenarioDelegate::paint(QPainter* painter, const QStyleOptionViewItem& opti
   painter->save();
   painter->setFont(name.font);
   painter->setPen(pen);
-  const int room = option.rect.right() - text.left() - 2 * kGap;
-  painter->drawText(QRect(text.left() + 3, name.rect.top(), room, name.rect.height()),
-                    Qt::AlignLeft | Qt::AlignVCenter,
-                    QFontMetrics(name.font).elidedText(title, Qt::ElideRight, room));
+  QRect room(text.left() + 3, name.rect.top(), option.rect.right() - text.left() - 2 * kGap,
+             name.rect.height());
+  const QFontMetrics metrics(name.font);
+  const bool is_baseline = index.data(ScenarioListModel::BaselineRole).toBool();
+  const Mark mark = is_baseline ? Mark{tr("baseline"), metrics} : Mark{};
+  const QString shown =
+      metrics.elidedText(title, Qt::ElideRight, std::max(room.width() - mark.width(), room.width() / 2));
+  painter->drawText(room, Qt::AlignLeft | Qt::AlignVCenter, shown);
+  room.setLeft(room.left() + metrics.horizontalAdvance(shown));
+  mark.paint(*painter, room);
   painter->restore();
 
   QRect lower(text.left() + 3, name.rect.bottom() - 1, option.rect.right() - text.left() - kGap,
