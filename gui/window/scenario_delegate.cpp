@@ -2,7 +2,6 @@
 
 #include <QApplication>
 #include <QPainter>
-#include <algorithm>
 #include <utility>
 
 #include "gui/charts/ink.h"
@@ -21,22 +20,23 @@ QStyleOptionViewItem upper_line(const QStyleOptionViewItem& option) {
   return upper;
 }
 
-/// What stands behind a name: a sign and a word; nothing without a word.
+/// What stands behind the name of the baseline: a sign and, where there is room, a word.
 struct Mark {
-  QString word{};
-  QFontMetrics metrics{QFont()};
+  bool shown{};
+  QString word;
+  QFontMetrics metrics;
 
   [[nodiscard]] int side() const { return metrics.ascent(); }
   [[nodiscard]] int width() const {
-    return word.isEmpty() ? 0 : 3 * kGap + side() + metrics.horizontalAdvance(word);
+    if (!shown) return 0;
+    return 2 * kGap + side() + (word.isEmpty() ? 0 : kGap + metrics.horizontalAdvance(word));
   }
   void paint(QPainter& painter, const QRect& room) const {
-    if (word.isEmpty()) return;
+    if (!shown) return;
     const QRect sign(room.left() + 2 * kGap, room.center().y() - side() / 2, side(), side());
     ink::aim(painter, sign, painter.pen().color());
-    const QRect rest(QPoint(sign.right() + kGap, room.top()), room.bottomRight());
-    painter.drawText(rest, Qt::AlignLeft | Qt::AlignVCenter,
-                     metrics.elidedText(word, Qt::ElideRight, rest.width()));
+    painter.drawText(QRect(QPoint(sign.right() + kGap, room.top()), room.bottomRight()),
+                     Qt::AlignLeft | Qt::AlignVCenter, word);
   }
 };
 
@@ -81,9 +81,9 @@ void ScenarioDelegate::paint(QPainter* painter, const QStyleOptionViewItem& opti
              name.rect.height());
   const QFontMetrics metrics(name.font);
   const bool is_baseline = index.data(ScenarioListModel::BaselineRole).toBool();
-  const Mark mark = is_baseline ? Mark{tr("baseline"), metrics} : Mark{};
-  const QString shown =
-      metrics.elidedText(title, Qt::ElideRight, std::max(room.width() - mark.width(), room.width() / 2));
+  Mark mark{is_baseline, tr("baseline"), metrics};
+  if (metrics.horizontalAdvance(title) + mark.width() > room.width()) mark.word.clear();
+  const QString shown = metrics.elidedText(title, Qt::ElideRight, room.width() - mark.width());
   painter->drawText(room, Qt::AlignLeft | Qt::AlignVCenter, shown);
   room.setLeft(room.left() + metrics.horizontalAdvance(shown));
   mark.paint(*painter, room);

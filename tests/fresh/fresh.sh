@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 project=$(cd "$here/../.." && pwd -P)
 suite=bookworm
-# shellcheck source=../../.ci/packages.sh
+# shellcheck source=SCRIPTDIR/../../.ci/packages.sh
 . "$project/.ci/packages.sh"
 
 # The first indented block of README.md, a command a line.
@@ -127,8 +127,6 @@ read_words "$@"
 logs=$project/build/fresh
 if [ -n "${ZPLAN_FRESH_ROOT:-}" ]; then
   root=$ZPLAN_FRESH_ROOT mirror=${ZPLAN_FRESH_MIRROR:-}
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
   inside
   exit
 fi
@@ -138,7 +136,18 @@ if [ -z "$root" ]; then
   root=$(mktemp -d)
   trap 'rm -rf --one-file-system "$root"' EXIT
 fi
+# Ends all that runs in the machine, and with it its mounts.
+# shellcheck disable=SC2317
+stop() {
+  kill -KILL "$machine"
+  wait "$machine" 2>/dev/null || true
+  exit "$1"
+}
+ZPLAN_FRESH_ROOT=$root ZPLAN_FRESH_MIRROR=$mirror setpriv --pdeathsig KILL \
+  unshare --mount --pid --fork --kill-child --propagation private bash "$here/fresh.sh" "$@" &
+machine=$!
+trap 'stop 130' INT
+trap 'stop 143' TERM
 status=0
-ZPLAN_FRESH_ROOT=$root ZPLAN_FRESH_MIRROR=$mirror \
-  unshare --mount --pid --fork --kill-child --propagation private bash "$here/fresh.sh" "$@" || status=$?
+wait "$machine" || status=$?
 exit "$status"
