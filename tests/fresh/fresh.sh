@@ -54,10 +54,13 @@ mirror_of_apt() {
       END { print exact != "" ? exact : first }'
 }
 
+# debootstrap has a folder of its own there while it is at work.
+is_made() { [ -n "$root" ] && [ -d "$root/usr" ] && [ ! -e "$root/debootstrap" ]; }
+
 check_means() {
   [ "$(id -u)" -eq 0 ] || cannot "a chroot takes root"
   unshare --mount true 2>/dev/null || cannot "mounts of its own are not allowed (a container without CAP_SYS_ADMIN?)"
-  if [ -n "$root" ] && [ -d "$root/usr" ]; then return; fi
+  if is_made; then return; fi
   [ -n "$mirror" ] || mirror=$(mirror_of_apt)
   [ -n "$mirror" ] || cannot "apt's configuration names no Debian mirror (apt-get update, or --mirror URL)"
   has_command debootstrap || { can_install && apt_install debootstrap >/dev/null 2>&1; } ||
@@ -70,14 +73,17 @@ carry_network() {
   for each in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
     if [ -e "$each" ]; then mkdir -p "$root${each%/*}" && cp -L "$each" "$root$each"; fi
   done
+  mkdir -p "$root/usr/local/share"
+  cp -rL /usr/local/share/ca-certificates "$root/usr/local/share/" 2>/dev/null || true
   apt-config dump | grep -E '^Acquire::(http|https|Retries|Check-)' >"$root/etc/apt/apt.conf.d/99network" || true
 }
 
 make_machine() {
   local log=$logs/debootstrap.log
-  mkdir -p "$root"
+  mkdir -p "$root" && chmod 755 "$root"
   debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$log" 2>&1 ||
     { tail -n 3 "$log" >&2 && cannot "debootstrap from $mirror failed (log: $log)"; }
+  printf '=== a bare Debian from %s\n' "$mirror"
   carry_network
 }
 
@@ -99,7 +105,7 @@ run_in() {
   local each log status began number=0
   for each in "${commands[@]}"; do
     number=$((number + 1)) status=0 log=$logs/$1-$number.log began=$(date +%s)
-    printf '\n=== %s: %s\n' "$1" "$each"
+    printf '\n=== %s: %s (log: %s)\n' "$1" "$each" "$log"
     in_machine "$each" >"$log" 2>&1 || status=$?
     tail -n 15 "$log"
     results+=("$(printf '%-7s %5d s, exit status %d: %s' "$1" "$(($(date +%s) - began))" "$status" "$each")")
@@ -111,7 +117,7 @@ run_in() {
 inside() {
   local variant
   results=() failed=0
-  if [ ! -d "$root/usr" ]; then make_machine; fi
+  is_made || make_machine
   clone
   mount -t proc proc "$root/proc"
   for variant in "${variants[@]}"; do
