@@ -194,8 +194,8 @@ void MainWindow::start(const QStringList& words) {
     if (words.front().startsWith(QLatin1Char('-'))) {
       std::vector<std::string> arguments;
       for (const QString& each : words) arguments.push_back(each.toStdString());
-      session_.load({.scenarios = {{.name = name_of_question(arguments),
-                                    .arguments = with_absolute_paths(arguments)}}});
+      arguments = with_absolute_paths(arguments);
+      session_.load({.scenarios = {{.name = name_of_question(arguments), .arguments = arguments}}});
     } else if (words.size() == 1) {
       documents_.open(words.front());
     } else {
