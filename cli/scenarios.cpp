@@ -64,13 +64,40 @@ std::vector<std::string> read_words(const JsonReader& at) {
   return words;
 }
 
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
 /// A name is printed as it is: it must not move the cursor.
 std::string name_at(const JsonReader& at) {
   const std::string name = at.text();
-  const auto controls = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  if (std::any_of(name.begin(), name.end(), controls))
+  if (std::any_of(name.begin(), name.end(), is_control))
     at.fail(in_quotes(name), "accepted: text without control characters");
   return name;
+}
+
+/// What is behind the last slash; of a file its name without ".json", of a config.json its folder's.
+std::string short_name(const std::string& value) {
+  const fs::path path = fs::path(value).lexically_normal();
+  const fs::path last = path.has_filename() ? path : path.parent_path();
+  if (last.extension() != ".json") return last.filename().string();
+  return last.stem() == "config" && last.has_parent_path() ? last.parent_path().filename().string()
+                                                           : last.stem().string();
+}
+
+/// "5 × 44 GiB", "8 × H100-SXM-80GB", "2 × A100 of 40 GiB", "4 GPUs"; empty where no option says.
+std::string cards_named(const std::vector<std::string>& arguments) {
+  const auto count = given_value(arguments, "--gpus"), card = given_value(arguments, "--gpu"),
+             memory = given_value(arguments, "--mem");
+  if (!count && !card && !memory) return {};
+  if (!card && !memory) return *count + (*count == "1" ? " GPU" : " GPUs");
+  const std::string size = memory ? *memory + " GiB" : std::string();
+  return count.value_or("1") + " × " +
+         (card ? short_name(*card) + (memory ? " of " + size : std::string()) : size);
+}
+
+std::string model_named(const std::vector<std::string>& arguments) {
+  for (const char* option : {"--model", "--ds-config"})
+    if (const auto value = given_value(arguments, option)) return short_name(*value);
+  return {};
 }
 
 Scenario read_scenario(const JsonReader& at, const fs::path& folder) {
@@ -104,6 +131,17 @@ Json scenario_json(const Scenario& one, const fs::path& folder) {
 
 std::vector<std::string> with_absolute_paths(const std::vector<std::string>& arguments) {
   return with_paths(arguments, [](const std::string& value) { return found_in(fs::current_path(), value); });
+}
+
+std::string name_of_question(const std::vector<std::string>& arguments) {
+  const std::string model = model_named(arguments), cards = cards_named(arguments);
+  const auto method = given_value(arguments, "--method"), nodes = given_value(arguments, "--nodes");
+  std::string name = model.empty() ? "no model" : model;
+  if (method && *method != "full") name += ", " + *method + (cards.empty() ? "" : ",");
+  if (!cards.empty()) name += " on " + cards;
+  if (nodes && *nodes != "1") name += " in " + *nodes + " nodes";
+  std::replace_if(name.begin(), name.end(), is_control, ' ');
+  return name;
 }
 
 bool is_scenario_file(const Json& json) {

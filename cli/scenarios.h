@@ -34,6 +34,10 @@ inline constexpr std::string_view kScenarioEnding = ".zplan";
 /// again.
 [[nodiscard]] std::vector<std::string> with_absolute_paths(const std::vector<std::string>& arguments);
 
+/// What a question is called that nobody named: "Qwen3-8B on 5 × 44 GiB", "70B, lora, on 16 × H100-SXM-80GB
+/// in 2 nodes". Of the options as they stand there, so a question that cannot be planned has a name, too.
+[[nodiscard]] std::string name_of_question(const std::vector<std::string>& arguments);
+
 /// At most so many scenarios in a file.
 inline constexpr std::size_t kMostScenarios = 200;
 

@@ -12,6 +12,7 @@
 
 #include "cli/environment.h"
 #include "cli/help.h"
+#include "gui/window/fonts.h"
 #include "gui/window/main_window.h"
 
 namespace {
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   QGuiApplication::setDesktopFileName(QStringLiteral("org.zplan.zplan"));
   const QApplication application(argc, argv);
   QApplication::setWindowIcon(QIcon(QStringLiteral(":/icons/org.zplan.zplan.svg")));
+  zplan::gui::provide_fonts();
 
   const QString chosen = QSettings().value(QStringLiteral("language")).toString();
   const QLocale locale = chosen.isEmpty() ? QLocale::system() : QLocale(chosen);

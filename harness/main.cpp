@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
@@ -46,9 +47,15 @@ int measure(const std::vector<std::string>& arguments) {
       run(options, arguments, *backend, machine_of(options, choice, std::max(place.local_rank, 0))));
 }
 
+/// hwloc, which MPI asks too, complains on stderr of hosts that it cannot read, as those without /sys: once
+/// in every process. What is then missing stands in the host's notes. Processes that this one starts inherit
+/// it.
+void silence_hwloc() { setenv("HWLOC_HIDE_ERRORS", "2", 0); }
+
 }  // namespace
 
 int main(int count, char** values) {
+  silence_hwloc();
   try {
     return measure({values + (count > 0 ? 1 : 0), values + count});
   } catch (const InputError& error) {

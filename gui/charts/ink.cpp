@@ -231,4 +231,17 @@ void warn(QPainter& painter, const QRectF& box, const QPalette& palette) {
   painter.restore();
 }
 
+void aim(QPainter& painter, const QRectF& box, const QColor& color) {
+  painter.save();
+  const double side = std::min(box.width(), box.height()), width = std::max(1.0, side / 12);
+  const QPointF middle = box.center();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(QPen(color, width, Qt::SolidLine, Qt::FlatCap));
+  painter.setBrush(Qt::NoBrush);
+  painter.drawEllipse(middle, side * 0.3, side * 0.3);
+  for (const QPointF& way : {QPointF(1, 0), QPointF(-1, 0), QPointF(0, 1), QPointF(0, -1)})
+    painter.drawLine(middle + way * side * 0.12, middle + way * side * 0.48);
+  painter.restore();
+}
+
 }  // namespace zplan::gui::ink

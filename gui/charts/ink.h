@@ -48,5 +48,7 @@ inline constexpr int kShapes = 8;
 
 /// A triangle with an exclamation mark.
 void warn(QPainter& painter, const QRectF& box, const QPalette& palette);
+/// A circle with cross hairs: what differences are from. Few fonts have such a sign, so none is asked for it.
+void aim(QPainter& painter, const QRectF& box, const QColor& color);
 
 }  // namespace zplan::gui::ink

@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "gui/session/words.h"
+
 namespace zplan::gui {
 
 namespace {
@@ -17,6 +19,12 @@ std::string fit_name(QString name) {
   name = name.simplified();
   name.removeIf([](QChar each) { return each.category() == QChar::Other_Control; });
   return name.left(kLongestName).toStdString();
+}
+
+/// Without the " (2)" of a second one.
+QString stem_of(const QString& name) {
+  const qsizetype bracket = name.lastIndexOf(QStringLiteral(" ("));
+  return bracket > 0 && name.endsWith(QLatin1Char(')')) ? name.left(bracket) : name;
 }
 
 /// A change as what it does and what takes it back. Changes with one key merge.
@@ -114,6 +122,11 @@ void Session::set_arguments(int row, const std::vector<std::string>& arguments, 
   const Entry& entry = at(row);
   Scenario after = entry.scenario;
   after.arguments = arguments;
+  // What is called after its question goes on being so.
+  const std::string name = name_of_question(arguments);
+  if (const std::string before = name_of_question(entry.scenario.arguments);
+      before != name && stem_of(qt(entry.scenario.name)) == qt(before))
+    after.name = free_name(qt(name)).toStdString();
   change(entry, after, tr("change %1").arg(QString::fromStdString(entry.scenario.name)),
          key.isEmpty() ? key : QStringLiteral("%1 %2").arg(entry.id).arg(key));
 }
@@ -289,8 +302,7 @@ QString Session::free_name(const QString& wish) const {
     return std::any_of(entries_.begin(), entries_.end(),
                        [&](const Entry& each) { return each.scenario.name == name.toStdString(); });
   };
-  const int bracket = static_cast<int>(wish.lastIndexOf(QStringLiteral(" (")));
-  const QString stem = bracket > 0 && wish.endsWith(QLatin1Char(')')) ? wish.left(bracket) : wish;
+  const QString stem = stem_of(wish);
   QString name = wish;
   for (int n = 2; taken(name); ++n) name = QStringLiteral("%1 (%2)").arg(stem).arg(n);
   return name;

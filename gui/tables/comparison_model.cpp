@@ -6,6 +6,8 @@
 
 #include "cli/explain.h"
 #include "cli/side_by_side.h"
+#include "gui/charts/ink.h"
+#include "gui/charts/sign_icon.h"
 #include "gui/models/figures.h"
 #include "gui/session/words.h"
 
@@ -182,7 +184,9 @@ QVariant ComparisonModel::headerData(int section, Qt::Orientation orientation, i
   switch (role) {
     case Qt::DisplayRole:
       if (column.difference) return QStringLiteral("±");
-      return column.subject == baseline_ ? QStringLiteral("⌖ ") + title : title;
+      return title;
+    case Qt::DecorationRole:
+      return column.subject == baseline_ && !column.difference ? sign_icon(ink::aim) : QVariant();
     case Qt::ToolTipRole:
     case Qt::AccessibleTextRole:
       if (column.difference) return tr("%1: difference from %2").arg(title, base);

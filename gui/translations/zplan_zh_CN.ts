@@ -659,10 +659,6 @@
         <translation>比较</translation>
     </message>
     <message>
-        <source>typed</source>
-        <translation>命令行输入</translation>
-    </message>
-    <message>
         <source>The session that was kept cannot be read: %1</source>
         <translation>无法读取上次保存的会话：%1</translation>
     </message>
@@ -1618,8 +1614,8 @@
 <context>
     <name>zplan::gui::ScenarioDelegate</name>
     <message>
-        <source>  ⌖ baseline</source>
-        <translation>  ⌖ 基准</translation>
+        <source>baseline</source>
+        <translation>基准</translation>
     </message>
 </context>
 <context>

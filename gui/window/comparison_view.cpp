@@ -278,9 +278,10 @@ void ComparisonView::refresh_tables(const Subjects& subjects, int baseline) {
   const Session::Entry* entry = current();
   const PlannedPtr planned = entry == nullptr ? nullptr : entry->planned;
   if (front == comparison_table_) {
-    const int columns = comparison_->columnCount();
+    const int columns = comparison_->columnCount(), base = comparison_->baseline();
     comparison_->show(subjects, baseline, session_.differences());
-    if (columns != comparison_->columnCount()) comparison_table_->resizeColumnsToContents();
+    if (columns != comparison_->columnCount() || base != comparison_->baseline())
+      comparison_table_->resizeColumnsToContents();
     const int left_out = comparison_->left_out();
     tables_->setTabText(0,
                         left_out == 0 ? tr("Comparison") : tr("Comparison (%n left out)", "lines", left_out));

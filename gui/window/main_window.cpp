@@ -66,7 +66,8 @@ QString with_suffix(QString path, const QString& suffix) {
 }  // namespace
 
 Scenario first_scenario() {
-  return {.name = "8B on 5 × 44 GiB", .arguments = {"--model", "8B", "--gpus", "5", "--mem", "44"}};
+  const std::vector<std::string> arguments{"--model", "8B", "--gpus", "5", "--mem", "44"};
+  return {.name = name_of_question(arguments), .arguments = arguments};
 }
 
 MainWindow::MainWindow(const Environment& environment, const QString& kept, QWidget* parent)
@@ -193,7 +194,8 @@ void MainWindow::start(const QStringList& words) {
     if (words.front().startsWith(QLatin1Char('-'))) {
       std::vector<std::string> arguments;
       for (const QString& each : words) arguments.push_back(each.toStdString());
-      session_.add({.name = tr("typed").toStdString(), .arguments = with_absolute_paths(arguments)});
+      arguments = with_absolute_paths(arguments);
+      session_.load({.scenarios = {{.name = name_of_question(arguments), .arguments = arguments}}});
     } else if (words.size() == 1) {
       documents_.open(words.front());
     } else {

@@ -20,6 +20,26 @@ QStyleOptionViewItem upper_line(const QStyleOptionViewItem& option) {
   return upper;
 }
 
+/// What stands behind the name of the baseline: a sign and, where there is room, a word.
+struct Mark {
+  bool shown{};
+  QString word;
+  QFontMetrics metrics;
+
+  [[nodiscard]] int side() const { return metrics.ascent(); }
+  [[nodiscard]] int width() const {
+    if (!shown) return 0;
+    return 2 * kGap + side() + (word.isEmpty() ? 0 : kGap + metrics.horizontalAdvance(word));
+  }
+  void paint(QPainter& painter, const QRect& room) const {
+    if (!shown) return;
+    const QRect sign(room.left() + 2 * kGap, room.center().y() - side() / 2, side(), side());
+    ink::aim(painter, sign, painter.pen().color());
+    painter.drawText(QRect(QPoint(sign.right() + kGap, room.top()), room.bottomRight()),
+                     Qt::AlignLeft | Qt::AlignVCenter, word);
+  }
+};
+
 }  // namespace
 
 QSize ScenarioDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
@@ -48,7 +68,6 @@ void ScenarioDelegate::paint(QPainter* painter, const QStyleOptionViewItem& opti
   name.font.setBold(option.state.testFlag(QStyle::State_Selected));
   const bool selected = option.state.testFlag(QStyle::State_Selected);
   const QColor pen = option.palette.color(selected ? QPalette::HighlightedText : QPalette::Text);
-  if (index.data(ScenarioListModel::BaselineRole).toBool()) name.text += tr("  ⌖ baseline");
   const QRect text = style.subElementRect(QStyle::SE_ItemViewItemText, &name, option.widget);
   const QString title = std::exchange(name.text, QString());
   // The panel is drawn already, over both lines; the tick is in colours of its own.
@@ -58,10 +77,16 @@ void ScenarioDelegate::paint(QPainter* painter, const QStyleOptionViewItem& opti
   painter->save();
   painter->setFont(name.font);
   painter->setPen(pen);
-  const int room = option.rect.right() - text.left() - 2 * kGap;
-  painter->drawText(QRect(text.left() + 3, name.rect.top(), room, name.rect.height()),
-                    Qt::AlignLeft | Qt::AlignVCenter,
-                    QFontMetrics(name.font).elidedText(title, Qt::ElideRight, room));
+  QRect room(text.left() + 3, name.rect.top(), option.rect.right() - text.left() - 2 * kGap,
+             name.rect.height());
+  const QFontMetrics metrics(name.font);
+  const bool is_baseline = index.data(ScenarioListModel::BaselineRole).toBool();
+  Mark mark{is_baseline, tr("baseline"), metrics};
+  if (metrics.horizontalAdvance(title) + mark.width() > room.width()) mark.word.clear();
+  const QString shown = metrics.elidedText(title, Qt::ElideRight, room.width() - mark.width());
+  painter->drawText(room, Qt::AlignLeft | Qt::AlignVCenter, shown);
+  room.setLeft(room.left() + metrics.horizontalAdvance(shown));
+  mark.paint(*painter, room);
   painter->restore();
 
   QRect lower(text.left() + 3, name.rect.bottom() - 1, option.rect.right() - text.left() - kGap,

@@ -5,7 +5,8 @@
 
 namespace zplan::bench {
 
-/// NUMA nodes of this host; 0 where zplan was built without hwloc, or it cannot say.
+/// NUMA nodes of this host; 0 where zplan was built without hwloc, or it cannot say. Without /sys hwloc takes
+/// the whole host for one.
 [[nodiscard]] int numa_node_count();
 
 }  // namespace zplan::bench

@@ -195,18 +195,20 @@ class Pass {
   std::atomic<bool> differs_{false};
 };
 
-std::string note_of(const StorageOptions& options, const File& file, bool direct) {
+std::int64_t file_system_of(const File& file) {
   struct statfs about {};
-  const bool known = fstatfs(file.fd(), &about) == 0;
-  if (known && (about.f_type == TMPFS_MAGIC || about.f_type == RAMFS_MAGIC))
-    return "this folder lies in memory, not on a disk";
-  if (direct) return {};
-  return options.direct
-             ? "the file system takes no O_DIRECT: through the system's cache, which may hide the disk"
-             : "through the system's cache, which may hide the disk";
+  return fstatfs(file.fd(), &about) == 0 ? static_cast<std::int64_t>(about.f_type) : 0;
 }
 
 }  // namespace
+
+std::string storage_note(std::int64_t file_system, bool asked, bool direct) {
+  if (file_system == TMPFS_MAGIC || file_system == RAMFS_MAGIC)
+    return "this folder lies in memory, not on a disk";
+  if (direct) return {};
+  return asked ? "the file system takes no O_DIRECT: through the system's cache, which may hide the disk"
+               : "through the system's cache, which may hide the disk";
+}
 
 BytesPerSecond rate(const StorageResult& result) {
   return BytesPerSecond(static_cast<double>(result.bytes.value) / std::max(result.seconds.value, 1e-9));
@@ -229,7 +231,7 @@ std::vector<StorageResult> measure_storage(const StorageOptions& given) {
   const StorageOptions options = checked(given);
   const File file(options);
   const bool direct = goes_direct(file, options);
-  const std::string note = note_of(options, file, direct);
+  const std::string note = storage_note(file_system_of(file), options.direct, direct);
   (void)Pass(file, options, StorageDirection::write, 1).run();
   std::vector<StorageResult> results;
   for (const StorageDirection direction : {StorageDirection::write, StorageDirection::read}) {

@@ -2,6 +2,7 @@
 // How fast a folder's disk reads and writes, as offload to NVMe does it.
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,6 +42,10 @@ struct StorageResult {
 [[nodiscard]] BytesPerSecond rate(const StorageResult& result);
 /// An entry of "storage" in zplan.bench/1.
 [[nodiscard]] Json storage_json(const StorageResult& result);
+
+/// What keeps figures of such a file system (f_type of statfs(2); 0: unknown) from being a disk's; empty:
+/// nothing known. `asked`, `direct`: whether it was to be read past the system's cache, and was.
+[[nodiscard]] std::string storage_note(std::int64_t file_system, bool asked, bool direct);
 
 /// Writes a file there and reads it back: {write, read}. It is written once before time is taken, since swap
 /// files are overwritten from the second step on; it has no name while it is there, so nothing is left

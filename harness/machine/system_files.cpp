@@ -127,6 +127,8 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return all;
 }
 
+bool has_sysfs(const std::string& root) { return !entries(fs::path(root) / "sys").empty(); }
+
 std::string processor_name(const std::string& root) {
   std::string name;
   each_entry(fs::path(root) / "proc/cpuinfo", [&name](const std::string& key, const std::string& value) {

@@ -11,6 +11,8 @@ namespace zplan::bench {
 
 /// What a folder holds, sorted; nothing where it cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> entries(const std::filesystem::path& folder);
+/// Whether there is anything in /sys: many containers have none.
+[[nodiscard]] bool has_sysfs(const std::string& root);
 
 /// "model name" of /proc/cpuinfo; empty where there is none (not x86).
 [[nodiscard]] std::string processor_name(const std::string& root);

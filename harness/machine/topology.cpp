@@ -88,9 +88,13 @@ Host read_host(const HostSources& given) {
   Host host{.name = names.nodename,
             .processor = processor_name(sources.root),
             .cores = core_count(sources.root),
-            .numa_nodes = numa_node_count(),
+            .numa_nodes = has_sysfs(sources.root) ? numa_node_count() : 0,
             .memory = host_memory(sources.root),
             .nics = nics(sources.root)};
+  if (!has_sysfs(sources.root))
+    host.notes.emplace_back(
+        "/sys is not mounted: NUMA nodes, network adapters and a memory limit of the control group are not "
+        "known");
   if (host.processor.empty()) host.processor = names.machine;
   if (host.cores == 0) host.cores = processors_online();
   if (host.memory.value == 0) host.memory = physical_memory();

@@ -86,8 +86,8 @@ BENCHMARK(full_answer)->Unit(benchmark::kMillisecond)->UseRealTime();
 int main(int argc, char** argv) {
   qputenv("QT_QPA_PLATFORM", "offscreen");
   const QApplication application(argc, argv);
-  QFontDatabase::addApplicationFont(QStringLiteral(ZPLAN_TEST_DATA "/gui/fonts/NotoSans-Regular.ttf"));
-  QApplication::setFont(QFont(QStringLiteral("Noto Sans"), 10));
+  QFontDatabase::addApplicationFont(QStringLiteral(":/fonts/zplan-sans-regular.ttf"));
+  QApplication::setFont(QFont(QStringLiteral("zplan Sans"), 10));
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

@@ -320,6 +320,23 @@ TEST_F(Scenarios, AFileThatCannotBeReadIsNamed) {
   EXPECT_THAT(error_of(in_process({"compare", folder_.path("folder.zplan")})), HasSubstr("folder.zplan"));
 }
 
+TEST_F(Scenarios, AQuestionThatNobodyNamedIsCalledAfterItself) {
+  const std::vector<std::pair<const char*, const char*>> called{
+      {"--model Qwen/Qwen3-8B --gpus 5 --mem 44", "Qwen3-8B on 5 × 44 GiB"},
+      {"--gpus=5 --mem=44 --model=8B --zero 3", "8B on 5 × 44 GiB"},
+      {"--model 70B --method lora --gpus 16 --gpu H100-SXM-80GB --nodes 2",
+       "70B, lora, on 16 × H100-SXM-80GB in 2 nodes"},
+      {"--model 8B --method full --gpu A100 --mem 39.5 --nodes 1", "8B on 1 × A100 of 39.5 GiB"},
+      {"--model /models/Llama-3.1-8B/config.json --gpus 4", "Llama-3.1-8B on 4 GPUs"},
+      {"--model my/shape.json --gpus 1 --gpu cards/mine.json", "shape on 1 × mine"},
+      {"--model Qwen3-1.7B/ --method qlora", "Qwen3-1.7B, qlora"},
+      {"--ds-config runs/zero3.json --mem 80", "zero3 on 1 × 80 GiB"},
+      {"--gpus 8 --mem x", "no model on 8 × x GiB"}};
+  for (const auto& [options, name] : called) EXPECT_EQ(name_of_question(split(options)), name) << options;
+  EXPECT_EQ(name_of_question({"--model", "a\x1b[31mb"}), "a [31mb");
+  EXPECT_EQ(name_of_question({"--model"}), "no model");
+}
+
 TEST_F(Scenarios, WhatIsWrittenIsReadBack) {
   const ScenarioFile file{
       .scenarios = {{.name = "a", .arguments = split(kSmallScenario), .strategy = "zero2"},

@@ -154,6 +154,25 @@ TEST(Sessions, CloseWhileEverythingIsPlanned) {
   }
 }
 
+TEST_F(SessionTest, WhatIsCalledAfterItsQuestionGoesOnBeingSo) {
+  const auto on = [](const char* gpus) {
+    return std::vector<std::string>{"--model", "Qwen/Qwen3-8B", "--gpus", gpus, "--mem", "44"};
+  };
+  session_.add({.name = name_of_question(on("5")), .arguments = on("5")});
+  session_.duplicate(0);
+  session_.add({.name = "ours", .arguments = on("5")});
+  EXPECT_EQ(names(), (QStringList{"Qwen3-8B on 5 × 44 GiB", "Qwen3-8B on 5 × 44 GiB (2)", "ours"}));
+  for (int row = 0; row < session_.size(); ++row) session_.set_arguments(row, on("8"));
+  EXPECT_EQ(names(), (QStringList{"Qwen3-8B on 8 × 44 GiB", "Qwen3-8B on 8 × 44 GiB (2)", "ours"}));
+  session_.undo_stack().undo();
+  session_.undo_stack().undo();
+  EXPECT_EQ(names().at(1), "Qwen3-8B on 5 × 44 GiB (2)");
+  std::vector<std::string> longer = on("8");
+  longer.insert(longer.end(), {"--seq", "4096"});
+  session_.set_arguments(0, longer);
+  EXPECT_EQ(names().front(), "Qwen3-8B on 8 × 44 GiB");
+}
+
 TEST_F(SessionTest, ADeletedScenarioIsNotAnswered) {
   session_.add(readme());
   QSignalSpy planned(&session_.planning(), &Planning::planned);

@@ -117,12 +117,12 @@ int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   QApplication::setStyle(QStyleFactory::create("Fusion"));
   const QApplication application(argc, argv);
-  const QDir fonts(QStringLiteral(ZPLAN_TEST_DATA "/gui/fonts"));
+  const QDir fonts(QStringLiteral(":/fonts"));
   for (const QString& name : fonts.entryList({"*.ttf", "*.otf"}))
     if (QFontDatabase::addApplicationFont(fonts.filePath(name)) < 0) return 2;
-  QFont font(QStringLiteral("Noto Sans"));
+  QFont font(QStringLiteral("zplan Sans"));
   font.setPixelSize(13);
-  font.setFamilies({"Noto Sans", "Noto Sans CJK SC"});
+  font.setFamilies({"zplan Sans", "zplan Sans SC"});
   QApplication::setFont(font);
   QApplication::setPalette(light_palette());
   qInstallMessageHandler(log);

@@ -1,6 +1,6 @@
 #pragma once
-// What tests of the window share: an application on the offscreen platform with the fonts beside this file,
-// and a log that fails a test in which Qt had something to say.
+// What tests of the window share: an application on the offscreen platform with the fonts that the window
+// carries, and a log that fails a test in which Qt had something to say.
 
 #include <QApplication>
 #include <QDir>

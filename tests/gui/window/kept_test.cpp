@@ -57,6 +57,7 @@ TEST_F(KeptTest, AWindowThatIsKilledComesBackWithItsSession) {
   ASSERT_EQ(window.session().size(), 1);
   EXPECT_EQ(window.session().at(0).scenario.arguments,
             (std::vector<std::string>{"--model", "8B", "--gpus", "7", "--mem", "44"}));
+  EXPECT_EQ(names(window.session()), QStringList{"8B on 7 × 44 GiB"});
 }
 
 TEST_F(KeptTest, TwoWindowsDoNotOverwriteEachOther) {

@@ -1,4 +1,4 @@
-// Made-up /sys.
+// Made-up /sys and /proc.
 
 #include "harness/machine/interfaces.h"
 
@@ -47,6 +47,27 @@ TEST_F(Interfaces, WithoutACounterAreLeftOut) {
   sends("eth1", "");
   fs::create_directories(root / "sys/class/infiniband/mlx5_0/ports/1");
   EXPECT_EQ(sent_bytes(root), SentBytes{});
+}
+
+TEST_F(Interfaces, WithoutSysAreCountedByProc) {
+  put("proc/net/dev",
+      "Inter-|   Receive                                                |  Transmit\n"
+      " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo "
+      "colls "
+      "carrier compressed\n"
+      "    lo:    9       1    0    0    0     0          0         0      123       1    0    0    0     0  "
+      "     "
+      "0          0\n"
+      "  eth0:8000000000000 1 2 3 4 5 6 7 9000000000000 1 0 0 0 0 0 0\n"
+      " bond0: 1 1 1 1 1 1 1 1 10 1 0 0 0 0 0 0\n"
+      "eth0.7: 1 1 1 1 1 1 1 1 10 1 0 0 0 0 0 0\n"
+      "  cut0: 1 1 1\n");
+  put("proc/net/bonding/bond0", "");
+  put("proc/net/vlan/eth0.7", "");
+  const SentBytes counted{{"eth0", 9'000'000'000'000}, {"lo", 123}};
+  EXPECT_EQ(sent_bytes(root), counted);
+  sends("eth1", "7");  // /sys knows more
+  EXPECT_EQ(sent_bytes(root), (SentBytes{{"eth1", 7}}));
 }
 
 }  // namespace

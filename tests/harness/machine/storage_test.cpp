@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <sys/resource.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -70,11 +72,21 @@ TEST(Storage, ThroughTheCacheSaysSo) {
 }
 
 TEST(Storage, InMemorySaysSo) {
-  const Folder folder(fs::exists("/dev/shm") ? "/dev/shm" : "/run");
+  const char* const in_memory = "this folder lies in memory, not on a disk";
+  for (const std::int64_t each : std::initializer_list<std::int64_t>{TMPFS_MAGIC, RAMFS_MAGIC})
+    for (const bool direct : {false, true}) EXPECT_EQ(storage_note(each, true, direct), in_memory);
+  EXPECT_EQ(storage_note(EXT4_SUPER_MAGIC, true, true), "");
+  EXPECT_EQ(storage_note(0, true, true), "");
+  EXPECT_THAT(storage_note(EXT4_SUPER_MAGIC, true, false), testing::HasSubstr("no O_DIRECT"));
+
+  // In memory on most hosts; in a bare chroot it is a folder like any other.
+  const Folder folder("/dev/shm");
+  struct statfs about {};
+  ASSERT_EQ(statfs(folder.path.c_str(), &about), 0);
   const StorageOptions options{.folder = folder.path, .size = kMiB};
   const auto results = measure_storage(options);
   expect_sound(results, options);
-  EXPECT_EQ(results[0].note, "this folder lies in memory, not on a disk");
+  EXPECT_EQ(results[0].note == in_memory, about.f_type == TMPFS_MAGIC) << results[0].note;
 }
 
 TEST(Storage, OfLessThanABlockIsOneBlock) {

@@ -15,6 +15,8 @@
 namespace zplan::bench {
 namespace {
 
+namespace fs = std::filesystem;
+
 using SystemFiles = Root;
 
 TEST_F(SystemFiles, CoresAreCountedOnceHoweverManyThreadsTheyRun) {
@@ -96,6 +98,18 @@ TEST_F(SystemFiles, CardsWithoutADriverAreOnTheBus) {
                                      .pcie_generation = 5,
                                      .pcie_lanes = 16}));
   EXPECT_THAT(host.notes, testing::ElementsAre(testing::HasSubstr("driver does not answer")));
+}
+
+TEST_F(SystemFiles, AHostWithoutSysSaysSo) {
+  const auto host = [&] {
+    return read_host(
+        {.root = root, .nvml = "/nonexistent", .run = [](const std::string&) { return std::nullopt; }});
+  };
+  fs::create_directories(root / "sys");
+  EXPECT_EQ(host().numa_nodes, 0);  // one would be hwloc's guess
+  EXPECT_THAT(host().notes, testing::ElementsAre(testing::StartsWith("/sys is not mounted: NUMA nodes")));
+  put("sys/devices/system/cpu/online", "0-1\n");
+  EXPECT_THAT(host().notes, testing::IsEmpty());
 }
 
 TEST_F(SystemFiles, NothingThereIsNothing) {
