@@ -7,14 +7,6 @@ namespace zplan::check {
 
 namespace {
 
-/// The value of "key=value" in "model|z3|n4|key=value|…"; empty where it is not there.
-std::string named_option(const std::string& id, const std::string& key) {
-  const std::size_t at = id.find("|" + key + "=");
-  if (at == std::string::npos) return {};
-  const std::size_t begin = at + key.size() + 2;
-  return id.substr(begin, id.find('|', begin) - begin);
-}
-
 Framework framework_of(const JsonReader& options) {
   const JsonReader framework = options.at("framework");
   const std::string name = framework.text();
@@ -88,19 +80,18 @@ void read_method(const JsonReader& options, Setup& setup, Skip& skip) {
     training.quantization = named<Quantization>(options.at("quantization"));
 }
 
-Training read_training(const JsonReader& options, const std::string& id, Skip& skip) {
+Training read_training(const JsonReader& options, Skip& skip) {
   Training training;
   training.framework = framework_of(options);
   read_precision(options, training);
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
   training.attention = attention_of(options);
-  training.reentrant_checkpointing =
-      options.boolean_or("reentrant", false) || named_option(id, "reentrant") == "True";
+  training.reentrant_checkpointing = options.boolean_or("reentrant", false);
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
   training.autocast = options.boolean_or("autocast", false);
   if (options.at("loss").text() != "full") skip.add("loss " + options.at("loss").text());
   training.fsdp_reduces_fp32 = options.text_or("reduce", "fp32") == "fp32";
-  training.syncs_each_micro_step = named_option(id, "no_sync") != "True";
+  training.syncs_each_micro_step = !options.boolean_or("no_sync", false);
   return training;
 }
 
@@ -131,7 +122,7 @@ TrainingRow read_training_row(const JsonReader& row) {
   std::optional<Model> model = model_at(row.at("config"), result.skip);
   if (!model) return result;
   Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
-  setup.training = read_training(options, result.id, result.skip);
+  setup.training = read_training(options, result.skip);
   read_method(options, setup, result.skip);
   read_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);
