@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cli/accuracy.h"
 #include "cli/table.h"
 #include "planner/search/explore.h"
 
@@ -13,9 +14,9 @@ namespace zplan {
 
 namespace {
 
-std::string share_text(double share, bool first) {
+std::string share_text(const Found& found, bool first) {
   if (first) return "fastest";
-  return share > 1 - kNearTie ? "tie" : fmt::format("-{:.0f} %", (1 - share) * 100);
+  return found.ties() ? "tie" : fmt::format("-{:.0f} %", (1 - found.share_of_best) * 100);
 }
 
 Table found_table(const std::vector<Found>& all, const Question& q) {
@@ -41,7 +42,7 @@ Table found_table(const std::vector<Found>& all, const Question& q) {
                            host > Bytes{} ? format_bytes_value(host, q.unit) : "-",
                            format_bytes_value(plan.communication.wire_bytes_per_gpu(), ByteUnit::gb),
                            seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second),
-                           share_text(each.share_of_best, &each == all.data())},
+                           share_text(each, &each == all.data())},
                           &each == all.data() ? Tone::strong : Tone::plain});
   }
   return table;
@@ -92,25 +93,23 @@ std::string lost_text(const Exploration& found, const Style& style) {
 }
 
 /// Variants of the winner that are as fast.
-std::string ties_text(const Exploration& found, const Style& style) {
+std::string ties_text(const Exploration& found, const Question& question, const Style& style) {
   std::vector<std::string> ties;
   for (const Found& each : found.best)
-    if (&each != &found.best.front() && each.share_of_best > 1 - kNearTie) ties.push_back(each.plan.id());
+    if (&each != &found.best.front() && each.ties()) ties.push_back(each.plan.id());
+  const Tie tie = speed_tie(found.best.front().name.framework, question.cluster.gpu.name);
   for (const FamilyReport& each : found.families) {
     if (each.outcome != FamilyOutcome::slower || short_id(each.name) != short_id(found.best.front().name))
       continue;
     const double best = found.best.front().plan.time.tokens_per_second;
-    if (each.best->tokens_per_second <= best * (1 - kNearTie)) continue;
+    if (each.best->tokens_per_second <= best * (1 - tie.within)) continue;
     ties.push_back(plan_id(each.name.framework, each.name.strategy) +
                    (each.name.buckets ? fmt::format(" with {} buckets", to_name(*each.name.buckets)) : ""));
   }
   if (ties.empty()) return "";
   return "\n" +
          paragraph(
-             "",
-             fmt::format(
-                 "A tie: within {:.0f} %, and half of all predictions of speed are about as far off: {}",
-                 kNearTie * 100, fmt::join(ties, ", ")),
+             "", fmt::format("As fast, for all that is known ({}): {}", tie_text(tie), fmt::join(ties, ", ")),
              style.width);
 }
 
@@ -129,7 +128,8 @@ Json found_json(const Found& found) {
           {"step", found.plan.time.step.value},
           {"tokens_per_second", found.plan.time.tokens_per_second},
           {"share_of_fastest", found.share_of_best},
-          {"tie", found.share_of_best > 1 - kNearTie}};
+          {"tie", found.ties()},
+          {"tie_within", found.tie_within}};
 }
 
 Json family_json(const FamilyReport& family) {
@@ -176,7 +176,8 @@ std::string search_text(const Report& report, const Style& style) {
   const std::string unit =
       format_bytes(available(report.question.cluster, report.question.headroom), report.question.unit);
   std::string out = fmt::format("The fastest of each strategy, in {} per GPU\n\n", unit) +
-                    render_text(found_table(found.best, report.question), style) + ties_text(found, style);
+                    render_text(found_table(found.best, report.question), style) +
+                    ties_text(found, report.question, style);
   if (found.front.size() > 1)
     out += "\n" + style(Tone::strong, "Less memory at less speed") + "\n\n" +
            render_text(found_table(found.front, report.question), style);
