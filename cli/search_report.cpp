@@ -92,25 +92,43 @@ std::string lost_text(const Exploration& found, const Style& style) {
   return out;
 }
 
-/// Variants of the winner that are as fast.
-std::string ties_text(const Exploration& found, const Question& question, const Style& style) {
-  std::vector<std::string> ties;
-  for (const Found& each : found.best)
-    if (&each != &found.best.front() && each.ties()) ties.push_back(each.plan.id());
-  const Tie tie = speed_tie(found.best.front().name.framework, question.cluster.gpu.name);
-  for (const FamilyReport& each : found.families) {
-    if (each.outcome != FamilyOutcome::slower || short_id(each.name) != short_id(found.best.front().name))
-      continue;
-    const double best = found.best.front().plan.time.tokens_per_second;
-    if (each.best->tokens_per_second <= best * (1 - tie.within)) continue;
-    ties.push_back(plan_id(each.name.framework, each.name.strategy) +
-                   (each.name.buckets ? fmt::format(" with {} buckets", to_name(*each.name.buckets)) : ""));
+/// What is as fast as the winner, and by how many measured speeds that is said.
+struct Ties {
+  std::vector<std::string> ids;
+  Tie widest;
+  void add(std::string id, const Tie& tie) {
+    ids.push_back(std::move(id));
+    if (tie.within > widest.within) widest = tie;
   }
-  if (ties.empty()) return "";
-  return "\n" +
-         paragraph(
-             "", fmt::format("As fast, for all that is known ({}): {}", tie_text(tie), fmt::join(ties, ", ")),
-             style.width);
+};
+
+/// Strategies, and variants of the winner's.
+Ties ties_of(const Exploration& found, const Question& question) {
+  const Found& best = found.best.front();
+  const auto tie_with = [&](const FamilyName& name) {
+    return speed_tie(best.name.framework, name.framework, question.cluster.gpu.name);
+  };
+  Ties ties;
+  for (const Found& each : found.best)
+    if (&each != &best && each.ties()) ties.add(each.plan.id(), tie_with(each.name));
+  for (const FamilyReport& each : found.families) {
+    if (each.outcome != FamilyOutcome::slower || short_id(each.name) != short_id(best.name)) continue;
+    const Tie tie = tie_with(each.name);
+    if (each.best->tokens_per_second <= best.plan.time.tokens_per_second * (1 - tie.within)) continue;
+    ties.add(plan_id(each.name.framework, each.name.strategy) +
+                 (each.name.buckets ? fmt::format(" with {} buckets", to_name(*each.name.buckets)) : ""),
+             tie);
+  }
+  return ties;
+}
+
+std::string ties_text(const Exploration& found, const Question& question, const Style& style) {
+  const Ties ties = ties_of(found, question);
+  if (ties.ids.empty()) return "";
+  return "\n" + paragraph("",
+                          fmt::format("As fast, for all that is known ({}): {}", tie_text(ties.widest),
+                                      fmt::join(ties.ids, ", ")),
+                          style.width);
 }
 
 Json found_json(const Found& found) {

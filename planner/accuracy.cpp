@@ -98,7 +98,9 @@ std::vector<Accuracy> accuracies(AccuracyOf of, const Coverage& plan) {
 }
 
 bool is_of(const Accuracy& accuracy, const Coverage& plan) {
-  return accuracy.framework == plan.framework && accuracy.method == plan.method && accuracy.card == plan.card;
+  const bool of_no_framework = !accuracy.framework && !accuracy.method;
+  return accuracy.card == plan.card &&
+         (of_no_framework || (accuracy.framework == plan.framework && accuracy.method == plan.method));
 }
 
 Tie speed_tie(Framework framework, const std::string& card) {

@@ -118,10 +118,13 @@ TEST(Accuracy, ABadgeSaysWhereNothingWasMeasured) {
   EXPECT_THAT(none, testing::StartsWith("memory: nothing measured with deepspeed, full, on RTX-5090-32GB; "));
   EXPECT_THAT(none, HasSubstr("recorded steps of deepspeed, full, median 0.00 %"));
   EXPECT_THAT(accuracy_badge(AccuracyOf::traffic, full_on("RTX-5090-32GB")), HasSubstr("all equal"));
-  EXPECT_EQ(accuracy_badge(AccuracyOf::host_memory, full_on("H100-SXM-80GB", Framework::fsdp)),
-            "host memory: nothing measured under fsdp");
+  EXPECT_EQ(accuracy_badge(AccuracyOf::host_memory, full_on("H100-SXM-80GB", Framework::torch)),
+            "host memory: nothing measured under torch");
   EXPECT_THAT(accuracy_badge(AccuracyOf::collective_time, full_on("RTX-3090-24GB")),
               testing::StartsWith("collective time: nothing measured on RTX-3090-24GB; seconds: "));
+  EXPECT_THAT(
+      accuracy_badge(AccuracyOf::collective_time, full_on("H100-SXM-80GB")),
+      testing::ContainsRegex("^collective time: seconds: [0-9]+ published timings on H100-SXM-80GB, "));
 }
 
 // What a source's slower kernel reached is no measurement of what a plan is told.
