@@ -85,7 +85,7 @@ Parameters step_from(const Runs& runs, const Parameters& at) {
 
 /// No share of a peak exceeds all of it.
 Parameters fitted(const Runs& runs, Parameters parameters, int most) {
-  constexpr double kStill = 1e-3;
+  constexpr double kStill = 1e-4;
   for (int i = 0; i < most; ++i) {
     const Parameters before = parameters;
     parameters = (parameters + step_from(runs, parameters)).cwiseMin(0.0);
