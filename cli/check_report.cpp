@@ -122,13 +122,22 @@ Table efficiency_table(const CheckReport& report) {
                {"median", "", true, kAlways},
                {"p90", "", true, kAlways},
                {"held out", "", true, kAlways},
-               {"p90 held out", "", true, kAlways}},
+               {"p90 held out", "", true, kAlways},
+               {"usual kernels", "", true, 5},
+               {"held out", "", true, 5},
+               {"p90 held out", "", true, 5}},
               {}};
-  for (const check::EfficiencyFit& each : report.efficiencies)
+  for (const check::EfficiencyFit& each : report.efficiencies) {
+    const auto usual = [&](double error) {
+      return each.usual_runs > 0 ? share_text(error) : std::string("-");
+    };
     table.rows.push_back(
         {{each.gpu, share_text(each.efficiency.products), share_text(each.efficiency.attention),
           share_text(each.efficiency.memory), fmt::format("{}", each.runs), share_text(each.seen.median),
-          share_text(each.seen.p90), share_text(each.held_out.median), share_text(each.held_out.p90)}});
+          share_text(each.seen.p90), share_text(each.held_out.median), share_text(each.held_out.p90),
+          fmt::format("{}", each.usual_runs), usual(each.held_out_usual.median),
+          usual(each.held_out_usual.p90)}});
+  }
   return table;
 }
 
@@ -206,6 +215,8 @@ Json figure_json(const std::optional<double>& value, Statistic statistic) {
   return *value;
 }
 
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
 Json record_json(const Record& record) {
   Json json{{"id", record.id},
             {"file", record.file},
@@ -219,6 +230,11 @@ Json record_json(const Record& record) {
             {"phase_right", nullptr},
             {"part", nullptr},
             {"subset", nullptr},
+            {"framework", text_or_null(record.traits.framework)},
+            {"method", text_or_null(record.traits.method)},
+            {"card", text_or_null(record.traits.card)},
+            {"grade", text_or_null(record.traits.grade)},
+            {"slower_attention", record.traits.attention_cost > 1},
             {"ran", nullptr},
             {"fits", nullptr},
             {"skipped", nullptr},
@@ -277,6 +293,7 @@ Json planner_json(const check::PlannerComparison& each) {
 }
 
 Json efficiency_json(const check::EfficiencyFit& each) {
+  const auto usual = [&](double error) { return each.usual_runs > 0 ? Json(error) : Json(nullptr); };
   return {{"gpu", each.gpu},
           {"matrix_products", each.efficiency.products},
           {"attention", each.efficiency.attention},
@@ -285,7 +302,10 @@ Json efficiency_json(const check::EfficiencyFit& each) {
           {"median_error", each.seen.median},
           {"p90_error", each.seen.p90},
           {"held_out_median_error", each.held_out.median},
-          {"held_out_p90_error", each.held_out.p90}};
+          {"held_out_p90_error", each.held_out.p90},
+          {"usual_attention_runs", each.usual_runs},
+          {"usual_attention_held_out_median_error", usual(each.held_out_usual.median)},
+          {"usual_attention_held_out_p90_error", usual(each.held_out_usual.p90)}};
 }
 
 std::string csv_value(const Json& value) {

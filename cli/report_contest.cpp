@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/accuracy.h"
 #include "cli/compare.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
@@ -38,12 +39,11 @@ std::string superlative(const Report& report, const Plan& first) {
 std::string fastest_sentence(const Report& report, const Contest& contest) {
   const Plan &first = plan_of(report, contest.faster), &second = plan_of(report, contest.slower);
   const std::string misses = first.fits ? "" : ", though it does not fit";
-  if (contest.ratio < 1 + kNearTie)
-    return fmt::format(
-        "{} and {} tie here: {} and {}, {:.1f} % apart, less than the {:.0f} % that predictions may be off{}",
-        contest.faster, contest.slower, tokens(first),
-        group_digits(std::llround(second.time.tokens_per_second)), (contest.ratio - 1) * 100, kNearTie * 100,
-        misses);
+  if (contest.ratio < 1 + contest.tie.within)
+    return fmt::format("{} and {} tie here: {} and {}, {:.1f} % apart, and {}{}", contest.faster,
+                       contest.slower, tokens(first),
+                       group_digits(std::llround(second.time.tokens_per_second)), (contest.ratio - 1) * 100,
+                       tie_text(contest.tie), misses);
   const std::string much = contest.ratio < 2 ? fmt::format("{:.0f} % more than", (contest.ratio - 1) * 100)
                                              : fmt::format("{:.1f} times that of", contest.ratio);
   return fmt::format("{} is {} here: {}, {} {} with {}{}", contest.faster, superlative(report, first),

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/accuracy.h"
 #include "cli/compare.h"
 #include "cli/explain.h"
 #include "cli/output_files.h"
@@ -197,7 +198,9 @@ Json plan_json(const Plan& plan, const Report& report) {
            {"time", time_json(plan.time)},
            {"why", plan.why}};
   if (plan.training) out["training"] = training_json(*plan.training, plan.framework);
-  if (report.options.explain) out["explain"] = explain_json(plan, question_of(plan, report));
+  if (!report.options.explain) return out;
+  out["explain"] = explain_json(plan, question_of(plan, report));
+  out["accuracy"] = accuracy_json(coverage_of(plan, question_of(plan, report)));
   return out;
 }
 
@@ -289,11 +292,15 @@ Json all_deltas_json(const Report& report) {
 /// One plan alone, held against a saved report, has no rival.
 Json contest_json(const std::optional<Contest>& contest) {
   if (!contest)
-    return {{"faster", nullptr}, {"slower", nullptr}, {"ratio", nullptr},
-            {"tie", nullptr},    {"link", nullptr},   {"crossover", nullptr}};
-  return {{"faster", contest->faster},        {"slower", contest->slower},
-          {"ratio", contest->ratio},          {"tie", contest->ratio < 1 + kNearTie},
-          {"link", link_json(contest->link)}, {"crossover", crossover_json(contest->crossover)}};
+    return {{"faster", nullptr},     {"slower", nullptr}, {"ratio", nullptr},    {"tie", nullptr},
+            {"tie_within", nullptr}, {"link", nullptr},   {"crossover", nullptr}};
+  return {{"faster", contest->faster},
+          {"slower", contest->slower},
+          {"ratio", contest->ratio},
+          {"tie", contest->ratio < 1 + contest->tie.within},
+          {"tie_within", contest->tie.within},
+          {"link", link_json(contest->link)},
+          {"crossover", crossover_json(contest->crossover)}};
 }
 
 Json comparison_json(const Report& report) {

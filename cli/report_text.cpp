@@ -63,8 +63,12 @@ std::string explanations(const Report& report, const Style& style) {
   const std::vector<const Plan*> plans =
       report.order.empty() ? std::vector<const Plan*>{&leading_plan(report)} : plans_in_order(report);
   std::string out;
-  for (const Plan* plan : plans) out += explained(*plan, report, style);
-  return out + accuracy_section(plans, style);
+  std::vector<Coverage> kinds;
+  for (const Plan* plan : plans) {
+    out += explained(*plan, report, style);
+    kinds.push_back(coverage_of(*plan, question_of(*plan, report)));
+  }
+  return out + accuracy_section(kinds, style);
 }
 
 }  // namespace
@@ -76,13 +80,14 @@ std::string explained(const Plan& plan, const Report& report, const Style& style
   return out;
 }
 
-std::string accuracy_section(const std::vector<const Plan*>& plans, const Style& style) {
-  std::set<Framework> frameworks;
-  for (const Plan* plan : plans) frameworks.insert(plan->framework);
+std::string accuracy_section(const std::vector<Coverage>& plans, const Style& style) {
+  std::set<std::string> seen;
   std::string out;
-  for (const Framework framework : frameworks) {
-    out += fmt::format("\nHow far off such figures were: {}\n\n", to_name(framework));
-    for (const std::string& sentence : accuracy_sentences(framework))
+  for (const Coverage& plan : plans) {
+    const std::string kind = coverage_text(plan);
+    if (!seen.insert(kind).second) continue;
+    out += fmt::format("\nHow far off such figures were: {}\n\n", kind);
+    for (const std::string& sentence : accuracy_sentences(plan))
       out += paragraph("  ", sentence, style.width);
   }
   return out;

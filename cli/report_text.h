@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/accuracy.h"
 #include "cli/report.h"
 #include "cli/side_by_side.h"
 #include "cli/table.h"
@@ -21,8 +22,8 @@ struct SavedReport;
 /// Every figure of a plan with its formula, and what it sends.
 [[nodiscard]] std::string explained(const Plan& plan, const Report& report, const Style& style);
 
-/// What the figures of these plans were held against, and how far off they were.
-[[nodiscard]] std::string accuracy_section(const std::vector<const Plan*>& plans, const Style& style);
+/// What the figures of such plans were validated against, and how far off they were; each kind of plan once.
+[[nodiscard]] std::string accuracy_section(const std::vector<Coverage>& plans, const Style& style);
 
 /// What stands above the table under one label: "Model", "Assumed". `bullets`: each line is a thing by
 /// itself.

@@ -113,6 +113,15 @@ std::string tokens(const PlannedScenario& each) {
   return fmt::format("{} tokens per second", group_digits(std::llround(each.plan().time.tokens_per_second)));
 }
 
+/// The wider of the two.
+Tie tie_of(const PlannedScenario& a, const PlannedScenario& b) {
+  const auto tie = [](const PlannedScenario& each) {
+    return speed_tie(each.plan().framework, each.question.cluster.gpu.name);
+  };
+  const Tie one = tie(a), other = tie(b);
+  return one.within < other.within ? other : one;
+}
+
 /// Of those that fit; tokens of different models are not the same thing.
 std::string speed_sentence(const ScenarioComparison& all) {
   const std::vector<const PlannedScenario*> order = fastest_first(all);
@@ -121,10 +130,9 @@ std::string speed_sentence(const ScenarioComparison& all) {
     if (each->question.model.name != order.front()->question.model.name) return "";
   const PlannedScenario &first = *order[0], &second = *order[1];
   const double ratio = first.plan().time.tokens_per_second / second.plan().time.tokens_per_second;
-  if (ratio < 1 + kNearTie)
-    return fmt::format(
-        "{} and {} tie: {} and {}, {:.1f} % apart, less than the {:.0f} % that predictions may be off",
-        name_of(first), name_of(second), tokens(first), tokens(second), (ratio - 1) * 100, kNearTie * 100);
+  if (const Tie tie = tie_of(first, second); ratio < 1 + tie.within)
+    return fmt::format("{} and {} tie: {} and {}, {:.1f} % apart, and {}", name_of(first), name_of(second),
+                       tokens(first), tokens(second), (ratio - 1) * 100, tie_text(tie));
   const std::string much = ratio < 2 ? fmt::format("{:.0f} % more than", (ratio - 1) * 100)
                                      : fmt::format("{:.1f} times that of", ratio);
   return fmt::format("{} is {}: {}, {} {}", name_of(first), order.size() == 2 ? "faster" : "the fastest",
@@ -199,15 +207,15 @@ std::string commands(const ScenarioComparison& all, const Style& style) {
 std::string explanations(const ScenarioComparison& all, const Style& style) {
   if (!all.explain) return "";
   std::string out;
-  std::vector<const Plan*> plans;
+  std::vector<Coverage> kinds;
   for (const PlannedScenario& each : all.scenarios) {
-    plans.push_back(&each.plan());
+    kinds.push_back(coverage_of(each.plan(), each.question));
     // A saved report has no question to explain its figures from.
     if (!each.saved)
       out += fmt::format("\n{}\n", style(Tone::strong, name_of(each))) +
              explained(each.plan(), each.report(), style);
   }
-  return out + accuracy_section(plans, style);
+  return out + accuracy_section(kinds, style);
 }
 
 Json scenario_json(const PlannedScenario& each, const ScenarioComparison& all) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/accuracy.h"
 #include "cli/table.h"
 #include "planner/search/explore.h"
 
@@ -14,9 +15,9 @@ namespace zplan {
 
 namespace {
 
-std::string share_text(double share, bool first) {
+std::string share_text(const Found& found, bool first) {
   if (first) return "fastest";
-  return share > 1 - kNearTie ? "tie" : fmt::format("-{:.0f} %", (1 - share) * 100);
+  return found.ties() ? "tie" : fmt::format("-{:.0f} %", (1 - found.share_of_best) * 100);
 }
 
 Table found_table(const std::vector<Found>& all, const Question& q) {
@@ -42,7 +43,7 @@ Table found_table(const std::vector<Found>& all, const Question& q) {
                            host > Bytes{} ? format_bytes_value(host, q.unit) : "-",
                            format_bytes_value(plan.communication.wire_bytes_per_gpu(), ByteUnit::gb),
                            seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second),
-                           share_text(each.share_of_best, &each == all.data())},
+                           share_text(each, &each == all.data())},
                           &each == all.data() ? Tone::strong : Tone::plain});
   }
   return table;
@@ -92,27 +93,43 @@ std::string lost_text(const Exploration& found, const Style& style) {
   return out;
 }
 
-/// Variants of the winner that are as fast.
-std::string ties_text(const Exploration& found, const Style& style) {
-  std::vector<std::string> ties;
-  for (const Found& each : found.best)
-    if (&each != &found.best.front() && each.share_of_best > 1 - kNearTie) ties.push_back(each.plan.id());
-  for (const FamilyReport& each : found.families) {
-    if (each.outcome != FamilyOutcome::slower || short_id(each.name) != short_id(found.best.front().name))
-      continue;
-    const double best = found.best.front().plan.time.tokens_per_second;
-    if (each.best->tokens_per_second <= best * (1 - kNearTie)) continue;
-    ties.push_back(plan_id(each.name.framework, each.name.strategy) +
-                   (each.name.buckets ? fmt::format(" with {} buckets", to_name(*each.name.buckets)) : ""));
+/// What is as fast as the winner, and by how many measured speeds that is said.
+struct Ties {
+  std::vector<std::string> ids;
+  Tie widest;
+  void add(std::string id, const Tie& tie) {
+    ids.push_back(std::move(id));
+    if (tie.within > widest.within) widest = tie;
   }
-  if (ties.empty()) return "";
-  return "\n" +
-         paragraph(
-             "",
-             fmt::format(
-                 "A tie: within {:.0f} %, and half of all predictions of speed are about as far off: {}",
-                 kNearTie * 100, fmt::join(ties, ", ")),
-             style.width);
+};
+
+/// Strategies, and variants of the winner's.
+Ties ties_of(const Exploration& found, const Question& question) {
+  const Found& best = found.best.front();
+  const auto tie_with = [&](const FamilyName& name) {
+    return speed_tie(best.name.framework, name.framework, question.cluster.gpu.name);
+  };
+  Ties ties;
+  for (const Found& each : found.best)
+    if (&each != &best && each.ties()) ties.add(each.plan.id(), tie_with(each.name));
+  for (const FamilyReport& each : found.families) {
+    if (each.outcome != FamilyOutcome::slower || short_id(each.name) != short_id(best.name)) continue;
+    const Tie tie = tie_with(each.name);
+    if (each.best->tokens_per_second <= best.plan.time.tokens_per_second * (1 - tie.within)) continue;
+    ties.add(plan_id(each.name.framework, each.name.strategy) +
+                 (each.name.buckets ? fmt::format(" with {} buckets", to_name(*each.name.buckets)) : ""),
+             tie);
+  }
+  return ties;
+}
+
+std::string ties_text(const Exploration& found, const Question& question, const Style& style) {
+  const Ties ties = ties_of(found, question);
+  if (ties.ids.empty()) return "";
+  return "\n" + paragraph("",
+                          fmt::format("As fast, for all that is known ({}): {}", tie_text(ties.widest),
+                                      fmt::join(ties.ids, ", ")),
+                          style.width);
 }
 
 Json found_json(const Found& found) {
@@ -130,7 +147,8 @@ Json found_json(const Found& found) {
           {"step", found.plan.time.step.value},
           {"tokens_per_second", found.plan.time.tokens_per_second},
           {"share_of_fastest", found.share_of_best},
-          {"tie", found.share_of_best > 1 - kNearTie}};
+          {"tie", found.ties()},
+          {"tie_within", found.tie_within}};
 }
 
 Json family_json(const FamilyReport& family) {
@@ -177,7 +195,8 @@ std::string search_text(const Report& report, const Style& style) {
   const std::string unit =
       format_bytes(available(report.question.cluster, report.question.headroom), report.question.unit);
   std::string out = fmt::format("The fastest of each strategy, in {} per GPU\n\n", unit) +
-                    render_text(found_table(found.best, report.question), style) + ties_text(found, style);
+                    render_text(found_table(found.best, report.question), style) +
+                    ties_text(found, report.question, style);
   if (found.front.size() > 1)
     out += "\n" + style(Tone::strong, "Less memory at less speed") + "\n\n" +
            render_text(found_table(found.front, report.question), style);

@@ -1,14 +1,20 @@
-"""Writes docs/accuracy.md and cli/accuracy.json from what `zplan check` prints over the measurements in tests/reference/.
+"""Writes docs/accuracy.md and planner/accuracy.json from what `zplan check` prints over the measurements in tests/reference/, and the
+figures that README.md and the other pages quote.
 
 usage: generate_accuracy.py [--check] ZPLAN
 
 docs/accuracy.in.md is the page with a line {{name}} where figures go. docs/accuracy_explanations.json says, per section and
-record, why the prediction is off; it is kept by hand and survives regeneration. cli/accuracy.json is what the program itself says of
-its figures, by kind and framework. --check writes nothing and fails where one of the two is not what would be written, or where an
-explanation is of a record that is not shown."""
+record, why the prediction is off; it is kept by hand and survives regeneration. planner/accuracy.json is what the program itself says
+of its figures, by kind, statistic, framework, method and card. In pages a figure stands between <!--acc WHAT--> and <!--/acc-->, where
+WHAT is as quoted() reads it. docs/accuracy_bounds.json is kept by hand too: what no figure may exceed, whether or not pages are
+written. --check writes nothing and fails where a file is not what would be written, where a bound does not hold or is missing, or
+where an explanation is of a record that is not shown."""
 
+import collections
 import json
+import math
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -40,21 +46,33 @@ TOO_FAST = 0.20
 SHORT_SAMPLE = 4096
 
 
-# What the program says of its figures: kind of figure, what it was held against, statistics by section, heading of the page. Of a kind
-# the first group is the one that is shown where there is room for one.
-COUNTED = ("allocated", "reserved", "required", "device", "unknown")
-GROUPS = [
-    ("memory", "published runs", {"memory": COUNTED}, "what-others-measured-and-published"),
-    ("memory", "recorded steps, allocated", {"steps": ("allocated",), "one_card": ("allocated",), "qlora": ("allocated",)}, "whole-training-steps"),
-    ("memory", "recorded steps, reserved", {"steps": ("reserved",), "one_card": ("reserved",), "qlora": ("reserved",)}, "whole-training-steps"),
-    ("memory", "smallest devices", {"capacity": ("required",)}, "the-smallest-device"),
-    ("memory", "recorded steps, states and buffers held", {"held": ("held",)}, "recorded-steps-of-deepspeed"),
-    ("traffic", "recorded steps, call for call", {"held": ("schedule",), "schedules": ("schedule",)}, "recorded-steps-of-deepspeed"),
-    ("step_time", "published runs, tokens per second", {"speed": ("tokens_per_second",)}, "speed"),
-    ("collective_time", "published timings", {"collectives": ("seconds",)}, "speed"),
+# What `zplan check` reads beside the sections of the page.
+BESIDE = {
+    "one_card_schedules": "schedules/one_card.json",
+    "sharded_runs": "sharding_options/runs.json",
+    "sharded_fsdp": "sharding_options/fsdp.json",
+    "sharded_schedules": "sharding_options/schedules.json",
+    "sharded_steps": "sharding_options/steps.json",
+}
+
+# Peaks whose source says what was counted, and that are known from both sides. `unknown` is judged at the nearest of several
+# predictions, and `required` of a run that ended out of memory from one side only: neither says how far off a prediction is.
+NAMED = ("allocated", "active", "reserved", "device")
+STEPS = {"steps": ("allocated", "reserved"), "one_card": ("allocated", "reserved"), "qlora": ("allocated", "reserved")}
+PUBLISHED, RECORDED = True, False
+# Kind of figure, what it is validated against, statistics by section, whether on real cards, whether with a slower attention kernel
+# (None: either), heading of the page. Of a kind real cards come first.
+FAMILIES = [
+    ("memory", "published runs", {"memory": NAMED}, PUBLISHED, None, "what-others-measured-and-published"),
+    ("memory", "recorded steps", STEPS, RECORDED, None, "whole-training-steps"),
+    ("memory", "smallest devices of recorded steps", {"capacity": ("required",)}, RECORDED, None, "the-smallest-device"),
+    ("memory", "recorded runs, states and buffers", {"held": ("held",)}, RECORDED, None, "recorded-steps-of-deepspeed"),
+    ("host_memory", "recorded steps with offload", {section: ("host_pinned", "host_pageable") for section in ("steps", "sharded_steps")}, RECORDED, None, "whole-training-steps"),
+    ("traffic", "recorded steps, call for call", {"held": ("schedule",), "schedules": ("schedule",)}, RECORDED, None, "recorded-steps-of-deepspeed"),
+    ("step_time", "published runs", {"speed": ("tokens_per_second",)}, PUBLISHED, False, "speed"),
+    ("step_time", "published runs with a slower attention kernel", {"speed": ("tokens_per_second",)}, PUBLISHED, True, "speed"),
+    ("collective_time", "published timings", {"collectives": ("seconds",)}, PUBLISHED, None, "speed"),
 ]
-# As measurements call them, and as zplan does.
-FRAMEWORKS = {"deepspeed": "deepspeed", "fsdp": "fsdp", "single": "torch"}
 TOO_LOW = 0.05
 
 
@@ -181,8 +199,8 @@ def slopes(report):
 
 def fits(report):
     tally = report["fits"]
-    return (f"Of {tally['ran']} runs that ran on a card that is known, {tally['ran_and_fits']} are foretold to fit; of {tally['failed']} that "
-            f"ended out of memory, {tally['failed'] - tally['failed_and_fits']} are foretold not to.\n")
+    return (f"Of {tally['ran']} runs that ran on a card that is known, {tally['ran_and_fits']} are predicted to fit; of {tally['failed']} that "
+            f"ended out of memory, {tally['failed'] - tally['failed_and_fits']} are predicted not to.\n")
 
 
 # Of every card a plan leaves free what a recommendation does: the default of --headroom.
@@ -238,16 +256,17 @@ def efficiencies(report):
     for each in report["efficiencies"]:
         check_profile(each)
         rows.append([each["gpu"], *(percent(each[share]) for share in ("matrix_products", "attention", "memory_bandwidth")), each["runs"],
-                     *(percent(each[error]) for error in ("median_error", "p90_error", "held_out_median_error", "held_out_p90_error"))])
+                     *(percent(each[error]) for error in ("median_error", "p90_error", "held_out_median_error", "held_out_p90_error")),
+                     each["usual_attention_runs"],
+                     *(percent(each[f"usual_attention_held_out_{error}_error"]) for error in ("median", "p90"))])
     return table([("card", True), ("products", False), ("attention", False), ("memory", False), ("runs", False), ("median", False),
-                  ("nine in ten", False), ("held out: median", False), ("nine in ten", False)], rows)
+                  ("nine in ten", False), ("held out: median", False), ("nine in ten", False), ("usual attention: runs", False), ("held out: median", False),
+                  ("nine in ten", False)], rows)
 
 
 def figures_of(errors):
-    absolute = sorted(abs(error) for error in errors)
-    nine_in_ten = absolute[(len(absolute) * 9 + 9) // 10 - 1]
     too_fast = sum(error > TOO_FAST for error in errors) / len(errors)
-    return [percent(each) for each in (statistics.median(absolute), nine_in_ten, absolute[-1], too_fast)]
+    return [percent(each) for each in (statistics.median(map(abs, errors)), nine_in_ten(errors), max(map(abs, errors)), too_fast)]
 
 
 def read_reference(file):
@@ -275,52 +294,196 @@ def speed_planners(report):
     return table(headings + [(("zplan on these: " if name == "median" else "") + name, False) for name in figures], rows)
 
 
-def framework_of(section):
-    """Of each record of a section; none where a section is of links alone."""
-    if section == "collectives":
-        return lambda record: None
-    if section in ("held", "capacity"):
-        return lambda record: "deepspeed"
-    runs = {run["id"]: FRAMEWORKS.get(run["options"]["framework"]) for run in read_reference(SECTIONS[section][0])}
-    return lambda record: runs[record["id"]]
+def nine_in_ten(errors):
+    absolute = sorted(map(abs, errors))
+    return absolute[(len(absolute) * 9 + 9) // 10 - 1]
 
 
-def accuracy_group(name, against, anchor, framework, errors):
-    absolute = sorted(abs(error) for error in errors)
-    return {"kind": name, "against": against, "framework": framework, "judged": len(errors),
-            "exact": sum(error == 0 for error in errors),
-            "median_error": round(statistics.median(absolute), 4), "p90_error": round(absolute[(len(absolute) * 9 + 9) // 10 - 1], 4),
-            "under_predicted": round(sum(error < -TOO_LOW for error in errors) / len(errors), 4), "anchor": anchor}
+def too_low(errors):
+    return sum(error < -TOO_LOW for error in errors) / len(errors)
 
 
-def host_group():
-    """HostMemory holds the program to them: pinned blocks equal, states that are not pinned within 0.01 %."""
-    measured_runs = [run for run in read_reference(SECTIONS["steps"][0]) if "host" in json.dumps(run)]
-    return {"kind": "host_memory", "against": "recorded steps with offload, blocks of 4 MiB and more", "framework": "deepspeed",
-            "judged": len(measured_runs), "exact": 0, "median_error": 0, "p90_error": 0.0001, "under_predicted": 0, "anchor": "equal"}
+def judged(reports, sections, statistics_of):
+    return [record for section in sections for record in reports[section]["records"]
+            if record["statistic"] in statistics_of and record["error"] is not None]
+
+
+def levels(record, on_cards):
+    """What a record counts for: its own framework, method and card, and with some of them left open."""
+    framework, method, card = record["framework"], record["method"], record["card"]
+    every = [(framework, method, card), (framework, method, None), (framework, None, None)]
+    # Ties are by framework and card.
+    every += [(framework, None, card)] if record["statistic"] == "tokens_per_second" else []
+    return {level for level in every if level[2] is None or on_cards}
+
+
+def accuracy_group(kind, against, anchor, on_cards, slower, statistic, level, records):
+    errors = [record["error"] for record in records]
+    return {"kind": kind, "against": against, "statistic": statistic, "on_cards": on_cards, "slower_attention": bool(slower),
+            "framework": level[0], "method": level[1], "card": level[2], "judged": len(records),
+            "exact": sum(record["exact"] for record in records),
+            "median_error": round(statistics.median(map(abs, errors)), 4), "p90_error": round(nine_in_ten(errors), 4),
+            "worst_error": round(max(map(abs, errors)), 4), "under_predicted": round(too_low(errors), 4), "anchor": anchor}
 
 
 def accuracy(reports):
     groups = []
-    for name, against, sections, anchor in GROUPS:
-        errors = {}
+    for kind, against, sections, on_cards, slower, anchor in FAMILIES:
+        cells = collections.defaultdict(list)
         for section, statistics_of in sections.items():
-            framework = framework_of(section)
-            for record in reports[section]["records"]:
-                if record["statistic"] in statistics_of and record["error"] is not None:
-                    errors.setdefault(framework(record), []).append(record["error"])
-        judged = sum(group["judged"] for section, statistics_of in sections.items() for group in reports[section]["groups"]
-                     if group["statistic"] in statistics_of)
-        assert sum(map(len, errors.values())) == judged, (name, against, judged)
-        groups += [accuracy_group(name, against, anchor, framework, errors[framework]) for framework in sorted(errors, key=str)]
-    groups.append(host_group())
-    return json.dumps({"schema": "zplan.accuracy/1", "page": "docs/accuracy.md", "groups": groups}, indent=1) + "\n"
+            for record in judged(reports, [section], statistics_of):
+                if slower is not None and record["slower_attention"] != slower:
+                    continue
+                for level in levels(record, on_cards):
+                    cells[(record["statistic"], level)].append(record)
+        for (statistic, level), records in sorted(cells.items(), key=lambda item: (item[0][0], [name or "" for name in item[0][1]])):
+            groups.append(accuracy_group(kind, against, anchor, on_cards, slower, statistic, level, records))
+    return groups
+
+
+def accuracy_text(groups):
+    lines = ",\n".join("  " + json.dumps(group) for group in groups)
+    return f'{{\n "schema": "zplan.accuracy/2",\n "page": "docs/accuracy.md",\n "groups": [\n{lines}\n ]\n}}\n'
+
+
+def cells(groups, kind, on_cards=True):
+    """Of published runs every framework, method and card by itself."""
+    rows = [[each["framework"], each["method"], each["card"], each["statistic"].replace("_", " ") +
+             (", slower attention kernel" if each["slower_attention"] else ""), each["judged"], percent(each["median_error"]),
+             percent(each["p90_error"]), percent(each["worst_error"]), percent(each["under_predicted"])]
+            for each in groups if each["kind"] == kind and each["on_cards"] == on_cards and each["method"] and each["card"]]
+    return table([("framework", True), ("method", True), ("card", True), ("statistic", True), ("judged", False), ("median", False),
+                  ("nine in ten", False), ("worst", False), ("too low by more than 5 %", False)], sorted(rows, key=lambda row: row[:4]))
+
+
+# ---- figures that pages quote
+
+def rounded(fraction, upwards):
+    """Two digits below one percent, else one behind the point; what nothing exceeds is rounded up, and a trace of an error to 0.01 %."""
+    value = 100 * fraction
+    scale = 100 if value < 1 else 10
+    value = (math.ceil(value * scale - 1e-9) if upwards else round(value * scale)) / scale
+    return f"{value:.{2 if scale == 100 else 1}f} %"
+
+
+# Sections that pages quote together.
+TOGETHER = {
+    "every_step": "steps+one_card+qlora",
+    "every_offload": "steps+sharded_steps",
+    "real_models": "schedules+one_card_schedules+sharded_schedules",
+    "every_schedule": "held+sharded_runs+sharded_fsdp+schedules+one_card_schedules+sharded_schedules",
+}
+QUOTES = {
+    "count": lambda records, errors: str(len(records)),
+    "equal": lambda records, errors: str(sum(record["exact"] for record in records)),
+    "ordered": lambda records, errors: str(sum(record["part"] != "issued in another order" for record in records)),
+    "disordered": lambda records, errors: str(sum(record["part"] == "issued in another order" for record in records)),
+    "median": lambda records, errors: rounded(statistics.median(map(abs, errors)), False),
+    "p90": lambda records, errors: rounded(nine_in_ten(errors), True),
+    "worst": lambda records, errors: rounded(max(map(abs, errors)), True),
+    "low": lambda records, errors: rounded(too_low(errors), False),
+}
+
+
+def selected(reports, words):
+    """Judged records by "SECTION[+SECTION…] STATISTIC [KEY=VALUE…]"."""
+    sections = TOGETHER.get(words[0], words[0]).split("+")
+    records = judged(reports, sections, [words[1]])
+    for pair in words[2:]:
+        key, value = pair.split("=")
+        records = [record for record in records if str(record[key]).lower() == value]
+    if not records:
+        sys.exit("nothing measured is: " + " ".join(words))
+    return records
+
+
+# What README shows of real cards.
+ON_CARDS = [
+    ("allocated peak", "memory allocated"),
+    ("reserved peak", "memory reserved"),
+    ("tokens per second, DeepSpeed", "speed tokens_per_second framework=deepspeed slower_attention=false"),
+    ("tokens per second, plain PyTorch", "speed tokens_per_second framework=torch slower_attention=false"),
+    ("tokens per second, FSDP", "speed tokens_per_second framework=fsdp slower_attention=false"),
+    ("tokens per second, FSDP, with a slower attention kernel than plans assume",
+     "speed tokens_per_second framework=fsdp slower_attention=true"),
+]
+
+
+def on_cards_table(reports):
+    rows = []
+    for name, what in ON_CARDS:
+        records = selected(reports, what.split())
+        errors = [record["error"] for record in records]
+        rows.append([name, *(QUOTES[figure](records, errors) for figure in ("count", "median", "p90", "worst", "low"))])
+    return "\n" + table([("on real cards", True), ("published runs", False), ("median", False), ("nine in ten within", False), ("all within", False),
+                         ("too low by more than 5 %", False)], rows)
+
+
+def quoted(reports, what):
+    """"FIGURE SECTION[+SECTION…] STATISTIC [KEY=VALUE…]": one of QUOTES over the judged records that are so; "fits FIGURE": of the runs whose card is
+    known; "on_cards": a table."""
+    words = what.split()
+    if words[0] == "on_cards":
+        return on_cards_table(reports)
+    if words[0] == "fits":
+        tally = reports["memory"]["fits"]
+        return str(tally["failed"] - tally["failed_and_fits"] if words[1] == "failed_and_not" else tally[words[1]])
+    records = selected(reports, words[1:])
+    return QUOTES[words[0]](records, [record["error"] for record in records])
+
+
+def with_quotes(reports, text):
+    return re.sub(r"<!--acc (.+?)-->.*?<!--/acc-->", lambda at: f"<!--acc {at[1]}-->{quoted(reports, at[1])}<!--/acc-->", text, flags=re.S)
+
+
+def quoting_pages():
+    pages = (page for page in DOCS.glob("*.md") if page.name != "accuracy.md" and not page.name.endswith(".in.md"))
+    return [ROOT / "README.md", *sorted(pages)]
+
+
+# ---- bounds
+
+BOUND_KEYS = {"memory": ("statistic", "grade", "card", "method"), "speed": ("statistic", "grade", "card", "method", "slower_attention")}
+
+
+def bounded_cells(section, report):
+    cells_of = collections.defaultdict(list)
+    for record in report["records"]:
+        if record["error"] is not None:
+            cells_of[tuple(record[key] for key in BOUND_KEYS.get(section, ("statistic",)))].append(record["error"])
+    return cells_of
+
+
+def fails_of_bound(where, bound, errors):
+    figures = {"median": statistics.median(map(abs, errors)), "p90": nine_in_ten(errors), "worst": max(map(abs, errors)),
+               "lowest": max(0, -min(errors))}
+    if len(errors) != bound["judged"]:
+        yield f"{where}: {len(errors)} judged, not {bound['judged']}"
+    for name, value in figures.items():
+        if value > bound[name]:
+            yield f"{where}: {name} {100 * value:.3f} %, at most {100 * bound[name]:.3f} %"
+
+
+def check_bounds(reports):
+    """Of what was measured, every cell has a bound and keeps it; no bound is of a cell that is not there."""
+    bounds = json.loads((DOCS / "accuracy_bounds.json").read_text(encoding="utf-8"))
+    fails = []
+    for section, report in reports.items():
+        keys = BOUND_KEYS.get(section, ("statistic",))
+        of_section = {tuple(bound.get(key) for key in keys): bound for bound in bounds.get(section, [])}
+        measured_cells = bounded_cells(section, report)
+        for cell in sorted(set(of_section) ^ set(measured_cells), key=str):
+            fails.append(f"{section} {cell}: " + ("nothing measured" if cell in of_section else "no bound"))
+        for cell in sorted(set(of_section) & set(measured_cells), key=str):
+            fails += fails_of_bound(f"{section} {cell}", of_section[cell], measured_cells[cell])
+    if fails:
+        sys.exit("docs/accuracy_bounds.json:\n" + "\n".join(fails))
 
 
 def written(program, explanations, used):
     """The text of each file."""
     text = (DOCS / "accuracy.in.md").read_text(encoding="utf-8")
-    reports = {}
+    reports = {name: run_check(program, file, []) for name, file in BESIDE.items()}
     for section, (file, most) in SECTIONS.items():
         report = reports[section] = run_check(program, file, OPTIONS.get(section, []))
         others = speed_planners if section == "speed" else planners
@@ -329,10 +492,14 @@ def written(program, explanations, used):
                 "slopes": slopes(report), "fits": fits(report), "efficiencies": efficiencies(report)}
         for name, part in made.items():
             text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
+    groups = accuracy(reports)
     text = text.replace("{{recommended}}\n", recommended(reports))
+    text = text.replace("{{memory cells}}\n", cells(groups, "memory")).replace("{{speed cells}}\n", cells(groups, "step_time"))
     if "{{" in text:
         sys.exit("accuracy.in.md: nothing to put for " + text[text.index("{{"):text.index("}}") + 2])
-    return {DOCS / "accuracy.md": text, ROOT / "cli" / "accuracy.json": accuracy(reports)}
+    check_bounds(reports)
+    files = {page: with_quotes(reports, page.read_text(encoding="utf-8")) for page in quoting_pages()}
+    return files | {DOCS / "accuracy.md": with_quotes(reports, text), ROOT / "planner" / "accuracy.json": accuracy_text(groups)}
 
 
 def main():

@@ -138,7 +138,7 @@ QString ExplainView::introduction() const {
       QStringLiteral("<p>%1</p>").arg(tr("Select a figure to see all of its formula.").toHtmlEscaped());
   if (model_.rowCount() == 0) return {};
   QString items;
-  for (const std::string& each : accuracy_sentences(subject_.plan().framework))
+  for (const std::string& each : accuracy_sentences(coverage_of(subject_.plan(), subject_.question())))
     items += QStringLiteral("<li>%1</li>").arg(QString::fromStdString(each).toHtmlEscaped());
   return hint +
          QStringLiteral("<p>%1</p><ul>%2</ul>").arg(in_bold(tr("How far off such figures were")), items);

@@ -175,8 +175,8 @@
         <translation>放不下</translation>
     </message>
     <message>
-        <source>Checked: %1</source>
-        <translation>已对照：%1</translation>
+        <source>Accuracy: %1</source>
+        <translation>准确度：%1</translation>
     </message>
 </context>
 <context>

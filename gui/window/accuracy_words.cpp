@@ -10,14 +10,14 @@ namespace zplan::gui {
 namespace {
 
 QString checked(const QString& badge) {
-  return QCoreApplication::translate("zplan", "Checked: %1").arg(badge);
+  return QCoreApplication::translate("zplan", "Accuracy: %1").arg(badge);
 }
 
 }  // namespace
 
 QString accuracy_words(const QString& chart, const Subject& subject) {
-  const Framework framework = subject.plan().framework;
-  const auto of = [framework](AccuracyOf kind) { return qt(accuracy_badge(kind, framework)); };
+  const Coverage plan = coverage_of(subject.plan(), subject.question());
+  const auto of = [&plan](AccuracyOf kind) { return qt(accuracy_badge(kind, plan)); };
   const QString separator = QStringLiteral("; ");
   if (chart == QStringLiteral("time")) return checked(of(AccuracyOf::step_time));
   if (chart == QStringLiteral("traffic"))

@@ -6,8 +6,8 @@
 
 namespace zplan::gui {
 
-/// What the figures of a chart ("memory", "time", …) were checked against, for the subject's kind of
-/// training.
+/// What the figures of a chart ("memory", "time", …) were validated against with the subject's framework,
+/// method and card, or that nothing was measured there.
 [[nodiscard]] QString accuracy_words(const QString& chart, const Subject& subject);
 
 }  // namespace zplan::gui

@@ -131,9 +131,10 @@ struct Case {
   std::string file;
   Kind kind{Kind::measurement};
   Measured measured;
-  std::optional<Setup> setup;  ///< absent where it was not needed, or could not be made
-  Skip skip;                   ///< empty: judge it
-  std::string subset{};        ///< as in Record
+  std::optional<Setup> setup;   ///< absent where it was not needed, or could not be made
+  Skip skip;                    ///< empty: judge it
+  std::string subset{};         ///< as in Record
+  std::string card{}, grade{};  ///< as in Traits
   std::vector<SweepPlace> sweeps{};
   std::vector<std::string> flaws{};  ///< what in the document contradicts itself: the check fails
   std::vector<std::string> notes{};  ///< what a reader should know of the document

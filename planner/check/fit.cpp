@@ -38,6 +38,8 @@ class Run {
 
   /// Its size stands for a model: those of one size are left out together.
   [[nodiscard]] Elements model() const { return parameters(setup_.model); }
+  /// Whether attention ran in the kernels that a plan of today assumes.
+  [[nodiscard]] bool usual() const { return setup_.training.attention_cost == 1; }
   /// ln(predicted / measured) speed.
   [[nodiscard]] double residual(const Parameters& parameters) {
     cluster_.gpu.efficiency = efficiency_of(parameters);
@@ -104,28 +106,40 @@ std::vector<double> residuals_of(const Runs& runs, const Parameters& parameters)
   return residuals;
 }
 
-ErrorFigures held_out(const Runs& runs, const Parameters& whole) {
+/// The logarithmic errors of runs that no fit had seen.
+struct HeldOut {
+  std::vector<double> all, usual;
+};
+
+constexpr int kIterations = 40;
+
+/// Of each model's runs, by a fit that has seen none of them: it starts where every fit starts.
+HeldOut held_out(const Runs& runs) {
   std::set<Elements> models;
   for (const Run* each : runs) models.insert(each->model());
-  std::vector<double> residuals;
+  HeldOut residuals;
   for (const Elements model : models) {
     Runs others, left_out;
     for (Run* each : runs) (each->model() == model ? left_out : others).push_back(each);
-    constexpr int kIterations = 6;
-    for (const double each : residuals_of(left_out, fitted(others, whole, kIterations)))
-      residuals.push_back(each);
+    const Parameters parameters = fitted(others, logarithms_of({}), kIterations);
+    for (Run* each : left_out) {
+      residuals.all.push_back(each->residual(parameters));
+      if (each->usual()) residuals.usual.push_back(residuals.all.back());
+    }
   }
-  return errors_of(residuals);
+  return residuals;
 }
 
 EfficiencyFit fit(const std::string& gpu, const Runs& runs) {
-  constexpr int kIterations = 40;
+  const HeldOut unseen = held_out(runs);
   const Parameters parameters = fitted(runs, logarithms_of({}), kIterations);
   return {.gpu = gpu,
           .efficiency = efficiency_of(parameters),
           .runs = runs.size(),
           .seen = errors_of(residuals_of(runs, parameters)),
-          .held_out = held_out(runs, parameters)};
+          .held_out = errors_of(unseen.all),
+          .usual_runs = unseen.usual.size(),
+          .held_out_usual = errors_of(unseen.usual)};
 }
 
 }  // namespace

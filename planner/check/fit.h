@@ -15,8 +15,10 @@ struct EfficiencyFit {
   std::string gpu;
   Efficiency efficiency;
   std::size_t runs{};
-  ErrorFigures seen;      ///< of the runs that it was fitted to
-  ErrorFigures held_out;  ///< of each model's runs, by a fit without that model
+  ErrorFigures seen;         ///< of the runs that it was fitted to
+  ErrorFigures held_out;     ///< of each model's runs, by a fit from the same prior that never saw that model
+  std::size_t usual_runs{};  ///< of those the ones with the attention kernels that plans assume
+  ErrorFigures held_out_usual;  ///< of these alone
 };
 
 /// Of every card that at least `kFewestRuns` judged speeds of at least two models are from, in alphabetical

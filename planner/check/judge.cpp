@@ -16,6 +16,15 @@ double number(Bytes size) { return static_cast<double>(size.value); }
 
 Range exactly(double value) { return {value, value}; }
 
+Traits traits_of(const Case& measured) {
+  Traits traits{.card = measured.card, .grade = measured.grade};
+  if (!measured.setup) return traits;
+  traits.framework = to_name(measured.setup->training.framework);
+  traits.method = to_name(measured.setup->training.method);
+  traits.attention_cost = measured.setup->training.attention_cost;
+  return traits;
+}
+
 Record blank(const Case& measured, Statistic statistic) {
   return {.id = measured.id,
           .file = measured.file,
@@ -30,7 +39,9 @@ Record blank(const Case& measured, Statistic statistic) {
           .subset = measured.subset,
           .sweeps = measured.sweeps,
           .ran = std::nullopt,
-          .fits = std::nullopt};
+          .fits = std::nullopt,
+          .failure = {},
+          .traits = traits_of(measured)};
 }
 
 Record judged(const Case& measured, Statistic statistic, double predicted, const Range& range) {
@@ -286,6 +297,8 @@ Bytes predicted_bytes(const MemoryPrediction& prediction, const MeasuredFigure& 
     case Statistic::requested: return prediction.peak_requested;
     case Statistic::reserved: return prediction.peak_reserved;
     case Statistic::device: return prediction.peak_reserved + prediction.outside;
+    case Statistic::host_pinned: return prediction.host_pinned;
+    case Statistic::host_pageable: return prediction.host_pageable;
     case Statistic::required:
       return prediction.required.value() + (kind == Kind::measurement ? prediction.outside : Bytes{});
     case Statistic::unknown:

@@ -23,8 +23,9 @@ inline constexpr Bytes kLongMessage = kMiB * 16;
 ///  a
 ///    stream);
 ///  requested: what tensors asked for; reserved: the allocator's pool; device: that and what lies outside
-///  PyTorch; required: what the allocator must be given, and what lies outside where the limit was a card's;
-///  unknown: anything from allocated to device, so of these the figure nearest to the measurement.
+///  PyTorch; host_pinned, host_pageable: what offload takes of the host; required: what the allocator must be
+///  given, and what lies outside where the limit was a card's; unknown: anything from allocated to device, so
+///  of these the figure nearest to the measurement.
 [[nodiscard]] Bytes predicted_bytes(const MemoryPrediction& prediction, const MeasuredFigure& figure,
                                     Kind kind);
 

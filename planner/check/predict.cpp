@@ -242,6 +242,10 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   // A card that was pretended has neither a context nor NCCL's buffers.
   if (setup.card_is_known) inputs.outside = prediction.outside;
   if (with_required) prediction.required = required_pool(setup, inputs, run);
+  for (const Bytes block : pinned_blocks(prepared.step))
+    if (block >= kLeastHostBlock) prediction.host_pinned += block;
+  const HostMemory host = host_memory(prepared.step, 1);
+  prediction.host_pageable = host.total - host.pinned;
   prediction.peak_phase = run.peak.phase;
   prediction.phases = run.phases;
   return prediction;

@@ -12,12 +12,17 @@
 
 namespace zplan::check {
 
+/// Runs counted pinned host memory in blocks of this size and more.
+inline constexpr Bytes kLeastHostBlock = kMiB * 4;
+
 /// Of the steady step: from the second one on, when the optimizer's states exist.
 struct MemoryPrediction {
   Bytes peak_requested, peak_allocated;
   Bytes peak_reserved;            ///< on a card with room to spare
   std::optional<Bytes> required;  ///< the least that PyTorch's allocator must be given
   Bytes outside;                  ///< CUDA context and NCCL: on top of all of the above
+  Bytes host_pinned;              ///< blocks of kLeastHostBlock and more of one rank
+  Bytes host_pageable;            ///< of one rank
   Phase peak_phase{Phase::forward};
   std::array<PhasePeak, kPhases> phases{};  ///< by Phase
 };

@@ -20,6 +20,8 @@ enum class Statistic {
   reserved,           ///< torch.cuda.max_memory_reserved
   required,           ///< the smallest device on which the run does not end out of memory
   device,             ///< as nvidia-smi counts: reserved, CUDA context and libraries
+  host_pinned,        ///< pinned host memory of the run, in blocks of 4 MiB and more
+  host_pageable,      ///< its pageable host memory, likewise
   unknown,            ///< not stated: anything from allocated to device
   held,               ///< bytes of states and buffers that one rank holds between steps
   schedule,           ///< collectives of an optimizer step, call for call
@@ -61,6 +63,15 @@ struct SweepPlace {
   bool operator==(const SweepPlace&) const = default;
 };
 
+/// What was trained on what: runs alike in all of these are summarised together on the accuracy page.
+struct Traits {
+  std::string framework{}, method{};  ///< as zplan names them; empty: no training
+  std::string card{};                 ///< the profile's name; empty: no card, or the source names none
+  std::string grade{};                ///< that the source was given: "A", "B"; empty: none
+  double attention_cost{1};           ///< as in Training: above 1 the source ran a slower attention kernel
+  bool operator==(const Traits&) const = default;
+};
+
 /// One line of `zplan check`. Bytes, seconds, tokens per second or calls, as the statistic says.
 struct Record {
   std::string id;
@@ -79,6 +90,7 @@ struct Record {
   std::optional<bool> ran{};         ///< on the card that was used; false: it ended out of memory
   std::optional<bool> fits{};        ///< whether it was foretold to run there
   std::string failure{};             ///< why the check fails, whatever the tolerance; empty: it does not
+  Traits traits{};
   bool operator==(const Record&) const = default;
 
   [[nodiscard]] bool judged() const { return error.has_value(); }
@@ -102,13 +114,15 @@ struct EnumNames<check::Kind> {
 
 template <>
 struct EnumNames<check::Statistic> {
-  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 13> table{
+  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 15> table{
       {{check::Statistic::requested, "requested"},
        {check::Statistic::allocated, "allocated"},
        {check::Statistic::active, "active"},
        {check::Statistic::reserved, "reserved"},
        {check::Statistic::required, "required"},
        {check::Statistic::device, "device"},
+       {check::Statistic::host_pinned, "host_pinned"},
+       {check::Statistic::host_pageable, "host_pageable"},
        {check::Statistic::unknown, "unknown"},
        {check::Statistic::held, "held"},
        {check::Statistic::schedule, "schedule"},

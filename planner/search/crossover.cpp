@@ -118,6 +118,7 @@ std::optional<Contest> contest(const Question& question, const std::vector<Plan>
   return Contest{.faster = first.id(),
                  .slower = second.id(),
                  .ratio = first.time.tokens_per_second / second.time.tokens_per_second,
+                 .tie = speed_tie(first.framework, second.framework, question.cluster.gpu.name),
                  .link = decisive_link(question.cluster),
                  .crossover = crossover(question, entrant(first), entrant(second))};
 }

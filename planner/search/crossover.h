@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/accuracy.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -55,6 +56,7 @@ struct Crossover {
 struct Contest {
   std::string faster, slower;        ///< ids
   double ratio{};                    ///< of their tokens per second
+  Tie tie;                           ///< how far apart they must be to be told apart
   std::optional<DecisiveLink> link;  ///< absent: one GPU
   std::optional<Crossover> crossover;
 };

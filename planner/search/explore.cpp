@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "models/base/error.h"
+#include "planner/accuracy.h"
 #include "planner/search/candidates.h"
 #include "planner/search/parallel.h"
 #include "planner/search/why.h"
@@ -121,6 +122,10 @@ class Explorer {
   [[nodiscard]] std::optional<Found> first_that_runs(const std::vector<Candidate>& fastest_first);
   [[nodiscard]] std::optional<Found> run(const Candidate& candidate);
   void find_front();
+  void set_beside_fastest(Found& found) const;
+  [[nodiscard]] double tie_within(const FamilyName& a, const FamilyName& b) const {
+    return speed_tie(a.framework, b.framework, question_.cluster.gpu.name).within;
+  }
   void complete(Found& found);
   // ---- in words
   void give_reasons();
@@ -305,8 +310,13 @@ void Explorer::confirm() {
     if (each) result_.best.push_back(std::move(*each));
   std::stable_sort(result_.best.begin(), result_.best.end(),
                    [](const Found& a, const Found& b) { return better_plan(a.plan, b.plan); });
-  for (Found& each : result_.best)
-    each.share_of_best = each.plan.time.tokens_per_second / result_.best.front().plan.time.tokens_per_second;
+  for (Found& each : result_.best) set_beside_fastest(each);
+}
+
+void Explorer::set_beside_fastest(Found& found) const {
+  const Found& fastest = result_.best.front();
+  found.share_of_best = found.plan.time.tokens_per_second / fastest.plan.time.tokens_per_second;
+  found.tie_within = tie_within(found.name, fastest.name);
 }
 
 void Explorer::find_front() {
@@ -321,7 +331,7 @@ void Explorer::find_front() {
     });
     if (dominated) continue;
     faster.push_back(e);
-    if (e.tokens_per_second > last * (1 - kNearTie)) continue;
+    if (e.tokens_per_second > last * (1 - kFrontStep)) continue;
     front.push_back(each), last = e.tokens_per_second;
   }
   std::vector<std::optional<Found>> found(front.size());
@@ -330,8 +340,7 @@ void Explorer::find_front() {
   result_.front.push_back(result_.best.front());
   for (std::optional<Found>& each : found) {
     if (!each) continue;
-    each->share_of_best =
-        each->plan.time.tokens_per_second / result_.best.front().plan.time.tokens_per_second;
+    set_beside_fastest(*each);
     result_.front.push_back(std::move(*each));
   }
 }
@@ -396,9 +405,10 @@ Explorer::Verdict Explorer::beside(const Found& winner, const FamilyReport& fami
   if (winner.name == family.name)
     return {FamilyOutcome::best, fmt::format("the fastest {}: {:.0f} tokens/s", winner.plan.id(), fastest)};
   const double share = family.best->tokens_per_second / fastest;
-  if (share > 1 - kNearTie)
+  const double within = tie_within(winner.name, family.name);
+  if (share > 1 - within)
     return {slower,
-            fmt::format("as fast as the best {} within {:.0f} %: a tie", winner.plan.id(), kNearTie * 100)};
+            fmt::format("as fast as the best {} within {:.1f} %: a tie", winner.plan.id(), within * 100)};
   return {slower, fmt::format("{:.0f} % slower than the best {}", (1 - share) * 100, winner.plan.id())};
 }
 

@@ -79,20 +79,22 @@ struct Found {
   FamilyName name;
   Plan plan;                ///< by live memory: `required` is its low end
   double share_of_best{1};  ///< of the fastest's tokens per second
+  double tie_within{};      ///< it is as fast as the fastest if it loses less than this; see Tie
+  [[nodiscard]] bool ties() const { return share_of_best > 1 - tie_within; }
 };
 
 struct Exploration {
   std::vector<Found> best;  ///< the fastest of each strategy, fastest first; the first in all its figures
-  /// No plan is faster with as little device and host memory: least memory last. Steps of less than 3 % in
-  /// speed are left out.
+  /// No plan is faster with as little device and host memory: least memory last. Steps of less than
+  /// kFrontStep in speed are left out.
   std::vector<Found> front;
   std::vector<FamilyReport> families;  ///< in the order in which they are tried
   std::size_t candidates{};            ///< that were estimated
   bool stopped{};
 };
 
-/// Speeds this close are called a tie: half of all predictions are further off (docs/accuracy.md).
-inline constexpr double kNearTie = 0.03;
+/// Of the front, so that it stays short.
+inline constexpr double kFrontStep = 0.03;
 
 /// Throws InputError where what was pinned leaves nothing that is legal.
 [[nodiscard]] Exploration explore(const Question& question, const Scope& scope, const Watch& watch = {});

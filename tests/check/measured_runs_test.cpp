@@ -201,8 +201,8 @@ TEST(MeasuredRuns, ThatFailAsTheyStartAreForetoldNotToFit) {
 /// What the stand-in for a device counted, said to be a card's: nothing in it contradicts itself, and the
 /// same figures are judged.
 TEST(MeasuredRuns, ReadRowsAsStepRowsAreRead) {
-  const Json rows =
-      parse_json(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/steps/steps.json"), "steps");
+  Json rows = parse_json(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/steps/steps.json"), "steps");
+  for (Json& row : rows) row.erase("host_bytes");  // runs on a card do not count it
   Json json = runs();
   json["card"]["total_bytes"] = std::int64_t{1} << 40;
   json["rows"] = rows;

@@ -39,6 +39,18 @@ TEST(StepRows, AreOfTheLastStep) {
   EXPECT_EQ(memory.peak_phases, std::vector{Phase::step});
 }
 
+TEST(StepRows, OffloadHasHostMemory) {
+  const auto& memory = std::get<MeasuredMemory>(
+      steps()
+          .at("Llama-3-8B|z3|n5|b1s2048|ckpt|buckets=default|offload=optimizer|optimizer=ds_cpu")
+          .measured);
+  ASSERT_EQ(memory.figures.size(), 4U);
+  EXPECT_EQ(memory.figures[2].statistic, Statistic::host_pinned);
+  EXPECT_EQ(memory.figures[2].range, (Range{12'884'901'888, 12'884'901'888}));
+  EXPECT_EQ(memory.figures[3].statistic, Statistic::host_pageable);
+  EXPECT_EQ(memory.figures[3].range, (Range{19'272'629'328, 19'272'629'328}));
+}
+
 TEST(StepRows, DeepSpeed) {
   const check::Setup& setup = setup_of(steps(), "Llama-3-8B|z0|n5|b1s2048|ckpt|buckets=default");
   EXPECT_EQ(setup.training.framework, Framework::deepspeed);
@@ -221,9 +233,77 @@ TEST(PublishedMemory, SkipsNameFeaturesAndNeverTheModelAlone) {
   for (const auto& [id, each] : published()) EXPECT_TRUE(each.setup || each.skip.any()) << id;
 }
 
+/// The only case of the first row of a published file, changed.
+template <class Change>
+Case changed(const std::string& path, Change change) {
+  Json rows = parse_json(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/published/" + path), path);
+  Json row = rows.front();
+  change(row);
+  return cases_of(Json::array({row}).dump()).front();
+}
+
+// Nothing is planned on another card than the one that was used.
+TEST(Published, ACardThatIsNotInTheCatalogueIsSkipped) {
+  const std::vector<std::string> unknown{"a card that is not in the catalogue"};
+  const auto memory_on = [](const char* name, std::int64_t bytes) {
+    return changed("memory.json", [&](Json& row) { row["gpu"] = {{"name", name}, {"memory_bytes", bytes}}; });
+  };
+  EXPECT_EQ(memory_on("H100 80GB", 85'520'809'984).card, "H100-SXM-80GB");
+  EXPECT_EQ(memory_on("MI300X 192GB", 206'158'430'208).skip.features, unknown);
+  EXPECT_EQ(memory_on("H100 64GB HBM2e", 68'719'476'736).skip.features,
+            unknown);  // a word less names another
+  const Case other_memory = memory_on("H100", 102'625'181'696);
+  EXPECT_EQ(other_memory.skip.features, unknown);
+  EXPECT_EQ(other_memory.skip.detail, "H100 with 95.6 GiB");
+  const Case speed = changed("speed.json", [](Json& row) { row["options"]["gpu_profile"] = "mi300x"; });
+  EXPECT_EQ(speed.skip.features, unknown);
+  EXPECT_EQ(speed.skip.detail, "mi300x");
+  EXPECT_EQ(changed("collectives.json", [](Json& row) { row["gpu"] = "mi300x"; }).skip.features, unknown);
+}
+
+TEST(Published, ACardThatIsNotNamedIsNoCard) {
+  const Case peak = changed("memory.json", [](Json& row) {
+    row["gpu"] = {{"name", nullptr}, {"memory_bytes", 25'769'803'776}};
+  });
+  EXPECT_FALSE(peak.skip.any());
+  EXPECT_EQ(peak.card, "");
+  EXPECT_TRUE(peak.setup->card_is_known);
+  EXPECT_EQ(peak.setup->cluster.gpu.name, "generic");
+}
+
+// What a library fixes stands in fields of the row, whoever published it.
+TEST(Published, FieldsDecideAndNoName) {
+  for (const char* source : {"Lightning-AI/litgpt", "mosaicml/llm-foundry", "somebody/else"}) {
+    const auto with = [&](const char* key, const Json& value) {
+      return changed("memory.json",
+                     [&](Json& row) {
+                       row["source"] = source, row["remarks"] = "empty_cache, single process";
+                       for (const char* each :
+                            {"modules", "lora_dropout", "attention_kernel", "loss_chunk_tokens"})
+                         row["options"].erase(each);
+                       row["options"]["seq_exact"] = false;
+                       if (!value.is_null()) row["options"][key] = value;
+                     })
+          .setup.value();
+    };
+    const check::Setup plain = with("modules", nullptr);
+    EXPECT_FALSE(plain.training.litgpt_modules || plain.training.foundry_modules) << source;
+    EXPECT_EQ(plain.training.attention_cost, 1) << source;
+    EXPECT_EQ(plain.training.lora_dropout, 0) << source;
+    EXPECT_TRUE(plain.varies) << source;
+    EXPECT_TRUE(with("modules", "litgpt").training.litgpt_modules);
+    EXPECT_TRUE(with("modules", "llm-foundry").training.foundry_modules);
+    EXPECT_EQ(with("lora_dropout", 0.1).training.lora_dropout, 0.1);
+    EXPECT_EQ(with("attention_kernel", "triton").training.attention_cost, 1.8);
+    EXPECT_FALSE(with("empties_cache", true).varies);
+    EXPECT_THROW((void)with("modules", "mine"), InputError);
+    EXPECT_THROW((void)with("attention_kernel", "mine"), InputError);
+  }
+}
+
 TEST(PublishedSpeed, NamesItsMachines) {
   const auto all = by_id("published/speed.json");
-  EXPECT_EQ(all.size(), 177U);
+  EXPECT_EQ(all.size(), 179U);
   const check::Setup& setup = setup_of(all, "s001");
   EXPECT_EQ(setup.cluster.gpu.name, "H100-SXM-80GB");
   EXPECT_EQ(setup.cluster.nodes, 64);

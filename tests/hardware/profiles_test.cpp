@@ -56,6 +56,7 @@ TEST(BuiltInProfiles, AreFoundByTheNamesThatPeopleType) {
                                                  {"NVIDIA H100 80GB HBM3", "H100-SXM-80GB"},
                                                  {"NVIDIA H100 PCIe", "H100-PCIE-80GB"},
                                                  {"NVIDIA H100 NVL", "H100-NVL-94GB"},
+                                                 {"H100 96GB HBM2e", "H100-SXM-96GB"},
                                                  {"a100", "A100-SXM-80GB"},
                                                  {"a100-80gb", "A100-SXM-80GB"},
                                                  {"a100-40gb", "A100-SXM-40GB"},

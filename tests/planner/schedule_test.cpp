@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "planner/check/judge.h"
 #include "tests/planner/recorded_run.h"
@@ -75,17 +77,38 @@ INSTANTIATE_TEST_SUITE_P(Replicated, IssuedCalls, ::testing::ValuesIn(replicated
 INSTANTIATE_TEST_SUITE_P(QuantisedAndReplicatedModels, IssuedCalls,
                          ::testing::ValuesIn(quantised_and_replicated_models()), schedule_test_name);
 
+/// Each has the calls that were recorded, and issues some of them at another place of the step.
+std::set<std::string> issued_in_another_order() {
+  return {
+      // ZeRO-3 with adapters.
+      "lora8_s3_w2_ga1_ptdef",
+      "lora8_s3_w2_ga1_ptdef_gc",
+      "lora8_s3_w4_ga1_ptdef",
+      "lora8_s3_w4_ga1_ptdef_gc",
+      "mem_lora8_s3_w2_ga1",
+      "mem_lora8_s3_w4_ga1",
+      "Llama-3-8B|z3|n8|b1s1024|ckpt|lora=True|adapter_dtype=fp32",
+      "Llama-3.2-1B|z3|n4|b1s1024|ckpt|lora=True|adapter_dtype=fp32",
+      "Qwen2.5-0.5B|z3|n2|b1s1024|ckpt|lora=True|steps=3",
+      "Qwen2.5-0.5B|z3|n4|b1s512|ckpt|lora=True|steps=3",
+      // ZeRO-2 with accumulation.
+      "Llama-3-8B|z2|n8|b1s1024|ckpt|gas4",
+  };
+}
+
 TEST(IssuedCalls, ComeInTheRecordedOrder) {
-  int ordered = 0, all = 0;
-  for (const std::vector<Case>& schedules : {recorded_schedules(), real_models(), on_one_card(), quantised(),
-                                             replicated(), quantised_and_replicated_models()})
-    for (const Case& each : schedules) {
+  std::set<std::string> otherwise;
+  int all = 0;
+  for (const std::vector<Case>& cases : {recorded_schedules(), real_models(), on_one_card(), quantised(),
+                                         replicated(), quantised_and_replicated_models()})
+    for (const Case& each : cases) {
       const bool same =
           check::predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence;
-      ++all, ordered += same ? 1 : 0;
+      ++all;
+      if (!same) otherwise.insert(each.id);
     }
   EXPECT_EQ(all, 178 + 76 + 15 + 22 + 9 + 28);
-  EXPECT_GE(ordered, all * 9 / 10);
+  EXPECT_EQ(otherwise, issued_in_another_order());
 }
 
 }  // namespace

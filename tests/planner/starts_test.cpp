@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <utility>
+
 #include "models/catalogue/catalogue.h"
 #include "planner/memory/memory.h"
 #include "planner/plan.h"
@@ -49,9 +53,9 @@ TEST(Starts, TurnWhereDeepSpeedDid) {
   }
 }
 
-/// With overlap_comm gradients are reduced on a stream of their own, whose blocks the allocator keeps apart:
-/// there what is required may be planned too high (by 10 % in one row).
-bool overlaps(const Json& row) { return row["options"].value("overlap_comm", false); }
+// With overlap_comm gradients are reduced on a stream of their own, whose blocks the allocator keeps apart:
+// there what is required is planned too high in one row of two.
+const std::string kOverlaps = "Qwen2.5-0.5B|z1|n8|b1s64|ckpt|buckets=auto|overlap=True";
 
 // Bisected to half a percent or a segment of the allocator, like those of tests/reference/capacity.
 TEST(Starts, TheSmallestDeviceIsTheOneThatRan) {
@@ -60,27 +64,36 @@ TEST(Starts, TheSmallestDeviceIsTheOneThatRan) {
     const Bytes pool = smallest_pool(run.inputs(), simulate(run.inputs()));
     const Bytes fails = bytes(row, "fails_with"), runs = bytes(row, "runs_with");
     EXPECT_GE(pool, fails) << run.id;
-    if (overlaps(row)) continue;
-    EXPECT_LE(pool, runs + Bytes(runs.value / 200) + kMiB * 2) << run.id;
+    const Bytes bisected = runs + Bytes(runs.value / 200) + kMiB * 2;
+    if (run.id != kOverlaps) {
+      EXPECT_LE(pool, bisected) << run.id;
+      continue;
+    }
+    EXPECT_GT(pool, bisected) << run.id << " is right by now";
+    EXPECT_LE(pool, runs + Bytes(runs.value / 10)) << run.id;
   }
 }
 
 // Larger cards may fail where smaller ones run: they flatten on the device.
 TEST(Starts, EveryCardEndsAsItDid) {
   int on_host = 0, failed_at_start = 0;
+  std::set<std::pair<std::string, std::int64_t>> ran_though_planned_not_to;
   for (const Json& row : test_json("reference/starts/starts.json")) {
-    if (row["reads_nvml"].get<bool>() || overlaps(row)) continue;
+    if (row["reads_nvml"].get<bool>()) continue;
     const StartedRun run(row);
     const RunResult unlimited = simulate(run.inputs());
     for (const Json& each : row["tried"]) {
       const Bytes size = bytes(each, "size");
-      const bool ran = each["runs"];
+      const bool ran = each["runs"], completed = simulate_within(run.inputs(), size).completed;
       on_host += ran && each["flattened"][0] == "host" ? 1 : 0;
       failed_at_start += !ran && each["initialising"].get<bool>() ? 1 : 0;
-      EXPECT_EQ(simulate_within(run.inputs(), size).completed, ran) << run.id << " " << size.value;
-      EXPECT_EQ(completes_within(run.inputs(), unlimited, size), ran) << run.id << " " << size.value;
+      EXPECT_EQ(completes_within(run.inputs(), unlimited, size), completed) << run.id << " " << size.value;
+      EXPECT_TRUE(ran || !completed) << run.id << " " << size.value;
+      if (ran && !completed) ran_though_planned_not_to.emplace(run.id, size.value);
     }
   }
+  EXPECT_EQ(ran_though_planned_not_to, (std::set<std::pair<std::string, std::int64_t>>{
+                                           {kOverlaps, 3'284'140'032}, {kOverlaps, 3'288'334'336}}));
   EXPECT_GT(on_host, 0);
   EXPECT_GT(failed_at_start, 0);
 }

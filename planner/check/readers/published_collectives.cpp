@@ -11,9 +11,17 @@ Case collectives_case(const JsonReader& record) {
   if (record.at("schema").text() != kCollectivesSchema)
     record.at("schema").fail_type(std::string(kCollectivesSchema));
   const auto operation = named<Operation>(record.at("operation"));
+  Skip skip;
+  std::optional<std::string> card;
+  if (const auto gpu = record.find("gpu"))
+    card = profile_named(gpu->text(), std::nullopt, skip);
+  else
+    skip.add("a card that is not named");
+  const std::int64_t gpus = record.at("gpus").integer(2, kMostRanks);
+  // The links of a card that is not known may be none that the generic card has.
   MeasuredCalls calls{
-      linked_cluster(profile_named(record.text_or("gpu", "")), record.text_or("interconnect", ""),
-                     record.at("gpus").integer(2, kMostRanks), record.at("nodes")),
+      card ? linked_cluster(*card, record.text_or("interconnect", ""), gpus, record.at("nodes"))
+           : usual_cluster(kGenericCard, gpus, std::nullopt),
       {},
       record.at("id").text()};
   for (const JsonReader& row : record.at("rows").items())
@@ -24,16 +32,15 @@ Case collectives_case(const JsonReader& record) {
           .kind = Kind::collectives,
           .measured = std::move(calls),
           .setup = std::nullopt,
-          .skip = record.has("gpu") ? Skip{} : Skip{{"a card that is not named"}, ""}};
+          .skip = std::move(skip),
+          .card = card.value_or("")};
 }
 
 /// One process that drives all GPUs launches on one after the other, which of messages up to this size
 /// decides the time: twice that of one process per GPU on the same machine.
 constexpr Bytes kLaunched = kMiB * 8;
 
-bool one_process(const JsonReader& record) {
-  return record.text_or("remarks", "").find("single process") != std::string::npos;
-}
+bool one_process(const JsonReader& record) { return record.boolean_or("single_process", false); }
 
 /// Takes the sizes out of a case whose time is the launch's.
 Case take_launched(Case& whole) {

@@ -11,11 +11,19 @@ namespace {
 
 constexpr std::string_view kMemorySchema = "zplan.measurement/1";
 
-Cluster cluster_of(const JsonReader& record, std::int64_t gpus) {
+/// The card of a row. Without a name it may still have its memory.
+struct Card {
+  std::optional<std::string> profile{};
+  std::optional<Bytes> memory{};
+};
+
+Card card_of(const JsonReader& record, Skip& skip) {
   const auto gpu = record.find("gpu");
-  const auto memory = gpu ? gpu->find("memory_bytes") : std::nullopt;
-  return usual_cluster(profile_named(gpu ? gpu->text_or("name", "") : ""), gpus,
-                       memory ? std::optional(bytes_at(*memory)) : std::nullopt);
+  if (!gpu) return {};
+  Card card;
+  if (const auto memory = gpu->find("memory_bytes")) card.memory = bytes_at(*memory);
+  if (const auto name = gpu->find("name")) card.profile = profile_named(name->text(), card.memory, skip);
+  return card;
 }
 
 /// A run that ended out of memory needed more than the card had, or than it held when it stopped.
@@ -60,16 +68,13 @@ std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
 Case memory_case(const JsonReader& record) {
   if (record.at("schema").text() != kMemorySchema) record.at("schema").fail_type(std::string(kMemorySchema));
   PublishedRun run = read_published_run(record);
-  const Cluster cluster = cluster_of(record, run.gpus);
+  const Card card = card_of(record, run.skip);
+  const Cluster cluster = usual_cluster(card.profile.value_or(kGenericCard), run.gpus, card.memory);
   const JsonReader measured = record.at("measured");
   const MeasuredFigure figure =
       record.boolean_or("oom", false) ? needed_more(measured, cluster) : peak(measured);
   if (const auto doubt = record.find("doubtful")) run.skip = {{"a figure in doubt"}, doubt->text()};
-  if (run.setup) {
-    run.setup->cluster = cluster;
-    const auto gpu = record.find("gpu");
-    run.setup->card_is_known = gpu && gpu->find("memory_bytes");
-  }
+  if (run.setup) run.setup->cluster = cluster, run.setup->card_is_known = card.memory.has_value();
   return {.id = record.at("id").text(),
           .file = {},
           .kind = Kind::measurement,
@@ -77,6 +82,8 @@ Case memory_case(const JsonReader& record) {
           .setup = std::move(run.setup),
           .skip = run.skip,
           .subset = subset_of(record),
+          .card = card.profile.value_or(""),
+          .grade = record.text_or("grade", ""),
           .sweeps = sweeps_of(record)};
 }
 

@@ -62,65 +62,57 @@ void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
                                                                          : OptimizerKernel::foreach;
 }
 
-/// What libraries fix and their users' records do not repeat.
-struct Library {
-  std::string_view source;
-  double lora_dropout;
-  bool litgpt{};               ///< its modules, under Lightning Fabric, with bitsandbytes 0.42
-  bool alternate_products{};   ///< its selective checkpointing
-  bool foundry{};              ///< its MPT
-  double attention_cost{1.0};  ///< as in Training
-};
-/// Source: litgpt 0.5 finetune/lora.py, model.py, pyproject.toml; Lightning 2.4
-/// fabric/plugins/precision/half.py convert_output; Qwen finetune.py @2df8e8a; ms-swift 1.5
-/// swift/llm/utils/argument.py; fsdp_qlora train.py @05ed9f2; torchtitan
-/// parallelisms/parallelize_llama.py @9dec370.
-/// The Triton kernel that its benchmarks ran (scripts/train/benchmarking/submit_benchmarks.py: attn_impl
-/// triton). Source: Dao 2023 (FlashAttention-2), section 4.1: 1.3 to 2.5 times as fast as FlashAttention in
-/// Triton; the geometric middle.
+/// The Triton kernel beside FlashAttention-2. Source: Dao 2023 (FlashAttention-2), section 4.1: 1.3 to 2.5
+/// times as fast as FlashAttention in Triton; the geometric middle.
 constexpr double kTriton = 1.8;
-constexpr std::array kLibraries{
-    Library{"Lightning-AI/litgpt", 0.05, true, false},
-    Library{"QwenLM/Qwen", 0.05, false, false},
-    Library{"modelscope/ms-swift", 0.05, false, false},
-    Library{"AnswerDotAI/fsdp_qlora", 0.1, false, false},
-    Library{"pytorch/torchtitan", 0, false, true},
-    Library{"mosaicml/llm-foundry", 0, false, false, true, kTriton},
-};
 
-void read_library(const JsonReader& record, Training& training) {
-  const std::string source = record.text_or("source", "");
+void read_attention(const JsonReader& options, Training& training) {
+  training.attention = named<Attention>(options.at("attention"));
+  const auto kernel = options.find("attention_kernel");
+  if (!kernel) return;
+  if (kernel->text() != "triton") kernel->fail(in_quotes(kernel->text()), "accepted: triton, or no such key");
+  training.attention_cost = kTriton;
+}
+
+/// What a library's own layers do otherwise than those of transformers.
+/// Source: litgpt 0.5 finetune/lora.py, model.py, pyproject.toml; Lightning 2.4
+/// fabric/plugins/precision/half.py convert_output.
+void read_modules(const JsonReader& options, Training& training) {
+  const auto modules = options.find("modules");
+  const std::string name = modules ? modules->text() : "transformers";
+  if (name != "transformers" && name != "litgpt" && name != "llm-foundry")
+    modules->fail(in_quotes(name), "accepted: transformers, litgpt, llm-foundry");
+  training.litgpt_modules = training.widens_output = training.packed_keeps_input = name == "litgpt";
+  training.foundry_modules = name == "llm-foundry";
+}
+
+void read_library(const JsonReader& options, Training& training) {
   // Whoever shards a model with FSDP has no room for it whole: it is made without memory, or on the host.
   training.fsdp_makes_shards = training.framework == Framework::fsdp;
-  for (const Library& library : kLibraries) {
-    if (library.source != source) continue;
-    training.litgpt_modules = training.widens_output = training.packed_keeps_input = library.litgpt;
-    training.alternate_products = library.alternate_products;
-    training.foundry_modules = library.foundry, training.attention_cost = library.attention_cost;
-    training.lora_dropout = library.lora_dropout;
-  }
+  read_modules(options, training);
+  training.alternate_products = options.boolean_or("alternate_products", false);
+  if (const auto dropout = options.find("lora_dropout")) training.lora_dropout = dropout->number(0, 1);
 }
 
-/// Slices of a chunked cross-entropy, which the libraries fix: litgpt 0.5 takes 128 tokens (litgpt/utils.py
-/// chunked_cross_entropy; of every sample where the head is sliced too, finetune/lora.py), torchtune 0.6
-/// eight slices (torchtune/modules/loss/ce_chunked_output_loss.py).
-std::optional<std::int64_t> loss_chunks(const JsonReader& record) {
-  const std::string source = record.text_or("source", "");
-  constexpr std::int64_t kLitgptTokens = 128, kTorchtuneChunks = 8;
-  if (source == "pytorch/torchtune") return kTorchtuneChunks;
-  if (source != "Lightning-AI/litgpt") return std::nullopt;
-  const JsonReader options = record.at("options");
+/// Slices of a chunked cross-entropy: their number, or how many tokens each has (of every sample where the
+/// head is sliced too).
+std::optional<std::int64_t> loss_chunks(const JsonReader& options) {
+  if (const auto chunks = options.find("loss_chunks")) return chunks->integer(1, kMostSequence);
+  const auto tokens = options.find("loss_chunk_tokens");
+  if (!tokens) return std::nullopt;
   const std::int64_t samples =
       options.boolean_or("logits_chunked", false) ? 1 : options.at("micro_batch").integer(1, kMostBatch);
-  return share(Elements(options.at("seq").integer(1, kMostSequence) * samples), kLitgptTokens).value;
+  return share(Elements(options.at("seq").integer(1, kMostSequence) * samples),
+               tokens->integer(1, kMostSequence))
+      .value;
 }
 
-void read_loss(const JsonReader& record, Training& training, Skip& skip) {
-  const std::string loss = record.at("options").at("loss").text();
+void read_loss(const JsonReader& options, Training& training, Skip& skip) {
+  const std::string loss = options.at("loss").text();
   training.fused_loss = loss == "fused";
   if (loss == "full" || loss == "fused") return;
-  const auto chunks = loss == "chunked" ? loss_chunks(record) : std::nullopt;
-  training.slices_head = record.at("options").boolean_or("logits_chunked", false);
+  const auto chunks = loss == "chunked" ? loss_chunks(options) : std::nullopt;
+  training.slices_head = options.boolean_or("logits_chunked", false);
   if (chunks)
     training.loss_chunks = *chunks;
   else
@@ -154,17 +146,16 @@ void read_flags(const JsonReader& options, Skip& skip) {
   flag("sequence_parallel", "sequence parallelism");
 }
 
-Training read_training(const JsonReader& record, Skip& skip) {
-  const JsonReader options = record.at("options");
+Training read_training(const JsonReader& options, Skip& skip) {
   Training training;
   read_framework(options, training, skip);
   read_precision(options, training, skip);
-  read_loss(record, training, skip);
-  read_library(record, training);
+  read_loss(options, training, skip);
+  read_library(options, training);
+  read_attention(options, training);
   const std::int64_t gradient = options.at("gradient_dtype_bytes").integer(1, 8);
   training.fsdp_reduces_fp32 = options.integer_or("reduce_dtype_bytes", gradient, 1, 8) == 4;
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
-  training.attention = named<Attention>(options.at("attention"));
   return training;
 }
 
@@ -186,12 +177,12 @@ PublishedRun read_published_run(const JsonReader& record) {
   std::optional<Model> model = model_at(record.at("config"), run.skip);
   if (!model) return run;
   Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
-  setup.training = read_training(record, run.skip);
+  setup.training = read_training(options, run.skip);
   read_method(options, setup, run.skip);
   read_optimizer(options, setup.training, run.skip);
   setup.strategy = read_strategy(options, setup, run.gpus);
   // Who empties the cache keeps no blocks of other lengths.
-  const bool empties = record.text_or("remarks", "").find("empty_cache") != std::string::npos;
+  const bool empties = options.boolean_or("empties_cache", false);
   setup.varies = !empties && !options.boolean_or("seq_exact", true);
   run.setup = std::move(setup);
   return run;

@@ -12,17 +12,24 @@ Case speed_case(const JsonReader& record) {
   if (record.at("schema").text() != kSpeedSchema) record.at("schema").fail_type(std::string(kSpeedSchema));
   PublishedRun run = read_published_run(record);
   const JsonReader options = record.at("options");
-  const Cluster cluster = linked_cluster(profile_named(options.at("gpu_profile").text()),
-                                         options.text_or("interconnect", ""), run.gpus, options.at("nodes"));
+  const std::optional<std::string> card =
+      profile_named(options.at("gpu_profile").text(), std::nullopt, run.skip);
+  const Cluster cluster =
+      card ? linked_cluster(*card, options.text_or("interconnect", ""), run.gpus, options.at("nodes"))
+           : usual_cluster(kGenericCard, run.gpus, std::nullopt);
   if (run.setup) run.setup->cluster = cluster;
   constexpr double kFastest = 1e9;
+  const bool slower = run.setup && run.setup->training.attention_cost > 1;
   const double speed = record.at("measured").at("tokens_per_second_per_gpu").number(1e-3, kFastest);
   return {.id = record.at("id").text(),
           .file = {},
           .kind = Kind::speed,
           .measured = MeasuredSpeed{speed},
           .setup = std::move(run.setup),
-          .skip = run.skip};
+          .skip = run.skip,
+          .subset = slower ? "a slower attention kernel" : "attention as PyTorch runs it",
+          .card = card.value_or(""),
+          .grade = record.text_or("grade", "")};
 }
 
 }  // namespace

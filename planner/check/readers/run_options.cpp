@@ -1,8 +1,10 @@
 #include "planner/check/readers/run_options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "models/base/format.h"
 #include "models/config.h"
 #include "models/lora.h"
 #include "planner/check/readers/links.h"
@@ -44,15 +46,23 @@ void read_adapters(const JsonReader& options, const Model& model, Training& trai
     }
 }
 
-std::string profile_named(const std::string& name) {
-  for (std::string words = name; !words.empty();
-       words = words.substr(0, words.find_last_of(' ') == std::string::npos ? 0 : words.find_last_of(' '))) {
-    try {
-      return find_gpu(built_in_profiles(), words).name;
-    } catch (const InputError&) {  // no card of this name: try it with a word less
-    }
+std::optional<std::string> profile_named(const std::string& name, std::optional<Bytes> memory, Skip& skip) {
+  const auto unknown = [&](const std::string& detail) {
+    skip.add("a card that is not in the catalogue");
+    skip.detail += (skip.detail.empty() ? "" : ", ") + detail;
+    return std::nullopt;
+  };
+  const Gpu* gpu = nullptr;
+  try {
+    gpu = &find_gpu(built_in_profiles(), name);
+  } catch (const InputError&) {
+    return unknown(name);
   }
-  return "generic";
+  constexpr double kSameMemory = 0.05;
+  const auto has = static_cast<double>(gpu->memory.value);
+  if (memory && std::abs(static_cast<double>(memory->value) - has) > kSameMemory * has)
+    return unknown(name + " with " + format_bytes(*memory));
+  return gpu->name;
 }
 
 std::int64_t usual_nodes(std::int64_t gpus) {

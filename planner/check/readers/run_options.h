@@ -25,9 +25,12 @@ inline constexpr double kMostSeconds = 1e6;
 /// does not adapt is a reason in `skip`.
 void read_adapters(const JsonReader& options, const Model& model, Training& training, Skip& skip);
 
-/// The built-in profile that `name` means: words are dropped from its end until one is found ("H100 96GB
-/// HBM2e": H100), else the generic card.
-[[nodiscard]] std::string profile_named(const std::string& name);
+/// The built-in profile of the card that a row names; nothing, and the reason in `skip`, where the catalogue
+/// has no card of that name, or one whose memory differs from `memory` by more than 5 %.
+[[nodiscard]] std::optional<std::string> profile_named(const std::string& name, std::optional<Bytes> memory,
+                                                       Skip& skip);
+/// Where a row names no card, or none that is known.
+inline constexpr const char* kGenericCard = "generic";
 
 /// Nodes of eight GPUs each, one node below that: what published runs use.
 [[nodiscard]] std::int64_t usual_nodes(std::int64_t gpus);

@@ -24,6 +24,10 @@ Case step_case(const JsonReader& row) {
   MeasuredMemory memory{{bytes_figure(Statistic::allocated, step.at("peak_allocated")),
                          bytes_figure(Statistic::reserved, step.at("peak_reserved"))},
                         planned_phases(step.at("peak_phase"), split)};
+  if (const auto host = row.find("host_bytes")) {
+    memory.figures.push_back(bytes_figure(Statistic::host_pinned, host->at("pinned")));
+    memory.figures.push_back(bytes_figure(Statistic::host_pageable, host->at("pageable")));
+  }
   return {.id = training.id,
           .file = {},
           .kind = Kind::step,

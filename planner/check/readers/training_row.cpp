@@ -9,14 +9,6 @@ namespace zplan::check {
 
 namespace {
 
-/// The value of "key=value" in "model|z3|n4|key=value|…"; empty where it is not there.
-std::string named_option(const std::string& id, const std::string& key) {
-  const std::size_t at = id.find("|" + key + "=");
-  if (at == std::string::npos) return {};
-  const std::size_t begin = at + key.size() + 2;
-  return id.substr(begin, id.find('|', begin) - begin);
-}
-
 Framework framework_of(const JsonReader& options) {
   const JsonReader framework = options.at("framework");
   const std::string name = framework.text();
@@ -90,27 +82,19 @@ void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
     training.quantization = named<Quantization>(options.at("quantization"));
 }
 
-/// Rows that have no option for it say it in their id.
-double lora_dropout(const JsonReader& options, const std::string& id) {
-  if (const auto given = options.find("lora_dropout")) return given->number(0, 1);
-  const std::string named = named_option(id, "dropout");
-  return named.empty() ? 0.0 : std::strtod(named.c_str(), nullptr);
-}
-
-Training read_training(const JsonReader& options, const std::string& id, Skip& skip) {
+Training read_training(const JsonReader& options, Skip& skip) {
   Training training;
   training.framework = framework_of(options);
   read_precision(options, training);
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
   training.attention = attention_of(options);
-  training.reentrant_checkpointing =
-      options.boolean_or("reentrant", false) || named_option(id, "reentrant") == "True";
+  training.reentrant_checkpointing = options.boolean_or("reentrant", false);
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
-  training.lora_dropout = lora_dropout(options, id);
+  training.lora_dropout = options.find("lora_dropout") ? options.at("lora_dropout").number(0, 1) : 0.0;
   training.autocast = options.boolean_or("autocast", false);
   if (options.at("loss").text() != "full") skip.add("loss " + options.at("loss").text());
   training.fsdp_reduces_fp32 = options.text_or("reduce", "fp32") == "fp32";
-  training.syncs_each_micro_step = named_option(id, "no_sync") != "True";
+  training.syncs_each_micro_step = !options.boolean_or("no_sync", false);
   return training;
 }
 
@@ -141,7 +125,7 @@ TrainingRow read_training_row(const JsonReader& row) {
   std::optional<Model> model = model_at(row.at("config"), result.skip);
   if (!model) return result;
   Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
-  setup.training = read_training(options, result.id, result.skip);
+  setup.training = read_training(options, result.skip);
   read_row_method(options, setup, result.skip);
   read_row_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);

@@ -93,8 +93,8 @@ TEST_F(ExplainViewTest, ASearchLeavesWhatHasTheWords) {
 }
 
 TEST_F(ExplainViewTest, WhatIsSelectedStaysAndIsShownInFull) {
-  EXPECT_TRUE(view_.findChild<QTextBrowser*>()->toPlainText().contains(
-      QString::fromStdString(accuracy_sentences(planned()->plan().framework).front())));
+  EXPECT_TRUE(view_.findChild<QTextBrowser*>()->toPlainText().contains(QString::fromStdString(
+      accuracy_sentences(coverage_of(planned()->plan(), planned()->question)).front())));
   auto* tree = view_.findChild<QTreeView*>();
   const QModelIndex section = view_.shown().index(2, 0);
   tree->setCurrentIndex(view_.shown().index(1, 0, section));

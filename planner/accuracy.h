@@ -1,0 +1,71 @@
+#pragma once
+// What zplan's figures were validated against and how far off they were: docs/accuracy.md in short, for the
+// figures of one plan. The numbers are written by docs/generate_accuracy.py from what `zplan check` prints.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/names.h"
+#include "planner/strategy.h"
+
+namespace zplan {
+
+enum class AccuracyOf { memory, host_memory, traffic, step_time, collective_time };
+template <>
+struct EnumNames<AccuracyOf> {
+  static constexpr std::array<std::pair<AccuracyOf, std::string_view>, 5> table{
+      {{AccuracyOf::memory, "memory"},
+       {AccuracyOf::host_memory, "host_memory"},
+       {AccuracyOf::traffic, "traffic"},
+       {AccuracyOf::step_time, "step_time"},
+       {AccuracyOf::collective_time, "collective_time"}}};
+};
+
+/// One kind of figure against measurements of one statistic, of the runs that share a framework, a method and
+/// a card. Errors are absolute, as fractions of what was measured.
+struct Accuracy {
+  AccuracyOf of{};
+  std::string against;                 ///< "published runs"
+  std::string statistic;               ///< "reserved", as `zplan check` names it
+  bool on_cards{};                     ///< a real card ran it; else a stand-in that launches no kernel
+  bool slower_attention{};             ///< its sources ran a slower attention kernel than plans assume
+  std::optional<Framework> framework;  ///< absent: any
+  std::optional<Method> method;        ///< absent: any
+  std::optional<std::string> card;     ///< name of the profile; absent: any, or none
+  std::int64_t judged{}, exact{};      ///< measurements; those that are equal
+  double median{}, nine_in_ten{}, worst{};
+  double too_low{};    ///< share of what was predicted too low by more than 5 %
+  std::string anchor;  ///< heading of docs/accuracy.md
+};
+
+/// All there are; of a kind those of real cards first.
+[[nodiscard]] const std::vector<Accuracy>& accuracies();
+
+/// What of a plan decides which measurements speak for it.
+struct Coverage {
+  Framework framework{};
+  Method method{};
+  std::string card;
+};
+
+/// Of each statistic of each kind of measurement the narrowest group that covers a plan: its framework,
+/// method and card; its framework and method; its framework.
+[[nodiscard]] std::vector<Accuracy> accuracies(AccuracyOf of, const Coverage& plan);
+
+/// Whether a group is of the plan's own framework, method and card.
+[[nodiscard]] bool is_of(const Accuracy& accuracy, const Coverage& plan);
+
+/// Two speeds that are closer than `within` are not told apart.
+struct Tie {
+  double within{};  ///< half of the predicted speeds in `basis` were further off
+  Accuracy basis;
+};
+/// By the predicted speeds of a framework on a card; where fewer than five were measured there with the
+/// attention kernels that plans assume, on any card; else with slower kernels, on that card or on any.
+[[nodiscard]] Tie speed_tie(Framework framework, const std::string& card);
+/// The wider of two frameworks' on one card.
+[[nodiscard]] Tie speed_tie(Framework a, Framework b, const std::string& card);
+
+}  // namespace zplan
