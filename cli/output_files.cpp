@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "models/base/json_text.h"
 #include "planner/deepspeed/ds_config.h"
 #include "planner/fsdp/accelerate_config.h"

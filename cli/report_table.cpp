@@ -91,9 +91,10 @@ std::string host_text(const Plan& plan, const Question& q) {
   return host > Bytes{} ? format_bytes_value(host, q.unit) : "-";
 }
 
+using P = const Plan&;
+using Q = const Question&;
+
 std::vector<PlanField> fields(const std::string& unit, Detail detail, bool host) {
-  using P = const Plan&;
-  using Q = const Question&;
   std::vector<PlanField> all{{{"strategy", "", false, kAlways}, [](P p, Q) { return p.id(); }}};
   add_memory(all, unit, detail);
   all.push_back({{"needs", unit, true, kAlways},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "models/base/embedded.h"
 #include "models/base/json_reader.h"

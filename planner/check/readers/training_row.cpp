@@ -1,6 +1,7 @@
 #include "planner/check/readers/training_row.h"
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "planner/check/readers/run_options.h"
 #include "planner/deepspeed/read_config.h"

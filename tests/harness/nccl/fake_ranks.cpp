@@ -19,12 +19,12 @@ namespace zplan::bench {
 
 namespace {
 
-const std::string folder = ZPLAN_FAKE_LIBRARIES;
+const std::string kFakeLibraries = ZPLAN_FAKE_LIBRARIES;
 
 /// A function of the stand-in for libcudart, which keeps what all of them record.
 template <class Function>
 Function* fake_function(const char* name) {
-  void* library = dlopen((folder + "/cuda/libcudart.so.13").c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen((kFakeLibraries + "/cuda/libcudart.so.13").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(dlerror());
   return reinterpret_cast<Function*>(dlsym(library, name));
 }
@@ -134,7 +134,7 @@ auto with_type(DataType type, const Use& use) {
 }  // namespace
 
 LibraryPlaces fake_places(const std::string& nccl) {
-  return {.first = {folder + "/cuda", folder + "/" + nccl}, .system = false, .then = {}};
+  return {.first = {kFakeLibraries + "/cuda", kFakeLibraries + "/" + nccl}, .system = false, .then = {}};
 }
 
 Environment::Environment(const std::string& name, const std::string& value) : name_(name) {

@@ -20,7 +20,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const Work work{.operation = Operation::all_reduce, .dtype = DataType::float32, .elements = 4};
+const Work kWork{.operation = Operation::all_reduce, .dtype = DataType::float32, .elements = 4};
 const RankOptions impatient{.timeout = Seconds(0.4)};
 
 struct Buffers {
@@ -30,7 +30,7 @@ struct Buffers {
 };
 
 void issue(Communicator& group, const Buffers& buffers) {
-  group.issue(work, buffers.send.data(), buffers.receive.data());
+  group.issue(kWork, buffers.send.data(), buffers.receive.data());
 }
 
 /// What `action` throws as a BenchError.
