@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 # Each takes seconds, or waits for a text.
 QUESTIONS = [
@@ -24,9 +25,23 @@ def listen_to_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def wait_until_at_work(process):
+    """Till the program itself runs and has spent 50 ms of processor time, or sleeps for want of its text."""
+    while process.poll() is None:
+        with open(f"/proc/{process.pid}/cmdline") as file:
+            started = "interrupt_test.py" not in file.read()
+        with open(f"/proc/{process.pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        if started and (ticks * 1000 >= 50 * os.sysconf("SC_CLK_TCK") or fields[0] == "S"):
+            return
+        time.sleep(0.001)
+
+
 def interrupted(program, words, folder):
     process = subprocess.Popen([program, *words], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, preexec_fn=listen_to_interrupts)
+    wait_until_at_work(process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     return process.returncode, out, err
