@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "grid.h"
 #include "planner/deepspeed/ds_config.h"

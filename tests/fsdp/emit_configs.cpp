@@ -2,6 +2,7 @@
 // they should mean.
 
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "grid.h"
 #include "planner/fsdp/accelerate_config.h"
