@@ -30,11 +30,6 @@ bool stands_on_another(const fs::path& interface) {
   });
 }
 
-bool there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 SentBytes by_sysfs(const fs::path& root) {
   SentBytes all;
   for (const fs::path& each : entries(root / "sys/class/net"))

@@ -30,11 +30,6 @@ std::optional<std::int64_t> number_of(std::string_view text) {
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-bool there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 std::string trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t"), last = text.find_last_not_of(" \t\r");
   return first == std::string_view::npos ? std::string() : std::string(text.substr(first, last - first + 1));
@@ -117,6 +112,11 @@ bool is_nvidia_card(const fs::path& device) {
 }
 
 }  // namespace
+
+bool there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
 
 std::vector<fs::path> entries(const fs::path& folder) {
   std::error_code error;

@@ -9,6 +9,8 @@
 
 namespace zplan::bench {
 
+/// Whether it exists; false, too, where that cannot be seen.
+[[nodiscard]] bool there(const std::filesystem::path& path);
 /// What a folder holds, sorted; nothing where it cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> entries(const std::filesystem::path& folder);
 /// Whether there is anything in /sys: many containers have none.

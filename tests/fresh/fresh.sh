@@ -89,15 +89,15 @@ make_machine() {
 
 # As from a clone; git asks whose tree it is, and root may clone another's.
 clone() {
-  rm -rf "$root/root/zplan"
-  GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' git clone -q "$project" "$root/root/zplan"
+  rm -rf "$root/srv/zplan"
+  GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' git clone -q "$project" "$root/srv/zplan"
 }
 
 in_machine() {
   local carried
   mapfile -t carried < <(env | grep -iE '^(https?|no)_proxy=' || true)
   chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    "${carried[@]}" sh -c "cd /root/zplan && $1" </dev/null
+    "${carried[@]}" sh -c "cd /srv/zplan && $1" </dev/null
 }
 
 # run_in VARIANT: the commands, one after the other. They write over what was built before: only the first is from nothing.
@@ -124,7 +124,7 @@ inside() {
     if [ "$variant" = sys ]; then mount -t sysfs -o ro sysfs "$root/sys"; fi
     run_in "$variant"
   done
-  printf '\n=== Debian %s, %s cores, %s\n' "$(cat "$root/etc/debian_version")" "$(nproc)" "$(git -C "$root/root/zplan" log -1 --format='%h %s')"
+  printf '\n=== Debian %s, %s cores, %s\n' "$(cat "$root/etc/debian_version")" "$(nproc)" "$(git -C "$root/srv/zplan" log -1 --format='%h %s')"
   printf '%s\n' "${results[@]}"
   return "$failed"
 }
