@@ -35,12 +35,14 @@ constexpr std::int64_t segment_size(std::int64_t size) {
 // Memory of expandable segments comes in pages of this size.
 constexpr std::int64_t page_size(bool small) { return small ? kSmallSegment : kLargeSegment; }
 
-// Each size its own class below 32 units of 512 B, then 32 classes for each power of two.
+// What allocations are rounded up to: kRounding is a power of two.
+constexpr std::int64_t rounded(std::int64_t size) { return (size + kRounding - 1) & -kRounding; }
+
+// Each size its own class below 64 units of 512 B, then 32 classes for each power of two.
 std::size_t size_class(std::int64_t size) {
   const auto units = static_cast<std::uint64_t>(size) / kRounding;
-  if (units < 32) return units;
-  const int exponent = static_cast<int>(std::bit_width(units)) - 6;
-  return static_cast<std::size_t>(32 * exponent) + (units >> exponent);
+  const auto exponent = static_cast<std::size_t>(std::bit_width(units | 32)) - 6;
+  return 32 * exponent + (units >> exponent);
 }
 
 constexpr std::uint64_t bit(std::size_t index) { return std::uint64_t{1} << index % 64; }
@@ -49,23 +51,32 @@ void raise(Bytes& peak, Bytes now) { peak = std::max(peak, now); }
 
 }  // namespace
 
-Bytes asked_of_device(Bytes size) { return Bytes(segment_size(round_to(size.value, kRounding))); }
+Bytes asked_of_device(Bytes size) { return Bytes(segment_size(rounded(size.value))); }
 
 CachingAllocator::CachingAllocator(const AllocatorOptions& options)
-    : options_(options), max_split_size_(options.max_split_size.value_or(Bytes(kUnlimited)).value) {
+    : options_(options),
+      max_split_size_(options.max_split_size.value_or(Bytes(kUnlimited)).value),
+      split_below_(options.expandable_segments ? kUnlimited : max_split_size_) {
   if (max_split_size_ < kLargeSegment)
     throw InputError("max_split_size", std::to_string(max_split_size_) + " B", "20 MiB or more");
 }
 
 std::optional<CachingAllocator::Handle> CachingAllocator::allocate(Bytes size, int stream) {
   if (size.value == 0) return kNoMemory;
-  const std::int64_t rounded = round_to(size.value, kRounding);
-  const std::int32_t pool = pool_for(rounded, stream);
-  Index block = cached_block(pool_at(pool), rounded);
-  if (block == kNone) block = new_block(pool, rounded);
+  const std::int64_t needed = rounded(size.value);
+  const std::int32_t number = pool_for(needed, stream);
+  const Pool& pool = pool_at(number);
+  Index block = cached_block(pool, needed);
+  if (block == kNone) block = new_block(number, needed);
   if (block == kNone) return std::nullopt;
 
-  if (should_split(block, rounded)) set_aside(cut(block, rounded));
+  if (should_split(pool, block, needed)) {
+    const Index rest = block;
+    block = cut_front(rest, needed);
+    refit(rest);
+  } else {
+    erase_free(block);
+  }
   Block& taken = at(block);
   taken.state = State::in_use;
   taken.requested = size.value;
@@ -82,23 +93,23 @@ void CachingAllocator::release(Handle handle) {
   current_.requested -= Bytes(block.requested);
   current_.allocated -= Bytes(block.size);
   block.state = State::free;
-  join_neighbours(handle);
-  set_aside(handle);
+  settle(handle);
 }
 
 void CachingAllocator::empty_cache() {
   for (const Pool& pool : pools_) release_cached(pool);
 }
 
-CachingAllocator::Index CachingAllocator::add_block(const Block& block) {
-  if (unused_ == kNone) {
-    blocks_.push_back(block);
-    return static_cast<Index>(blocks_.size() - 1);
-  }
+CachingAllocator::Index CachingAllocator::add_block() {
+  if (unused_ == kNone) return grow_blocks();
   const Index index = unused_;
   unused_ = at(index).next;
-  at(index) = block;
   return index;
+}
+
+CachingAllocator::Index CachingAllocator::grow_blocks() {
+  blocks_.emplace_back();
+  return static_cast<Index>(blocks_.size() - 1);
 }
 
 void CachingAllocator::drop_block(Index block) {
@@ -110,23 +121,25 @@ void CachingAllocator::drop_block(Index block) {
 // ---- Finding a block ----
 
 std::int32_t CachingAllocator::pool_for(std::int64_t size, int stream) {
-  const auto pool = 2 * stream + (size <= kLargestSmall ? 0 : 1);
-  while (static_cast<std::size_t>(pool) >= pools_.size()) {
-    const int next = static_cast<int>(pools_.size() / 2);
-    pools_.push_back({.stream = next, .small = true});
-    pools_.push_back({.stream = next, .small = false});
-  }
-  return pool;
+  if (stream >= streams_) add_pools(stream);
+  return 2 * stream + (size <= kLargestSmall ? 0 : 1);
 }
 
-CachingAllocator::Index CachingAllocator::cached_block(const Pool& pool, std::int64_t size) {
+void CachingAllocator::add_pools(int stream) {
+  const std::int64_t rest = options_.expandable_segments ? kRounding : kLargestSmall + kRounding;
+  for (; streams_ <= stream; ++streams_) {
+    pools_.push_back({.stream = streams_, .small = true, .smallest_rest = kRounding});
+    pools_.push_back({.stream = streams_, .small = false, .smallest_rest = rest});
+  }
+}
+
+CachingAllocator::Index CachingAllocator::cached_block(const Pool& pool, std::int64_t size) const {
   Index best = best_fit(pool, size);
   if (best == kNone) return kNone;
   if (options_.expandable_segments) best = least_expandable(pool, best);
   // Oversize blocks are kept for oversize allocations, and not for much smaller ones.
   const std::int64_t found = at(best).size;
   if (size < max_split_size_ ? found >= max_split_size_ : found >= size + kOversizeTolerance) return kNone;
-  erase_free(best);
   return best;
 }
 
@@ -135,7 +148,7 @@ CachingAllocator::Index CachingAllocator::cached_block(const Pool& pool, std::in
 CachingAllocator::Index CachingAllocator::least_expandable(const Pool& pool, Index best) const {
   const auto space_behind = [this](Index block) {
     const Index next = at(block).next;
-    return next != kNone && at(next).state == State::unmapped ? at(next).size : 0;
+    return is_unmapped(next) ? at(next).size : 0;
   };
   const auto room = [&](Index block) { return at(block).size + space_behind(block); };
   while (space_behind(best) > 0) {
@@ -162,8 +175,11 @@ CachingAllocator::Index CachingAllocator::new_memory(std::int32_t pool, std::int
 CachingAllocator::Index CachingAllocator::new_segment(std::int32_t pool, std::int64_t size) {
   if (!reserve(size)) return kNone;
   // Addresses matter only to order blocks of equal size.
+  const Index segment = add_block();
+  at(segment) = {.address = next_address_, .size = size, .pool = pool, .state = State::free};
   next_address_ += size;
-  return add_block({.address = next_address_ - size, .size = size, .pool = pool, .state = State::free});
+  insert_free(segment);
+  return segment;
 }
 
 bool CachingAllocator::reserve(std::int64_t size) {
@@ -179,23 +195,27 @@ bool CachingAllocator::reserve(std::int64_t size) {
 
 // ---- Free blocks in order of fit ----
 
-void CachingAllocator::insert_free(Index block) {
-  Pool& pool = pool_of(block);
-  const std::size_t index = size_class(at(block).size);
-  SizeClass& same = pool.classes[index];
-  if (same.first == kNone) {
-    at(block).before = at(block).after = block;
-    same.first = block;
-    pool.occupied[index / 64] |= bit(index);
-    pool.occupied_words |= std::uint32_t{1} << index / 64;
-  } else {
-    const Index after = place_in(same, at(block)), before = at(after).before;
-    at(block).before = before;
-    at(block).after = after;
-    at(before).after = at(after).before = block;
-    if (after == same.first && at(block).fits_better_than(at(after))) same.first = block;
-  }
-  same.latest = block;
+void CachingAllocator::insert_free(Index index) {
+  Block& block = at(index);
+  Pool& pool = pool_at(block.pool);
+  const std::size_t number = size_class(block.size);
+  block.size_class = static_cast<std::uint16_t>(number);
+  SizeClass& same = pool.classes[number];
+  if (same.first != kNone) return insert_into(same, index);
+  block.before = block.after = index;
+  same = {.first = index, .latest = index};
+  pool.occupied[number / 64] |= bit(number);
+  pool.occupied_words |= std::uint32_t{1} << number / 64;
+}
+
+void CachingAllocator::insert_into(SizeClass& same, Index index) {
+  Block& block = at(index);
+  const Index after = place_in(same, block), before = at(after).before;
+  block.before = before;
+  block.after = after;
+  at(before).after = at(after).before = index;
+  if (after == same.first && block.fits_better_than(at(after))) same.first = index;
+  same.latest = index;
 }
 
 // The block in front of which `block` belongs: the first one also for the end of the ring. It goes to the
@@ -214,35 +234,48 @@ CachingAllocator::Index CachingAllocator::place_in(const SizeClass& same, const 
   return after;
 }
 
-void CachingAllocator::erase_free(Index block) {
-  Pool& pool = pool_of(block);
-  const std::size_t index = size_class(at(block).size);
-  const Index before = at(block).before, after = at(block).after;
-  SizeClass& same = pool.classes[index];
-  if (after == block) {
+void CachingAllocator::erase_free(Index index) {
+  const Block& block = at(index);
+  Pool& pool = pool_at(block.pool);
+  const std::size_t number = block.size_class;
+  SizeClass& same = pool.classes[number];
+  if (block.after == index) {
     same.first = kNone;
-    pool.occupied[index / 64] &= ~bit(index);
-    if (pool.occupied[index / 64] == 0) pool.occupied_words &= ~(std::uint32_t{1} << index / 64);
+    pool.occupied[number / 64] &= ~bit(number);
+    if (pool.occupied[number / 64] == 0) pool.occupied_words &= ~(std::uint32_t{1} << number / 64);
     return;
   }
-  at(before).after = after;
-  at(after).before = before;
-  if (same.first == block) same.first = after;
-  if (same.latest == block) same.latest = before;
+  at(block.before).after = block.after;
+  at(block.after).before = block.before;
+  if (same.first == index) same.first = block.after;
+  if (same.latest == index) same.latest = block.before;
+}
+
+// A free block that has grown or shrunk: most stay where they are in their ring.
+void CachingAllocator::refit(Index block) {
+  if (size_class(at(block).size) == at(block).size_class && is_in_order(block)) return;
+  erase_free(block);
+  insert_free(block);
+}
+
+bool CachingAllocator::is_in_order(Index index) const {
+  const Block& block = at(index);
+  const Index first = pools_[static_cast<std::size_t>(block.pool)].classes[block.size_class].first;
+  return (index == first || at(block.before).fits_better_than(block)) &&
+         (block.after == first || block.fits_better_than(at(block.after)));
 }
 
 CachingAllocator::Index CachingAllocator::best_fit(const Pool& pool, std::int64_t size) const {
-  const std::size_t index = size_class(size);
-  const Index first = pool.classes[index].first;
-  // Sizes of one class differ: some of its blocks, or all, may be too small.
-  if (first == kNone || at(at(first).before).size < size) return best_from_class(pool, index + 1);
-  Index block = first;
+  const std::size_t number = size_class(size);
+  Index block = pool.classes[number].first;
+  // Sizes of one class differ: some of its blocks, or all, may be too small. Where it has none, kNone is.
+  if (at(at(block).before).size < size) return best_from_class(pool, number + 1);
   while (at(block).size < size) block = at(block).after;
   return block;
 }
 
 CachingAllocator::Index CachingAllocator::next_fit(const Pool& pool, Index block) const {
-  const std::size_t index = size_class(at(block).size);
+  const std::size_t index = at(block).size_class;
   const Index after = at(block).after;
   return after != pool.classes[index].first ? after : best_from_class(pool, index + 1);
 }
@@ -269,58 +302,66 @@ std::vector<CachingAllocator::Index> CachingAllocator::all_free(const Pool& pool
 
 // ---- Cutting and joining ----
 
-bool CachingAllocator::should_split(Index block, std::int64_t size) {
-  const std::int64_t rest = at(block).size - size;
-  if (pool_of(block).small || options_.expandable_segments) return rest >= kRounding;
-  return size < max_split_size_ && rest > kLargestSmall;
+bool CachingAllocator::should_split(const Pool& pool, Index block, std::int64_t size) const {
+  return at(block).size - size >= pool.smallest_rest && size < split_below_;
 }
 
-// Leaves `size` bytes in `block`; the rest becomes a block of its own, in no list yet.
-CachingAllocator::Index CachingAllocator::cut(Index block, std::int64_t size) {
-  Block rest = at(block);
+// The first `size` bytes of `block` become a block of their own, of its state but in no list yet. `block` is
+// what remains, so that it can keep its place in the list of its state.
+CachingAllocator::Index CachingAllocator::cut_front(Index block, std::int64_t size) {
+  const Index index = add_block();
+  Block &rest = at(block), &front = at(index);
+  front.address = rest.address;
+  front.size = size;
+  front.previous = rest.previous;
+  front.next = block;
+  front.pool = rest.pool;
+  front.state = rest.state;
+  at(rest.previous).next = index;
+  rest.previous = index;
   rest.address += size;
   rest.size -= size;
-  rest.previous = block;
-  const Index index = add_block(rest);
-  at(block).size = size;
-  at(block).next = index;
-  if (rest.next != kNone) at(rest.next).previous = index;
   return index;
 }
 
-// `block`, in no list, takes in neighbours of its state.
-void CachingAllocator::join_neighbours(Index block) {
-  Block& joined = at(block);
-  if (const Index next = joined.next; next != kNone && at(next).state == joined.state) {
-    take_back(next);
-    joined.size += at(next).size;
-    joined.next = at(next).next;
-    if (joined.next != kNone) at(joined.next).previous = block;
-    drop_block(next);
-  }
-  if (const Index previous = joined.previous; previous != kNone && at(previous).state == joined.state) {
-    take_back(previous);
-    joined.address = at(previous).address;
-    joined.size += at(previous).size;
-    joined.previous = at(previous).previous;
-    if (joined.previous != kNone) at(joined.previous).next = block;
-    drop_block(previous);
-  }
+// The block behind `block`, in no list, becomes part of it.
+void CachingAllocator::absorb_next(Index block) {
+  const Index next = at(block).next;
+  at(block).size += at(next).size;
+  at(block).next = at(next).next;
+  at(at(next).next).previous = block;
+  drop_block(next);
 }
 
-// Into the list of its state.
-void CachingAllocator::set_aside(Index block) {
-  if (at(block).state == State::free) return insert_free(block);
-  std::vector<Index>& unmapped = pool_of(block).unmapped;
-  const auto lower = [this](Index a, Index b) { return at(a).address < at(b).address; };
-  unmapped.insert(std::lower_bound(unmapped.begin(), unmapped.end(), block, lower), block);
+// The same with the block in front of it.
+void CachingAllocator::absorb_previous(Index block) {
+  const Index previous = at(block).previous;
+  at(block).address = at(previous).address;
+  at(block).size += at(previous).size;
+  at(block).previous = at(previous).previous;
+  at(at(previous).previous).next = block;
+  drop_block(previous);
 }
 
-// Out of the list of its state.
-void CachingAllocator::take_back(Index block) {
-  if (at(block).state == State::free) return erase_free(block);
-  std::vector<Index>& unmapped = pool_of(block).unmapped;
-  unmapped.erase(std::find(unmapped.begin(), unmapped.end(), block));
+// A free block that is in no ring yet goes into free neighbours, which are in theirs, else into a ring.
+CachingAllocator::Index CachingAllocator::settle(Index block) {
+  const Index previous = at(block).previous, next = at(block).next;
+  if (is_free(previous)) {
+    if (is_free(next)) {
+      erase_free(next);
+      absorb_next(block);
+    }
+    absorb_next(previous);
+    refit(previous);
+    return previous;
+  }
+  if (is_free(next)) {
+    absorb_previous(next);
+    refit(next);
+    return next;
+  }
+  insert_free(block);
+  return block;
 }
 
 // ---- Giving memory back ----
@@ -356,7 +397,7 @@ void CachingAllocator::release_cached(const Pool& pool) {
 // `block` is a free segment of its own.
 void CachingAllocator::release_segment(Index block) {
   current_.reserved -= Bytes(at(block).size);
-  take_back(block);
+  erase_free(block);
   drop_block(block);
 }
 
@@ -366,34 +407,32 @@ void CachingAllocator::unmap(Index block) {
   const std::int64_t begin = at(block).address, end = begin + at(block).size;
   const std::int64_t first = round_to(begin, page), last = end / page * page;
   if (first >= last) return;
-  take_back(block);
+  erase_free(block);
   Index middle = block;
-  if (begin < first) {
-    middle = cut(block, first - begin);
-    set_aside(block);
+  if (begin < first) insert_free(cut_front(block, first - begin));
+  if (last < end) {
+    middle = cut_front(block, last - first);
+    insert_free(block);
   }
-  if (last < end) set_aside(cut(middle, last - first));
   at(middle).state = State::unmapped;
-  join_neighbours(middle);
+  join_unmapped(middle);
   current_.reserved -= Bytes(last - first);
   if (at(middle).previous == kNone && at(middle).next == kNone)
     drop_block(middle);  // a segment without memory
   else
-    set_aside(middle);
+    insert_unmapped(middle);
 }
 
 // ---- Expandable segments ----
 
-// A free block of at least `size` bytes, in no list, at the lowest address where one can be made.
+// A free block of at least `size` bytes at the lowest address where one can be made.
 CachingAllocator::Index CachingAllocator::expand(std::int32_t pool, std::int64_t size) {
   Index block = place_to_expand(pool, size);
-  if (at(block).state == State::unmapped && !map(block, std::min(size, at(block).size))) return kNone;
-  while (at(block).size < size) {
+  if (is_unmapped(block)) block = map(block, std::min(size, at(block).size));
+  while (block != kNone && at(block).size < size) {
     const Index next = at(block).next;
-    if (!map(next, std::min(size - at(block).size, at(next).size))) return kNone;
-    block = next;
+    block = map(next, std::min(size - at(block).size, at(next).size));
   }
-  take_back(block);
   return block;
 }
 
@@ -401,7 +440,7 @@ CachingAllocator::Index CachingAllocator::expand(std::int32_t pool, std::int64_t
 CachingAllocator::Index CachingAllocator::place_to_expand(std::int32_t pool, std::int64_t size) {
   for (const Index unmapped : pool_at(pool).unmapped) {
     const Index previous = at(unmapped).previous;
-    const Index first = previous != kNone && at(previous).state == State::free ? previous : unmapped;
+    const Index first = is_free(previous) ? previous : unmapped;
     if (has_room(first, size)) return first;
   }
   return new_address_space(pool);
@@ -422,35 +461,60 @@ CachingAllocator::Index CachingAllocator::new_address_space(std::int32_t pool) {
   const std::int64_t address =
       round_to(next_address_, kLargeSegment);  // pages start at multiples of their size
   next_address_ = address + space;
-  const Index segment =
-      add_block({.address = address, .size = space, .pool = pool, .state = State::unmapped});
-  set_aside(segment);
+  const Index segment = add_block();
+  at(segment) = {.address = address, .size = space, .pool = pool, .state = State::unmapped};
+  insert_unmapped(segment);
   return segment;
 }
 
-// Puts memory, in whole pages, behind the first `size` bytes of an unmapped block; false: there is none.
-bool CachingAllocator::map(Index block, std::int64_t size) {
+// Puts memory, in whole pages, behind the first `size` bytes of an unmapped block; kNone: there is none. They
+// join what is free around them.
+CachingAllocator::Index CachingAllocator::map(Index block, std::int64_t size) {
   const std::int64_t pages = round_to(size, page_size(pool_of(block).small));
-  if (!reserve(pages)) return false;
-  take_back(block);
-  if (pages < at(block).size) set_aside(cut(block, pages));
-  at(block).state = State::free;
-  join_neighbours(block);
-  set_aside(block);
-  return true;
+  if (!reserve(pages)) return kNone;
+  Index mapped = block;
+  if (pages < at(block).size)
+    mapped = cut_front(block, pages);  // the rest keeps its place among the unmapped
+  else
+    erase_unmapped(block);
+  at(mapped).state = State::free;
+  return settle(mapped);
+}
+
+void CachingAllocator::insert_unmapped(Index block) {
+  std::vector<Index>& unmapped = pool_of(block).unmapped;
+  const auto lower = [this](Index a, Index b) { return at(a).address < at(b).address; };
+  unmapped.insert(std::lower_bound(unmapped.begin(), unmapped.end(), block, lower), block);
+}
+
+void CachingAllocator::erase_unmapped(Index block) {
+  std::vector<Index>& unmapped = pool_of(block).unmapped;
+  unmapped.erase(std::find(unmapped.begin(), unmapped.end(), block));
+}
+
+// `block`, in no list, together with its unmapped neighbours.
+void CachingAllocator::join_unmapped(Index block) {
+  if (const Index next = at(block).next; is_unmapped(next)) {
+    erase_unmapped(next);
+    absorb_next(block);
+  }
+  if (const Index previous = at(block).previous; is_unmapped(previous)) {
+    erase_unmapped(previous);
+    absorb_previous(block);
+  }
 }
 
 // ---- Segments ----
 
 bool CachingAllocator::starts_segment(const Block& block) const {
   if (block.state != State::free && block.state != State::in_use) return false;
-  return block.previous == kNone || at(block.previous).state == State::unmapped;
+  return block.previous == kNone || is_unmapped(block.previous);
 }
 
 AllocatorSegment CachingAllocator::segment_from(Index first) const {
   const Pool& pool = pools_[static_cast<std::size_t>(at(first).pool)];
   AllocatorSegment segment{.stream = pool.stream, .small = pool.small, .blocks = {}};
-  for (Index block = first; block != kNone && at(block).state != State::unmapped; block = at(block).next)
+  for (Index block = first; block != kNone && !is_unmapped(block); block = at(block).next)
     segment.blocks.push_back({Bytes(at(block).size), at(block).state == State::in_use});
   return segment;
 }

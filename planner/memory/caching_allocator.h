@@ -85,7 +85,9 @@ class CachingAllocator {
 
  private:
   using Index = std::int32_t;  ///< of blocks_
-  static constexpr Index kNone = -1;
+  /// No block. blocks_[kNone] stands where a neighbour is missing: it has no size and is never free, so that
+  /// neighbours can be looked at, and linked, without asking first whether there are any.
+  static constexpr Index kNone = 0;
   enum class State : std::uint8_t { unused, free, in_use, unmapped };
 
   struct Block {
@@ -93,6 +95,7 @@ class CachingAllocator {
     Index previous{kNone}, next{kNone};  ///< neighbours in the segment; `next` also chains unused blocks
     Index before{kNone}, after{kNone};   ///< of a free block: neighbours in its size class
     std::int32_t pool{};
+    std::uint16_t size_class{};  ///< of a free block
     State state{State::unused};
 
     [[nodiscard]] bool fits_better_than(const Block& other) const {
@@ -111,6 +114,7 @@ class CachingAllocator {
     std::array<SizeClass, kWords * 64> classes{};
     std::array<std::uint64_t, kWords> occupied{};  ///< a bit for each class that has a block
     std::uint32_t occupied_words{};                ///< a bit for each word of `occupied`
+    std::int64_t smallest_rest{};                  ///< a block is split where so much remains
     std::vector<Index> unmapped{};  ///< parts of expandable segments without memory, by address
   };
 
@@ -118,12 +122,18 @@ class CachingAllocator {
   [[nodiscard]] const Block& at(Index block) const { return blocks_[static_cast<std::size_t>(block)]; }
   [[nodiscard]] Pool& pool_at(std::int32_t pool) { return pools_[static_cast<std::size_t>(pool)]; }
   [[nodiscard]] Pool& pool_of(Index block) { return pool_at(at(block).pool); }
-  [[nodiscard]] Index add_block(const Block& block);
-  void drop_block(Index block);
+  [[nodiscard]] bool is_free(Index block) const { return at(block).state == State::free; }
+  [[nodiscard]] bool is_unmapped(Index block) const { return at(block).state == State::unmapped; }
 
-  // Finding a block: a cached one, else new memory.
-  [[nodiscard]] std::int32_t pool_for(std::int64_t size, int stream);
-  [[nodiscard]] Index cached_block(const Pool& pool, std::int64_t size);
+  // Functions declared `inline` make up the common case: a cached block is found, split, and joined again.
+  [[nodiscard]] inline Index add_block();
+  [[nodiscard]] Index grow_blocks();
+  inline void drop_block(Index block);
+
+  // Finding a block: a cached one, else new memory. It is free, and stays in its ring until it is taken.
+  [[nodiscard]] inline std::int32_t pool_for(std::int64_t size, int stream);
+  void add_pools(int stream);
+  [[nodiscard]] inline Index cached_block(const Pool& pool, std::int64_t size) const;
   [[nodiscard]] Index least_expandable(const Pool& pool, Index best) const;
   [[nodiscard]] Index new_block(std::int32_t pool, std::int64_t size);
   [[nodiscard]] Index new_memory(std::int32_t pool, std::int64_t size);
@@ -132,19 +142,22 @@ class CachingAllocator {
 
   // Free blocks of a pool in order of fit: by size, then by address.
   void insert_free(Index block);
-  void erase_free(Index block);
+  void insert_into(SizeClass& same, Index block);
+  inline void erase_free(Index block);
+  inline void refit(Index block);
+  [[nodiscard]] bool is_in_order(Index block) const;
   [[nodiscard]] Index place_in(const SizeClass& same, const Block& block) const;
-  [[nodiscard]] Index best_fit(const Pool& pool, std::int64_t size) const;
+  [[nodiscard]] inline Index best_fit(const Pool& pool, std::int64_t size) const;
   [[nodiscard]] Index next_fit(const Pool& pool, Index block) const;
-  [[nodiscard]] Index best_from_class(const Pool& pool, std::size_t index) const;
+  [[nodiscard]] inline Index best_from_class(const Pool& pool, std::size_t index) const;
   [[nodiscard]] std::vector<Index> all_free(const Pool& pool) const;
 
   // Cutting and joining.
-  [[nodiscard]] bool should_split(Index block, std::int64_t size);
-  [[nodiscard]] Index cut(Index block, std::int64_t size);
-  void join_neighbours(Index block);
-  void set_aside(Index block);
-  void take_back(Index block);
+  [[nodiscard]] inline bool should_split(const Pool& pool, Index block, std::int64_t size) const;
+  [[nodiscard]] inline Index cut_front(Index block, std::int64_t size);
+  inline void absorb_next(Index block);
+  inline void absorb_previous(Index block);
+  inline Index settle(Index block);
 
   // Giving memory back.
   [[nodiscard]] bool release_oversize(const Pool& pool, std::int64_t needed);
@@ -157,16 +170,21 @@ class CachingAllocator {
   [[nodiscard]] Index place_to_expand(std::int32_t pool, std::int64_t size);
   [[nodiscard]] bool has_room(Index first, std::int64_t size) const;
   [[nodiscard]] Index new_address_space(std::int32_t pool);
-  [[nodiscard]] bool map(Index block, std::int64_t size);
+  [[nodiscard]] Index map(Index block, std::int64_t size);
+  void insert_unmapped(Index block);
+  void erase_unmapped(Index block);
+  void join_unmapped(Index block);
 
   [[nodiscard]] bool starts_segment(const Block& block) const;
   [[nodiscard]] AllocatorSegment segment_from(Index first) const;
 
   AllocatorOptions options_;
   std::int64_t max_split_size_;
-  std::vector<Block> blocks_;
+  std::int64_t split_below_;  ///< smaller allocations split the block they get
+  std::vector<Block> blocks_{1};
   Index unused_{kNone};
   std::vector<Pool> pools_;  ///< two for each stream: small, large
+  int streams_{};
   std::int64_t next_address_{};
   AllocatorStatistics current_, peak_;
   std::int64_t retries_{};
