@@ -41,8 +41,8 @@ constexpr std::int64_t rounded(std::int64_t size) { return (size + kRounding - 1
 // Each size its own class below 64 units of 512 B, then 32 classes for each power of two.
 std::size_t size_class(std::int64_t size) {
   const auto units = static_cast<std::uint64_t>(size) / kRounding;
-  const auto exponent = static_cast<std::size_t>(std::bit_width(units | 32)) - 6;
-  return 32 * exponent + (units >> exponent);
+  const auto exponent = static_cast<unsigned>(std::bit_width(units | 32) - 6);
+  return std::size_t{32} * exponent + (units >> exponent);
 }
 
 constexpr std::uint64_t bit(std::size_t index) { return std::uint64_t{1} << index % 64; }
@@ -56,6 +56,7 @@ Bytes asked_of_device(Bytes size) { return Bytes(segment_size(rounded(size.value
 CachingAllocator::CachingAllocator(const AllocatorOptions& options)
     : options_(options),
       max_split_size_(options.max_split_size.value_or(Bytes(kUnlimited)).value),
+      has_options_(options.expandable_segments || options.max_split_size),
       split_below_(options.expandable_segments ? kUnlimited : max_split_size_) {
   if (max_split_size_ < kLargeSegment)
     throw InputError("max_split_size", std::to_string(max_split_size_) + " B", "20 MiB or more");
@@ -65,17 +66,18 @@ std::optional<CachingAllocator::Handle> CachingAllocator::allocate(Bytes size, i
   if (size.value == 0) return kNoMemory;
   const std::int64_t needed = rounded(size.value);
   const std::int32_t number = pool_for(needed, stream);
-  const Pool& pool = pool_at(number);
+  Pool& pool = pool_at(number);
   Index block = cached_block(pool, needed);
-  if (block == kNone) block = new_block(number, needed);
-  if (block == kNone) return std::nullopt;
+  if (block == kNone) {
+    block = new_block(number, needed);
+    if (block == kNone) return std::nullopt;
+  }
 
+  erase_free(pool, block);
   if (should_split(pool, block, needed)) {
     const Index rest = block;
     block = cut_front(rest, needed);
-    refit(rest);
-  } else {
-    erase_free(block);
+    insert_free(pool, rest);
   }
   Block& taken = at(block);
   taken.state = State::in_use;
@@ -97,7 +99,7 @@ void CachingAllocator::release(Handle handle) {
 }
 
 void CachingAllocator::empty_cache() {
-  for (const Pool& pool : pools_) release_cached(pool);
+  for (Pool& pool : pools_) release_cached(pool);
 }
 
 CachingAllocator::Index CachingAllocator::add_block() {
@@ -126,16 +128,23 @@ std::int32_t CachingAllocator::pool_for(std::int64_t size, int stream) {
 }
 
 void CachingAllocator::add_pools(int stream) {
-  const std::int64_t rest = options_.expandable_segments ? kRounding : kLargestSmall + kRounding;
+  pools_.resize(2 * (static_cast<std::size_t>(stream) + 1));
   for (; streams_ <= stream; ++streams_) {
-    pools_.push_back({.stream = streams_, .small = true, .smallest_rest = kRounding});
-    pools_.push_back({.stream = streams_, .small = false, .smallest_rest = rest});
+    Pool &small = pool_at(2 * streams_), &large = pool_at(2 * streams_ + 1);
+    small.stream = large.stream = streams_;
+    small.small = true;
+    small.smallest_rest = kRounding;
+    large.smallest_rest = options_.expandable_segments ? kRounding : kLargestSmall + kRounding;
   }
 }
 
 CachingAllocator::Index CachingAllocator::cached_block(const Pool& pool, std::int64_t size) const {
-  Index best = best_fit(pool, size);
-  if (best == kNone) return kNone;
+  const Index best = best_fit(pool, size);
+  return has_options_ && best != kNone ? cached_by_options(pool, best, size) : best;
+}
+
+CachingAllocator::Index CachingAllocator::cached_by_options(const Pool& pool, Index best,
+                                                            std::int64_t size) const {
   if (options_.expandable_segments) best = least_expandable(pool, best);
   // Oversize blocks are kept for oversize allocations, and not for much smaller ones.
   const std::int64_t found = at(best).size;
@@ -178,7 +187,7 @@ CachingAllocator::Index CachingAllocator::new_segment(std::int32_t pool, std::in
   const Index segment = add_block();
   at(segment) = {.address = next_address_, .size = size, .pool = pool, .state = State::free};
   next_address_ += size;
-  insert_free(segment);
+  insert_free(pool_at(pool), segment);
   return segment;
 }
 
@@ -195,9 +204,8 @@ bool CachingAllocator::reserve(std::int64_t size) {
 
 // ---- Free blocks in order of fit ----
 
-void CachingAllocator::insert_free(Index index) {
+void CachingAllocator::insert_free(Pool& pool, Index index) {
   Block& block = at(index);
-  Pool& pool = pool_at(block.pool);
   const std::size_t number = size_class(block.size);
   block.size_class = static_cast<std::uint16_t>(number);
   SizeClass& same = pool.classes[number];
@@ -208,21 +216,24 @@ void CachingAllocator::insert_free(Index index) {
   pool.occupied_words |= std::uint32_t{1} << number / 64;
 }
 
+// Into a ring that is not empty.
 void CachingAllocator::insert_into(SizeClass& same, Index index) {
   Block& block = at(index);
-  const Index after = place_in(same, block), before = at(after).before;
-  block.before = before;
+  Index after = same.first;
+  if (block.fits_better_than(at(after)))
+    same.first = index;
+  else
+    after = place_in(same, block);
+  block.before = at(after).before;
   block.after = after;
-  at(before).after = at(after).before = index;
-  if (after == same.first && block.fits_better_than(at(after))) same.first = index;
+  at(block.before).after = at(after).before = index;
   same.latest = index;
 }
 
-// The block in front of which `block` belongs: the first one also for the end of the ring. It goes to the
-// front where it has just come from there, else mostly near the latest, since blocks of one size are often
-// released in order of address: a search of the whole ring is rare.
+// The block in front of which `block`, which is not the best fit, belongs: the first one for the end of the
+// ring. That is mostly near the latest, since blocks of one size are often released in order of address: a
+// search of the whole ring is rare.
 CachingAllocator::Index CachingAllocator::place_in(const SizeClass& same, const Block& block) const {
-  if (block.fits_better_than(at(same.first))) return same.first;
   Index after = same.latest;
   if (block.fits_better_than(at(after))) {
     while (block.fits_better_than(at(at(after).before))) after = at(after).before;
@@ -234,9 +245,8 @@ CachingAllocator::Index CachingAllocator::place_in(const SizeClass& same, const 
   return after;
 }
 
-void CachingAllocator::erase_free(Index index) {
+void CachingAllocator::erase_free(Pool& pool, Index index) {
   const Block& block = at(index);
-  Pool& pool = pool_at(block.pool);
   const std::size_t number = block.size_class;
   SizeClass& same = pool.classes[number];
   if (block.after == index) {
@@ -249,20 +259,6 @@ void CachingAllocator::erase_free(Index index) {
   at(block.after).before = block.before;
   if (same.first == index) same.first = block.after;
   if (same.latest == index) same.latest = block.before;
-}
-
-// A free block that has grown or shrunk: most stay where they are in their ring.
-void CachingAllocator::refit(Index block) {
-  if (size_class(at(block).size) == at(block).size_class && is_in_order(block)) return;
-  erase_free(block);
-  insert_free(block);
-}
-
-bool CachingAllocator::is_in_order(Index index) const {
-  const Block& block = at(index);
-  const Index first = pools_[static_cast<std::size_t>(block.pool)].classes[block.size_class].first;
-  return (index == first || at(block.before).fits_better_than(block)) &&
-         (block.after == first || block.fits_better_than(at(block.after)));
 }
 
 CachingAllocator::Index CachingAllocator::best_fit(const Pool& pool, std::int64_t size) const {
@@ -306,8 +302,8 @@ bool CachingAllocator::should_split(const Pool& pool, Index block, std::int64_t 
   return at(block).size - size >= pool.smallest_rest && size < split_below_;
 }
 
-// The first `size` bytes of `block` become a block of their own, of its state but in no list yet. `block` is
-// what remains, so that it can keep its place in the list of its state.
+// The first `size` bytes of `block` become a block of their own, of its state but in no list. What remains is
+// `block`: of unmapped space it keeps its place among the unmapped.
 CachingAllocator::Index CachingAllocator::cut_front(Index block, std::int64_t size) {
   const Index index = add_block();
   Block &rest = at(block), &front = at(index);
@@ -343,35 +339,28 @@ void CachingAllocator::absorb_previous(Index block) {
   drop_block(previous);
 }
 
-// A free block that is in no ring yet goes into free neighbours, which are in theirs, else into a ring.
-CachingAllocator::Index CachingAllocator::settle(Index block) {
-  const Index previous = at(block).previous, next = at(block).next;
-  if (is_free(previous)) {
-    if (is_free(next)) {
-      erase_free(next);
-      absorb_next(block);
-    }
-    absorb_next(previous);
-    refit(previous);
-    return previous;
+// A free block that is in no ring yet: into one, together with its free neighbours.
+void CachingAllocator::settle(Index block) {
+  Pool& pool = pool_of(block);
+  if (const Index next = at(block).next; is_free(next)) {
+    erase_free(pool, next);
+    absorb_next(block);
   }
-  if (is_free(next)) {
-    absorb_previous(next);
-    refit(next);
-    return next;
+  if (const Index previous = at(block).previous; is_free(previous)) {
+    erase_free(pool, previous);
+    absorb_previous(block);
   }
-  insert_free(block);
-  return block;
+  insert_free(pool, block);
 }
 
 // ---- Giving memory back ----
 
 // With max_split_size, oversize segments of the pool go first: one that is large enough, else the largest.
-bool CachingAllocator::release_oversize(const Pool& pool, std::int64_t needed) {
+bool CachingAllocator::release_oversize(Pool& pool, std::int64_t needed) {
   if (max_split_size_ == kUnlimited || options_.expandable_segments) return false;
   const std::int64_t wanted = std::max(needed, max_split_size_);
   if (const Index enough = best_fit(pool, wanted); enough != kNone) {
-    release_segment(enough);
+    release_segment(pool, enough);
     return true;
   }
   const std::vector<Index> cached = all_free(pool);
@@ -379,40 +368,40 @@ bool CachingAllocator::release_oversize(const Pool& pool, std::int64_t needed) {
   for (auto block = cached.rbegin(); block != cached.rend() && released < wanted; ++block) {
     const std::int64_t size = at(*block).size;
     if (size < max_split_size_) break;
-    release_segment(*block);
+    release_segment(pool, *block);
     released += size;
   }
   return released >= wanted;
 }
 
-void CachingAllocator::release_cached(const Pool& pool) {
+void CachingAllocator::release_cached(Pool& pool) {
   for (const Index block : all_free(pool)) {
     if (options_.expandable_segments)
-      unmap(block);
+      unmap(pool, block);
     else if (at(block).previous == kNone && at(block).next == kNone)
-      release_segment(block);
+      release_segment(pool, block);
   }
 }
 
 // `block` is a free segment of its own.
-void CachingAllocator::release_segment(Index block) {
+void CachingAllocator::release_segment(Pool& pool, Index block) {
   current_.reserved -= Bytes(at(block).size);
-  erase_free(block);
+  erase_free(pool, block);
   drop_block(block);
 }
 
 // Gives back the whole pages inside a free part of an expandable segment.
-void CachingAllocator::unmap(Index block) {
-  const std::int64_t page = page_size(pool_of(block).small);
+void CachingAllocator::unmap(Pool& pool, Index block) {
+  const std::int64_t page = page_size(pool.small);
   const std::int64_t begin = at(block).address, end = begin + at(block).size;
   const std::int64_t first = round_to(begin, page), last = end / page * page;
   if (first >= last) return;
-  erase_free(block);
+  erase_free(pool, block);
   Index middle = block;
-  if (begin < first) insert_free(cut_front(block, first - begin));
+  if (begin < first) insert_free(pool, cut_front(block, first - begin));
   if (last < end) {
     middle = cut_front(block, last - first);
-    insert_free(block);
+    insert_free(pool, block);
   }
   at(middle).state = State::unmapped;
   join_unmapped(middle);
@@ -478,7 +467,8 @@ CachingAllocator::Index CachingAllocator::map(Index block, std::int64_t size) {
   else
     erase_unmapped(block);
   at(mapped).state = State::free;
-  return settle(mapped);
+  settle(mapped);
+  return mapped;
 }
 
 void CachingAllocator::insert_unmapped(Index block) {

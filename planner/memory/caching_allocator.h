@@ -90,7 +90,8 @@ class CachingAllocator {
   static constexpr Index kNone = 0;
   enum class State : std::uint8_t { unused, free, in_use, unmapped };
 
-  struct Block {
+  /// A cache line of its own.
+  struct alignas(64) Block {
     std::int64_t address{}, size{}, requested{};
     Index previous{kNone}, next{kNone};  ///< neighbours in the segment; `next` also chains unused blocks
     Index before{kNone}, after{kNone};   ///< of a free block: neighbours in its size class
@@ -130,10 +131,11 @@ class CachingAllocator {
   [[nodiscard]] Index grow_blocks();
   inline void drop_block(Index block);
 
-  // Finding a block: a cached one, else new memory. It is free, and stays in its ring until it is taken.
+  // Finding a block: a cached one, else new memory. It is free and still in its ring.
   [[nodiscard]] inline std::int32_t pool_for(std::int64_t size, int stream);
   void add_pools(int stream);
   [[nodiscard]] inline Index cached_block(const Pool& pool, std::int64_t size) const;
+  [[nodiscard]] Index cached_by_options(const Pool& pool, Index best, std::int64_t size) const;
   [[nodiscard]] Index least_expandable(const Pool& pool, Index best) const;
   [[nodiscard]] Index new_block(std::int32_t pool, std::int64_t size);
   [[nodiscard]] Index new_memory(std::int32_t pool, std::int64_t size);
@@ -141,11 +143,9 @@ class CachingAllocator {
   [[nodiscard]] bool reserve(std::int64_t size);
 
   // Free blocks of a pool in order of fit: by size, then by address.
-  void insert_free(Index block);
-  void insert_into(SizeClass& same, Index block);
-  inline void erase_free(Index block);
-  inline void refit(Index block);
-  [[nodiscard]] bool is_in_order(Index block) const;
+  inline void insert_free(Pool& pool, Index index);
+  void insert_into(SizeClass& same, Index index);
+  inline void erase_free(Pool& pool, Index index);
   [[nodiscard]] Index place_in(const SizeClass& same, const Block& block) const;
   [[nodiscard]] inline Index best_fit(const Pool& pool, std::int64_t size) const;
   [[nodiscard]] Index next_fit(const Pool& pool, Index block) const;
@@ -157,13 +157,13 @@ class CachingAllocator {
   [[nodiscard]] inline Index cut_front(Index block, std::int64_t size);
   inline void absorb_next(Index block);
   inline void absorb_previous(Index block);
-  inline Index settle(Index block);
+  inline void settle(Index block);
 
   // Giving memory back.
-  [[nodiscard]] bool release_oversize(const Pool& pool, std::int64_t needed);
-  void release_cached(const Pool& pool);
-  void release_segment(Index block);
-  void unmap(Index block);
+  [[nodiscard]] bool release_oversize(Pool& pool, std::int64_t needed);
+  void release_cached(Pool& pool);
+  void release_segment(Pool& pool, Index block);
+  void unmap(Pool& pool, Index block);
 
   // Expandable segments.
   [[nodiscard]] Index expand(std::int32_t pool, std::int64_t size);
@@ -180,6 +180,7 @@ class CachingAllocator {
 
   AllocatorOptions options_;
   std::int64_t max_split_size_;
+  bool has_options_;          ///< that say which cached block may be used
   std::int64_t split_below_;  ///< smaller allocations split the block they get
   std::vector<Block> blocks_{1};
   Index unused_{kNone};
