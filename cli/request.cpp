@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <tuple>
 
 #include "cli/compare.h"
@@ -98,6 +99,8 @@ Request make_request(const Options& options, const Environment& environment) {
   check_needed(options);
   check_method(options);
   check_framework(options);
+  // The catalogues of hardware and of models are read side by side.
+  const auto read_ahead = std::async(std::launch::async, [] { static_cast<void>(built_in_profiles()); });
   Request request{
       {.model = resolve_model(options.model, model_search(environment)),
        .cluster = assemble_cluster(options.cluster, with_user_profiles(user_hardware_folder(environment))),

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "planner/activations/causal_lm.h"
+#include "planner/memory/cards.h"
 #include "planner/time/price.h"
 
 namespace zplan {
@@ -65,21 +66,31 @@ NeediestRank neediest_rank(const RunInputs& run) {
   return neediest;
 }
 
-/// The size in question decides: what PyTorch keeps and cannot use depends on the card, so that some cards
-/// run out of memory between a smaller and a larger one that do not. Where nothing need be given back none
-/// does.
-bool runs_on(const RunInputs& run, const RunResult& played, const MemoryPlan& memory, Bytes room) {
-  if (memory.required_low > room) return false;
-  const bool starts_alike = !played.flattening || played.flattening->card <= room;
-  return (starts_alike && memory.required_high <= room) || runs_within(run, played, room);
+/// What PyTorch keeps and cannot use depends on the card, so that some cards run out of memory between a
+/// smaller and a larger one that do not. So the card itself has to complete the run, and some card within
+/// `room`, which is what the headroom leaves of its memory.
+bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, Cards& cards) {
+  return !memory.failing_start.contains(cluster.usable_memory) && cards.completes_on(cluster.usable_memory);
 }
 
-/// `required` was bisected, to half a percent and as if larger cards never had less room than smaller ones.
-void agree(const RunInputs& run, const RunResult& played, Bytes room, bool fits, MemoryPlan& memory) {
-  if (fits) memory.required = std::min(memory.required, room);
-  if (fits || memory.required > room) return;
-  memory.required = required_beyond(run, played, room);
+bool fits_by_allocator(const RunInputs& run, const Cluster& cluster, Bytes room) {
+  const RunResult played = simulate(run);
+  Cards cards(run, played);
+  const MemoryPlan memory = plan_live_memory(run, played, cluster);
+  return memory.required_low <= room && completes_itself(cluster, memory, cards) &&
+         (cards.completes_within(room) || cards.smallest_is_within(room));
+}
+
+/// The same of a whole plan. `required`, which was bisected to half a percent and as if larger cards never
+/// had less room than smaller ones, is made to say it too.
+bool fits_by_allocator(const Cluster& cluster, Bytes room, Cards& cards, MemoryPlan& memory) {
+  if (memory.required_low > room) return false;
+  if (memory.required > room && !cards.completes_within(room)) return false;
+  memory.required = std::min(memory.required, room);
+  if (completes_itself(cluster, memory, cards)) return true;
+  memory.required = cards.smallest(cluster.usable_memory);
   memory.required_high = std::max(memory.required_high, memory.required);
+  return false;
 }
 
 }  // namespace
@@ -97,7 +108,7 @@ std::vector<Slice> neediest_slices(const RankModel& rank, const Training& traini
   return asked;
 }
 
-Plan PlanContext::plan(const Strategy& strategy, bool complete) {
+Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   const RankModel& rank = rank_of(strategy);
   const Recording& recording = recording_of(strategy);
   Plan plan;
@@ -107,23 +118,27 @@ Plan PlanContext::plan(const Strategy& strategy, bool complete) {
   Slice slice;
   const StepInputs step{model_, training_, strategy, rank, plan.shard, slice};
   Pace pace(recording.tape, cluster_, training_, strategy);
-  const RunInputs run{.step = step,
-                      .recording = recording,
-                      .compute_capability = cluster_.gpu.compute_capability,
-                      .gpus_per_node = cluster_.gpus_per_node};
+  const RunInputs run{
+      .step = step,
+      .recording = recording,
+      .compute_capability = cluster_.gpu.compute_capability,
+      .gpus_per_node = cluster_.gpus_per_node,
+      .outside = outside_allocator(strategy, cluster_.gpu.compute_capability, cluster_.gpus_per_node)};
   const NeediestRank neediest = neediest_rank(run);
   slice = neediest.slice;
   plan.measured_activations = is_measured(model_.shape);
   const Bytes room = available(cluster_, headroom_);
+  const bool complete = depth == Depth::complete;
   RunResult played = complete ? simulate(run) : neediest.live ? *neediest.live : simulate_live(run);
   if (complete) {
-    plan.memory = plan_memory(run, played, cluster_);
-    plan.fits_device = runs_on(run, played, plan.memory, room);
-    agree(run, played, room, plan.fits_device, plan.memory);
+    Cards cards(run, played);
+    plan.memory = plan_memory(run, played, cluster_, cards);
+    plan.fits_device = fits_by_allocator(cluster_, room, cards, plan.memory);
   } else {
     played.flattening = flattening_of(run);
     plan.memory = plan_live_memory(run, played, cluster_);
-    plan.fits_device = plan.memory.required_low <= room && runs_within(run, played.flattening, room);
+    if (depth == Depth::live) return plan;
+    plan.fits_device = plan.memory.required_low <= room && fits_by_allocator(run, cluster_, room);
   }
   plan.communication = schedule(played.calls, training_, strategy, rank, plan.shard);
   if (complete) price(plan.communication, played.calls, pace);
@@ -168,8 +183,11 @@ StepCalls PlanContext::calls(const Strategy& strategy) {
   return step_calls(program, pace, strategy.gradient_accumulation_steps);
 }
 
-Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, false); }
-Plan PlanContext::complete(const Strategy& strategy) { return plan(strategy, true); }
+Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, Depth::outline); }
+Plan PlanContext::complete(const Strategy& strategy) { return plan(strategy, Depth::complete); }
+Bytes PlanContext::least_required(const Strategy& strategy) {
+  return plan(strategy, Depth::live).memory.required_low;
+}
 
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
                Headroom headroom) {

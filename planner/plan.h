@@ -2,6 +2,7 @@
 // One question, one answer:
 //   model × cluster × training × strategy → shards → memory, communication → time → plan.
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -58,6 +59,8 @@ class PlanContext {
   /// The plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it open, and
   /// `memory.required` is at its low end.
   [[nodiscard]] Plan outline(const Strategy& strategy);
+  /// `memory.required_low` of its plan: a device that gives less does not run it.
+  [[nodiscard]] Bytes least_required(const Strategy& strategy);
   /// The plan with all its figures.
   [[nodiscard]] Plan complete(const Strategy& strategy);
   /// What a step of a legal strategy takes, whether it fits or not.
@@ -81,7 +84,8 @@ class PlanContext {
     Checkpointing checkpointing{};
     auto operator<=>(const TapeKey&) const = default;
   };
-  [[nodiscard]] Plan plan(const Strategy& strategy, bool complete);
+  enum class Depth : std::uint8_t { live, outline, complete };
+  [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
 
   /// Made by whoever asks first; others wait for that alone.
   struct Recorded {

@@ -10,6 +10,7 @@
 
 #include "hardware_profiles/collective_cost.h"
 #include "planner/memory/allowances.h"
+#include "planner/memory/cards.h"
 #include "planner/memory/memory.h"
 #include "planner/memory/rank_state.h"
 #include "planner/plan.h"
@@ -220,7 +221,7 @@ Bytes reserved_by_varied(const Setup& setup, RunInputs inputs, Bytes outside) {
 
 /// The smallest; for a card that is known and fails as it starts, that from which on larger ones do not.
 Bytes required_pool(const Setup& setup, const RunInputs& inputs, const RunResult& run) {
-  const Bytes smallest = smallest_pool(inputs, run);
+  const Bytes smallest = Cards(inputs, run).smallest() - inputs.outside;
   const bool fails = setup.card_is_known && run.flattening &&
                      run.flattening->failing(inputs.outside).contains(setup.cluster.usable_memory);
   return fails ? std::max(smallest, run.flattening->reserved) : smallest;

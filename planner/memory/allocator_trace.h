@@ -3,6 +3,7 @@
 // Nothing in a run looks at the allocator, so it asks the same on every card until memory runs out.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,6 +16,12 @@ class AllocatorTrace {
  public:
   /// Names a block while it is held; small numbers, used again.
   using Slot = std::int32_t;
+  static constexpr Slot kEmptyCache = -1;
+  struct Request {
+    Bytes size;  ///< 0: the block is released
+    Slot slot{};
+    std::int32_t stream{};
+  };
 
   /// `size` > 0 bytes.
   void allocate(Slot slot, Bytes size, int stream) {
@@ -23,24 +30,12 @@ class AllocatorTrace {
   }
   void release(Slot slot) { requests_.push_back({.size = {}, .slot = slot}); }
   void empty_cache() { requests_.push_back({.size = {}, .slot = kEmptyCache}); }
-  /// With the last request the allocator took more of the card than ever before: so much.
-  void grow(Bytes reserved) { growths_.push_back({requests_.size() - 1, reserved}); }
+  [[nodiscard]] const std::vector<Request>& requests() const { return requests_; }
+  /// One more than the highest.
+  [[nodiscard]] std::size_t slots() const { return slots_; }
 
  private:
-  friend class CardTrial;
-  static constexpr Slot kEmptyCache = -1;
-  struct Request {
-    Bytes size;  ///< 0: the block is released
-    Slot slot{};
-    std::int32_t stream{};
-  };
-  struct Growth {
-    std::size_t request{};
-    Bytes reserved;
-  };
-
   std::vector<Request> requests_;
-  std::vector<Growth> growths_;
   std::size_t slots_{};
 };
 

@@ -72,7 +72,21 @@ std::optional<CachingAllocator::Handle> CachingAllocator::allocate(Bytes size, i
     block = new_block(number, needed);
     if (block == kNone) return std::nullopt;
   }
+  return hand_out(pool, block, needed, size);
+}
 
+std::optional<CachingAllocator::Handle> CachingAllocator::allocate_cached(Bytes size, int stream) {
+  if (size.value == 0) return kNoMemory;
+  const std::int64_t needed = rounded(size.value);
+  Pool& pool = pool_at(pool_for(needed, stream));
+  const Index block = cached_block(pool, needed);
+  if (block == kNone) return std::nullopt;
+  return hand_out(pool, block, needed, size);
+}
+
+/// The free `block` to whoever asked for `size` bytes, which are `needed` as rounded.
+CachingAllocator::Handle CachingAllocator::hand_out(Pool& pool, Index block, std::int64_t needed,
+                                                    Bytes size) {
   erase_free(pool, block);
   if (should_split(pool, block, needed)) {
     const Index rest = block;
@@ -193,10 +207,7 @@ CachingAllocator::Index CachingAllocator::new_segment(std::int32_t pool, std::in
 
 bool CachingAllocator::reserve(std::int64_t size) {
   const Bytes reserved = current_.reserved + Bytes(size);
-  if (options_.capacity && reserved > *options_.capacity) {
-    least_refused_ = std::min(least_refused_, reserved);
-    return false;
-  }
+  if (options_.capacity && reserved > *options_.capacity) return false;
   current_.reserved = reserved;
   raise(peak_.reserved, reserved);
   return true;

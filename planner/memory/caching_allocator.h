@@ -64,6 +64,8 @@ class CachingAllocator {
   /// nullopt: out of memory even after cached segments were given back, where torch raises OutOfMemoryError;
   /// the allocator can be used on.
   [[nodiscard]] std::optional<Handle> allocate(Bytes size, int stream = 0);
+  /// The same from what is cached; nullopt where the device would have to be asked for more.
+  [[nodiscard]] std::optional<Handle> allocate_cached(Bytes size, int stream = 0);
   /// `handle`: from allocate(), not yet released.
   void release(Handle handle);
   /// Gives wholly free segments back to the device: torch.cuda.empty_cache().
@@ -76,8 +78,6 @@ class CachingAllocator {
   /// From here on the device gives no more than `capacity`, of which less is taken now. Caution: not of
   /// expandable segments, whose address space goes by the capacity from the start.
   void limit(Bytes capacity) { options_.capacity = capacity; }
-  /// The capacity from which on one of the refused requests for device memory would not have been refused.
-  [[nodiscard]] Bytes least_refused() const { return least_refused_; }
   /// How often cached segments had to be given back to go on (each stalls the device): num_alloc_retries.
   [[nodiscard]] std::int64_t retries() const { return retries_; }
   /// By address.
@@ -135,6 +135,7 @@ class CachingAllocator {
   [[nodiscard]] inline std::int32_t pool_for(std::int64_t size, int stream);
   void add_pools(int stream);
   [[nodiscard]] inline Index cached_block(const Pool& pool, std::int64_t size) const;
+  [[nodiscard]] inline Handle hand_out(Pool& pool, Index block, std::int64_t needed, Bytes size);
   [[nodiscard]] Index cached_by_options(const Pool& pool, Index best, std::int64_t size) const;
   [[nodiscard]] Index least_expandable(const Pool& pool, Index best) const;
   [[nodiscard]] Index new_block(std::int32_t pool, std::int64_t size);
@@ -189,7 +190,6 @@ class CachingAllocator {
   std::int64_t next_address_{};
   AllocatorStatistics current_, peak_;
   std::int64_t retries_{};
-  Bytes least_refused_{std::numeric_limits<std::int64_t>::max()};
 };
 
 }  // namespace zplan

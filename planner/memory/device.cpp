@@ -31,7 +31,7 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
     unused_.pop_back();
     blocks_[static_cast<std::size_t>(block)] = held;
   }
-  if (trace_) trace(block, size, stream);
+  if (trace_) trace_->allocate(block, size, stream);
   live_[term] += size;
   total_ += size;
   if (log_) log(term, size, true);
@@ -42,12 +42,6 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
 void Device::log(Term term, Bytes size, bool made) {
   if (term == Term::model_inputs) return log_->inputs(made ? 1 : -1);
   made ? log_->allocate(size) : log_->release(size);
-}
-
-void Device::trace(Block block, Bytes size, int stream) {
-  trace_->allocate(block, size, stream);
-  const Bytes reserved = allocator_->peak().reserved;
-  if (reserved > traced_peak_) trace_->grow(traced_peak_ = reserved);
 }
 
 void Device::note() {

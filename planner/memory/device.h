@@ -101,14 +101,12 @@ class Device {
   void note();
 
   void log(Term term, Bytes size, bool made);
-  void trace(Block block, Bytes size, int stream);
 
   std::optional<CachingAllocator> allocator_;
   std::optional<Bytes> capacity_;
   std::optional<LiveLog> log_;
   std::vector<BlockRequest>* requests_{};
   std::optional<AllocatorTrace> trace_;
-  Bytes traced_peak_{};  ///< reserved, at the trace's end
   std::vector<Held> blocks_;
   std::vector<Block> unused_;
   Composition live_;

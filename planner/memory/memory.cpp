@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/memory/allowances.h"
+#include "planner/memory/cards.h"
 #include "planner/sharding/optimizer_state.h"
 
 namespace zplan {
@@ -134,11 +135,6 @@ Bytes outside_allocator(const RunInputs& inputs) {
   return outside_allocator(inputs.step.strategy, inputs.compute_capability, inputs.gpus_per_node);
 }
 
-RunInputs with_outside(RunInputs inputs) {
-  inputs.outside = outside_allocator(inputs);
-  return inputs;
-}
-
 /// What both kinds of plan have in common.
 MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster& cluster) {
   const StepInputs& in = inputs.step;
@@ -204,47 +200,22 @@ Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capab
          all_to_all_connections(strategy, compute_capability, gpus_per_node);
 }
 
+RunInputs with_outside(RunInputs inputs) {
+  inputs.outside = outside_allocator(inputs);
+  return inputs;
+}
+
 MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live, const Cluster& cluster) {
   return plan_of(live, inputs, cluster);
 }
 
-namespace {
-
-/// `size`, or where such a card fails as it starts, the largest below that does not.
-Bytes next_that_starts(Bytes size, const std::optional<Flattening>& flattening, Bytes outside) {
-  if (!flattening) return size;
-  const CardRange fails = flattening->failing(outside);
-  return fails.contains(size) ? fails.from - Bytes(1) : size;
-}
-
-}  // namespace
-
-bool runs_within(const RunInputs& inputs, const std::optional<Flattening>& flattening, Bytes size) {
-  const Bytes outside = outside_allocator(inputs);
-  const Bytes pool = next_that_starts(size, flattening, outside) - outside;
-  return pool.value > 0 && simulate_within(with_outside(inputs), pool).completed;
-}
-
-bool runs_within(const RunInputs& inputs, const RunResult& unlimited, Bytes size) {
-  const Bytes outside = outside_allocator(inputs);
-  const Bytes pool = next_that_starts(size, unlimited.flattening, outside) - outside;
-  return pool.value > 0 && completes_within(with_outside(inputs), unlimited, pool);
-}
-
-Bytes required_beyond(const RunInputs& inputs, const RunResult& run, Bytes size) {
-  const Bytes outside = outside_allocator(inputs);
-  return std::max(smallest_pool(with_outside(inputs), run, size - outside) + outside, size + Bytes(1));
-}
-
-MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster) {
+MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster, Cards& cards) {
   MemoryPlan plan = plan_of(run, inputs, cluster);
-  const Bytes outside = outside_allocator(inputs);
   if (run.flattening && cluster.usable_memory < run.flattening->card) {
-    plan.peak_reserved = simulate_flattening_on_host(inputs).peak_reserved;
-    plan.required_high = plan.peak_reserved + outside;
+    plan.peak_reserved = cards.on_host().peak_reserved;
+    plan.required_high = plan.peak_reserved + outside_allocator(inputs);
   }
-  plan.required = smallest_pool(with_outside(inputs), run) + outside;
-  plan.required = std::max(plan.required, plan.required_low);
+  plan.required = std::max(cards.smallest(), plan.required_low);
   plan.required_high = std::max(plan.required_high, plan.required);
   return plan;
 }

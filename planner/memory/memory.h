@@ -8,6 +8,8 @@
 
 namespace zplan {
 
+class Cards;
+
 /// Host memory and disk of one node.
 struct HostMemory {
   Bytes total;   ///< what DeepSpeed's offload takes of host memory
@@ -62,19 +64,11 @@ struct MemoryPlan {
 [[nodiscard]] MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live,
                                           const Cluster& cluster);
 
-/// Whether the run completes on a device of `size`; where that is one of those that fail as they start, on
-/// the next smaller one that does not. `flattening`: of flattening_of().
-[[nodiscard]] bool runs_within(const RunInputs& inputs, const std::optional<Flattening>& flattening,
-                               Bytes size);
-/// The same where simulate() has made `unlimited` of it.
-[[nodiscard]] bool runs_within(const RunInputs& inputs, const RunResult& unlimited, Bytes size);
+/// The whole plan, by a run of simulate: `required` is Cards::smallest().
+[[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster,
+                                     Cards& cards);
 
-/// The whole plan, by a run of simulate. `required` is bisected: whether a size beside it runs, runs_within()
-/// says.
-[[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster);
-
-/// The smallest device above `size`, on which the run does not complete, on which it does: as MemoryPlan has
-/// it.
-[[nodiscard]] Bytes required_beyond(const RunInputs& inputs, const RunResult& run, Bytes size);
+/// `inputs` with what lies outside the allocator.
+[[nodiscard]] RunInputs with_outside(RunInputs inputs);
 
 }  // namespace zplan

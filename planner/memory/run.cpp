@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "planner/activations/causal_lm.h"
-#include "planner/memory/card_trial.h"
 #include "planner/memory/fsdp_run.h"
 #include "planner/memory/partitioned_run.h"
 #include "planner/memory/replicated_run.h"
@@ -193,13 +192,13 @@ class Player {
 
 }  // namespace
 
-namespace {
-
 AllocatorOptions allocator_options(const Training& training) {
   AllocatorOptions options;
   options.expandable_segments = training.expandable_segments;
   return options;
 }
+
+namespace {
 
 /// The same run where there is no room to flatten on the device; it tells nobody what it asks for.
 RunInputs on_host(RunInputs inputs) {
@@ -261,62 +260,5 @@ RunResult simulate_live(const RunInputs& inputs) { return play(inputs, std::null
 RunResult simulate_live_from_whole_tape(const RunInputs& inputs) { return play(inputs, std::nullopt, false); }
 
 std::vector<Call> calls_of(const RunInputs& inputs) { return simulate_live(inputs).calls; }
-
-namespace {
-
-/// The largest pool of a card that flattens on the host.
-std::optional<Bytes> largest_flattening_on_host(const RunInputs& inputs, const RunResult& unlimited) {
-  if (!unlimited.flattening) return std::nullopt;
-  return unlimited.flattening->card - inputs.outside - Bytes(1);
-}
-
-/// By what the run asked of a card without limit.
-bool completes(const RunInputs& inputs, const RunResult& unlimited, Bytes pool) {
-  return CardTrial(unlimited.asked, allocator_options(inputs.step.training)).completes_within(pool);
-}
-
-}  // namespace
-
-Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited, Bytes beyond) {
-  constexpr std::int64_t kSegment = std::int64_t{2}
-                                    << 20;  // the allocator takes multiples of it from the card
-  const auto round_up = [](std::int64_t bytes) { return (bytes + kSegment - 1) / kSegment * kSegment; };
-  std::int64_t live = std::max(unlimited.peak_allocated, unlimited.least_initialisation.allocated).value;
-  std::int64_t runs = unlimited.peak_reserved.value;
-  const AllocatorTrace* asked = &unlimited.asked;
-  RunResult small;
-  if (const std::optional<Bytes> largest = largest_flattening_on_host(inputs, unlimited)) {
-    // Where the largest card that flattens on the host does, some such card is the smallest.
-    const bool smaller = live <= largest->value && beyond < *largest;
-    if (smaller) small = simulate(on_host(inputs));
-    if (smaller && completes(inputs, small, *largest))
-      asked = &small.asked, runs = std::min(largest->value, small.peak_reserved.value);
-    else
-      live = std::max(live, unlimited.flattening->reserved.value);
-  }
-  // Most runs need little more than what is live: strides from there, each twice the one before, find the
-  // bracket.
-  std::int64_t fails = std::max(round_up(live) - kSegment, beyond.value / kSegment * kSegment);
-  CardTrial trial(*asked, allocator_options(inputs.step.training));
-  const auto try_size = [&](std::int64_t size) {
-    (trial.completes_within(Bytes(size)) ? runs : fails) = size;
-  };
-  for (std::int64_t stride = std::max(kSegment, live / 200); fails + stride < runs; stride *= 2) {
-    const std::int64_t size = round_up(fails + stride);
-    if (size >= runs) break;
-    try_size(size);
-  }
-  // Sizes are whole segments, and `fails` is: of more than one segment each half is smaller than the whole.
-  while (runs - fails > std::max(kSegment, runs / 200)) {
-    try_size(round_up((runs + fails) / 2));
-  }
-  return Bytes(runs);
-}
-
-bool completes_within(const RunInputs& inputs, const RunResult& unlimited, Bytes pool) {
-  const std::optional<Bytes> largest = largest_flattening_on_host(inputs, unlimited);
-  return largest && pool <= *largest ? simulate_within(inputs, pool).completed
-                                     : completes(inputs, unlimited, pool);
-}
 
 }  // namespace zplan

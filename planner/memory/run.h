@@ -91,6 +91,9 @@ struct RunResult {
   AllocatorTrace asked;     ///< of the allocator, on a card with room to spare
 };
 
+/// The allocator as the training configures it, on a card without limit.
+[[nodiscard]] AllocatorOptions allocator_options(const Training& training);
+
 /// Plays the run on a card with room to spare, whose allocator is as the training configures it.
 [[nodiscard]] RunResult simulate(const RunInputs& inputs);
 
@@ -111,15 +114,5 @@ struct RunResult {
 
 /// The collectives of the steady step.
 [[nodiscard]] std::vector<Call> calls_of(const RunInputs& inputs);
-
-/// The smallest pool on which the run completes, to 0.5 %: strides up from what is live at the worst moment,
-/// then bisection; at most what an unlimited card reserves. Caution: sizes between that were not tried are
-/// taken as not running, and larger ones as running; of gaps neither need be so (docs/memory.md).
-/// `unlimited`: of simulate(), not flattened on the host. `beyond`: a pool on which it does not run; smaller
-/// ones are not asked for.
-[[nodiscard]] Bytes smallest_pool(const RunInputs& inputs, const RunResult& unlimited, Bytes beyond = {});
-
-/// Whether the run of which simulate() made `unlimited` completes on a card that gives the allocator `pool`.
-[[nodiscard]] bool completes_within(const RunInputs& inputs, const RunResult& unlimited, Bytes pool);
 
 }  // namespace zplan

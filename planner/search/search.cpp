@@ -108,10 +108,13 @@ Strategy sized(const Question& q, PlanContext& context, Strategy strategy) {
 }
 
 std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::vector<Strategy>& strategies) {
-  std::vector<Plan> plans = mapped_in_parallel(strategies, [&](const Strategy& strategy) {
-    Plan plan = context.complete(sized(q, context, strategy));
+  std::vector<Plan> plans(strategies.size());
+  // Stage 3 and offload, which come last, take longest: the others fill in behind them.
+  for_each_in_parallel(strategies.size(), [&](std::size_t i) {
+    const std::size_t place = strategies.size() - 1 - i;
+    Plan& plan = plans[place];
+    plan = context.complete(sized(q, context, strategies[place]));
     plan.why = why(plan, q, context);
-    return plan;
   });
   std::stable_sort(plans.begin(), plans.end(), better_plan);
   return plans;

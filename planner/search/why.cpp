@@ -138,17 +138,24 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
                                         std::int64_t most) {
   if (plan.strategy.zero_stage == 0) return std::nullopt;
   const std::int64_t t = plan.strategy.tensor_parallel;
-  const auto fits = [&](std::int64_t gpus) {
+  const Bytes room = available(q.cluster, q.headroom);
+  const auto on = [&](std::int64_t gpus) {
     Strategy more = plan.strategy;
     more.data_parallel = gpus / t;
-    return context.outline(more).fits_device;
+    return more;
   };
-  // The first of low + step, low + 2·step, … up to high that fits.
+  // The first of low + step, low + 2·step, … up to high that fits: the allocator is asked from where on what
+  // is live leaves it open.
   const auto first = [&](std::int64_t low, std::int64_t high,
                          std::int64_t step) -> std::optional<std::int64_t> {
     const std::int64_t count = (high - low) / step;
-    const std::int64_t found = first_that(count, [&](std::int64_t i) { return fits(low + (i + 1) * step); });
-    return found < count ? std::optional(low + (found + 1) * step) : std::nullopt;
+    const auto gpus = [&](std::int64_t i) { return low + (i + 1) * step; };
+    const std::int64_t open =
+        first_that(count, [&](std::int64_t i) { return context.least_required(on(gpus(i))) <= room; });
+    const std::int64_t found = open + first_that(count - open, [&](std::int64_t i) {
+                                 return context.outline(on(gpus(open + i))).fits_device;
+                               });
+    return found < count ? std::optional(gpus(found)) : std::nullopt;
   };
   // Within one node a tensor-parallel group at a time; beyond it whole nodes.
   const std::int64_t node = node_size(q);

@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <random>
+
 #include "models/catalogue/catalogue.h"
-#include "planner/memory/run.h"
+#include "planner/memory/cards.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
@@ -70,17 +74,28 @@ TEST_P(CardTrials, EndAsTheRunDoes) {
   for (const Bytes each : sizes(unlimited)) {
     const bool runs = simulate_within(inputs_, each).completed;
     (runs ? ran : failed) += 1;
-    EXPECT_EQ(completes_within(inputs_, unlimited, each), runs) << each.value;
+    EXPECT_EQ(Cards(inputs_, unlimited).completes_on(each), runs) << each.value;
   }
   EXPECT_GT(ran, 0);
   EXPECT_GT(failed, 0);
 }
 
-TEST_P(CardTrials, GoOnFromTheLargestCardThatFailed) {
+// One trial goes on from another: in whatever order they come.
+TEST_P(CardTrials, EndAlikeInEveryOrder) {
   const RunResult unlimited = simulate(inputs_);
-  CardTrial trial(unlimited.asked, {.expandable_segments = training_.expandable_segments});
-  for (const Bytes each : sizes(unlimited))
-    EXPECT_EQ(trial.completes_within(each), simulate_within(inputs_, each).completed) << each.value;
+  std::vector<Bytes> all = sizes(unlimited);
+  std::map<Bytes, bool> completed;
+  for (const Bytes each : all) completed[each] = simulate_within(inputs_, each).completed;
+  std::mt19937 random(7);
+  const auto expect_alike = [&](std::string_view order) {
+    CardTrial trial(unlimited.asked, {.expandable_segments = training_.expandable_segments});
+    for (const Bytes each : all)
+      EXPECT_EQ(trial.completes_within(each), completed[each]) << each.value << " in " << order;
+  };
+  expect_alike("ascending order");
+  std::reverse(all.begin(), all.end());
+  expect_alike("descending order");
+  for (int i = 0; i < 4; ++i) std::shuffle(all.begin(), all.end(), random), expect_alike("random order");
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, CardTrials, ::testing::ValuesIn(trial_cases()),

@@ -103,7 +103,8 @@ TEST(Explorations, EveryFamilyHasAnOutcomeAndAReason) {
     best += each.outcome == FamilyOutcome::best ? 1 : 0;
   }
   EXPECT_EQ(best, found.best.size());
-  for (const FamilyOutcome each : {FamilyOutcome::best, FamilyOutcome::slower, FamilyOutcome::too_large, FamilyOutcome::illegal})
+  for (const FamilyOutcome each :
+       {FamilyOutcome::best, FamilyOutcome::slower, FamilyOutcome::too_large, FamilyOutcome::illegal})
     EXPECT_TRUE(outcomes.contains(each)) << to_name(each);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/catalogue/catalogue.h"
+#include "planner/memory/cards.h"
 #include "planner/memory/memory.h"
 #include "planner/plan.h"
 #include "tests/planner/measured_step.h"
@@ -61,7 +62,8 @@ const std::string kOverlaps = "Qwen2.5-0.5B|z1|n8|b1s64|ckpt|buckets=auto|overla
 TEST(Starts, TheSmallestDeviceIsTheOneThatRan) {
   for (const Json& row : test_json("reference/starts/starts.json")) {
     const StartedRun run(row);
-    const Bytes pool = smallest_pool(run.inputs(), simulate(run.inputs()));
+    const RunResult unlimited = simulate(run.inputs());
+    const Bytes pool = Cards(run.inputs(), unlimited).smallest();
     const Bytes fails = bytes(row, "fails_with"), runs = bytes(row, "runs_with");
     EXPECT_GE(pool, fails) << run.id;
     const Bytes bisected = runs + Bytes(runs.value / 200) + kMiB * 2;
@@ -87,7 +89,7 @@ TEST(Starts, EveryCardEndsAsItDid) {
       const bool ran = each["runs"], completed = simulate_within(run.inputs(), size).completed;
       on_host += ran && each["flattened"][0] == "host" ? 1 : 0;
       failed_at_start += !ran && each["initialising"].get<bool>() ? 1 : 0;
-      EXPECT_EQ(completes_within(run.inputs(), unlimited, size), completed) << run.id << " " << size.value;
+      EXPECT_EQ(Cards(run.inputs(), unlimited).completes_on(size), completed) << run.id << " " << size.value;
       EXPECT_TRUE(ran || !completed) << run.id << " " << size.value;
       if (ran && !completed) ran_though_planned_not_to.emplace(run.id, size.value);
     }
