@@ -35,7 +35,7 @@ job_count() {
 }
 
 # What the command line takes of one core of a server of 2023, in seconds (docs/building.md).
-processor_seconds=240
+processor_seconds=290
 
 # "about 2 minutes on 2 cores"
 expected_time() {
