@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "hardware_profiles/cluster.h"
 #include "planner/communication/schedule.h"
 #include "planner/memory/memory.h"
+#include "planner/rank_run.h"
 #include "planner/strategy.h"
 #include "planner/time/step_calls.h"
 #include "planner/time/step_time.h"
@@ -52,7 +54,7 @@ struct Headroom {
 class PlanContext {
  public:
   PlanContext(const Model& model, const Cluster& cluster, const Training& training, Headroom headroom)
-      : model_(model), cluster_(cluster), training_(training), headroom_(headroom) {}
+      : model_(std::make_shared<Model>(model)), cluster_(cluster), training_(training), headroom_(headroom) {}
   PlanContext(const PlanContext&) = delete;
   PlanContext& operator=(const PlanContext&) = delete;
 
@@ -68,14 +70,18 @@ class PlanContext {
   /// The calls of a step of a legal strategy in order of issue, by the run that complete() is made from.
   [[nodiscard]] StepCalls calls(const Strategy& strategy);
 
-  [[nodiscard]] const Model& model() const { return model_; }
+  [[nodiscard]] const Model& model() const { return *model_; }
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] const Training& training() const { return training_; }
   [[nodiscard]] Headroom headroom() const { return headroom_; }
+  /// The run of data-parallel rank 0.
+  [[nodiscard]] RankRun run(const Strategy& strategy);
   /// The model as a rank has it.
-  [[nodiscard]] const RankModel& rank_of(const Strategy& strategy);
+  [[nodiscard]] const RankModel& rank_of(const Strategy& strategy) { return *shared_rank(strategy); }
   /// The tape of its micro-step.
-  [[nodiscard]] const Recording& recording_of(const Strategy& strategy);
+  [[nodiscard]] const Recording& recording_of(const Strategy& strategy) {
+    return *shared_recording(strategy);
+  }
 
  private:
   struct TapeKey {
@@ -86,27 +92,23 @@ class PlanContext {
   };
   enum class Depth : std::uint8_t { live, outline, complete };
   [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
+  [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);
+  [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy);
 
   /// Made by whoever asks first; others wait for that alone.
   struct Recorded {
     std::once_flag once;
-    Recording recording;
+    std::shared_ptr<const Recording> recording;
   };
   std::mutex mutex_;  ///< of the maps; what they hold does not move
 
-  const Model& model_;
+  std::shared_ptr<const Model> model_;
   const Cluster& cluster_;
   const Training& training_;
   Headroom headroom_;
-  std::map<std::int64_t, RankModel> ranks_;
+  std::map<std::int64_t, std::shared_ptr<const RankModel>> ranks_;
   std::map<TapeKey, Recorded> recordings_;
 };
-
-/// Slices of the ranks that can need most; one that is empty where ranks are alike. Which one that is depends
-/// on when the backward reaches its parameters: the first rank's are reduced last, the last one's first;
-/// where an embedding is cut, a rank between holds more of whole gradients than either.
-[[nodiscard]] std::vector<Slice> neediest_slices(const RankModel& rank, const Training& training,
-                                                 const Strategy& strategy);
 
 /// The plan of a legal strategy.
 [[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,

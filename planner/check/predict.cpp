@@ -19,39 +19,9 @@ namespace zplan::check {
 
 namespace {
 
-/// A setup with everything that RunInputs refers to.
-struct Prepared {
-  explicit Prepared(const Setup& given)
-      : setup(given),
-        rank(rank_model(given.model, given.training, given.strategy.tensor_parallel,
-                        given.rank % given.strategy.tensor_parallel)),
-        shard(make_shard(rank, given.training, given.strategy)),
-        slice(slice_of(given, rank)),
-        recording(record(given.model, given.training, given.strategy)),
-        step{given.model, given.training, given.strategy, rank, shard, slice} {}
-  Prepared(const Prepared&) = delete;
-  Prepared& operator=(const Prepared&) = delete;
-
-  [[nodiscard]] RunInputs inputs() const {
-    return {.step = step,
-            .recording = recording,
-            .compute_capability = setup.cluster.gpu.compute_capability,
-            .gpus_per_node = setup.cluster.gpus_per_node};
-  }
-
-  static Slice slice_of(const Setup& given, const RankModel& rank) {
-    if (given.strategy.zero_stage != 1 && given.strategy.zero_stage != 2) return {};
-    return slices(rank, given.training,
-                  given.strategy)[static_cast<std::size_t>(given.rank / given.strategy.tensor_parallel)];
-  }
-
-  const Setup& setup;
-  RankModel rank;
-  Shard shard;
-  Slice slice;
-  Recording recording;
-  StepInputs step;
-};
+RankRun run_of(const Setup& setup) {
+  return {setup.model, setup.training, setup.strategy, RankRun::target_of(setup.cluster), setup.rank};
+}
 
 /// Combinations that DeepSpeed refuses were never run by it; of the others' the planner's rules say nothing.
 std::vector<std::string> illegal(const Setup& setup) {
@@ -75,12 +45,12 @@ class Workspaces {
 /// Plays micro-steps of a model behind its parameters and notes what they add.
 class ActivationMeter {
  public:
-  ActivationMeter(const Prepared& prepared, Device& device, Workspaces& workspaces)
-      : inputs_(prepared.inputs()),
+  ActivationMeter(const RankRun& run, Device& device, Workspaces& workspaces)
+      : inputs_(run.inputs()),
         device_(device),
         workspaces_(workspaces),
         state_(inputs_, device),
-        layout_(prepared.recording.tape),
+        layout_(run.recording().tape),
         blocks_(static_cast<std::size_t>(layout_.blocks()), Device::kNone) {}
 
   void make_parameters() { state_.make_parameters(); }
@@ -154,11 +124,12 @@ Setup with_short_input(Setup setup) {
 
 /// A process measures a first step behind warm-up steps with a short input, of this model and, before it, of
 /// the first one that it ran: what these leave behind are workspaces, and the segments that they lie in.
-ActivationFigures measured_step(const Prepared& prepared, const Prepared& short_input, const Prepared* first,
+ActivationFigures measured_step(const RankRun& run, const RankRun& short_input,
+                                const std::optional<RankRun>& first,
                                 const std::optional<AllocatorOptions>& allocator) {
   Device device(allocator);
   Workspaces workspaces;
-  if (first != nullptr) {
+  if (first) {
     ActivationMeter before(*first, device, workspaces);
     before.make_parameters();
     before.step();
@@ -166,7 +137,7 @@ ActivationFigures measured_step(const Prepared& prepared, const Prepared& short_
     before.clear();
   }
   // The short input's parameters are this one's; its gradients are gone when it is measured.
-  ActivationMeter meter(prepared, device, workspaces), warm_up(short_input, device, workspaces);
+  ActivationMeter meter(run, device, workspaces), warm_up(short_input, device, workspaces);
   meter.make_parameters();
   warm_up.step();
   warm_up.clear();
@@ -208,7 +179,6 @@ Bytes reserved_on_card(const Setup& setup, RunInputs inputs, const RunResult& ro
   const bool starts_otherwise = roomy.flattening && card < roomy.flattening->card;
   if (!setup.card_is_known || pool.value <= 0) return roomy.peak_reserved;
   if (roomy.peak_reserved <= pool && !starts_otherwise) return roomy.peak_reserved;
-  inputs.outside = outside;
   const RunResult pressed = simulate_within(inputs, pool);
   return pressed.completed ? pressed.peak_reserved : roomy.peak_reserved;
 }
@@ -230,22 +200,21 @@ Bytes required_pool(const Setup& setup, const RunInputs& inputs, const RunResult
 }  // namespace
 
 MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
-  const Prepared prepared(setup);
-  RunInputs inputs = prepared.inputs();
+  const RankRun planned = run_of(setup);
+  RunInputs inputs = planned.inputs();
+  // A GPU that was pretended has neither a context nor NCCL's buffers.
+  if (!setup.card_is_known) inputs.outside = {};
   const RunResult run = simulate(inputs);
   MemoryPrediction prediction;
-  prediction.outside =
-      outside_allocator(setup.strategy, setup.cluster.gpu.compute_capability, setup.cluster.gpus_per_node);
+  prediction.outside = planned.outside();
   prediction.peak_requested = run.peak.bytes();
   prediction.peak_allocated = run.peak_allocated;
   prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, inputs, prediction.outside)
                                           : reserved_on_card(setup, inputs, run, prediction.outside);
-  // A card that was pretended has neither a context nor NCCL's buffers.
-  if (setup.card_is_known) inputs.outside = prediction.outside;
   if (with_required) prediction.required = required_pool(setup, inputs, run);
-  for (const Bytes block : pinned_blocks(prepared.step))
+  for (const Bytes block : pinned_blocks(inputs.step))
     if (block >= kLeastHostBlock) prediction.host_pinned += block;
-  const HostMemory host = host_memory(prepared.step, 1);
+  const HostMemory host = host_memory(inputs.step, 1);
   prediction.host_pageable = host.total - host.pinned;
   prediction.peak_phase = run.peak.phase;
   prediction.phases = run.phases;
@@ -269,7 +238,7 @@ HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
 
 std::vector<CallTally> predict_calls(const Setup& setup) {
   std::vector<CallTally> sequence;
-  for (const Call& call : calls_of(Prepared(setup).inputs()))
+  for (const Call& call : run_of(setup).calls())
     append_folded(sequence, {call.operation, std::string(call.dtype), call.group_size, call.phase, call.times,
                              call.elements * call.times});
   return sequence;
@@ -303,11 +272,10 @@ SentPrediction predict_sent(const Cluster& cluster, Operation operation, Bytes s
 
 ActivationPrediction predict_activations(const Setup& setup, const std::optional<Setup>& first) {
   const Setup short_setup = with_short_input(setup);
-  const Prepared prepared(setup), short_input(short_setup);
-  std::optional<Prepared> before;
-  if (first) before.emplace(*first);
+  const RankRun run = run_of(setup), short_input = run_of(short_setup);
+  const std::optional<RankRun> before = first ? std::optional(run_of(*first)) : std::nullopt;
   const auto measured = [&](const std::optional<AllocatorOptions>& allocator) {
-    return measured_step(prepared, short_input, before ? &*before : nullptr, allocator);
+    return measured_step(run, short_input, before, allocator);
   };
   return {measured(std::nullopt), measured(AllocatorOptions{})};
 }

@@ -200,11 +200,6 @@ Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capab
          all_to_all_connections(strategy, compute_capability, gpus_per_node);
 }
 
-RunInputs with_outside(RunInputs inputs) {
-  inputs.outside = outside_allocator(inputs);
-  return inputs;
-}
-
 MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live, const Cluster& cluster) {
   return plan_of(live, inputs, cluster);
 }

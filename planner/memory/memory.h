@@ -68,7 +68,4 @@ struct MemoryPlan {
 [[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster,
                                      Cards& cards);
 
-/// `inputs` with what lies outside the allocator.
-[[nodiscard]] RunInputs with_outside(RunInputs inputs);
-
 }  // namespace zplan

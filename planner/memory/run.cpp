@@ -259,6 +259,4 @@ RunResult simulate_live(const RunInputs& inputs) { return play(inputs, std::null
 
 RunResult simulate_live_from_whole_tape(const RunInputs& inputs) { return play(inputs, std::nullopt, false); }
 
-std::vector<Call> calls_of(const RunInputs& inputs) { return simulate_live(inputs).calls; }
-
 }  // namespace zplan

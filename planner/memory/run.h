@@ -14,7 +14,7 @@
 
 namespace zplan {
 
-/// What a step's memory is made from; all of it outlives the call.
+/// What a step's memory is made from, by reference; RankRun owns it.
 struct StepInputs {
   const Model& model;
   const Training& training;
@@ -41,9 +41,9 @@ struct VariedMicroStep {
   Recording recording;
 };
 
-/// What a run is made from; all of it outlives the call.
+/// What a run is made from, by reference; RankRun owns it.
 struct RunInputs {
-  const StepInputs& step;
+  StepInputs step;
   const Recording& recording;
   std::string_view compute_capability;
   /// Micro-steps of other lengths, in the order in which they come, before each of the longest. The live peak
@@ -111,8 +111,5 @@ struct RunResult {
 [[nodiscard]] RunResult simulate_live(const RunInputs& inputs);
 /// The same from the whole tape: what the condensed one must equal.
 [[nodiscard]] RunResult simulate_live_from_whole_tape(const RunInputs& inputs);
-
-/// The collectives of the steady step.
-[[nodiscard]] std::vector<Call> calls_of(const RunInputs& inputs);
 
 }  // namespace zplan

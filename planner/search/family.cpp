@@ -38,27 +38,23 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
   strategy.micro_batch_size = micro_batch_size, strategy.gradient_accumulation_steps = micro_steps;
   const Training& training = context_.training();
   const Cluster& cluster = context_.cluster();
-  const RankModel& rank = context_.rank_of(strategy);
-  const Recording& recording = context_.recording_of(strategy);
+  const RankRun run = context_.run(strategy);
   Noted noted;
-  noted.shard = make_shard(rank, training, strategy);
+  noted.shard = run.shard();
+  noted.outside = run.outside();
   Bytes neediest{};
-  for (const Slice& slice : neediest_slices(rank, training, strategy)) {
-    const StepInputs step{context_.model(), training, strategy, rank, noted.shard, slice};
-    RunResult run = simulate_live({.step = step,
-                                   .recording = recording,
-                                   .compute_capability = cluster.gpu.compute_capability,
-                                   .gpus_per_node = cluster.gpus_per_node,
-                                   .logs_memory = true});
-    if (noted.live.empty()) noted.program = std::move(run.program);
-    noted.live.push_back(std::move(run.live));
-    noted.initialisation = std::max(noted.initialisation, run.initialisation.allocated);
-    if (run.peak_allocated <= neediest) continue;
-    neediest = run.peak_allocated;
-    noted.host = host_memory(step, cluster.gpus_per_node).total;
+  for (const RankRun& each : run.distinct_ranks()) {
+    RunInputs inputs = each.inputs();
+    inputs.logs_memory = true;
+    RunResult played = simulate_live(inputs);
+    if (noted.live.empty()) noted.program = std::move(played.program);
+    noted.live.push_back(std::move(played.live));
+    noted.initialisation = std::max(noted.initialisation, played.initialisation.allocated);
+    if (played.peak_allocated <= neediest) continue;
+    neediest = played.peak_allocated;
+    noted.host = host_memory(inputs.step, cluster.gpus_per_node).total;
   }
-  noted.outside = outside_allocator(strategy, cluster.gpu.compute_capability, cluster.gpus_per_node);
-  Pace pace(recording.tape, cluster, training, strategy);
+  Pace pace(run.recording().tape, cluster, training, strategy);
   noted.memory_bytes_per_second = pace.memory().value;
   const CallCounts counts = count_calls(noted.program);
   for (std::size_t i = 0; i < noted.program.calls.size(); ++i) {
@@ -69,9 +65,9 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
     noted.sent_once.push_back(sized ? Bytes(counts.once[i]) : ring(each.call, counts.once[i]));
     noted.sent_repeated.push_back(sized ? Bytes(counts.repeated[i]) : ring(each.call, counts.repeated[i]));
   }
-  noted.offload = schedule({}, training, strategy, rank, noted.shard);
+  noted.offload = schedule({}, training, strategy, run.rank(), noted.shard);
   ++strategy.gradient_accumulation_steps;
-  noted.offload_repeated = schedule({}, training, strategy, rank, noted.shard);
+  noted.offload_repeated = schedule({}, training, strategy, run.rank(), noted.shard);
   noted.offload_repeated.host_to_device -= noted.offload.host_to_device;
   noted.offload_repeated.device_to_host -= noted.offload.device_to_host;
   return noted;

@@ -150,27 +150,6 @@ Bytes taken_by_others(const OomReading& reading, Bytes usable) {
 
 namespace {
 
-/// All that a run is made from, by public parts.
-struct Prepared {
-  Prepared(const Question& q, const Strategy& s, std::int64_t data_rank)
-      : question(q),
-        strategy(s),
-        rank(rank_model(q.model, q.training, s.tensor_parallel)),
-        shard(make_shard(rank, q.training, s)),
-        recording(record(q.model, q.training, s)) {
-    if (s.zero_stage != 1 && s.zero_stage != 2) return;
-    const std::vector<Slice> all = slices(rank, q.training, s);
-    slice = all[static_cast<std::size_t>(std::min<std::int64_t>(data_rank, s.data_parallel - 1))];
-  }
-
-  const Question& question;
-  const Strategy& strategy;
-  RankModel rank;
-  Shard shard;
-  Recording recording;
-  Slice slice;
-};
-
 /// What the allocator can have of the card: all but what lies outside it. What the message says of this
 /// process wins over the plan's allowances.
 Bytes pool_of(const Question& q, const Strategy& s, const OomReading& reading) {
@@ -204,15 +183,11 @@ std::vector<OomMatch> matches_of(const std::vector<BlockRequest>& requests, cons
 OomReplay replay_oom(const Question& q, const Strategy& s, const OomReading& reading) {
   const OomMessage& message = reading.message;
   const std::int64_t rank = message.rank.value_or(message.gpu.value_or(0));
-  const Prepared prepared(q, s, rank / s.tensor_parallel);
-  const StepInputs step{q.model, q.training, s, prepared.rank, prepared.shard, prepared.slice};
+  const std::int64_t data_rank = std::min(rank / s.tensor_parallel, s.data_parallel - 1);
+  const RankRun refused(q.model, q.training, s, RankRun::target_of(q.cluster), data_rank * s.tensor_parallel);
   std::vector<BlockRequest> requests;
-  RunInputs run{.step = step,
-                .recording = prepared.recording,
-                .compute_capability = q.cluster.gpu.compute_capability,
-                .varied = nullptr,
-                .gpus_per_node = q.cluster.gpus_per_node,
-                .requests = &requests};
+  RunInputs run = refused.inputs();
+  run.requests = &requests;
   OomReplay replay;
   replay.pool = pool_of(q, s, reading);
   run.outside = message.capacity.value_or(q.cluster.usable_memory) - replay.pool;

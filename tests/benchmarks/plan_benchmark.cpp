@@ -37,12 +37,8 @@ BENCHMARK(find_model);
 void timeline(benchmark::State& state) {
   const Question q = question("meta-llama/Meta-Llama-3-70B", 64, 80);
   const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .data_parallel = 64};
-  const RankModel rank = rank_model(q.model, q.training, 1);
-  const Recording recording = record(q.model, q.training, strategy);
-  const Shard shard = make_shard(rank, q.training, strategy);
-  const Slice slice = strategy.zero_stage == 3 ? Slice{} : slices(rank, q.training, strategy).front();
-  const StepInputs step{q.model, q.training, strategy, rank, shard, slice};
-  for (auto _ : state) benchmark::DoNotOptimize(simulate({step, recording, "9.0"}));
+  const RankRun run(q.model, q.training, strategy, {.compute_capability = "9.0"});
+  for (auto _ : state) benchmark::DoNotOptimize(run.full());
 }
 BENCHMARK(timeline)->DenseRange(1, 3);
 
@@ -66,41 +62,23 @@ BENCHMARK(one_plan)->DenseRange(0, 3);
 struct TimedRun {
   explicit TimedRun(int stage)
       : q(question("meta-llama/Meta-Llama-3-8B", 16, 80)),
-        strategy{.zero_stage = stage, .data_parallel = 16},
-        rank(rank_model(q.model, q.training, 1)),
-        recording(record(q.model, q.training, strategy)),
-        shard(make_shard(rank, q.training, strategy)),
-        slice(stage == 1 || stage == 2 ? slices(rank, q.training, strategy).front() : Slice{}) {}
-  [[nodiscard]] RunResult play() const {
-    const StepInputs step{q.model, q.training, strategy, rank, shard, slice};
-    return simulate_live(
-        {.step = step, .recording = recording, .compute_capability = "9.0", .gpus_per_node = 8});
-  }
-  [[nodiscard]] Pace pace() const { return {recording.tape, q.cluster, q.training, strategy}; }
+        run(q.model, q.training, {.zero_stage = stage, .data_parallel = 16},
+            {.compute_capability = "9.0", .gpus_per_node = 8}) {}
 
   Question q;
-  Strategy strategy;
-  RankModel rank;
-  Recording recording;
-  Shard shard;
-  Slice slice;
+  RankRun run;
 };
 
 void schedule_and_time(benchmark::State& state) {
-  const TimedRun run(static_cast<int>(state.range(0)));
-  const RunResult played = run.play();
-  for (auto _ : state) {
-    Pace pace = run.pace();
-    const Schedule calls = schedule(played.calls, run.q.training, run.strategy, run.rank, run.shard);
-    benchmark::DoNotOptimize(step_time(run.q.model, run.q.training, run.strategy, run.q.cluster, run.shard,
-                                       calls, run_time(played.program, pace, run.strategy)));
-  }
+  const TimedRun timed(static_cast<int>(state.range(0)));
+  const RunResult played = timed.run.live();
+  for (auto _ : state) benchmark::DoNotOptimize(timed.run.time(played, timed.q.cluster));
 }
 BENCHMARK(schedule_and_time)->DenseRange(0, 3);
 
 void live_run(benchmark::State& state) {
-  const TimedRun run(static_cast<int>(state.range(0)));
-  for (auto _ : state) benchmark::DoNotOptimize(run.play());
+  const TimedRun timed(static_cast<int>(state.range(0)));
+  for (auto _ : state) benchmark::DoNotOptimize(timed.run.live());
 }
 BENCHMARK(live_run)->DenseRange(0, 3);
 
@@ -152,9 +130,9 @@ void plans_of_a_sweep(benchmark::State& state) {
     PlanContext context(q.model, q.cluster, q.training, q.headroom);
     PlanScreen screen(context);
     for (const FamilyReport& each : families(q, {.buckets = {Buckets::hf_auto},
-                                                 .micro_batch_sizes = {},
-                                                 .accumulations = {},
-                                                 .global_batch_size = {}}))
+                                                .micro_batch_sizes = {},
+                                                .accumulations = {},
+                                                .global_batch_size = {}}))
       if (each.outcome != FamilyOutcome::illegal) plans += estimate_all(screen, each.name.strategy);
   }
   state.SetItemsProcessed(plans);
@@ -187,13 +165,13 @@ void first_plan(benchmark::State& state, const char* model, std::int64_t gpus) {
     benchmark::DoNotOptimize(screen.family(strategy).estimate(1, 1));
   }
 }
-#define ZPLAN_BY_SIZE(name)                                     \
-  BENCHMARK_CAPTURE(name, 0.5B_on_1, "0.5B", 1);                \
-  BENCHMARK_CAPTURE(name, 8B_on_1, "8B", 1);                    \
-  BENCHMARK_CAPTURE(name, 8B_on_128, "8B", 128);                \
-  BENCHMARK_CAPTURE(name, 8B_on_16384, "8B", 16384);            \
-  BENCHMARK_CAPTURE(name, 70B_on_512, "70B", 512);              \
-  BENCHMARK_CAPTURE(name, 405B_on_4096, "405B", 4096);          \
+#define ZPLAN_BY_SIZE(name)                            \
+  BENCHMARK_CAPTURE(name, 0.5B_on_1, "0.5B", 1);       \
+  BENCHMARK_CAPTURE(name, 8B_on_1, "8B", 1);           \
+  BENCHMARK_CAPTURE(name, 8B_on_128, "8B", 128);       \
+  BENCHMARK_CAPTURE(name, 8B_on_16384, "8B", 16384);   \
+  BENCHMARK_CAPTURE(name, 70B_on_512, "70B", 512);     \
+  BENCHMARK_CAPTURE(name, 405B_on_4096, "405B", 4096); \
   BENCHMARK_CAPTURE(name, 1T_on_16384, "1T", 16384)
 ZPLAN_BY_SIZE(one_more_plan);
 ZPLAN_BY_SIZE(first_plan);

@@ -10,6 +10,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "planner/memory/cards.h"
+#include "planner/rank_run.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
@@ -58,14 +59,9 @@ class CardTrials : public ::testing::TestWithParam<TrialCase> {
   Model model_ = resolve_model("Qwen/Qwen3-0.6B", {});
   Training training_ = GetParam().training;
   Strategy strategy_ = GetParam().strategy;
-  RankModel rank_ = rank_model(model_, training_, 1);
-  Recording recording_ = record(model_, training_, strategy_);
-  Shard shard_ = make_shard(rank_, training_, strategy_);
-  Slice slice_ = strategy_.zero_stage == 1 || strategy_.zero_stage == 2
-                     ? slices(rank_, training_, strategy_).front()
-                     : Slice{};
-  StepInputs step_{model_, training_, strategy_, rank_, shard_, slice_};
-  RunInputs inputs_{.step = step_, .recording = recording_, .compute_capability = "9.0"};
+  RankRun run_{model_, training_, strategy_, {.compute_capability = "9.0"}};
+  /// The allocator has all of these GPUs.
+  RunInputs inputs_{.step = run_.step(), .recording = run_.recording(), .compute_capability = "9.0"};
 };
 
 TEST_P(CardTrials, EndAsTheRunDoes) {

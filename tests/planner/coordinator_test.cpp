@@ -305,11 +305,8 @@ ModuleTape planned_modules(const Json& run) {
   strategy.zero_stage = 3;
   strategy.data_parallel = run["ranks"];
   strategy.checkpointing = kinds.at(checkpointing);
-  const RankModel rank = rank_model(model, training, 1);
-  const Shard shard = make_shard(rank, training, strategy);
-  const Recording recording = record(model, training, strategy);
-  const StepInputs step{model, training, strategy, rank, shard, {}};
-  const RunInputs inputs{step, recording, "8.0"};
+  const RankRun planned(model, training, strategy, {});
+  const RunInputs inputs = planned.inputs();
   Device device(std::nullopt);
   RankState state(inputs, device);
   return PartitionedRun(state).modules();

@@ -17,8 +17,9 @@ TEST(TorchRuns, AskForWhatPyTorchAskedFor) {
   std::size_t rows = 0;
   for (const Json& row : test_json("reference/torch_runs/runs.json")) {
     SCOPED_TRACE(row["id"].get<std::string>());
-    const TorchRun run(row["config"], torch_training(row["training"]), torch_strategy(row["strategy"]));
-    const RunResult result = run.play();
+    const RankRun run =
+        torch_run(row["config"], torch_training(row["training"]), torch_strategy(row["strategy"]));
+    const RunResult result = run.full();
     const Json& measured = row["measured"];
     for (const auto& [name, bytes] : measured["phases"].items()) {
       const Phase phase = parse_name<Phase>("phase", name);
@@ -54,7 +55,7 @@ Model small_model() { return read_config(JsonReader(kSmall, "small model")); }
 Composition held(Training training, const Strategy& strategy) {
   training.framework = Framework::fsdp;
   training.sequence_length = 64;
-  return TorchRun(kSmall, training, strategy).play().left;
+  return torch_run(kSmall, training, strategy).full().left;
 }
 
 TEST(FsdpRun, HoldsShardsAndStatesBetweenSteps) {

@@ -13,11 +13,11 @@ TEST(HostMemory, EqualsWhatOffloadedRunsHeld) {
   std::size_t rows = 0;
   for (const Json& row : test_json("reference/steps/steps.json")) {
     if (!row.contains("host_bytes")) continue;
-    const MeasuredStep step(row);
+    const RankRun run = measured_run(row);
     Bytes pinned{}, pageable{};
-    for (const Bytes block : pinned_blocks(step.inputs()))
+    for (const Bytes block : pinned_blocks(run.step()))
       if (block >= kMiB * 4) pinned += block;
-    const HostMemory host = host_memory(step.inputs(), 1);
+    const HostMemory host = host_memory(run.step(), 1);
     pageable = host.total - host.pinned;
     const auto measured = row["host_bytes"]["pinned"].get<std::int64_t>();
     EXPECT_EQ(pinned.value, measured) << row["id"];

@@ -33,13 +33,13 @@ TEST(Optimizers, KeepAndTakeWhatTheirLibrariesDo) {
   for (const Json& row : test_json("reference/optimizers/steps.json")) {
     SCOPED_TRACE(row["optimizer"].get<std::string>() + ", " + row["kernel"].get<std::string>());
     const Training training = optimizer_training(row);
-    const TorchRun run(row["config"], training, {.zero_stage = 0});
+    const RankRun run = torch_run(row["config"], training, {.zero_stage = 0});
     Bytes states = sum(shared_state_blocks(training));
-    for (const OptimizerTensor& tensor : optimizer_tensors(run.rank, training, run.strategy))
+    for (const OptimizerTensor& tensor : optimizer_tensors(run.rank(), training, run.strategy()))
       states += sum(optimizer_state_blocks(training, tensor));
     EXPECT_EQ(states.value, row["states"].get<std::int64_t>());
-    EXPECT_EQ(paged_states(run.rank, training, run.strategy).value, row["managed"].get<std::int64_t>());
-    const RunResult result = run.play();
+    EXPECT_EQ(paged_states(run.rank(), training, run.strategy()).value, row["managed"].get<std::int64_t>());
+    const RunResult result = run.full();
     const Bytes step = result.phases[static_cast<std::size_t>(Phase::step)].requested;
     // Left out: means over rows and columns, and scalars.
     EXPECT_NEAR(static_cast<double>(step.value), row["step"].get<double>(), 1e-3 * row["step"].get<double>());

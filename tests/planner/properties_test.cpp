@@ -97,32 +97,13 @@ TEST_P(EveryModelAndWorld, PartsAddUpToThePeak) {
   }
 }
 
-/// What RunInputs refers to.
-struct PlayedRun {
-  PlayedRun(const Model& model, const Training& given_training, const Strategy& given_strategy)
-      : training(given_training),
-        strategy(given_strategy),
-        rank(rank_model(model, training, strategy.tensor_parallel)),
-        shard(make_shard(rank, training, strategy)),
-        slice(strategy.zero_stage == 1 || strategy.zero_stage == 2 ? slices(rank, training, strategy).front()
-                                                                   : Slice{}),
-        recording(record(model, training, strategy)),
-        step{model, training, strategy, rank, shard, slice} {}
-  PlayedRun(const PlayedRun&) = delete;
-  [[nodiscard]] RunInputs inputs() const { return {step, recording, "8.0"}; }
-
-  Training training;
-  Strategy strategy;
-  RankModel rank;
-  Shard shard;
-  Slice slice;
-  Recording recording;
-  StepInputs step;
-};
+RankRun run_of(const Model& model, const Training& training, const Strategy& strategy) {
+  return {model, training, strategy, {}};
+}
 
 TEST_P(EveryModelAndWorld, ThePeakIsTheHighestMoment) {
   for (int stage = 0; stage <= 3; ++stage) {
-    const PlayedRun run(GetParam().model, {}, strategy(stage));
+    const RankRun run = run_of(GetParam().model, {}, strategy(stage));
     const RunResult result = simulate_live(run.inputs());
     Bytes highest{};
     for (const Moment& moment : result.timeline) highest = std::max(highest, moment.live);
@@ -139,7 +120,7 @@ TEST_P(EveryModelAndWorld, TheCondensedTapeHasThePeaksOfTheWholeOne) {
         Strategy s = strategy(stage);
         s.gradient_accumulation_steps = micro_steps;
         s.checkpointing = checkpointing;
-        const PlayedRun run(GetParam().model, {}, s);
+        const RankRun run = run_of(GetParam().model, {}, s);
         const RunResult condensed = simulate_live(run.inputs());
         const RunResult whole = simulate_live_from_whole_tape(run.inputs());
         EXPECT_EQ(condensed.peak, whole.peak) << "stage " << stage;
@@ -155,7 +136,7 @@ TEST_P(EveryModelAndWorld, NothingIsLeftBehindByAStep) {
         Strategy s = strategy(stage);
         s.gradient_accumulation_steps = micro_steps;
         s.checkpointing = checkpointing;
-        const PlayedRun run(GetParam().model, {}, s);
+        const RankRun run = run_of(GetParam().model, {}, s);
         const RunResult result = simulate_live_from_whole_tape(run.inputs());
         for (const Term term : {Term::saved_activations, Term::model_inputs, Term::layer_working_set,
                                 Term::gradients, Term::head_gradients, Term::logits, Term::loss_temporaries,
@@ -177,7 +158,7 @@ TEST_P(EveryModelAndWorld, WhatIsRequiredLiesBetweenAllocatedAndReserved) {
 // By what is asked for: the allocator's remainders may be smaller for a larger tensor.
 TEST_P(EveryModelAndWorld, LongerSequencesAndLargerBatchesNeedMore) {
   const auto live_peak = [&](const Strategy& s, const Training& training) {
-    return simulate_live(PlayedRun(GetParam().model, training, s).inputs()).peak.bytes();
+    return run_of(GetParam().model, training, s).live().peak.bytes();
   };
   Training training;
   Strategy s = strategy(GetParam().gpus > 1 ? 3 : 0);

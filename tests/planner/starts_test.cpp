@@ -18,16 +18,16 @@ namespace {
 
 /// A run of tests/reference/starts.
 struct StartedRun {
-  explicit StartedRun(const Json& row)
-      : id(row["id"]), step(row), recording(record(step.model, step.training, step.strategy)) {}
+  explicit StartedRun(const Json& row) : id(row["id"]), run(measured_run(row)) {}
+  /// On a GPU that was pretended: it has neither a context nor NCCL's buffers.
   [[nodiscard]] RunInputs inputs() const {
-    return {.step = in, .recording = recording, .compute_capability = "8.0"};
+    RunInputs inputs = run.inputs();
+    inputs.outside = {};
+    return inputs;
   }
 
   std::string id;
-  MeasuredStep step;
-  StepInputs in{step.inputs()};
-  Recording recording;
+  RankRun run;
 };
 
 Bytes bytes(const Json& row, const char* key) { return Bytes(row[key].get<std::int64_t>()); }
@@ -41,7 +41,8 @@ TEST(Starts, TurnWhereDeepSpeedDid) {
     const RunResult unlimited = simulate(run.inputs());
     ASSERT_TRUE(unlimited.flattening) << run.id;
     const Json& before = row["flattening"][0];
-    const Bytes flat = run.step.slice.size * run.step.strategy.data_parallel * weight_size(run.step.training);
+    const Bytes flat =
+        run.run.slice().size * run.run.strategy().data_parallel * weight_size(run.run.training());
     EXPECT_GE(unlimited.flattening->card + kTables, bytes(before, "allocated") + flat) << run.id;
     EXPECT_LE(unlimited.flattening->card, bytes(before, "allocated") + flat) << run.id;
     // The copy takes a segment of its own beside those that are not empty.

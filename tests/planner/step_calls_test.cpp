@@ -119,22 +119,20 @@ TEST_P(IssuedSteps, AreFolded) {
   }
 }
 
-/// What a rank sends does not depend on which slice it owns: all take part in every call.
+/// What a rank sends, and so its time, does not depend on which slice it owns: all take part in every call.
 TEST_P(IssuedSteps, AreTheSameOnEveryRank) {
   const Strategy& strategy = GetParam().strategy;
   if (strategy.zero_stage != 1 && strategy.zero_stage != 2) return;
-  const RankModel& rank = context_.rank_of(strategy);
-  const Shard shard = make_shard(rank, GetParam().training, strategy);
-  std::vector<std::vector<Call>> of_ranks;
-  for (const Slice& slice : slices(rank, GetParam().training, strategy)) {
-    const StepInputs step{model_, GetParam().training, strategy, rank, shard, slice};
-    of_ranks.push_back(calls_of({.step = step,
-                                 .recording = context_.recording_of(strategy),
-                                 .compute_capability = cluster_.gpu.compute_capability,
-                                 .gpus_per_node = cluster_.gpus_per_node}));
+  const RankRun first = context_.run(strategy);
+  const RunResult first_played = first.live();
+  for (std::int64_t rank = 1; rank < strategy.data_parallel; ++rank) {
+    const RankRun other(model_, GetParam().training, strategy, RankRun::target_of(cluster_),
+                        rank * strategy.tensor_parallel);
+    ASSERT_NE(other.slice(), first.slice());
+    const RunResult played = other.live();
+    EXPECT_EQ(played.calls, first_played.calls) << rank;
+    EXPECT_EQ(played.program, first_played.program) << rank;
   }
-  ASSERT_EQ(of_ranks.size(), static_cast<std::size_t>(strategy.data_parallel));
-  for (const std::vector<Call>& calls : of_ranks) EXPECT_EQ(calls, of_ranks.front());
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, IssuedSteps, ::testing::ValuesIn(step_cases()),

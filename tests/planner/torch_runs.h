@@ -1,7 +1,7 @@
 #pragma once
 // Runs of plain PyTorch and FSDP as their reference files describe them.
 
-#include "planner/memory/run.h"
+#include "planner/rank_run.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
@@ -33,28 +33,8 @@ inline Strategy torch_strategy(const Json& row) {
   return strategy;
 }
 
-/// A run and everything that its inputs refer to.
-struct TorchRun {
-  TorchRun(const Json& config, const Training& given_training, const Strategy& given_strategy)
-      : model(read_config(JsonReader(config, "measured model"))),
-        training(given_training),
-        strategy(given_strategy),
-        rank(rank_model(model, training, 1)),
-        shard(make_shard(rank, training, strategy)),
-        recording(record(model, training, strategy)) {}
-
-  [[nodiscard]] RunResult play() const {
-    const Slice none;
-    const StepInputs step{model, training, strategy, rank, shard, none};
-    return simulate({step, recording, "8.0"});
-  }
-
-  Model model;
-  Training training;
-  Strategy strategy;
-  RankModel rank;
-  Shard shard;
-  Recording recording;
-};
+inline RankRun torch_run(const Json& config, const Training& training, const Strategy& strategy) {
+  return {read_config(JsonReader(config, "measured model")), training, strategy, {}};
+}
 
 }  // namespace zplan::testing

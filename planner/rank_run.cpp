@@ -1,0 +1,86 @@
+#include "planner/rank_run.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "planner/memory/memory.h"
+#include "planner/time/pace.h"
+
+namespace zplan {
+
+namespace {
+
+RankRun::Parts record_parts(const Model& model, const Training& training, const Strategy& strategy,
+                            std::int64_t tensor_rank) {
+  return {std::make_shared<Model>(model),
+          std::make_shared<RankModel>(rank_model(model, training, strategy.tensor_parallel, tensor_rank)),
+          std::make_shared<Recording>(record(model, training, strategy))};
+}
+
+}  // namespace
+
+RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, Target target,
+                 std::int64_t rank)
+    : RankRun(record_parts(model, training, strategy, rank % strategy.tensor_parallel), training, strategy,
+              std::move(target)) {
+  if (is_sliced()) slice_ = slices_->at(static_cast<std::size_t>(rank / strategy_.tensor_parallel));
+}
+
+RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy, Target target)
+    : parts_(std::move(parts)),
+      training_(training),
+      strategy_(strategy),
+      target_(std::move(target)),
+      shard_(make_shard(*parts_.rank, training_, strategy_)),
+      outside_(outside_allocator(strategy_, target_.compute_capability, target_.gpus_per_node)) {
+  if (!is_sliced()) return;
+  slices_ = std::make_shared<std::vector<Slice>>(slices(*parts_.rank, training_, strategy_));
+  slice_ = slices_->front();
+}
+
+RunInputs RankRun::inputs() const {
+  return {.step = step(),
+          .recording = *parts_.recording,
+          .compute_capability = target_.compute_capability,
+          .gpus_per_node = target_.gpus_per_node,
+          .outside = outside_};
+}
+
+Schedule RankRun::schedule(const RunResult& played) const {
+  return zplan::schedule(played.calls, training_, strategy_, *parts_.rank, shard_);
+}
+
+StepTime RankRun::time(const RunResult& played, const Cluster& cluster) const {
+  Pace pace(parts_.recording->tape, cluster, training_, strategy_);
+  return step_time(*parts_.model, training_, strategy_, cluster, shard_, schedule(played),
+                   run_time(played.program, pace, strategy_));
+}
+
+std::vector<RankRun> RankRun::distinct_ranks() const {
+  if (!is_sliced()) return {*this};
+  const std::vector<Slice>& all = *slices_;
+  const auto most = std::max_element(all.begin(), all.end(),
+                                     [](const Slice& a, const Slice& b) { return a.touching < b.touching; }) -
+                    all.begin();
+  std::vector<RankRun> runs;
+  for (const std::size_t each : std::set<std::size_t>{0, all.size() - 1, static_cast<std::size_t>(most)}) {
+    runs.push_back(*this);
+    runs.back().slice_ = all[each];
+  }
+  return runs;
+}
+
+WorstRank worst_rank(const RankRun& run) {
+  std::vector<RankRun> runs = run.distinct_ranks();
+  if (runs.size() == 1) return {std::move(runs.front())};
+  std::optional<WorstRank> worst;
+  for (RankRun& each : runs) {
+    RunResult live = each.live();
+    if (!worst || live.peak_allocated > worst->live->peak_allocated)
+      worst.emplace(WorstRank{std::move(each), std::move(live)});
+  }
+  return *std::move(worst);
+}
+
+}  // namespace zplan
