@@ -21,7 +21,7 @@ struct OptimizerTensor {
 /// outside PyTorch's allocator and are not among them (paged_states). Source: torch 2.11
 /// optim/{adamw,adam,sgd,_adafactor}.py; transformers 5.23 optimization.py Adafactor; lion-pytorch 0.2.5;
 /// bitsandbytes 0.50.2 optim/optimizer.py init_state; bytes measured for fifteen optimizers
-/// (docs/optimizer-states.md).
+/// (docs/states.md).
 [[nodiscard]] std::vector<Bytes> optimizer_state_blocks(const Training& training,
                                                         const OptimizerTensor& tensor);
 /// Of `elements` elements without rows and columns: a flat group.

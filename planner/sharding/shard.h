@@ -71,7 +71,7 @@ struct Shard {
 /// Optimizer states of `elements` elements in one flat group, in fp32 where they are not packed: Adam 8 B,
 /// SGD 0 or 4 B, Lion and Adafactor 4 B (ZeRO flattens parameters, so nothing can be factored), Muon 4 B for
 /// matrices and 8 B for the rest, bitsandbytes' as optimizer_state_blocks. Source: Rajbhandari et al. 2020
-/// section 3.1; bytes measured for 15 optimizers (docs/optimizer-states.md).
+/// section 3.1; bytes measured for 15 optimizers (docs/states.md).
 [[nodiscard]] Bytes optimizer_states(const RankModel& model, const Training& training, Elements elements);
 
 [[nodiscard]] Shard make_shard(const RankModel& model, const Training& training, const Strategy& strategy);
