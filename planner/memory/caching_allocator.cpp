@@ -20,8 +20,9 @@ constexpr std::int64_t kOwnSegment = 10 << 20;         // from here on a segment
 constexpr std::int64_t kSegmentRounding = 2 << 20;     // of segments cut to the allocation
 constexpr std::int64_t kOversizeTolerance = 20 << 20;  // max_non_split_rounding_mb's default
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-// Expandable segments reserve address space for 9/8 of the device; for one without limit, of 4 TiB.
-constexpr std::int64_t kEndlessDevice = std::int64_t{4} << 40;
+// Expandable segments reserve address space for 9/8 of the device; for one without limit, of 4 PiB, which
+// no block exceeds: there nothing is refused.
+constexpr std::int64_t kEndlessDevice = std::int64_t{4} << 50;
 
 constexpr std::int64_t round_to(std::int64_t size, std::int64_t step) {
   return (size + step - 1) / step * step;

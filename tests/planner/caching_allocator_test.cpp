@@ -422,6 +422,18 @@ TEST(ExpandableSegments, EndWithTheirLastPage) {
   EXPECT_EQ(allocator.current().reserved, kMiB * 60);
 }
 
+// Eager attention over long samples wants scores of many terabytes: a plan says so, on a device without
+// limit.
+TEST(ExpandableSegments, HoldBlocksOfAnySizeWithoutALimit) {
+  CachingAllocator allocator(kExpandable);
+  const auto block = allocator.allocate(kGiB * 100'000);
+  ASSERT_TRUE(block);
+  EXPECT_GE(allocator.current().reserved, kGiB * 100'000);
+  allocator.release(*block);
+  allocator.empty_cache();
+  EXPECT_EQ(allocator.current().reserved, Bytes(0));
+}
+
 TEST(ExpandableSegments, RunOnASmallerDevice) {
   const auto last = [](bool expandable) {
     CachingAllocator allocator({.capacity = kMiB * 100, .expandable_segments = expandable});
