@@ -23,6 +23,17 @@ bool autotp_refuses(const std::string& architecture) {
   return std::find(kRefused.begin(), kRefused.end(), architecture) != kRefused.end();
 }
 
+/// Norms of queries and keys whose weights have a row for each head, which AutoTP leaves whole (Command R+):
+/// they do not go with the heads of one rank.
+bool norms_each_head(const Model& model) {
+  const auto& kinds = model.inventory.kinds;
+  return std::any_of(kinds.begin(), kinds.end(), [](const LayerKind& kind) {
+    return std::any_of(kind.tensors.begin(), kind.tensors.end(), [](const Tensor& each) {
+      return (each.module == "q_norm" || each.module == "k_norm") && each.shape.size() == 2;
+    });
+  });
+}
+
 void check_tensor_parallel(const Model& model, const Training& training, const Strategy& s,
                            Reasons& reasons) {
   const std::int64_t t = s.tensor_parallel;
@@ -41,6 +52,8 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
   if (shape.intermediate_size % t != 0)
     reasons.push_back(fmt::format("tensor parallel {} does not divide the feed-forward size {}", t,
                                   shape.intermediate_size));
+  if (norms_each_head(model))
+    reasons.emplace_back("AutoTP does not split query and key norms with a row of weights for each head");
   if (shape.experts) reasons.emplace_back("AutoTP training does not split stacked experts (DeepSpeed 0.19)");
   if (training.method != Method::full)
     reasons.emplace_back("AutoTP training does not split LoRA adapters with their layers (DeepSpeed 0.19)");

@@ -138,6 +138,17 @@ TEST_P(IssuedSteps, AreTheSameOnEveryRank) {
 INSTANTIATE_TEST_SUITE_P(Plans, IssuedSteps, ::testing::ValuesIn(step_cases()),
                          [](const auto& each) { return each.param.name; });
 
+/// AutoTP leaves the norms of queries and keys whole; where these have a row for each head they do not go
+/// with the heads of one rank.
+TEST(TensorParallelism, IsNotForNormsWithARowForEachHead) {
+  const Strategy split{.zero_stage = 1, .tensor_parallel = 8, .data_parallel = 1};
+  const auto legal = [&](const char* name) {
+    return why_illegal(resolve_model(name, {}), {}, split, {8, 8}).empty();
+  };
+  EXPECT_TRUE(legal("CohereLabs/c4ai-command-r-v01"));
+  EXPECT_FALSE(legal("CohereLabs/c4ai-command-r-plus"));
+}
+
 /// A tape of one load that takes a second.
 class Written : public ::testing::Test {
  protected:
