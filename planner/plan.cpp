@@ -101,11 +101,9 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
     plan.fits_device = plan.memory.required_low <= room && fits_by_allocator(inputs, cluster_, room);
   }
   plan.communication = run.schedule(played);
-  if (complete) {
-    Pace pace(run.recording().tape, cluster_, training_, strategy);
-    price(plan.communication, played.calls, pace);
-  }
-  plan.time = run.time(played, cluster_);
+  Pace pace = run.pace(cluster_);
+  if (complete) price(plan.communication, played.calls, pace);
+  plan.time = run.time(played, plan.communication, pace);
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;
@@ -113,12 +111,14 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
 
 StepTime PlanContext::time(const Strategy& strategy) {
   const RankRun run = this->run(strategy);
-  return run.time(run.live(), cluster_);
+  const RunResult played = run.live();
+  Pace pace = run.pace(cluster_);
+  return run.time(played, run.schedule(played), pace);
 }
 
 StepCalls PlanContext::calls(const Strategy& strategy) {
   const RankRun run = this->run(strategy);
-  Pace pace(run.recording().tape, cluster_, training_, strategy);
+  Pace pace = run.pace(cluster_);
   return step_calls(run.live().program, pace, strategy.gradient_accumulation_steps);
 }
 

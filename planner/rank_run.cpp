@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "planner/memory/memory.h"
-#include "planner/time/pace.h"
 
 namespace zplan {
 
@@ -51,9 +50,8 @@ Schedule RankRun::schedule(const RunResult& played) const {
   return zplan::schedule(played.calls, training_, strategy_, *parts_.rank, shard_);
 }
 
-StepTime RankRun::time(const RunResult& played, const Cluster& cluster) const {
-  Pace pace(parts_.recording->tape, cluster, training_, strategy_);
-  return step_time(*parts_.model, training_, strategy_, cluster, shard_, schedule(played),
+StepTime RankRun::time(const RunResult& played, const Schedule& schedule, Pace& pace) const {
+  return step_time(*parts_.model, training_, strategy_, pace.cluster(), shard_, schedule,
                    run_time(played.program, pace, strategy_));
 }
 

@@ -64,16 +64,12 @@ CachingAllocator::CachingAllocator(const AllocatorOptions& options)
 }
 
 std::optional<CachingAllocator::Handle> CachingAllocator::allocate(Bytes size, int stream) {
-  if (size.value == 0) return kNoMemory;
+  if (const auto cached = allocate_cached(size, stream)) return cached;
   const std::int64_t needed = rounded(size.value);
-  const std::int32_t number = pool_for(needed, stream);
-  Pool& pool = pool_at(number);
-  Index block = cached_block(pool, needed);
-  if (block == kNone) {
-    block = new_block(number, needed);
-    if (block == kNone) return std::nullopt;
-  }
-  return hand_out(pool, block, needed, size);
+  const std::int32_t pool = pool_for(needed, stream);
+  const Index block = new_block(pool, needed);
+  if (block == kNone) return std::nullopt;
+  return hand_out(pool_at(pool), block, needed, size);
 }
 
 std::optional<CachingAllocator::Handle> CachingAllocator::allocate_cached(Bytes size, int stream) {

@@ -49,18 +49,19 @@ Cards::Bracket Cards::narrow(Bytes beyond, const Enough& enough) {
   const Bytes outside = inputs_.outside;
   std::int64_t live = std::max(unlimited_.peak_allocated, unlimited_.least_initialisation.allocated).value;
   Bracket at{.runs = unlimited_.peak_reserved.value};
+  bool starts_on_host = false;
   if (unlimited_.flattening) {
     // Where the largest card that flattens on the host does, some such card is the smallest.
     const Bytes largest = unlimited_.flattening->card - outside - Bytes(1);
-    at.starts_on_host = live <= largest.value && beyond - outside < largest && tried(true, largest);
-    if (at.starts_on_host)
+    starts_on_host = live <= largest.value && beyond - outside < largest && tried(true, largest);
+    if (starts_on_host)
       at.runs = std::min(largest.value, on_host().peak_reserved.value);
     else
       live = std::max(live, unlimited_.flattening->reserved.value);
   }
   at.fails = std::max(round_up(live) - kSegment, (beyond - outside).value / kSegment * kSegment);
   const auto try_size = [&](std::int64_t size) {
-    (tried(at.starts_on_host, Bytes(size)) ? at.runs : at.fails) = size;
+    (tried(starts_on_host, Bytes(size)) ? at.runs : at.fails) = size;
   };
   // Most runs need little more than what is live: strides from there, each twice the one before, find the
   // bracket.

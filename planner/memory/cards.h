@@ -35,7 +35,6 @@ class Cards {
   /// What the smallest pool is known to lie between: it does not run with `fails`, and it runs with `runs`.
   struct Bracket {
     std::int64_t fails{}, runs{};
-    bool starts_on_host{};
   };
   template <class Enough>
   [[nodiscard]] Bracket narrow(Bytes beyond, const Enough& enough);

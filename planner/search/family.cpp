@@ -54,7 +54,7 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
     neediest = played.peak_allocated;
     noted.host = host_memory(inputs.step, cluster.gpus_per_node).total;
   }
-  Pace pace(run.recording().tape, cluster, training, strategy);
+  Pace pace = run.pace(cluster);
   noted.memory_bytes_per_second = pace.memory().value;
   const CallCounts counts = count_calls(noted.program);
   for (std::size_t i = 0; i < noted.program.calls.size(); ++i) {

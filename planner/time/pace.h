@@ -35,6 +35,7 @@ class Pace {
  public:
   Pace(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy);
 
+  [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] const std::vector<LoadTime>& loads() const { return loads_; }
   /// One of the calls.
   [[nodiscard]] Seconds call(const Call& call);

@@ -60,17 +60,17 @@ class CardTrials : public ::testing::TestWithParam<TrialCase> {
   Training training_ = GetParam().training;
   Strategy strategy_ = GetParam().strategy;
   RankRun run_{model_, training_, strategy_, {.compute_capability = "9.0"}};
-  /// The allocator has all of these GPUs.
-  RunInputs inputs_{.step = run_.step(), .recording = run_.recording(), .compute_capability = "9.0"};
 };
 
 TEST_P(CardTrials, EndAsTheRunDoes) {
-  const RunResult unlimited = simulate(inputs_);
+  const RunInputs inputs = run_.inputs();
+  const RunResult unlimited = run_.full();
   int ran = 0, failed = 0;
-  for (const Bytes each : sizes(unlimited)) {
-    const bool runs = simulate_within(inputs_, each).completed;
+  for (const Bytes pool : sizes(unlimited)) {
+    const Bytes usable = pool + run_.outside();
+    const bool runs = run_.on(usable).completed;
     (runs ? ran : failed) += 1;
-    EXPECT_EQ(Cards(inputs_, unlimited).completes_on(each), runs) << each.value;
+    EXPECT_EQ(Cards(inputs, unlimited).completes_on(usable), runs) << usable.value;
   }
   EXPECT_GT(ran, 0);
   EXPECT_GT(failed, 0);
@@ -78,15 +78,15 @@ TEST_P(CardTrials, EndAsTheRunDoes) {
 
 // One trial goes on from another: in whatever order they come.
 TEST_P(CardTrials, EndAlikeInEveryOrder) {
-  const RunResult unlimited = simulate(inputs_);
+  const RunResult unlimited = run_.full();
   std::vector<Bytes> all = sizes(unlimited);
   std::map<Bytes, bool> completed;
-  for (const Bytes each : all) completed[each] = simulate_within(inputs_, each).completed;
+  for (const Bytes pool : all) completed[pool] = run_.on(pool + run_.outside()).completed;
   std::mt19937 random(7);
   const auto expect_alike = [&](std::string_view order) {
     CardTrial trial(unlimited.asked, {.expandable_segments = training_.expandable_segments});
-    for (const Bytes each : all)
-      EXPECT_EQ(trial.completes_within(each), completed[each]) << each.value << " in " << order;
+    for (const Bytes pool : all)
+      EXPECT_EQ(trial.completes_within(pool), completed[pool]) << pool.value << " in " << order;
   };
   expect_alike("ascending order");
   std::reverse(all.begin(), all.end());
