@@ -101,9 +101,9 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
     plan.fits_device = plan.memory.required_low <= room && fits_by_allocator(inputs, cluster_, room);
   }
   plan.communication = run.schedule(played);
-  Pace pace = run.pace(cluster_);
-  if (complete) price(plan.communication, played.calls, pace);
-  plan.time = run.time(played, plan.communication, pace);
+  CostModel cost_model = run.cost_model(cluster_);
+  if (complete) price(plan.communication, played.calls, cost_model);
+  plan.time = run.time(played, plan.communication, cost_model);
   plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;
@@ -112,14 +112,14 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
 StepTime PlanContext::time(const Strategy& strategy) {
   const RankRun run = this->run(strategy);
   const RunResult played = run.live();
-  Pace pace = run.pace(cluster_);
-  return run.time(played, run.schedule(played), pace);
+  CostModel cost_model = run.cost_model(cluster_);
+  return run.time(played, run.schedule(played), cost_model);
 }
 
 StepCalls PlanContext::calls(const Strategy& strategy) {
   const RankRun run = this->run(strategy);
-  Pace pace = run.pace(cluster_);
-  return step_calls(run.live().program, pace, strategy.gradient_accumulation_steps);
+  CostModel cost_model = run.cost_model(cluster_);
+  return step_calls(run.live().program, cost_model, strategy.gradient_accumulation_steps);
 }
 
 Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, Depth::outline); }

@@ -50,9 +50,9 @@ Schedule RankRun::schedule(const RunResult& played) const {
   return zplan::schedule(played.calls, training_, strategy_, *parts_.rank, shard_);
 }
 
-StepTime RankRun::time(const RunResult& played, const Schedule& schedule, Pace& pace) const {
-  return step_time(*parts_.model, training_, strategy_, pace.cluster(), shard_, schedule,
-                   run_time(played.program, pace, strategy_));
+StepTime RankRun::time(const RunResult& played, const Schedule& schedule, CostModel& cost_model) const {
+  return step_time(*parts_.model, training_, strategy_, cost_model.cluster(), shard_, schedule,
+                   run_time(played.program, cost_model, strategy_));
 }
 
 std::vector<RankRun> RankRun::distinct_ranks() const {

@@ -9,7 +9,7 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/memory/run.h"
-#include "planner/time/pace.h"
+#include "planner/time/cost_model.h"
 #include "planner/time/step_time.h"
 
 namespace zplan {
@@ -69,11 +69,11 @@ class RankRun {
   /// What the steady step of `played` sends, by kind. `played` is a result of this run.
   [[nodiscard]] Schedule schedule(const RunResult& played) const;
   /// What its operations and collectives take on `cluster`, which outlives that.
-  [[nodiscard]] Pace pace(const Cluster& cluster) const {
+  [[nodiscard]] CostModel cost_model(const Cluster& cluster) const {
     return {parts_.recording->tape, cluster, training_, strategy_};
   }
   /// The time of a step of `played`, which sends `schedule`.
-  [[nodiscard]] StepTime time(const RunResult& played, const Schedule& schedule, Pace& pace) const;
+  [[nodiscard]] StepTime time(const RunResult& played, const Schedule& schedule, CostModel& cost_model) const;
 
   /// The runs of those ranks that can need most memory; this one alone where all ranks are alike. It depends
   /// on when the backward reaches the parameters of a rank's slice: the first rank's are reduced last, the

@@ -41,14 +41,14 @@ class Condenser {
   }
   void allocate(std::int32_t block, Term term, Bytes size) {
     blocks_[static_cast<std::size_t>(block)] = {term, size};
-    swing_.net[term] += size;
+    delta_.net[term] += size;
     total_ += size;
-    if (total_ > highest_) highest_ = total_, swing_.highest = swing_.net;
+    if (total_ > highest_) highest_ = total_, delta_.highest = delta_.net;
     open_ = true;
   }
   void release(std::int32_t block) {
     const Block& gone = blocks_[static_cast<std::size_t>(block)];
-    swing_.net[gone.term] -= gone.size;
+    delta_.net[gone.term] -= gone.size;
     total_ -= gone.size;
     open_ = true;
   }
@@ -61,7 +61,7 @@ class Condenser {
   void workspace(std::int32_t library) {
     mark(CondensedEvent::Kind::workspace, {.kind = Event::Kind::workspace, .index = library});
   }
-  /// Nothing is made or freed: the swing that it falls into goes on.
+  /// Nothing is made or freed: the memory delta that it falls into goes on.
   void communicate(TensorCall call, Bytes size, std::int32_t number) {
     target_->push_back({CondensedEvent::Kind::communicate,
                         -1,
@@ -86,10 +86,10 @@ class Condenser {
   }
   void close() {
     if (open_ && target_ != &unwanted_) {
-      target_->push_back({CondensedEvent::Kind::swing, static_cast<std::int32_t>(result_.swings.size()), {}});
-      result_.swings.push_back(swing_);
+      target_->push_back({CondensedEvent::Kind::delta, static_cast<std::int32_t>(result_.deltas.size()), {}});
+      result_.deltas.push_back(delta_);
     }
-    swing_ = {}, total_ = {}, highest_ = {}, open_ = false;
+    delta_ = {}, total_ = {}, highest_ = {}, open_ = false;
   }
 
   const Tape& tape_;
@@ -99,7 +99,7 @@ class Condenser {
   CondensedSection unwanted_;
   CondensedSection* target_{&unwanted_};
   bool begun_{}, open_{};
-  Swing swing_;
+  MemoryDelta delta_;
   Bytes total_{}, highest_{};
 };
 

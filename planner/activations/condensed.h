@@ -1,6 +1,6 @@
 #pragma once
 // A tape for questions that need no allocator: what happens between two of the framework's steps becomes one
-// swing of live memory. Twenty times shorter, with the same peaks.
+// memory delta of live memory. Twenty times shorter, with the same peaks.
 
 #include <vector>
 
@@ -9,16 +9,16 @@
 namespace zplan {
 
 /// Live memory of a stretch of the tape, against what was live before it.
-struct Swing {
+struct MemoryDelta {
   Composition highest;  ///< at its highest
   Composition net;      ///< behind it
-  bool operator==(const Swing&) const = default;
+  bool operator==(const MemoryDelta&) const = default;
 };
 
 struct CondensedEvent {
-  enum class Kind : std::uint8_t { swing, gradient, module, workspace, phase, communicate, compute };
-  Kind kind{Kind::swing};
-  std::int32_t swing{-1};  ///< into the tape's swings
+  enum class Kind : std::uint8_t { delta, gradient, module, workspace, phase, communicate, compute };
+  Kind kind{Kind::delta};
+  std::int32_t delta{-1};  ///< into the tape's memory deltas
   Event event{};           ///< of the other kinds; a gradient's carries its size and term
   bool operator==(const CondensedEvent&) const = default;
 };
@@ -26,7 +26,7 @@ struct CondensedEvent {
 using CondensedSection = std::vector<CondensedEvent>;
 
 struct CondensedTape {
-  std::vector<Swing> swings;
+  std::vector<MemoryDelta> deltas;
   std::vector<Bytes> exchanges;  ///< what the tensor-parallel group exchanges, by the number of the event
   CondensedSection start, head,
       end;  ///< around the layers: before them, between forward and backward, behind
@@ -41,7 +41,7 @@ struct CondensedTape {
 /// Numbers the exchanges of `tape`, which is else as it was when this returns.
 [[nodiscard]] CondensedTape condense(Tape& tape);
 
-/// As play() of a whole tape, with handler.swing(swing, number) for allocate and release, and
+/// As play() of a whole tape, with handler.delta(delta, number) for allocate and release, and
 /// handler.gradient(layer, parameter, size, term) where the gradient's memory is the framework's from here
 /// on.
 template <class Handler>
@@ -50,8 +50,8 @@ void play(const CondensedTape& tape, Handler& handler) {
     handler.section(layer, backward);
     for (const CondensedEvent& each : part) {
       switch (each.kind) {
-        case CondensedEvent::Kind::swing:
-          handler.swing(tape.swings[static_cast<std::size_t>(each.swing)], each.swing);
+        case CondensedEvent::Kind::delta:
+          handler.delta(tape.deltas[static_cast<std::size_t>(each.delta)], each.delta);
           break;
         case CondensedEvent::Kind::gradient:
           handler.gradient(layer, each.event.index, each.event.size, each.event.term);

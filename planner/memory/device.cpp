@@ -79,9 +79,9 @@ void Device::rename(Block block, Term term) {
   live_[term] += held.size;
 }
 
-void Device::swing(const Swing& swing, std::int32_t number) {
-  if (log_) log_->swing(number);
-  const Bytes highest = total_ + swing.highest.total();
+void Device::delta(const MemoryDelta& delta, std::int32_t number) {
+  if (log_) log_->delta(number);
+  const Bytes highest = total_ + delta.highest.total();
   PhasePeak& phase = phases_[static_cast<std::size_t>(phase_)];
   phase.requested = std::max(phase.requested, highest);
   phase.allocated = std::max(phase.allocated, highest);
@@ -89,10 +89,10 @@ void Device::swing(const Swing& swing, std::int32_t number) {
   if (!moments_.empty()) moments_.back().live = std::max(moments_.back().live, highest);
   if (highest > peak_total_) {
     peak_total_ = highest, peak_ = {phase_, at_, layer_, live_};
-    for (std::size_t i = 0; i < kTerms; ++i) peak_.holds.terms[i] += swing.highest.terms[i];
+    for (std::size_t i = 0; i < kTerms; ++i) peak_.holds.terms[i] += delta.highest.terms[i];
   }
-  for (std::size_t i = 0; i < kTerms; ++i) live_.terms[i] += swing.net.terms[i];
-  total_ += swing.net.total();
+  for (std::size_t i = 0; i < kTerms; ++i) live_.terms[i] += delta.net.terms[i];
+  total_ += delta.net.total();
 }
 
 Device::Block Device::adopt(Term term, Bytes size) {

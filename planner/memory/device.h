@@ -62,8 +62,8 @@ class Device {
     release(block);
   }
   /// A stretch of the tape at once, by its number there; only where no allocator runs.
-  void swing(const Swing& swing, std::int32_t number);
-  /// `size` of what swings left for `term` is a block of its own from here on.
+  void delta(const MemoryDelta& delta, std::int32_t number);
+  /// `size` of what memory deltas left for `term` is a block of its own from here on.
   Block adopt(Term term, Bytes size);
   /// torch.cuda.empty_cache().
   void empty_cache();

@@ -1,7 +1,7 @@
 #pragma once
 // Live memory of one optimizer step as a program: what the framework makes and frees by itself, and between
-// it the swings of the tape, whose sizes alone depend on the micro-batch. A run writes it down once; its
-// highest point is then found for any micro-batch without playing the run again.
+// it the memory deltas of the tape, whose sizes alone depend on the micro-batch. A run writes it down once;
+// its highest point is then found for any micro-batch without playing the run again.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,11 +12,12 @@
 
 namespace zplan {
 
-/// First what the framework made and freed since the last event, then model inputs come or go, then a swing.
+/// First what the framework made and freed since the last event, then model inputs come or go, then a memory
+/// delta.
 struct LiveEvent {
   Bytes highest, net;
   std::int32_t inputs{};   ///< 1: allocated, −1: freed
-  std::int32_t swing{-1};  ///< number in the tape
+  std::int32_t delta{-1};  ///< number in the tape
   bool operator==(const LiveEvent&) const = default;
 };
 
@@ -29,10 +30,10 @@ struct LiveProgram {
 /// What depends on the micro-batch, in bytes. T: double, or Lanes for eight micro-batch sizes at once.
 template <class T>
 struct LiveSizes {
-  struct Swing {
+  struct MemoryDelta {
     T highest{}, net{};
   };
-  std::vector<Swing> swings;  ///< by their number
+  std::vector<MemoryDelta> deltas;  ///< by their number
   T inputs{};
 };
 
@@ -47,10 +48,10 @@ template <class T>
       live += each.inputs > 0 ? sizes.inputs : T{} - sizes.inputs;
       most = larger(most, live);
     }
-    if (each.swing < 0) continue;
-    const auto& swing = sizes.swings[static_cast<std::size_t>(each.swing)];
-    most = larger(most, live + swing.highest);
-    live += swing.net;
+    if (each.delta < 0) continue;
+    const auto& delta = sizes.deltas[static_cast<std::size_t>(each.delta)];
+    most = larger(most, live + delta.highest);
+    live += delta.net;
   }
   return most;
 }
@@ -65,7 +66,7 @@ class LiveLog {
   }
   void release(Bytes size) { open_.net -= size; }
   void inputs(std::int32_t change) { open_.inputs = change, close(); }
-  void swing(std::int32_t number) { open_.swing = number, close(); }
+  void delta(std::int32_t number) { open_.delta = number, close(); }
   [[nodiscard]] LiveProgram take() {
     close();
     return std::move(program_);

@@ -109,7 +109,7 @@ std::vector<Bytes> saved_by_layer(const CondensedTape& tape) {
   for (const CondensedTape::Layer& each : tape.classes) {
     Bytes sum{};
     for (const CondensedEvent& event : each.forward)
-      if (event.swing >= 0) sum += tape.swings[static_cast<std::size_t>(event.swing)].net.total();
+      if (event.delta >= 0) sum += tape.deltas[static_cast<std::size_t>(event.delta)].net.total();
     of_class.push_back(sum);
   }
   for (const std::size_t each : tape.layers) of_layer.push_back(of_class[each]);

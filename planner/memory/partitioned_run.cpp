@@ -326,7 +326,7 @@ void PartitionedRun::wait(const GatherAction& action) {
   for (const std::int32_t each : plan_->parameters_of(action)) {
     const auto parameter = static_cast<std::size_t>(each);
     state_.wait(whole_[parameter]);
-    if (action.landing == Landing::shared_buffer || action.quantized)
+    if (action.placement == Placement::shared_buffer || action.quantized)
       copied += modules_.parameters[parameter].elements * modules_.parameters[parameter].element_size;
   }
   state_.clock().move(copied * 2);

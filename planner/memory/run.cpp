@@ -86,7 +86,7 @@ class Player {
   void gradient(int layer, std::int32_t index, std::int32_t block) {
     framework_.gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
   }
-  void swing(const Swing& swing, std::int32_t number) { device_.swing(swing, number); }
+  void delta(const MemoryDelta& delta, std::int32_t number) { device_.delta(delta, number); }
   void gradient(int layer, std::int32_t index, Bytes size, Term term) {
     framework_.gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
   }

@@ -54,14 +54,14 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
     neediest = played.peak_allocated;
     noted.host = host_memory(inputs.step, cluster.gpus_per_node).total;
   }
-  Pace pace = run.pace(cluster);
-  noted.memory_bytes_per_second = pace.memory().value;
+  CostModel cost_model = run.cost_model(cluster);
+  noted.memory_bytes_per_second = cost_model.memory().value;
   const CallCounts counts = count_calls(noted.program);
   for (std::size_t i = 0; i < noted.program.calls.size(); ++i) {
     const TimedCall& each = noted.program.calls[i];
     const bool sized = each.exchange >= 0;
-    noted.calls.push_back(sized ? 0 : pace.call(each.call).value);
-    if (sized) noted.exchanges.emplace(i, pace.pricer(each.call));
+    noted.calls.push_back(sized ? 0 : cost_model.call(each.call).value);
+    if (sized) noted.exchanges.emplace(i, cost_model.pricer(each.call));
     noted.sent_once.push_back(sized ? Bytes(counts.once[i]) : ring(each.call, counts.once[i]));
     noted.sent_repeated.push_back(sized ? Bytes(counts.repeated[i]) : ring(each.call, counts.repeated[i]));
   }

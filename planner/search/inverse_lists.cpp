@@ -4,7 +4,7 @@
 
 #include "planner/search/inverse.h"
 #include "planner/search/parallel.h"
-#include "planner/time/pace.h"
+#include "planner/time/cost_model.h"
 
 namespace zplan {
 

@@ -14,7 +14,7 @@ class OrderHash {
     add(section.size());
     for (const CondensedEvent& each : section) {
       add(static_cast<std::uint64_t>(each.kind));
-      add(static_cast<std::uint64_t>(each.swing));
+      add(static_cast<std::uint64_t>(each.delta));
       add(static_cast<std::uint64_t>(each.event.index));
       if (each.kind == CondensedEvent::Kind::gradient) add(static_cast<std::uint64_t>(each.event.size.value));
     }
@@ -38,8 +38,8 @@ double bytes(Bytes size) { return static_cast<double>(size.value); }
 MicroStepFigures<double> figures_of(const Recording& recording, const Gpu& gpu, const Training& training,
                                     std::int64_t micro_batch_size) {
   MicroStepFigures<double> result;
-  for (const Swing& each : recording.condensed.swings)
-    result.live.swings.push_back({bytes(each.highest.total()), bytes(each.net.total())});
+  for (const MemoryDelta& each : recording.condensed.deltas)
+    result.live.deltas.push_back({bytes(each.highest.total()), bytes(each.net.total())});
   result.live.inputs = bytes(token_ids(micro_batch_size, training.sequence_length));
   for (const Load& each : recording.tape.loads) {
     const LoadTime time = load_time(each, gpu, training);
@@ -52,9 +52,9 @@ MicroStepFigures<double> figures_of(const Recording& recording, const Gpu& gpu, 
 /// Calls f(a's figure, b's, …) for every figure of several micro-steps of one order.
 template <class F, class First, class... Rest>
 void for_each_figure(F&& f, First& first, Rest&... rest) {
-  for (std::size_t i = 0; i < first.live.swings.size(); ++i) {
-    f(first.live.swings[i].highest, rest.live.swings[i].highest...);
-    f(first.live.swings[i].net, rest.live.swings[i].net...);
+  for (std::size_t i = 0; i < first.live.deltas.size(); ++i) {
+    f(first.live.deltas[i].highest, rest.live.deltas[i].highest...);
+    f(first.live.deltas[i].net, rest.live.deltas[i].net...);
   }
   f(first.live.inputs, rest.live.inputs...);
   for (std::size_t i = 0; i < first.loads.size(); ++i) {
@@ -69,7 +69,7 @@ void for_each_figure(F&& f, First& first, Rest&... rest) {
 template <class T>
 MicroStepFigures<T> shaped_like(const MicroStepFigures<double>& other) {
   MicroStepFigures<T> result;
-  result.live.swings.resize(other.live.swings.size());
+  result.live.deltas.resize(other.live.deltas.size());
   result.loads.resize(other.loads.size());
   result.exchanges.resize(other.exchanges.size());
   return result;

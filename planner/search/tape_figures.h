@@ -1,5 +1,5 @@
 #pragma once
-// What a micro-batch size changes of a run: sizes of the tape's swings, the work of its loads, what a
+// What a micro-batch size changes of a run: sizes of the tape's memory deltas, the work of its loads, what a
 // tensor-parallel group exchanges. Recorded at powers of two; between them figures are interpolated.
 
 #include <array>

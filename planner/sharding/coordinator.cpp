@@ -150,7 +150,7 @@ struct State {
 };
 
 struct Call {
-  Landing landing{};
+  Placement placement{};
   std::int32_t ranks{};
   std::int32_t first{}, count{};  ///< of Coordinator::gathered_
   bool quantized{};
@@ -202,7 +202,7 @@ class Coordinator {
   void gather_group(std::span<const std::int32_t> wanted, bool secondary);
   void issue(const CallGroup& group, std::int32_t ranks, bool secondary);
   void issue_by_type(const CallGroup& group, std::int32_t ranks);
-  void add_call(Landing landing, std::int32_t ranks, std::int32_t first, std::int32_t count,
+  void add_call(Placement placement, std::int32_t ranks, std::int32_t first, std::int32_t count,
                 bool quantized = false);
   void await(std::int32_t p);
   void activate(std::int32_t module, bool recomputing);
@@ -282,7 +282,7 @@ GatherAction& Coordinator::act(Kind kind, std::span<const std::int32_t> paramete
 void Coordinator::act_on_call(Kind kind, std::int32_t number) {
   const Call& call = at(calls_, number);
   GatherAction& action = act(kind, gathered(call.first, call.count));
-  action.landing = call.landing;
+  action.placement = call.placement;
   action.call = number;
   action.ranks = call.ranks;
   action.quantized = call.quantized;
@@ -363,7 +363,8 @@ void Coordinator::read(const ModuleEvent& event) {
   if (state.status != Status::sharded) return;
   if (!recorded_) hooked_.add(event.module, event.parameter);
   gathered_.push_back(event.parameter);
-  add_call(Landing::own_buffer, static_cast<std::int32_t>(options_.data_parallel), size_of(gathered_) - 1, 1);
+  add_call(Placement::own_buffer, static_cast<std::int32_t>(options_.data_parallel), size_of(gathered_) - 1,
+           1);
   plan_.actions.back().kind = Kind::gather_now;
   plan_.actions.back().on_compute_stream = true;
   state.status = Status::whole;
@@ -475,18 +476,19 @@ void Coordinator::gather_group(std::span<const std::int32_t> wanted, bool second
 /// all_gather_coalesced.
 void Coordinator::issue(const CallGroup& group, std::int32_t ranks, bool secondary) {
   if (options_.data_parallel == 1)
-    return add_call(options_.offloaded ? Landing::copied_shard : Landing::shard, ranks, group.first,
+    return add_call(options_.offloaded ? Placement::copied_shard : Placement::shard, ranks, group.first,
                     group.count);
   if (options_.one_by_one || group.count == 1) {
     // What is quantised has a buffer of its own until it is a parameter again.
-    const Landing landing = options_.quantized ? Landing::shared_buffer : Landing::own_buffer;
+    const Placement placement = options_.quantized ? Placement::shared_buffer : Placement::own_buffer;
     for (std::int32_t i = 0; i < group.count; ++i)
-      add_call(landing, ranks, group.first + i, 1, options_.quantized);
+      add_call(placement, ranks, group.first + i, 1, options_.quantized);
     return;
   }
   // Whatever their types, in one call.
-  if (options_.quantized) return add_call(Landing::shared_buffer, ranks, group.first, group.count, true);
-  if (options_.by_all_reduce && !secondary) return add_call(Landing::views, ranks, group.first, group.count);
+  if (options_.quantized) return add_call(Placement::shared_buffer, ranks, group.first, group.count, true);
+  if (options_.by_all_reduce && !secondary)
+    return add_call(Placement::views, ranks, group.first, group.count);
   issue_by_type(group, ranks);
 }
 
@@ -501,15 +503,15 @@ void Coordinator::issue_by_type(const CallGroup& group, std::int32_t ranks) {
   if (!std::is_sorted(begin, end, before)) std::stable_sort(begin, end, before);
   for (auto from = begin; from != end;) {
     const auto to = std::find_if(from, end, [&](std::int32_t p) { return order(p) != order(*from); });
-    add_call(Landing::shared_buffer, ranks, static_cast<std::int32_t>(from - gathered_.begin()),
+    add_call(Placement::shared_buffer, ranks, static_cast<std::int32_t>(from - gathered_.begin()),
              static_cast<std::int32_t>(to - from));
     from = to;
   }
 }
 
-void Coordinator::add_call(Landing landing, std::int32_t ranks, std::int32_t first, std::int32_t count,
+void Coordinator::add_call(Placement placement, std::int32_t ranks, std::int32_t first, std::int32_t count,
                            bool quantized) {
-  calls_.push_back({landing, ranks, first, count, quantized});
+  calls_.push_back({placement, ranks, first, count, quantized});
   act_on_call(Kind::gather, size_of(calls_) - 1);
 }
 
@@ -523,7 +525,7 @@ void Coordinator::await(std::int32_t p) {
   }
   if (--group.unclaimed > 0) return;
   for (std::int32_t i = 0; i < group.calls; ++i)
-    if (at(calls_, group.first_call + i).landing == Landing::shared_buffer)
+    if (at(calls_, group.first_call + i).placement == Placement::shared_buffer)
       act_on_call(Kind::drop_buffer, group.first_call + i);
 }
 
@@ -637,13 +639,13 @@ GatherPlan Coordinator::optimizer_step() {
 
 /// _post_step: a call each, on the compute stream.
 void Coordinator::gather_persistent() {
-  const Landing landing = persistent_landing(tape_, options_);
+  const Placement placement = persistent_placement(tape_, options_);
   for (std::size_t i = 0; i < states_.size(); ++i) {
     const auto p = static_cast<std::int32_t>(named(tape_, i));
     if (!parameter(p).persistent) continue;
     at(states_, p).status = Status::whole;
     gathered_.push_back(p);
-    add_call(landing, static_cast<std::int32_t>(options_.data_parallel), size_of(gathered_) - 1, 1);
+    add_call(placement, static_cast<std::int32_t>(options_.data_parallel), size_of(gathered_) - 1, 1);
     plan_.actions.back().on_compute_stream = true;
   }
 }
@@ -720,11 +722,11 @@ void mark_persistent(ModuleTape& tape, Elements threshold, Elements model_thresh
   }
 }
 
-Landing persistent_landing(const ModuleTape& tape, const GatherOptions& options) {
+Placement persistent_placement(const ModuleTape& tape, const GatherOptions& options) {
   const auto persistent = std::count_if(tape.parameters.begin(), tape.parameters.end(),
                                         [](const ShardedParameter& each) { return each.persistent; });
-  if (options.data_parallel > 1 || options.one_by_one || persistent == 1) return Landing::own_buffer;
-  return options.offloaded ? Landing::copied_shard : Landing::shard;
+  if (options.data_parallel > 1 || options.one_by_one || persistent == 1) return Placement::own_buffer;
+  return options.offloaded ? Placement::copied_shard : Placement::shard;
 }
 
 namespace {

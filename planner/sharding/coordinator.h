@@ -95,7 +95,7 @@ void mark_persistent(ModuleTape& tape, Elements threshold,
                      Elements model_threshold = Elements(std::numeric_limits<std::int64_t>::max()));
 
 /// Where a call's result lies.
-enum class Landing : std::uint8_t {
+enum class Placement : std::uint8_t {
   own_buffer,     ///< one parameter, padded: the buffer becomes the parameter
   shared_buffer,  ///< several, in one flat buffer; waiting copies each out
   views,          ///< several, in one flat buffer that they share to the end (by_all_reduce)
@@ -103,13 +103,13 @@ enum class Landing : std::uint8_t {
   copied_shard,   ///< one rank, offloaded: a copy of the shard, nothing is sent
 };
 template <>
-struct EnumNames<Landing> {
-  static constexpr std::array<std::pair<Landing, std::string_view>, 5> table{
-      {{Landing::own_buffer, "own buffer"},
-       {Landing::shared_buffer, "shared buffer"},
-       {Landing::views, "views"},
-       {Landing::shard, "shard"},
-       {Landing::copied_shard, "copied shard"}}};
+struct EnumNames<Placement> {
+  static constexpr std::array<std::pair<Placement, std::string_view>, 5> table{
+      {{Placement::own_buffer, "own buffer"},
+       {Placement::shared_buffer, "shared buffer"},
+       {Placement::views, "views"},
+       {Placement::shard, "shard"},
+       {Placement::copied_shard, "copied shard"}}};
 };
 
 /// One thing that the coordinator does.
@@ -126,13 +126,13 @@ struct GatherAction {
     let_go,
   };
   Kind kind{Kind::gather};
-  Landing landing{Landing::own_buffer};  ///< of the call
-  bool on_compute_stream{};              ///< else on the stream of gathers, where overlap_comm makes one
-  std::int32_t event{};                  ///< at which event of the tape; their number: after the backward
-  std::int32_t call{-1};                 ///< of gather, wait and drop_buffer; counts through the step
-  std::int32_t ranks{1};                 ///< of the call
-  bool quantized{};                      ///< in 8 bits, with scales in a call of their own
-  std::int32_t first{}, count{};         ///< its parameters: GatherPlan::parameters_of
+  Placement placement{Placement::own_buffer};  ///< of the call
+  bool on_compute_stream{};       ///< else on the stream of gathers, where overlap_comm makes one
+  std::int32_t event{};           ///< at which event of the tape; their number: after the backward
+  std::int32_t call{-1};          ///< of gather, wait and drop_buffer; counts through the step
+  std::int32_t ranks{1};          ///< of the call
+  bool quantized{};               ///< in 8 bits, with scales in a call of their own
+  std::int32_t first{}, count{};  ///< its parameters: GatherPlan::parameters_of
   bool operator==(const GatherAction&) const = default;
 };
 
@@ -174,13 +174,13 @@ struct RunGathers {
 [[nodiscard]] RunGathers gathers_of_run(const ModuleTape& tape, const GatherOptions& options);
 
 /// Where persistent parameters lie after the optimizer's step. A single one is gathered even by one rank.
-[[nodiscard]] Landing persistent_landing(const ModuleTape& tape, const GatherOptions& options);
+[[nodiscard]] Placement persistent_placement(const ModuleTape& tape, const GatherOptions& options);
 
 /// Whether anything is sent.
 [[nodiscard]] inline bool is_collective(const GatherAction& action) {
   const bool call =
       action.kind == GatherAction::Kind::gather || action.kind == GatherAction::Kind::gather_now;
-  return call && action.landing != Landing::shard && action.landing != Landing::copied_shard;
+  return call && action.placement != Placement::shard && action.placement != Placement::copied_shard;
 }
 
 /// Groups of a tensor of `elements` that the quantiser scales by themselves, of at most 8,000 elements each:

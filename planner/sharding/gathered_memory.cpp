@@ -12,7 +12,7 @@ namespace {
 
 /// A call of the optimizer's step that brings a persistent parameter along with the others.
 bool joins_persistent(const GatherAction& action, const GatherOptions& options) {
-  return action.kind == GatherAction::Kind::gather && action.landing == Landing::own_buffer &&
+  return action.kind == GatherAction::Kind::gather && action.placement == Placement::own_buffer &&
          action.on_compute_stream && !options.one_by_one;
 }
 
@@ -33,7 +33,7 @@ GatheredMemory::GatheredMemory(const ModuleTape& tape, const GatherOptions& opti
 void GatheredMemory::hold_before(StepKind step) {
   const bool first = step == StepKind::first;
   const bool secondary = options_.secondary_partition > 1 && !options_.offloaded;
-  const bool persistent = !first && persistent_landing(*tape_, options_) != Landing::shard;
+  const bool persistent = !first && persistent_placement(*tape_, options_) != Placement::shard;
   for (std::int32_t p = 0; p < static_cast<std::int32_t>(whole_.size()); ++p) {
     const ShardedParameter& parameter = at(tape_->parameters, p);
     if (secondary && (first || !parameter.trainable))
@@ -106,7 +106,7 @@ void GatheredMemory::act(const GatherAction& action, std::span<const std::int32_
     case Kind::wait:
       if (action.quantized)
         wait_for_quantized(action, parameters);
-      else if (action.landing == Landing::shared_buffer)
+      else if (action.placement == Placement::shared_buffer)
         for (const std::int32_t p : parameters) at(whole_, p) = take(Use::parameter, whole(p));
       break;
     case Kind::drop_buffer:
@@ -142,22 +142,22 @@ void GatheredMemory::gather(const GatherAction& action, std::span<const std::int
   if (static_cast<std::size_t>(action.call) >= buffers_.size())
     buffers_.resize(static_cast<std::size_t>(action.call) + 1, kNone);
   if (action.quantized) return gather_quantized(action, parameters);
-  switch (action.landing) {
-    case Landing::own_buffer:
+  switch (action.placement) {
+    case Placement::own_buffer:
       at(whole_, parameters.front()) = take(Use::parameter, padded);
       bring_shards();
       break;
-    case Landing::shared_buffer:
+    case Placement::shared_buffer:
       at(buffers_, action.call) = take(Use::shared_buffer, padded);
       bring_shards();
       break;
-    case Landing::views: {
+    case Placement::views: {
       const std::int32_t all = take(Use::shared_buffer, padded, static_cast<std::int32_t>(parameters.size()));
       for (const std::int32_t p : parameters) at(whole_, p) = all;
       break;
     }
-    case Landing::shard: break;
-    case Landing::copied_shard:
+    case Placement::shard: break;
+    case Placement::copied_shard:
       for (const std::int32_t p : parameters) at(whole_, p) = take(Use::parameter, whole(p));
       break;
   }

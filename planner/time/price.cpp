@@ -4,14 +4,14 @@
 
 namespace zplan {
 
-void price(Schedule& schedule, const std::vector<Call>& calls, Pace& pace) {
+void price(Schedule& schedule, const std::vector<Call>& calls, CostModel& cost_model) {
   std::vector<Bytes> largest(schedule.collectives.size());
   for (const Call& call : calls) {
     const auto at = std::find_if(schedule.collectives.begin(), schedule.collectives.end(),
                                  [&](const Collective& kind) { return is_of_kind(call, kind); });
     if (at == schedule.collectives.end()) continue;
     const Bytes size = call.elements * call.element;
-    const CollectiveCost cost = pace.pricer(call).cost(size);
+    const CollectiveCost cost = cost_model.pricer(call).cost(size);
     at->inside_bytes_per_gpu += cost.inside * call.times;
     at->outside_bytes_per_gpu += cost.outside * call.times;
     at->time += cost.time * static_cast<double>(call.times);

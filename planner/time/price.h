@@ -9,7 +9,7 @@
 namespace zplan {
 
 /// Fills in bytes by link, time and algorithm of every kind from the calls that the schedule was made of.
-void price(Schedule& schedule, const std::vector<Call>& calls, Pace& pace);
+void price(Schedule& schedule, const std::vector<Call>& calls, CostModel& cost_model);
 
 /// Traffic of one optimizer step in one phase and group, per GPU.
 struct Traffic {

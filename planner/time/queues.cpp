@@ -160,17 +160,18 @@ RunTime run_time(const PlayedStep& played, std::int64_t repeats) {
   return time;
 }
 
-Durations<double> durations(const StepProgram& program, Pace& pace) {
+Durations<double> durations(const StepProgram& program, CostModel& cost_model) {
   Durations<double> result;
-  for (const LoadTime& each : pace.loads())
+  for (const LoadTime& each : cost_model.loads())
     result.loads.push_back({each.products.value, each.attention.value, each.other.value, each.host.value});
-  for (const TimedCall& each : program.calls) result.calls.push_back(pace.call(each.call).value);
-  result.memory_bytes_per_second = pace.memory().value;
+  for (const TimedCall& each : program.calls) result.calls.push_back(cost_model.call(each.call).value);
+  result.memory_bytes_per_second = cost_model.memory().value;
   return result;
 }
 
-RunTime run_time(const StepProgram& program, Pace& pace, const Strategy& strategy) {
-  return run_time(play(program, durations(program, pace)), repeats_of(strategy.gradient_accumulation_steps));
+RunTime run_time(const StepProgram& program, CostModel& cost_model, const Strategy& strategy) {
+  return run_time(play(program, durations(program, cost_model)),
+                  repeats_of(strategy.gradient_accumulation_steps));
 }
 
 }  // namespace zplan

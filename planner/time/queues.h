@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "planner/time/clock.h"
+#include "planner/time/cost_model.h"
 #include "planner/time/lanes.h"
-#include "planner/time/pace.h"
 
 namespace zplan {
 
@@ -68,9 +68,9 @@ struct PlayedLanes {
 /// RunTime of a step in which the repeated micro-step comes `repeats` times (1 where nothing is repeated).
 [[nodiscard]] RunTime run_time(const PlayedStep& played, std::int64_t repeats);
 
-/// Of a program with the pace of its tape.
-[[nodiscard]] Durations<double> durations(const StepProgram& program, Pace& pace);
-[[nodiscard]] RunTime run_time(const StepProgram& program, Pace& pace, const Strategy& strategy);
+/// Of a program with the cost model of its tape.
+[[nodiscard]] Durations<double> durations(const StepProgram& program, CostModel& cost_model);
+[[nodiscard]] RunTime run_time(const StepProgram& program, CostModel& cost_model, const Strategy& strategy);
 
 /// How often a micro-step is repeated: the first and the last are played by themselves.
 [[nodiscard]] constexpr std::int64_t repeats_of(std::int64_t micro_steps) {

@@ -18,9 +18,9 @@ bool alike(const IssuedCall& a, const IssuedCall& b) {
 
 class Issue {
  public:
-  Issue(const StepProgram& program, Pace& pace, std::int64_t repeats)
+  Issue(const StepProgram& program, CostModel& cost_model, std::int64_t repeats)
       : program_(program),
-        takes_(durations(program, pace)),
+        takes_(durations(program, cost_model)),
         done_(own_work(program, takes_)),
         repeats_(repeats) {
     call_of_.push_back(kNone);  // the begin of the step
@@ -125,8 +125,8 @@ Seconds StepCalls::communication() const {
   return sum;
 }
 
-StepCalls step_calls(const StepProgram& program, Pace& pace, std::int64_t micro_steps) {
-  return Issue(program, pace, repeats_of(micro_steps)).calls();
+StepCalls step_calls(const StepProgram& program, CostModel& cost_model, std::int64_t micro_steps) {
+  return Issue(program, cost_model, repeats_of(micro_steps)).calls();
 }
 
 }  // namespace zplan

@@ -32,6 +32,7 @@ struct StepCalls {
 inline constexpr std::size_t kMostIssued = 200'000;
 
 /// The program of a step written out: a micro-step that stands for others comes as often as they do.
-[[nodiscard]] StepCalls step_calls(const StepProgram& program, Pace& pace, std::int64_t micro_steps);
+[[nodiscard]] StepCalls step_calls(const StepProgram& program, CostModel& cost_model,
+                                   std::int64_t micro_steps);
 
 }  // namespace zplan

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "planner/time/pace.h"
+#include "planner/time/cost_model.h"
 
 namespace zplan {
 

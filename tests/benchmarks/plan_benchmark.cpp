@@ -73,8 +73,8 @@ void schedule_and_time(benchmark::State& state) {
   const TimedRun timed(static_cast<int>(state.range(0)));
   const RunResult played = timed.run.live();
   for (auto _ : state) {
-    Pace pace = timed.run.pace(timed.q.cluster);
-    benchmark::DoNotOptimize(timed.run.time(played, timed.run.schedule(played), pace));
+    CostModel cost_model = timed.run.cost_model(timed.q.cluster);
+    benchmark::DoNotOptimize(timed.run.time(played, timed.run.schedule(played), cost_model));
   }
 }
 BENCHMARK(schedule_and_time)->DenseRange(0, 3);

@@ -122,11 +122,11 @@ std::string gather_text(const ModuleTape& tape, const GatherAction& action,
                         std::span<const std::int32_t> parameters) {
   const std::string which = ranges(parameters);
   if (action.kind == Kind::gather_now) return "at once " + which;
-  if (action.landing == Landing::views) return "reduced " + which;
+  if (action.placement == Placement::views) return "reduced " + which;
   if (!is_collective(action)) return "shard " + which;
   const Elements elements = call_elements(parameters, tape.parameters, action.ranks);
-  return fmt::format("{} {} of {} on {}", action.landing == Landing::own_buffer ? "alone" : "together", which,
-                     elements.value, action.ranks);
+  return fmt::format("{} {} of {} on {}", action.placement == Placement::own_buffer ? "alone" : "together",
+                     which, elements.value, action.ranks);
 }
 
 Lines lines(const ModuleTape& tape, const GatherPlan& plan) {

@@ -161,8 +161,8 @@ class Written : public ::testing::Test {
     clock_.begin_step();
   }
   [[nodiscard]] StepCalls calls(std::int64_t micro_steps = 1) const {
-    Pace pace(tape_, cluster_, training_, strategy_);
-    return step_calls(clock_.program(), pace, micro_steps);
+    CostModel cost_model(tape_, cluster_, training_, strategy_);
+    return step_calls(clock_.program(), cost_model, micro_steps);
   }
   [[nodiscard]] Instant issue(std::int64_t elements) {
     return clock_.issue({.operation = Operation::all_gather,

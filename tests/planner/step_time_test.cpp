@@ -27,12 +27,12 @@ class Clocks : public ::testing::Test {
     made.nodes = nodes;
     return made;
   }
-  [[nodiscard]] Pace pace() const { return {tape_, cluster_, training_, strategy_}; }
+  [[nodiscard]] CostModel cost_model() const { return {tape_, cluster_, training_, strategy_}; }
   [[nodiscard]] RunTime time(const Clock& clock, std::int64_t micro_steps = 1) const {
-    Pace pace = this->pace();
+    CostModel cost_model = this->cost_model();
     Strategy strategy = strategy_;
     strategy.gradient_accumulation_steps = micro_steps;
-    return run_time(clock.program(), pace, strategy);
+    return run_time(clock.program(), cost_model, strategy);
   }
   static Call gather(std::int64_t elements) {
     return {.operation = Operation::all_gather,
@@ -70,8 +70,8 @@ TEST_F(Clocks, AHostThatIsAheadDoesNotShow) {
 }
 
 TEST_F(Clocks, OnlyWhatOutlastsComputeIsExposed) {
-  Pace pace = this->pace();
-  const double takes = pace.call(gather(1'000'000'000)).value;
+  CostModel cost_model = this->cost_model();
+  const double takes = cost_model.call(gather(1'000'000'000)).value;
   ASSERT_GT(takes, 1e-3);
   for (const int loads : {0, 1}) {
     Clock clock;
@@ -86,8 +86,8 @@ TEST_F(Clocks, OnlyWhatOutlastsComputeIsExposed) {
 }
 
 TEST_F(Clocks, CollectivesOfOneGroupRunOneBehindTheOther) {
-  Pace pace = this->pace();
-  const double takes = pace.call(gather(1'000'000)).value;
+  CostModel cost_model = this->cost_model();
+  const double takes = cost_model.call(gather(1'000'000)).value;
   Clock clock;
   clock.begin_step();
   static_cast<void>(clock.issue(gather(1'000'000), {}));
@@ -96,8 +96,8 @@ TEST_F(Clocks, CollectivesOfOneGroupRunOneBehindTheOther) {
 }
 
 TEST_F(Clocks, ACallThatNeedsWhatIsComputedWaitsForIt) {
-  Pace pace = this->pace();
-  const double takes = pace.call(gather(1'000'000)).value;
+  CostModel cost_model = this->cost_model();
+  const double takes = cost_model.call(gather(1'000'000)).value;
   Clock clock;
   clock.begin_step();
   for (int i = 0; i < 5; ++i) clock.compute(kLong);

@@ -31,9 +31,9 @@ struct LoadTime {
 [[nodiscard]] Seconds product_time(const Product& product, const Gpu& gpu, Precision precision);
 [[nodiscard]] LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training);
 
-class Pace {
+class CostModel {
  public:
-  Pace(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy);
+  CostModel(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy);
 
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] const std::vector<LoadTime>& loads() const { return loads_; }

@@ -1,4 +1,4 @@
-#include "planner/time/pace.h"
+#include "planner/time/cost_model.h"
 
 #include <algorithm>
 
@@ -48,7 +48,8 @@ LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training) {
   return time;
 }
 
-Pace::Pace(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy)
+CostModel::CostModel(const Tape& tape, const Cluster& cluster, const Training& training,
+                     const Strategy& strategy)
     : cluster_(cluster),
       tensor_parallel_(strategy.tensor_parallel),
       memory_(cluster.gpu.memory_bandwidth * cluster.gpu.efficiency.memory) {
@@ -56,7 +57,7 @@ Pace::Pace(const Tape& tape, const Cluster& cluster, const Training& training, c
   for (const Load& each : tape.loads) loads_.push_back(load_time(each, cluster.gpu, training));
 }
 
-const CollectivePricer& Pace::pricer(const Call& call) {
+const CollectivePricer& CostModel::pricer(const Call& call) {
   for (const Priced& each : priced_)
     if (each.operation == call.operation && each.group == call.group && each.ranks == call.group_size &&
         each.stride == call.stride)
@@ -68,6 +69,6 @@ const CollectivePricer& Pace::pricer(const Call& call) {
   return priced_.back().pricer;
 }
 
-Seconds Pace::call(const Call& call) { return pricer(call).time(call.elements * call.element); }
+Seconds CostModel::call(const Call& call) { return pricer(call).time(call.elements * call.element); }
 
 }  // namespace zplan
