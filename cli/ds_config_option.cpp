@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "models/base/json_reader.h"
-#include "planner/deepspeed/read_config.h"
+#include "planner/frameworks/deepspeed/config/read_config.h"
 
 namespace zplan {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/text.h"
-#include "planner/memory/allowances.h"
+#include "planner/simulation/allowances.h"
 
 namespace zplan {
 

@@ -7,7 +7,7 @@
 #include "cli/request.h"
 #include "cli/run.h"
 #include "models/base/json_text.h"
-#include "planner/search/why.h"
+#include "planner/explain/why.h"
 
 namespace zplan {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "models/base/version.h"
-#include "planner/deepspeed/keys.h"
+#include "planner/frameworks/deepspeed/config/keys.h"
 
 namespace zplan {
 

@@ -7,7 +7,7 @@
 
 #include "cli/text.h"
 #include "models/base/format.h"
-#include "planner/deepspeed/lint.h"
+#include "planner/frameworks/deepspeed/config/lint.h"
 
 namespace zplan {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "models/base/format.h"
+#include "planner/explain/why.h"
 #include "planner/search/crossover.h"
-#include "planner/search/why.h"
 
 namespace zplan {
 

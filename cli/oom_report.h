@@ -8,7 +8,7 @@
 #include "cli/options.h"
 #include "cli/table.h"
 #include "models/base/json_reader.h"
-#include "planner/search/oom.h"
+#include "planner/explain/oom.h"
 
 namespace zplan {
 

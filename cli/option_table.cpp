@@ -6,7 +6,7 @@
 
 #include "cli/options.h"
 #include "cli/values.h"
-#include "planner/deepspeed/releases.h"
+#include "planner/frameworks/deepspeed/config/releases.h"
 
 namespace zplan {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/deepspeed/ds_config.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/search/inverse.h"
 
 namespace zplan {

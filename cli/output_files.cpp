@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/json_text.h"
-#include "planner/deepspeed/ds_config.h"
-#include "planner/fsdp/accelerate_config.h"
-#include "planner/launch/launch.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
+#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/launch/launch.h"
 
 namespace zplan {
 

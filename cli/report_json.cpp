@@ -10,8 +10,8 @@
 #include "cli/report_deltas.h"
 #include "cli/search_report.h"
 #include "models/base/version.h"
+#include "planner/cost/price.h"
 #include "planner/search/explore.h"
-#include "planner/time/price.h"
 
 namespace zplan {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/report_text.h"
-#include "planner/search/why.h"
+#include "planner/explain/why.h"
 
 namespace zplan {
 

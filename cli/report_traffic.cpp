@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/report_text.h"
-#include "planner/time/price.h"
+#include "planner/cost/price.h"
 
 namespace zplan {
 

@@ -10,8 +10,8 @@
 #include "cli/output_files.h"
 #include "cli/report_text.h"
 #include "cli/search_report.h"
-#include "planner/launch/launch.h"
-#include "planner/search/why.h"
+#include "planner/explain/why.h"
+#include "planner/frameworks/launch/launch.h"
 
 namespace zplan {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
-#include "planner/activations/causal_lm.h"
-#include "planner/memory/cards.h"
-#include "planner/time/price.h"
+#include "planner/cost/price.h"
+#include "planner/model_trace/causal_lm.h"
+#include "planner/simulation/cards.h"
 
 namespace zplan {
 

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/communication/schedule.h"
-#include "planner/memory/memory.h"
+#include "planner/cost/schedule.h"
+#include "planner/cost/step_calls.h"
+#include "planner/cost/step_time.h"
 #include "planner/rank_run.h"
+#include "planner/simulation/memory.h"
 #include "planner/strategy.h"
-#include "planner/time/step_calls.h"
-#include "planner/time/step_time.h"
 
 namespace zplan {
 

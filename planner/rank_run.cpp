@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "planner/memory/memory.h"
+#include "planner/simulation/memory.h"
 
 namespace zplan {
 

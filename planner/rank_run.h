@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/memory/run.h"
-#include "planner/time/cost_model.h"
-#include "planner/time/step_time.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/step_time.h"
+#include "planner/simulation/run.h"
 
 namespace zplan {
 

@@ -11,7 +11,8 @@ namespace {
 
 using Reasons = std::vector<std::string>;
 
-/// Since when DeepSpeed has what a plan may ask for. Source: planner/deepspeed/releases.json; tests compare.
+/// Since when DeepSpeed has what a plan may ask for. Source:
+/// planner/frameworks/deepspeed/config/releases.json; tests compare.
 constexpr DeepSpeedRelease kAutoTpTraining{0, 16, 4}, kMuon{0, 17, 6}, kBf16Masters{0, 18, 3},
     kMuonAtStage3{0, 18, 9}, kRecomputesFrozen{0, 19, 3};
 

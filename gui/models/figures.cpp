@@ -5,7 +5,7 @@
 
 #include "cli/text.h"
 #include "models/base/format.h"
-#include "planner/search/why.h"
+#include "planner/explain/why.h"
 
 namespace zplan::gui {
 

@@ -5,7 +5,7 @@
 
 #include "gui/session/planned.h"
 #include "gui/tables/text_table_model.h"
-#include "planner/deepspeed/lint.h"
+#include "planner/frameworks/deepspeed/config/lint.h"
 
 class QComboBox;
 class QGridLayout;

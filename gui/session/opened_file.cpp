@@ -8,7 +8,7 @@
 #include "models/base/error.h"
 #include "models/config.h"
 #include "planner/check/read.h"
-#include "planner/deepspeed/keys.h"
+#include "planner/frameworks/deepspeed/config/keys.h"
 
 namespace zplan::gui {
 

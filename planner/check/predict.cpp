@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "hardware_profiles/collective_cost.h"
-#include "planner/memory/allowances.h"
-#include "planner/memory/cards.h"
-#include "planner/memory/memory.h"
-#include "planner/memory/rank_state.h"
 #include "planner/plan.h"
+#include "planner/simulation/allowances.h"
+#include "planner/simulation/cards.h"
+#include "planner/simulation/memory.h"
+#include "planner/simulation/rank_state.h"
 
 namespace zplan::check {
 

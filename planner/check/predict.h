@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/check/case.h"
-#include "planner/memory/device.h"
+#include "planner/simulation/device.h"
 
 namespace zplan::check {
 

@@ -10,9 +10,9 @@
 
 #include "models/base/error.h"
 #include "planner/accuracy.h"
+#include "planner/explain/why.h"
 #include "planner/search/candidates.h"
 #include "planner/search/parallel.h"
-#include "planner/search/why.h"
 #include "planner/work.h"
 
 namespace zplan {

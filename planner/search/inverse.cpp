@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <tuple>
 
+#include "planner/explain/why.h"
 #include "planner/search/candidates.h"
 #include "planner/search/first.h"
 #include "planner/search/parallel.h"
 #include "planner/search/scale.h"
-#include "planner/search/why.h"
 
 namespace zplan {
 

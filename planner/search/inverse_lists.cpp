@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "planner/cost/cost_model.h"
 #include "planner/search/inverse.h"
 #include "planner/search/parallel.h"
-#include "planner/time/cost_model.h"
 
 namespace zplan {
 

@@ -7,10 +7,10 @@
 #include <map>
 #include <tuple>
 
+#include "planner/explain/why.h"
 #include "planner/search/candidates.h"
 #include "planner/search/first.h"
 #include "planner/search/parallel.h"
-#include "planner/search/why.h"
 
 namespace zplan {
 

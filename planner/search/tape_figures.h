@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "hardware_profiles/gpu.h"
-#include "planner/memory/live_program.h"
-#include "planner/memory/run.h"
-#include "planner/time/queues.h"
+#include "planner/cost/queues.h"
+#include "planner/simulation/live_program.h"
+#include "planner/simulation/run.h"
 
 namespace zplan {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "planner/memory/caching_allocator.h"
+#include "planner/simulation/caching_allocator.h"
 
 namespace zplan {
 namespace {

@@ -1,6 +1,6 @@
 // Configs over the whole grid of plans, and those kept in golden/.
 
-#include "planner/deepspeed/ds_config.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "grid.h"
-#include "planner/deepspeed/keys.h"
+#include "planner/frameworks/deepspeed/config/keys.h"
 #include "support.h"
 
 namespace zplan::testing {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "grid.h"
-#include "planner/deepspeed/ds_config.h"
-#include "planner/deepspeed/releases.h"
-#include "planner/launch/launch.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
+#include "planner/frameworks/deepspeed/config/releases.h"
+#include "planner/frameworks/launch/launch.h"
 
 namespace zplan::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/deepspeed/ds_config.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/plan.h"
 #include "planner/search/search.h"
 

@@ -1,4 +1,4 @@
-#include "planner/deepspeed/keys.h"
+#include "planner/frameworks/deepspeed/config/keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

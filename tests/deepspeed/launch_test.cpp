@@ -1,4 +1,4 @@
-#include "planner/launch/launch.h"
+#include "planner/frameworks/launch/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

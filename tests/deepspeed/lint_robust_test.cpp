@@ -6,8 +6,8 @@
 #include <random>
 
 #include "lint_support.h"
-#include "planner/deepspeed/keys.h"
-#include "planner/deepspeed/lint_knowledge.h"
+#include "planner/frameworks/deepspeed/config/keys.h"
+#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
 #include "tests/mutated.h"
 
 namespace zplan::testing {

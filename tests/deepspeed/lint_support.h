@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/deepspeed/lint.h"
+#include "planner/frameworks/deepspeed/config/lint.h"
 #include "support.h"
 
 namespace zplan::testing {

@@ -1,6 +1,6 @@
 // What lint finds that DeepSpeed does not say.
 
-#include "planner/deepspeed/lint.h"
+#include "planner/frameworks/deepspeed/config/lint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "planner/deepspeed/lint_text.h"
+#include "planner/frameworks/deepspeed/config/lint_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/deepspeed/lint.h"
+#include "planner/frameworks/deepspeed/config/lint.h"
 
 namespace zplan::testing {
 namespace {

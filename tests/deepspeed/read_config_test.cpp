@@ -1,4 +1,4 @@
-#include "planner/deepspeed/read_config.h"
+#include "planner/frameworks/deepspeed/config/read_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

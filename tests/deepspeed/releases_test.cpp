@@ -1,11 +1,11 @@
-#include "planner/deepspeed/releases.h"
+#include "planner/frameworks/deepspeed/config/releases.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "grid.h"
-#include "planner/deepspeed/ds_config.h"
-#include "planner/deepspeed/keys.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
+#include "planner/frameworks/deepspeed/config/keys.h"
 #include "support.h"
 
 namespace zplan::testing {
@@ -83,7 +83,7 @@ TEST(Releases, PlansNeedWhatWasRecorded) {
       EXPECT_TRUE(drops(*key.since) && !drops(before));
     }
   }
-  const Json recorded = test_json("../planner/deepspeed/releases.json");
+  const Json recorded = test_json("../planner/frameworks/deepspeed/config/releases.json");
   const auto muon = [](const std::string& release, int stage) {
     const Training training =
         question_for(parse_release("test", release), {.optimizer = Optimizer::muon}).training;
@@ -98,7 +98,7 @@ TEST(Releases, PlansNeedWhatWasRecorded) {
 
 /// Frozen parameters that are gathered to recompute a layer are kept for its backward from this release on.
 TEST(Releases, FrozenLayersAreRecomputedReentrantlyBefore) {
-  const Json recorded = test_json("../planner/deepspeed/releases.json");
+  const Json recorded = test_json("../planner/frameworks/deepspeed/config/releases.json");
   const Training lora{.method = Method::lora};
   const Strategy full{.zero_stage = 3, .data_parallel = 8};
   Strategy selective = full;
@@ -128,7 +128,8 @@ TEST(Releases, ClippingIsTheDefaultSince) {
 
 /// What is said of MiCS names the release that took it out.
 TEST(Releases, MicsIsGoneSince) {
-  const std::string removed = test_json("../planner/deepspeed/releases.json").at("mics_removed");
+  const std::string removed =
+      test_json("../planner/frameworks/deepspeed/config/releases.json").at("mics_removed");
   EXPECT_EQ(removed, "0.19.7");
   const Strategy replicated{.zero_stage = 3, .data_parallel = 8, .replicas = 2};
   EXPECT_THAT(why_illegal(llama_8b(), Training{}, replicated, {8, 8}), Contains(HasSubstr(removed)));

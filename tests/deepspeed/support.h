@@ -3,7 +3,7 @@
 #include <string>
 
 #include "models/base/json_reader.h"
-#include "planner/deepspeed/read_config.h"
+#include "planner/frameworks/deepspeed/config/read_config.h"
 
 namespace zplan::testing {
 

@@ -94,7 +94,7 @@ def check_meaning(case, read):
 
 
 def installed_keys():
-    """What the installed packages know: planner/deepspeed/generate_keys.py, not the record it once wrote."""
+    """What the installed packages know: planner/frameworks/deepspeed/config/generate_keys.py, not the record it once wrote."""
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "planner", "deepspeed"))
     import generate_keys as keys
     sections = {section["pointer"]: set(section["keys"]) for section in keys.sections()}

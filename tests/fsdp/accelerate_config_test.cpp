@@ -1,4 +1,4 @@
-#include "planner/fsdp/accelerate_config.h"
+#include "planner/frameworks/fsdp/accelerate_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

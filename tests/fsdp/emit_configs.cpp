@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "grid.h"
-#include "planner/fsdp/accelerate_config.h"
-#include "planner/launch/launch.h"
+#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/launch/launch.h"
 
 namespace zplan::testing {
 namespace {

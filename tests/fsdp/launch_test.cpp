@@ -1,6 +1,6 @@
 // Command lines of plans under FSDP2 and plain PyTorch.
 
-#include "planner/launch/launch.h"
+#include "planner/frameworks/launch/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

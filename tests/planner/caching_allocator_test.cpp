@@ -1,4 +1,4 @@
-#include "planner/memory/caching_allocator.h"
+#include "planner/simulation/caching_allocator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Cards tried by what a run asked of the allocator, against the run played on each of them.
 
-#include "planner/memory/card_trial.h"
+#include "planner/simulation/card_trial.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <random>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/memory/cards.h"
 #include "planner/rank_run.h"
+#include "planner/simulation/cards.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

@@ -1,6 +1,6 @@
 // What ZeRO-3 gathers and lets go of at every module, against DeepSpeed itself.
 
-#include "planner/sharding/coordinator.h"
+#include "planner/frameworks/deepspeed/coordinator.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "planner/memory/partitioned_run.h"
-#include "planner/sharding/gathered_memory.h"
+#include "planner/frameworks/deepspeed/gathered_memory.h"
+#include "planner/frameworks/deepspeed/partitioned_run.h"
 #include "tests/planner/decoder_hooks.h"
 #include "tests/planner/support.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/sharding/coordinator.h"
+#include "planner/frameworks/deepspeed/coordinator.h"
 
 namespace zplan::testing {
 

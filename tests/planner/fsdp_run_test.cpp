@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/memory/allowances.h"
-#include "planner/memory/memory.h"
 #include "planner/sharding/optimizer_state.h"
+#include "planner/simulation/allowances.h"
+#include "planner/simulation/memory.h"
 #include "tests/planner/torch_runs.h"
 
 namespace zplan::testing {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/memory/memory.h"
+#include "planner/simulation/memory.h"
 #include "tests/planner/measured_step.h"
 
 namespace zplan::testing {

@@ -1,14 +1,14 @@
 // What the operators of mixtures of experts make, keep and free; and what autograd keeps of gathered experts.
 
-#include "planner/activations/moe_operators.h"
+#include "planner/model_trace/moe_operators.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "models/config.h"
-#include "planner/activations/causal_lm.h"
-#include "planner/activations/operators.h"
+#include "planner/model_trace/causal_lm.h"
+#include "planner/model_trace/operators.h"
 #include "planner/strategy.h"
 
 namespace zplan::symbolic {

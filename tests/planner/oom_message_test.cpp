@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/memory/caching_allocator.h"
-#include "planner/search/oom.h"
+#include "planner/explain/oom.h"
+#include "planner/simulation/caching_allocator.h"
 #include "tests/mutated.h"
 #include "tests/planner/support.h"
 

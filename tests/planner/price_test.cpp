@@ -1,6 +1,6 @@
 // Bytes by link and times by kind against what the run says, and against a ring.
 
-#include "planner/time/price.h"
+#include "planner/cost/price.h"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/explain/why.h"
 #include "planner/search/candidates.h"
 #include "planner/search/search.h"
-#include "planner/search/why.h"
 #include "planner/work.h"
 #include "tests/planner/support.h"
 

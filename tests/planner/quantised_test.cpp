@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "planner/memory/allowances.h"
 #include "planner/sharding/shard.h"
+#include "planner/simulation/allowances.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

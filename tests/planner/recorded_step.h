@@ -3,7 +3,7 @@
 
 #include "models/base/json_reader.h"
 #include "models/config.h"
-#include "planner/activations/causal_lm.h"
+#include "planner/model_trace/causal_lm.h"
 #include "planner/strategy.h"
 
 namespace zplan::testing {

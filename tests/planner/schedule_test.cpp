@@ -1,7 +1,7 @@
 // Collectives that real DeepSpeed and FSDP2 issued, against the planner's: small recorded runs, and steps of
 // real models.
 
-#include "planner/communication/schedule.h"
+#include "planner/cost/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/memory/cards.h"
-#include "planner/memory/memory.h"
 #include "planner/plan.h"
+#include "planner/simulation/cards.h"
+#include "planner/simulation/memory.h"
 #include "tests/planner/measured_step.h"
 
 namespace zplan::testing {

@@ -1,6 +1,6 @@
 // The calls of a step written out, against what the same step is summed up to.
 
-#include "planner/time/step_calls.h"
+#include "planner/cost/step_calls.h"
 
 #include <gtest/gtest.h>
 

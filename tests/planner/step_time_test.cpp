@@ -1,11 +1,11 @@
 // Times worked out by hand: what queues wait for, what is hidden, what is not.
 
-#include "planner/time/step_time.h"
+#include "planner/cost/step_time.h"
 
 #include <gtest/gtest.h>
 
+#include "planner/cost/host_time.h"
 #include "planner/plan.h"
-#include "planner/time/host_time.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "planner/activations/play.h"
+#include "planner/model_trace/play.h"
 #include "tests/planner/recorded_step.h"
 
 namespace zplan::testing {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "planner/activations/play.h"
+#include "planner/model_trace/play.h"
 #include "tests/planner/recorded_step.h"
 #include "tests/planner/support.h"
 

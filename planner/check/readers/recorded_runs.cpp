@@ -5,8 +5,8 @@
 #include "planner/check/readers/calls.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
-#include "planner/deepspeed/read_config.h"
-#include "planner/deepspeed/releases.h"
+#include "planner/frameworks/deepspeed/config/read_config.h"
+#include "planner/frameworks/deepspeed/config/releases.h"
 
 namespace zplan::check {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/check/readers/run_options.h"
-#include "planner/deepspeed/read_config.h"
+#include "planner/frameworks/deepspeed/config/read_config.h"
 
 namespace zplan::check {
 

@@ -1,0 +1,61 @@
+#pragma once
+// What work takes on a machine: loads of a tape, collectives, bytes that an optimizer moves.
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "hardware_profiles/collective_cost.h"
+#include "planner/model_trace/tape.h"
+#include "planner/simulation/call.h"
+#include "planner/strategy.h"
+
+namespace zplan {
+
+/// The card's peak rate for matrix products in the training precision; nothing where it cannot do them in
+/// hardware.
+[[nodiscard]] std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision);
+
+/// The same, or that of the plain units that stand in.
+[[nodiscard]] FlopsPerSecond rate_of(const Gpu& gpu, Precision precision);
+
+/// A load on the device, by class of operation, and what the host needs to issue it.
+struct LoadTime {
+  Seconds products, attention, other;
+  Seconds host;
+  [[nodiscard]] Seconds device() const { return products + attention + other; }
+};
+
+/// Matrix products: operations over the reached share of the peak, but no less than reading both factors and
+/// writing the result takes.
+[[nodiscard]] Seconds product_time(const Product& product, const Gpu& gpu, Precision precision);
+[[nodiscard]] LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training);
+
+class CostModel {
+ public:
+  CostModel(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy);
+
+  [[nodiscard]] const Cluster& cluster() const { return cluster_; }
+  [[nodiscard]] const std::vector<LoadTime>& loads() const { return loads_; }
+  /// One of the calls.
+  [[nodiscard]] Seconds call(const Call& call);
+  [[nodiscard]] const CollectivePricer& pricer(const Call& call);
+  /// Of kernels that do nothing but read and write.
+  [[nodiscard]] BytesPerSecond memory() const { return memory_; }
+
+ private:
+  struct Priced {
+    Operation operation;
+    Group group;
+    std::int64_t ranks, stride;
+    CollectivePricer pricer;
+  };
+
+  const Cluster& cluster_;
+  std::int64_t tensor_parallel_;
+  std::deque<Priced> priced_;  ///< as they are first asked for
+  BytesPerSecond memory_;
+  std::vector<LoadTime> loads_;
+};
+
+}  // namespace zplan

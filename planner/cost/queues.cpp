@@ -1,0 +1,177 @@
+#include "planner/cost/queues.h"
+
+#include <type_traits>
+
+namespace zplan {
+
+namespace {
+
+enum Figure : std::size_t {
+  kStep,
+  kMicroSteps,
+  kProducts,
+  kAttention,
+  kOther,
+  kOptimizer,
+  kLaunching,
+  kCommunication,
+  kExposedTensor,
+  kExposed,
+};
+
+/// How far each queue is and, for one micro-batch size, what it did on the way.
+template <class T>
+class Queues {
+ public:
+  static constexpr bool kDetailed = std::is_same_v<T, double>;
+  Queues(const StepProgram& program, const Durations<T>& durations)
+      : program_(program), durations_(durations) {
+    instants_.reserve(static_cast<std::size_t>(program.instants) + 1);
+    instants_.emplace_back();
+  }
+
+  void play() {
+    for (const ClockEvent& each : program_.events) take(each);
+  }
+  [[nodiscard]] PlayedStep figures() const {
+    PlayedStep played{did_, repeated_};
+    played.once[kStep] = device_, played.once[kMicroSteps] = micro_steps_;
+    played.repeated[kStep] = played.repeated[kMicroSteps] = again_;
+    return played;
+  }
+  [[nodiscard]] PlayedLanes spans() const { return {device_, micro_steps_, again_}; }
+  /// Of the compute stream, less what it waited for collectives.
+  [[nodiscard]] T own() const {
+    T waited{};
+    for (std::size_t i = 0; i < kPhases; ++i) waited += did_[kExposed + i];
+    return device_ - waited;
+  }
+  void take(const ClockEvent& event) {
+    using Kind = ClockEvent::Kind;
+    switch (event.kind) {
+      case Kind::compute: return compute(durations_.loads[static_cast<std::size_t>(event.index)]);
+      case Kind::move: return move(kOther, event.amount);
+      case Kind::optimize: return move(kOptimizer, event.amount);
+      case Kind::host: host_ += event.amount; return;
+      case Kind::note: instants_.push_back(device_); return;
+      case Kind::issue: return issue(event);
+      case Kind::wait: return wait(instants_[static_cast<std::size_t>(event.instant)], event.phase);
+      case Kind::exchange: return exchange(event);
+      case Kind::begin_repeated: began_ = device_, before_ = did_; return;
+      case Kind::end_repeated: return end_repeated();
+      case Kind::end_micro_steps: micro_steps_ = device_; return;
+    }
+  }
+
+ private:
+  /// Kernels that take `device` on the compute stream, and `host` to issue.
+  void run(const T& device, const T& host) {
+    const T from = larger(device_, host_);
+    host_ += host;
+    const T until = larger(from + device, host_);
+    did(kLaunching, (from - device_) + (until - from - device));
+    device_ = until;
+  }
+  void compute(const LoadSeconds<T>& load) {
+    did(kProducts, load.products), did(kAttention, load.attention), did(kOther, load.other);
+    run(load.products + load.attention + load.other, load.host);
+  }
+  void move(Figure figure, double bytes) {
+    const T time = bytes / durations_.memory_bytes_per_second;
+    did(figure, time);
+    run(time, T{});
+  }
+  void issue(const ClockEvent& event) {
+    const T& takes = durations_.calls[static_cast<std::size_t>(event.index)];
+    did(kCommunication, takes);
+    const T& earliest = instants_[static_cast<std::size_t>(event.instant)];
+    collectives_ = larger(larger(collectives_, host_), earliest) + takes;
+    instants_.push_back(collectives_);
+  }
+  void wait(const T& until, Phase phase) {
+    const T from = larger(device_, host_);
+    if constexpr (kDetailed) {
+      did(kLaunching, until > device_ ? from - device_ : 0);
+      did(kExposed + static_cast<std::size_t>(phase), until > from ? until - from : 0);
+    }
+    device_ = where_above(until, device_, larger(from, until), device_);
+  }
+  void exchange(const ClockEvent& event) {
+    const T& takes = durations_.calls[static_cast<std::size_t>(event.index)];
+    did(kCommunication, takes), did(kExposedTensor, takes);
+    did(kExposed + static_cast<std::size_t>(event.phase), takes);
+    run(takes, T{});
+  }
+  void end_repeated() {
+    for (std::size_t i = 0; i < did_.size(); ++i) repeated_[i] = did_[i] - before_[i];
+    again_ = device_ - began_;
+  }
+  void did(std::size_t figure, const T& time) {
+    if constexpr (kDetailed) did_[figure] += time;
+  }
+
+  const StepProgram& program_;
+  const Durations<T>& durations_;
+  T host_{}, device_{}, collectives_{}, began_{}, again_{}, micro_steps_{};
+  std::vector<T> instants_;
+  RunFigures did_{}, before_{}, repeated_{};
+};
+
+}  // namespace
+
+PlayedStep play(const StepProgram& program, const Durations<double>& durations) {
+  Queues<double> queues(program, durations);
+  queues.play();
+  return queues.figures();
+}
+
+PlayedLanes play(const StepProgram& program, const Durations<Lanes>& durations) {
+  Queues<Lanes> queues(program, durations);
+  queues.play();
+  return queues.spans();
+}
+
+std::vector<double> own_work(const StepProgram& program, const Durations<double>& durations) {
+  Queues<double> queues(program, durations);
+  std::vector<double> done;
+  done.reserve(program.events.size() + 1);
+  for (const ClockEvent& each : program.events) {
+    done.push_back(queues.own());
+    queues.take(each);
+  }
+  done.push_back(queues.own());
+  return done;
+}
+
+RunTime run_time(const PlayedStep& played, std::int64_t repeats) {
+  const auto figure = [&](std::size_t i) {
+    return Seconds(played.once[i] + played.repeated[i] * static_cast<double>(repeats - 1));
+  };
+  RunTime time{.step = figure(kStep),
+               .micro_steps = figure(kMicroSteps),
+               .products = figure(kProducts),
+               .attention = figure(kAttention),
+               .other = figure(kOther),
+               .optimizer = figure(kOptimizer),
+               .launching = figure(kLaunching),
+               .communication = figure(kCommunication),
+               .exposed_tensor = figure(kExposedTensor)};
+  for (std::size_t i = 0; i < kPhases; ++i) time.exposed[i] = figure(kExposed + i);
+  return time;
+}
+
+Durations<double> durations(const StepProgram& program, CostModel& cost_model) {
+  Durations<double> result;
+  for (const LoadTime& each : cost_model.loads())
+    result.loads.push_back({each.products.value, each.attention.value, each.other.value, each.host.value});
+  for (const TimedCall& each : program.calls) result.calls.push_back(cost_model.call(each.call).value);
+  result.memory_bytes_per_second = cost_model.memory().value;
+  return result;
+}
+
+RunTime run_time(const StepProgram& program, CostModel& cost_model, const Strategy& strategy) {
+  return run_time(play(program, durations(program, cost_model)),
+                  repeats_of(strategy.gradient_accumulation_steps));
+}
+
+}  // namespace zplan

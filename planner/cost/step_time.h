@@ -1,0 +1,61 @@
+#pragma once
+// How long an optimizer step takes: what the queues of a run took, and offload at what the host and PCIe do.
+// What that leaves out stands in docs/step-time.md.
+
+#include <string_view>
+
+#include "hardware_profiles/cluster.h"
+#include "planner/cost/queues.h"
+#include "planner/cost/schedule.h"
+
+namespace zplan {
+
+/// What a step's time is mostly made of.
+enum class Bound { compute, launching, communication, offload, optimizer };
+template <>
+struct EnumNames<Bound> {
+  static constexpr std::array<std::pair<Bound, std::string_view>, 5> table{
+      {{Bound::compute, "compute"},
+       {Bound::launching, "kernel launches"},
+       {Bound::communication, "communication"},
+       {Bound::offload, "offload"},
+       {Bound::optimizer, "optimizer"}}};
+};
+
+struct StepTime {
+  Seconds step;
+  Seconds compute;                ///< kernels of the model
+  Seconds launching;              ///< the device waits for the host to issue kernels
+  Seconds communication;          ///< all of it
+  Seconds exposed_communication;  ///< what compute does not hide
+  Seconds offload;                ///< transfers and host optimizer that nothing hides
+  Seconds optimizer;              ///< on the device
+  double tokens_per_second{};
+  double tokens_per_second_per_gpu{};
+  double mfu{};  ///< model FLOPs utilisation: recomputation not counted
+  double hfu{};  ///< hardware FLOPs utilisation: recomputation counted
+  Bound bound{Bound::compute};
+  RunTime run{};  ///< what that is made of, but for offload
+};
+
+/// Floating-point operations of one micro-step on one GPU. Forward per token 2·P + 4·L·a·d·s with P the
+/// parameters of matrix products that a token passes; backward twice that (once where weights are frozen);
+/// full checkpointing repeats the forward. For comparison with published utilisations only. Source: PaLM
+/// appendix B; llm-foundry's definition.
+struct MicroStepFlops {
+  Flops model;     ///< without recomputation
+  Flops hardware;  ///< with
+};
+[[nodiscard]] MicroStepFlops micro_step_flops(const Model& model, const Training& training,
+                                              const Strategy& strategy);
+
+/// Transfers run while the micro-steps compute and communicate: only what outlasts both shows. Updated
+/// weights that go back to the device behind the optimizer always show, and so does the host's optimizer.
+[[nodiscard]] Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
+                                   const Schedule& schedule, Seconds micro_steps);
+
+[[nodiscard]] StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,
+                                 const Cluster& cluster, const Shard& shard, const Schedule& schedule,
+                                 const RunTime& run);
+
+}  // namespace zplan

@@ -1,0 +1,85 @@
+#pragma once
+// What an out-of-memory message means, where in a plan such a block is asked for, and what would help.
+// docs/fit.md
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/explain/oom_message.h"
+#include "planner/search/inverse.h"
+
+namespace zplan {
+
+enum class OomCause { beyond_card, limit, enough_free, other_processes, fragmentation, large_block, full };
+template <>
+struct EnumNames<OomCause> {
+  static constexpr std::array<std::pair<OomCause, std::string_view>, 7> table{
+      {{OomCause::beyond_card, "beyond_card"},
+       {OomCause::limit, "limit"},
+       {OomCause::enough_free, "enough_free"},
+       {OomCause::other_processes, "other_processes"},
+       {OomCause::fragmentation, "fragmentation"},
+       {OomCause::large_block, "large_block"},
+       {OomCause::full, "full"}}};
+};
+
+/// A message taken apart.
+struct OomReading {
+  OomMessage message;
+  OomCause cause{OomCause::full};
+  std::optional<Bytes> outside;  ///< of PyTorch in this process: CUDA context, NCCL, other libraries
+  std::optional<Bytes> others;  ///< all other processes; with versions before 2.1 `outside` and these are one
+  bool reserved_is_old{};       ///< of those versions: `others` holds both
+  std::vector<std::string> sentences;
+};
+[[nodiscard]] OomReading read_oom(const OomMessage& message, ByteUnit unit = ByteUnit::gib);
+
+/// Of a card's usable memory what this process cannot have: what other processes hold, or what a limit keeps
+/// back. Nothing where a message does not tell them from this process's own.
+[[nodiscard]] Bytes taken_by_others(const OomReading& reading, Bytes usable);
+
+/// A block of the plan for which PyTorch would print the size that was asked for.
+struct OomMatch {
+  Term term{};
+  Phase phase{};
+  std::string_view at;
+  std::int64_t times{};  ///< in the run until its third step
+  Bytes size;            ///< exactly; the smallest of these where several sizes print alike
+};
+
+/// The run of a plan on the card that ran out, played with PyTorch's allocator.
+struct OomReplay {
+  bool completes{};
+  Bytes pool;                           ///< what the allocator can have
+  std::optional<BlockRequest> refused;  ///< where it does not complete: the block that ends it
+  bool initialising{};                  ///< refused before the first step
+  std::vector<OomMatch> matches;        ///< of a run with room to spare, most frequent first
+};
+[[nodiscard]] OomReplay replay_oom(const Question& question, const Strategy& strategy,
+                                   const OomReading& reading);
+
+/// Something to do about it, planned.
+struct OomChange {
+  std::string what;     ///< "micro-batch 1, 4 times accumulated"
+  std::string options;  ///< to type: "--micro-batch 1 --grad-accum 4"; empty where no option says it
+  std::string launch;   ///< beside options: an environment variable
+  /// 0: the same training on the same machines; 1: on more machines; 2: another training.
+  int kind{};
+  std::optional<Plan> plan;
+  std::vector<std::string> illegal;  ///< where there is no plan: why
+  Bytes frees;                       ///< of what a GPU needs; negative where it needs more
+  double speed{};                    ///< tokens per second over those of what ran
+  [[nodiscard]] bool fits() const { return plan && plan->fits; }
+};
+/// The plan of what ran, and changes: those that make it fit first, least cost first; the others by what they
+/// free; what is not possible last. Pairs are tried where no single change of kind 0 is enough.
+struct OomRemedies {
+  Plan plan;
+  std::vector<OomChange> changes;
+  [[nodiscard]] bool any_fits() const { return !changes.empty() && changes.front().fits(); }
+};
+/// `strategy`: what ran, legal.
+[[nodiscard]] OomRemedies oom_remedies(const OpenQuestion& open, const Strategy& strategy);
+
+}  // namespace zplan

@@ -1,0 +1,230 @@
+#include "planner/explain/oom_message.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+namespace zplan {
+
+namespace {
+
+constexpr std::string_view kAsked = "Tried to allocate ";
+constexpr std::size_t kLongest = 8192;           // a message that lists the processes of a shared card
+constexpr Bytes kNoCard{std::int64_t{1} << 50};  // sizes beyond are differences that went below zero
+
+/// A text without colours and with every run of blanks as one, and where its lines began.
+struct Plain {
+  std::string text;
+  std::vector<std::size_t> line_of;  ///< of each character, from 1
+};
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/// Where an escape sequence that begins at `at` ends.
+std::size_t behind_escape(std::string_view text, std::size_t at) {
+  std::size_t end = at + 1;
+  if (end >= text.size() || text[end] != '[') return end;
+  for (++end; end < text.size(); ++end)
+    if (text[end] >= '@' && text[end] <= '~') return end + 1;
+  return end;
+}
+
+Plain plain(std::string_view text) {
+  Plain out;
+  std::size_t line = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '\033') {
+      i = behind_escape(text, i);
+      continue;
+    }
+    const char c = is_blank(text[i]) ? ' ' : text[i];
+    if (text[i] == '\n') ++line;
+    if (c != ' ' || (!out.text.empty() && out.text.back() != ' ')) out.text += c, out.line_of.push_back(line);
+    ++i;
+  }
+  return out;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// "12.5 MiB" at the beginning of `text`.
+struct Size {
+  Bytes size;
+  std::size_t length{};  ///< of its text
+};
+std::optional<Size> size_at(std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, Bytes>, 5> kUnits{
+      {{"bytes", Bytes(1)}, {"KiB", kKiB}, {"MiB", kMiB}, {"GiB", kGiB}, {"TiB", kGiB * 1024}}};
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !(number >= 0) || end == text.data() + text.size() || *end != ' ')
+    return std::nullopt;
+  const auto at = static_cast<std::size_t>(end - text.data()) + 1;
+  for (const auto& [name, unit] : kUnits) {
+    if (!text.substr(at).starts_with(name)) continue;
+    const double bytes = number * static_cast<double>(unit.value);
+    if (!(bytes < static_cast<double>(kNoCard.value))) return Size{kNoCard, at + name.size()};
+    return Size{Bytes(std::llround(bytes)), at + name.size()};
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> number_behind(std::string_view text, std::string_view word) {
+  const std::size_t at = text.rfind(word);
+  if (at == std::string_view::npos) return std::nullopt;
+  std::int64_t value = 0;
+  const char* begin = text.data() + at + word.size();
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
+  return error == std::errc() && end != begin && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+void take(std::optional<Bytes>& field, Bytes size) {
+  if (!field && size < kNoCard) field = size;
+}
+
+/// Figures that a message gives in another form than it is kept in.
+struct Totals {
+  std::optional<Bytes> reserved, cached;
+};
+
+/// A size between what stands before and behind it.
+void take_figure(OomMessage& message, Totals& totals, Bytes size, std::string_view before,
+                 std::string_view behind) {
+  const auto follows = [behind](std::string_view words) { return behind.starts_with(words); };
+  if (before.ends_with("has a total capacity of ") || before.ends_with("has a total capacty of ") ||
+      follows(" total capacity"))
+    return take(message.capacity, size);
+  if (follows(" is free") || follows("is free") || follows(" free;") || follows(" free)"))
+    return take(message.free, size);
+  if (follows(" allowed")) return take(message.allowed, size);
+  if (follows(" already allocated") || follows(" is allocated by PyTorch"))
+    return take(message.allocated, size);
+  if (follows(" allocated in private pools")) return take(message.private_pools, size);
+  if (follows(" is reserved by PyTorch but unallocated")) return take(message.unallocated, size);
+  if (follows(" reserved in total by PyTorch")) return take(totals.reserved, size);
+  if (follows(" cached")) return take(totals.cached, size);
+  if (!follows(" memory in use")) return;
+  if (before.ends_with("this process has ")) return take(message.process, size);
+  const std::string_view near = before.substr(before.size() - std::min<std::size_t>(before.size(), 40));
+  const auto id = number_behind(near, "Process ");
+  if (id && before.ends_with(fmt::format("Process {} has ", *id)) && size < kNoCard)
+    message.others.push_back({*id, size});
+}
+
+/// Up to the last figure that every version's message ends with, or the next message.
+std::string_view message_in(std::string_view text, std::size_t begin) {
+  std::size_t end = std::min(text.find(kAsked, begin + kAsked.size()), begin + kLongest);
+  for (const std::string_view last :
+       {"is reserved by PyTorch but unallocated", "reserved in total by PyTorch", " cached)"})
+    if (const std::size_t at = text.find(last, begin); at < end) end = std::min(end, at + last.size());
+  return text.substr(begin, end - begin);
+}
+
+/// The number in "GPU 3 has" or "(GPU 3;".
+std::optional<int> gpu_of(std::string_view message) {
+  for (const std::string_view word : {"GPU ", "Device "}) {
+    const std::size_t at = message.find(word);
+    if (at == std::string_view::npos) continue;
+    int value = 0;
+    const char* begin = message.data() + at + word.size();
+    const auto [end, error] = std::from_chars(begin, message.data() + message.size(), value);
+    if (error == std::errc() && end != begin && value >= 0) return value;
+  }
+  return std::nullopt;
+}
+
+/// Of the prefix in front of a message: "[rank3]: torch.OutOfMemoryError: ".
+std::optional<int> rank_of(std::string_view before) {
+  const std::size_t from = before.size() - std::min<std::size_t>(before.size(), 120);
+  const auto rank = number_behind(before.substr(from), "[rank");
+  return rank && *rank < 1'000'000 ? std::optional(static_cast<int>(*rank)) : std::nullopt;
+}
+
+std::optional<std::string> device_of(std::string_view before) {
+  before = before.substr(before.size() - std::min<std::size_t>(before.size(), 40));
+  const std::size_t at = before.rfind(" out of memory");
+  if (at == std::string_view::npos) return std::nullopt;
+  for (const std::string_view name : {"CUDA", "HIP", "XPU"})
+    if (before.substr(0, at).ends_with(name)) return std::string(name);
+  return std::nullopt;
+}
+
+void settle(OomMessage& message, const Totals& totals) {
+  if (totals.reserved && message.allocated && !message.unallocated)
+    message.unallocated = std::max(*totals.reserved - *message.allocated, Bytes{});
+  if (totals.cached && !message.unallocated) message.unallocated = totals.cached;
+  // In a container the driver's ids are another's: this process is then listed like a stranger.
+  const auto reserved = message.reserved();
+  if (message.process || !reserved || message.others.empty()) return;
+  const Bytes least = *reserved - kMiB * 16;  // printed with two decimals of a GiB
+  const auto own = std::find_if(message.others.begin(), message.others.end(),
+                                [least](const auto& each) { return each.size >= least; });
+  if (own == message.others.end()) return;
+  message.process = own->size;
+  message.others.erase(own);
+}
+
+std::optional<OomMessage> message_at(const Plain& plain, std::size_t begin) {
+  const std::string_view text = plain.text;
+  const auto device = device_of(text.substr(0, begin));
+  const auto asked = size_at(text.substr(begin + kAsked.size()));
+  if (!device || !asked || asked->size >= kNoCard) return std::nullopt;
+  OomMessage message;
+  message.device = *device, message.asked = asked->size;
+  message.asked_text = text.substr(begin + kAsked.size(), asked->length);
+  message.line = plain.line_of[begin];
+  const std::string_view whole = message_in(text, begin);
+  message.gpu = gpu_of(whole);
+  message.rank = rank_of(text.substr(0, begin));
+  Totals totals;
+  for (std::size_t i = kAsked.size() + asked->length; i < whole.size(); ++i) {
+    if (!is_digit(whole[i]) || is_digit(whole[i - 1]) || whole[i - 1] == '.') continue;
+    const auto found = size_at(whole.substr(i));
+    if (!found) continue;
+    take_figure(message, totals, found->size, whole.substr(0, i), text.substr(begin + i + found->length, 48));
+    i += found->length - 1;
+  }
+  settle(message, totals);
+  return message;
+}
+
+bool same_event(OomMessage a, const OomMessage& b) {
+  a.line = b.line;
+  return a == b;
+}
+
+}  // namespace
+
+std::optional<Bytes> OomMessage::reserved() const {
+  if (!allocated || !unallocated) return std::nullopt;
+  return *allocated + *unallocated;
+}
+
+std::vector<OomMessage> read_oom_messages(std::string_view text) {
+  const Plain whole = plain(text);
+  std::vector<OomMessage> messages;
+  for (std::size_t at = whole.text.find(kAsked); at != std::string::npos;
+       at = whole.text.find(kAsked, at + 1)) {
+    auto message = message_at(whole, at);
+    if (message && std::none_of(messages.begin(), messages.end(),
+                                [&](const OomMessage& each) { return same_event(each, *message); }))
+      messages.push_back(std::move(*message));
+  }
+  return messages;
+}
+
+std::string torch_size(Bytes size) {
+  const auto in = [size](Bytes unit) {
+    return static_cast<double>(size.value) / static_cast<double>(unit.value);
+  };
+  if (size <= kKiB) return fmt::format("{} bytes", size.value);
+  if (size <= kMiB) return fmt::format("{:.2f} KiB", in(kKiB));
+  if (size <= kGiB) return fmt::format("{:.2f} MiB", in(kMiB));
+  return fmt::format("{:.2f} GiB", in(kGiB));
+}
+
+}  // namespace zplan

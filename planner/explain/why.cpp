@@ -1,0 +1,187 @@
+#include "planner/explain/why.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/search/first.h"
+
+namespace zplan {
+
+namespace {
+
+std::string size_text(Bytes size, const Question& q) { return format_bytes(size, q.unit); }
+
+/// The two parts that hold most at the peak: "28.4 GiB optimizer states and 14.9 GiB parameters".
+std::string largest_parts(const Plan& plan, const Question& q) {
+  std::vector<MemoryPart> parts;
+  for (const auto& [part, name] : EnumNames<MemoryPart>::table) parts.push_back(part);
+  const Composition& holds = plan.memory.peak.holds;
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](MemoryPart a, MemoryPart b) { return holds.part(a) > holds.part(b); });
+  const auto words = [](MemoryPart part) {
+    std::string name(to_name(part));
+    std::replace(name.begin(), name.end(), '_', ' ');
+    return name;
+  };
+  return fmt::format("{} {} and {} {}", size_text(holds.part(parts[0]), q), words(parts[0]),
+                     size_text(holds.part(parts[1]), q), words(parts[1]));
+}
+
+/// GPUs in a node like these: as many as there are where there are several nodes, else at least the usual
+/// number.
+std::int64_t node_size(const Question& q) {
+  const Cluster& cluster = q.cluster;
+  return cluster.nodes > 1 ? cluster.gpus_per_node : std::max(cluster.node.usual_gpus, cluster.gpus_per_node);
+}
+
+std::string phase_words(const Peak& peak) {
+  return peak.layer >= 0 ? fmt::format("{}, {} {}", to_name(reported(peak.phase)), peak.at, peak.layer)
+                         : fmt::format("{}, {}", to_name(reported(peak.phase)), peak.at);
+}
+
+std::string device_verdict(const Plan& plan, const Question& q) {
+  const Bytes missing = shortage(plan, q);
+  const Bytes room = available(q.cluster, q.headroom);
+  if (missing.value <= 0)
+    return fmt::format("needs {} of {} available per GPU: {} to spare", size_text(plan.memory.required, q),
+                       size_text(room, q), size_text(room - plan.memory.required, q));
+  return fmt::format("short by {} per GPU: needs {} of {} available", size_text(missing, q),
+                     size_text(plan.memory.required, q), size_text(room, q));
+}
+
+/// The same of FSDP2 without resharding, and of plain PyTorch.
+std::optional<std::string> torch_replication(const Plan& plan, const Question& q) {
+  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
+  const bool ddp = plan.framework == Framework::torch;
+  if (ddp && frozen.value > available(q.cluster, q.headroom).value / 2)
+    return fmt::format("every card keeps {} of frozen weights: only sharding divides them",
+                       size_text(frozen, q));
+  if (plan.fits_device) return std::nullopt;
+  if (ddp) return "every card keeps all parameters, gradients and optimizer states";
+  return "parameters stay whole from the forward to their layer's backward";
+}
+
+/// Which replicated state is to blame where a lower stage does not fit.
+std::optional<std::string> replication(const Plan& plan, const Question& q) {
+  const Strategy& s = plan.strategy;
+  if (s.zero_stage == 3 || s.data_parallel == 1) return std::nullopt;
+  if (plan.framework != Framework::deepspeed) return torch_replication(plan, q);
+  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
+  const Bytes room = available(q.cluster, q.headroom);
+  if (frozen.value > room.value / 2)
+    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card{}", s.zero_stage,
+                       size_text(frozen, q),
+                       q.training.method == Method::qlora ? "" : ": only stage 3 shards them");
+  if (plan.fits_device) return std::nullopt;
+  static constexpr std::array<std::string_view, 3> kWhole{"parameters, gradients and optimizer states",
+                                                          "parameters and gradients", "parameters"};
+  return fmt::format("ZeRO-{} keeps all {} {}", s.zero_stage, kWhole[static_cast<std::size_t>(s.zero_stage)],
+                     s.tensor_parallel > 1 ? "of its tensor-parallel share on every card" : "on every card");
+}
+
+std::string host_verdict(const Plan& plan, const Question& q) {
+  const Bytes room = available_on_host(q.cluster, q.headroom);
+  return fmt::format("needs {} of host memory per node, {} more than the {} available",
+                     size_text(plan.memory.host.total, q), size_text(plan.memory.host.total - room, q),
+                     size_text(room, q));
+}
+
+void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& context,
+                        std::vector<std::string>& sentences) {
+  constexpr std::int64_t kMostGpus = 1024;
+  constexpr Bytes kLargestCard = kGiB * 1024;
+  const Bytes card = round_up(smallest_card(plan, q), kGiB.value);
+  if (!plan.fits_host || card > kLargestCard) return;
+  std::string remedy = fmt::format("would fit on cards of {}", size_text(card, q));
+  const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
+  if (const auto gpus = near ? fewest_gpus(plan, q, context, kMostGpus) : std::nullopt) {
+    remedy += fmt::format(", or on {} GPUs like these", *gpus);
+    if (const std::int64_t nodes = *gpus / node_size(q); *gpus > node_size(q))
+      remedy += fmt::format(" in {} nodes", nodes);
+  }
+  sentences.push_back(remedy);
+}
+
+std::string speed(const Plan& plan, const Question&) {
+  const StepTime& time = plan.time;
+  const double share_of_step = [&] {
+    switch (time.bound) {
+      case Bound::compute: return ratio(time.compute, time.step);
+      case Bound::launching: return ratio(time.launching, time.step);
+      case Bound::communication: return ratio(time.exposed_communication, time.step);
+      case Bound::offload: return ratio(time.offload, time.step);
+      case Bound::optimizer: return ratio(time.optimizer, time.step);
+    }
+    return 0.0;
+  }();
+  return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step),
+                     format_percent(share_of_step), to_name(time.bound));
+}
+
+}  // namespace
+
+Bytes shortage(const Plan& plan, const Question& q) {
+  return plan.memory.required - available(q.cluster, q.headroom);
+}
+
+Bytes smallest_card(const Plan& plan, const Question& q) {
+  const Bytes kept_by_driver = q.cluster.memory - q.cluster.usable_memory;
+  const double needed = static_cast<double>(plan.memory.required.value) / (1 - q.headroom.fraction);
+  Bytes usable(static_cast<std::int64_t>(std::ceil(needed)));
+  if (plan.memory.failing_start.contains(usable)) usable = plan.memory.failing_start.until;
+  return usable + kept_by_driver;
+}
+
+std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, PlanContext& context,
+                                        std::int64_t most) {
+  if (plan.strategy.zero_stage == 0) return std::nullopt;
+  const std::int64_t t = plan.strategy.tensor_parallel;
+  const Bytes room = available(q.cluster, q.headroom);
+  const auto on = [&](std::int64_t gpus) {
+    Strategy more = plan.strategy;
+    more.data_parallel = gpus / t;
+    return more;
+  };
+  // The first of low + step, low + 2·step, … up to high that fits: the allocator is asked from where on what
+  // is live leaves it open.
+  const auto first = [&](std::int64_t low, std::int64_t high,
+                         std::int64_t step) -> std::optional<std::int64_t> {
+    const std::int64_t count = (high - low) / step;
+    const auto gpus = [&](std::int64_t i) { return low + (i + 1) * step; };
+    const std::int64_t open =
+        first_that(count, [&](std::int64_t i) { return context.least_required(on(gpus(i))) <= room; });
+    const std::int64_t found = open + first_that(count - open, [&](std::int64_t i) {
+                                 return context.outline(on(gpus(open + i))).fits_device;
+                               });
+    return found < count ? std::optional(gpus(found)) : std::nullopt;
+  };
+  // Within one node a tensor-parallel group at a time; beyond it whole nodes.
+  const std::int64_t node = node_size(q);
+  std::int64_t low = q.cluster.gpus;
+  if (q.cluster.nodes == 1 && node > low && node % t == 0) {
+    if (const auto inside = first(low, node, t)) return inside;
+    low = node;
+  }
+  if (low >= most || low % node != 0 || node % t != 0) return std::nullopt;
+  return first(low, most, node);
+}
+
+std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& context) {
+  std::vector<std::string> sentences{device_verdict(plan, q)};
+  if (const auto blame = replication(plan, q)) sentences.push_back(*blame);
+  sentences.push_back(
+      fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
+  if (plan.memory.failing_start.contains(q.cluster.usable_memory))
+    sentences.emplace_back(
+        "as it starts DeepSpeed copies the weights on the card where it takes that for large enough, and "
+        "this "
+        "one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
+  if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
+  if (!plan.fits_device) say_what_would_fit(plan, q, context, sentences);
+  if (plan.fits) sentences.push_back(speed(plan, q));
+  return sentences;
+}
+
+}  // namespace zplan

@@ -1,0 +1,206 @@
+#include "planner/frameworks/ddp/replicated_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/simulation/optimizer_step.h"
+
+namespace zplan {
+
+ReplicatedRun::ReplicatedRun(RankState& state)
+    : state_(state),
+      device_(state.device()),
+      optimized_(optimizer_tensors(state.in().rank, state.in().training, state.in().strategy)) {}
+
+bool ReplicatedRun::has_master() const {
+  return is_deepspeed() && in().training.precision != Precision::fp32;
+}
+
+bool ReplicatedRun::flattens() const { return flattens_replicated(in().training); }
+
+void ReplicatedRun::initialise() {
+  state_.make_parameters();
+  if (has_master()) {
+    make_masters();
+    make_states();
+  }
+  if (!is_distributed()) return;
+  broadcast_parameters();
+  // Until the first backward has shown the order of gradients there is one bucket for all.
+  Bytes all{};
+  for (const OptimizerTensor& tensor : optimized_) all += tensor.elements * tensor.element;
+  buckets_.push_back(device_.allocate(Term::gradient_bucket, all));
+}
+
+/// FP16_UnfusedOptimizer: an fp32 copy per parameter, by way of a clone; FP16_Optimizer: a flat one, the
+/// 16-bit parameters become views of a flat buffer.
+void ReplicatedRun::make_masters() {
+  if (flattens()) flatten_parameters();
+  for (const OptimizerTensor& tensor : optimized_) {
+    Device::Block clone = device_.allocate(Term::trained_parameters, tensor.elements * weight());
+    device_.allocate(Term::master_weights, tensor.elements * Bytes(4));
+    device_.release(clone);
+  }
+}
+
+/// By way of a clone of each.
+void ReplicatedRun::flatten_parameters() {
+  std::vector<Device::Block> clones;
+  for (const RankTensor& tensor : state_.tensors())
+    if (tensor.trainable)
+      clones.push_back(device_.allocate(Term::trained_parameters, tensor.elements * weight()));
+  device_.allocate(Term::trained_parameters, in().rank.trainable * weight());
+  device_.release(clones);
+  state_.release_trainable_parameters();
+}
+
+/// DeepSpeed takes a step with zero gradients when it starts, so that its states exist; FP16_UnfusedOptimizer
+/// gives the 16-bit parameters some too.
+void ReplicatedRun::make_states() {
+  std::vector<Device::Block> zeros;
+  const auto make_zeros = [&](Bytes element) {
+    for (const OptimizerTensor& tensor : optimized_)
+      zeros.push_back(device_.allocate(Term::gradient_copy, tensor.elements * element));
+  };
+  if (!flattens()) make_zeros(weight());
+  make_zeros(Bytes(4));
+  optimizer_step(device_, in().training, optimized_, true);
+  device_.release(zeros);
+}
+
+/// Rank 0's parameters go to all in buckets of at least 250 MiB, two of them under way; a tensor alone in its
+/// bucket is sent as it lies. Source: torch 2.11 torch/csrc/distributed/c10d/comm.cpp broadcast_coalesced.
+void ReplicatedRun::broadcast_parameters() {
+  constexpr Bytes kBucket{std::int64_t{250} << 20};
+  std::vector<Device::Block> under_way;
+  Bytes open{};
+  int tensors = 0;
+  const auto send = [&] {
+    if (under_way.size() == 2) device_.release(under_way.front()), under_way.erase(under_way.begin());
+    under_way.push_back(tensors > 1 ? device_.allocate(Term::bucket_copy, open) : Device::kNone);
+    open = {}, tensors = 0;
+  };
+  for (const RankTensor& tensor : state_.tensors()) {
+    open += tensor.stored, ++tensors;
+    if (open >= kBucket) send();
+  }
+  if (tensors > 0) send();
+  device_.release(under_way);
+}
+
+void ReplicatedRun::begin_micro_step(bool last) {
+  const bool reduces = last || in().training.syncs_each_micro_step;
+  reduces_ = is_distributed() && reduces, first_bucket_ = true;
+  const bool seen = !optimized_.empty() && ready_order_.size() == optimized_.size();
+  if (is_distributed() && reduces && seen && !rebuilt_) rebuild_buckets();
+}
+
+/// In the order in which gradients came, a first bucket of 1 MiB and further ones of 25 MiB; the one that
+/// fills a bucket belongs to it.
+std::vector<Bytes> ReplicatedRun::bucket_sizes() const {
+  std::vector<Bytes> sizes;
+  Bytes open{};
+  for (const std::size_t each : ready_order_) {
+    open += state_.tensors()[each].stored;
+    if (open >= bucket_limit(sizes.empty())) sizes.push_back(std::exchange(open, Bytes{}));
+  }
+  if (open.value > 0) sizes.push_back(open);
+  return sizes;
+}
+
+Bytes ReplicatedRun::bucket_limit(bool first) {
+  constexpr Bytes kFirst = kMiB;
+  constexpr Bytes kFurther{std::int64_t{25} << 20};
+  return first ? kFirst : kFurther;
+}
+
+void ReplicatedRun::send() {
+  const Bytes element = gradient_element();
+  state_.clock().move(open_ * 2);
+  reduced_ =
+      state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(open_.value / element.value),
+                   element, "gradients", in().strategy.data_parallel);
+  open_ = {}, first_bucket_ = false;
+}
+
+Bytes ReplicatedRun::gradient_element() const {
+  return optimized_.empty() ? weight() : optimized_.front().element;
+}
+
+void ReplicatedRun::rebuild_buckets() {
+  device_.release(buckets_);
+  for (const Bytes each : bucket_sizes()) buckets_.push_back(device_.allocate(Term::gradient_bucket, each));
+  rebuilt_ = true;
+}
+
+void ReplicatedRun::gradient(std::size_t tensor, Device::Block block) {
+  if (is_distributed() && ready_order_.size() < optimized_.size()) ready_order_.push_back(tensor);
+  state_.take_gradient(tensor, block);
+  if (!reduces_) return;
+  open_ += state_.tensors()[tensor].stored;
+  if (open_ >= bucket_limit(first_bucket_)) send();
+}
+
+/// DeepSpeed's gradients are flattened, reduced and copied back, by one rank too. Source: DeepSpeed 0.19.8
+/// runtime/engine.py allreduce_bucket, which asks for no group size.
+void ReplicatedRun::end_backward(bool last) {
+  if (reduces_) {
+    if (open_.value > 0) send();
+    state_.wait(reduced_);
+  }
+  if (!last || !is_deepspeed()) return;
+  for (const RankState::EngineBucket& bucket : state_.engine_buckets()) {
+    // One tensor alone is a view.
+    Device::Block flat =
+        bucket.tensors > 1 ? device_.allocate(Term::bucket_copy, bucket.elements * weight()) : Device::kNone;
+    if (sent_gradient_type(in().training, in().strategy) != in().training.precision)
+      device_.spike(Term::bucket_copy, bucket.elements * state_.sent_gradient());
+    device_.release(flat);
+    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients");
+  }
+}
+
+void ReplicatedRun::step(bool first) {
+  if (is_deepspeed()) agree();
+  if (flattens()) return step_flat();
+  step_each(first);
+}
+
+/// fp32 has no 16-bit optimizer around it: the engine takes the norm itself, over the data-parallel group,
+/// and only where it clips.
+void ReplicatedRun::agree() {
+  const bool wide = in().training.precision == Precision::fp32;
+  if (wide && !clips()) return;
+  if (wide) state_.communicate(Operation::all_reduce, Elements(1), Bytes(4), "gradient norm");
+  if (!wide) state_.agree(Group::tensor, Bytes(1), "overflow flag");
+  state_.agree(Group::tensor, Bytes(4), "gradient norm");
+}
+
+/// An fp32 list and a flat fp32 copy of all gradients.
+void ReplicatedRun::step_flat() {
+  std::vector<Device::Block> list;
+  for (const RankTensor& tensor : state_.tensors())
+    if (tensor.trainable) list.push_back(device_.allocate(Term::gradient_copy, tensor.elements * Bytes(4)));
+  Device::Block flat = device_.allocate(Term::gradient_copy, in().rank.trainable * Bytes(4));
+  device_.release(list);
+  state_.release_gradients();
+  device_.release(flat);
+}
+
+void ReplicatedRun::step_each(bool first) {
+  std::vector<Device::Block> copies;
+  if (has_master()) {
+    // The norm of each gradient is taken in fp32.
+    for (const OptimizerTensor& tensor : optimized_)
+      device_.spike(Term::gradient_copy, tensor.elements * Bytes(4));
+    for (const OptimizerTensor& tensor : optimized_)
+      copies.push_back(device_.allocate(Term::gradient_copy, tensor.elements * Bytes(4)));
+  } else if (clips()) {
+    clip_gradient_norm(device_, optimized_);
+  }
+  optimizer_step(device_, in().training, optimized_, first && !has_master());
+  device_.release(copies);
+  state_.release_gradients();
+}
+
+}  // namespace zplan

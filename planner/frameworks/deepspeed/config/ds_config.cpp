@@ -1,0 +1,318 @@
+#include "planner/frameworks/deepspeed/config/ds_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "planner/frameworks/deepspeed/config/releases.h"
+
+namespace zplan {
+
+namespace {
+
+/// DeepSpeed 0.19.8 offload_config.py: elements of one buffer for parameters on NVMe where none are named.
+constexpr Elements kSwapBuffer{100'000'000};
+
+struct Inputs {
+  const Plan& plan;
+  const Question& question;
+  const DsConfigOptions& options;
+
+  [[nodiscard]] const Strategy& strategy() const { return plan.strategy; }
+  [[nodiscard]] const Training& training() const { return question.training; }
+  [[nodiscard]] bool autos() const { return options.style != ConfigStyle::plain; }
+  /// `value`, or "auto" where the HF Trainer knows it.
+  template <class T>
+  [[nodiscard]] Json filled(const T& value) const {
+    return autos() ? Json("auto") : Json(value);
+  }
+};
+
+bool is_16_bit(const Training& training) { return training.precision != Precision::fp32; }
+
+// ---- batch, precision
+// ----------------------------------------------------------------------------------------
+
+void add_batch(Json& config, const Inputs& in) {
+  const Strategy& s = in.strategy();
+  config["train_micro_batch_size_per_gpu"] = in.filled(s.micro_batch_size);
+  config["gradient_accumulation_steps"] = in.filled(s.gradient_accumulation_steps);
+  if (s.tensor_parallel == 1) config["train_batch_size"] = in.filled(s.global_batch_size());
+  config["gradient_clipping"] = in.filled(s.zero.gradient_clipping);
+}
+
+void add_precision(Json& config, const Inputs& in) {
+  const Training& training = in.training();
+  if (!is_16_bit(training)) return;
+  Json section = {{"enabled", in.filled(true)}};
+  const bool bf16 = training.precision == Precision::bf16;
+  if (drops_master(training, in.strategy())) {
+    section[bf16 ? "bf16_master_weights_and_grads" : "fp16_master_weights_and_grads"] = true;
+    if (bf16) section["bf16_optimizer_states"] = true;
+  }
+  config[bf16 ? "bf16" : "fp16"] = section;
+}
+
+void add_accumulation(Json& config, const Inputs& in) {
+  const bool wanted = in.strategy().zero.fp32_gradient_accumulation && is_16_bit(in.training());
+  if (wanted && in.strategy().zero_stage > 0) config["data_types"] = {{"grad_accum_dtype", "fp32"}};
+}
+
+// ---- optimizer
+// -----------------------------------------------------------------------------------------------
+
+/// What "optimizer" says of each: DeepSpeed's own types, or classes of torch.optim, which it looks up by
+/// name. `tested`: whether ZeRO takes it without zero_allow_untested_optimizer. Source: DeepSpeed 0.19.8
+/// runtime/engine.py _configure_basic_optimizer; runtime/zero/utils.py.
+struct NativeOptimizer {
+  std::string_view type;  ///< empty: only a training script can make it
+  bool tested{};
+  bool weight_decay{};
+};
+
+NativeOptimizer native(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adamw: return {"AdamW", true, true};
+    case Optimizer::lion: return {"Lion", true, true};
+    case Optimizer::muon: return {"Muon", true, true};
+    case Optimizer::sgd:
+    case Optimizer::sgd_momentum: return {"SGD", false, false};
+    case Optimizer::adafactor:
+    case Optimizer::adafactor_torch: return {"Adafactor", false, false};
+    default: return {};  // bitsandbytes'
+  }
+}
+
+Json optimizer_params(const Inputs& in, const NativeOptimizer& optimizer) {
+  Json params = {{"lr", in.filled(starting_learning_rate(in.training()))}};
+  const bool adamw = in.training().optimizer == Optimizer::adamw;
+  if (adamw && in.autos()) params["betas"] = "auto", params["eps"] = "auto";
+  if (optimizer.weight_decay) params["weight_decay"] = in.filled(kWeightDecay);
+  if (in.training().optimizer == Optimizer::sgd_momentum) params["momentum"] = 0.9;
+  return params;
+}
+
+/// Beside an optimizer of the config's own: a script that makes the optimizer makes the schedule too. The
+/// Trainer knows how many steps there are, and its own schedule is this one; a plain config does not, and
+/// only warms up.
+void add_scheduler(Json& config, const Inputs& in) {
+  if (in.options.style == ConfigStyle::ms_swift) return;
+  Json params = {{"warmup_max_lr", in.filled(starting_learning_rate(in.training()))},
+                 {"warmup_num_steps", in.filled(kWarmupSteps)}};
+  if (in.autos()) {
+    params["warmup_min_lr"] = "auto", params["total_num_steps"] = "auto";
+  } else {
+    params["warmup_type"] = "linear";
+  }
+  config["scheduler"] = {{"type", in.autos() ? "WarmupDecayLR" : "WarmupLR"}, {"params", params}};
+}
+
+void add_optimizer(Json& config, const Inputs& in) {
+  const NativeOptimizer optimizer = native(in.training().optimizer);
+  const bool made_by_swift =
+      in.options.style == ConfigStyle::ms_swift && in.training().optimizer == Optimizer::adamw;
+  const bool written = !optimizer.type.empty() && !made_by_swift;
+  if (written) config["optimizer"] = {{"type", optimizer.type}, {"params", optimizer_params(in, optimizer)}};
+  // For an optimizer of the script's the HF Trainer sets it itself.
+  if (in.strategy().zero_stage > 0 && !optimizer.tested && (written || !in.autos()))
+    config["zero_allow_untested_optimizer"] = true;
+  if (written) add_scheduler(config, in);
+}
+
+// ---- zero_optimization
+// ---------------------------------------------------------------------------------------
+
+/// Sets `key` where `value` is not DeepSpeed's default; "auto" where that is what the HF Trainer makes of it.
+void set_size(Json& section, std::string_view key, Elements value, Elements by_default,
+              std::optional<Elements> by_trainer = {}) {
+  if (by_trainer == value)
+    section[std::string(key)] = "auto";
+  else if (value != by_default)
+    section[std::string(key)] = value.value;
+}
+
+void add_buckets(Json& section, const Inputs& in) {
+  const ZeroOptions& zero = in.strategy().zero;
+  const ZeroOptions defaults;
+  const ZeroOptions trainer = zero_options(Buckets::hf_auto, in.question.model.shape.hidden_size);
+  const auto filled = [&](Elements value) { return in.autos() ? std::optional(value) : std::nullopt; };
+  if (uses_bf16_optimizer(in.training(), in.strategy())) return;
+  set_size(section, "reduce_bucket_size", zero.reduce_bucket_size, defaults.reduce_bucket_size,
+           filled(trainer.reduce_bucket_size));
+  if (zero.overlap_comm) section["overlap_comm"] = *zero.overlap_comm;
+  if (!zero.reduce_scatter) section["reduce_scatter"] = false;
+  if (in.strategy().zero_stage < 3 && !zero.multi_rank_bucket_allreduce)
+    section["use_multi_rank_bucket_allreduce"] = false;
+  if (in.strategy().zero_stage < 3 && zero.parameter_alignment) section["parameter_alignment"] = true;
+  if (in.strategy().zero_stage < 3) return;
+  if (zero.gather_by_all_reduce) section["stage3_use_all_reduce_for_fetch_params"] = true;
+  if (zero.gather_one_by_one) section["stage3_allgather_sequential"] = true;
+  if (zero.quantized_weights) section["zero_quantized_weights"] = true;
+  if (zero.quantized_gradients) section["zero_quantized_gradients"] = true;
+  if (zero.secondary_partition > 1) section["zero_hpz_partition_size"] = zero.secondary_partition;
+  set_size(section, "stage3_prefetch_bucket_size", zero.prefetch_bucket_size, defaults.prefetch_bucket_size,
+           filled(trainer.prefetch_bucket_size));
+  set_size(section, "stage3_param_persistence_threshold", zero.persistence_threshold,
+           defaults.persistence_threshold, filled(trainer.persistence_threshold));
+  set_size(section, "stage3_max_live_parameters", zero.max_live_parameters, defaults.max_live_parameters);
+  set_size(section, "stage3_max_reuse_distance", zero.max_reuse_distance, defaults.max_reuse_distance);
+  set_size(section, "sub_group_size", zero.sub_group_size, defaults.sub_group_size);
+}
+
+Json device(OffloadDevice where, const Inputs& in) {
+  Json section = {{"device", to_name(where)}};
+  if (where == OffloadDevice::nvme) section["nvme_path"] = in.options.nvme_path;
+  return section;
+}
+
+Elements swap_buffer(const Inputs& in) {
+  const Strategy& s = in.strategy();
+  return swap_buffer_size(rank_model(in.question.model, in.training(), s.tensor_parallel), s);
+}
+
+void add_offload(Json& section, const Inputs& in) {
+  const Strategy& s = in.strategy();
+  if (s.offload_optimizer != OffloadDevice::none)
+    section["offload_optimizer"] = device(s.offload_optimizer, in);
+  if (s.zero_stage < 3 || s.offload_parameters == OffloadDevice::none) return;
+  Json parameters = device(s.offload_parameters, in);
+  const Elements buffer = swap_buffer(in);
+  if (s.offload_parameters == OffloadDevice::nvme && buffer > kSwapBuffer)
+    parameters["buffer_size"] = buffer.value;
+  section["offload_param"] = parameters;
+}
+
+void add_zero(Json& config, const Inputs& in) {
+  const int stage = in.strategy().zero_stage;
+  Json section = {{"stage", stage}};
+  if (stage > 0) {
+    add_buckets(section, in);
+    add_offload(section, in);
+  }
+  // Without it the Trainer's save_model writes no weights that from_pretrained could load.
+  if (stage == 3 && in.autos()) section["stage3_gather_16bit_weights_on_model_save"] = true;
+  config["zero_optimization"] = section;
+}
+
+void add_disk(Json& config, const Inputs& in) {
+  const Strategy& s = in.strategy();
+  if (s.offload_optimizer != OffloadDevice::nvme && s.offload_parameters != OffloadDevice::nvme) return;
+  // Source: the NVMe example of transformers' documentation; the rest are DeepSpeed's defaults.
+  config["aio"] = {{"block_size", 262144}, {"queue_depth", 32}};
+}
+
+// ---- notes
+// ---------------------------------------------------------------------------------------------------
+
+using Notes = std::vector<std::string>;
+
+void note_checkpointing(const Plan& plan, const Training& training, Notes& notes) {
+  if (needs_reentrant_checkpointing(training, plan.strategy)) {
+    notes.push_back(fmt::format(
+        "DeepSpeed {} stops in the backward (torch.utils.checkpoint.CheckpointError) at ZeRO-3 with frozen "
+        "parameters unless checkpointing is reentrant: "
+        "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={{\"use_reentrant\": True}}); "
+        "0.19.3 needs it no more, and gathers less than earlier releases",
+        to_text(training.deepspeed)));
+  }
+  if (plan.strategy.checkpointing == Checkpointing::full)
+    notes.emplace_back(
+        "activation checkpointing is the training script's: model.gradient_checkpointing_enable(); "
+        "DeepSpeed's own section does nothing for Hugging Face models");
+  if (plan.strategy.checkpointing == Checkpointing::selective)
+    notes.emplace_back(
+        "selective checkpointing is the training script's: torch.utils.checkpoint with a policy that "
+        "saves matrix products and attention");
+}
+
+/// The class of bitsandbytes.optim; empty for optimizers of others.
+std::string_view packed_class(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adamw8bit: return "AdamW8bit";
+    case Optimizer::adamw32bit: return "AdamW32bit";
+    case Optimizer::paged_adamw8bit: return "PagedAdamW8bit";
+    case Optimizer::paged_adamw32bit: return "PagedAdamW32bit";
+    case Optimizer::lion8bit: return "Lion8bit";
+    case Optimizer::lion32bit: return "Lion32bit";
+    case Optimizer::paged_lion8bit: return "PagedLion8bit";
+    case Optimizer::paged_lion32bit: return "PagedLion32bit";
+    default: return {};
+  }
+}
+
+void note_optimizer(const Training& training, Notes& notes) {
+  const std::string_view name = packed_class(training.optimizer);
+  if (name.empty()) return;
+  notes.push_back(
+      fmt::format("the training script makes the optimizer (bitsandbytes.optim.{}) and hands it to "
+                  "deepspeed.initialize: DeepSpeed has none of its kind",
+                  name));
+}
+
+void note_limits(const Plan& plan, const Training& training, Notes& notes) {
+  const Strategy& s = plan.strategy;
+  if (is_16_bit(training) && !training.master_weights && !can_drop_master(training, s))
+    notes.push_back(fmt::format(
+        "DeepSpeed {} keeps fp32 master weights at stage {} with {} and {}: no setting turns them off",
+        to_text(training.deepspeed), s.zero_stage, to_name(training.precision), to_name(training.optimizer)));
+  if (s.zero_stage == 0 && s.zero.fp32_gradient_accumulation && is_16_bit(training))
+    notes.emplace_back(
+        "DeepSpeed stops at fp32 accumulation of 16-bit gradients without ZeRO: it is left out");
+  if (s.tensor_parallel > 1)
+    notes.emplace_back(
+        "train_batch_size is left out under AutoTP: DeepSpeed works it out, and without an mpu it counts "
+        "the tensor-parallel ranks too");
+}
+
+}  // namespace
+
+double starting_learning_rate(const Training& training) {
+  return training.method == Method::full ? 1e-5 : 1e-4;
+}
+
+namespace {
+
+/// As the newest release takes it.
+Json newest_config(const Plan& plan, const Question& question, const DsConfigOptions& options) {
+  const Inputs in{plan, question, options};
+  Json config = Json::object();
+  add_batch(config, in);
+  add_precision(config, in);
+  add_accumulation(config, in);
+  add_optimizer(config, in);
+  add_zero(config, in);
+  if (plan.strategy.tensor_parallel > 1)
+    config["tensor_parallel"] = {{"autotp_size", plan.strategy.tensor_parallel}};
+  if (plan.strategy.tensor_parallel > 1 && question.training.vocabulary_parallel_head)
+    config["tensor_parallel"]["vocab_parallel_lm_head"] = true;
+  if (const auto& type = plan.strategy.zero.communication_type)
+    config["communication_data_type"] = to_name(*type);
+  add_disk(config, in);
+  return config;
+}
+
+}  // namespace
+
+Json ds_config(const Plan& plan, const Question& question, const DsConfigOptions& options) {
+  Json config = newest_config(plan, question, options);
+  static_cast<void>(fit_to_release(config, question.training.deepspeed));
+  return config;
+}
+
+Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
+  return ds_config(plan, question, DsConfigOptions{.style = style, .nvme_path = DsConfigOptions{}.nvme_path});
+}
+
+std::vector<std::string> ds_config_notes(const Plan& plan, const Question& question) {
+  Notes notes;
+  note_checkpointing(plan, question.training, notes);
+  note_optimizer(question.training, notes);
+  note_limits(plan, question.training, notes);
+  Json config = newest_config(plan, question, {});
+  for (std::string& lost : fit_to_release(config, question.training.deepspeed))
+    notes.push_back(std::move(lost));
+  return notes;
+}
+
+}  // namespace zplan

@@ -1,0 +1,98 @@
+#pragma once
+// What is wrong with a ds_config: everything at once, each with its place, what DeepSpeed does about it, and
+// what to write instead.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/names.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
+#include "planner/frameworks/deepspeed/config/lint_text.h"
+
+namespace zplan {
+
+enum class Severity { error, warning, note };
+template <>
+struct EnumNames<Severity> {
+  static constexpr std::array<std::pair<Severity, std::string_view>, 3> table{
+      {{Severity::error, "error"}, {Severity::warning, "warning"}, {Severity::note, "note"}}};
+};
+
+/// What DeepSpeed does about it.
+enum class Outcome {
+  raises,         ///< stops with an exception
+  ignored,        ///< goes on as if it were not there, without a word
+  default_value,  ///< takes its default
+  converted,      ///< takes it as another value
+  runs            ///< does what is written, which is hardly what is meant, or not everywhere possible
+};
+template <>
+struct EnumNames<Outcome> {
+  static constexpr std::array<std::pair<Outcome, std::string_view>, 5> table{
+      {{Outcome::raises, "raises"},
+       {Outcome::ignored, "ignored"},
+       {Outcome::default_value, "default"},
+       {Outcome::converted, "converted"},
+       {Outcome::runs, "runs"}}};
+};
+
+/// One rule. All of them are in lint_rules(), which docs/lint.md lists and SARIF reports.
+struct LintRule {
+  std::string_view id;      ///< kebab-case; never changes its meaning
+  Severity severity{};      ///< of its findings, unless the rule says otherwise
+  std::string_view what;    ///< one line
+  std::string_view source;  ///< where DeepSpeed 0.19.8, or who reads the file, does it
+};
+[[nodiscard]] const std::vector<LintRule>& lint_rules();
+/// The rule, which must exist.
+[[nodiscard]] const LintRule& lint_rule(std::string_view id);
+
+struct LintFix {
+  std::string what;  ///< "rename to \"gradient_clipping\""
+  std::vector<TextEdit> edits;
+};
+
+struct Finding {
+  std::string rule;
+  Severity severity{};
+  std::string pointer;  ///< RFC 6901; "" is the document
+  LineColumn place{};
+  Outcome outcome{};
+  std::string found;   ///< what is written: unknown key "gradient_clipp1ng"
+  std::string effect;  ///< what DeepSpeed makes of it
+  std::string advice;  ///< what to write instead; may be empty
+  std::optional<LintFix> fix{};
+};
+
+/// What the file alone does not say.
+struct LintOptions {
+  std::optional<ConfigStyle> style{};  ///< who fills in "auto"; absent: by what the file holds
+  std::optional<std::int64_t> gpus{};
+  std::optional<std::int64_t> tensor_parallel{};
+  std::string compute_capability{};  ///< of the GPU: "7.5"; empty: not known
+  DeepSpeedRelease release{};        ///< decides how gradients are clipped where no key says it
+};
+
+/// hf_auto where the HF Trainer fills something in the document, plain otherwise.
+[[nodiscard]] ConfigStyle inferred_style(const Json& document);
+
+/// Everything that is wrong with the text of a ds_config, by place in the file. `source` is its name in
+/// messages. Throws InputError, naming line and column, where the text is no JSON even without its comments.
+[[nodiscard]] std::vector<Finding> lint(std::string_view text, const std::string& source,
+                                        const LintOptions& options = {});
+
+struct FixedText {
+  std::string text;
+  std::vector<Finding> fixed;  ///< what was repaired, in that order; places are of the text as it then was
+};
+/// The text with everything repaired that can be without knowing what was meant. What is not touched keeps
+/// its layout. Fixing a fixed text changes nothing.
+[[nodiscard]] FixedText fix(std::string_view text, const std::string& source,
+                            const LintOptions& options = {});
+
+[[nodiscard]] bool has_errors(const std::vector<Finding>& findings);
+
+}  // namespace zplan

@@ -1,0 +1,260 @@
+// Rules about what a ZeRO stage reads, refuses or does not look at.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "planner/frameworks/deepspeed/config/lint_context.h"
+#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
+#include "planner/frameworks/deepspeed/config/releases.h"
+
+namespace zplan {
+
+namespace {
+
+void check_without_effect(LintContext& context, const std::string& pointer) {
+  const Json& value = context.at(pointer);
+  if (value.is_null() || is_auto(value)) return;
+  const auto why = without_effect(context.ds.document, pointer, context.stage);
+  if (!why) return;
+  const bool odd = pointer == kZero + "/allgather_bucket_size" && context.whole(pointer).value_or(0) % 2 != 0;
+  if (odd && (context.stage == 1 || context.stage == 2)) return;  // see check_alignment
+  context.add("no-effect", pointer,
+              {.found = fmt::format("{} does nothing at stage {}", pointer.substr(pointer.rfind('/') + 1),
+                                    context.stage),
+               .outcome = Outcome::ignored,
+               .effect = "DeepSpeed does not look at it: " + *why,
+               .advice = "leave it out",
+               .fix = context.removal(pointer)});
+}
+
+void check_alignment(LintContext& context) {
+  const std::string pointer = kZero + "/allgather_bucket_size";
+  const auto size = context.whole(pointer);
+  if (!size || *size % 2 == 0 || (context.stage != 1 && context.stage != 2)) return;
+  context.add("odd-allgather-bucket", pointer,
+              {.found = fmt::format("{} is odd", *size),
+               .outcome = Outcome::raises,
+               .effect = "DeepSpeed stops: ZeRO 1 and 2 align it to 2 elements",
+               .advice = "leave it out: it does nothing",
+               .fix = context.removal(pointer)});
+}
+
+void check_offload(LintContext& context, const std::string& section, int lowest_stage) {
+  const std::string old_switch = kZero + (lowest_stage == 3 ? "/cpu_offload_param" : "/cpu_offload");
+  const std::string pointer = context.flag(old_switch, false) ? old_switch : kZero + "/" + section;
+  const std::string device = context.device(section);
+  if (device == "none" || device == "auto") return;
+  if (context.stage < lowest_stage) {
+    context.add(
+        "offload-without-effect", pointer,
+        {.found = fmt::format("{} does nothing at stage {}", section, context.stage),
+         .outcome = Outcome::ignored,
+         .effect = lowest_stage == 3 ? "DeepSpeed ignores it silently: only ZeRO-3 divides parameters"
+                                     : "DeepSpeed ignores it silently: only ZeRO moves optimizer states",
+         .advice =
+             lowest_stage == 3 ? "leave it out, or use stage 3" : "leave it out, or use stage 1, 2 or 3",
+         .fix = context.removal(pointer)});
+    return;
+  }
+  if (device != "nvme") return;
+  const Json& path = context.at(pointer + "/nvme_path");
+  if (path.is_null())
+    context.add("nvme-without-path", pointer,
+                {.found = "device \"nvme\" without \"nvme_path\"",
+                 .outcome = Outcome::raises,
+                 .effect = "DeepSpeed stops where it makes the swap files",
+                 .advice = "write \"nvme_path\": a folder on the disk"});
+  if (context.stage < 3)
+    context.add(
+        "nvme-needs-zero3", pointer,
+        {.found = fmt::format("NVMe at stage {}", context.stage),
+         .outcome = Outcome::runs,
+         .effect = "DeepSpeed swaps at stage 3 alone: here the states go to host memory",
+         .advice = "write \"device\": \"cpu\", or use stage 3",
+         .fix = context.ds.values.contains(pointer + "/device")
+                    ? std::optional(LintFix{"write \"device\": \"cpu\"",
+                                            replace_value(context.ds, pointer + "/device", "\"cpu\"")})
+                    : std::nullopt});
+}
+
+void check_partial_offload(LintContext& context) {
+  const std::string pointer = kZero + "/offload_optimizer/ratio";
+  const Json& ratio = context.at(pointer);
+  if (!ratio.is_number() || ratio.get<double>() >= 1 || context.stage == 3) return;
+  context.add("stage-refuses", pointer,
+              {.found = fmt::format("ratio {} at stage {}", ratio.dump(), context.stage),
+               .outcome = Outcome::raises,
+               .effect = "DeepSpeed stops: only stage 3 keeps a part of the optimizer on the GPU",
+               .advice = "leave it out, or use stage 3",
+               .fix = context.removal(pointer)});
+}
+
+/// Since 0.19.3 DeepSpeed clips at 1.0 where nothing is written.
+void check_norm_and_clipping(LintContext& context) {
+  const Json& clipping = context.at("/gradient_clipping");
+  if (is_auto(clipping) || (clipping.is_number() && clipping.get<double>() <= 0)) return;
+  if (clipping.is_null() && default_clipping(context.options.release) <= 0) return;
+  context.add(
+      "stage-refuses", kZero + "/compute_grad_norm",
+      {.found = "compute_grad_norm false, and gradients are clipped",
+       .outcome = Outcome::raises,
+       .effect =
+           clipping.is_null()
+               ? "DeepSpeed stops: clipping needs the norm, and without gradient_clipping it clips at 1.0"
+               : "DeepSpeed stops: clipping needs the norm",
+       .advice = "leave it out, or write \"gradient_clipping\": 0"});
+}
+
+void check_norm(LintContext& context) {
+  const std::string pointer = kZero + "/compute_grad_norm";
+  if (context.flag(pointer, true)) return;
+  const bool wide = context.stage == 1 && context.precision() == "bf16" &&
+                    context.text("/data_types/grad_accum_dtype").find("32") != std::string::npos;
+  if ((context.stage == 1 || context.stage == 2) && !wide) return check_norm_and_clipping(context);
+  context.add("stage-refuses", pointer,
+              {.found = wide ? "compute_grad_norm false beside bf16 with fp32 accumulation at stage 1"
+                             : fmt::format("compute_grad_norm false at stage {}", context.stage),
+               .outcome = Outcome::raises,
+               .effect = "DeepSpeed stops: only its optimizer of stages 1 and 2 can do without",
+               .advice = "leave it out",
+               .fix = context.removal(pointer)});
+}
+
+void check_old_stage1(LintContext& context) {
+  const std::string pointer = kZero + "/legacy_stage1";
+  if (!context.flag(pointer, false) || context.stage == 0) return;
+  context.add("stage-refuses", pointer,
+              {.found = "legacy_stage1",
+               .outcome = Outcome::raises,
+               .effect = "DeepSpeed stops: that implementation is gone",
+               .advice = "leave it out",
+               .fix = context.removal(pointer)});
+}
+
+/// Averaging that ZeRO's reduce-scatter does not do.
+void check_prescale(LintContext& context) {
+  const auto factor = context.at("/gradient_predivide_factor");
+  const bool divides = factor.is_number() && factor != 1;
+  const bool scales = context.flag("/prescale_gradients", false);
+  if (context.stage == 0 || !context.flag(kZero + "/reduce_scatter", true)) return;
+  const std::vector<std::pair<bool, std::string>> both{{scales, "/prescale_gradients"},
+                                                       {divides, "/gradient_predivide_factor"}};
+  for (const auto& [set, pointer] : both) {
+    if (!set) continue;
+    if (context.stage == 1)
+      context.add("no-effect", pointer,
+                  {.found = pointer.substr(1) + " does nothing at stage 1 with reduce_scatter",
+                   .outcome = Outcome::ignored,
+                   .effect = "DeepSpeed does not look at it: stage 1 divides by the number of ranks",
+                   .advice = "leave it out",
+                   .fix = context.removal(pointer)});
+    else
+      context.add(
+          "stage-refuses", pointer,
+          {.found = fmt::format("{} at stage {} with reduce_scatter", pointer.substr(1), context.stage),
+           .outcome = Outcome::raises,
+           .effect = "DeepSpeed stops: its reduce-scatter does not scale gradients so",
+           .advice = "leave it out, or set zero_optimization.reduce_scatter to false"});
+  }
+}
+
+void check_sum(LintContext& context) {
+  const std::string op = context.text("/gradient_allreduce_op");
+  const bool sum = op == "sum" || op == "SUM" || op == "Sum";
+  const bool zenflow = context.has(kZero + "/zenflow"),
+             compiled = context.flag("/compile/deepcompile", false);
+  if (!sum || (context.stage != 3 && !zenflow && !compiled)) return;
+  context.add("stage-refuses", "/gradient_allreduce_op",
+              {.found = fmt::format("\"sum\" {}", context.stage == 3 ? "at stage 3"
+                                                  : zenflow          ? "with ZenFlow"
+                                                                     : "with DeepCompile"),
+               .outcome = Outcome::raises,
+               .effect = "DeepSpeed stops: there it takes means alone",
+               .advice = "leave it out"});
+}
+
+void check_secondary_partition(LintContext& context) {
+  const std::string pointer = kZero + "/zero_hpz_partition_size";
+  const auto ranks = context.whole(pointer);
+  if (!ranks || *ranks <= 1) return;
+  const auto gpus = context.options.gpus;
+  if (context.stage != 3)
+    context.add("hpz-partition", pointer,
+                {.found = fmt::format("a secondary partition at stage {}", context.stage),
+                 .outcome = Outcome::ignored,
+                 .effect = "DeepSpeed ignores it: only ZeRO-3 divides parameters",
+                 .advice = "leave it out, or use stage 3",
+                 .fix = context.removal(pointer)});
+  else if (gpus && *gpus % std::min(*ranks, *gpus) != 0)
+    context.add("hpz-partition", pointer,
+                {.found = fmt::format("{}, which does not divide {} GPUs", *ranks, *gpus),
+                 .outcome = Outcome::raises,
+                 .effect = "DeepSpeed stops: it cannot make groups of that size",
+                 .advice = "write the number of GPUs of a node"});
+  else if (gpus && *ranks > *gpus)
+    context.add("hpz-partition", pointer,
+                {.found = fmt::format("{} on {} GPUs", *ranks, *gpus),
+                 .outcome = Outcome::runs,
+                 .effect = "DeepSpeed makes one group of all GPUs: there is nothing to gain",
+                 .advice = "leave it out",
+                 .fix = context.removal(pointer)});
+}
+
+void check_swapping(LintContext& context) {
+  if (!context.has("/aio")) return;
+  const bool nvme =
+      context.device("offload_optimizer") == "nvme" || context.device("offload_param") == "nvme";
+  const bool open =
+      context.device("offload_optimizer") == "auto" || context.device("offload_param") == "auto";
+  if (nvme || open) return;
+  context.add("aio-without-nvme", "/aio",
+              {.found = "aio, and nothing goes to NVMe",
+               .outcome = Outcome::ignored,
+               .effect = "DeepSpeed reads and writes no swap files",
+               .advice = "leave it out",
+               .fix = context.removal("/aio")});
+}
+
+void check_activation_section(LintContext& context) {
+  if (!context.at("/activation_checkpointing").is_object()) return;
+  context.add("activation-checkpointing", "/activation_checkpointing",
+              {.found = "activation_checkpointing",
+               .outcome = Outcome::runs,
+               .effect = "only deepspeed.checkpointing reads it, which Hugging Face models do not call",
+               .advice = "the script turns checkpointing on: model.gradient_checkpointing_enable()"});
+}
+
+void check_unused_tensor_parallel(LintContext& context) {
+  const Json& section = context.at("/tensor_parallel");
+  if (!section.is_object() || section.empty() || section.contains("autotp_size") ||
+      section.contains("tp_size") || section.contains("size") || section.contains("tp"))
+    return;
+  context.add("no-effect", "/tensor_parallel",
+              {.found = "tensor_parallel without autotp_size",
+               .outcome = Outcome::ignored,
+               .effect = "DeepSpeed divides nothing: autotp_size is 0 by default",
+               .advice = "write autotp_size, or leave the section out"});
+}
+
+}  // namespace
+
+void lint_stage(LintContext& context) {
+  check_without_effect(context, "/disable_allgather");
+  if (context.at(kZero).is_object())
+    for (const auto& item : context.at(kZero).items())
+      check_without_effect(context, kZero + "/" + pointer_step(item.key()));
+  check_alignment(context);
+  check_offload(context, "offload_optimizer", 1);
+  check_offload(context, "offload_param", 3);
+  check_partial_offload(context);
+  check_norm(context);
+  check_old_stage1(context);
+  check_prescale(context);
+  check_sum(context);
+  check_secondary_partition(context);
+  check_swapping(context);
+  check_activation_section(context);
+  check_unused_tensor_parallel(context);
+}
+
+}  // namespace zplan

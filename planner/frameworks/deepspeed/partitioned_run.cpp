@@ -1,0 +1,596 @@
+#include "planner/frameworks/deepspeed/partitioned_run.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "planner/cost/host_time.h"
+#include "planner/sharding/optimizer_state.h"
+
+namespace zplan {
+
+namespace {
+
+using Kind = ModuleEvent::Kind;
+
+Kind kind_of(Event::Kind kind) {
+  switch (kind) {
+    case Event::Kind::enter_module: return Kind::enter_forward;
+    case Event::Kind::leave_module: return Kind::leave_forward;
+    case Event::Kind::enter_backward: return Kind::enter_backward;
+    case Event::Kind::leave_backward: return Kind::leave_backward;
+    case Event::Kind::read_parameter: return Kind::read;
+    case Event::Kind::keep_parameter: return Kind::keep;
+    default: return Kind::let_go;
+  }
+}
+
+/// Notes the hooks of a whole micro-step.
+struct HookList {
+  std::vector<ModuleEvent>& events;
+  const std::vector<std::int32_t>& first_module;
+  const std::vector<std::int32_t>& numbers;
+  const RankState& state;
+  void section(int, bool) {}
+  void allocate(std::int32_t, Term, Bytes) {}
+  void release(std::int32_t) {}
+  void gradient(int, std::int32_t, std::int32_t) {}
+  void workspace(std::int32_t) {}
+  void phase(Phase) {}
+  void module(const Event& event, int layer) {
+    const Kind kind = kind_of(event.kind);
+    const bool names_module = kind <= Kind::read, names_parameter = kind >= Kind::read;
+    const std::size_t part = layer < 0 ? first_module.size() - 1 : static_cast<std::size_t>(layer);
+    ModuleEvent made{kind, -1, -1};
+    if (names_module) made.module = first_module[part] + (names_parameter ? event.block : event.index);
+    if (names_parameter) made.parameter = numbers[state.tensor_of(layer, event.index)];
+    events.push_back(made);
+  }
+};
+
+/// What is below each module, from what is entered while it runs.
+void find_subtrees(ModuleTape& tape) {
+  std::vector<std::int32_t> open;
+  for (const ModuleEvent& event : tape.events) {
+    if (event.kind == Kind::enter_backward) return;
+    if (event.kind == Kind::leave_forward) open.pop_back();
+    if (event.kind != Kind::enter_forward) continue;
+    open.push_back(event.module);
+    ShardedModule& entered = tape.modules[static_cast<std::size_t>(event.module)];
+    if (entered.leaf) entered.subtree = std::exchange(entered.own, {});
+    const std::vector<std::int32_t> below = entered.leaf ? entered.subtree : entered.own;
+    if (entered.leaf) open.pop_back();
+    for (const std::int32_t each : open) {
+      std::vector<std::int32_t>& subtree = tape.modules[static_cast<std::size_t>(each)].subtree;
+      subtree.insert(subtree.end(), below.begin(), below.end());
+    }
+    if (entered.leaf) open.push_back(event.module);
+  }
+}
+
+}  // namespace
+
+PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.device()) {
+  number_parameters();
+  list_modules();
+  options_ = gather_options(in().strategy);
+  options_.fp16 = in().training.precision == Precision::fp16;
+  options_.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
+  memory_.emplace(modules_, options_, StepKind::first);
+  of_run_ = gathers_of_run(modules_, options_);
+}
+
+/// In the order in which they are made: adapters behind the whole model.
+void PartitionedRun::number_parameters() {
+  numbers_.resize(state_.tensors().size());
+  std::int32_t next = 0;
+  for (const bool adapters : {false, true})
+    for (std::size_t i = 0; i < numbers_.size(); ++i)
+      if (is_adapter(i) == adapters) numbers_[i] = next++;
+  tensors_.resize(numbers_.size());
+  for (std::size_t i = 0; i < numbers_.size(); ++i) tensors_[static_cast<std::size_t>(numbers_[i])] = i;
+}
+
+bool PartitionedRun::is_adapter(std::size_t tensor) const {
+  return in().training.method != Method::full && state_.tensors()[tensor].trainable;
+}
+
+Bytes PartitionedRun::element_size(std::size_t tensor) const {
+  return is_adapter(tensor) && in().training.fp32_adapters ? Bytes(4) : weight();
+}
+
+void PartitionedRun::list_modules() {
+  const Tape& tape = state_.tape();
+  const auto add = [&](const TapePart& part, int layer) {
+    first_module_.push_back(static_cast<std::int32_t>(modules_.modules.size()));
+    for (const TapeModule& each : part.modules) {
+      ShardedModule module{.own = {}, .leaf = each.leaf};
+      for (const std::int32_t index : each.own)
+        module.own.push_back(numbers_[state_.tensor_of(layer, index)]);
+      modules_.modules.push_back(std::move(module));
+    }
+  };
+  for (std::size_t i = 0; i < tape.layers.size(); ++i) add(tape.classes[tape.layers[i]], static_cast<int>(i));
+  add(tape.model, -1);
+  modules_.parameters.resize(state_.tensors().size());
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    const RankTensor& tensor = state_.tensors()[i];
+    modules_.parameters[static_cast<std::size_t>(numbers_[i])] = {
+        .elements = tensor.elements, .element_size = element_size(i), .trainable = tensor.trainable};
+  }
+  if (in().training.method != Method::full) modules_.named = numbers_;
+  mark_persistent(modules_, in().strategy.zero.persistence_threshold);
+  HookList hooks{modules_.events, first_module_, numbers_, state_};
+  const TapeLayout layout(tape);
+  play(tape, layout, hooks);
+  find_subtrees(modules_);
+  whole_.resize(numbers_.size());
+  waits_for_leaf_.resize(numbers_.size());
+  for (const ShardedModule& each : modules_.modules)
+    if (each.leaf)
+      for (const std::int32_t p : each.subtree)
+        waits_for_leaf_[tensors_[static_cast<std::size_t>(p)]] =
+            state_.tensors()[tensors_[static_cast<std::size_t>(p)]].trainable;
+}
+
+Elements PartitionedRun::shard_of(std::size_t tensor) const {
+  return share(state_.tensors()[tensor].elements, in().strategy.data_parallel);
+}
+
+void PartitionedRun::initialise() {
+  partition_parameters();
+  allocate_states();
+  gather_each();
+}
+
+/// zero.Init: a parameter is made whole, sharded and let go, then the next; stacks of experts, which one
+/// module holds, are all made before. Adapters come later and are sharded when the engine is made.
+void PartitionedRun::partition_parameters() {
+  std::vector<Device::Block> frozen, trained;
+  const std::size_t count = state_.tensors().size();
+  const auto of_one_module = [](const RankTensor& a, const RankTensor& b) {
+    return a.role == TensorRole::expert && b.role == TensorRole::expert && a.layer == b.layer;
+  };
+  for (std::size_t first = 0, end = 0; first < count; first = end) {
+    for (end = first + 1; end < count; ++end)
+      if (!of_one_module(state_.tensors()[first], state_.tensors()[end])) break;
+    if (!is_adapter(first)) partition(first, end, state_.tensors()[first].trainable ? trained : frozen);
+  }
+  if (in().model.shape.tied_embeddings) {
+    std::vector<Device::Block> head;
+    partition(0, 1, head);
+    device_.release(head);
+  }
+  partition_adapters(trained);
+  if (on_host(in().strategy.offload_parameters)) return;
+  // Trained shards pass the host on their way into one flat buffer.
+  Bytes flat{};
+  for (std::size_t i = 0; i < count; ++i)
+    if (state_.tensors()[i].trainable) flat += shard_of(i) * element_size(i);
+  device_.release(trained);
+  device_.empty_cache();
+  device_.allocate(Term::trained_parameters, flat);
+}
+
+void PartitionedRun::partition(std::size_t first, std::size_t end, std::vector<Device::Block>& shards) {
+  const auto term = [this](std::size_t i) {
+    return state_.tensors()[i].trainable ? Term::trained_parameters : Term::frozen_parameters;
+  };
+  std::vector<Device::Block> whole;
+  for (std::size_t i = first; i < end; ++i)
+    whole.push_back(device_.allocate(term(i), state_.tensors()[i].elements * element_size(i)));
+  for (std::size_t i = first; i < end; ++i) {
+    make_second_shard(i, shards);
+    if (!on_host(in().strategy.offload_parameters))
+      shards.push_back(device_.allocate(term(i), shard_of(i) * element_size(i)));
+    device_.release(whole[i - first]);
+  }
+}
+
+/// Of a parameter within secondary_partition ranks; the first optimizer step lets go of it. A tied head's,
+/// which is made after the embedding's, goes with the head.
+void PartitionedRun::make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards) {
+  const std::vector<GatherBlock>& second = memory_->held_before();
+  if (second.empty()) return;
+  const GatherBlock& asked = second[static_cast<std::size_t>(numbers_[tensor])];
+  gathered_.resize(second.size(), Device::kNone);
+  Device::Block& held = gathered_[static_cast<std::size_t>(asked.block)];
+  const Device::Block made = device_.allocate(Term::gathered_parameters, asked.size);
+  if (held == Device::kNone)
+    held = made;
+  else
+    shards.push_back(made);
+}
+
+void PartitionedRun::partition_adapters(std::vector<Device::Block>& shards) {
+  std::vector<std::pair<std::size_t, Device::Block>> adapters;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i)
+    if (is_adapter(i))
+      adapters.emplace_back(
+          i, device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * element_size(i)));
+  for (auto& [tensor, whole] : adapters) {
+    make_second_shard(tensor, shards);
+    if (!on_host(in().strategy.offload_parameters))
+      shards.push_back(device_.allocate(Term::trained_parameters, shard_of(tensor) * element_size(tensor)));
+    device_.release(whole);
+  }
+}
+
+void PartitionedRun::allocate_states() {
+  const Shard& shard = in().shard;
+  const bool on_device = !on_host(in().strategy.offload_optimizer);
+  if (on_device) make_masters();
+  device_.allocate(Term::gradient_bucket, shard.bucket);
+  if (on_device) device_.allocate(Term::gradient_partition, shard.gradients);
+}
+
+/// Each sub-group is cast and then cloned; Python's variable holds a cast until the next one is there. Then
+/// an optimizer step without gradients is taken with a buffer for the largest.
+void PartitionedRun::make_masters() {
+  const Bytes element(in().shard.master_weights.value /
+                      std::max<std::int64_t>(1, in().shard.optimizer_elements.value));
+  Device::Block cast = Device::kNone;
+  Elements largest{};
+  for (const Elements group : sub_groups(in().rank, in().strategy)) {
+    largest = std::max(largest, group);
+    // Weights of the masters' type are only cloned.
+    const Device::Block next =
+        element == weight() ? Device::kNone : device_.allocate(Term::master_weights, group * element);
+    device_.release(cast);
+    cast = next;
+    device_.allocate(Term::master_weights, group * element);
+  }
+  device_.release(cast);
+  device_.spike(Term::gradient_copy, largest * element);
+}
+
+/// Each trained parameter is gathered once, alone.
+void PartitionedRun::gather_each() {
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    if (!state_.tensors()[i].trainable) continue;
+    const Bytes shard = shard_of(i) * element_size(i);
+    Device::Block whole =
+        device_.allocate(Term::gathered_parameters, Bytes(shard.value * in().strategy.data_parallel));
+    if (on_host(in().strategy.offload_parameters)) device_.spike(Term::gathered_parameters, shard);
+    device_.release(whole);
+  }
+}
+
+void PartitionedRun::begin_micro_step(bool last) {
+  last_micro_step_ = last;
+  if (micro_step_ == 0) gathers_ = first_step_ ? &of_run_.first : &of_run_.steady;
+  event_ = 0;
+  begin(gathers_->micro_step(micro_step_));
+}
+
+void PartitionedRun::module(const Event& event, int layer) {
+  (void)event, (void)layer;
+  const ModuleEvent& hook = modules_.events[static_cast<std::size_t>(event_)];
+  if (hook.kind < Kind::read) state_.clock().host(host_time::kModuleHook);
+  if (hook.kind == Kind::leave_backward) {
+    const ShardedModule& left = modules_.modules[static_cast<std::size_t>(hook.module)];
+    if (left.leaf)
+      for (const std::int32_t each : left.subtree)
+        if (const std::size_t tensor = tensors_[static_cast<std::size_t>(each)]; waits_for_leaf_[tensor])
+          reduce(tensor);
+  }
+  gather(event_++);
+}
+
+/// What the plan asks of the allocator is next.
+void PartitionedRun::begin(const GatherPlan& plan) {
+  asked_.clear();
+  next_ = 0;
+  plan_ = &plan;
+  next_action_ = 0;
+  memory_->play(plan, asked_);
+}
+
+/// Issues the calls up to this event, and waits for those that are needed now.
+void PartitionedRun::communicate(std::int32_t event) {
+  using Action = GatherAction::Kind;
+  for (; next_action_ < plan_->actions.size() && plan_->actions[next_action_].event <= event;
+       ++next_action_) {
+    const GatherAction& action = plan_->actions[next_action_];
+    if (is_collective(action)) issue(action);
+    if (action.kind == Action::wait || action.kind == Action::gather_now) wait(action);
+  }
+}
+
+/// On a stream of their own calls wait for nothing that is computed. Quantised: values, then the scales of
+/// each rank's.
+void PartitionedRun::issue(const GatherAction& action) {
+  const auto parameters = plan_->parameters_of(action);
+  const Elements whole = call_elements(parameters, modules_.parameters, action.ranks);
+  const bool queues = action.on_compute_stream || !in().strategy.overlaps_communication();
+  const Instant earliest = queues ? state_.clock().computed() : Instant{};
+  Instant until;
+  if (action.quantized) {
+    state_.issue(earliest, Operation::all_gather, whole, Bytes(1), "layer weights", action.ranks, "int8");
+    until = state_.issue(earliest, Operation::all_gather,
+                         Elements(quantized_groups(share(whole, action.ranks)) * action.ranks), Bytes(4),
+                         "scales of weights", action.ranks);
+  } else {
+    until = state_.issue(
+        earliest, in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
+        whole, modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
+        device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
+  }
+  for (const std::int32_t each : parameters) whole_[static_cast<std::size_t>(each)] = until;
+  if (device_.phase() == Phase::step) state_.wait(until);
+}
+
+/// What shares a buffer is copied out of it, what is quantised is widened.
+void PartitionedRun::wait(const GatherAction& action) {
+  Bytes copied{};
+  for (const std::int32_t each : plan_->parameters_of(action)) {
+    const auto parameter = static_cast<std::size_t>(each);
+    state_.wait(whole_[parameter]);
+    if (action.placement == Placement::shared_buffer || action.quantized)
+      copied += modules_.parameters[parameter].elements * modules_.parameters[parameter].element_size;
+  }
+  state_.clock().move(copied * 2);
+}
+
+/// Takes and gives back what is gathered and released up to this event.
+void PartitionedRun::gather(std::int32_t event, Term term) {
+  communicate(event);
+  for (; next_ < asked_.size() && asked_[next_].event <= event; ++next_) {
+    const GatherBlock& asked = asked_[next_];
+    const auto name = static_cast<std::size_t>(asked.block);
+    if (name >= gathered_.size()) gathered_.resize(name + 1, Device::kNone);
+    if (asked.taken)
+      gathered_[name] = device_.allocate(term, asked.size, asked.on_compute_stream ? kCompute : kGather);
+    else
+      device_.release(gathered_[name]);
+  }
+}
+
+void PartitionedRun::gradient(std::size_t tensor, Device::Block block) {
+  state_.take_gradient(tensor, block);
+  // Those of a leaf wait until its backward is through.
+  if (!waits_for_leaf_[tensor]) reduce(tensor);
+}
+
+void PartitionedRun::reduce(std::size_t tensor) {
+  const Elements n = state_.tensors()[tensor].elements;
+  if (!pending_.empty() && open_ + n > in().strategy.zero.reduce_bucket_size) flush();
+  pending_.push_back(tensor);
+  open_ += n;
+  // What fits is copied into the bucket, and the gradient becomes a view of it.
+  if (open_ <= in().strategy.zero.reduce_bucket_size) state_.release_gradient(tensor);
+}
+
+/// The bucket's gradients are put one behind the other, rank by rank, and reduce-scattered; a single one that
+/// divides evenly is sent as it is. Then the rank's parts are cast, where they are accumulated in fp32, and
+/// brought to where they are kept.
+void PartitionedRun::flush() {
+  if (pending_.empty()) return;
+  const std::int64_t ranks = in().strategy.data_parallel;
+  const int stream = reduce_stream();
+  const auto number = [this](std::size_t tensor) { return numbers_[tensor]; };
+  std::sort(pending_.begin(), pending_.end(),
+            [&](std::size_t a, std::size_t b) { return number(a) < number(b); });
+  const bool quantizes = quantizes_gradients();
+  const Bytes element = state_.sent_gradient();
+  Bytes padded{};
+  for (const std::size_t each : pending_) padded += shard_of(each) * ranks * element;
+  std::vector<Device::Block> sent = cast_to_send(), reduced, casts;
+  if (quantizes) reduced = reduce_each_quantized();
+  Device::Block flat = quantizes ? Device::kNone : put_in_order(padded);
+  const bool as_it_is = flat == Device::kNone;
+  if (casts_reduced()) {
+    for (const std::size_t each : pending_)
+      casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * accumulated_size(), stream));
+    device_.release(flat);
+    device_.release(reduced);
+    device_.release(sent);
+  }
+  for (const std::size_t each : pending_) {
+    if (on_host(in().strategy.offload_optimizer)) offload(each);
+    state_.release_gradient(each);
+  }
+  device_.release(flat);
+  device_.release(reduced);
+  device_.release(sent);
+  device_.release(casts);
+  if (!quantizes) {
+    if (!as_it_is) state_.clock().move(padded * 2);
+    reduced_ =
+        state_.issue(state_.clock().computed(),
+                     in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
+                     Elements(padded.value / element.value), element, "gradients", ranks);
+  }
+  if (stream == kCompute) state_.wait(reduced_);
+  pending_.clear();
+  open_ = {};
+}
+
+/// Those in the bucket, which is of that type, were cast as they were copied into it.
+std::vector<Device::Block> PartitionedRun::cast_to_send() {
+  const bool same = sent_gradient_type(in().training, in().strategy) == in().training.precision;
+  if (same || open_ <= in().strategy.zero.reduce_bucket_size) return {};
+  std::vector<Device::Block> casts;
+  for (const std::size_t each : pending_)
+    if (state_.has_gradient(each))
+      casts.push_back(device_.allocate(
+          Term::bucket_copy, state_.tensors()[each].elements * state_.sent_gradient(), reduce_stream()));
+  return casts;
+}
+
+Device::Block PartitionedRun::put_in_order(Bytes padded) {
+  const bool alone = pending_.size() == 1;
+  const std::int64_t ranks = in().strategy.data_parallel;
+  if (alone && state_.tensors()[pending_.front()].elements.value % ranks == 0) return Device::kNone;
+  return device_.allocate(Term::bucket_copy, padded, reduce_stream());
+}
+
+bool PartitionedRun::casts_reduced() const {
+  const Training& training = in().training;
+  const bool wide = in().strategy.zero.fp32_gradient_accumulation;
+  return sent_gradient_type(training, in().strategy) != (wide ? Precision::fp32 : training.precision);
+}
+
+bool PartitionedRun::quantizes_gradients() const {
+  return zplan::quantizes_gradients(in().strategy, state_.gpus_per_node());
+}
+
+/// One by one; what one needed is replaced by what the next one needs.
+/// Source: DeepSpeed 0.19.8 runtime/comm/coalesced_collectives.py all_to_all_quant_reduce.
+std::vector<Device::Block> PartitionedRun::reduce_each_quantized() {
+  std::vector<Device::Block> reduced, temporaries(9, Device::kNone);
+  for (const std::size_t each : pending_) {
+    const RankTensor& tensor = state_.tensors()[each];
+    const bool divides = tensor.columns > 0 && tensor.elements.value % (2 * world()) == 0;
+    divides ? reduce_quantized(tensor, temporaries, reduced) : reduce_alone(tensor, reduced);
+  }
+  device_.release(temporaries);
+  return reduced;
+}
+
+/// Vectors, and what two times the ranks do not divide.
+void PartitionedRun::reduce_alone(const RankTensor& tensor, std::vector<Device::Block>& reduced) {
+  const std::int64_t ranks = in().strategy.data_parallel;
+  const Elements padded = round_up(tensor.elements, ranks);
+  if (padded != tensor.elements)
+    reduced.push_back(device_.allocate(Term::bucket_copy, padded * state_.sent_gradient(), reduce_stream()));
+  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, padded,
+                          state_.sent_gradient(), "gradients", ranks);
+}
+
+/// 4-bit values and their scales go around the node, are added up there, and go on between the nodes; what
+/// comes of it is in fp16, whatever the training's type. Values and scales come from kernels in pairs.
+void PartitionedRun::reduce_quantized(const RankTensor& tensor, std::vector<Device::Block>& temporaries,
+                                      std::vector<Device::Block>& reduced) {
+  const std::int64_t local = state_.gpus_per_node(), nodes = world() / local;
+  const std::int64_t matrices = tensor.elements.value / (tensor.rows * tensor.columns);
+  const Elements groups(std::max({tensor.rows, matrices > 1 ? matrices : tensor.columns, world()}));
+  const Elements groups_of_node(groups.value / local);
+  const Bytes values(tensor.elements.value / 2), values_of_node(values.value / local);
+  const auto take = [&](Bytes size) { return device_.allocate(Term::bucket_copy, size, reduce_stream()); };
+  const auto replace = [&](std::size_t slot, std::vector<Bytes> sizes) {
+    std::vector<Device::Block> made;
+    for (const Bytes size : sizes) made.push_back(take(size));
+    for (const Device::Block block : made) device_.release(temporaries[slot]), temporaries[slot++] = block;
+  };
+  const auto exchange = [&](std::int64_t ranks, Bytes sent, Elements scales, std::int64_t stride) {
+    const Instant earliest = state_.clock().computed();
+    state_.issue(earliest, Operation::all_to_all, Elements(sent.value), Bytes(1), "gradients", ranks, "int8",
+                 stride);
+    reduced_ = state_.issue(earliest, Operation::all_to_all, scales, Bytes(4), "scales of gradients", ranks,
+                            {}, stride);
+  };
+  replace(0, {groups * Bytes(4), values});
+  replace(2, {values}), replace(3, {groups * Bytes(4)});
+  exchange(local, values, groups, 1);
+  replace(4, {groups_of_node * Bytes(4), values_of_node});
+  replace(6, {values_of_node}), replace(7, {groups_of_node * Bytes(4)});
+  exchange(nodes, values_of_node, groups_of_node, local);
+  replace(8, {values_of_node * 4});
+  // The nodes' parts are added up one by one, and divided.
+  Device::Block sum = Device::kNone;
+  for (std::int64_t i = 0; i <= nodes; ++i) {
+    const Device::Block next = take(share(tensor.elements, world()) * Bytes(2));
+    device_.release(sum);
+    sum = next;
+  }
+  reduced.push_back(sum);
+}
+
+/// A gradient whose states are on the host comes back to the device, for its norm and for its copy in fp32.
+void PartitionedRun::offload(std::size_t tensor) {
+  constexpr Elements kNormPart{250'000'000};
+  const int stream = reduce_stream();
+  const Elements n = shard_of(tensor);
+  Device::Block brought = device_.allocate(Term::offload_staging, n * accumulated_size(), stream);
+  if (last_micro_step_) {
+    for (Elements done{}; done < n; done += kNormPart)
+      device_.spike(Term::norm_in_fp64, std::min(kNormPart, n - done) * Bytes(8), stream);
+    if (accumulated_size() < Bytes(4)) device_.spike(Term::gradient_copy, n * Bytes(4), stream);
+  }
+  device_.release(brought);
+}
+
+int PartitionedRun::reduce_stream() const {
+  return in().strategy.overlaps_communication() ? kReduce : kCompute;
+}
+
+Bytes PartitionedRun::accumulated_size() const {
+  return in().strategy.zero.fp32_gradient_accumulation ? Bytes(4) : weight();
+}
+
+void PartitionedRun::end_backward(bool last) {
+  (void)last;
+  flush();
+  gather(INT32_MAX);
+  state_.wait(reduced_);
+  ++micro_step_;
+}
+
+/// torch.isinf takes the gradients' magnitudes and compares them, torch.isnan only compares.
+void PartitionedRun::look_for_overflow() {
+  Elements n{};
+  for (const Elements group : sub_groups(in().rank, in().strategy)) n += group;
+  const int stream = reduce_stream();
+  Device::Block magnitudes = device_.allocate(Term::gradient_copy, n * accumulated_size(), stream);
+  device_.spike(Term::gradient_copy, n * Bytes(1), stream);
+  device_.release(magnitudes);
+  device_.spike(Term::gradient_copy, n * Bytes(1), stream);
+}
+
+void PartitionedRun::norm() {
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i)
+    if (state_.tensors()[i].trainable) device_.spike(Term::norm_in_fp64, shard_of(i) * Bytes(8));
+}
+
+/// In fp16 whether a gradient overflowed; then the norm of each sub-group by itself.
+void PartitionedRun::agree() {
+  if (in().training.precision == Precision::fp16)
+    for (const Group group : {Group::data, Group::tensor}) state_.agree(group, Bytes(1), "overflow flag");
+  const Bytes element(on_host(in().strategy.offload_optimizer) ? 4 : 8);
+  for (std::size_t i = 0; i < sub_groups(in().rank, in().strategy).size(); ++i)
+    for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, "gradient norm");
+}
+
+void PartitionedRun::step(bool first) {
+  const bool on_device = !on_host(in().strategy.offload_optimizer);
+  if (in().training.precision == Precision::fp16 && on_device) look_for_overflow();
+  // Everything is let go of at once; what is persistent is gathered when the weights are updated.
+  begin(gathers_->optimizer_step);
+  const auto persistent =
+      std::find_if(asked_.begin(), asked_.end(), [](const auto& each) { return each.taken; });
+  std::vector<GatherBlock> behind(persistent, asked_.end());
+  asked_.erase(persistent, asked_.end());
+  next_action_ = plan_->actions.size();  // its calls come behind the update
+  gather(INT32_MAX);
+  agree();
+  if (on_device) {
+    norm();
+    for (const Elements group : sub_groups(in().rank, in().strategy)) update(group, first);
+  }
+  asked_ = std::move(behind);
+  next_ = 0, next_action_ = 0;
+  gather(INT32_MAX, Term::persistent_parameters);
+  micro_step_ = 0;
+  first_step_ = false;
+}
+
+void PartitionedRun::update(Elements group, bool first) {
+  const bool drops = drops_master(in().training, in().strategy);
+  const bool fp32 = weight() == Bytes(4) || in().strategy.zero.fp32_gradient_accumulation;
+  const Bytes element(drops ? 2 : 4);
+  // A flat copy in the accumulation's precision, then in the optimizer's.
+  Device::Block flat = device_.allocate(Term::gradient_copy, group * Bytes(fp32 ? 4 : 2));
+  if (!fp32 && !drops) {
+    Device::Block wide = device_.allocate(Term::gradient_copy, group * Bytes(4));
+    device_.release(flat);
+    flat = wide;
+  }
+  if (first)
+    for (const Bytes state : optimizer_state_blocks(in().training, group, element))
+      device_.allocate(Term::optimizer_moments, state);
+  state_.optimizer_temporaries({group}, element);
+  device_.release(flat);
+}
+
+}  // namespace zplan

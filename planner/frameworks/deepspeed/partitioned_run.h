@@ -1,0 +1,105 @@
+#pragma once
+// ZeRO 3: every parameter, gradient and state in shards, parameters gathered module by module.
+// Source: DeepSpeed 0.19.8 runtime/zero/{stage3,partition_parameters,partitioned_param_coordinator}.py;
+// compared with allocator traces of whole steps (docs/accuracy.md).
+
+#include <optional>
+
+#include "planner/frameworks/deepspeed/gathered_memory.h"
+#include "planner/simulation/rank_state.h"
+
+namespace zplan {
+
+class PartitionedRun {
+ public:
+  explicit PartitionedRun(RankState& state);
+
+  void initialise();
+  void begin_micro_step(bool last);
+  void gradient(std::size_t tensor, Device::Block block);
+  void module(const Event& event, int layer);
+  void end_backward(bool last);
+  void step(bool first);
+
+  /// What DeepSpeed's hooks see of a micro-step.
+  [[nodiscard]] const ModuleTape& modules() const { return modules_; }
+
+ private:
+  /// Streams of their own, as DeepSpeed gives them: blocks are used again only on the stream they were made
+  /// on.
+  static constexpr int kCompute = 0, kGather = 1, kReduce = 2;
+
+  [[nodiscard]] const StepInputs& in() const { return state_.in(); }
+  [[nodiscard]] Bytes weight() const { return state_.weight(); }
+  [[nodiscard]] bool on_host(OffloadDevice device) const { return device != OffloadDevice::none; }
+  [[nodiscard]] Elements shard_of(std::size_t tensor) const;
+  [[nodiscard]] bool is_adapter(std::size_t tensor) const;
+  [[nodiscard]] Bytes element_size(std::size_t tensor) const;
+  void number_parameters();
+  void list_modules();
+  void partition_parameters();
+  /// Makes tensors `first` … `end` − 1 whole and leaves their shards.
+  void partition(std::size_t first, std::size_t end, std::vector<Device::Block>& shards);
+  void make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards);
+  void partition_adapters(std::vector<Device::Block>& shards);
+  void allocate_states();
+  void make_masters();
+  void gather_each();
+  void begin(const GatherPlan& plan);
+  void gather(std::int32_t event, Term term = Term::gathered_parameters);
+  void communicate(std::int32_t event);
+  void issue(const GatherAction& action);
+  void wait(const GatherAction& action);
+  void reduce(std::size_t tensor);
+  void flush();
+  /// Gradients that did not fit into the bucket, in the type that they travel in; nothing where that is
+  /// theirs.
+  [[nodiscard]] std::vector<Device::Block> cast_to_send();
+  /// What is pending, rank by rank, for one reduce_scatter; nothing where it is sent as it lies.
+  [[nodiscard]] Device::Block put_in_order(Bytes padded);
+  /// Whether reduced gradients are cast before they are accumulated.
+  [[nodiscard]] bool casts_reduced() const;
+  [[nodiscard]] std::int64_t world() const {
+    return in().strategy.data_parallel * in().strategy.tensor_parallel;
+  }
+  /// Whether gradients go over several nodes in 4 bits.
+  [[nodiscard]] bool quantizes_gradients() const;
+  void reduce_quantized(const RankTensor& tensor, std::vector<Device::Block>& temporaries,
+                        std::vector<Device::Block>& reduced);
+  void reduce_alone(const RankTensor& tensor, std::vector<Device::Block>& reduced);
+  [[nodiscard]] std::vector<Device::Block> reduce_each_quantized();
+  void offload(std::size_t tensor);
+  [[nodiscard]] int reduce_stream() const;
+  /// Of an element of accumulated gradients.
+  [[nodiscard]] Bytes accumulated_size() const;
+  void look_for_overflow();
+  void agree();
+  void norm();
+  void update(Elements group, bool first);
+
+  RankState& state_;
+  Device& device_;
+  std::vector<std::int32_t> numbers_;  ///< DeepSpeed's, by tensor
+  std::vector<std::size_t> tensors_;   ///< the other way round
+  std::vector<bool> waits_for_leaf_;  ///< by tensor: its gradient is reduced with those of a block of experts
+  ModuleTape modules_;
+  std::vector<std::int32_t> first_module_;  ///< of each layer; behind the last: of the model around them
+  GatherOptions options_;
+  std::optional<GatheredMemory> memory_;
+  RunGathers of_run_;
+  const StepGathers* gathers_{};  ///< of this step
+  std::size_t micro_step_{};
+  bool first_step_{true}, last_micro_step_{};
+  std::int32_t event_{};                 ///< hooks that have fired in this micro-step
+  std::vector<GatherBlock> asked_;       ///< of the allocator, in this micro-step or the optimizer's step
+  std::size_t next_{};                   ///< of them
+  const GatherPlan* plan_{};             ///< that is followed now
+  std::size_t next_action_{};            ///< of it, for calls
+  std::vector<Device::Block> gathered_;  ///< by GatherBlock::block
+  std::vector<Instant> whole_;           ///< by parameter: when the call that gathers it is through
+  Instant reduced_;                      ///< when the last reduction is through
+  std::vector<std::size_t> pending_;     ///< gradients in the bucket
+  Elements open_{};
+};
+
+}  // namespace zplan

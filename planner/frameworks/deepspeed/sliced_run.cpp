@@ -1,0 +1,384 @@
+#include "planner/frameworks/deepspeed/sliced_run.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "planner/cost/host_time.h"
+#include "planner/sharding/optimizer_state.h"
+
+namespace zplan {
+
+SlicedRun::SlicedRun(RankState& state)
+    : state_(state),
+      device_(state.device()),
+      start_(state.tensors().size()),
+      accumulators_(state.tensors().size(), Device::kNone) {
+  Elements next{};
+  for (std::size_t i = 0; i < start_.size(); ++i) {
+    if (!state.tensors()[i].trainable) continue;
+    start_[i] = flat_start(next, in().training, in().strategy);
+    next = start_[i] + state.tensors()[i].elements;
+  }
+}
+
+/// `card`: the memory from which on the flat copy finds room beside what is allocated. DeepSpeed looks at the
+/// whole memory less what torch's tensors take, unless pynvml is there to say what is free.
+bool SlicedRun::flattens_on_host(Bytes card) const {
+  if (!device_.has_allocator()) return true;
+  if (!device_.capacity()) return state_.inputs().flattens_on_host;
+  return *device_.capacity() + state_.inputs().outside < card;
+}
+
+/// The flat copy is made beside the parameters, which then become views of it; where the card has no room for
+/// it, parameters move to the host, are flattened there, and the copy comes back.
+void SlicedRun::flatten() {
+  const Bytes flat = in().slice.size * in().strategy.data_parallel * weight();
+  device_.empty_cache();
+  if (!uses_bf16_optimizer(in().training, in().strategy)) {
+    flattening_ = {
+        .card = device_.allocated() + flat, .reserved = {}, .on_host = in().rank.trainable * weight() + flat};
+    if (flattens_on_host(flattening_->card)) {
+      state_.move_trainable_parameters_to_host();
+      device_.empty_cache();
+    }
+  }
+  device_.allocate(Term::trained_parameters, flat);
+  if (flattening_) flattening_->reserved = std::max(device_.reserved(), flattening_->card);
+  state_.release_trainable_parameters();
+}
+
+void SlicedRun::initialise() {
+  state_.make_parameters();
+  flatten();
+  const Elements slice = in().slice.size;
+  if (offloaded()) {
+    // The slice is cloned before it goes to the host.
+    device_.spike(Term::trained_parameters, slice * weight());
+    device_.allocate(Term::offload_staging, in().rank.largest_trainable * weight());
+    return;
+  }
+  const Bytes master = in().shard.master_weights;
+  // A clone of the slice becomes the master copy, by way of a cast where the types differ.
+  const bool casts = master != slice * weight();
+  Device::Block clone = casts ? device_.allocate(Term::trained_parameters, slice * weight()) : Device::kNone;
+  device_.allocate(Term::master_weights, master);
+  device_.release(clone);
+  if (uses_bf16_optimizer(in().training, in().strategy)) {
+    device_.allocate(Term::fp32_gradients, in().shard.gradients);
+    return;
+  }
+  device_.spike(Term::gradient_copy, master);  // the zero gradient of initialize_optimizer_states
+}
+
+bool SlicedRun::reduces_in_hooks() const {
+  if (is_second_stage()) return true;
+  return in().strategy.overlaps_communication() && last_micro_step_ &&
+         !uses_bf16_optimizer(in().training, in().strategy);
+}
+
+bool SlicedRun::keeps_flat_fp32() const {
+  return is_second_stage() ? accumulates_fp32() : accumulates_whole_fp32(in().training, in().strategy);
+}
+
+void SlicedRun::make_buckets() {
+  if (!buckets_.empty() || uses_bf16_optimizer(in().training, in().strategy)) return;
+  const std::int64_t count = in().strategy.overlaps_communication() ? 2 : 1;
+  const Bytes all = gradient_bucket(in().training, in().strategy);
+  for (std::int64_t i = 0; i < count; ++i)
+    buckets_.push_back(device_.allocate(Term::gradient_bucket, share(all, count)));
+}
+
+void SlicedRun::gradient(std::size_t tensor, Device::Block block) {
+  make_buckets();
+  state_.take_gradient(tensor, block);
+  if (accumulates_whole_fp32(in().training, in().strategy)) {
+    Device::Block& sum = accumulators_[tensor];
+    const Bytes size = state_.tensors()[tensor].elements * Bytes(4);
+    if (sum == Device::kNone)
+      sum = device_.allocate(Term::gradients, size);
+    else
+      device_.spike(Term::gradients, size);  // cast before it is added
+    state_.release_gradient(tensor);
+  }
+  if (reduces_in_hooks()) put_in_bucket(tensor), state_.clock().host(host_time::kGradientHook);
+}
+
+void SlicedRun::put_in_bucket(std::size_t tensor) {
+  const Elements n = state_.tensors()[tensor].elements;
+  if (!pending_.empty() && open_ + n > bucket_size()) flush();
+  // What fits is copied into the bucket, and the gradient becomes a view of it.
+  if (n <= bucket_size()) state_.release_gradient(tensor), device_.release(accumulators_[tensor]);
+  if (n <= bucket_size()) state_.clock().move(n * weight() * 2);
+  // On its way to the host what does not fit must not be touched by others: a clone takes its place.
+  if (n > bucket_size() && offloaded() && state_.has_gradient(tensor)) {
+    const Device::Block clone = device_.allocate(Term::gradients, n * weight());
+    state_.release_gradient(tensor);
+    state_.take_gradient(tensor, clone);
+  }
+  pending_.push_back({tensor, n, start_[tensor]});
+  open_ += n;
+}
+
+bool SlicedRun::spans_slices() const {
+  if (in().strategy.data_parallel == 1) return false;
+  Elements low = pending_.front().start, high = low;
+  for (const Pending& each : pending_)
+    low = std::min(low, each.start), high = std::max(high, each.start + each.elements);
+  return low.value / in().slice.size.value != (high.value - 1) / in().slice.size.value;
+}
+
+/// Neighbours bound for the same rank are one part, but for those that this rank adds to its fp32 slice.
+bool SlicedRun::sends_parts() const {
+  const ZeroOptions& zero = in().strategy.zero;
+  // A whole bucket is reduced in place, and what goes to one owner is a view of it.
+  if (!keeps_flat_fp32() && (!zero.reduce_scatter || !zero.multi_rank_bucket_allreduce)) return false;
+  if (spans_slices() || !keeps_flat_fp32()) return spans_slices();
+  return std::count_if(pending_.begin(), pending_.end(),
+                       [&](const Pending& each) { return piece_of(each).value > 0; }) > 1;
+}
+
+Elements SlicedRun::piece_of(const Pending& each) const {
+  const Slice& slice = in().slice;
+  const Elements low = slice.size * slice.rank, high = slice.size * (slice.rank + 1);
+  return std::max(std::min(each.start + each.elements, high) - std::max(each.start, low), Elements{});
+}
+
+void SlicedRun::make_partition() {
+  if (partition_ == Device::kNone)
+    partition_ =
+        device_.allocate(Term::gradient_partition,
+                         keeps_flat_fp32() ? in().slice.size * Bytes(4) : in().slice.touching * weight());
+}
+
+/// What this rank keeps of a reduced gradient: whole parameters that touch its slice, in one buffer made with
+/// the first of them, or an fp32 slice. With offload it goes to the host, and its norm is taken on the way.
+void SlicedRun::keep(const Pending& each) {
+  const Elements piece = piece_of(each);
+  if (piece.value == 0) return;
+  if (offloaded()) return device_.spike(Term::norm_in_fp64, piece * Bytes(8));
+  make_partition();
+  // What arrived in fp32 is added as it is.
+  if (keeps_flat_fp32() && state_.sent_gradient() != Bytes(4))
+    device_.spike(Term::gradient_copy, piece * Bytes(4));
+}
+
+SlicedRun::Parts SlicedRun::parts() const {
+  const std::int64_t size = in().slice.size.value;
+  Parts parts;
+  for (const Pending& each : pending_) {
+    const std::int64_t end = (each.start + each.elements).value;
+    for (std::int64_t at = each.start.value; at < end;) {
+      const std::int64_t owner = at / size, until = std::min(end, (owner + 1) * size);
+      if (parts.empty() || parts.back().first != owner) parts.emplace_back(owner, Elements{});
+      parts.back().second += Elements(until - at);
+      at = until;
+    }
+  }
+  return parts;
+}
+
+/// What is flattened at once: parts up to the one that exceeds the bucket's size. A part that is sent alone
+/// is a view.
+Elements SlicedRun::largest_flattened() const {
+  if (keeps_flat_fp32()) return std::min(open_, Elements(500'000'000));
+  Elements together{}, most{};
+  int count = 0;
+  for (const auto& part : parts()) {
+    together += part.second;
+    if (++count > 1) most = std::max(most, together);
+    if (together > bucket_size()) together = {}, count = 0;
+  }
+  return most;
+}
+
+Elements SlicedRun::largest_sent() const {
+  const ZeroOptions& zero = in().strategy.zero;
+  if (!zero.reduce_scatter) return open_;
+  Elements together{}, most{};
+  for (const auto& part : parts()) {
+    together += part.second;
+    most = std::max(most, together);
+    if (!zero.multi_rank_bucket_allreduce || together > bucket_size()) together = {};
+  }
+  return most;
+}
+
+/// fp32 where stage 1 adds gradients up in fp32. Source: DeepSpeed 0.19.8 stage_1_and_2.py
+/// _gradient_reduction_buffer_dtype.
+Bytes SlicedRun::bucket_element() const {
+  return accumulates_whole_fp32(in().training, in().strategy) ? Bytes(4) : weight();
+}
+
+bool SlicedRun::casts_to_send() const {
+  const Precision held = bucket_element() == Bytes(4) ? Precision::fp32 : in().training.precision;
+  return sent_gradient_type(in().training, in().strategy) != held;
+}
+
+/// The bucket as it is sent: parts are flattened, and what travels in another type is cast behind that.
+/// Source: DeepSpeed 0.19.8 stage_1_and_2.py allreduce_bucket, gradient_reduction_w_predivide.
+Device::Block SlicedRun::flattened() {
+  Device::Block flat = sends_parts()
+                           ? device_.allocate(Term::bucket_copy, largest_flattened() * bucket_element())
+                           : Device::kNone;
+  if (!casts_to_send()) return flat;
+  const Device::Block sent = device_.allocate(Term::bucket_copy, largest_sent() * state_.sent_gradient());
+  device_.release(flat);
+  return sent;
+}
+
+/// The bucket as its owners' parts, in order. Source: DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py
+/// average_tensor, allreduce_and_scatter, allreduce_no_retain.
+void SlicedRun::send() {
+  const ZeroOptions& zero = in().strategy.zero;
+  if (in().strategy.data_parallel == 1) return;
+  if (!zero.reduce_scatter) return send(Operation::all_reduce, open_);
+  const Parts parts = this->parts();
+  if (!zero.multi_rank_bucket_allreduce) return send_to_owners(parts);
+  Elements together{};
+  for (const auto& part : parts) {
+    together += part.second;
+    if (together > bucket_size()) send(Operation::all_reduce, std::exchange(together, Elements{}));
+  }
+  if (together.value > 0) send(Operation::all_reduce, together);
+}
+
+void SlicedRun::send(Operation operation, Elements elements) {
+  reduced_ = state_.issue(state_.clock().computed(), operation, elements, state_.sent_gradient(), "gradients",
+                          in().strategy.data_parallel);
+  if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
+}
+
+void SlicedRun::send_to_owners(const Parts& parts) {
+  Parts by_owner;  // in the order in which they come
+  std::unordered_map<std::int64_t, std::size_t> places;
+  for (const auto& part : parts) {
+    const auto [place, is_new] = places.try_emplace(part.first, by_owner.size());
+    if (is_new)
+      by_owner.push_back(part);
+    else
+      by_owner[place->second].second += part.second;
+  }
+  for (const auto& [owner, elements] : by_owner) send(Operation::reduce, elements);
+}
+
+/// BF16_Optimizer's gradients, as the engine reduces them.
+void SlicedRun::send_whole() {
+  for (const RankState::EngineBucket& bucket : state_.engine_buckets())
+    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients");
+}
+
+/// Around the update: whether a gradient overflowed, the norm, and one gather of the whole flat group.
+/// BF16_Optimizer asks neither.
+void SlicedRun::agree_and_gather() {
+  if (!uses_bf16_optimizer(in().training, in().strategy)) {
+    const auto agree = [this](Bytes element, std::string_view purpose) {
+      for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, purpose);
+    };
+    if (in().training.precision != Precision::fp32) agree(Bytes(1), "overflow flag");
+    agree(Bytes(4), "gradient norm");
+  }
+  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.data_parallel, weight(),
+                     "updated weights");
+}
+
+void SlicedRun::flush() {
+  if (pending_.empty()) return;
+  send();
+  const bool owns = std::any_of(pending_.begin(), pending_.end(),
+                                [&](const Pending& each) { return piece_of(each).value > 0; });
+  if (keeps_flat_fp32() && owns && !offloaded()) make_partition();
+  Device::Block sent = flattened();
+  // Only what is added to the fp32 slice is still read.
+  if (!keeps_flat_fp32()) device_.release(sent);
+  for (const Pending& each : pending_) {
+    keep(each);
+    // A gradient too large for the bucket is let go once its piece is kept; stage 1 keeps those of other
+    // ranks.
+    if (is_second_stage() || piece_of(each).value > 0) state_.release_gradient(each.tensor);
+  }
+  device_.release(sent);
+  pending_.clear();
+  open_ = {};
+}
+
+void SlicedRun::end_backward(bool last) {
+  if (is_second_stage()) {
+    flush();
+    state_.wait(reduced_);
+    release_buckets();
+    if (in().strategy.gradient_accumulation_steps > 1 && !accumulates_fp32() && !offloaded()) {
+      // Sums of earlier micro-steps are added up into them and replaced.
+      device_.release(earlier_partition_);
+      std::swap(earlier_partition_, partition_);
+    }
+    return;
+  }
+  if (!last) return;
+  if (uses_bf16_optimizer(in().training, in().strategy)) {
+    // Its fp32 gradients are cast to what travels.
+    if (sent_gradient_type(in().training, in().strategy) != Precision::fp32)
+      device_.spike(Term::bucket_copy, in().rank.trainable * state_.sent_gradient());
+    send_whole();
+    state_.release_gradients();
+    return;
+  }
+  if (!reduces_in_hooks())
+    for (std::size_t i = 0; i < state_.tensors().size(); ++i)
+      if (state_.tensors()[i].trainable) put_in_bucket(i);
+  flush();
+  state_.wait(reduced_);
+  // fp32 sums of other ranks' parameters stay until the step, as views of the bucket.
+  if (!keeps_flat_fp32() || in().strategy.data_parallel == 1) release_buckets();
+  state_.release_gradients();
+}
+
+void SlicedRun::step(bool first) {
+  agree_and_gather();
+  if (offloaded()) {
+    state_.release_gradients();
+    device_.release(accumulators_);
+    accumulators_.assign(state_.tensors().size(), Device::kNone);
+    return;
+  }
+  step_on_device(first);
+}
+
+/// The kept gradients in one piece, in the master weights' type.
+Device::Block SlicedRun::copied_gradients() {
+  const Elements slice = in().slice.size;
+  const bool casts = weight() == Bytes(2) && !drops_master(in().training, in().strategy);
+  const bool one_piece = in().slice.largest == slice;
+  Device::Block flat = one_piece ? Device::kNone : device_.allocate(Term::gradient_copy, slice * weight());
+  if (!casts) return flat;
+  const Device::Block wide = device_.allocate(Term::gradient_copy, slice * Bytes(4));
+  device_.release(flat);
+  return wide;
+}
+
+void SlicedRun::step_on_device(bool first) {
+  const Elements slice = in().slice.size;
+  const Training& training = in().training;
+  const bool bf16_optimizer = uses_bf16_optimizer(training, in().strategy);
+  const bool drops = drops_master(training, in().strategy);
+  device_.spike(Term::norm_in_fp64, in().slice.largest * Bytes(8));
+  Device::Block copy = Device::kNone;
+  release_buckets();
+  // BF16_Optimizer's master weights take views of the fp32 gradients; what is fp32 already is not copied
+  // again.
+  if (!bf16_optimizer) {
+    copy = keeps_flat_fp32() ? std::exchange(partition_, Device::kNone) : copied_gradients();
+    device_.release(partition_), device_.release(earlier_partition_);
+    state_.release_gradients();
+  }
+  const Bytes element = in().shard.master_weights.value > 0 ? Bytes(drops ? 2 : 4) : weight();
+  if (first)
+    for (const Bytes state : optimizer_state_blocks(training, slice, element))
+      device_.allocate(Term::optimizer_moments, state);
+  state_.optimizer_temporaries({slice}, element);
+  device_.release(copy);
+  device_.release(accumulators_);
+  accumulators_.assign(state_.tensors().size(), Device::kNone);
+}
+
+}  // namespace zplan

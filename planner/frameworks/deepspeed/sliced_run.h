@@ -1,0 +1,89 @@
+#pragma once
+// ZeRO 1 and 2: flat 16-bit parameters on every rank, a slice of the optimizer's states on each.
+// Source: DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py, runtime/bf16_optimizer.py; compared with allocator
+// traces of whole steps (docs/accuracy.md).
+
+#include <optional>
+#include <utility>
+
+#include "planner/simulation/rank_state.h"
+
+namespace zplan {
+
+class SlicedRun {
+ public:
+  explicit SlicedRun(RankState& state);
+
+  void initialise();
+  /// Once initialised; absent where the card does not decide it.
+  [[nodiscard]] const std::optional<Flattening>& flattening() const { return flattening_; }
+  void begin_micro_step(bool last) { last_micro_step_ = last; }
+  void gradient(std::size_t tensor, Device::Block block);
+  void module(const Event& event, int layer) { (void)event, (void)layer; }
+  void end_backward(bool last);
+  void step(bool first);
+
+ private:
+  struct Pending {
+    std::size_t tensor;
+    Elements elements, start;
+  };
+  using Parts = std::vector<std::pair<std::int64_t, Elements>>;  ///< owners, and what goes to them
+
+  [[nodiscard]] const StepInputs& in() const { return state_.in(); }
+  [[nodiscard]] Bytes weight() const { return state_.weight(); }
+  [[nodiscard]] bool offloaded() const { return in().strategy.offload_optimizer != OffloadDevice::none; }
+  [[nodiscard]] bool is_second_stage() const { return in().strategy.zero_stage == 2; }
+  [[nodiscard]] bool accumulates_fp32() const { return in().strategy.zero.fp32_gradient_accumulation; }
+  /// Reduced gradients go into a flat fp32 slice, which the step then takes as it is.
+  [[nodiscard]] bool keeps_flat_fp32() const;
+  [[nodiscard]] bool reduces_in_hooks() const;
+  [[nodiscard]] Elements bucket_size() const { return in().strategy.zero.reduce_bucket_size; }
+  /// Whether what is pending is sent in several parts, which are flattened for it.
+  [[nodiscard]] bool sends_parts() const;
+  [[nodiscard]] bool spans_slices() const;
+
+  void flatten();
+  [[nodiscard]] bool flattens_on_host(Bytes card) const;
+  void make_buckets();
+  /// Elements of the parameter that lie in this rank's slice.
+  [[nodiscard]] Elements piece_of(const Pending& each) const;
+  void make_partition();
+  void keep(const Pending& each);
+  void put_in_bucket(std::size_t tensor);
+  /// What is pending, in order: neighbours of one owner are one part.
+  [[nodiscard]] Parts parts() const;
+  [[nodiscard]] Elements largest_flattened() const;
+  /// What is sent at once where it is cast for it: of the parts, one alone counts too.
+  [[nodiscard]] Elements largest_sent() const;
+  /// Of an element of the bucket.
+  [[nodiscard]] Bytes bucket_element() const;
+  /// Whether gradients travel in another type than the bucket's.
+  [[nodiscard]] bool casts_to_send() const;
+  [[nodiscard]] Device::Block flattened();
+  void flush();
+  void send();
+  /// A reduction of gradients; without overlap_comm the compute stream waits for it.
+  void send(Operation operation, Elements elements);
+  void send_to_owners(const Parts& parts);
+  void send_whole();
+  void agree_and_gather();
+  void release_buckets() { state_.device().release(buckets_); }
+  [[nodiscard]] Device::Block copied_gradients();
+  void step_on_device(bool first);
+
+  RankState& state_;
+  Device& device_;
+  std::optional<Flattening> flattening_;
+  std::vector<Elements> start_;  ///< of each tensor in the flattened trainable parameters
+  std::vector<Device::Block> buckets_;
+  std::vector<Device::Block> accumulators_;         ///< whole fp32 gradients, by tensor
+  Device::Block partition_{Device::kNone};          ///< the reduced gradients that this rank keeps
+  Device::Block earlier_partition_{Device::kNone};  ///< of the micro-steps before
+  std::vector<Pending> pending_;
+  Instant reduced_;  ///< when the last reduction is through
+  Elements open_{};
+  bool last_micro_step_{};
+};
+
+}  // namespace zplan

@@ -1,0 +1,106 @@
+#include "planner/frameworks/fsdp/accelerate_config.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace zplan {
+
+namespace {
+
+/// Keys as accelerate's own questionnaire writes them for FSDP2. Layers are wrapped by the model's
+/// _no_split_modules where no classes are named. Source: accelerate 1.15 commands/config/cluster.py,
+/// utils/fsdp_utils.py fsdp2_prepare_auto_wrap_policy.
+Json fsdp_section(const Strategy& s) {
+  return {{"fsdp_version", 2},
+          {"fsdp_reshard_after_forward", s.zero_stage == 3},
+          {"fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP"},
+          {"fsdp_offload_params", s.offload_parameters != OffloadDevice::none},
+          {"fsdp_cpu_ram_efficient_loading", true},
+          {"fsdp_state_dict_type", "SHARDED_STATE_DICT"},
+          {"fsdp_activation_checkpointing", s.checkpointing == Checkpointing::full}};
+}
+
+/// Words that YAML would read as something else.
+bool needs_quotes(const std::string& text) {
+  return text.empty() || text == "no" || text == "yes" || text == "on" || text == "off" ||
+         text.find_first_of(":#'\"{}[],&*?|<>=!%@\\ ") != std::string::npos;
+}
+
+std::string scalar(const Json& value) {
+  if (!value.is_string()) return value.dump();
+  const auto text = value.get<std::string>();
+  return needs_quotes(text) ? value.dump() : text;
+}
+
+void write(const Json& object, const std::string& indent, std::string& out) {
+  for (const auto& [key, value] : object.items())
+    if (value.is_object()) {
+      out += fmt::format("{}{}:\n", indent, key);
+      write(value, indent + "  ", out);
+    } else {
+      out += fmt::format("{}{}: {}\n", indent, key, scalar(value));
+    }
+}
+
+}  // namespace
+
+std::string_view mixed_precision(const Plan& plan, const Training& training) {
+  const bool keeps_16_bit =
+      plan.framework != Framework::deepspeed && training.method == Method::full && !training.master_weights;
+  return training.precision == Precision::fp32 || keeps_16_bit ? "no" : to_name(training.precision);
+}
+
+Json accelerate_config(const Plan& plan, const Question& question) {
+  const Cluster& cluster = question.cluster;
+  Json config = {{"compute_environment", "LOCAL_MACHINE"},
+                 {"distributed_type", "FSDP"},
+                 {"mixed_precision", mixed_precision(plan, question.training)},
+                 {"num_machines", cluster.nodes},
+                 {"num_processes", cluster.gpus},
+                 {"machine_rank", 0},
+                 {"fsdp_config", fsdp_section(plan.strategy)}};
+  if (plan.strategy.replicas > 1)
+    config["parallelism_config"] = {{"parallelism_config_dp_replicate_size", plan.strategy.replicas},
+                                    {"parallelism_config_dp_shard_size", plan.strategy.sharding_ranks()}};
+  return config;
+}
+
+std::string yaml_text(const Json& config) {
+  std::string out;
+  write(config, "", out);
+  return out;
+}
+
+std::vector<std::string> fsdp_notes(const Plan& plan, const Question& question) {
+  std::vector<std::string> notes;
+  const Training& training = question.training;
+  const Strategy& s = plan.strategy;
+  const bool fsdp = plan.framework == Framework::fsdp;
+  if (fsdp && s.checkpointing == Checkpointing::full)
+    notes.emplace_back(
+        "activation checkpointing is the config's (fsdp_activation_checkpointing): leave "
+        "gradient_checkpointing off in the training script");
+  if (!fsdp && s.checkpointing == Checkpointing::full)
+    notes.emplace_back(
+        "activation checkpointing is the training script's: model.gradient_checkpointing_enable()");
+  if (s.checkpointing == Checkpointing::selective)
+    notes.emplace_back(
+        "selective checkpointing is the training script's: torch.utils.checkpoint with a policy that "
+        "saves matrix products and attention");
+  if (training.method == Method::full && training.precision != Precision::fp32)
+    notes.push_back(training.master_weights && fsdp
+                        ? std::string("accelerate makes fp32 weights of the model's before it shards them")
+                        : fmt::format("load the model in {}", training.master_weights
+                                                                  ? "fp32 (dtype=torch.float32)"
+                                                              : training.precision == Precision::bf16
+                                                                  ? "bf16 (dtype=torch.bfloat16)"
+                                                                  : "fp16 (dtype=torch.float16)"));
+  if (s.gradient_accumulation_steps > 1 || s.micro_batch_size > 1)
+    notes.push_back(fmt::format(
+        "the batch is the training script's: per_device_train_batch_size={}, gradient_accumulation_steps={}",
+        s.micro_batch_size, s.gradient_accumulation_steps));
+  return notes;
+}
+
+}  // namespace zplan

@@ -1,0 +1,282 @@
+#include "planner/frameworks/fsdp/fsdp_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/cost/host_time.h"
+
+namespace zplan {
+
+FsdpRun::FsdpRun(RankState& state)
+    : state_(state),
+      device_(state.device()),
+      groups_(state.in().model.inventory.layers.size() + 1),
+      optimized_(optimizer_tensors(state.in().rank, state.in().training, state.in().strategy)) {
+  // MixedPrecisionPolicy(param_dtype=torch.bfloat16) over fp32 shards; without one, what is stored is
+  // gathered.
+  const bool casts = in().training.master_weights && in().training.precision != Precision::fp32;
+  for (std::size_t i = 0; i < state.tensors().size(); ++i) {
+    const RankTensor& tensor = state.tensors()[i];
+    const Bytes stored(tensor.stored.value / tensor.elements.value);
+    Group& group = tensor.layer < 0 ? root() : groups_[static_cast<std::size_t>(tensor.layer)];
+    if (tensor.packed) {  // bytes of it are divided, and are not cast
+      group.parameters.push_back({.tensor = i,
+                                  .shard = share(Elements(tensor.stored.value), ranks()),
+                                  .stored = Bytes(1),
+                                  .computed = Bytes(1)});
+      continue;
+    }
+    group.parameters.push_back({.tensor = i,
+                                .shard = fsdp_shard(tensor, ranks()),
+                                .stored = stored,
+                                .computed = casts ? Bytes(2) : stored});
+  }
+}
+
+Bytes FsdpRun::reduced_size(const Parameter& parameter) const {
+  const bool widens = in().training.fsdp_reduces_fp32 && parameter.stored > parameter.computed;
+  return widens ? Bytes(4) : parameter.computed;
+}
+
+bool FsdpRun::has_gradient(const Parameter& parameter) const {
+  return parameter.summed != Device::kNone || state_.has_gradient(parameter.tensor);
+}
+
+// ---- parameters -------------------------------------------------------------------------------------------
+
+void FsdpRun::initialise() {
+  if (!in().training.fsdp_makes_shards) state_.make_parameters();
+  for (Group& group : groups_) shard(group);
+}
+
+/// All shards of a group are made before its whole parameters are let go; offloaded ones pass through the
+/// device.
+void FsdpRun::shard(Group& group) {
+  for (const Parameter& each : group.parameters) {
+    Device::Block block = device_.allocate(Term::trained_parameters, each.shard * each.stored);
+    if (offloads()) device_.release(block);
+  }
+  for (const Parameter& each : group.parameters) state_.release_parameter(each.tensor);
+}
+
+/// What goes into the all-gather where shards cannot be read as they lie: a flat copy in the type that
+/// computes, or a copy per offloaded parameter, which is cast on the device.
+std::vector<Device::Block> FsdpRun::gather_inputs(const Group& group) {
+  std::vector<Device::Block> inputs;
+  Bytes flat{};
+  for (const Parameter& each : group.parameters) {
+    const bool casts = each.stored != each.computed;
+    if (offloads()) {
+      Device::Block fetched = device_.allocate(Term::gathered_parameters, each.shard * each.stored, kGather);
+      if (casts)
+        inputs.push_back(device_.allocate(Term::gathered_parameters, each.shard * each.computed, kGather));
+      if (casts) device_.release(fetched);
+      if (!casts) inputs.push_back(fetched);
+    } else if (casts) {
+      flat += each.shard * each.computed;
+    }
+  }
+  if (flat.value > 0) inputs.push_back(device_.allocate(Term::gathered_parameters, flat, kGather));
+  return inputs;
+}
+
+void FsdpRun::gather(Group& group) {
+  if (group.is_gathered || group.is_whole || group.parameters.empty()) return;
+  group.is_gathered = true;
+  if (ranks() == 1) return;
+  std::vector<Device::Block> inputs = gather_inputs(group);
+  Bytes output{};
+  for (const Parameter& each : group.parameters) output += each.shard * each.computed * ranks();
+  group.gathered = device_.allocate(Term::gathered_parameters, output, kGather);
+  while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
+  const Bytes computed = std::max(group.parameters.front().computed, Bytes(1));  // packed ones go as bytes
+  group.arrives = state_.issue(copied_out_, Operation::all_gather, Elements(output.value / computed.value),
+                               computed, "layer weights", ranks());
+}
+
+/// In the forward an all-gather's output lives until the next group has copied out, so that the next
+/// all-gather can run meanwhile; in the backward it goes at once.
+void FsdpRun::copy_out(Group& group, bool in_forward) {
+  if (!group.is_gathered) return;
+  group.is_gathered = false, group.is_whole = true;
+  if (ranks() == 1) return copy_out_alone(group);
+  state_.wait(group.arrives);
+  Bytes copied{};
+  for (Parameter& each : group.parameters) {
+    const Bytes whole = each.shard * each.computed * ranks();
+    each.whole = device_.allocate(Term::gathered_parameters, whole);
+    copied += whole;
+  }
+  state_.clock().move(copied * 2);
+  copied_out_ = state_.clock().computed();
+  if (!in_forward) return device_.release(group.gathered);
+  device_.release(last_gathered_);
+  last_gathered_ = std::exchange(group.gathered, Device::kNone);
+}
+
+/// One rank gathers nothing: each parameter is copied by way of its cast, or of its fetched shard.
+void FsdpRun::copy_out_alone(Group& group) {
+  Device::Block earlier = Device::kNone;
+  for (Parameter& each : group.parameters) {
+    const Bytes size = each.shard * each.computed;
+    Device::Block fetched =
+        offloads() ? device_.allocate(Term::gathered_parameters, each.shard * each.stored) : Device::kNone;
+    Device::Block input = fetched;
+    if (each.stored != each.computed) {
+      input = device_.allocate(Term::gathered_parameters, size);
+      device_.release(fetched);
+    }
+    device_.release(earlier);
+    earlier = input;
+    each.whole = device_.allocate(Term::gathered_parameters, size);
+  }
+  device_.release(earlier);
+}
+
+void FsdpRun::reshard(Group& group) {
+  if (!group.is_whole) return;
+  for (Parameter& each : group.parameters) device_.release(each.whole);
+  group.is_whole = false;
+}
+
+// ---- a micro-step -----------------------------------------------------------------------------------------
+
+void FsdpRun::begin_micro_step(bool last) {
+  last_micro_step_ = last;
+  in_backward_ = false;
+  gather(root());
+  copy_out(root(), true);
+}
+
+void FsdpRun::section(int layer, bool backward) {
+  leave_group();
+  open_ = layer, in_backward_ = backward;
+  if (layer < 0) return;
+  if (ranks() > 1) state_.clock().host(backward ? host_time::kGroupBackward : host_time::kGroupForward);
+  if (backward) return before_backward(static_cast<std::size_t>(layer));
+  Group& group = groups_[static_cast<std::size_t>(layer)];
+  gather(group);
+  copy_out(group, true);
+}
+
+void FsdpRun::leave_group() {
+  if (open_ < 0) return;
+  Group& group = groups_[static_cast<std::size_t>(open_)];
+  if (in_backward_)
+    after_backward(group);
+  else if (reshards_after_forward())
+    reshard(group);
+}
+
+/// The root's forward ends with the loss; its backward begins with the loss's.
+void FsdpRun::phase(Phase phase) {
+  if (phase != Phase::loss_backward) return;
+  if (reshards_after_forward()) reshard(root());
+  device_.release(last_gathered_);
+  before_backward(groups_.size() - 1);
+}
+
+/// The group that ran before this one in the forward is gathered ahead.
+void FsdpRun::before_backward(std::size_t group) {
+  gather(groups_[group]);
+  copy_out(groups_[group], false);
+  if (group > 0) gather(groups_[group - 1]);
+}
+
+void FsdpRun::after_backward(Group& group) {
+  for (Parameter& each : group.parameters)
+    if (each.summed != Device::kNone) state_.release_gradient(each.tensor);  // added to the sum
+  reshard(group);
+  if (reduces())
+    reduce(group);
+  else
+    keep_sums(group);
+}
+
+/// Without reduction a gradient stays whole, in the type that it would be reduced in.
+void FsdpRun::keep_sums(Group& group) {
+  for (Parameter& each : group.parameters) {
+    if (!state_.has_gradient(each.tensor) || reduced_size(each) == each.computed) continue;
+    each.summed =
+        device_.allocate(Term::fp32_gradients, state_.tensors()[each.tensor].elements * reduced_size(each));
+    state_.release_gradient(each.tensor);
+  }
+}
+
+void FsdpRun::reduce(Group& group) {
+  constexpr std::int64_t kIndexed = 2048;  // bytes that one entry of _chunk_cat's table stands for
+  std::vector<std::size_t> with_gradient;
+  Elements shards{};
+  Bytes element{}, stored{};
+  std::int64_t entries = 2;
+  for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+    const Parameter& each = group.parameters[i];
+    if (!has_gradient(each)) continue;
+    with_gradient.push_back(i);
+    element = reduced_size(each), stored = each.stored;
+    shards += each.shard;
+    entries += share(each.shard * element, kIndexed).value + 6;
+  }
+  if (with_gradient.empty()) return;
+  device_.release(last_reduced_);
+  Device::Block input = device_.allocate(Term::gradient_bucket, shards * element * ranks());
+  device_.spike(Term::bucket_copy, Bytes(8) * entries);
+  state_.wait(reduced_);
+  state_.clock().move(shards * (element + weight()) * ranks());
+  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, shards * ranks(), element,
+                          "gradients", ranks());
+  // Python's loop variable holds the last gradient until the end.
+  const std::size_t held = with_gradient.back();
+  if (ranks() > 1) with_gradient.pop_back();
+  release_gradients(group, std::move(with_gradient));
+  Device::Block reduced = device_.allocate(Term::gradient_partition, shards * element, kReduce);
+  if (replicates())
+    reduced_ = state_.issue(reduced_, Operation::all_reduce, shards, element, "gradients",
+                            in().strategy.replicas, {}, ranks());
+  if (element != stored) {
+    const Device::Block cast =
+        device_.allocate(Term::gradient_partition, shards * stored, replicates() ? kReplicate : kReduce);
+    drop_reduced(reduced, replicates());
+    reduced = cast;
+  }
+  take_reduced(group, reduced, replicates() && element == stored);
+  release_gradients(group, {held});
+  last_reduced_ = input;
+}
+
+void FsdpRun::release_gradients(Group& group, std::vector<std::size_t> parameters) {
+  for (; !parameters.empty(); parameters.pop_back()) {
+    Parameter& each = group.parameters[parameters.back()];
+    device_.release(each.summed);
+    state_.release_gradient(each.tensor);
+  }
+}
+
+/// Kept, added to what earlier micro-steps left, or copied to the host.
+void FsdpRun::take_reduced(Group& group, Device::Block reduced, bool all_reduced) {
+  if (offloads() || group.gradients != Device::kNone) return drop_reduced(reduced, all_reduced);
+  group.gradients = reduced;
+}
+
+/// What was all-reduced is held until the backward is over, whatever was made of it.
+void FsdpRun::drop_reduced(Device::Block reduced, bool all_reduced) {
+  if (!all_reduced) return device_.release(reduced);
+  all_reduced_.push_back(reduced);
+}
+
+void FsdpRun::end_backward(bool last) {
+  (void)last;
+  after_backward(root());
+  state_.wait(reduced_);
+  device_.release(last_reduced_);
+  device_.release(all_reduced_);
+}
+
+void FsdpRun::step(bool first) {
+  if (offloads()) return;
+  clip_gradient_norm(device_, optimized_);
+  optimizer_step(device_, in().training, optimized_, first);
+  for (Group& group : groups_) device_.release(group.gradients);
+}
+
+}  // namespace zplan

@@ -1,0 +1,85 @@
+#pragma once
+// FSDP2: fully_shard on every decoder layer, then on the model. Each layer and what is left (the root) is a
+// group whose parameters are gathered for its forward and its backward, and whose gradients are reduced
+// together. Source: torch 2.11
+// distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives,_fsdp_param,_fsdp_state}.py; compared
+// with allocator traces of whole steps (docs/fsdp.md).
+
+#include "planner/simulation/rank_state.h"
+
+namespace zplan {
+
+class FsdpRun {
+ public:
+  explicit FsdpRun(RankState& state);
+
+  void initialise();
+  void begin_micro_step(bool last);
+  void section(int layer, bool backward);
+  void phase(Phase phase);
+  void gradient(std::size_t tensor, Device::Block block) { state_.take_gradient(tensor, block); }
+  void module(const Event& event, int layer) { (void)event, (void)layer; }
+  void end_backward(bool last);
+  void step(bool first);
+
+ private:
+  /// Streams of their own, as FSDP makes them: blocks are used again only on the stream they were made on.
+  static constexpr int kCompute = 0, kGather = 1, kReduce = 2, kReplicate = 3;
+
+  struct Parameter {
+    std::size_t tensor{};
+    Elements shard;            ///< on this rank, padded
+    Bytes stored, computed;    ///< of one element: in the shard, gathered
+    Device::Block whole{-1};   ///< gathered
+    Device::Block summed{-1};  ///< its whole gradient, summed up in the type of the reduction
+  };
+  struct Group {
+    std::vector<Parameter> parameters;
+    Device::Block gathered{-1};   ///< the all-gather's output, not yet copied out
+    Device::Block gradients{-1};  ///< reduced, flat
+    bool is_gathered{}, is_whole{};
+    Instant arrives;  ///< when its all-gather is through
+  };
+
+  [[nodiscard]] const StepInputs& in() const { return state_.in(); }
+  [[nodiscard]] std::int64_t ranks() const { return in().strategy.sharding_ranks(); }
+  [[nodiscard]] Bytes weight() const { return state_.weight(); }
+  [[nodiscard]] bool replicates() const { return in().strategy.replicas > 1; }
+  [[nodiscard]] bool offloads() const { return in().strategy.offload_parameters != OffloadDevice::none; }
+  [[nodiscard]] bool reshards_after_forward() const { return in().strategy.zero_stage == 3; }
+  [[nodiscard]] bool reduces() const { return last_micro_step_ || in().training.syncs_each_micro_step; }
+  [[nodiscard]] Group& root() { return groups_.back(); }
+  [[nodiscard]] Bytes reduced_size(const Parameter& parameter) const;
+  [[nodiscard]] bool has_gradient(const Parameter& parameter) const;
+
+  void shard(Group& group);
+  void gather(Group& group);
+  [[nodiscard]] std::vector<Device::Block> gather_inputs(const Group& group);
+  void copy_out(Group& group, bool in_forward);
+  void copy_out_alone(Group& group);
+  void reshard(Group& group);
+
+  void leave_group();
+  void before_backward(std::size_t group);
+  void after_backward(Group& group);
+  void keep_sums(Group& group);
+  void reduce(Group& group);
+  void release_gradients(Group& group, std::vector<std::size_t> parameters);
+  void take_reduced(Group& group, Device::Block reduced, bool all_reduced);
+  void drop_reduced(Device::Block reduced, bool all_reduced);
+
+  RankState& state_;
+  Device& device_;
+  std::vector<Group> groups_;  ///< the layers', the root's
+  std::vector<OptimizerTensor> optimized_;
+  int open_{-1};  ///< layer whose forward or backward runs
+  bool in_backward_{};
+  bool last_micro_step_{};
+  Device::Block last_gathered_{-1};         ///< forward: kept until the next group has copied out
+  Device::Block last_reduced_{-1};          ///< the reduce-scatter's input: kept until the next one's
+  std::vector<Device::Block> all_reduced_;  ///< kept until the backward is over, beside what was made of them
+  Instant copied_out_;  ///< when the last group has been: the next all-gather waits for that
+  Instant reduced_;     ///< when the last reduction is through
+};
+
+}  // namespace zplan

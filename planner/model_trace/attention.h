@@ -1,0 +1,56 @@
+#pragma once
+// What the parts of attention pass one another: projections, rotation, the latent form.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/model_trace/program.h"
+
+namespace zplan::symbolic {
+
+/// Queries [b, a, s, d], keys and values [b, k, s, d] as views or copies, in the layout their code leaves
+/// them in.
+struct Heads {
+  Tensor query, key, value;
+  Tensors locals{};  ///< what the attention's own variables keep until its output is projected
+};
+
+/// Turns queries and keys by their positions.
+void rotate(Program& p, Heads& heads);
+
+/// Keys and values pass through the cache, where the model fills one: it copies them.
+void keep_in_cache(Program& p, Heads& heads, bool sliding);
+
+/// Features of each head that turn.
+[[nodiscard]] std::int64_t rotary_features(const Program& p);
+/// (−second, first) of each pair of neighbours.
+[[nodiscard]] Tensor rotate_neighbours(Program& p, const Tensor& x);
+
+/// Features of which each of one half turns with one of the other.
+struct Pairs {
+  Tensor first, second;
+};
+/// (first·cos − second·sin, second·cos + first·sin), behind one another.
+[[nodiscard]] Tensor turned_pairs(Program& p, const Pairs& x, const Tensor& cosines, const Tensor& sines);
+
+/// Weights of the projections onto queries, keys and values, in the order of the model's list.
+[[nodiscard]] std::vector<Parameter> attention_inputs(const Parameters& of);
+/// The weight of the projection behind attention.
+[[nodiscard]] const Parameter& attention_output(const Parameters& of);
+
+/// The attention of architectures that share no implementation with others; nothing for all others.
+[[nodiscard]] std::optional<Tensor> own_attention(Program& p, const Parameters& of, const Tensor& x,
+                                                  bool sliding);
+
+/// Whether scores are biased by position instead.
+[[nodiscard]] bool uses_alibi(const ModelShape& shape);
+/// Makes the biases.
+void prepare_alibi(Program& p);
+/// Falcon keeps biases and mask in one.
+void bias_mask(Program& p);
+
+/// Multi-head latent attention's heads (DeepSeek).
+[[nodiscard]] Heads latent_heads(Program& p, const Parameters& of, const Tensor& x);
+
+}  // namespace zplan::symbolic

@@ -1,0 +1,177 @@
+// Attention behind the projections, as each of transformers' implementations runs it.
+// Source: transformers 5.23 integrations/sdpa_attention.py, eager_attention_forward and the attention classes
+// of models/<architecture>/modeling_<architecture>.py.
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "planner/model_trace/attention.h"
+#include "planner/model_trace/attention_operators.h"
+#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/style.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+template <std::size_t n>
+bool is_one_of(const Program& p, const std::array<std::string_view, n>& architectures) {
+  return std::find(architectures.begin(), architectures.end(), p.shape().architecture) != architectures.end();
+}
+
+/// Each key-value head as often as queries share it: a copy, or a view where one head serves all.
+Tensor repeat_heads(Program& p, const Tensor& x, std::int64_t heads) {
+  const std::int64_t own = x.size(1);
+  if (own == heads) return x;
+  const Tensor apart = unsqueeze(p.torch, x, 2);
+  const Tensor wide = expand(p.torch, apart, {x.size(0), own, heads / own, x.size(2), x.size(3)});
+  return reshape(p.torch, wide, {x.size(0), heads, x.size(2), x.size(3)});
+}
+
+/// [b, a, s, d] → [b, s, a·d].
+Tensor merged(Program& p, const Tensor& x) {
+  const Tensor by_token = contiguous(p.torch, transpose(p.torch, x, 1, 2));
+  return reshape(p.torch, by_token, {x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
+
+// ---- eager ------------------------------------------------------------------------------------------------
+
+/// tanh between a division and a multiplication.
+Tensor soft_capped(Program& p, Tensor scores) {
+  scores = scale(p.torch, scores);
+  scores = tanh(p.torch, scores);
+  return scale(p.torch, scores);
+}
+
+/// A learned score per head that takes its share of the probabilities and is dropped (gpt-oss).
+Tensor softmax_with_sinks(Program& p, const Parameters& of, const Tensor& scores, Tensor& combined) {
+  const std::int64_t b = scores.size(0), a = scores.size(1), s = scores.size(2), keys = scores.size(3);
+  const Tensor sinks = expand(p.torch, reshape(p.torch, of.get("sinks").tensor, {1, a, 1, 1}), {b, a, s, 1});
+  combined = cat(p.torch, {scores, sinks}, 3);
+  {
+    const Tensor largest = unsqueeze(p.torch, max(p.torch, combined).values, 3);
+    combined = sub(p.torch, combined, largest);
+  }
+  const Tensor probabilities = softmax(p.torch, combined, combined.type);
+  return slice(p.torch, probabilities, 3, keys);
+}
+
+/// Probabilities; most architectures widen the scores for the softmax and bring its result back to the
+/// query's type.
+Tensor probabilities_of(Program& p, const Parameters& of, const Tensor& scores, DType type, Tensor& local) {
+  if (of.find("sinks") != nullptr) return softmax_with_sinks(p, of, scores, local);
+  if (p.shape().architecture == "gpt2") return softmax(p.torch, scores, scores.type);
+  return to(p.torch, softmax(p.torch, scores, DType::fp32), type);
+}
+
+/// Query · key, scaled and bounded as the architecture has it.
+Tensor scores_of(Program& p, const Tensor& q, const Tensor& keys) {
+  Tensor scores = matmul(p.torch, q, transpose(p.torch, keys, 2, 3));
+  scores = scale(p.torch, scores);
+  if (p.shape().architecture == "gemma2" && p.shape().logit_soft_cap)
+    scores = soft_capped(p, std::move(scores));
+  return scores;
+}
+
+/// Whose softmax is brought to the values' type by a statement of its own.
+constexpr std::array<std::string_view, 2> kInTypeOfValues{"gpt2", "gpt_oss"};
+
+Tensor eager(Program& p, const Parameters& of, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const Tensor keys = repeat_heads(p, k, q.size(1)), values = repeat_heads(p, v, q.size(1));
+  Tensor weights = scores_of(p, q, keys);
+  if (p.given.mask.defined()) weights = add(p.torch, weights, p.given.mask);
+  Tensor local;  // of the implementation's own
+  weights = probabilities_of(p, of, weights, q.type, local);
+  if (is_one_of(p, kInTypeOfValues)) weights = to(p.torch, weights, v.type);
+  if (drops_attention(p.shape())) weights = dropout(p.torch, weights);
+  p.attention_weights = weights;
+  Tensor output = matmul(p.torch, weights, values);
+  output = merged(p, output);
+  return output;
+}
+
+// ---- scaled_dot_product_attention -------------------------------------------------------------------------
+
+Tensor fused(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const AttentionOptions options{.causal = !p.given.mask.defined(), .dropout = drops_attention(p.shape())};
+  const Tensor output = scaled_dot_product_attention(p.torch, q, k, v, p.given.mask, options);
+  return merged(p, output);
+}
+
+/// Without a mask the kernel itself lets heads share keys and values.
+Tensor fused_with_repeated_heads(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const bool shares = !p.given.mask.defined() && k.size(3) == v.size(3) && k.size(3) <= 256;
+  if (shares) return fused(p, q, k, v);
+  const Tensor keys = repeat_heads(p, k, q.size(1)), values = repeat_heads(p, v, q.size(1));
+  return fused(p, q, keys, values);
+}
+
+// ---- the flash-attention package --------------------------------------------------------------------------
+
+/// Real tokens of all samples one behind the other, in memory of their own: [1, heads, tokens, d].
+Tensor unpadded(Program& p, const Tensor& x, const Tensor& places) {
+  const std::int64_t tokens = x.size(0) * x.size(2), heads = x.size(1), d = x.size(3);
+  const Tensor rows =
+      index(p.torch, reshape(p.torch, transpose(p.torch, x, 1, 2), {tokens, heads * d}), places);
+  return transpose(p.torch, view(p.torch, rows, {1, tokens, heads, d}), 1, 2);
+}
+
+/// A padded batch passes the kernel without its padding, of which there is none here: the most that it can
+/// take. Source: transformers 5.23 modeling_flash_attention_utils.py _upad_input, _pad_input.
+Tensor packaged_without_padding(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const std::int64_t tokens = q.size(0) * q.size(2), width = q.size(1) * v.size(3);
+  const Tensor places = numbers(p.torch, {tokens}, DType::int64);
+  const Tensor keys = unpadded(p, k, places), values = unpadded(p, v, places),
+               queries = unpadded(p, q, places);
+  const Tensor packed =
+      flash_attention(p.torch, queries, keys, values, drops_attention(p.shape()), q.size(0));
+  const Tensor padded = index(p.torch, reshape(p.torch, merged(p, packed), {tokens, width}), places);
+  return view(p.torch, padded, {q.size(0), q.size(2), width});
+}
+
+Tensor packaged(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (p.given.mask.defined()) return packaged_without_padding(p, q, k, v);
+  return merged(p, flash_attention(p.torch, q, k, v, drops_attention(p.shape())));
+}
+
+/// What runs where `wanted` is asked for. Bloom and MPT know eager attention only, GPT-J and those whose
+/// scores are bounded or have sinks no scaled_dot_product_attention.
+Attention available(const Program& p, Attention wanted) {
+  if (is_one_of(p, std::array<std::string_view, 2>{"bloom", "mpt"})) return Attention::eager;
+  const bool only_packaged = is_one_of(p, std::array<std::string_view, 3>{"gptj", "gemma2", "gpt_oss"});
+  return only_packaged && wanted == Attention::sdpa ? Attention::eager : wanted;
+}
+
+/// What a still empty cache, of the keys' type, becomes with `x`.
+Tensor cached(Program& p, const Tensor& x, DType type) {
+  Tensor empty;
+  empty.type = type;
+  empty.layout = Layout::contiguous({x.size(0), x.size(1), 0, x.size(3)});
+  return cat(p.torch, {empty, x}, 2);
+}
+
+}  // namespace
+
+// transformers fills no cache where layers are checkpointed. The cache of a window keeps its width on the
+// device. Source: transformers 5.23 cache_utils.py DynamicLayer, DynamicSlidingWindowLayer.
+void keep_in_cache(Program& p, Heads& heads, bool sliding) {
+  if (!p.training.keeps_cache || p.strategy.checkpointing != Checkpointing::none) return;
+  if (sliding) p.cache.push_back(numbers(p.torch, {}, DType::int64));
+  Tensor key = cached(p, heads.key, heads.key.type), value = cached(p, heads.value, heads.key.type);
+  heads.key = std::move(key), heads.value = std::move(value);
+  p.cache.insert(p.cache.end(), {heads.key, heads.value});
+}
+
+Attention attention_of(const Program& p) { return available(p, p.training.attention); }
+
+Tensor attend(Program& p, const Parameters& of, const Tensor& q, const Tensor& k, const Tensor& v) {
+  switch (attention_of(p)) {
+    case Attention::eager: return eager(p, of, q, k, v);
+    case Attention::sdpa: return fused_with_repeated_heads(p, q, k, v);
+    case Attention::flash: return packaged(p, q, k, v);
+  }
+  return {};
+}
+
+}  // namespace zplan::symbolic

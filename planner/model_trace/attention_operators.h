@@ -1,0 +1,31 @@
+#pragma once
+// torch.nn.functional.scaled_dot_product_attention over tensors without values: which kernel it takes, and
+// what each makes and keeps. Named and described as operators.h does it. Source: torch 2.11
+// aten/src/ATen/native/transformers/{attention.cpp,cuda/attention.cu,cuda/attention_backward.cu}.
+
+#include <cstdint>
+
+#include "planner/model_trace/autograd.h"
+
+namespace zplan::symbolic {
+
+/// How an attention's scores are bounded and thinned out.
+struct AttentionOptions {
+  bool causal{};      ///< by position, without a mask
+  bool dropout{};     ///< probabilities drop out
+  bool broadcasts{};  ///< one key-value head is broadcast, not repeated (no enable_gqa)
+  bool operator==(const AttentionOptions&) const = default;
+};
+
+/// q [b, a, s, d], k and v [b, k, s, d] with k dividing a; `mask`, of booleans that broadcast to [b, a, s,
+/// s], may be undefined. Returns [b, a, s, d].
+[[nodiscard]] Tensor scaled_dot_product_attention(Autograd& torch, const Tensor& q, const Tensor& k,
+                                                  const Tensor& v, const Tensor& mask,
+                                                  AttentionOptions options);
+
+/// The flash kernel: causal, 16 bits, no mask, up to 256 features a head. `samples` of equal length lie one
+/// behind the other along s.
+[[nodiscard]] Tensor flash_attention(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                                     bool dropout = false, std::int64_t samples = 1);
+
+}  // namespace zplan::symbolic

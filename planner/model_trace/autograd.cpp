@@ -1,0 +1,355 @@
+#include "planner/model_trace/autograd.h"
+
+#include <algorithm>
+
+#include "planner/model_trace/operators.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+/// Ends a recomputation as soon as everything that was saved is there again.
+struct StopRecomputation {};
+
+bool runs_later(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) {
+  return a->sequence < b->sequence;
+}
+
+void push(std::vector<std::shared_ptr<Node>>& ready, std::shared_ptr<Node> node) {
+  ready.push_back(std::move(node));
+  std::push_heap(ready.begin(), ready.end(), runs_later);
+}
+
+}  // namespace
+
+Tensor Saved::get() const {
+  if (torch_ == nullptr) return {};
+  if (promise_ == nullptr) {
+    torch_->read(tensor_);
+    return tensor_;
+  }
+  if (!promise_->frame->recomputed) torch_->recompute(*promise_->frame);
+  torch_->read(promise_->tensor);
+  return std::move(promise_->tensor);
+}
+
+void Autograd::recompute(CheckpointFrame& frame) {
+  const Kernel outside = std::exchange(pending_, {});
+  frame.recomputed = true;
+  frame.recompute();
+  end_kernel();
+  pending_ = outside;
+}
+
+namespace {
+/// Bytes of memory that a tensor covers: what is broadcast is there once.
+Bytes covered(const Tensor& x) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < x.layout.rank(); ++i)
+    if (x.layout.strides[i] != 0) elements *= x.layout.sizes[i];
+  return Bytes(elements * size_of(x.type));
+}
+}  // namespace
+
+void Autograd::read(const Tensor& x) {
+  if (x.defined()) pending_.read += covered(x);
+}
+
+void Autograd::end_kernel(std::int64_t kernels) {
+  const Kernel done = std::exchange(pending_, {});
+  if (done.results == 0) return;  // a view
+  Load& load = recorder_.load();
+  load.moved += done.read + done.written;
+  load.kernels += kernels > 0 ? kernels : done.results;
+}
+
+void Autograd::attend(Flops flops, bool backward) {
+  Load& load = recorder_.load();
+  (backward ? load.attention_backward : load.attention_forward) += flops;
+  ++load.kernels;
+  pending_ = {};
+}
+
+Tensor Autograd::make(Layout layout, DType type) {
+  Tensor tensor;
+  tensor.type = type;
+  tensor.layout = std::move(layout);
+  if (tensor.elements() == 0) return tensor;
+  tensor.storage = recorder_.allocate(tensor.bytes());
+  pending_.written += tensor.bytes();
+  ++pending_.results;
+  return tensor;
+}
+
+std::shared_ptr<Node> Autograd::node(const std::vector<const Tensor*>& inputs) {
+  end_kernel();
+  ++recorder_.load().operators;
+  if (!frames_.empty()) ++recorder_.load().checkpointed;
+  for (const Tensor* each : inputs) read(*each);
+  const bool needed =
+      std::any_of(inputs.begin(), inputs.end(), [](const Tensor* each) { return each->requires_gradient; });
+  if (!enabled_ || !needed) return nullptr;
+  auto made = std::make_shared<Node>();
+  made->sequence = sequence_++;
+  made->part = recorder_.current();
+  for (const Tensor* each : inputs)
+    made->next.push_back({each->requires_gradient ? each->gradient : Edge{}, each->layout.sizes, each->type});
+  return made;
+}
+
+std::shared_ptr<Node> Autograd::node(std::initializer_list<const Tensor*> inputs) {
+  return node(std::vector<const Tensor*>(inputs));
+}
+
+void Autograd::connect(Tensor& output, const std::shared_ptr<Node>& node, std::size_t index) {
+  output.requires_gradient = node != nullptr;
+  output.gradient = {node, index};
+  if (node) node->outputs = std::max(node->outputs, index + 1);
+}
+
+Saved Autograd::save(const Tensor& tensor) {
+  if (frames_.empty()) return {tensor.detached(), *this};
+  const std::shared_ptr<CheckpointFrame>& frame = frames_.back();
+  if (!frame->recomputed) {
+    auto promise = std::make_shared<Promise>(Promise{frame, {}});
+    frame->promises.push_back(promise);
+    return {std::move(promise), *this};
+  }
+  const Tensor again = recomputed(tensor);
+  if (const auto promise = frame->promises[frame->kept++].lock()) promise->tensor = again;
+  Saved kept(again, *this);
+  if (frame->kept == frame->promises.size()) throw StopRecomputation{};
+  return kept;
+}
+
+/// Recomputation keeps trained tensors detached, so that of a gathered parameter holds on to the memory.
+/// Source: torch 2.11 torch/utils/checkpoint.py _recomputation_hook.
+Tensor Autograd::recomputed(const Tensor& tensor) {
+  Tensor kept = tensor.detached();
+  if (gathers_parameters_ && !tensor.storage && is_leaf(tensor) && tensor.gradient.node->parameter >= 0)
+    kept.storage = recorder_.keep_parameter(tensor.gradient.node->parameter);
+  return kept;
+}
+
+Tensor Autograd::kernel(std::initializer_list<const Tensor*> operands, Layout layout, DType type) {
+  end_kernel();
+  for (const Tensor* each : operands) read(*each);
+  Tensor result = make(std::move(layout), type);
+  end_kernel();
+  return result;
+}
+
+Tensor Autograd::operate(std::initializer_list<const Tensor*> operands, Layout layout, DType type) {
+  issue(1);
+  return kernel(operands, std::move(layout), type);
+}
+
+void Autograd::change(const Tensor& x, const Tensor* by) {
+  end_kernel();
+  pending_ = {.read = x.bytes(), .written = x.bytes(), .results = 1};
+  if (by != nullptr) read(*by);
+  end_kernel();
+}
+
+void Autograd::copy(const Tensor& x) {
+  end_kernel();
+  pending_ = {.read = covered(x), .written = x.bytes(), .results = 1};
+  end_kernel();
+}
+
+void Autograd::compute(const Product& product) {
+  Load& load = recorder_.load();
+  load.add(product);
+  ++load.kernels;
+  drop_kernel();
+}
+
+void Autograd::multiply(bool biased, const Product& product) {
+  compute(product);
+  std::array<bool, 2>& has = has_workspace_[running_ ? 1 : 0];
+  for (std::size_t i = 0; i < (biased ? 2U : 1U); ++i)
+    if (!std::exchange(has[i], true)) recorder_.mark(Event::Kind::workspace, static_cast<std::int32_t>(i));
+}
+
+void Autograd::accumulate_into(Tensor& leaf, std::int32_t index, bool summed) {
+  auto sink = std::make_shared<Node>();
+  sink->sequence = Node::kLeaf;
+  sink->part = recorder_.current();
+  sink->parameter = index;
+  sink->backward = [this, index, summed](Tensors& gradients) {
+    if (summed) recorder_.communicate(TensorCall::replicated_gradient, gradients[0].bytes());
+    if (gradients[0].storage) recorder_.adopt_gradient(*gradients[0].storage, index);
+    return Tensors{};
+  };
+  leaf.requires_gradient = true;
+  leaf.gradient = {std::move(sink), 0};
+}
+
+void Autograd::require_gradient(Tensor& x) {
+  if (x.requires_gradient) return;
+  auto sink = std::make_shared<Node>();
+  sink->sequence = Node::kLeaf;
+  sink->backward = [leaf = x.detached(), gradient = std::make_shared<Tensor>()](Tensors& gradients) {
+    *gradient = std::move(gradients[0]);
+    return Tensors{};
+  };
+  x.requires_gradient = true;
+  x.gradient = {std::move(sink), 0};
+}
+
+Tensor Autograd::checkpoint(const std::function<Tensor(const Tensor&)>& call, const Tensor& input,
+                            CheckpointKind kind) {
+  if (kind == CheckpointKind::reentrant) return checkpoint_reentrant(call, input);
+  auto frame = std::make_shared<CheckpointFrame>();
+  frame->selective = kind == CheckpointKind::selective;
+  const std::weak_ptr<CheckpointFrame> itself = frame;
+  const int part = recorder_.current();
+  frame->recompute = [this, call, input, itself, part, autocasts = autocast_.enabled()] {
+    const std::shared_ptr<CheckpointFrame> again = itself.lock();
+    const Autocast::Context context(autocast_, autocasts);
+    const bool was_enabled = std::exchange(enabled_, true);
+    frames_.push_back(again);
+    recorder_.enter(part);
+    try {
+      const Tensor output = call(input);
+    } catch (const StopRecomputation&) {
+    }
+    frames_.pop_back();
+    enabled_ = was_enabled;
+  };
+  frames_.push_back(frame);
+  Tensor output = call(input);
+  frames_.pop_back();
+  return output;
+}
+
+Tensor Autograd::expensive(const std::function<Tensor()>& make, bool is_product) {
+  if (frames_.empty() || !frames_.back()->selective) return make();
+  CheckpointFrame& frame = *frames_.back();
+  if (is_product && alternate_products && ++frame.products[frame.recomputed ? 1 : 0] % 2 == 0) return make();
+  if (frame.recomputed) return std::move(frame.outputs[frame.taken++]);
+  Tensor output = make();
+  frame.outputs.push_back(output.detached());
+  return output;
+}
+
+Tensor Autograd::checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call, const Tensor& input) {
+  const auto made = node({&input});
+  const bool was_enabled = std::exchange(enabled_, false);
+  Tensor output = call(input);
+  enabled_ = was_enabled;
+  if (!made) return output;
+  made->attribute = std::make_shared<std::function<Tensor(const Tensor&)>>(call);  // and what it was given
+  made->backward = [this, call, kept = input.detached(),
+                    autocasts = autocast_.enabled()](Tensors& gradients) {
+    const bool outer = std::exchange(enabled_, true);
+    Tensor leaf = kept;
+    Tensor gradient_of_input;
+    auto sink = std::make_shared<Node>();
+    sink->sequence = Node::kLeaf;
+    sink->part = recorder_.current();
+    sink->backward = [&gradient_of_input](Tensors& arrived) {
+      gradient_of_input = std::move(arrived[0]);
+      return Tensors{};
+    };
+    leaf.requires_gradient = true;
+    leaf.gradient = {sink, 0};
+    Tensor again;
+    {
+      const Autocast::Context context(autocast_, autocasts);
+      again = call(leaf);
+    }
+    enabled_ = outer;
+    backward(again, gradients[0]);
+    return Tensors{gradient_of_input};
+  };
+  connect(output, made);
+  return output;
+}
+
+void Autograd::backward(const Tensor& root, Tensor gradient) {
+  const bool outer = std::exchange(running_, true);
+  const bool was_enabled = std::exchange(enabled_, false);
+  std::vector<Node*> stack{root.gradient.node.get()};
+  root.gradient.node->dependencies = 0;
+  // Count, for every node, how many gradients it waits for.
+  while (!stack.empty()) {
+    Node* each = stack.back();
+    stack.pop_back();
+    for (const NextEdge& next : each->next) {
+      Node* to = next.edge.node.get();
+      if (to == nullptr) continue;
+      if (to->dependencies++ == 0 && to->buffer.empty()) {
+        to->buffer.resize(to->outputs);
+        stack.push_back(to);
+      }
+    }
+  }
+  std::vector<std::shared_ptr<Node>> ready;
+  root.gradient.node->buffer.assign(1, std::move(gradient));
+  push(ready, root.gradient.node);
+  while (!ready.empty()) {
+    std::pop_heap(ready.begin(), ready.end(), runs_later);
+    const std::shared_ptr<Node> next = std::move(ready.back());
+    ready.pop_back();
+    run(*next, ready);
+  }
+  enabled_ = was_enabled;
+  running_ = outer;
+}
+
+void Autograd::run(Node& node, std::vector<std::shared_ptr<Node>>& ready) {
+  if (before_node) before_node(node);
+  recorder_.enter(node.part);
+  end_kernel();
+  ++recorder_.load().nodes;
+  Tensors outputs;
+  {
+    Tensors gradients = std::move(node.buffer);
+    for (const Tensor& each : gradients) read(each);
+    node.buffer.clear();
+    outputs = node.backward(gradients);
+    end_kernel();
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].defined() || node.next[i].edge.node == nullptr) continue;
+      fit(outputs[i], node.next[i]);
+    }
+  }
+  if (node.sequence != Node::kLeaf) node.backward = nullptr;
+  for (std::size_t i = 0; i < node.next.size(); ++i) {
+    if (node.next[i].edge.node == nullptr) continue;
+    pass_on(i < outputs.size() ? std::move(outputs[i]) : Tensor{}, node.next[i].edge, ready);
+  }
+}
+
+void Autograd::pass_on(Tensor gradient, const Edge& edge, std::vector<std::shared_ptr<Node>>& ready) {
+  if (gradient.defined()) sum_into(edge.node->buffer[edge.input], std::move(gradient));
+  if (--edge.node->dependencies == 0) push(ready, edge.node);
+}
+
+void Autograd::sum_into(Tensor& buffer, Tensor gradient) {
+  if (!buffer.defined()) {
+    buffer = std::move(gradient);
+    return;
+  }
+  const bool alone =
+      !buffer.view && buffer.storage && buffer.storage.use_count() == 1 && buffer.layout.is_dense();
+  read(buffer), read(gradient);
+  if (alone) {  // added in place
+    pending_.written += buffer.bytes(), ++pending_.results;
+    return end_kernel();
+  }
+  buffer = make(elementwise({&buffer.layout, &gradient.layout}), buffer.type);
+  end_kernel();
+}
+
+void Autograd::fit(Tensor& gradient, const NextEdge& to) {
+  if (gradient.layout.sizes != to.sizes) gradient = sum_to(*this, gradient, to.sizes);
+  if (gradient.type != to.type && is_floating(to.type)) {
+    read(gradient);
+    gradient = make(elementwise({&gradient.layout}), to.type);
+    end_kernel();
+  }
+}
+
+}  // namespace zplan::symbolic

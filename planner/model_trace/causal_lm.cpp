@@ -1,0 +1,306 @@
+#include "planner/model_trace/causal_lm.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "planner/model_trace/program.h"
+#include "planner/sharding/rank_model.h"
+
+namespace zplan {
+
+namespace symbolic {
+
+namespace {
+
+/// Layers behave alike where their tensors, their attention and their place (first, last, between) are alike.
+/// The first one to slide, or not to, is the last to need its mask.
+struct LayerClass {
+  std::size_t kind{};
+  bool sliding{}, rotates{}, is_first_of_mask{};
+  int place{};
+  bool operator==(const LayerClass&) const = default;
+};
+
+/// Which layers stand for all: one of each class, in order.
+struct Outline {
+  std::vector<LayerClass> classes;
+  std::vector<std::size_t> of_layer;
+};
+
+bool slides(const ModelShape& shape, std::size_t layer) {
+  if (shape.sliding_window == 0 || shape.sliding_layers == 0) return false;
+  if (shape.sliding_layers >= shape.layers) return true;
+  // Qwen's last layers slide; elsewhere every n-th layer attends to everything (Gemma 3: each sixth).
+  const std::int64_t full = shape.layers - shape.sliding_layers;
+  if (shape.architecture.starts_with("qwen")) return static_cast<std::int64_t>(layer) >= full;
+  const std::string& architecture = shape.architecture;
+  const bool each_fourth = architecture == "cohere2" || architecture == "exaone4" || architecture == "olmo3";
+  std::int64_t every = architecture.starts_with("gemma3") ? 6 : each_fourth ? 4 : 2;
+  while (every < shape.layers && shape.layers / every != full) ++every;
+  return (static_cast<std::int64_t>(layer) + 1) % every != 0;
+}
+
+/// Some architectures leave positions out where a layer attends to everything: SmolLM3 in each fourth layer,
+/// Cohere 2 and EXAONE 4 where the others slide. Source: transformers 5.23 models/{smollm3,cohere2,exaone4}.
+bool rotates(const ModelShape& shape, std::size_t layer) {
+  if (shape.architecture == "smollm3") return (layer + 1) % 4 != 0;
+  const bool only_sliding = shape.architecture == "cohere2" || shape.architecture == "exaone4";
+  return !only_sliding || shape.sliding_window == 0 || slides(shape, layer);
+}
+
+Outline outline(const Model& model) {
+  Outline result;
+  const std::size_t count = model.inventory.layers.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool sliding = slides(model.shape, i);
+    const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
+                                       [&](const LayerClass& each) { return each.sliding == sliding; });
+    const LayerClass own{model.inventory.layers[i], sliding, rotates(model.shape, i), is_first,
+                         i == 0           ? 0
+                         : i + 1 == count ? 2
+                                          : 1};
+    auto at = std::find(result.classes.begin(), result.classes.end(), own);
+    if (at == result.classes.end()) at = result.classes.insert(at, own);
+    result.of_layer.push_back(static_cast<std::size_t>(at - result.classes.begin()));
+  }
+  return result;
+}
+
+Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool trainable) {
+  Tensor tensor;
+  std::vector<std::int64_t> sizes = about.shape;
+  const std::int64_t t = p.strategy.tensor_parallel;
+  if (t > 1 && about.split != TensorParallelSplit::replicated) {
+    std::int64_t& divided = about.split == TensorParallelSplit::row ? sizes.back() : sizes.front();
+    divided = elements_on_rank(about, t, 0).value / (about.elements().value / divided);
+  }
+  tensor.layout = Layout::contiguous(std::move(sizes));
+  tensor.type = p.training.method != Method::full && trainable ? p.adapters : p.weights;
+  return tensor;
+}
+
+/// transformers' tensor-parallel plans sum the gradients of norms over each head, of which every rank runs
+/// its own heads: style "replicated_with_grad_allreduce".
+bool is_head_norm(const zplan::Tensor& about) {
+  const std::string module = about.name.substr(0, about.name.rfind('.'));
+  return about.role == TensorRole::norm && about.split == TensorParallelSplit::replicated &&
+         (module.ends_with("q_norm") || module.ends_with("k_norm"));
+}
+
+void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, bool trainable) {
+  Parameter parameter{&about, parameter_tensor(p, about, trainable),
+                      static_cast<std::int32_t>(list.all().size())};
+  if (trainable)
+    p.torch.accumulate_into(parameter.tensor, parameter.index,
+                            p.strategy.tensor_parallel > 1 && is_head_norm(about));
+  list.add(std::move(parameter));
+}
+
+Sizes sizes_of(const Model& model, const Training& training, const Strategy& strategy) {
+  const ModelShape& shape = model.shape;
+  const std::int64_t t = strategy.tensor_parallel;
+  const std::int64_t kv_heads = units_on_rank(shape.key_value_heads, t, 0);
+  return {.b = strategy.micro_batch_size,
+          .s = training.sequence_length,
+          .h = shape.hidden_size,
+          .f = share(Elements(shape.intermediate_size), t).value,
+          .a = kv_heads * (shape.attention_heads / shape.key_value_heads),
+          .k = kv_heads,
+          .d = shape.head_size,
+          .V = shape.vocabulary_size};
+}
+
+/// Runs the program of one micro-step over a model of one layer per class.
+class MicroStep {
+ public:
+  MicroStep(const Model& model, const Training& training, const Strategy& strategy)
+      : outline_(outline(model)),
+        recorder_(outline_.classes.size()),
+        torch_(recorder_),
+        program_{.torch = torch_,
+                 .model = model,
+                 .training = training,
+                 .strategy = strategy,
+                 .sizes = sizes_of(model, training, strategy)} {
+    choose_types();
+    load_parameters();
+  }
+
+  Tape record() {
+    Tensor loss = forward();
+    recorder_.take_for(Term::loss_temporaries);
+    recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss_backward));
+    torch_.before_node = [this](const Node& node) { before(node); };
+    recorder_.turn_to_backward();
+    Tensor ones = torch_.operate({}, Layout::contiguous({}), DType::fp32);
+    torch_.backward(loss, ones);
+    recorder_.enter(Recorder::kModel);
+    recorder_.leave_layers();
+    ones.reset();
+    recorder_.end_layers(1, [&] {
+      loss.gradient = {};
+      loss.reset();
+    });
+    std::vector<std::size_t> order(outline_.classes.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    Tape tape = recorder_.finish(order);
+    tape.layers = outline_.of_layer;
+    return tape;
+  }
+
+ private:
+  /// Plain PyTorch with masters is fp32 weights under torch.autocast; DeepSpeed and FSDP compute with 16-bit
+  /// weights. DeepSpeed's stages 0 to 2 cast adapters to the model's type, as FSDP does what it gathers;
+  /// zero.Init leaves them.
+  void choose_types() {
+    const Training& t = program_.training;
+    const bool wide = t.precision == Precision::fp32;
+    const bool mixed =
+        !wide && t.framework == Framework::torch && t.master_weights && t.method != Method::qlora;
+    const bool prepared = widens_unpacked(t) && t.framework == Framework::torch;
+    program_.weights = wide || mixed || prepared ? DType::fp32 : DType::bf16;
+    torch_.gather_parameters(t.framework == Framework::deepspeed && program_.strategy.zero_stage == 3);
+    program_.autocasts = mixed || t.autocast;
+    torch_.alternate_products = t.alternate_products;
+    const bool casts = t.framework == Framework::fsdp ||
+                       (t.framework == Framework::deepspeed && program_.strategy.zero_stage < 3);
+    program_.adapters = t.fp32_adapters && !casts ? DType::fp32 : program_.weights;
+  }
+
+  void load_parameters() {
+    const Inventory& inventory = program_.model.inventory;
+    const bool full = program_.training.method == Method::full;
+    const Inventory adapters =
+        full ? Inventory{}
+             : lora_adapters(program_.model, program_.training.lora_rank, program_.training.lora_targets);
+    adapters_ = adapters;
+    const auto load = [&](Parameters& list, const std::vector<zplan::Tensor>& base,
+                          const std::vector<zplan::Tensor>* adapted) {
+      for (const zplan::Tensor& each : base) add_parameter(program_, list, each, full);
+      if (adapted != nullptr)
+        for (const zplan::Tensor& each : *adapted) add_parameter(program_, list, each, true);
+    };
+    load(around_, inventory.before, full ? nullptr : &adapters_.before);
+    load(around_, inventory.after, full ? nullptr : &adapters_.after);
+    for (std::size_t i = 0; i < outline_.classes.size(); ++i) {
+      recorder_.enter(static_cast<int>(i));
+      layers_.emplace_back();
+      const std::size_t kind = outline_.classes[i].kind;
+      load(layers_.back(), inventory.kinds[kind].tensors, full ? nullptr : &adapters_.kinds[kind].tensors);
+    }
+    recorder_.enter(Recorder::kModel);
+  }
+
+  Tensor forward() {
+    std::optional<Autocast::Context> context(std::in_place, torch_.autocast(), program_.autocasts);
+    Tensor loss = model_loss();
+    recorder_.end_layers(0, [&] {
+      program_.cache.clear();
+      context.reset();
+    });
+    return loss;
+  }
+
+  /// peft's two wrappers, the model with its head, the model without.
+  Tensor model_loss() {
+    const auto around = [this](const char* name, const auto& call) {
+      return hooked(program_, {.name = name, .by_keyword = true}, {}, [&](const Tensor&) { return call(); });
+    };
+    const auto with_head = [&] {
+      return around("model with head", [&] { return head_loss(around("model", [&] { return decoder(); })); });
+    };
+    if (program_.training.method == Method::full) return with_head();
+    return around("adapted model", [&] { return around("adapters", with_head); });
+  }
+
+  Tensor head_loss(const Tensor& hidden) {
+    recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
+    head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
+    return head_and_loss(program_, around_, hidden);
+  }
+
+  Tensor decoder() {
+    recorder_.take_for(Term::model_inputs);
+    Tensor hidden = before_layers(program_, around_);
+    for (std::size_t i = 0; i < layers_.size(); ++i) hidden = layer(i, hidden);
+    recorder_.enter(Recorder::kModel);
+    recorder_.take_for(Term::model_inputs);
+    Tensor normed = after_layers(program_, around_, hidden);
+    program_.given = {};
+    program_.locals.clear();
+    return normed;
+  }
+
+  Tensor layer(std::size_t i, const Tensor& hidden) {
+    recorder_.enter(static_cast<int>(i));
+    recorder_.take_for(Term::saved_activations);
+    const bool sliding = outline_.classes[i].sliding;
+    // What a checkpointed call is given lives until its backward is over.
+    const auto run = [this, i, sliding, given = given_to_layer(program_, sliding)](const Tensor& input) {
+      const Given outside = std::exchange(program_.given, given);
+      program_.rotates = outline_.classes[i].rotates;
+      torch_.attention_window = sliding ? program_.shape().sliding_window : 0;
+      Tensor output;
+      try {
+        output = decoder_layer(program_, layers_[i], input, sliding);
+      } catch (...) {
+        program_.given = outside;
+        throw;
+      }
+      program_.given = outside;
+      return output;
+    };
+    // The layer's hooks stand outside of the checkpointed call.
+    return hooked(program_, {.name = "layer"}, hidden, [&](const Tensor& input) {
+      switch (program_.strategy.checkpointing) {
+        case Checkpointing::none: break;
+        case Checkpointing::selective: return torch_.checkpoint(run, input, CheckpointKind::selective);
+        case Checkpointing::full:
+          return torch_.checkpoint(
+              run, input,
+              program_.training.reentrant_checkpointing ? CheckpointKind::reentrant : CheckpointKind::full);
+      }
+      return run(input);
+    });
+  }
+
+  /// Marks where the loss's backward ends, and what memory the node's backward is for.
+  void before(const Node& node) {
+    if (!in_layers_ && node.part == Recorder::kModel && node.sequence == head_sequence_) {
+      recorder_.enter(Recorder::kModel);
+      recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::backward));
+      recorder_.take_for(Term::layer_working_set);
+    }
+    if (node.part != Recorder::kModel) in_layers_ = true;
+    if (in_layers_ && node.part == Recorder::kModel && node.sequence != ~std::uint64_t{})
+      recorder_.leave_layers();
+  }
+
+  Outline outline_;
+  Recorder recorder_;
+  Autograd torch_;
+  Program program_;
+  Inventory adapters_;
+  Parameters around_;
+  std::vector<Parameters> layers_;
+  std::uint64_t head_sequence_{};
+  bool in_layers_{};
+};
+
+}  // namespace
+
+}  // namespace symbolic
+
+Tape record_tape(const Model& model, const Training& training, const Strategy& strategy) {
+  return symbolic::MicroStep(model, training, strategy).record();
+}
+
+bool is_measured(const ModelShape& shape) {
+  static constexpr std::array kMeasured{"llama",     "mistral", "qwen2",   "qwen3", "mixtral",
+                                        "qwen3_moe", "gemma",   "gemma2",  "gpt2",  "gemma3_text",
+                                        "opt",       "phi3",    "gpt_neox"};
+  return std::find(kMeasured.begin(), kMeasured.end(), shape.architecture) != kMeasured.end();
+}
+
+}  // namespace zplan

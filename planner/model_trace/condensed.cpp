@@ -1,0 +1,151 @@
+#include "planner/model_trace/condensed.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace zplan {
+
+namespace {
+
+struct Block {
+  Term term{};
+  Bytes size;
+};
+
+/// Plays the whole tape once and notes each class's sections at their first layer.
+class Condenser {
+ public:
+  explicit Condenser(const Tape& tape)
+      : tape_(tape), layout_(tape), blocks_(static_cast<std::size_t>(layout_.blocks())) {
+    result_.layers = tape.layers;
+    result_.classes.resize(tape.classes.size());
+  }
+
+  CondensedTape take() {
+    play(tape_, layout_, *this);
+    close();
+    return std::move(result_);
+  }
+
+  void section(int layer, bool backward) {
+    close();
+    if (layer < 0) {
+      target_ = !begun_ ? &result_.start : backward ? &result_.end : &result_.head;
+      begun_ = true;
+      return;
+    }
+    CondensedTape::Layer& kind = result_.classes[tape_.layers[static_cast<std::size_t>(layer)]];
+    target_ = backward ? &kind.backward : &kind.forward;
+    if (!target_->empty()) target_ = &unwanted_;  // noted already
+  }
+  void allocate(std::int32_t block, Term term, Bytes size) {
+    blocks_[static_cast<std::size_t>(block)] = {term, size};
+    delta_.net[term] += size;
+    total_ += size;
+    if (total_ > highest_) highest_ = total_, delta_.highest = delta_.net;
+    open_ = true;
+  }
+  void release(std::int32_t block) {
+    const Block& gone = blocks_[static_cast<std::size_t>(block)];
+    delta_.net[gone.term] -= gone.size;
+    total_ -= gone.size;
+    open_ = true;
+  }
+  void gradient(int, std::int32_t index, std::int32_t block) {
+    const Block& given = blocks_[static_cast<std::size_t>(block)];
+    mark(CondensedEvent::Kind::gradient,
+         {.kind = Event::Kind::adopt_gradient, .term = given.term, .index = index, .size = given.size});
+  }
+  void module(const Event& event, int) { mark(CondensedEvent::Kind::module, event); }
+  void workspace(std::int32_t library) {
+    mark(CondensedEvent::Kind::workspace, {.kind = Event::Kind::workspace, .index = library});
+  }
+  /// Nothing is made or freed: the memory delta that it falls into goes on.
+  void communicate(TensorCall call, Bytes size, std::int32_t number) {
+    target_->push_back({CondensedEvent::Kind::communicate,
+                        -1,
+                        {.kind = Event::Kind::communicate,
+                         .block = number,
+                         .index = static_cast<std::int32_t>(call),
+                         .size = size}});
+  }
+  void compute(std::int32_t load) {
+    target_->push_back({CondensedEvent::Kind::compute, -1, {.kind = Event::Kind::compute, .index = load}});
+  }
+  void phase(Phase phase) {
+    if (!begun_) return;  // play() itself begins with the forward
+    mark(CondensedEvent::Kind::phase,
+         {.kind = Event::Kind::phase, .index = static_cast<std::int32_t>(phase)});
+  }
+
+ private:
+  void mark(CondensedEvent::Kind kind, Event event) {
+    close();
+    target_->push_back({kind, -1, event});
+  }
+  void close() {
+    if (open_ && target_ != &unwanted_) {
+      target_->push_back({CondensedEvent::Kind::delta, static_cast<std::int32_t>(result_.deltas.size()), {}});
+      result_.deltas.push_back(delta_);
+    }
+    delta_ = {}, total_ = {}, highest_ = {}, open_ = false;
+  }
+
+  const Tape& tape_;
+  TapeLayout layout_;
+  std::vector<Block> blocks_;
+  CondensedTape result_;
+  CondensedSection unwanted_;
+  CondensedSection* target_{&unwanted_};
+  bool begun_{}, open_{};
+  MemoryDelta delta_;
+  Bytes total_{}, highest_{};
+};
+
+}  // namespace
+
+namespace {
+
+/// Equal layers in a row, but for two of them, tell nothing new: their sections are noted once. Not so where
+/// the head frees something of every layer.
+std::vector<std::size_t> telling_layers(const Tape& tape) {
+  const bool freed_together = std::any_of(tape.classes.begin(), tape.classes.end(), [](const TapePart& part) {
+    return !part.endings[0].empty() || !part.endings[1].empty();
+  });
+  if (freed_together) return tape.layers;
+  std::vector<std::size_t> layers;
+  for (const std::size_t each : tape.layers) {
+    const std::size_t n = layers.size();
+    if (n < 2 || layers[n - 1] != each || layers[n - 2] != each) layers.push_back(each);
+  }
+  return layers;
+}
+
+/// Their sizes, by number.
+std::vector<Bytes> number_exchanges(Tape& tape) {
+  std::vector<Bytes> sizes;
+  const auto number = [&](std::vector<Event>& events) {
+    for (Event& each : events) {
+      if (each.kind != Event::Kind::communicate) continue;
+      each.block = static_cast<std::int32_t>(sizes.size());
+      sizes.push_back(each.size);
+    }
+  };
+  for (std::vector<Event>* each : {&tape.model.forward, &tape.head, &tape.model.backward}) number(*each);
+  for (TapePart& each : tape.classes) number(each.forward), number(each.backward);
+  return sizes;
+}
+
+}  // namespace
+
+CondensedTape condense(Tape& tape) {
+  std::vector<Bytes> exchanges = number_exchanges(tape);
+  const std::vector<std::size_t> all = std::exchange(tape.layers, telling_layers(tape));
+  CondensedTape result = Condenser(tape).take();
+  result.layers = tape.layers = all;
+  result.exchanges = std::move(exchanges);
+  return result;
+}
+
+}  // namespace zplan

@@ -1,0 +1,185 @@
+// Routed experts as one grouped product: token-expert pairs are sorted by expert, multiplied, weighed,
+// brought back into the order of the tokens and summed. Source: transformers 5.23 integrations/moe.py
+// grouped_mm_experts_forward.
+
+#include "planner/model_trace/moe.h"
+#include "planner/model_trace/moe_operators.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+/// gpt-oss stores its stacks as [E, in, out], the others as [E, out, in].
+bool is_transposed(const ModelShape& shape) { return shape.architecture == "gpt_oss"; }
+
+/// The stacked weights. Tensor parallelism divides an expert's width: every rank has all experts.
+Tensor stacked(const Program& p, const Parameter& parameter) {
+  Tensor weight = parameter.tensor;
+  const std::int64_t experts = p.shape().experts->experts, width = weight.elements() / (experts * p.sizes.h);
+  const bool width_last = parameter.about->name.ends_with("down_proj") != is_transposed(p.shape());
+  weight.layout = Layout::contiguous(width_last ? std::vector{experts, p.sizes.h, width}
+                                                : std::vector{experts, width, p.sizes.h});
+  return weight;
+}
+
+/// peft wraps a module once per adapted parameter, the wrapper of gate_up_proj inside that of down_proj.
+ParameterAdapter stack_adapter(const Parameters& of, const Parameter& stack) {
+  const ParameterAdapter inside = parameter_adapter(of, "mlp.experts.base_layer", stack);
+  return inside.down != nullptr ? inside : parameter_adapter(of, "mlp.experts", stack);
+}
+
+/// One stack of experts while they run: as it is, or replaced by its sum with the product of its adapter's
+/// factors [E, out, r] and [E, r, in].
+class Stack {
+ public:
+  Stack(Program& p, const Parameters& of, const std::string& name)
+      : p_(p), parameter_(of.get("experts." + name)) {
+    base_ = stacked(p, parameter_);
+    const ParameterAdapter adapter = stack_adapter(of, parameter_);
+    if (adapter.down == nullptr) return;
+    split(adapter);
+    const Tensor checked = baddbmm(p_.torch, base_, left_, right_);
+  }
+
+  /// Which parameter a grouped product keeps a view of: ZeRO stage 3 cannot free what it gathered that into.
+  [[nodiscard]] std::optional<std::int32_t> viewed() const {
+    const bool gathers = p_.training.framework == Framework::deepspeed && p_.strategy.zero_stage == 3;
+    if (!gathers || is_transposed(p_.shape()) || left_.defined()) return {};
+    return parameter_.index;
+  }
+  /// What a grouped product takes, [E, in, out]. The replacement is made when it is first asked for, and
+  /// kept.
+  [[nodiscard]] Tensor weight() {
+    if (left_.defined() && !sum_.defined()) sum_ = baddbmm(p_.torch, base_, left_, right_);
+    const Tensor& current = left_.defined() ? sum_ : base_;
+    return is_transposed(p_.shape()) ? current : transpose(p_.torch, current, 1, 2);
+  }
+
+ private:
+  void split(const ParameterAdapter& adapter) {
+    Autograd& torch = p_.torch;
+    const Tensor& a = adapter.down->tensor;
+    const Tensor& b = adapter.up->tensor;
+    const std::int64_t experts = base_.size(0), rank = a.size(0) / experts;
+    right_ = view(torch, a, {experts, rank, a.size(1)});
+    left_ = transpose(torch, view(torch, b, {b.size(0), rank, experts}), 0, 2);
+    left_ = to(torch, transpose(torch, left_, 1, 2), base_.type);
+    right_ = to(torch, right_, base_.type);
+  }
+
+  Program& p_;
+  const Parameter& parameter_;
+  Tensor base_, left_, right_, sum_;
+};
+
+/// act(gate) * up.
+Tensor gated(Program& p, const Tensor& gate_up) {
+  const std::int64_t half = gate_up.layout.sizes.back() / 2;
+  const Tensors parts = split(p.torch, gate_up, 1, {half, half});
+  const Tensor activated = silu(p.torch, parts[0]);
+  return mul(p.torch, activated, parts[1]);
+}
+
+/// gpt-oss: (up + 1) * (gate * sigmoid(gate * alpha)), gate and up interleaved and clamped.
+Tensor gated_gpt_oss(Program& p, const Tensor& gate_up) {
+  Autograd& torch = p.torch;
+  Tensor gate = strided(torch, gate_up, 2), up = strided(torch, gate_up, 2), glu;
+  gate = clamp(torch, gate, 1);
+  up = clamp(torch, up, 2);
+  {
+    Tensor share;
+    {
+      const Tensor scaled = scale(torch, gate);
+      share = sigmoid(torch, scaled);
+    }
+    glu = mul(torch, gate, share);
+  }
+  const Tensor shifted = add_number(torch, up);
+  return mul(torch, shifted, glu);
+}
+
+/// Token-expert pairs in the order of their experts.
+struct Dealt {
+  Tensor experts, order, states, weights;
+  Tensor narrow, counts, offsets;  ///< how many each expert gets, on the way to where its rows end
+};
+
+Dealt deal(Program& p, const Tensor& x, const Routed& routed) {
+  Autograd& torch = p.torch;
+  const std::int64_t pairs = routed.indices.elements();
+  Dealt dealt;
+  const Tensor weights = reshape(torch, routed.weights, {pairs});
+  const Chosen sorted = sort(torch, reshape(torch, routed.indices, {pairs}));
+  dealt.experts = sorted.values, dealt.order = sorted.indices;
+  {
+    const Tensor tokens = numbers(torch, {pairs}, DType::int64);
+    dealt.states = index(torch, x, tokens);
+  }
+  dealt.weights = index(torch, weights, dealt.order);
+  dealt.narrow = numbers(torch, {pairs}, DType::int32);
+  dealt.counts = numbers(torch, {p.shape().experts->experts}, DType::int32);
+  dealt.offsets = cumsum(torch, dealt.counts);
+  return dealt;
+}
+
+/// x times one stack, plus each expert's bias where it has one; the bias of the product before lives until
+/// then.
+Tensor multiply(Program& p, const Parameters& of, const Tensor& x, const std::string& name, Stack& stack,
+                const Dealt& dealt, Tensor& bias) {
+  const Parameter* parameter = of.find("experts." + name + "_bias");
+  if (parameter != nullptr) bias = index(p.torch, parameter->tensor, dealt.experts);
+  const Tensor weight = stack.weight();
+  const Tensor input = to(p.torch, x, weight.type);
+  Tensor product = grouped_mm(p.torch, input, weight, dealt.offsets, stack.viewed());
+  if (parameter != nullptr) add_in_place(p.torch, product, bias);
+  return product;
+}
+
+}  // namespace
+
+ParameterAdapter parameter_adapter(const Parameters& of, const std::string& path,
+                                   const Parameter& parameter) {
+  const ParameterAdapter adapter{of.find(path + ".lora_A.default.weight"),
+                                 of.find(path + ".lora_B.default.weight")};
+  if (adapter.down == nullptr) return {};
+  const Linear &down = *adapter.down->about->linear, &up = *adapter.up->about->linear,
+               &base = *parameter.about->linear;
+  return down.in_features == base.in_features && up.out_features == base.out_features ? adapter
+                                                                                      : ParameterAdapter{};
+}
+
+namespace {
+
+Tensor experts_forward(Program& p, const Parameters& of, const Tensor& x, const Routed& routed) {
+  Autograd& torch = p.torch;
+  Stack down(p, of, "down_proj"), gate_up(p, of, "gate_up_proj");
+  const std::int64_t rows = x.size(0), pairs = routed.indices.elements();
+  const Dealt dealt = deal(p, x, routed);
+  Tensor bias;
+  Tensor out = multiply(p, of, dealt.states, "gate_up_proj", gate_up, dealt, bias);
+  out = is_transposed(p.shape()) ? gated_gpt_oss(p, out) : gated(p, out);
+  out = multiply(p, of, out, "down_proj", down, dealt, bias);
+  Tensor weighed = mul(torch, out, unsqueeze(torch, dealt.weights, 1));
+  const Tensor inverse = numbers(torch, {pairs}, DType::int64);
+  { const Tensor range = numbers(torch, {pairs}, DType::int64); }
+  torch.issue(1);  // which puts the range in place
+  weighed = index(torch, weighed, inverse);
+  const Tensor summed = sum(torch, view(torch, weighed, {rows, pairs / rows, p.sizes.h}), 1, false);
+  return to(torch, summed, x.type);
+}
+
+}  // namespace
+
+std::vector<const Parameter*> parameters_under(const Parameters& of, const std::string& path) {
+  std::vector<const Parameter*> found;
+  for (const Parameter& each : of.all())
+    if (each.about->name.find("." + path + ".") != std::string::npos) found.push_back(&each);
+  return found;
+}
+
+Tensor run_experts(Program& p, const Parameters& of, const Tensor& x, const Routed& routed) {
+  return hooked(p, parameters_under(of, "mlp.experts"), x,
+                [&](const Tensor& input) { return experts_forward(p, of, input, routed); });
+}
+
+}  // namespace zplan::symbolic

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "planner/model_trace/moe.h"
+#include "planner/model_trace/program.h"
+#include "planner/model_trace/rare_operators.h"
+#include "planner/model_trace/style.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+Tensor gelu_by_parts(Program& p, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const Tensor half = scale(torch, x);
+  Tensor bent;
+  {
+    Tensor inner;
+    {
+      Tensor weighted;
+      {
+        const Tensor cube = pow(torch, x);
+        weighted = scale(torch, cube);
+      }
+      inner = add(torch, x, weighted);
+    }
+    inner = scale(torch, inner);
+    inner = tanh(torch, inner);
+    bent = add_number(torch, inner);
+  }
+  return mul(torch, half, bent);
+}
+
+Tensor relu_squared(Program& p, const Tensor& x) {
+  const Tensor positive = relu(p.torch, x);
+  return pow(p.torch, positive);
+}
+
+}  // namespace
+
+namespace {
+
+Tensor activation(Program& p, const Tensor& x) {
+  switch (style_of(p.shape()).activation) {
+    case Activation::silu: return silu(p.torch, x);
+    case Activation::gelu: return gelu(p.torch, x);
+    case Activation::gelu_by_parts: return p.training.litgpt_modules ? gelu(p.torch, x) : gelu_by_parts(p, x);
+    case Activation::gelu_bloom: return gelu_bloom(p.torch, x);
+    case Activation::relu: return relu(p.torch, x);
+    case Activation::relu_squared: return relu_squared(p, x);
+  }
+  return {};
+}
+
+}  // namespace
+
+Tensor activate(Program& p, const Tensor& x) {
+  return hooked(p, {.name = "activation"}, x, [&](const Tensor& input) { return activation(p, input); });
+}
+
+namespace {
+
+/// outer(activation(inner(x))).
+Tensor plain(Program& p, const Parameters& of, const Parameter& inner, const Parameter& outer,
+             const Tensor& x) {
+  Tensor activated;
+  {
+    const Tensor wide = linear_layer(p, of, inner, x);
+    activated = activate(p, wide);
+  }
+  return linear_layer(p, of, outer, activated);
+}
+
+/// down(activation(gate(x)) · up(x)).
+Tensor gated(Program& p, const Parameters& of, const std::vector<const Parameter*>& inner,
+             const Parameter& outer, const Tensor& x) {
+  Tensor product;
+  {
+    Tensor activated;
+    {
+      const Tensor gate = linear_layer(p, of, *inner[0], x);
+      activated = activate(p, gate);
+    }
+    const Tensor up = linear_layer(p, of, *inner[1], x);
+    product = mul(p.torch, activated, up);
+  }
+  return linear_layer(p, of, outer, product);
+}
+
+/// The same where one weight makes gate and up, down(up · activation(gate)): the gate's name keeps both.
+Tensor fused_gated(Program& p, const Parameters& of, const Parameter& inner, const Parameter& outer,
+                   const Tensor& x) {
+  Tensors halves;
+  {
+    const Tensor both = linear_layer(p, of, inner, x);
+    const std::int64_t width = both.layout.sizes.back() / 2;
+    halves = split(p.torch, both, both.layout.rank() - 1, {width, width});
+  }
+  {
+    const Tensor activated = activate(p, halves[0]);
+    halves[1] = mul(p.torch, halves[1], activated);
+  }
+  return linear_layer(p, of, outer, halves[1]);
+}
+
+/// w2(w1's · silu(w2's)): Qwen 1 gates with its second projection.
+Tensor gated_by_second(Program& p, const Parameters& of, const std::vector<const Parameter*>& inner,
+                       const Parameter& outer, const Tensor& x) {
+  Tensor product;
+  const Tensor up = linear_layer(p, of, *inner[0], x);
+  const Tensor gate = linear_layer(p, of, *inner[1], x);
+  {
+    const Tensor activated = activate(p, gate);
+    product = mul(p.torch, up, activated);
+  }
+  return linear_layer(p, of, outer, product);
+}
+
+bool is_routed(const Parameters& of) {
+  return std::any_of(of.all().begin(), of.all().end(),
+                     [](const Parameter& each) { return each.about->role == TensorRole::expert; });
+}
+
+/// DeepSpeed gathers these blocks of experts as one, since not every rank uses each of them.
+/// Source: DeepSpeed 0.19.8 runtime/zero/leaf_module_config.py.
+bool is_leaf(const ModelShape& shape) {
+  static constexpr std::array<std::string_view, 3> kLeaves{"mixtral", "qwen2_moe", "qwen3_moe"};
+  return std::find(kLeaves.begin(), kLeaves.end(), shape.architecture) != kLeaves.end();
+}
+
+Tensor routed(Program& p, const Parameters& of, const Tensor& x) {
+  const ModuleCall how{.name = "feed-forward", .leaf = is_leaf(p.shape())};
+  return hooked(
+      p, how.leaf ? parameters_under(of, "mlp") : std::vector<const Parameter*>{}, x,
+      [&](const Tensor& input) { return routed_feed_forward(p, of, input); }, how);
+}
+
+Tensor dense(Program& p, const Parameters& of, const Tensor& x) {
+  const auto inner = of.linears(TensorRole::mlp, TensorParallelSplit::column);
+  const auto outer = of.linears(TensorRole::mlp, TensorParallelSplit::row);
+  if (p.shape().fused_gate_up) return fused_gated(p, of, *inner[0], *outer[0], x);
+  if (!p.shape().gated_mlp) return plain(p, of, *inner[0], *outer[0], x);
+  if (p.shape().architecture == "qwen") return gated_by_second(p, of, inner, *outer[0], x);
+  return gated(p, of, inner, *outer[0], x);
+}
+
+}  // namespace
+
+Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
+  if (is_routed(of)) return routed(p, of, x);
+  return hooked(p, {.name = "feed-forward"}, x, [&](const Tensor& input) { return dense(p, of, input); });
+}
+
+}  // namespace zplan::symbolic

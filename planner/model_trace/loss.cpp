@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <bit>
+
+#include "planner/model_trace/parallel_operators.h"
+#include "planner/model_trace/program.h"
+#include "planner/model_trace/style.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+const Parameter& head_weight(const Parameters& of) {
+  for (const Parameter& each : of.all())
+    if (each.about->role == TensorRole::head && each.about->linear) return each;
+  return of.all().front();  // tied to the token embedding
+}
+
+/// Labels padded by one token and shifted: a copy of its own where rows are not one behind the other.
+struct Labels {
+  Tensor padded, shifted;
+};
+
+Labels labels_of(Program& p) {
+  Labels labels;
+  labels.padded = p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s + 1}), DType::int64);
+  labels.shifted = labels.padded;
+  p.torch.issue(2);
+  if (p.sizes.b > 1)
+    labels.shifted = p.torch.operate({&labels.padded}, Layout::contiguous({p.sizes.tokens()}), DType::int64);
+  return labels;
+}
+
+/// Gemma 2's soft cap: tanh(logits / cap) · cap.
+Tensor capped(Program& p, Tensor logits) {
+  if (!p.shape().logit_soft_cap) return logits;
+  logits = scale(p.torch, logits);
+  logits = tanh(p.torch, logits);
+  return scale(p.torch, logits);
+}
+
+/// ForCausalLMLoss: all logits in fp32.
+Tensor whole_loss(Program& p, const Tensor& logits) {
+  const std::int64_t V = logits.layout.sizes.back();
+  const Tensor wide = to(p.torch, logits, DType::fp32);
+  const Labels labels = labels_of(p);
+  return cross_entropy(p.torch, view(p.torch, wide, {p.sizes.tokens(), V}), labels.shifted);
+}
+
+/// Slices of the tokens, each widened, reduced and summed on its own.
+Tensor chunked_loss(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const std::int64_t T = p.sizes.tokens(), V = logits.layout.sizes.back();
+  const std::int64_t chunk = share(Elements(T), p.training.loss_chunks).value;
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t done = 0; done < T; done += chunk) lengths.push_back(std::min(chunk, T - done));
+  const Labels labels = labels_of(p);
+  const Tensor flat = view(torch, logits, {T, V});
+  const Tensors parts = split(torch, flat, 0, lengths);
+  Tensor sum;
+  for (const Tensor& each : parts) {
+    const Tensor loss = cross_entropy(torch, to(torch, each, DType::fp32), labels.shifted);
+    sum = sum.defined() ? add(torch, sum, loss) : loss;
+  }
+  return sum;
+}
+
+Tensors all_wide(Program& p, const Tensors& logits) {
+  Tensors wide;
+  for (const Tensor& each : logits) wide.push_back(to(p.torch, each, DType::fp32));
+  return wide;
+}
+
+/// Head and cross-entropy of each slice of the sequence: logits of all slices live until the last loss is
+/// there, but never in one piece. Source: litgpt 0.5 model.py GPT.forward (lm_head_chunk_size), utils.py
+/// chunked_cross_entropy.
+Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& weight, const Tensor& hidden) {
+  Autograd& torch = p.torch;
+  const std::int64_t s = p.sizes.s, slice = share(Elements(s), p.training.loss_chunks).value;
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t done = 0; done < s; done += slice) lengths.push_back(std::min(slice, s - done));
+  torch.recorder().take_for(Term::logits);
+  Tensors logits;
+  for (const Tensor& each : split(torch, hidden, 1, lengths))
+    logits.push_back(capped(p, linear_layer(p, of, weight, each)));
+  torch.recorder().take_for(Term::loss_temporaries);
+  if (p.training.widens_output) logits = all_wide(p, logits);
+  const Labels labels = labels_of(p);
+  Tensors losses;
+  for (const Tensor& each : logits) {
+    const Tensor flat = reshape(torch, each, {p.sizes.b * each.size(1), each.layout.sizes.back()});
+    losses.push_back(cross_entropy(torch, to(torch, flat, DType::fp32), labels.shifted));
+  }
+  Tensor sum;
+  for (const Tensor& each : losses) sum = sum.defined() ? add(torch, sum, each) : each;
+  return sum;
+}
+
+/// DeepSpeed's column-parallel head under an untied embedding: every rank gathers the logits of all.
+/// Source: DeepSpeed 0.19.8 module_inject/layers.py GatherFromTensorParallelRegion.
+Tensor gathered(Program& p, const Tensor& part, std::int64_t V) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&part});
+  std::vector<std::int64_t> sizes = part.layout.sizes;
+  sizes.back() = V;
+  Tensor whole;
+  {
+    const Tensor by_rank = torch.make(Layout::contiguous(sizes), part.type);
+    whole = torch.make(Layout::contiguous(sizes), part.type);
+  }
+  torch.recorder().communicate(TensorCall::logits, whole.bytes());
+  if (node) {
+    node->backward = [&torch, own = part.layout.sizes](Tensors& gradients) {
+      return Tensors{torch.make(Layout::contiguous(own), gradients[0].type)};
+    };
+    torch.connect(whole, node);
+  }
+  return whole;
+}
+
+/// A head and loss in one kernel: logits exist for a slice of the tokens at a time, about as many bytes as
+/// the hidden states; gradients are computed at once. Source: Liger-Kernel fused_linear_cross_entropy (a
+/// chunk is the next power of two of T / ⌈V/h⌉ tokens).
+Tensor fused_loss(Program& p, const Parameter& weight, const Tensor& hidden) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&hidden, &weight.tensor});
+  const std::int64_t T = p.sizes.tokens(), h = hidden.layout.sizes.back(), V = weight.tensor.size(0);
+  const auto rows = static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(share(Elements(T), share(Elements(V), h).value).value)));
+  const Labels labels = labels_of(p);
+  const Tensor of_hidden = torch.make(Layout::contiguous(hidden.layout.sizes), hidden.type);
+  Tensor of_weight;
+  if (weight.tensor.requires_gradient) of_weight = torch.make(Layout::contiguous({V, h}), weight.tensor.type);
+  Tensor loss = torch.make(Layout::contiguous({}), DType::fp32);
+  {
+    const Tensor logits = torch.make(Layout::contiguous({std::min(rows, T), V}), hidden.type);
+    if (of_weight.defined())
+      const Tensor product = torch.make(Layout::contiguous({V, h}), weight.tensor.type);
+    torch.compute(product_of(T, h, V, hidden.type));
+    torch.compute(product_of(T, V, h, hidden.type));
+    if (of_weight.defined()) torch.compute(product_of(V, T, h, hidden.type));
+    // Logits become their gradient where they lie, read twice on the way.
+    torch.read_only(Bytes(2 * T * V * size_of(hidden.type)));
+    torch.write_only(Bytes(T * V * size_of(hidden.type)));
+  }
+  if (node) {
+    node->backward = [first = torch.save(of_hidden), second = torch.save(of_weight)](Tensors&) {
+      return Tensors{first.get(), second.get()};
+    };
+    torch.connect(loss, node);
+  }
+  return loss;
+}
+
+}  // namespace
+
+Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
+  Recorder& recorder = p.torch.recorder();
+  const Parameter& weight = head_weight(of);
+  recorder.take_for(Term::loss_temporaries);
+  if (p.training.fused_loss) return fused_loss(p, weight, hidden);
+  if (p.training.slices_head && p.training.loss_chunks > 1) return loss_of_sliced_head(p, of, weight, hidden);
+  recorder.take_for(Term::logits);
+  const bool divided =
+      p.strategy.tensor_parallel > 1 && weight.about->split != TensorParallelSplit::replicated;
+  Tensor logits = linear_layer(p, of, weight, hidden);
+  const bool stays_divided = divided && (p.shape().tied_embeddings || p.training.vocabulary_parallel_head);
+  if (divided && !stays_divided) {
+    Tensor whole = gathered(p, logits, p.shape().vocabulary_size);
+    logits = std::move(whole);
+  }
+  if (style_of(p.shape()).scales_logits) logits = scale(p.torch, logits);
+  logits = capped(p, std::move(logits));
+  recorder.take_for(Term::loss_temporaries);
+  if (p.training.widens_output) logits = to(p.torch, logits, DType::fp32);
+  if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);
+  return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, logits);
+}
+
+}  // namespace zplan::symbolic

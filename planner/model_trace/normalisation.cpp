@@ -1,0 +1,155 @@
+// Norms as the architectures write them.
+// Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py.
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "planner/model_trace/program.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+/// What a norm does with its weight.
+enum class WeightKind {
+  narrow,          ///< RMSNorm: weight · (normalised, in the input's type)
+  wide,            ///< RMSNorm: (weight · normalised), then in the input's type
+  one_more,        ///< RMSNorm: normalised · (1 + weight) in fp32, then in the input's type
+  layer,           ///< torch.nn.LayerNorm
+  layer_one_more,  ///< LayerNorm with weight + 1
+  layer_by_parts,  ///< LayerNorm without a bias, operation by operation in fp32
+};
+
+WeightKind weight_kind(const ModelShape& shape) {
+  static constexpr std::array<std::string_view, 3> kWide{"gpt_oss", "olmo2", "olmo3"};
+  const std::string& architecture = shape.architecture;
+  if (architecture.starts_with("gemma")) return WeightKind::one_more;
+  if (architecture.starts_with("cohere")) return WeightKind::layer_by_parts;
+  if (architecture == "nemotron") return WeightKind::layer_one_more;
+  if (shape.norm == NormKind::layer) return WeightKind::layer;
+  const bool wide = std::find(kWide.begin(), kWide.end(), architecture) != kWide.end();
+  return wide ? WeightKind::wide : WeightKind::narrow;
+}
+
+Tensor mean_square(Program& p, const Tensor& x) {
+  const Tensor squares = pow(p.torch, x);
+  return mean(p.torch, squares);
+}
+
+/// rsqrt(variance + ε).
+Tensor reciprocal_root(Program& p, const Tensor& variance) {
+  const Tensor shifted = add_number(p.torch, variance);
+  return rsqrt(p.torch, shifted);
+}
+
+/// LlamaRMSNorm: weight * (x32 * rsqrt(mean(x32²) + ε)).to(x's type).
+Tensor rms_norm(Program& p, const Tensor& weight, const Tensor& x, WeightKind kind) {
+  Tensor variance;  // freed behind `hidden`, as Python frees its locals
+  Tensor hidden = to(p.torch, x, DType::fp32);
+  variance = mean_square(p, hidden);
+  {
+    const Tensor root = reciprocal_root(p, variance);
+    hidden = mul(p.torch, hidden, root);
+  }
+  if (kind == WeightKind::wide) return to(p.torch, mul(p.torch, weight, hidden), x.type);
+  const Tensor narrow = to(p.torch, hidden, x.type);
+  return mul(p.torch, weight, narrow);
+}
+
+/// GemmaRMSNorm: (x32 * rsqrt(mean(x32²) + ε)) * (1 + weight32), then x's type.
+Tensor rms_norm_of_one_more(Program& p, const Tensor& weight, const Tensor& x) {
+  Tensor output;
+  {
+    const Tensor wide = to(p.torch, x, DType::fp32);
+    Tensor root;
+    {
+      Tensor shifted;
+      {
+        const Tensor variance = mean_square(p, wide);
+        shifted = add_number(p.torch, variance);
+      }
+      root = rsqrt(p.torch, shifted);
+    }
+    output = mul(p.torch, wide, root);
+  }
+  {
+    Tensor factor = to(p.torch, weight, DType::fp32);
+    factor = add_number(p.torch, factor);
+    output = mul(p.torch, output, factor);
+  }
+  return to(p.torch, output, x.type);
+}
+
+/// CohereLayerNorm.
+Tensor layer_norm_by_parts(Program& p, const Tensor& weight, const Tensor& x) {
+  Tensor hidden = to(p.torch, x, DType::fp32);
+  const Tensor middle = mean(p.torch, hidden);
+  Tensor variance;
+  {
+    Tensor squares;
+    {
+      const Tensor centred = sub(p.torch, hidden, middle);
+      squares = pow(p.torch, centred);
+    }
+    variance = mean(p.torch, squares);
+  }
+  {
+    const Tensor centred = sub(p.torch, hidden, middle);
+    const Tensor root = reciprocal_root(p, variance);
+    hidden = mul(p.torch, centred, root);
+  }
+  {
+    const Tensor wide = to(p.torch, weight, DType::fp32);
+    hidden = mul(p.torch, wide, hidden);
+  }
+  return to(p.torch, hidden, x.type);
+}
+
+/// OLMo's LayerNorm has no parameters and runs in fp32.
+Tensor bare_layer_norm(Program& p, const Tensor& x) {
+  Tensor normed;
+  {
+    const Tensor wide = to(p.torch, x, DType::fp32);
+    normed = layer_norm(p.torch, wide, nullptr, nullptr);
+  }
+  return to(p.torch, normed, x.type);
+}
+
+/// NemotronLayerNorm1P casts what it is given, under autocast, and leaves it.
+Tensor layer_norm_of_one_more(Program& p, const Tensor& weight, const Tensor& bias, const Tensor& x) {
+  const DType type = p.torch.autocast().enabled() ? DType::bf16 : x.type;
+  Tensors narrow;
+  {
+    const Tensor factor = add_number(p.torch, weight);
+    for (const Tensor* each : {&x, &factor, &bias}) narrow.push_back(to(p.torch, *each, type));
+  }
+  const Autocast::Context without(p.torch.autocast(), false);
+  return layer_norm(p.torch, narrow[0], &narrow[1], &narrow[2]);
+}
+
+Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, const Tensor& x) {
+  const Tensor& weight = scale.tensor;
+  const Tensor* bias_tensor = bias != nullptr ? &bias->tensor : nullptr;
+  switch (const WeightKind kind = weight_kind(p.shape())) {
+    case WeightKind::narrow:
+    case WeightKind::wide: return rms_norm(p, weight, x, kind);
+    case WeightKind::one_more: return rms_norm_of_one_more(p, weight, x);
+    case WeightKind::layer: return layer_norm(p.torch, x, &weight, bias_tensor);
+    case WeightKind::layer_by_parts: return layer_norm_by_parts(p, weight, x);
+    case WeightKind::layer_one_more: return layer_norm_of_one_more(p, weight, bias->tensor, x);
+  }
+  return {};
+}
+
+}  // namespace
+
+Tensor normalise(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
+  const Parameter* weight = of.find(module + ".weight");
+  if (weight == nullptr)
+    return hooked(p, {.name = module}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
+  const Parameter* bias = of.find(module + ".bias");
+  return hooked(p, {weight, bias}, x, [&](const Tensor& input) { return norm(p, *weight, bias, input); });
+}
+
+}  // namespace zplan::symbolic

@@ -1,0 +1,148 @@
+#pragma once
+// A model's forward as a program over tensors without values: what its parts have at hand. The parts
+// (normalisation, linear, attention, feed_forward, loss) are written as the Hugging Face modules run, in
+// their order, so that tensors live as long as Python's local variables keep them.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "planner/model_trace/operators.h"
+#include "planner/strategy.h"
+
+namespace zplan::symbolic {
+
+/// Sizes of one rank's share of the model for one micro-batch, in the letters of docs/symbols.md.
+struct Sizes {
+  std::int64_t b{}, s{}, h{}, f{}, a{}, k{}, d{}, V{};
+  [[nodiscard]] std::int64_t tokens() const { return b * s; }
+};
+
+/// One parameter of a part: its tensor, and its place in the part's list.
+struct Parameter {
+  const zplan::Tensor* about{};
+  Tensor tensor;
+  std::int32_t index{-1};
+};
+
+/// The parameters of a layer, or of the model around the layers, in the order of RankModel: base tensors,
+/// then adapters.
+class Parameters {
+ public:
+  /// The parameter whose name ends with ".`name`"; null where there is none.
+  [[nodiscard]] const Parameter* find(std::string_view name) const;
+  /// As find; throws std::logic_error where there is none.
+  [[nodiscard]] const Parameter& get(std::string_view name) const;
+  /// Whether there is a module of this name: its weight is here.
+  [[nodiscard]] bool has_module(const std::string& name) const { return find(name + ".weight") != nullptr; }
+  /// Weights (not biases) of linear layers of this role and split, in order.
+  [[nodiscard]] std::vector<const Parameter*> linears(TensorRole role, TensorParallelSplit split) const;
+  void add(Parameter parameter) { list_.push_back(std::move(parameter)); }
+  [[nodiscard]] const std::vector<Parameter>& all() const { return list_; }
+
+ private:
+  std::vector<Parameter> list_;
+};
+
+/// What every layer is called with beside the hidden states.
+struct Given {
+  Tensor positions;
+  Tensor cosines, sines;                                ///< rotary tables, where the model has them
+  Tensor mask;                                          ///< explicit attention mask, where there is one
+  Tensor sliding_mask, sliding_cosines, sliding_sines;  ///< of layers with a window
+  Tensor alibi;                                         ///< biases by position, where the model has them
+};
+
+/// What a part of the program runs in.
+struct Program {
+  Autograd& torch;
+  const Model& model;
+  const Training& training;
+  const Strategy& strategy;
+  Sizes sizes;
+  DType weights{DType::bf16};   ///< of what is not packed
+  DType adapters{DType::fp32};  ///< of LoRA's parameters
+  bool in_leaf{};               ///< whether a module runs below which none is hooked
+  bool autocasts{};             ///< whether products run in 16 bits whatever their operands are
+
+  // Of one forward.
+  Given given{};
+  bool rotates{true};          ///< whether the layer that runs turns queries and keys
+  Tensors locals{};            ///< what the model's own variables keep until its layers are through
+  Tensors cache{};             ///< keys and values that the model's result keeps until the loss is there
+  Tensors attention_locals{};  ///< what BLOOM's attention keeps until the residual is added
+  Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
+
+  [[nodiscard]] const ModelShape& shape() const { return model.shape; }
+};
+
+/// How a module is called. Where its input is given by keyword, or none of its inputs needs a gradient, hooks
+/// do not see its backward end.
+struct ModuleCall {
+  std::string name;  ///< of one without parameters of its own
+  bool by_keyword{};
+  bool leaf{};  ///< modules below it are not hooked: ZeRO stage 3 gathers all their parameters at once
+};
+
+/// A call of the module that holds these parameters, where a framework hooks modules (DeepSpeed's stage 3):
+/// marks when it is entered and left, forward and backward.
+[[nodiscard]] Tensor hooked(Program& p, const std::vector<const Parameter*>& own, const Tensor& x,
+                            const std::function<Tensor(const Tensor&)>& call, const ModuleCall& how = {});
+/// The same of a module without parameters of its own.
+[[nodiscard]] Tensor hooked(Program& p, const ModuleCall& how, const Tensor& x,
+                            const std::function<Tensor(const Tensor&)>& call);
+/// Whether a framework hooks modules here.
+[[nodiscard]] bool hooks_modules(const Program& p);
+
+// ---- parts ------------------------------------------------------------------------------------------------
+
+/// RMSNorm or LayerNorm as the architecture writes it, of the weights under `module` ("input_layernorm").
+[[nodiscard]] Tensor normalise(Program& p, const Parameters& of, const std::string& module, const Tensor& x);
+
+/// The linear layer of this weight, with its bias, its adapter and its packed storage where it has them.
+[[nodiscard]] Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x);
+
+/// The same without its adapter.
+[[nodiscard]] Tensor base_linear_layer(Program& p, const Parameters& of, const Parameter& weight,
+                                       const Tensor& x);
+
+/// Self-attention behind its norm: projections, rotation, the kernel, the output projection.
+[[nodiscard]] Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding);
+
+/// The implementation that attention runs in.
+[[nodiscard]] Attention attention_of(const Program& p);
+
+/// The attention of projected (and rotated) queries [b, a, s, d], keys and values [b, k, s, d]: [b, s, a·d],
+/// ready for the output projection.
+[[nodiscard]] Tensor attend(Program& p, const Parameters& of, const Tensor& q, const Tensor& k,
+                            const Tensor& v);
+
+/// The feed-forward behind its norm, dense or routed.
+[[nodiscard]] Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x);
+
+/// The feed-forward of a layer with routed experts: router, experts, and the experts that every token passes.
+[[nodiscard]] Tensor routed_feed_forward(Program& p, const Parameters& of, const Tensor& x);
+
+/// The architecture's activation function.
+[[nodiscard]] Tensor activate(Program& p, const Tensor& x);
+
+/// One decoder layer.
+[[nodiscard]] Tensor decoder_layer(Program& p, const Parameters& of, const Tensor& hidden, bool sliding);
+
+/// What stands between the embedding and the layers: masks, then rotary tables, from positions to given.
+void prepare_positions(Program& p);
+/// What a layer is called with, of a window or not.
+[[nodiscard]] Given given_to_layer(const Program& p, bool sliding);
+/// Rotary tables, where the architecture has them.
+void rotary_tables(Program& p);
+
+/// Embeddings and all else that stands before the layers: the hidden states that the first one gets.
+[[nodiscard]] Tensor before_layers(Program& p, const Parameters& of);
+/// The final norm and, where there is one, the projection to the embedding's width.
+[[nodiscard]] Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden);
+
+/// Output head and loss of the normalised hidden states.
+[[nodiscard]] Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden);
+
+}  // namespace zplan::symbolic

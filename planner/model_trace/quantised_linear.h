@@ -1,0 +1,10 @@
+#pragma once
+
+#include "planner/model_trace/program.h"
+
+namespace zplan::symbolic {
+
+/// A linear layer of QLoRA's packed base: weight [out, in], which no gradient is asked of.
+[[nodiscard]] Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias);
+
+}  // namespace zplan::symbolic

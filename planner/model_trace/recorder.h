@@ -1,0 +1,99 @@
+#pragma once
+// Turns what a symbolic run of a model makes and frees into a Tape: which part of the program a block belongs
+// to, and how the other parts name it.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "planner/model_trace/tape.h"
+#include "planner/model_trace/tensor.h"
+
+namespace zplan::symbolic {
+
+class Recorder {
+ public:
+  static constexpr int kModel = -1;
+
+  explicit Recorder(std::size_t layers) : parts_(layers) {}
+
+  /// From here on things happen in `part`: a layer's position, or kModel.
+  void enter(int part) {
+    if (before_step_in && part != current_) before_step_in();
+    current_ = part;
+  }
+  [[nodiscard]] int current() const { return current_; }
+  /// The forward is over: layers are left backwards from here on.
+  void turn_to_backward() { backward_ = true; }
+  /// The last layer's backward is over too.
+  void leave_layers() { behind_layers_ = true; }
+  /// Runs `end`, which may free layers' blocks: it does so of every layer (TapePart::endings).
+  template <class End>
+  void end_layers(std::size_t which, const End& end) {
+    mark(Event::Kind::end_layers, static_cast<std::int32_t>(which));
+    ending_ = which;
+    end();
+    ending_.reset();
+  }
+  /// What blocks are taken for from here on; returns what they were taken for.
+  Term take_for(Term term) { return std::exchange(term_, term); }
+  [[nodiscard]] Term term() const { return term_; }
+
+  [[nodiscard]] std::shared_ptr<Storage> allocate(Bytes size);
+  void release(std::int32_t block);
+  /// The block becomes the gradient of parameter `index` of the current part.
+  void adopt_gradient(Storage& storage, std::int32_t index);
+  void mark(Event::Kind kind, std::int32_t index);
+  /// What is computed between the last moment at which a framework stepped in and the next.
+  [[nodiscard]] Load& load();
+  /// Called before the program goes on elsewhere, or a framework steps in.
+  std::function<void()> before_step_in;
+  /// The tensor-parallel group exchanges `size`.
+  void communicate(TensorCall call, Bytes size);
+  /// Autograd keeps a view of parameter `index` of the current part until the handle goes. A view, not the
+  /// parameter, holds on to the memory that a framework gathers a sharded parameter into
+  /// (Event::keep_parameter).
+  [[nodiscard]] std::shared_ptr<Storage> keep_parameter(std::int32_t index);
+  /// The number of this module among the current part's.
+  [[nodiscard]] std::int32_t module_number(const TapeModule& module);
+  /// The module reads a parameter of another one.
+  void read_parameter(std::int32_t module, std::int32_t index);
+
+  /// The tape; `classes` tells for each recorded layer which class it stands for. Throws std::logic_error
+  /// where parts share blocks in a way that a tape cannot say: a mistake in the program.
+  [[nodiscard]] Tape finish(const std::vector<std::size_t>& classes);
+
+ private:
+  struct Block {
+    int part;
+    std::int32_t number;
+    std::int32_t parameter{-1};  ///< kept, instead of a block
+  };
+  struct Part {
+    TapePart tape;
+  };
+  [[nodiscard]] TapePart& part(int index) {
+    return index == kModel ? model_ : parts_[static_cast<std::size_t>(index)].tape;
+  }
+  [[nodiscard]] std::vector<Event>& list();
+  void free_parameter(const Block& kept);
+  /// An event at which a framework steps in: what is computed behind it is another load.
+  void step_in(const Event& event);
+  /// How the current part names a block.
+  void name(Event& event, std::int32_t block);
+
+  std::vector<Block> blocks_;
+  TapePart model_;
+  std::vector<Event> head_;
+  std::vector<Load> loads_;
+  const std::vector<Event>* loaded_{};  ///< the list that the last load stands in; null: it is closed
+  std::vector<Part> parts_;
+  int current_{kModel};
+  bool started_{}, backward_{}, behind_layers_{};
+  std::optional<std::size_t> ending_;
+  Term term_{Term::saved_activations};
+};
+
+}  // namespace zplan::symbolic

@@ -1,0 +1,96 @@
+#pragma once
+// The tape of one micro-step: every tensor that PyTorch makes and frees while it runs forward, loss and
+// backward, in order, with its size; and the moments at which a framework steps in (a module needs its
+// parameters, a gradient is ready). What happens then is the framework's: memory/.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/model_trace/load.h"
+#include "planner/terms.h"
+
+namespace zplan {
+
+/// Where in the model's program a block of memory was made: tapes of layers are played once per layer, so
+/// blocks are named relative to the part that made them.
+enum class Owner : std::uint8_t {
+  here,             ///< this part, or this layer (its forward and backward together)
+  model,            ///< what stands before or behind the layers
+  previous_output,  ///< the hidden states that the layer before returned (or the embedding)
+  next_gradient,    ///< the gradient that the layer behind left for this one (or the head)
+};
+
+/// What a tensor-parallel group exchanges.
+enum class TensorCall : std::uint8_t {
+  row_output,           ///< a row-split layer's partial outputs are summed
+  column_input,         ///< gradients of a column-split layer's input are summed
+  split_embedding,      ///< rows that other ranks hold are summed in
+  logits,               ///< every rank gathers the logits of all
+  token_maxima,         ///< of the vocabulary-parallel loss
+  token_sums,           ///< the same: sums of exponentials, and logits of the targets
+  replicated_gradient,  ///< of a weight that each rank applies to heads of its own
+};
+
+struct Event {
+  enum class Kind : std::uint8_t {
+    allocate,
+    release,
+    adopt_gradient,  ///< the block is a parameter's gradient from here on: the framework frees it
+    enter_module,    ///< its parameters are needed now
+    leave_module,    ///< and not any more
+    enter_backward,  ///< its parameters are needed for its backward
+    leave_backward,
+    read_parameter,  ///< parameter `index` is read from outside its module, by module `block`
+    keep_parameter,  ///< autograd keeps a view of parameter `index`: the memory it was gathered into stays
+    free_parameter,  ///< until here, whatever the framework does with the parameter
+    end_layers,      ///< every layer frees what stands in its `endings` under `index`
+    workspace,       ///< a library keeps one from here on: `index` 0 is cuBLAS, 1 cuBLASLt
+    phase,           ///< `index` is a Phase
+    communicate,     ///< `index` is a TensorCall, `size` its buffer
+    compute,         ///< the stretch that begins here computes load `index` of the tape
+  };
+  Kind kind{Kind::allocate};
+  Owner owner{Owner::here};
+  Term term{};
+  std::int32_t block{-1};  ///< number within the owner
+  std::int32_t index{
+      -1};  ///< parameter (adopt_gradient) or module (enter, leave): an index into the part's list
+  Bytes size{};
+  bool operator==(const Event&) const = default;
+};
+
+/// A module that a framework hooks.
+struct TapeModule {
+  std::string name;                 ///< of one without parameters of its own, which nothing else tells apart
+  std::vector<std::int32_t> own{};  ///< the parameters that it holds itself; of a leaf, all below it
+  bool leaf{};                      ///< modules below it are not hooked
+  bool operator==(const TapeModule&) const = default;
+};
+
+/// One part of the program that stands alone: a class of layers, or what is around them.
+struct TapePart {
+  std::vector<Event> forward;
+  std::vector<Event> backward;
+  /// What is freed of it when the model's forward is over (0: autocast's cast weights), and when the loss is
+  /// dropped and its graph with it (1: what autograd functions keep as attributes).
+  std::array<std::vector<Event>, 2> endings;
+  std::vector<TapeModule> modules;
+  std::int32_t blocks{};                  ///< how many blocks it names
+  std::int32_t output{-1}, gradient{-1};  ///< of them: the hidden states it returns, the gradient it leaves
+  bool operator==(const TapePart&) const = default;
+};
+
+/// A micro-step: the model's start, its layers forward, its end (head and loss, forward and backward), the
+/// layers backward, the embedding's backward.
+struct Tape {
+  TapePart model;                   ///< forward: before the layers; backward: behind them
+  std::vector<Event> head;          ///< between the layers' forward and backward
+  std::vector<TapePart> classes;    ///< distinct layers
+  std::vector<std::size_t> layers;  ///< the class of each layer
+  std::vector<Load> loads;
+  bool operator==(const Tape&) const = default;
+};
+
+}  // namespace zplan

@@ -1,0 +1,45 @@
+#include "planner/simulation/allowances.h"
+
+#include "hardware_profiles/gpu.h"
+
+namespace zplan {
+
+namespace {
+
+/// Whether GPUs of this generation are taken to be.
+bool joined_by_nvlink(std::string_view compute_capability) {
+  return compute_capability == "8.0" || capability_major(compute_capability) >= 9;
+}
+
+}  // namespace
+
+Bytes cublas_workspaces(std::string_view compute_capability) {
+  const bool hopper_or_later = capability_major(compute_capability) >= 9;
+  return hopper_or_later ? kMiB * 64 : Bytes(std::int64_t{2} * 8'519'680);
+}
+
+Bytes cublaslt_workspace() { return kMiB; }
+
+Bytes cuda_context(std::string_view compute_capability) {
+  return kMiB * (compute_capability == "8.9" ? 426 : 512);
+}
+
+Bytes nccl_communicator(std::int64_t ranks, std::string_view compute_capability) {
+  if (ranks < 2) return {};
+  if (!joined_by_nvlink(compute_capability)) return kMiB * 256;
+  return kMiB * (ranks == 2 ? 544 : 688);
+}
+
+Bytes nccl_connections(std::int64_t peers, std::string_view compute_capability) {
+  constexpr std::int64_t kOverNvlink = 32, kOverPcie = 2;
+  constexpr Bytes kChannel = kMiB * 14;
+  return kChannel * (peers * (joined_by_nvlink(compute_capability) ? kOverNvlink : kOverPcie));
+}
+
+Bytes nccl_network_connections(std::int64_t peers) {
+  constexpr std::int64_t kChannels = 32, kSteps = 16, kDirections = 2;
+  constexpr Bytes kStep{128 << 10};
+  return peers > 0 ? kStep * (kSteps * kChannels * kDirections) : Bytes{};
+}
+
+}  // namespace zplan

@@ -1,0 +1,107 @@
+#include "planner/simulation/card_trial.h"
+
+#include <algorithm>
+
+#include "planner/work.h"
+
+namespace zplan {
+
+std::size_t CardTrial::Played::parting(Bytes capacity) const {
+  const auto other = std::find_if(growths.begin(), growths.end(), [&](const Growth& each) {
+    return each.granted != (each.reserved <= capacity);
+  });
+  return static_cast<std::size_t>(other - growths.begin());
+}
+
+void CardTrial::Played::add(const Growth& growth) {
+  growths.push_back(growth);
+  if (growth.granted) granted = std::max(granted, growth.reserved);
+  if (growth.before) ++states;
+}
+
+bool CardTrial::completes_within(Bytes capacity) {
+  // Expandable segments reserve address space by the card's size, so theirs differ from the first one on.
+  if (!options_.expandable_segments)
+    for (const Played& each : played_)
+      if (each.parting(capacity) == each.growths.size()) return each.completed;
+  take_step();
+  Played played = play_within(capacity);
+  const bool completed = played.completed;
+  if (!completed) fails_ = std::max(fails_, capacity);
+  if (options_.expandable_segments) return completed;
+  std::erase_if(played_, [&](const Played& each) { return each.completed == completed; });
+  played_.push_back(std::move(played));
+  return completed;
+}
+
+/// What a trial on such a card has in common with one of those so far; `state` is where it goes on from.
+CardTrial::Played CardTrial::begun_alike(Bytes capacity, State& state) const {
+  const State* furthest = nullptr;
+  Played begun;
+  for (const Played& each : played_) {
+    std::size_t parting = each.parting(capacity);
+    while (parting > 0 && !each.growths[parting].before) --parting;
+    const State* before = each.growths[parting].before.get();
+    if (before == nullptr || (furthest != nullptr && before->next <= furthest->next)) continue;
+    furthest = before;
+    // What is refused is asked for twice; the request is played again from its first.
+    if (parting > 0 && each.growths[parting - 1].before.get() == before) --parting;
+    begun = {};
+    for (std::size_t i = 0; i < parting; ++i) begun.add(each.growths[i]);
+  }
+  if (furthest != nullptr) state = *furthest;
+  return begun;
+}
+
+CardTrial::Played CardTrial::play_within(Bytes capacity) const {
+  AllocatorOptions options = options_;
+  options.capacity = capacity;
+  State state{CachingAllocator(options), std::vector<CachingAllocator::Handle>(trace_.slots()), 0};
+  Played played = begun_alike(capacity, state);
+  state.allocator.limit(capacity);
+  play(state, capacity, played);
+  return played;
+}
+
+/// To the end, or until memory runs out.
+void CardTrial::play(State& state, Bytes capacity, Played& played) const {
+  for (; state.next < trace_.requests().size(); ++state.next) {
+    const AllocatorTrace::Request& request = trace_.requests()[state.next];
+    if (request.slot == AllocatorTrace::kEmptyCache) {
+      state.allocator.empty_cache();
+      continue;
+    }
+    CachingAllocator::Handle& handle = state.handles[static_cast<std::size_t>(request.slot)];
+    if (request.size.value == 0) {
+      state.allocator.release(handle);
+      continue;
+    }
+    const auto cached = state.allocator.allocate_cached(request.size, request.stream);
+    const auto made = cached ? cached : grow(state, request, capacity, played);
+    if (!made) return;
+    handle = *made;
+  }
+  played.completed = true;
+}
+
+/// What no cached block will do for. Where the card refuses, all that is cached is given back and it is asked
+/// again, for less: another card may refuse that too.
+std::optional<CachingAllocator::Handle> CardTrial::grow(State& state, const AllocatorTrace::Request& request,
+                                                        Bytes capacity, Played& played) const {
+  const Bytes segment = asked_of_device(request.size),
+              reserved = state.allocator.current().reserved + segment;
+  if (reserved <= played.granted) return state.allocator.allocate(request.size, request.stream);
+  // One that is granted is decided otherwise by a smaller card, and those that are smaller than one that
+  // failed are hardly asked about.
+  constexpr std::size_t kMostStates = 16;
+  const bool granted = reserved <= capacity, open = !granted || (fails_ > Bytes{} && reserved > fails_);
+  const auto before = open && played.states < kMostStates ? std::make_shared<const State>(state) : nullptr;
+  played.add({reserved, granted, before});
+  const auto made = state.allocator.allocate(request.size, request.stream);
+  if (granted) return made;
+  const Bytes then = state.allocator.current().reserved + (made ? Bytes{} : segment);
+  if (!made || then > played.granted) played.add({then, made.has_value(), before});
+  return made;
+}
+
+}  // namespace zplan

@@ -1,0 +1,61 @@
+#pragma once
+// On which cards a run completes, by what it asked of the allocator on a card without limit.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/simulation/allocator_trace.h"
+
+namespace zplan {
+
+/// Tries cards in any order. The allocator looks at the size of the card only where it has to take more of
+/// it, so two cards do the same until one of them grants what the other refuses: from there, and not from the
+/// start, a trial goes on from an earlier one.
+class CardTrial {
+ public:
+  /// `options`: those of the card on which `trace` was written, without limit; `trace` outlives it.
+  CardTrial(const AllocatorTrace& trace, const AllocatorOptions& options)
+      : trace_(trace), options_(options) {}
+
+  /// Whether the run completes where the allocator can have `capacity`.
+  [[nodiscard]] bool completes_within(Bytes capacity);
+
+ private:
+  /// An allocator that has played the requests before `next`.
+  struct State {
+    CachingAllocator allocator;
+    std::vector<CachingAllocator::Handle> handles;  ///< by slot
+    std::size_t next{};
+  };
+  /// Where the card was asked for more than it had ever granted.
+  struct Growth {
+    Bytes reserved;  ///< what the allocator would then have of it
+    bool granted{};
+    std::shared_ptr<const State> before{};  ///< absent where hardly any other trial decides otherwise
+  };
+  struct Played {
+    std::vector<Growth> growths;
+    Bytes granted;         ///< the most so far
+    std::size_t states{};  ///< kept with growths
+    bool completed{};
+    void add(const Growth& growth);
+    /// The first growth that a card of `capacity` decides otherwise.
+    [[nodiscard]] std::size_t parting(Bytes capacity) const;
+  };
+  [[nodiscard]] Played play_within(Bytes capacity) const;
+  [[nodiscard]] Played begun_alike(Bytes capacity, State& state) const;
+  void play(State& state, Bytes capacity, Played& played) const;
+  [[nodiscard]] std::optional<CachingAllocator::Handle> grow(State& state,
+                                                             const AllocatorTrace::Request& request,
+                                                             Bytes capacity, Played& played) const;
+
+  const AllocatorTrace& trace_;
+  AllocatorOptions options_;
+  /// The last trial that failed and the last one that did not: what is asked next mostly lies between.
+  std::vector<Played> played_;
+  Bytes fails_;  ///< the largest card that failed
+};
+
+}  // namespace zplan

@@ -1,0 +1,126 @@
+#include "planner/simulation/device.h"
+
+#include <algorithm>
+
+namespace zplan {
+
+Device::Device(std::optional<AllocatorOptions> allocator) {
+  if (!allocator) return;
+  allocator_.emplace(*allocator);
+  capacity_ = allocator->capacity;
+}
+
+Device::Block Device::allocate(Term term, Bytes size, int stream) {
+  if (size.value <= 0 || out_of_memory_) return kNone;
+  if (requests_ != nullptr) requests_->push_back({term, size, allocated(), phase_, at_, layer_});
+  Held held{term, size, -1};
+  if (allocator_) {
+    const auto handle = allocator_->allocate(size, stream);
+    if (!handle) {
+      out_of_memory_ = true;
+      return kNone;
+    }
+    held.handle = *handle;
+  }
+  Block block = kNone;
+  if (unused_.empty()) {
+    block = static_cast<Block>(blocks_.size());
+    blocks_.push_back(held);
+  } else {
+    block = unused_.back();
+    unused_.pop_back();
+    blocks_[static_cast<std::size_t>(block)] = held;
+  }
+  if (trace_) trace_->allocate(block, size, stream);
+  live_[term] += size;
+  total_ += size;
+  if (log_) log(term, size, true);
+  note();
+  return block;
+}
+
+void Device::log(Term term, Bytes size, bool made) {
+  if (term == Term::model_inputs) return log_->inputs(made ? 1 : -1);
+  made ? log_->allocate(size) : log_->release(size);
+}
+
+void Device::note() {
+  const Bytes allocated = this->allocated();
+  PhasePeak& phase = phases_[static_cast<std::size_t>(phase_)];
+  phase.requested = std::max(phase.requested, total_);
+  phase.allocated = std::max(phase.allocated, allocated);
+  peak_allocated_ = std::max(peak_allocated_, allocated);
+  if (!moments_.empty()) moments_.back().live = std::max(moments_.back().live, allocated);
+  if (total_ > peak_total_) peak_total_ = total_, peak_ = {phase_, at_, layer_, live_};
+}
+
+void Device::release(Block& block) {
+  if (block == kNone) return;
+  Held& held = blocks_[static_cast<std::size_t>(block)];
+  live_[held.term] -= held.size;
+  total_ -= held.size;
+  if (log_) log(held.term, held.size, false);
+  if (allocator_ && held.handle >= 0) allocator_->release(held.handle);
+  if (trace_) trace_->release(block);
+  unused_.push_back(block);
+  block = kNone;
+}
+
+void Device::release(std::vector<Block>& blocks) {
+  for (Block& each : blocks) release(each);
+  blocks.clear();
+}
+
+void Device::rename(Block block, Term term) {
+  if (block == kNone) return;
+  Held& held = blocks_[static_cast<std::size_t>(block)];
+  live_[held.term] -= held.size;
+  held.term = term;
+  live_[term] += held.size;
+}
+
+void Device::delta(const MemoryDelta& delta, std::int32_t number) {
+  if (log_) log_->delta(number);
+  const Bytes highest = total_ + delta.highest.total();
+  PhasePeak& phase = phases_[static_cast<std::size_t>(phase_)];
+  phase.requested = std::max(phase.requested, highest);
+  phase.allocated = std::max(phase.allocated, highest);
+  peak_allocated_ = std::max(peak_allocated_, highest);
+  if (!moments_.empty()) moments_.back().live = std::max(moments_.back().live, highest);
+  if (highest > peak_total_) {
+    peak_total_ = highest, peak_ = {phase_, at_, layer_, live_};
+    for (std::size_t i = 0; i < kTerms; ++i) peak_.holds.terms[i] += delta.highest.terms[i];
+  }
+  for (std::size_t i = 0; i < kTerms; ++i) live_.terms[i] += delta.net.terms[i];
+  total_ += delta.net.total();
+}
+
+Device::Block Device::adopt(Term term, Bytes size) {
+  live_[term] -= size;
+  total_ -= size;
+  if (log_) log_->release(size);
+  return allocate(term, size);
+}
+
+void Device::empty_cache() {
+  if (allocator_) allocator_->empty_cache();
+  if (trace_) trace_->empty_cache();
+}
+
+void Device::enter(Phase phase, std::string_view at, int layer) {
+  phase_ = phase, at_ = at, layer_ = layer;
+  moments_.push_back({phase, at, layer, allocated()});
+  PhasePeak& peak = phases_[static_cast<std::size_t>(phase)];
+  peak.requested = std::max(peak.requested, total_);
+  peak.allocated = std::max(peak.allocated, allocated());
+}
+
+void Device::begin_step() {
+  if (log_) log_->begin_step(total_);
+  phases_ = {};
+  moments_.clear();
+  peak_total_ = {};
+  peak_ = {};
+}
+
+}  // namespace zplan

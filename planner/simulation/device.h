@@ -1,0 +1,123 @@
+#pragma once
+// The memory of one rank's card while a run is played: who holds what, the worst moment of each phase, and,
+// where asked, PyTorch's caching allocator underneath.
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "planner/model_trace/condensed.h"
+#include "planner/simulation/allocator_trace.h"
+#include "planner/simulation/caching_allocator.h"
+#include "planner/simulation/live_program.h"
+#include "planner/simulation/timeline.h"
+
+namespace zplan {
+
+/// Figures of one phase: the highest since it began.
+struct PhasePeak {
+  Bytes requested;  ///< as asked for
+  Bytes allocated;  ///< as handed out by the allocator; as requested where none runs
+  bool operator==(const PhasePeak&) const = default;
+};
+
+/// One block that was asked for, and when.
+struct BlockRequest {
+  Term term{};
+  Bytes size;  ///< as asked for
+  Bytes held;  ///< in blocks at that moment, as handed out
+  Phase phase{Phase::initialisation};
+  std::string_view at;
+  int layer{-1};
+  bool operator==(const BlockRequest&) const = default;
+};
+
+class Device {
+ public:
+  using Block = std::int32_t;
+  static constexpr Block kNone = -1;
+
+  /// Without options only what is asked for is counted, which is ten times faster.
+  explicit Device(std::optional<AllocatorOptions> allocator);
+
+  /// From here on the program of a step is written down; only where no allocator runs.
+  void keep_log() { log_.emplace(); }
+  /// Of the step since begin_step.
+  [[nodiscard]] LiveProgram take_log() { return log_ ? log_->take() : LiveProgram{}; }
+  /// From here on every block that is asked for is written down; the last one was refused where memory ran
+  /// out.
+  void record_requests(std::vector<BlockRequest>* requests) { requests_ = requests; }
+  /// From the start on what the allocator is asked is written down; only where it has no limit.
+  void keep_trace() { trace_.emplace(); }
+  [[nodiscard]] AllocatorTrace take_trace() { return trace_ ? std::move(*trace_) : AllocatorTrace{}; }
+  /// kNone for nothing, and once memory has run out.
+  Block allocate(Term term, Bytes size, int stream = 0);
+  void release(Block& block);
+  void release(std::vector<Block>& blocks);
+  /// The block is held for something else from here on.
+  void rename(Block block, Term term);
+  /// A block that is gone before the next one is made.
+  void spike(Term term, Bytes size, int stream = 0) {
+    Block block = allocate(term, size, stream);
+    release(block);
+  }
+  /// A stretch of the tape at once, by its number there; only where no allocator runs.
+  void delta(const MemoryDelta& delta, std::int32_t number);
+  /// `size` of what memory deltas left for `term` is a block of its own from here on.
+  Block adopt(Term term, Bytes size);
+  /// torch.cuda.empty_cache().
+  void empty_cache();
+
+  /// From here on things happen in `phase`, in the step named `at`.
+  void enter(Phase phase, std::string_view at, int layer = -1);
+  /// A new step: peaks per phase, and what the last steps were, are forgotten.
+  void begin_step();
+
+  [[nodiscard]] Phase phase() const { return phase_; }
+  [[nodiscard]] bool out_of_memory() const { return out_of_memory_; }
+  [[nodiscard]] const Composition& live() const { return live_; }
+  [[nodiscard]] Bytes requested() const { return total_; }
+  /// Highest of what the allocator handed out since the run began, and of what it took from the card.
+  [[nodiscard]] Bytes peak_allocated() const { return peak_allocated_; }
+  [[nodiscard]] Bytes peak_reserved() const {
+    return allocator_ ? allocator_->peak().reserved : peak_allocated_;
+  }
+  /// As of now taken from the card, and how much of it the allocator may take; absent: no limit.
+  [[nodiscard]] Bytes reserved() const { return allocator_ ? allocator_->current().reserved : total_; }
+  [[nodiscard]] std::optional<Bytes> capacity() const { return capacity_; }
+  [[nodiscard]] bool has_allocator() const { return allocator_.has_value(); }
+  [[nodiscard]] Bytes allocated() const { return allocator_ ? allocator_->current().allocated : total_; }
+  /// Of the step since begin_step.
+  [[nodiscard]] const Peak& peak() const { return peak_; }
+  [[nodiscard]] const PhasePeak& peak(Phase phase) const { return phases_[static_cast<std::size_t>(phase)]; }
+  [[nodiscard]] const std::vector<Moment>& moments() const { return moments_; }
+
+ private:
+  struct Held {
+    Term term{};
+    Bytes size;
+    CachingAllocator::Handle handle{-1};
+  };
+  void note();
+
+  void log(Term term, Bytes size, bool made);
+
+  std::optional<CachingAllocator> allocator_;
+  std::optional<Bytes> capacity_;
+  std::optional<LiveLog> log_;
+  std::vector<BlockRequest>* requests_{};
+  std::optional<AllocatorTrace> trace_;
+  std::vector<Held> blocks_;
+  std::vector<Block> unused_;
+  Composition live_;
+  Bytes total_{}, peak_allocated_{}, peak_total_{};
+  bool out_of_memory_{};
+  Phase phase_{Phase::initialisation};
+  std::string_view at_{"initialisation"};
+  int layer_{-1};
+  Peak peak_;
+  std::array<PhasePeak, kPhases> phases_{};
+  std::vector<Moment> moments_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,251 @@
+#include "planner/simulation/rank_state.h"
+
+#include <algorithm>
+
+#include "planner/simulation/allowances.h"
+
+namespace zplan {
+
+RankState::RankState(const RunInputs& inputs, Device& device)
+    : inputs_(inputs),
+      device_(device),
+      layer_start_(inputs.step.model.inventory.layers.size()),
+      parameters_(inputs.step.rank.tensors.size()),
+      gradients_(inputs.step.rank.tensors.size(), Device::kNone) {
+  int last = -1;
+  for (std::size_t i = 0; i < tensors().size(); ++i) {
+    const int layer = tensors()[i].layer;
+    if (layer >= 0 && layer != last) layer_start_[static_cast<std::size_t>(layer)] = i;
+    if (layer >= 0 && last < 0) before_ = i;
+    if (layer < 0 && last >= 0) behind_ = i;
+    last = layer;
+  }
+}
+
+std::size_t RankState::tensor_of(int layer, std::int32_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  if (layer >= 0) return layer_start_[static_cast<std::size_t>(layer)] + i;
+  return i < before_ ? i : behind_ + (i - before_);
+}
+
+void RankState::make_parameters() {
+  make_base();
+  const bool prepares = widens_unpacked(in().training);
+  if (prepares) prepare_unpacked();
+  make_adapters();
+  const bool deepspeed = in().training.framework == Framework::deepspeed && in().strategy.zero_stage < 3;
+  if (deepspeed && in().training.method != Method::full) cast_module(prepares);
+}
+
+bool RankState::is_adapter(std::size_t tensor) const {
+  return tensors()[tensor].trainable && in().training.method != Method::full;
+}
+
+/// Weights come in 16 bits and are packed one by one, then what is not packed.
+void RankState::make_base() {
+  const bool packs = in().training.method == Method::qlora;
+  for (std::size_t i = 0; i < tensors().size(); ++i)
+    if (tensors()[i].packed) make_packed(i);
+  for (std::size_t i = 0; i < tensors().size(); ++i) {
+    const RankTensor& tensor = tensors()[i];
+    if (tensor.packed || is_adapter(i)) continue;
+    const Term term = tensor.trainable ? Term::trained_parameters : Term::frozen_parameters;
+    parameters_[i] = {device_.allocate(term, packs ? tensor.elements * weight() : tensor.stored)};
+  }
+  // A tied head is made before it becomes the embedding; models that are packed are made without memory
+  // first.
+  if (in().model.shape.tied_embeddings && !packs)
+    device_.spike(Term::trained_parameters, tensors().front().stored);
+}
+
+/// prepare_model_for_kbit_training: what is not packed becomes fp32.
+void RankState::prepare_unpacked() {
+  for (std::size_t i = 0; i < tensors().size(); ++i)
+    if (!tensors()[i].packed && !is_adapter(i)) cast(i, tensors()[i].elements * Bytes(4));
+  device_.empty_cache();
+}
+
+/// DeepSpeed's engine casts every parameter that is not in the training's type.
+void RankState::cast_module(bool prepared) {
+  for (std::size_t i = 0; i < tensors().size(); ++i) {
+    const RankTensor& tensor = tensors()[i];
+    const Bytes size = tensor.elements * weight();
+    if (is_adapter(i) ? tensor.stored != size : prepared && !tensor.packed) cast(i, size);
+  }
+}
+
+/// int8 rounds an fp16 copy; double quantisation has the fp32 maxima of blocks first, and then their
+/// distances from their mean, which it packs in turn. GPTQ's weights were packed before.
+void RankState::make_packed(std::size_t i) {
+  const RankTensor& tensor = tensors()[i];
+  const Quantization quantization = in().training.quantization;
+  const bool nested = quantization == Quantization::nf4_double;
+  const auto take = [this](Bytes size) { return device_.allocate(Term::frozen_parameters, size); };
+  const Bytes loaded = tensor.elements * weight();
+  const Bytes maxima = share(tensor.elements, 64) * Bytes(4);
+  std::vector<Device::Block> temporary;
+  if (!is_gptq(quantization)) temporary.push_back(take(loaded));
+  if (quantization == Quantization::int8) temporary.push_back(take(loaded));
+  if (nested) temporary.push_back(take(maxima));
+  for (const Bytes block : packed_blocks(quantization, tensor.elements, tensor.rows)) {
+    if (nested && parameters_[i].size() == 3) temporary.push_back(take(maxima));
+    parameters_[i].push_back(take(block));
+  }
+  std::reverse(temporary.begin(), temporary.end());
+  device_.release(temporary);
+}
+
+/// peft makes adapters on the host and moves them in the base weight's type, or that in which a packed weight
+/// computes (int8: as they are, fp32); then it casts those that are to be fp32.
+/// Source: peft 0.21.2 tuners/tuners_utils.py _move_adapter_to_device_of_base_layer, cast_adapter_dtype.
+void RankState::make_adapters() {
+  const Training& training = in().training;
+  const bool rounds = training.method == Method::qlora && training.quantization == Quantization::int8;
+  const Bytes element = rounds                             ? Bytes(4)
+                        : training.method == Method::qlora ? weight()
+                                                           : parameter_size(training);
+  for (std::size_t i = 0; i < tensors().size(); ++i)
+    if (is_adapter(i))
+      parameters_[i] = {device_.allocate(Term::trained_parameters, tensors()[i].elements * element)};
+  for (std::size_t i = 0; i < tensors().size(); ++i)
+    if (is_adapter(i) && tensors()[i].stored != tensors()[i].elements * element) cast(i, tensors()[i].stored);
+}
+
+void RankState::cast(std::size_t tensor, Bytes size) {
+  const bool trained = tensors()[tensor].trainable;
+  const Device::Block copy =
+      device_.allocate(trained ? Term::trained_parameters : Term::frozen_parameters, size);
+  device_.release(parameters_[tensor]);
+  parameters_[tensor] = {copy};
+}
+
+void RankState::move_trainable_parameters_to_host() {
+  for (std::size_t i = 0; i < tensors().size(); ++i) {
+    if (!tensors()[i].trainable) continue;
+    const Device::Block stand_in = device_.allocate(Term::trained_parameters, Bytes(4));
+    device_.release(parameters_[i]);
+    parameters_[i] = {stand_in};
+  }
+}
+
+void RankState::release_trainable_parameters() {
+  for (std::size_t i = 0; i < tensors().size(); ++i)
+    if (tensors()[i].trainable) device_.release(parameters_[i]);
+}
+
+void RankState::take_gradient(std::size_t tensor, Device::Block block) {
+  Device::Block& kept = gradients_[tensor];
+  if (kept != Device::kNone) {  // added in place
+    clock_.move(tensors()[tensor].elements * weight() * 3);
+    return device_.release(block);
+  }
+  device_.rename(block, Term::gradients);
+  kept = block;
+}
+
+void RankState::release_gradients() {
+  for (Device::Block& each : gradients_) device_.release(each);
+}
+
+void RankState::optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element) {
+  std::vector<OptimizerTensor> flat;
+  for (const Elements each : sizes) flat.push_back({.elements = each, .element = element});
+  optimizer_step(device_, in().training, flat, false);
+}
+
+void RankState::workspace(std::int32_t library) {
+  const Bytes size =
+      library == 0 ? Bytes(cublas_workspaces(inputs_.compute_capability).value / 2) : cublaslt_workspace();
+  device_.allocate(Term::cublas_workspace, size);
+}
+
+namespace {
+
+/// As torch names it.
+std::string_view dtype_of(Bytes element, Precision precision) {
+  switch (element.value) {
+    case 1: return "uint8";
+    case 4: return "float32";
+    case 8: return "float64";
+    default: return precision == Precision::fp16 ? "float16" : "bfloat16";
+  }
+}
+
+struct TensorCallAbout {
+  Operation operation;
+  std::string_view purpose;
+  bool wide;  ///< fp32
+};
+
+TensorCallAbout about(TensorCall call) {
+  switch (call) {
+    case TensorCall::row_output: return {Operation::all_reduce, "row-split outputs", false};
+    case TensorCall::column_input: return {Operation::all_reduce, "column-split input gradients", false};
+    case TensorCall::split_embedding: return {Operation::all_reduce, "split embedding", false};
+    case TensorCall::logits: return {Operation::all_gather, "logits", false};
+    case TensorCall::token_maxima:
+    case TensorCall::token_sums: return {Operation::all_reduce, "vocabulary-parallel loss", true};
+    case TensorCall::replicated_gradient: return {Operation::all_reduce, "replicated norms", false};
+  }
+  return {};
+}
+
+}  // namespace
+
+Instant RankState::issue(Instant earliest, Operation operation, Elements elements, Bytes element,
+                         std::string_view purpose, std::int64_t ranks, std::string_view dtype,
+                         std::int64_t stride) {
+  const Call call{.operation = operation,
+                  .group = Group::data,
+                  .group_size = ranks,
+                  .stride = stride,
+                  .phase = pass_of(device_.phase()),
+                  .dtype = dtype.empty() ? dtype_of(element, in().training.precision) : dtype,
+                  .element = element,
+                  .purpose = purpose,
+                  .elements = elements};
+  calls_.add(call);
+  return ranks > 1 ? clock_.issue(call, earliest) : Instant{};
+}
+
+std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
+  constexpr Elements kBucket{500'000'000};
+  std::vector<EngineBucket> buckets;
+  for (const RankTensor& tensor : tensors()) {
+    if (!tensor.trainable) continue;
+    if (buckets.empty() || buckets.back().elements > kBucket) buckets.emplace_back();
+    buckets.back().elements += tensor.elements, ++buckets.back().tensors;
+  }
+  return buckets;
+}
+
+Bytes RankState::sent_gradient() const {
+  return Bytes(sent_gradient_type(in().training, in().strategy) == Precision::fp32 ? 4 : 2);
+}
+
+void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
+  const TensorCallAbout which = about(call);
+  const Bytes element = which.wide ? Bytes(4) : weight();
+  exchange(which.operation, Elements(size.value / element.value), element, which.purpose, number);
+}
+
+void RankState::exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                         std::int32_t number) {
+  const Call call{.operation = operation,
+                  .group = Group::tensor,
+                  .group_size = in().strategy.tensor_parallel,
+                  .phase = pass_of(device_.phase()),
+                  .dtype = dtype_of(element, in().training.precision),
+                  .element = element,
+                  .purpose = purpose,
+                  .elements = elements};
+  calls_.add(call);
+  if (call.group_size > 1) clock_.exchange(call, number, device_.phase());
+}
+
+void RankState::agree(Group group, Bytes element, std::string_view purpose) {
+  if (group == Group::data) return communicate(Operation::all_reduce, Elements(1), element, purpose);
+  exchange(Operation::all_reduce, Elements(1), element, purpose, -1);
+}
+
+}  // namespace zplan

@@ -1,0 +1,104 @@
+#pragma once
+// What every framework's run has in common: parameters as the model makes them, gradients as autograd leaves
+// them, the optimizer's states and temporaries.
+
+#include <vector>
+
+#include "planner/simulation/call.h"
+#include "planner/simulation/device.h"
+#include "planner/simulation/optimizer_step.h"
+#include "planner/simulation/run.h"
+
+namespace zplan {
+
+/// Blocks of one rank, by tensor of RankModel.
+class RankState {
+ public:
+  RankState(const RunInputs& inputs, Device& device);
+
+  [[nodiscard]] const StepInputs& in() const { return inputs_.step; }
+  [[nodiscard]] const RunInputs& inputs() const { return inputs_; }
+  [[nodiscard]] std::int64_t gpus_per_node() const { return inputs_.gpus_per_node; }
+  [[nodiscard]] const Tape& tape() const { return inputs_.recording.tape; }
+  [[nodiscard]] Device& device() { return device_; }
+  [[nodiscard]] const std::vector<RankTensor>& tensors() const { return in().rank.tensors; }
+  [[nodiscard]] Bytes weight() const { return weight_size(in().training); }
+  /// The tensor that part `layer` of a tape (−1: around the layers) knows as its parameter `index`.
+  [[nodiscard]] std::size_t tensor_of(int layer, std::int32_t index) const;
+
+  /// Every parameter in a block of its own as the module's constructor makes them, packed weights in several;
+  /// then adapters, and what is cast before training starts.
+  void make_parameters();
+  /// The trainable ones move to the host; on the device an element stands for each.
+  void move_trainable_parameters_to_host();
+  /// The trainable ones are let go: a flat copy took their place.
+  void release_trainable_parameters();
+  void release_parameter(std::size_t tensor) { device_.release(parameters_[tensor]); }
+
+  /// The gradient of `tensor` is in `block`, or was added to the one that is there.
+  void take_gradient(std::size_t tensor, Device::Block block);
+  void release_gradient(std::size_t tensor) { device_.release(gradients_[tensor]); }
+  [[nodiscard]] bool has_gradient(std::size_t tensor) const { return gradients_[tensor] != Device::kNone; }
+  void release_gradients();
+
+  /// What the optimizer takes beside states while it updates flat tensors of these sizes in fp32 (or
+  /// `element` bytes).
+  void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
+
+  /// A collective of the data-parallel group (or of `ranks` of it) over `elements` of `element` bytes each.
+  /// `dtype` is what torch calls a type of that size unless it is named; neighbours of the group are `stride`
+  /// ranks of the data-parallel group apart. It does not begin before `earliest`: what it takes from the
+  /// compute stream is there when that is computed. Returns when it is through.
+  Instant issue(Instant earliest, Operation operation, Elements elements, Bytes element,
+                std::string_view purpose, std::int64_t ranks, std::string_view dtype = {},
+                std::int64_t stride = 1);
+  /// One of the whole group, for which the compute stream waits at once.
+  void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
+    wait(issue(clock_.computed(), operation, elements, element, purpose, in().strategy.data_parallel));
+  }
+  void wait(Instant until) { clock_.wait(until, device_.phase()); }
+  /// Whole trainable gradients as DeepSpeed's engine all-reduces them.
+  struct EngineBucket {
+    Elements elements;
+    int tensors{};
+  };
+  /// They close once they exceed 5e8 elements. Source: DeepSpeed 0.19.8 runtime/engine.py
+  /// allreduce_no_retain.
+  [[nodiscard]] std::vector<EngineBucket> engine_buckets() const;
+  /// Of one element of a gradient on its way.
+  [[nodiscard]] Bytes sent_gradient() const;
+  /// A collective of the tensor-parallel group; `number` is the tape's for it.
+  void communicate(TensorCall call, Bytes size, std::int32_t number);
+  /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
+  void agree(Group group, Bytes element, std::string_view purpose);
+  [[nodiscard]] CallLog& calls() { return calls_; }
+  [[nodiscard]] Clock& clock() { return clock_; }
+
+  /// The workspace that cuBLAS (0) or cuBLASLt (1) keeps for a thread.
+  void workspace(std::int32_t library);
+
+ private:
+  /// Among the tensor-parallel group: what is computed next needs the result.
+  void exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                std::int32_t number);
+  [[nodiscard]] bool is_adapter(std::size_t tensor) const;
+  void make_packed(std::size_t tensor);
+  void make_base();
+  void prepare_unpacked();
+  void make_adapters();
+  void cast_module(bool prepared);
+  /// As a parameter's data is replaced by a copy in another type.
+  void cast(std::size_t tensor, Bytes size);
+
+  const RunInputs& inputs_;
+  Device& device_;
+  CallLog calls_;
+  Clock clock_;
+  std::vector<std::size_t> layer_start_;
+  std::size_t before_{};  ///< tensors in front of the layers
+  std::size_t behind_{};  ///< where tensors behind them begin
+  std::vector<std::vector<Device::Block>> parameters_;
+  std::vector<Device::Block> gradients_;
+};
+
+}  // namespace zplan

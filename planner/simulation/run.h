@@ -1,0 +1,115 @@
+#pragma once
+// A training run as its allocations: the model is made, the framework sets up its states, and optimizer steps
+// are played, the last of which is the steady state (states exist, ZeRO-3 knows its module order).
+
+#include <optional>
+#include <string_view>
+
+#include "planner/cost/clock.h"
+#include "planner/model_trace/condensed.h"
+#include "planner/sharding/rank_model.h"
+#include "planner/sharding/shard.h"
+#include "planner/simulation/call.h"
+#include "planner/simulation/device.h"
+
+namespace zplan {
+
+/// What a step's memory is made from, by reference; RankRun owns it.
+struct StepInputs {
+  const Model& model;
+  const Training& training;
+  const Strategy& strategy;
+  const RankModel& rank;
+  const Shard& shard;
+  const Slice& slice;  ///< of the rank in question; empty at stages 0 and 3
+};
+
+/// The tape of a micro-step, whole and condensed.
+struct Recording {
+  Tape tape;
+  CondensedTape condensed;
+};
+/// The samples of a micro-batch on the device: 8 B a token.
+[[nodiscard]] inline Bytes token_ids(std::int64_t micro_batch_size, std::int64_t sequence_length) {
+  return Bytes(8) * micro_batch_size * sequence_length;
+}
+[[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy);
+
+/// A micro-step whose samples have another length than the longest.
+struct VariedMicroStep {
+  std::int64_t sequence_length{};
+  Recording recording;
+};
+
+/// What a run is made from, by reference; RankRun owns it.
+struct RunInputs {
+  StepInputs step;
+  const Recording& recording;
+  std::string_view compute_capability;
+  /// Micro-steps of other lengths, in the order in which they come, before each of the longest. The live peak
+  /// stays the longest's; what the allocator keeps does not: a block made for a shorter one is of no use to
+  /// a longer one.
+  const std::vector<VariedMicroStep>* varied{};
+  std::int64_t gpus_per_node{};           ///< 0: all on one
+  bool logs_memory{};                     ///< of a live run: RunResult::live is asked for
+  std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
+  Bytes outside{};          ///< of the card, what the allocator cannot have: a CUDA context, NCCL's buffers
+  bool flattens_on_host{};  ///< on a card without limit: as on one that has no room for it
+};
+
+/// Cards by their usable memory, `until` not among them.
+struct CardRange {
+  Bytes from, until;
+  [[nodiscard]] bool contains(Bytes card) const { return card >= from && card < until; }
+};
+
+/// Where the run flattens the trained weights as it starts, which the card's memory decides (ZeRO 1 and 2).
+struct Flattening {
+  Bytes card;      ///< cards of so much memory and more do it on the device, smaller ones on the host
+  Bytes reserved;  ///< what the allocator then has of the card with the flat copy
+  Bytes on_host;   ///< what it takes of host memory for a moment where it is done there
+
+  /// Cards that do it on the device and then have no room: of these the allocator cannot have `outside`.
+  [[nodiscard]] CardRange failing(Bytes outside) const { return {card, reserved + outside}; }
+};
+
+struct RunResult {
+  bool completed{};                         ///< false: memory ran out
+  Peak peak;                                ///< of the steady step, by what was asked for
+  std::array<PhasePeak, kPhases> phases{};  ///< of the steady step
+  PhasePeak initialisation;                 ///< from the first allocation to the first step
+  PhasePeak least_initialisation;           ///< the same on the card that does it with least
+  std::optional<Flattening> flattening;     ///< absent where no card decides it
+  Bytes peak_allocated;                     ///< of the steady step
+  Bytes peak_reserved;                      ///< of the whole run
+  Bytes held;                               ///< between steps, as handed out
+  Composition left;                         ///< between steps, by what was asked for
+  std::vector<Moment> timeline;
+  std::vector<Call> calls;  ///< of the steady step
+  StepProgram program;      ///< likewise: what its time is worked out from
+  LiveProgram live;         ///< likewise, where it is asked for
+  AllocatorTrace asked;     ///< of the allocator, on a card with room to spare
+};
+
+/// The allocator as the training configures it, on a card without limit.
+[[nodiscard]] AllocatorOptions allocator_options(const Training& training);
+
+/// Plays the run on a card with room to spare, whose allocator is as the training configures it.
+[[nodiscard]] RunResult simulate(const RunInputs& inputs);
+
+/// The same where the card has no room to flatten weights on it.
+[[nodiscard]] RunResult simulate_flattening_on_host(const RunInputs& inputs);
+
+/// Of simulate(), by its initialisation alone.
+[[nodiscard]] std::optional<Flattening> flattening_of(const RunInputs& inputs);
+
+/// The same on a card that gives the allocator `pool` bytes, and has `outside` besides.
+[[nodiscard]] RunResult simulate_within(const RunInputs& inputs, Bytes pool);
+
+/// Counts only what is asked for: no allocator, and the condensed tape. It starts with as little as on any
+/// card.
+[[nodiscard]] RunResult simulate_live(const RunInputs& inputs);
+/// The same from the whole tape: what the condensed one must equal.
+[[nodiscard]] RunResult simulate_live_from_whole_tape(const RunInputs& inputs);
+
+}  // namespace zplan
