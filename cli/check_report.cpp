@@ -55,7 +55,7 @@ std::vector<Record> shown_records(const CheckReport& report) {
   return report.worst ? check::worst_records(report.records, *report.worst) : report.records;
 }
 
-std::string phase_text(const check::Group& group) {
+std::string phase_text(const check::RecordGroup& group) {
   return group.phase_judged == 0 ? "-" : fmt::format("{} of {}", group.phase_right, group.phase_judged);
 }
 
@@ -75,7 +75,7 @@ Table figures_table(const char* first) {
           {}};
 }
 
-Row figures_row(const std::string& first, const std::string& statistic, const check::Group& group) {
+Row figures_row(const std::string& first, const std::string& statistic, const check::RecordGroup& group) {
   const bool any = group.judged > 0;
   const auto share = [any](double value) { return any ? share_text(value) : std::string("-"); };
   return {{first, statistic, fmt::format("{}", group.records), fmt::format("{}", group.judged),
@@ -155,7 +155,7 @@ Table skip_table(const CheckReport& report) {
                {"statistic", "", false, 5},
                {"not modelled", "", false, kAlways}},
               {}};
-  for (const check::Group& group : report.groups)
+  for (const check::RecordGroup& group : report.groups)
     for (const auto& [reason, count] : group.skip_reasons)
       table.rows.push_back({{fmt::format("{}", count), std::string(to_name(group.kind)),
                              in_words(to_name(group.statistic)), reason}});
@@ -185,7 +185,7 @@ Table planner_table(const CheckReport& report) {
 
 bool any_judged(const CheckReport& report) {
   return std::any_of(report.groups.begin(), report.groups.end(),
-                     [](const check::Group& group) { return group.judged > 0; });
+                     [](const check::RecordGroup& group) { return group.judged > 0; });
 }
 
 std::string failures_text(const CheckReport& report) {
@@ -199,10 +199,10 @@ std::string verdict(const CheckReport& report) {
   const std::string limit = share_text(*report.tolerance);
   if (groups_beyond(report).empty() && any_judged(report))
     return fmt::format("every median is within {}\n", limit);
-  const std::vector<check::Group> beyond = groups_beyond(report);
+  const std::vector<check::RecordGroup> beyond = groups_beyond(report);
   if (beyond.empty()) return "nothing was judged\n";
   std::string text = fmt::format("median beyond {}:", limit);
-  for (const check::Group& group : beyond)
+  for (const check::RecordGroup& group : beyond)
     text += fmt::format(" {} {} {}", to_name(group.kind), in_words(to_name(group.statistic)),
                         share_text(group.median_error));
   return text + "\n";
@@ -254,7 +254,7 @@ Json record_json(const Record& record) {
   return json;
 }
 
-Json group_json(const check::Group& group) {
+Json group_json(const check::RecordGroup& group) {
   Json json{{"kind", to_name(group.kind)},   {"statistic", to_name(group.statistic)},
             {"records", group.records},      {"judged", group.judged},
             {"skipped", group.skipped},      {"median_error", nullptr},
@@ -337,7 +337,7 @@ Table record_table(const CheckReport& report) {
 
 Table group_table(const CheckReport& report) {
   Table table = figures_table("kind");
-  for (const check::Group& group : report.groups)
+  for (const check::RecordGroup& group : report.groups)
     table.rows.push_back(
         figures_row(std::string(to_name(group.kind)), in_words(to_name(group.statistic)), group));
   return table;
@@ -350,9 +350,9 @@ std::string fits_sentence(const check::FitTally& fits) {
       fits.ran, fits.ran_and_fits, fits.failed, fits.failed - fits.failed_and_fits);
 }
 
-std::vector<check::Group> groups_beyond(const CheckReport& report) {
-  std::vector<check::Group> beyond;
-  for (const check::Group& group : report.groups)
+std::vector<check::RecordGroup> groups_beyond(const CheckReport& report) {
+  std::vector<check::RecordGroup> beyond;
+  for (const check::RecordGroup& group : report.groups)
     if (report.tolerance && group.judged > 0 && group.median_error > *report.tolerance)
       beyond.push_back(group);
   return beyond;
@@ -390,7 +390,7 @@ Json check_json(const CheckReport& report) {
   json["failures"] = report.failures;
   for (const char* list : {"groups", "subsets", "slopes", "records", "other_planners", "efficiencies"})
     json[list] = Json::array();
-  for (const check::Group& group : report.groups) json["groups"].push_back(group_json(group));
+  for (const check::RecordGroup& group : report.groups) json["groups"].push_back(group_json(group));
   for (const check::Subset& each : report.subsets) {
     Json subset{{"name", each.name}};
     subset.update(group_json(each.figures));

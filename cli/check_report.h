@@ -17,7 +17,7 @@ namespace zplan {
 /// Everything that was judged, and how it is to be shown.
 struct CheckReport {
   std::vector<check::Record> records;  ///< in file order
-  std::vector<check::Group> groups;
+  std::vector<check::RecordGroup> groups;
   std::vector<check::Subset> subsets;
   std::vector<check::Slope> slopes;
   check::FitTally fits;
@@ -30,7 +30,7 @@ struct CheckReport {
 };
 
 /// Groups whose median exceeds the tolerance; nothing without one.
-[[nodiscard]] std::vector<check::Group> groups_beyond(const CheckReport& report);
+[[nodiscard]] std::vector<check::RecordGroup> groups_beyond(const CheckReport& report);
 /// Whether the check holds: nothing contradicts itself or the plan and, with a tolerance, something was
 /// judged and no median exceeds it.
 [[nodiscard]] bool holds(const CheckReport& report);

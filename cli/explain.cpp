@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/text.h"
+#include "planner/frameworks/framework.h"
 #include "planner/simulation/allowances.h"
 
 namespace zplan {
@@ -18,7 +19,7 @@ Symbol count(std::string symbol, std::string meaning, std::int64_t value) {
 
 std::vector<Symbol> model_symbols(const Plan& plan, const Question& q) {
   const ModelShape& shape = q.model.shape;
-  const RankModel rank = rank_model(q.model, q.training, plan.strategy.tensor_parallel);
+  const RankModel rank = rank_model(q.model, q.training, plan.strategy.layout.tensor);
   return {count("Ψ", "trainable parameters on one tensor-parallel rank", rank.trainable.value),
           count("F", "frozen parameters on one tensor-parallel rank", rank.frozen.value),
           count("P", "parameters whose optimizer states one rank holds", plan.shard.optimizer_elements.value),
@@ -34,8 +35,8 @@ std::vector<Symbol> model_symbols(const Plan& plan, const Question& q) {
 
 std::vector<Symbol> training_symbols(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
-  return {count("N", "data-parallel ranks", s.data_parallel),
-          count("t", "tensor-parallel ranks", s.tensor_parallel),
+  return {count("N", "data-parallel ranks", s.layout.data()),
+          count("t", "tensor-parallel ranks", s.layout.tensor),
           count("w", "bytes of a stored weight or gradient", weight_size(q.training).value),
           count("s", "tokens per sample", q.training.sequence_length),
           count("b", "samples per micro-batch", s.micro_batch_size),
@@ -47,7 +48,7 @@ std::vector<Symbol> training_symbols(const Plan& plan, const Question& q) {
 std::vector<Symbol> framework_symbols(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
   const Bytes stored = parameter_size(q.training), computed = weight_size(q.training);
-  if (plan.framework != Framework::deepspeed)
+  if (!spec(plan.framework).reads_ds_config)
     return {count("q", "bytes of a parameter that is stored", stored.value),
             count("c", "bytes of a parameter that computes", computed.value),
             count("r", "bytes of a gradient that is reduced",
@@ -146,10 +147,7 @@ Section steady_section(const Plan& plan, const Question& q) {
 
 Section host_section(const Plan& plan, const Question& q) {
   const HostMemory& host = plan.memory.host;
-  const std::string source =
-      plan.framework == Framework::deepspeed
-          ? "DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/ (docs/host-memory.md)"
-          : "torch 2.11 CPUOffloadPolicy (docs/fsdp.md)";
+  const std::string source(spec(plan.framework).host_source);
   Section section{"host", "Host memory and disk per node", {}};
   if (host.total == Bytes{} && host.nvme == Bytes{}) return section;
   section.figures = {bytes_figure("host memory", host.total,
@@ -175,16 +173,6 @@ std::string ring_formula(Operation operation) {
   return "";
 }
 
-std::string_view source_of_calls(Framework framework) {
-  switch (framework) {
-    case Framework::fsdp: return "FSDP2's calls (docs/fsdp.md); nccl-tests doc/PERFORMANCE.md";
-    case Framework::torch:
-      return "DistributedDataParallel's buckets (docs/fsdp.md); nccl-tests doc/PERFORMANCE.md";
-    case Framework::deepspeed: break;
-  }
-  return "DeepSpeed's schedule (docs/communication.md); nccl-tests doc/PERFORMANCE.md";
-}
-
 /// What goes over links is in GB, as links are rated in GB/s.
 Figure collective_figure(const Collective& each, Framework framework) {
   return {fmt::format("{}: {} of {}", to_name(each.phase), to_name(each.operation), each.purpose),
@@ -195,7 +183,7 @@ Figure collective_figure(const Collective& each, Framework framework) {
                       group_digits(each.count), each.count == 1 ? "" : "s", group_digits(each.elements.value),
                       each.elements.value == 1 ? "" : "s", each.dtype, format_bytes(each.bytes, ByteUnit::gb),
                       to_name(each.algorithm), to_name(each.protocol), format_seconds(each.time)),
-          std::string(source_of_calls(framework))};
+          std::string(spec(framework).calls_source)};
 }
 
 Section communication_section(const Plan& plan, const Question& q) {

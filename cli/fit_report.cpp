@@ -136,7 +136,7 @@ std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion
   std::vector<std::pair<std::string, std::string>> options{
       {"--solve", ""},
       {"--zero", fmt::format("{}", s.zero_stage)},
-      {"--tp", fmt::format("{}", s.tensor_parallel)},
+      {"--tp", fmt::format("{}", s.layout.tensor)},
       {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
   const auto add = [&](const char* name, std::string text) { options.emplace_back(name, std::move(text)); };
   switch (asked) {

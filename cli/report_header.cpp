@@ -8,6 +8,7 @@
 #include "cli/report_text.h"
 #include "cli/search_report.h"
 #include "models/base/version.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan {
 
@@ -95,19 +96,10 @@ std::string method_words(const Training& t) {
 /// LoRA under PyTorch's own frameworks has no copies to speak of: the base stays as it is loaded.
 std::string precision_words(const Training& t) {
   if (t.precision == Precision::fp32) return "fp32";
-  if (t.framework != Framework::deepspeed && t.method == Method::lora)
+  if (!spec(t.framework).casts_model && t.method == Method::lora)
     return fmt::format("{} base, fp32 adapters", to_name(t.precision));
   return fmt::format("{} {} fp32 master weights", to_name(t.precision),
                      t.master_weights ? "with" : "without");
-}
-
-std::string framework_words(const Training& t) {
-  switch (t.framework) {
-    case Framework::fsdp: return "FSDP2: ";
-    case Framework::torch: return "plain PyTorch (DDP): ";
-    case Framework::deepspeed: break;
-  }
-  return "";
 }
 
 /// A plan that is trained as the question says, where there is one: `compare` has others.
@@ -139,7 +131,7 @@ std::string training_line(const Report& report) {
     return fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}", method_words(t),
                        precision_words(t), to_name(t.optimizer), t.sequence_length, to_name(t.attention),
                        t.fused_loss ? ", fused loss" : "");
-  return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", framework_words(t),
+  return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", spec(t.framework).title,
                      method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
                      to_name(report.question.space.checkpointing), to_name(t.attention),
                      t.fused_loss ? ", fused loss" : "") +
@@ -176,9 +168,9 @@ std::vector<std::string> assumption_lines(const Report& report) {
   std::vector<std::string> lines;
   if (const std::string line = defaults_line(report.options); !line.empty()) lines.push_back(line);
   const bool deepspeed = std::ranges::any_of(
-      report.answer.plans, [](const Plan& plan) { return plan.framework == Framework::deepspeed; });
-  const bool fsdp = std::ranges::any_of(report.answer.plans,
-                                        [](const Plan& plan) { return plan.framework == Framework::fsdp; });
+      report.answer.plans, [](const Plan& plan) { return spec(plan.framework).reads_ds_config; });
+  const bool fsdp = std::ranges::any_of(
+      report.answer.plans, [](const Plan& plan) { return spec(plan.framework).reads_accelerate_config; });
   if (fsdp && report.question.training.precision != Precision::fp32)
     lines.emplace_back(report.options.has("--no-master-weights")
                            ? "FSDP2 as accelerate 1.15 sets it up: 16-bit shards, computed and reduced in 16 "

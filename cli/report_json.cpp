@@ -84,8 +84,8 @@ Json training_json(const Training& training, Framework framework) {
 Json strategy_json(const Strategy& s, Framework framework) {
   return {{"framework", name_json(framework)},
           {"zero_stage", s.zero_stage},
-          {"tensor_parallel", s.tensor_parallel},
-          {"data_parallel", s.data_parallel},
+          {"tensor_parallel", s.layout.tensor},
+          {"data_parallel", s.layout.data()},
           {"offload_optimizer", name_json(s.offload_optimizer)},
           {"offload_parameters", name_json(s.offload_parameters)},
           {"activation_checkpointing", name_json(s.checkpointing)},
@@ -272,8 +272,8 @@ Json schedule_json(const Plan& plan, const Question& question) {
   for (const IssuedCall& each : issued.calls) calls.push_back(issued_json(each));
   return {{"plan", plan.id()},
           {"ranks", question.cluster.gpus},
-          {"tensor_parallel", strategy.tensor_parallel},
-          {"data_parallel", strategy.data_parallel},
+          {"tensor_parallel", strategy.layout.tensor},
+          {"data_parallel", strategy.layout.data()},
           {"device_memory_bytes", plan.memory.required.value},
           {"step_seconds", plan.time.step.value},
           {"communication_seconds", issued.communication().value},

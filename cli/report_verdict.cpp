@@ -11,6 +11,7 @@
 #include "cli/report_text.h"
 #include "cli/search_report.h"
 #include "planner/explain/why.h"
+#include "planner/frameworks/framework.h"
 #include "planner/frameworks/launch/launch.h"
 
 namespace zplan {
@@ -23,7 +24,7 @@ constexpr std::size_t kMostMisses = 6, kMostRejections = 4;
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
 bool is_plain(const Plan& plan) {
-  return plan.strategy.tensor_parallel == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
+  return plan.strategy.layout.tensor == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
          plan.strategy.offload_parameters == OffloadDevice::none;
 }
 
@@ -73,7 +74,7 @@ std::string rejections_text(const Report& report, const Style& style) {
 Changes pinning(const Strategy& s) {
   const Offload offload{s.offload_optimizer, s.offload_parameters};
   return {{"--zero", fmt::format("{}", s.zero_stage)},
-          {"--tp", fmt::format("{}", s.tensor_parallel)},
+          {"--tp", fmt::format("{}", s.layout.tensor)},
           {"--offload", std::string(to_name(offload))}};
 }
 
@@ -109,7 +110,7 @@ std::string next_after_fit(const Report& report, const Plan& plan, const Style& 
   std::vector<std::string> commands;
   if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
   const std::string config = config_path(plan, report);
-  if (report.options.emit.empty() && plan.framework != Framework::torch)
+  if (report.options.emit.empty() && !spec(plan.framework).config_file.empty())
     commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));
   commands.push_back(next_line(plan, report));
   return next_text(commands, style) + items(config_notes(plan, report), style);

@@ -9,6 +9,7 @@
 
 #include "cli/compare.h"
 #include "cli/ds_config_option.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan {
 
@@ -22,14 +23,14 @@ void check_needed(const Options& options) {
 
 /// Buckets and configs are DeepSpeed's.
 void check_framework(const Options& options) {
-  if (options.training.framework == Framework::deepspeed) return;
+  if (spec(options.training.framework).reads_ds_config) return;
   for (const std::string_view option :
        {"--buckets", "--ds-config", "--config-style", "--deepspeed-version", "--nvme-path"})
     if (options.has(option))
       throw InputError(std::string(option),
                        fmt::format("does nothing with --framework {}", to_name(options.training.framework)),
                        "accepted: with --framework deepspeed");
-  if (options.training.framework == Framework::torch && options.has("--emit"))
+  if (spec(options.training.framework).config_file.empty() && options.has("--emit"))
     throw InputError("--emit", "plain PyTorch needs no config",
                      "accepted: with --framework deepspeed or fsdp");
 }

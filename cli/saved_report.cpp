@@ -81,8 +81,7 @@ StepTime time_at(const JsonReader& from) {
 
 Strategy strategy_at(const JsonReader& from) {
   return {.zero_stage = static_cast<int>(from.at("zero_stage").integer(0, 3)),
-          .tensor_parallel = count_at(from, "tensor_parallel"),
-          .data_parallel = count_at(from, "data_parallel"),
+          .layout = {.tensor = count_at(from, "tensor_parallel"), .shard = count_at(from, "data_parallel")},
           .offload_optimizer = name_at<OffloadDevice>(from, "offload_optimizer"),
           .offload_parameters = name_at<OffloadDevice>(from, "offload_parameters"),
           .checkpointing = name_at<Checkpointing>(from, "activation_checkpointing"),

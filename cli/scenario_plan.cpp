@@ -67,7 +67,7 @@ Question question_of_report(const JsonReader& report) {
   q.training.precision = name_or(training, "precision", Precision::bf16);
   q.training.optimizer = name_or(training, "optimizer", Optimizer::adamw);
   q.training.sequence_length = count_or(training, "sequence_length", q.training.sequence_length);
-  q.training.framework = name_or(training, "framework", Framework::deepspeed);
+  q.training.framework = name_or(training, "framework", Training{}.framework);
   return q;
 }
 

@@ -62,7 +62,8 @@ class ProgressLine {
 
 Scope search_scope(const Options& options, const SearchSpace& space) {
   Scope scope;
-  scope.frameworks = {Framework::deepspeed, Framework::fsdp, Framework::torch};
+  scope.frameworks.clear();
+  for (const auto& [framework, name] : EnumNames<Framework>::table) scope.frameworks.push_back(framework);
   if (options.has("--framework")) scope.frameworks = {options.training.framework};
   if (options.has("--checkpointing")) scope.checkpointing = {space.checkpointing};
   if (options.has("--buckets")) scope.buckets = {space.buckets};
@@ -81,7 +82,7 @@ Question pinned_question(const Question& question, const Found& found) {
   SearchSpace& space = pinned.space;
   space = {};
   space.zero_stages = {s.zero_stage};
-  space.tensor_parallel = {s.tensor_parallel};
+  space.tensor_parallel = {s.layout.tensor};
   space.offloads = {{s.offload_optimizer, s.offload_parameters}};
   space.checkpointing = s.checkpointing;
   space.micro_batch_size = s.micro_batch_size;

@@ -249,11 +249,11 @@ std::vector<std::pair<std::string, std::string>> pinning_options(const Found& fo
   const Offload offload{s.offload_optimizer, s.offload_parameters};
   std::vector<std::pair<std::string, std::string>> all{
       {"--zero", fmt::format("{}", s.zero_stage)},
-      {"--tp", fmt::format("{}", s.tensor_parallel)},
+      {"--tp", fmt::format("{}", s.layout.tensor)},
       {"--offload", std::string(to_name(offload))},
       {"--checkpointing", std::string(to_name(s.checkpointing))},
       {"--micro-batch", fmt::format("{}", s.micro_batch_size)}};
-  if (found.name.framework != Framework::deepspeed || options.has("--framework"))
+  if (found.name.framework != Training{}.framework || options.has("--framework"))
     all.emplace_back("--framework", std::string(to_name(found.name.framework)));
   if (found.name.buckets && (*found.name.buckets != Buckets::hf_auto || options.has("--buckets")))
     all.emplace_back("--buckets", std::string(to_name(*found.name.buckets)));

@@ -23,13 +23,13 @@ Bytes available_on_host(const Cluster& cluster, Headroom headroom) {
 
 const std::shared_ptr<const RankModel>& PlanContext::shared_rank(const Strategy& strategy) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const RankModel>& rank = ranks_[strategy.tensor_parallel];
-  if (!rank) rank = std::make_shared<RankModel>(rank_model(*model_, training_, strategy.tensor_parallel));
+  std::shared_ptr<const RankModel>& rank = ranks_[strategy.layout.of_model()];
+  if (!rank) rank = std::make_shared<RankModel>(rank_model(*model_, training_, strategy.layout.tensor));
   return rank;
 }
 
 const std::shared_ptr<const Recording>& PlanContext::shared_recording(const Strategy& strategy) {
-  const TapeKey key{strategy.tensor_parallel, strategy.micro_batch_size, strategy.zero_stage == 3,
+  const TapeKey key{strategy.layout.of_model(), strategy.micro_batch_size, strategy.zero_stage == 3,
                     strategy.checkpointing};
   Recorded& slot = [&]() -> Recorded& {
     const std::lock_guard lock(mutex_);

@@ -85,7 +85,8 @@ class PlanContext {
 
  private:
   struct TapeKey {
-    std::int64_t tensor_parallel{}, micro_batch_size{};
+    ParallelLayout of_model;
+    std::int64_t micro_batch_size{};
     bool stage3{};
     Checkpointing checkpointing{};
     auto operator<=>(const TapeKey&) const = default;
@@ -106,7 +107,7 @@ class PlanContext {
   const Cluster& cluster_;
   const Training& training_;
   Headroom headroom_;
-  std::map<std::int64_t, std::shared_ptr<const RankModel>> ranks_;
+  std::map<ParallelLayout, std::shared_ptr<const RankModel>> ranks_;
   std::map<TapeKey, Recorded> recordings_;
 };
 

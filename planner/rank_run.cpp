@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/simulation/memory.h"
 
 namespace zplan {
@@ -13,7 +14,7 @@ namespace {
 RankRun::Parts record_parts(const Model& model, const Training& training, const Strategy& strategy,
                             std::int64_t tensor_rank) {
   return {std::make_shared<Model>(model),
-          std::make_shared<RankModel>(rank_model(model, training, strategy.tensor_parallel, tensor_rank)),
+          std::make_shared<RankModel>(rank_model(model, training, strategy.layout.tensor, tensor_rank)),
           std::make_shared<Recording>(record(model, training, strategy))};
 }
 
@@ -21,9 +22,12 @@ RankRun::Parts record_parts(const Model& model, const Training& training, const 
 
 RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, Target target,
                  std::int64_t rank)
-    : RankRun(record_parts(model, training, strategy, rank % strategy.tensor_parallel), training, strategy,
-              std::move(target)) {
-  if (is_sliced()) slice_ = slices_->at(static_cast<std::size_t>(rank / strategy_.tensor_parallel));
+    : RankRun(record_parts(model, training, strategy,
+                           process_group(strategy.layout, Group::tensor).place_of(rank)),
+              training, strategy, std::move(target)) {
+  if (is_sliced())
+    slice_ =
+        slices_->at(static_cast<std::size_t>(process_group(strategy_.layout, Group::data).place_of(rank)));
 }
 
 RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy, Target target)

@@ -13,6 +13,7 @@
 #include "models/base/quantity.h"
 #include "models/lora.h"
 #include "models/model.h"
+#include "planner/layout/parallel_layout.h"
 
 namespace zplan {
 
@@ -259,24 +260,18 @@ struct ZeroOptions {
 
 struct Strategy {
   int zero_stage{};
-  std::int64_t tensor_parallel{1};
-  std::int64_t data_parallel{1};
+  ParallelLayout layout{};
   OffloadDevice offload_optimizer{OffloadDevice::none};
   OffloadDevice offload_parameters{OffloadDevice::none};
   Checkpointing checkpointing{Checkpointing::full};
   std::int64_t micro_batch_size{1};
   std::int64_t gradient_accumulation_steps{1};
   ZeroOptions zero{};
-  /// Hybrid sharding, FSDP2 alone: so many groups of ranks hold all shards each and all-reduce what they
-  /// reduced (a mesh of replicas × shards).
-  std::int64_t replicas{1};
   bool operator==(const Strategy&) const = default;
 
   [[nodiscard]] std::int64_t global_batch_size() const {
-    return micro_batch_size * gradient_accumulation_steps * data_parallel;
+    return micro_batch_size * gradient_accumulation_steps * layout.data();
   }
-  /// Ranks among which a parameter is divided.
-  [[nodiscard]] std::int64_t sharding_ranks() const { return data_parallel / replicas; }
   /// Whether gradients are reduced while the backward still runs, on a stream of their own.
   [[nodiscard]] bool overlaps_communication() const { return zero.overlap_comm.value_or(zero_stage == 3); }
 };
@@ -308,12 +303,6 @@ struct EnumNames<Offload> {
   }};
 };
 
-/// Where ranks lie: what decides whether a tensor-parallel group stays within a node.
-struct World {
-  std::int64_t gpus{1};
-  std::int64_t gpus_per_node{1};
-};
-
 /// Why this combination cannot be trained; empty where it can. Each entry is one sentence.
 [[nodiscard]] std::vector<std::string> why_illegal(const Model& model, const Training& training,
                                                    const Strategy& strategy, World world);
@@ -332,30 +321,4 @@ struct World {
 [[nodiscard]] bool widens_unpacked(const Training& training);
 /// Weights of adapters as peft makes them: fp32 beside 16-bit weights unless autocast_adapter_dtype is off.
 [[nodiscard]] Bytes adapter_size(const Training& training);
-/// Whether the step stops unless torch.utils.checkpoint is reentrant: frozen parameters at ZeRO-3 before
-/// DeepSpeed 0.19.3, which lets go of them while a layer is recomputed. Source: DeepSpeed #8148; small steps
-/// of 0.18.9, 0.19.2, 0.19.3 and 0.19.8 (docs/ds-config.md).
-[[nodiscard]] bool needs_reentrant_checkpointing(const Training& training, const Strategy& strategy);
-/// Whether ZeRO++ reduces gradients in 4 bits, by all_to_alls: stage 3 on several nodes.
-[[nodiscard]] bool quantizes_gradients(const Strategy& strategy, std::int64_t gpus_per_node);
-/// The type that DeepSpeed's gradients travel in: communication_data_type, else the training's.
-[[nodiscard]] Precision sent_gradient_type(const Training& training, const Strategy& strategy);
-/// Whether DeepSpeed can do without an fp32 master copy: not at stage 0; fp16 ones only for its CPU Adam;
-/// bf16 ones on the device, or for its CPU Adam. Source: DeepSpeed 0.19.8 runtime/base_optimizer.py
-/// _configure_master_weights; runtime/config.py _do_error_check.
-[[nodiscard]] bool can_drop_master(const Training& training, const Strategy& strategy);
-/// Whether --no-master-weights is asked for and DeepSpeed does it: bf16_master_weights_and_grads and
-/// bf16_optimizer_states, or fp16_master_weights_and_grads.
-[[nodiscard]] bool drops_master(const Training& training, const Strategy& strategy);
-/// The master copy of a 16-bit weight that the optimizer works on: 4 B, or 2 B where fp32 is dropped; 0 B in
-/// fp32.
-[[nodiscard]] Bytes master_size(const Training& training, const Strategy& strategy);
-/// fp32 accumulation at stage 1 outside BF16_Optimizer (fp16, or offloaded states): every parameter gets a
-/// whole fp32 accumulator, and buckets are fp32. Source: DeepSpeed 0.19.8 stage_1_and_2.py
-/// use_grad_accum_attribute.
-[[nodiscard]] bool accumulates_whole_fp32(const Training& training, const Strategy& strategy);
-/// bf16 with fp32 accumulation at stage 1 runs in an optimizer of its own (BF16_Optimizer): whole fp32
-/// gradients, no bucket. Source: DeepSpeed 0.19.8 runtime/engine.py _do_optimizer_sanity_check.
-[[nodiscard]] bool uses_bf16_optimizer(const Training& training, const Strategy& strategy);
-
 }  // namespace zplan

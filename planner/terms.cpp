@@ -1,6 +1,6 @@
 #include "planner/terms.h"
 
-#include "planner/strategy.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan {
 
@@ -82,51 +82,12 @@ static_assert(
     }(),
     "the table is indexed by Term");
 
-constexpr std::string_view kFsdp =
-    "torch 2.11 distributed/fsdp/_fully_shard, whole steps traced (docs/fsdp.md)";
-constexpr std::string_view kPlain =
-    "torch 2.11 nn/parallel/distributed.py, reducer.cpp, whole steps traced (docs/fsdp.md)";
-
-constexpr std::array<TermInfo, 8> kFsdpTable{{
-    {trained_parameters, MemoryPart::parameters, "shards of trained parameters",
-     "q·σ, σ = Σ⌈rows/N⌉·(elements of a row) over the parameters", kFsdp},
-    {frozen_parameters, MemoryPart::parameters, "shards of frozen parameters", "q·σ, as they are loaded",
-     kFsdp},
-    {gathered_parameters, MemoryPart::parameters, "gathered parameters",
-     "c·σ·N of each group that is whole, + c·σ·N of all-gathers' outputs, + c·σ of what goes into one",
-     kFsdp},
-    {gradients, MemoryPart::gradients, "gradients", "c·n per parameter of a group until it is reduced",
-     kFsdp},
-    {gradient_partition, MemoryPart::gradients, "reduced gradients",
-     "r·σ, and q·σ where the shards are wider", kFsdp},
-    {fp32_gradients, MemoryPart::gradients, "whole gradients under no_sync", "r·Ψ", kFsdp},
-    {gradient_bucket, MemoryPart::communication_buffers, "reduce-scatter inputs", "r·σ·N of a group", kFsdp},
-    {bucket_copy, MemoryPart::communication_buffers, "sizes of a reduce-scatter", "8 B per entry", kFsdp},
-}};
-constexpr std::array<TermInfo, 5> kPlainTable{{
-    {trained_parameters, MemoryPart::parameters, "trained parameters",
-     "4·Ψ under autocast; 2·Ψ without fp32 weights", kPlain},
-    {frozen_parameters, MemoryPart::parameters, "frozen parameters", "as they are loaded", kPlain},
-    {gradients, MemoryPart::gradients, "gradients", "as the parameters: 4·Ψ or 2·Ψ", kPlain},
-    {gradient_bucket, MemoryPart::communication_buffers, "DDP's buckets", "every gradient once more", kPlain},
-    {bucket_copy, MemoryPart::communication_buffers, "flat copy of a bucket",
-     "parameters as they are broadcast, or a bucket", kPlain},
-}};
-
-template <std::size_t size>
-const TermInfo* find(const std::array<TermInfo, size>& table, Term term) {
-  for (const TermInfo& each : table)
-    if (each.term == term) return &each;
-  return nullptr;
-}
-
 }  // namespace
 
 const TermInfo& info(Term term, Framework framework) {
-  const TermInfo* own = framework == Framework::fsdp    ? find(kFsdpTable, term)
-                        : framework == Framework::torch ? find(kPlainTable, term)
-                                                        : nullptr;
-  return own != nullptr ? *own : info(term);
+  for (const TermInfo& own : spec(framework).terms)
+    if (own.term == term) return own;
+  return info(term);
 }
 
 const TermInfo& info(Term term) { return kTable[static_cast<std::size_t>(term)]; }

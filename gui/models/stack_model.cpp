@@ -264,7 +264,7 @@ QString StackModel::tooltip(int row, int column) const {
 QString StackModel::meaning(int column) const {
   QStringList lines{wrapped(tr(parts_of(kind_)[static_cast<std::size_t>(column)].meaning))};
   if (kind_ == Kind::memory && column < static_cast<int>(kMemoryParts)) {
-    const Framework framework = subjects_.empty() ? Framework::deepspeed : subjects_.front().plan().framework;
+    const Framework framework = subjects_.empty() ? Training{}.framework : subjects_.front().plan().framework;
     for (std::size_t i = 0; i < kTerms; ++i) {
       const TermInfo& term = info(static_cast<Term>(i), framework);
       if (static_cast<int>(term.part) == column)

@@ -22,6 +22,7 @@
 #include "gui/output/export.h"
 #include "gui/output/json_colours.h"
 #include "gui/output/text_label.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan::gui {
 
@@ -48,7 +49,7 @@ LintOptions lint_options(const Planned& planned) {
   const Cluster& cluster = planned.question.cluster;
   return {.style = planned.options.config_style,
           .gpus = cluster.gpus,
-          .tensor_parallel = planned.plan().strategy.tensor_parallel,
+          .tensor_parallel = planned.plan().strategy.layout.tensor,
           .compute_capability = cluster.gpu.compute_capability,
           .release = planned.question.training.deepspeed};
 }
@@ -89,7 +90,7 @@ ConfigContent config_of(const Planned& planned) {
     return content;
   }
   content.notes = texts_of(config_notes(plan, report));
-  content.linted = plan.framework == Framework::deepspeed;
+  content.linted = spec(plan.framework).reads_ds_config;
   if (content.linted)
     content.findings = lint(content.text.toStdString(), content.file.toStdString(), lint_options(planned));
   return content;

@@ -73,7 +73,7 @@ std::vector<std::string> pinned_arguments(const Subject& subject) {
   const Strategy& s = subject.plan().strategy;
   const Offload offload{s.offload_optimizer, s.offload_parameters};
   return with_options(arguments, {{"--zero", std::to_string(s.zero_stage)},
-                                  {"--tp", std::to_string(s.tensor_parallel)},
+                                  {"--tp", std::to_string(s.layout.tensor)},
                                   {"--offload", std::string(to_name(offload))}});
 }
 

@@ -36,7 +36,7 @@ std::vector<std::string> plan_arguments(const Subject& subject) {
   const Offload offload{s.offload_optimizer, s.offload_parameters};
   return with_options(subject.planned->scenario.arguments,
                       {{"--zero", std::to_string(s.zero_stage)},
-                       {"--tp", std::to_string(s.tensor_parallel)},
+                       {"--tp", std::to_string(s.layout.tensor)},
                        {"--offload", std::string(to_name(offload))},
                        {"--micro-batch", std::to_string(s.micro_batch_size)}});
 }

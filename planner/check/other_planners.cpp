@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "planner/frameworks/framework.h"
+
 namespace zplan::check {
 
 namespace {
@@ -15,7 +17,7 @@ bool offloads(const Strategy& strategy) {
 
 /// What all of these planners are about: full training under DeepSpeed in 16 bits.
 bool is_plain(const Setup& setup) {
-  return setup.training.framework == Framework::deepspeed && setup.training.method == Method::full &&
+  return spec(setup.training.framework).reads_ds_config && setup.training.method == Method::full &&
          setup.training.precision != Precision::fp32;
 }
 
@@ -55,9 +57,9 @@ Sizes sizes(const Setup& setup) {
           .s = real(setup.training.sequence_length),
           .b = real(strategy.micro_batch_size),
           .T = real(strategy.micro_batch_size * setup.training.sequence_length),
-          .N = real(strategy.data_parallel * strategy.tensor_parallel),
-          .t = real(strategy.tensor_parallel),
-          .dp = real(strategy.data_parallel),
+          .N = real(strategy.layout.world()),
+          .t = real(strategy.layout.tensor),
+          .dp = real(strategy.layout.data()),
           .zero = strategy.zero_stage,
           .recomputes = strategy.checkpointing == Checkpointing::full};
 }
@@ -126,8 +128,8 @@ PlannerComparison compare(const OtherPlanner& planner, Kind kind, const std::vec
 
 std::optional<double> deepspeed_estimator(const Setup& setup) {
   const Strategy& strategy = setup.strategy;
-  if (!is_plain(setup) || strategy.zero_stage < 2 || strategy.tensor_parallel > 1) return std::nullopt;
-  const double psi = number(parameters(setup.model)), ranks = static_cast<double>(strategy.data_parallel);
+  if (!is_plain(setup) || strategy.zero_stage < 2 || strategy.layout.tensor > 1) return std::nullopt;
+  const double psi = number(parameters(setup.model)), ranks = static_cast<double>(strategy.layout.data());
   const bool away = strategy.offload_optimizer != OffloadDevice::none;
   if (strategy.zero_stage == 2) return away ? 2 * psi : 2 * psi + 18 * psi / ranks;
   const double largest = 4 * largest_module(setup.model);

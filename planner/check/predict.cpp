@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "hardware_profiles/collective_cost.h"
+#include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/framework.h"
 #include "planner/plan.h"
 #include "planner/simulation/allowances.h"
 #include "planner/simulation/cards.h"
@@ -25,7 +27,7 @@ RankRun run_of(const Setup& setup) {
 
 /// Combinations that DeepSpeed refuses were never run by it; of the others' the planner's rules say nothing.
 std::vector<std::string> illegal(const Setup& setup) {
-  if (setup.training.framework != Framework::deepspeed) return {};
+  if (!spec(setup.training.framework).reads_ds_config) return {};
   return why_illegal(setup.model, setup.training, setup.strategy,
                      {setup.cluster.gpus, setup.cluster.gpus_per_node});
 }
@@ -222,8 +224,8 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
 }
 
 HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
-  const RankModel model = rank_model(setup.model, setup.training, setup.strategy.tensor_parallel,
-                                     rank % setup.strategy.tensor_parallel);
+  const RankModel model = rank_model(setup.model, setup.training, setup.strategy.layout.tensor,
+                                     process_group(setup.strategy.layout, Group::tensor).place_of(rank));
   const Shard shard = make_shard(model, setup.training, setup.strategy);
   HeldBytes held{.parameters = shard.parameters,
                  .parameters_on_host = std::nullopt,

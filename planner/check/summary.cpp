@@ -17,8 +17,8 @@ double share_of(const std::vector<double>& errors, Predicate predicate) {
          static_cast<double>(errors.size());
 }
 
-Group group_of(const std::vector<const Record*>& records) {
-  Group group;
+RecordGroup group_of(const std::vector<const Record*>& records) {
+  RecordGroup group;
   group.kind = records.front()->kind, group.statistic = records.front()->statistic;
   std::vector<double> errors;
   for (const Record* record : records) {
@@ -72,10 +72,10 @@ ErrorFigures error_figures(const std::vector<double>& signed_errors) {
           .cautious = share_of(signed_errors, [](double error) { return error >= 0; })};
 }
 
-std::vector<Group> summarise(const std::vector<Record>& records) {
+std::vector<RecordGroup> summarise(const std::vector<Record>& records) {
   std::map<std::pair<Kind, Statistic>, std::vector<const Record*>> sorted;
   for (const Record& record : records) sorted[{record.kind, record.statistic}].push_back(&record);
-  std::vector<Group> groups;
+  std::vector<RecordGroup> groups;
   groups.reserve(sorted.size());
   for (const auto& [key, members] : sorted) groups.push_back(group_of(members));
   return groups;

@@ -16,7 +16,7 @@ namespace zplan::check {
 
 /// All records of one kind and one statistic. Errors are absolute, relative to the measurement, and of judged
 /// records only; 0 where none was judged.
-struct Group {
+struct RecordGroup {
   Kind kind{Kind::measurement};
   Statistic statistic{Statistic::allocated};
   std::size_t records{}, judged{}, skipped{};
@@ -28,19 +28,19 @@ struct Group {
   std::size_t exact{};                              ///< judged records that are equal
   std::size_t phase_judged{}, phase_right{};        ///< peaks whose phase was seen, and was foretold
   std::map<std::string, std::size_t> skip_reasons;  ///< feature → records that it keeps from being judged
-  bool operator==(const Group&) const = default;
+  bool operator==(const RecordGroup&) const = default;
 };
 
 /// Too low by more than this counts as under-predicted.
 inline constexpr double kUnderPredicted = 0.05;
 
 /// One group per kind and statistic that occurs, in the order of the enums.
-[[nodiscard]] std::vector<Group> summarise(const std::vector<Record>& records);
+[[nodiscard]] std::vector<RecordGroup> summarise(const std::vector<Record>& records);
 
 /// Records of one kind and one statistic that belong to one subset.
 struct Subset {
   std::string name;
-  Group figures;
+  RecordGroup figures;
   bool operator==(const Subset&) const = default;
 };
 /// How the names of pooled subsets end.

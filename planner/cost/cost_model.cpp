@@ -51,7 +51,7 @@ LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training) {
 CostModel::CostModel(const Tape& tape, const Cluster& cluster, const Training& training,
                      const Strategy& strategy)
     : cluster_(cluster),
-      tensor_parallel_(strategy.tensor_parallel),
+      layout_(strategy.layout),
       memory_(cluster.gpu.memory_bandwidth * cluster.gpu.efficiency.memory) {
   loads_.reserve(tape.loads.size());
   for (const Load& each : tape.loads) loads_.push_back(load_time(each, cluster.gpu, training));
@@ -62,7 +62,7 @@ const CollectivePricer& CostModel::pricer(const Call& call) {
     if (each.operation == call.operation && each.group == call.group && each.ranks == call.group_size &&
         each.stride == call.stride)
       return each.pricer;
-  const std::int64_t stride = call.group == Group::tensor ? 1 : tensor_parallel_ * call.stride;
+  const std::int64_t stride = process_group(layout_, call.group).stride * call.stride;
   priced_.push_back(
       {call.operation, call.group, call.group_size, call.stride,
        CollectivePricer(cluster_, call.operation, place_group(cluster_, call.group_size, stride))});

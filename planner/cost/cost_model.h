@@ -52,7 +52,7 @@ class CostModel {
   };
 
   const Cluster& cluster_;
-  std::int64_t tensor_parallel_;
+  ParallelLayout layout_;
   std::deque<Priced> priced_;  ///< as they are first asked for
   BytesPerSecond memory_;
   std::vector<LoadTime> loads_;

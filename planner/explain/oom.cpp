@@ -183,8 +183,9 @@ std::vector<OomMatch> matches_of(const std::vector<BlockRequest>& requests, cons
 OomReplay replay_oom(const Question& q, const Strategy& s, const OomReading& reading) {
   const OomMessage& message = reading.message;
   const std::int64_t rank = message.rank.value_or(message.gpu.value_or(0));
-  const std::int64_t data_rank = std::min(rank / s.tensor_parallel, s.data_parallel - 1);
-  const RankRun refused(q.model, q.training, s, RankRun::target_of(q.cluster), data_rank * s.tensor_parallel);
+  const ProcessGroup data = process_group(s.layout, Group::data);
+  const std::int64_t data_rank = std::min(rank / data.stride, data.size - 1);
+  const RankRun refused(q.model, q.training, s, RankRun::target_of(q.cluster), data_rank * data.stride);
   std::vector<BlockRequest> requests;
   RunInputs run = refused.inputs();
   run.requests = &requests;

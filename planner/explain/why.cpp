@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/frameworks/framework.h"
 #include "planner/search/first.h"
 
 namespace zplan {
@@ -51,34 +52,11 @@ std::string device_verdict(const Plan& plan, const Question& q) {
                      size_text(plan.memory.required, q), size_text(room, q));
 }
 
-/// The same of FSDP2 without resharding, and of plain PyTorch.
-std::optional<std::string> torch_replication(const Plan& plan, const Question& q) {
-  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
-  const bool ddp = plan.framework == Framework::torch;
-  if (ddp && frozen.value > available(q.cluster, q.headroom).value / 2)
-    return fmt::format("every card keeps {} of frozen weights: only sharding divides them",
-                       size_text(frozen, q));
-  if (plan.fits_device) return std::nullopt;
-  if (ddp) return "every card keeps all parameters, gradients and optimizer states";
-  return "parameters stay whole from the forward to their layer's backward";
-}
-
 /// Which replicated state is to blame where a lower stage does not fit.
 std::optional<std::string> replication(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
-  if (s.zero_stage == 3 || s.data_parallel == 1) return std::nullopt;
-  if (plan.framework != Framework::deepspeed) return torch_replication(plan, q);
-  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
-  const Bytes room = available(q.cluster, q.headroom);
-  if (frozen.value > room.value / 2)
-    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card{}", s.zero_stage,
-                       size_text(frozen, q),
-                       q.training.method == Method::qlora ? "" : ": only stage 3 shards them");
-  if (plan.fits_device) return std::nullopt;
-  static constexpr std::array<std::string_view, 3> kWhole{"parameters, gradients and optimizer states",
-                                                          "parameters and gradients", "parameters"};
-  return fmt::format("ZeRO-{} keeps all {} {}", s.zero_stage, kWhole[static_cast<std::size_t>(s.zero_stage)],
-                     s.tensor_parallel > 1 ? "of its tensor-parallel share on every card" : "on every card");
+  if (s.zero_stage == 3 || s.layout.data() == 1) return std::nullopt;
+  return spec(plan.framework).replication(plan, q);
 }
 
 std::string host_verdict(const Plan& plan, const Question& q) {
@@ -137,11 +115,11 @@ Bytes smallest_card(const Plan& plan, const Question& q) {
 std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, PlanContext& context,
                                         std::int64_t most) {
   if (plan.strategy.zero_stage == 0) return std::nullopt;
-  const std::int64_t t = plan.strategy.tensor_parallel;
+  const std::int64_t t = plan.strategy.layout.tensor;
   const Bytes room = available(q.cluster, q.headroom);
   const auto on = [&](std::int64_t gpus) {
     Strategy more = plan.strategy;
-    more.data_parallel = gpus / t;
+    more.layout = more.layout.filling(gpus);
     return more;
   };
   // The first of low + step, low + 2·step, … up to high that fits: the allocator is asked from where on what

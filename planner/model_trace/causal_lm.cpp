@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 
+#include "planner/frameworks/framework.h"
 #include "planner/model_trace/program.h"
 #include "planner/sharding/rank_model.h"
 
@@ -70,7 +71,7 @@ Outline outline(const Model& model) {
 Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool trainable) {
   Tensor tensor;
   std::vector<std::int64_t> sizes = about.shape;
-  const std::int64_t t = p.strategy.tensor_parallel;
+  const std::int64_t t = p.strategy.layout.tensor;
   if (t > 1 && about.split != TensorParallelSplit::replicated) {
     std::int64_t& divided = about.split == TensorParallelSplit::row ? sizes.back() : sizes.front();
     divided = elements_on_rank(about, t, 0).value / (about.elements().value / divided);
@@ -93,13 +94,13 @@ void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, boo
                       static_cast<std::int32_t>(list.all().size())};
   if (trainable)
     p.torch.accumulate_into(parameter.tensor, parameter.index,
-                            p.strategy.tensor_parallel > 1 && is_head_norm(about));
+                            p.strategy.layout.tensor > 1 && is_head_norm(about));
   list.add(std::move(parameter));
 }
 
 Sizes sizes_of(const Model& model, const Training& training, const Strategy& strategy) {
   const ModelShape& shape = model.shape;
-  const std::int64_t t = strategy.tensor_parallel;
+  const std::int64_t t = strategy.layout.tensor;
   const std::int64_t kv_heads = units_on_rank(shape.key_value_heads, t, 0);
   return {.b = strategy.micro_batch_size,
           .s = training.sequence_length,
@@ -155,16 +156,15 @@ class MicroStep {
   /// zero.Init leaves them.
   void choose_types() {
     const Training& t = program_.training;
+    const FrameworkSpec& framework = spec(t.framework);
     const bool wide = t.precision == Precision::fp32;
-    const bool mixed =
-        !wide && t.framework == Framework::torch && t.master_weights && t.method != Method::qlora;
-    const bool prepared = widens_unpacked(t) && t.framework == Framework::torch;
+    const bool mixed = !wide && framework.autocasts_masters && t.master_weights && t.method != Method::qlora;
+    const bool prepared = widens_unpacked(t) && framework.autocasts_masters;
     program_.weights = wide || mixed || prepared ? DType::fp32 : DType::bf16;
-    torch_.gather_parameters(t.framework == Framework::deepspeed && program_.strategy.zero_stage == 3);
+    torch_.gather_parameters(gathers_at_modules(t, program_.strategy));
     program_.autocasts = mixed || t.autocast;
     torch_.alternate_products = t.alternate_products;
-    const bool casts = t.framework == Framework::fsdp ||
-                       (t.framework == Framework::deepspeed && program_.strategy.zero_stage < 3);
+    const bool casts = framework.casts_adapters(program_.strategy);
     program_.adapters = t.fp32_adapters && !casts ? DType::fp32 : program_.weights;
   }
 

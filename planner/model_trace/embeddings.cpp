@@ -18,8 +18,7 @@ const Parameter* position_embedding(const Parameters& of) {
 }
 
 Tensor rows_of(Program& p, const Parameter& table, const Tensor& places) {
-  const bool divided =
-      p.strategy.tensor_parallel > 1 && table.about->split == TensorParallelSplit::vocabulary;
+  const bool divided = p.strategy.layout.tensor > 1 && table.about->split == TensorParallelSplit::vocabulary;
   return divided ? vocabulary_parallel_embedding(p.torch, table.tensor, places)
                  : embedding(p.torch, table.tensor, places);
 }

@@ -2,6 +2,7 @@
 // brought back into the order of the tokens and summed. Source: transformers 5.23 integrations/moe.py
 // grouped_mm_experts_forward.
 
+#include "planner/frameworks/framework.h"
 #include "planner/model_trace/moe.h"
 #include "planner/model_trace/moe_operators.h"
 
@@ -43,7 +44,7 @@ class Stack {
 
   /// Which parameter a grouped product keeps a view of: ZeRO stage 3 cannot free what it gathered that into.
   [[nodiscard]] std::optional<std::int32_t> viewed() const {
-    const bool gathers = p_.training.framework == Framework::deepspeed && p_.strategy.zero_stage == 3;
+    const bool gathers = gathers_at_modules(p_.training, p_.strategy);
     if (!gathers || is_transposed(p_.shape()) || left_.defined()) return {};
     return parameter_.index;
   }

@@ -18,7 +18,7 @@ bool packed(const Program& p, const Parameter& weight) {
 }
 
 bool divided(const Program& p, const Parameter& weight) {
-  return p.strategy.tensor_parallel > 1 && weight.about->split != TensorParallelSplit::replicated;
+  return p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
 }
 
 Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const Tensor& x) {

@@ -160,8 +160,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   if (p.training.fused_loss) return fused_loss(p, weight, hidden);
   if (p.training.slices_head && p.training.loss_chunks > 1) return loss_of_sliced_head(p, of, weight, hidden);
   recorder.take_for(Term::logits);
-  const bool divided =
-      p.strategy.tensor_parallel > 1 && weight.about->split != TensorParallelSplit::replicated;
+  const bool divided = p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
   Tensor logits = linear_layer(p, of, weight, hidden);
   const bool stays_divided = divided && (p.shape().tied_embeddings || p.training.vocabulary_parallel_head);
   if (divided && !stays_divided) {

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "planner/frameworks/framework.h"
+
 namespace zplan::symbolic {
 
 const Parameter* Parameters::find(std::string_view name) const {
@@ -60,9 +62,7 @@ class Flagged {
 
 }  // namespace
 
-bool hooks_modules(const Program& p) {
-  return p.training.framework == Framework::deepspeed && p.strategy.zero_stage == 3 && !p.in_leaf;
-}
+bool hooks_modules(const Program& p) { return !p.in_leaf && gathers_at_modules(p.training, p.strategy); }
 
 Tensor hooked(Program& p, const std::vector<const Parameter*>& own, const Tensor& x,
               const std::function<Tensor(const Tensor&)>& call, const ModuleCall& how) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "planner/frameworks/framework.h"
+
 namespace zplan {
 
 namespace {
@@ -24,7 +26,7 @@ void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
       sized.space.buckets = buckets;
       Strategy& s = family.name.strategy;
       s.checkpointing = checkpointing, s.zero = zero_knobs(sized, s.zero_stage);
-      const bool has_buckets = s.zero_stage > 0 && name.framework == Framework::deepspeed && !q.space.zero;
+      const bool has_buckets = s.zero_stage > 0 && spec(name.framework).reads_ds_config && !q.space.zero;
       if (std::find(tried.begin(), tried.end(), s.zero) != tried.end()) continue;
       if (!has_buckets && !tried.empty()) continue;
       tried.push_back(s.zero);
@@ -38,9 +40,9 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
                   std::vector<FamilyReport>& all) {
   const World world{q.cluster.gpus, q.cluster.gpus_per_node};
   std::vector<std::string> reasons = why_illegal(q.model, q.training, name.strategy, world);
-  if (reasons.empty() && batches(scope, name.strategy.data_parallel).empty())
+  if (reasons.empty() && batches(scope, name.strategy.layout.data()).empty())
     reasons.push_back(fmt::format("a global batch of {} cannot be made with {} data-parallel ranks",
-                                  *scope.global_batch_size, name.strategy.data_parallel));
+                                  *scope.global_batch_size, name.strategy.layout.data()));
   if (reasons.empty()) return add_variants(q, scope, name, all);
   all.push_back({.name = name,
                  .outcome = FamilyOutcome::illegal,
@@ -92,8 +94,7 @@ std::vector<FamilyReport> families(const Question& question, const Scope& scope)
       for (const int stage : stages(q))
         for (const Offload offload : offloads(q)) {
           const Strategy strategy{.zero_stage = stage,
-                                  .tensor_parallel = t,
-                                  .data_parallel = std::max<std::int64_t>(1, q.cluster.gpus / t),
+                                  .layout = ParallelLayout{.tensor = t}.filling(q.cluster.gpus),
                                   .offload_optimizer = offload.optimizer,
                                   .offload_parameters = offload.parameters,
                                   .zero = zero_knobs(q, stage)};

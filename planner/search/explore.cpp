@@ -71,10 +71,10 @@ class Explorer {
   }
 
  private:
-  using Group = std::tuple<Framework, int, std::int64_t, OffloadDevice, OffloadDevice>;
-  static Group group_of(const FamilyName& name) {
+  using FamilyGroup = std::tuple<Framework, int, std::int64_t, OffloadDevice, OffloadDevice>;
+  static FamilyGroup group_of(const FamilyName& name) {
     const Strategy& s = name.strategy;
-    return {name.framework, s.zero_stage, s.tensor_parallel, s.offload_optimizer, s.offload_parameters};
+    return {name.framework, s.zero_stage, s.layout.tensor, s.offload_optimizer, s.offload_parameters};
   }
   [[nodiscard]] bool stopped() const { return watch_.stop != nullptr && watch_.stop->load(); }
   /// Whether f came to its end before the search was stopped.
@@ -183,7 +183,7 @@ void Explorer::screen(std::size_t index) {
   report.states = family.states();
   if (report.states > room()) return;
   std::vector<Estimate>& all = screened_[index];
-  for (const Batches& each : batches(scope_, report.name.strategy.data_parallel)) {
+  for (const Batches& each : batches(scope_, report.name.strategy.layout.data())) {
     if (each.micro_batch_sizes.empty()) {
       climb(family, each.accumulation, all);
       continue;
@@ -297,7 +297,7 @@ void Explorer::add_fastest(std::vector<std::optional<Found>>& found) {
 }
 
 void Explorer::confirm() {
-  std::map<Group, std::vector<Candidate>> groups;
+  std::map<FamilyGroup, std::vector<Candidate>> groups;
   for (const Candidate& each : may_fit_fastest_first())
     groups[group_of(result_.families[each.family].name)].push_back(each);
   std::vector<std::vector<Candidate>*> all;

@@ -176,7 +176,7 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
 }
 
 PlanFamily PlanScreen::family(const Strategy& strategy) {
-  const TapeKind kind{strategy.tensor_parallel, strategy.zero_stage == 3, strategy.checkpointing};
+  const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing};
   const std::lock_guard lock(mutex_);
   const auto tapes = tapes_.try_emplace(kind, context_.cluster().gpu, context_.training(),
                                         [this, strategy](std::int64_t micro_batch_size) -> const Recording& {

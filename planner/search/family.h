@@ -90,7 +90,7 @@ class PlanScreen {
 
  private:
   struct TapeKind {
-    std::int64_t tensor_parallel{};
+    ParallelLayout of_model;
     bool stage3{};
     Checkpointing checkpointing{};
     auto operator<=>(const TapeKind&) const = default;

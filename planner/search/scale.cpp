@@ -115,7 +115,7 @@ std::int64_t node_of_open(const OpenQuestion& open) {
 }
 
 Family family_of(const Strategy& s) {
-  return {s.zero_stage, s.tensor_parallel, s.offload_optimizer, s.offload_parameters};
+  return {s.zero_stage, s.layout.tensor, s.offload_optimizer, s.offload_parameters};
 }
 
 Question pinned_to(Question question, const Family& family) {

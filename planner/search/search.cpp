@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "planner/explain/why.h"
+#include "planner/frameworks/framework.h"
 #include "planner/search/candidates.h"
 #include "planner/search/first.h"
 #include "planner/search/parallel.h"
@@ -24,17 +25,13 @@ ZeroOptions zero_knobs(const Question& q, int stage) {
 
 std::vector<int> stages(const Question& q) {
   if (!q.space.zero_stages.empty()) return q.space.zero_stages;
-  switch (q.training.framework) {
-    case Framework::fsdp: return {2, 3};
-    case Framework::torch: return {0};
-    case Framework::deepspeed: break;
-  }
-  return {0, 1, 2, 3};
+  const std::span<const int> usual = spec(q.training.framework).stages;
+  return {usual.begin(), usual.end()};
 }
 
 std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
   if (!q.space.tensor_parallel.empty()) return q.space.tensor_parallel;
-  if (q.training.framework != Framework::deepspeed) return {1};
+  if (!spec(q.training.framework).splits_layers) return {1};
   std::vector<std::int64_t> degrees{1};
   for (std::int64_t t = 2; t <= std::min<std::int64_t>(8, q.cluster.gpus_per_node); t *= 2)
     if (q.cluster.gpus % t == 0) degrees.push_back(t);
@@ -43,13 +40,8 @@ std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
 
 std::vector<Offload> offloads(const Question& q) {
   if (!q.space.offloads.empty()) return q.space.offloads;
-  using enum OffloadDevice;
-  switch (q.training.framework) {
-    case Framework::fsdp: return {{none, none}, {cpu, cpu}};
-    case Framework::torch: return {{none, none}};
-    case Framework::deepspeed: break;
-  }
-  return {{none, none}, {cpu, none}, {cpu, cpu}};
+  const std::span<const Offload> usual = spec(q.training.framework).offloads;
+  return {usual.begin(), usual.end()};
 }
 
 namespace {
@@ -63,14 +55,14 @@ bool worth_trying(const Question& q, const Strategy& s) {
   if (open_offload && s.offload_parameters != OffloadDevice::none && s.zero_stage < 3) return false;
   if (open_offload && s.offload_optimizer != OffloadDevice::none && s.zero_stage < 2) return false;
   const bool open_degree = q.space.tensor_parallel.empty();
-  if (open_degree && s.tensor_parallel > 1)
+  if (open_degree && s.layout.tensor > 1)
     return why_illegal(q.model, q.training, s, world(q)).empty() && s.zero_stage < 3;
   return true;
 }
 
 std::string batch_mismatch(const Question& q, const Strategy& s, std::string_view of) {
   return fmt::format("a global batch of {} is not a multiple of {}{} data-parallel ranks",
-                     *q.space.global_batch_size, of, s.data_parallel);
+                     *q.space.global_batch_size, of, s.layout.data());
 }
 
 /// Fills micro-batch and accumulation of `s` from what was given; the reason where the global batch cannot be
@@ -82,12 +74,12 @@ std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_
   if (!space.global_batch_size) return std::nullopt;
   const std::int64_t global = *space.global_batch_size;
   if (!space.gradient_accumulation_steps) {
-    if (global % (micro_batch * s.data_parallel) != 0)
+    if (global % (micro_batch * s.layout.data()) != 0)
       return batch_mismatch(q, s, fmt::format("micro-batch {} x ", micro_batch));
-    s.gradient_accumulation_steps = global / (micro_batch * s.data_parallel);
+    s.gradient_accumulation_steps = global / (micro_batch * s.layout.data());
     return std::nullopt;
   }
-  const std::int64_t samples = s.gradient_accumulation_steps * s.data_parallel;
+  const std::int64_t samples = s.gradient_accumulation_steps * s.layout.data();
   if (space.micro_batch_follows) {
     if (global % samples != 0)
       return batch_mismatch(q, s, fmt::format("accumulation {} x ", s.gradient_accumulation_steps));
@@ -95,7 +87,7 @@ std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_
   } else if (micro_batch * samples != global) {
     return fmt::format(
         "a global batch of {} is not micro-batch {} x accumulation {} x {} data-parallel ranks", global,
-        micro_batch, s.gradient_accumulation_steps, s.data_parallel);
+        micro_batch, s.gradient_accumulation_steps, s.layout.data());
   }
   return std::nullopt;
 }
@@ -157,10 +149,10 @@ std::vector<Wider> wider_questions(const Question& q) {
     space.checkpointing = Checkpointing::full;
     offer(next, "--checkpointing full");
   }
-  if (q.training.framework == Framework::torch && q.cluster.gpus > 1) {
+  if (const auto other = spec(q.training.framework).sharded_instead; other && q.cluster.gpus > 1) {
     Wider sharded = next;
-    sharded.question.training = with_framework(q.training, Framework::fsdp);
-    offer(sharded, "--framework fsdp");
+    sharded.question.training = with_framework(q.training, *other);
+    offer(sharded, fmt::format("--framework {}", to_name(*other)));
   }
   // From here on one or the other, not each on top of the one before.
   if (!q.training.fused_loss) {
@@ -187,33 +179,8 @@ void find_alternative(const Question& q, Answer& result) {
   }
 }
 
-/// What a plan of PyTorch's own frameworks leaves out. Source: docs/fsdp.md.
-void warn_of_framework(const Training& training, std::vector<std::string>& warnings) {
-  if (training.framework == Framework::fsdp)
-    warnings.emplace_back(
-        "FSDP2 is planned with one group for embedding, final norm and head together: accelerate 1.15 wraps "
-        "them "
-        "apart, which gathers less at one time; not counted: what a checkpoint of the full state gathers");
-  if (training.framework == Framework::torch)
-    warnings.emplace_back(
-        "DistributedDataParallel is planned with torch's defaults: buckets of 25 MiB, "
-        "gradient_as_bucket_view off");
-}
-
 void warn(const Question& q, Answer& result) {
-  warn_of_framework(q.training, result.warnings);
-  const bool deepspeed = q.training.framework == Framework::deepspeed;
-  if (deepspeed && q.training.deepspeed != DeepSpeedRelease{})
-    result.warnings.push_back(fmt::format(
-        "memory, traffic and time are those of DeepSpeed {}: {} decides what can be had and what the "
-        "ds_config says",
-        to_text(DeepSpeedRelease{}), to_text(q.training.deepspeed)));
-  if (deepspeed && !q.training.master_weights && q.training.precision != Precision::fp32)
-    result.warnings.emplace_back(
-        "--no-master-weights: memory counts a 16-bit master copy and 16-bit moments, as DeepSpeed's "
-        "bf16_master_weights_and_grads and bf16_optimizer_states keep them; where DeepSpeed cannot (stage 0, "
-        "fp16 without offload, Lion offloaded) it counts fp32 master weights; \"steady\" is the ZeRO papers' "
-        "table, with fp32 moments");
+  result.warnings = spec(q.training.framework).warnings(q.training);
   if (!result.plans.empty() && !result.plans.front().measured_activations)
     result.warnings.push_back(
         fmt::format("the activations of {} are derived by analogy with measured architectures, not measured",
@@ -264,8 +231,7 @@ Candidates candidates(const Question& q) {
     for (const int stage : stages(q))
       for (const Offload offload : offloads(q)) {
         Strategy s{.zero_stage = stage,
-                   .tensor_parallel = t,
-                   .data_parallel = std::max<std::int64_t>(1, q.cluster.gpus / t),
+                   .layout = ParallelLayout{.tensor = t}.filling(q.cluster.gpus),
                    .offload_optimizer = offload.optimizer,
                    .offload_parameters = offload.parameters,
                    .checkpointing = q.space.checkpointing,
@@ -276,7 +242,7 @@ Candidates candidates(const Question& q) {
         const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
         // The largest micro-batch is found later, among those that make the global batch.
         const bool found_later =
-            !q.space.micro_batch_size && q.space.global_batch_size.value_or(0) % s.data_parallel == 0;
+            !q.space.micro_batch_size && q.space.global_batch_size.value_or(0) % s.layout.data() == 0;
         if (mismatch && !found_later) reasons.push_back(*mismatch);
         if (reasons.empty())
           found.legal.push_back(s);
@@ -292,7 +258,7 @@ bool better_plan(const Plan& a, const Plan& b) {
   const auto key = [](const Plan& p) {
     const auto need = static_cast<double>(p.memory.required.value);
     return std::tuple(!p.fits_device, p.fits ? -p.time.tokens_per_second : need, p.strategy.zero_stage,
-                      p.strategy.tensor_parallel);
+                      p.strategy.layout.tensor);
   };
   return key(a) < key(b);
 }
@@ -305,7 +271,7 @@ template <class Fits>
 std::optional<std::int64_t> largest_divisor_that_fits(const Question& q, const Strategy& strategy,
                                                       std::int64_t most, const Fits& fits) {
   constexpr std::int64_t kUnlike = 2;
-  const std::int64_t samples = *q.space.global_batch_size / strategy.data_parallel;
+  const std::int64_t samples = *q.space.global_batch_size / strategy.layout.data();
   std::vector<std::int64_t> sizes;  // largest first
   for (const std::int64_t size : divisors(samples))
     if (size <= most) sizes.insert(sizes.begin(), size);

@@ -1,6 +1,6 @@
 #include "planner/sharding/optimizer_state.h"
 
-#include "planner/sharding/shard.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan {
 
@@ -37,16 +37,6 @@ std::vector<Bytes> factored_states(const OptimizerTensor& tensor, Bytes element)
   return {element * (n / tensor.columns), element * (n / (middle > 1 ? middle : tensor.rows))};
 }
 
-std::vector<OptimizerTensor> flat_groups(const RankModel& model, const Training& training,
-                                         const Strategy& strategy, Bytes element) {
-  if (strategy.zero_stage < 3)
-    return {{.elements = zero12_slice(model, training, strategy), .element = element}};
-  std::vector<OptimizerTensor> groups;
-  for (const Elements each : sub_groups(model, strategy))
-    groups.push_back({.elements = each, .element = element});
-  return groups;
-}
-
 }  // namespace
 
 std::vector<Bytes> optimizer_state_blocks(const Training& training, const OptimizerTensor& tensor) {
@@ -79,33 +69,27 @@ std::vector<Bytes> shared_state_blocks(const Training& training) {
   return std::vector<Bytes>(static_cast<std::size_t>(packed->moments), kCodeTable);
 }
 
-bool flattens_replicated(const Training& training) {
-  return training.framework == Framework::deepspeed && training.precision != Precision::fp32 &&
-         training.optimizer_kernel == OptimizerKernel::deepspeed_fused;
-}
-
 Elements fsdp_shard(const RankTensor& tensor, std::int64_t ranks) {
   const Elements row(tensor.elements.value / tensor.rows);
   return row * share(Elements(tensor.rows), ranks).value;
 }
 
-std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Training& training,
-                                               const Strategy& strategy) {
-  const bool deepspeed = training.framework == Framework::deepspeed;
-  const Bytes master(training.precision == Precision::fp32 ? 4 : master_size(training, strategy).value);
-  if (deepspeed && strategy.zero_stage == 0 && flattens_replicated(training))
-    return {{.elements = model.trainable, .element = master}};
-  if (deepspeed && strategy.zero_stage > 0) return flat_groups(model, training, strategy, master);
+std::vector<OptimizerTensor> tensors_by_rows(const RankModel& model, std::int64_t ranks,
+                                             std::optional<Bytes> element) {
   std::vector<OptimizerTensor> result;
   for (const RankTensor& tensor : model.tensors) {
     if (!tensor.trainable) continue;
-    const std::int64_t ranks = training.framework == Framework::fsdp ? strategy.sharding_ranks() : 1;
     result.push_back({.elements = fsdp_shard(tensor, ranks),
-                      .element = deepspeed ? master : Bytes(tensor.stored.value / tensor.elements.value),
+                      .element = element.value_or(Bytes(tensor.stored.value / tensor.elements.value)),
                       .rows = share(Elements(tensor.rows), ranks).value,
                       .columns = tensor.columns});
   }
   return result;
+}
+
+std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Training& training,
+                                               const Strategy& strategy) {
+  return spec(training.framework).optimizer_tensors(model, training, strategy);
 }
 
 Bytes paged_states(const RankModel& model, const Training& training, const Strategy& strategy) {

@@ -1,6 +1,7 @@
 #pragma once
 // What an optimizer keeps for each tensor it updates.
 
+#include <optional>
 #include <vector>
 
 #include "planner/sharding/rank_model.h"
@@ -32,14 +33,14 @@ struct OptimizerTensor {
 /// moment.
 [[nodiscard]] std::vector<Bytes> shared_state_blocks(const Training& training);
 
-/// Whether DeepSpeed's stage 0 runs in FP16_Optimizer, which flattens: its FusedAdam does, torch's optimizers
-/// do not. Source: DeepSpeed 0.19.8 runtime/engine.py _configure_fp16_optimizer.
-[[nodiscard]] bool flattens_replicated(const Training& training);
-
 /// What the optimizer of one rank (of FSDP: the first) is given, in order: the parameters (torch, stage 0),
 /// shards of them (FSDP), a slice of all (ZeRO 1 and 2) or groups of shards (ZeRO 3).
 [[nodiscard]] std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Training& training,
                                                              const Strategy& strategy);
+
+/// The trained parameters one by one, by rows among `ranks`, in `element` bytes each or as they are stored.
+[[nodiscard]] std::vector<OptimizerTensor> tensors_by_rows(const RankModel& model, std::int64_t ranks,
+                                                           std::optional<Bytes> element = {});
 
 /// Rows of a tensor that the first rank holds under FSDP: ⌈rows/N⌉ of its first dimension.
 /// Source: torch 2.11 distributed/fsdp/_fully_shard/_fsdp_param.py.

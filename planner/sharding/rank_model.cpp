@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/frameworks/framework.h"
+
 namespace zplan {
 
 bool is_packed(const Tensor& tensor) {
@@ -46,7 +48,7 @@ class Collector {
   }
   /// DeepSpeed's engine casts what prepare_model_for_kbit_training made fp32 back to 16 bits.
   [[nodiscard]] Bytes unpacked_size() const {
-    const bool prepared = widens_unpacked(training_) && training_.framework != Framework::deepspeed;
+    const bool prepared = widens_unpacked(training_) && !spec(training_.framework).casts_model;
     return prepared ? Bytes(4) : parameter_size(training_);
   }
 

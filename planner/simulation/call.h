@@ -10,23 +10,17 @@
 #include "hardware_profiles/operation.h"
 #include "models/base/names.h"
 #include "models/base/quantity.h"
+#include "planner/layout/parallel_layout.h"
 #include "planner/terms.h"
 
 namespace zplan {
-
-enum class Group { data, tensor };
-template <>
-struct EnumNames<Group> {
-  static constexpr std::array<std::pair<Group, std::string_view>, 2> table{
-      {{Group::data, "data"}, {Group::tensor, "tensor"}}};
-};
 
 /// Calls that are alike and follow each other.
 struct Call {
   Operation operation{Operation::all_reduce};
   Group group{Group::data};
   std::int64_t group_size{1};
-  std::int64_t stride{1};  ///< between neighbours of the group, in ranks of the whole data-parallel group
+  std::int64_t stride{1};  ///< of its ranks among those of `group`: 1, or more where it is part of that
   Phase phase{Phase::backward};
   std::string_view dtype;    ///< as torch names it
   Bytes element;             ///< of one element

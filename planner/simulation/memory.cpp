@@ -1,10 +1,10 @@
 #include "planner/simulation/memory.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
-#include "planner/sharding/optimizer_state.h"
+#include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/framework.h"
 #include "planner/simulation/allowances.h"
 #include "planner/simulation/cards.h"
 
@@ -12,95 +12,9 @@ namespace zplan {
 
 namespace {
 
-/// torch's pinned allocator hands out powers of two: that much is gone from the host, whatever was asked for.
-Bytes pinned_block(Bytes size) {
-  if (size.value <= 0) return {};
-  return Bytes(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size.value))));
-}
-
-struct HostTally {
-  HostMemory sum;
-  std::vector<Bytes> pinned_blocks;  ///< as torch's pinned allocator hands them out
-  void pinned(Bytes size) { pinned_blocks.push_back(pinned_block(size)), exact_pinned(pinned_blocks.back()); }
-  /// DeepSpeed's own AIO buffers are not rounded.
-  void exact_pinned(Bytes size) { sum.total += size, sum.pinned += size; }
-  void pageable(Bytes size) { sum.total += size; }
-  void nvme(Bytes size) { sum.nvme += size; }
-};
-
-/// ZeRO 1 and 2: master, fp32 gradient, 16-bit staging and the largest parameter pinned, Adam pageable; at
-/// stage 2 accumulators of whole parameters where gradients accumulate.
-void offload_slice(const StepInputs& in, HostTally& host) {
-  const Elements slice = in.shard.optimizer_elements;
-  const Bytes weight = weight_size(in.training);
-  host.pinned(in.shard.master_weights);
-  host.pageable(in.shard.moments);
-  host.pinned(slice * Bytes(4));
-  host.pinned(slice * weight);
-  host.pinned(in.rank.largest_trainable * weight);
-  if (in.strategy.zero_stage == 2 && in.strategy.gradient_accumulation_steps > 1)
-    host.pinned(in.slice.touching * weight);
-}
-
-/// ZeRO 3: the flat gradient partition pinned, an fp32 gradient pinned per sub-group, master and Adam
-/// pageable.
-void offload_shard(const StepInputs& in, HostTally& host) {
-  host.pinned(in.shard.gradients);
-  if (in.strategy.offload_optimizer == OffloadDevice::cpu) {
-    for (const Elements group : sub_groups(in.rank, in.strategy)) host.pinned(group * Bytes(4));
-    host.pageable(in.shard.master_weights + in.shard.moments);
-    return;
-  }
-  // On NVMe the states pass through buffers: four (buffer_count) of the largest sub-group.
-  constexpr std::int64_t kBuffers = 4;
-  host.exact_pinned(largest_sub_group(in.rank, in.strategy) * Bytes(4 * kBuffers));
-  host.nvme(in.shard.master_weights + in.shard.moments + in.shard.optimizer_elements * Bytes(4));
-}
-
-/// Parameters on the host: the flat buffer, and beside it the blocks in which each tensor's part was pinned
-/// before it moved there; the pinned allocator keeps them. A tied head is pinned too before it becomes the
-/// embedding.
-void pin_parameters(const StepInputs& in, HostTally& host) {
-  const Bytes weight = weight_size(in.training);
-  host.pinned(in.shard.parameters);
-  for (const RankTensor& tensor : in.rank.tensors)
-    for (int times = in.model.shape.tied_embeddings && tensor.role == TensorRole::token_embedding ? 2 : 1;
-         times > 0; --times)
-      host.pinned(share(tensor.elements, in.strategy.data_parallel) * weight);
-}
-
-/// On NVMe: five buffers (buffer_count) of buffer_size elements; up to 1e9 elements stay in memory
-/// (max_in_cpu).
-void swap_parameters(const StepInputs& in, HostTally& host) {
-  const Bytes weight = weight_size(in.training);
-  host.exact_pinned(swap_buffer_size(in.rank, in.strategy) * weight * 5);
-  host.pageable(std::min(Elements(1'000'000'000) * weight, in.shard.parameters));
-  host.nvme(in.shard.parameters);
-}
-
-/// CPUOffloadPolicy: shards and reduced gradients are pinned parameter by parameter; torch's optimizer makes
-/// its moments beside them. Source: torch 2.11 distributed/fsdp/_fully_shard/_fsdp_param.py,
-/// _fsdp_collectives.py.
-void offload_fsdp(const StepInputs& in, HostTally& host) {
-  for (const RankTensor& tensor : in.rank.tensors) {
-    const Bytes stored(tensor.stored.value / std::max<std::int64_t>(tensor.elements.value, 1));
-    const Bytes part = fsdp_shard(tensor, in.strategy.sharding_ranks()) * stored;
-    host.pinned(part);
-    if (tensor.trainable) host.pinned(part);
-  }
-  host.pageable(in.shard.moments);
-}
-
 HostTally host_tally(const StepInputs& in) {
   HostTally host;
-  if (in.training.framework == Framework::fsdp) {
-    if (in.strategy.offload_parameters != OffloadDevice::none) offload_fsdp(in, host);
-    return host;
-  }
-  if (in.strategy.offload_optimizer != OffloadDevice::none)
-    in.strategy.zero_stage == 3 ? offload_shard(in, host) : offload_slice(in, host);
-  if (in.strategy.offload_parameters == OffloadDevice::cpu) pin_parameters(in, host);
-  if (in.strategy.offload_parameters == OffloadDevice::nvme) swap_parameters(in, host);
+  spec(in.training.framework).offload(in, host);
   return host;
 }
 
@@ -127,7 +41,7 @@ Bytes nccl_buffers(const Strategy& s, std::string_view compute_capability, std::
 Bytes all_to_all_connections(const Strategy& s, std::string_view compute_capability,
                              std::int64_t gpus_per_node) {
   if (!quantizes_gradients(s, gpus_per_node)) return {};
-  const std::int64_t nodes = s.data_parallel * s.tensor_parallel / gpus_per_node;
+  const std::int64_t nodes = s.layout.world() / gpus_per_node;
   return nccl_connections(gpus_per_node - 1, compute_capability) + nccl_network_connections(nodes - 1);
 }
 
@@ -174,10 +88,10 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
 }  // namespace
 
 std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per_node) {
-  if (s.replicas > 1) return {s.sharding_ranks(), s.replicas};
-  const std::int64_t world = s.data_parallel * s.tensor_parallel;
+  if (s.layout.replicate > 1) return {s.layout.shard, s.layout.replicate};
+  const std::int64_t world = s.layout.world();
   std::vector<std::int64_t> groups{world};
-  if (s.data_parallel > 1) groups.push_back(s.tensor_parallel);
+  if (s.layout.data() > 1) groups.push_back(s.layout.tensor);
   if (s.zero_stage < 3) return groups;
   groups.push_back(s.zero.secondary_partition);
   if (quantizes_gradients(s, gpus_per_node)) {

@@ -4,20 +4,12 @@
 #include <vector>
 
 #include "hardware_profiles/cluster.h"
+#include "planner/simulation/host_tally.h"
 #include "planner/simulation/run.h"
 
 namespace zplan {
 
 class Cards;
-
-/// Host memory and disk of one node.
-struct HostMemory {
-  Bytes total;   ///< what DeepSpeed's offload takes of host memory
-  Bytes pinned;  ///< of that, page-locked: each block rounded up to a power of two, as torch's pinned
-                 ///< allocator does
-  Bytes nvme;    ///< on disk
-  bool operator==(const HostMemory&) const = default;
-};
 
 /// Memory of one plan on the worst rank.
 struct MemoryPlan {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/frameworks/framework.h"
+
 namespace zplan {
 
 namespace {
@@ -135,8 +137,7 @@ void optimizer_step(Device& device, const Training& training, const std::vector<
     for (const OptimizerTensor& tensor : tensors) adafactor.update(tensor, make_states);
     return;
   }
-  // DeepSpeed's Lion is a fused kernel.
-  const bool copies = training.optimizer == Optimizer::lion && training.framework != Framework::deepspeed;
+  const bool copies = training.optimizer == Optimizer::lion && !spec(training.framework).fused_lion;
   for (const OptimizerTensor& tensor : tensors) {
     make_states(tensor);
     if (copies) lion(device, tensor);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/framework.h"
 #include "planner/simulation/allowances.h"
 
 namespace zplan {
@@ -33,8 +35,9 @@ void RankState::make_parameters() {
   const bool prepares = widens_unpacked(in().training);
   if (prepares) prepare_unpacked();
   make_adapters();
-  const bool deepspeed = in().training.framework == Framework::deepspeed && in().strategy.zero_stage < 3;
-  if (deepspeed && in().training.method != Method::full) cast_module(prepares);
+  const FrameworkSpec& framework = spec(in().training.framework);
+  const bool casts = framework.casts_model && framework.casts_adapters(in().strategy);
+  if (casts && in().training.method != Method::full) cast_module(prepares);
 }
 
 bool RankState::is_adapter(std::size_t tensor) const {
@@ -233,7 +236,7 @@ void RankState::exchange(Operation operation, Elements elements, Bytes element, 
                          std::int32_t number) {
   const Call call{.operation = operation,
                   .group = Group::tensor,
-                  .group_size = in().strategy.tensor_parallel,
+                  .group_size = process_group(in().strategy.layout, Group::tensor).size,
                   .phase = pass_of(device_.phase()),
                   .dtype = dtype_of(element, in().training.precision),
                   .element = element,

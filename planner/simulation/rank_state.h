@@ -54,7 +54,7 @@ class RankState {
                 std::int64_t stride = 1);
   /// One of the whole group, for which the compute stream waits at once.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
-    wait(issue(clock_.computed(), operation, elements, element, purpose, in().strategy.data_parallel));
+    wait(issue(clock_.computed(), operation, elements, element, purpose, in().strategy.layout.data()));
   }
   void wait(Instant until) { clock_.wait(until, device_.phase()); }
   /// Whole trainable gradients as DeepSpeed's engine all-reduces them.

@@ -1,196 +1,9 @@
 #include "planner/simulation/run.h"
 
-#include <algorithm>
-
-#include "planner/cost/optimizer_traffic.h"
-#include "planner/frameworks/ddp/replicated_run.h"
-#include "planner/frameworks/deepspeed/partitioned_run.h"
-#include "planner/frameworks/deepspeed/sliced_run.h"
-#include "planner/frameworks/fsdp/fsdp_run.h"
+#include "planner/frameworks/framework.h"
 #include "planner/model_trace/causal_lm.h"
-#include "planner/work.h"
 
 namespace zplan {
-
-namespace {
-
-/// Plays tapes for a framework: a class with
-///   void initialise(), begin_micro_step(bool last), gradient(std::size_t tensor, Device::Block),
-///   module(const Event&, int layer), end_backward(bool last), step(bool first),
-/// and, where it needs them, section(int layer, bool backward) and phase(Phase): where these begin;
-/// flattening(): where the card decides how it starts.
-template <class Framework>
-class Player {
- public:
-  Player(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator)
-      : inputs_(inputs), device_(allocator), state_(inputs, device_), framework_(state_) {
-    if (inputs.logs_memory) device_.keep_log();
-    device_.record_requests(inputs.requests);
-    if (allocator && !allocator->capacity) device_.keep_trace();
-    add_form(inputs.recording.tape, inputs.step.training.sequence_length);
-    if (inputs.varied == nullptr) return;
-    for (const VariedMicroStep& each : *inputs.varied) add_form(each.recording.tape, each.sequence_length);
-  }
-
-  PhasePeak initialise() {
-    take_step();
-    device_.enter(Phase::initialisation, "initialisation");
-    framework_.initialise();
-    return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
-  }
-
-  [[nodiscard]] std::optional<Flattening> flattening() const {
-    if constexpr (requires { framework_.flattening(); }) return framework_.flattening();
-    return std::nullopt;
-  }
-
-  RunResult play(int steps, bool condensed) {
-    condensed_ = condensed;
-    RunResult result;
-    result.initialisation = result.least_initialisation = initialise();
-    result.flattening = flattening();
-    for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
-      device_.begin_step();
-      state_.calls().begin_step();
-      state_.clock().begin_step();
-      play_step(step == 0);
-    }
-    result.completed = !device_.out_of_memory();
-    result.peak = device_.peak();
-    for (std::size_t i = 0; i < kPhases; ++i) {
-      result.phases[i] = device_.peak(static_cast<Phase>(i));
-      result.peak_allocated = std::max(result.peak_allocated, result.phases[i].allocated);
-    }
-    result.peak_reserved = device_.peak_reserved();
-    result.held = device_.allocated();
-    result.left = device_.live();
-    result.timeline = device_.moments();
-    result.calls = state_.calls().calls();
-    result.program = state_.clock().program();
-    result.live = device_.take_log();
-    result.asked = device_.take_trace();
-    return result;
-  }
-
-  // ---- what the tape says
-  void section(int layer, bool backward) {
-    stop_if_asked();
-    layer_ = layer, backward_ = backward;
-    if constexpr (requires { framework_.section(layer, backward); }) framework_.section(layer, backward);
-    if (layer >= 0)
-      device_.enter(backward ? Phase::backward : Phase::forward,
-                    backward ? "layer backward" : "layer forward", layer);
-  }
-  void allocate(std::int32_t block, Term term, Bytes size) { held(block) = device_.allocate(term, size); }
-  void release(std::int32_t block) { device_.release(held(block)); }
-  void gradient(int layer, std::int32_t index, std::int32_t block) {
-    framework_.gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
-  }
-  void delta(const MemoryDelta& delta, std::int32_t number) { device_.delta(delta, number); }
-  void gradient(int layer, std::int32_t index, Bytes size, Term term) {
-    framework_.gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
-  }
-  void module(const Event& event, int layer) { framework_.module(event, layer); }
-  void phase(Phase phase) {
-    device_.enter(phase, name_of(phase));
-    if constexpr (requires { framework_.phase(phase); }) framework_.phase(phase);
-  }
-  void communicate(TensorCall call, Bytes size, std::int32_t number) {
-    state_.communicate(call, size, number);
-  }
-  void compute(std::int32_t load) { state_.clock().compute(load); }
-  void workspace(std::int32_t library) {
-    if (first_) state_.workspace(library);
-  }
-
- private:
-  /// The micro-step of one length, and its blocks.
-  struct Form {
-    const Tape* tape{};
-    std::int64_t sequence_length{};
-    TapeLayout layout;
-    std::vector<Device::Block> blocks;
-  };
-  void add_form(const Tape& tape, std::int64_t sequence_length) {
-    TapeLayout layout(tape);
-    std::vector<Device::Block> blocks(static_cast<std::size_t>(layout.blocks()), Device::kNone);
-    forms_.push_back({&tape, sequence_length, std::move(layout), std::move(blocks)});
-  }
-  [[nodiscard]] Device::Block& held(std::int32_t block) {
-    return forms_[form_].blocks[static_cast<std::size_t>(block)];
-  }
-  static std::string_view name_of(Phase phase) {
-    switch (phase) {
-      case Phase::forward: return "embedding";
-      case Phase::loss: return "head and loss";
-      case Phase::loss_backward: return "loss backward";
-      default: return "final norm backward";
-    }
-  }
-
-  void play_step(bool first) {
-    const std::int64_t micro_steps = inputs_.step.strategy.gradient_accumulation_steps;
-    if (forms_.size() > 1) {
-      first_ = first;
-      return play_varied(micro_steps);
-    }
-    // Between the second and the last all micro-steps are alike.
-    const std::int64_t played = std::min<std::int64_t>(micro_steps, 3);
-    for (std::int64_t i = 0; i < played && !device_.out_of_memory(); ++i) {
-      first_ = first && i == 0;
-      const bool last = i + 1 == played;
-      const bool repeats = i == 1 && !last;
-      state_.calls().repeat(repeats ? micro_steps - 2 : 1);
-      if (repeats) state_.clock().begin_repeated();
-      play_micro_step(last);
-      if (repeats) state_.clock().end_repeated();
-    }
-    state_.clock().end_micro_steps();
-    device_.enter(Phase::step, "optimizer step");
-    framework_.step(first);
-    state_.clock().optimize(optimizer_traffic(inputs_.step.strategy, inputs_.step.shard));
-  }
-
-  /// Each length once, then the longest, in as many optimizer steps as that takes.
-  void play_varied(std::int64_t micro_steps) {
-    bool first_step = first_;
-    for (std::size_t i = 1; i <= forms_.size() && !device_.out_of_memory(); ++i) {
-      form_ = i % forms_.size();
-      const bool last = form_ == 0 || static_cast<std::int64_t>(i) % micro_steps == 0;
-      play_micro_step(last);
-      first_ = false;
-      if (!last) continue;
-      device_.enter(Phase::step, "optimizer step");
-      framework_.step(std::exchange(first_step, false));
-    }
-  }
-
-  void play_micro_step(bool last) {
-    Form& form = forms_[form_];
-    device_.enter(Phase::forward, "forward");
-    Device::Block ids = device_.allocate(
-        Term::model_inputs, token_ids(inputs_.step.strategy.micro_batch_size, form.sequence_length));
-    framework_.begin_micro_step(last);
-    if (condensed_)
-      zplan::play(inputs_.recording.condensed, *this);
-    else
-      zplan::play(*form.tape, form.layout, *this);
-    device_.enter(Phase::backward, "gradient reduction");
-    framework_.end_backward(last);
-    device_.release(ids);
-  }
-
-  const RunInputs& inputs_;
-  Device device_;
-  RankState state_;
-  Framework framework_;
-  std::vector<Form> forms_;  ///< the longest, then others
-  std::size_t form_{};
-  int layer_{-1};
-  bool backward_{}, first_{}, condensed_{};
-};
-
-}  // namespace
 
 AllocatorOptions allocator_options(const Training& training) {
   AllocatorOptions options;
@@ -198,29 +11,18 @@ AllocatorOptions allocator_options(const Training& training) {
   return options;
 }
 
-namespace {
-
-/// The same run where there is no room to flatten on the device; it tells nobody what it asks for.
-RunInputs on_host(RunInputs inputs) {
+RunInputs flattening_on_host(RunInputs inputs) {
   inputs.flattens_on_host = true;
   inputs.requests = nullptr;
   return inputs;
 }
 
+namespace {
+
 RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, bool condensed) {
-  const StepInputs& in = inputs.step;
   // What is live repeats from the second step on; what the allocator keeps around it drifts for longer.
   const int steps = allocator ? 3 : 2;
-  if (in.training.framework == Framework::fsdp)
-    return Player<FsdpRun>(inputs, allocator).play(steps, condensed);
-  if (in.training.framework == Framework::torch || in.strategy.zero_stage == 0)
-    return Player<ReplicatedRun>(inputs, allocator).play(steps, condensed);
-  if (in.strategy.zero_stage == 3) return Player<PartitionedRun>(inputs, allocator).play(steps, condensed);
-  RunResult result = Player<SlicedRun>(inputs, allocator).play(steps, condensed);
-  if (!allocator || !result.flattening) return result;
-  const RunInputs least = on_host(inputs);
-  result.least_initialisation = Player<SlicedRun>(least, allocator_options(in.training)).initialise();
-  return result;
+  return spec(inputs.step.training.framework).play(inputs, allocator, steps, condensed);
 }
 
 }  // namespace
@@ -236,18 +38,12 @@ RunResult simulate(const RunInputs& inputs) {
 }
 
 std::optional<Flattening> flattening_of(const RunInputs& inputs) {
-  const StepInputs& in = inputs.step;
-  if (in.training.framework != Framework::deepspeed || in.strategy.zero_stage < 1 ||
-      in.strategy.zero_stage > 2)
-    return std::nullopt;
-  RunInputs roomy = on_host(inputs);
-  roomy.flattens_on_host = false;
-  Player<SlicedRun> player(roomy, allocator_options(in.training));
-  static_cast<void>(player.initialise());
-  return player.flattening();
+  return spec(inputs.step.training.framework).flattening(inputs);
 }
 
-RunResult simulate_flattening_on_host(const RunInputs& inputs) { return simulate(on_host(inputs)); }
+RunResult simulate_flattening_on_host(const RunInputs& inputs) {
+  return simulate(flattening_on_host(inputs));
+}
 
 RunResult simulate_within(const RunInputs& inputs, Bytes pool) {
   AllocatorOptions options = allocator_options(inputs.step.training);

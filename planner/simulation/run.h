@@ -97,7 +97,10 @@ struct RunResult {
 /// Plays the run on a card with room to spare, whose allocator is as the training configures it.
 [[nodiscard]] RunResult simulate(const RunInputs& inputs);
 
-/// The same where the card has no room to flatten weights on it.
+/// The same run where there is no room to flatten weights on the device; it tells nobody what it asks for.
+[[nodiscard]] RunInputs flattening_on_host(RunInputs inputs);
+
+/// simulate() of it.
 [[nodiscard]] RunResult simulate_flattening_on_host(const RunInputs& inputs);
 
 /// Of simulate(), by its initialisation alone.

@@ -36,7 +36,7 @@ BENCHMARK(find_model);
 /// One run of Llama 3 70B on 64 GPUs, whole tape and allocator: initialisation and three steps.
 void timeline(benchmark::State& state) {
   const Question q = question("meta-llama/Meta-Llama-3-70B", 64, 80);
-  const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .data_parallel = 64};
+  const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .layout = {.shard = 64}};
   const RankRun run(q.model, q.training, strategy, {.compute_capability = "9.0"});
   for (auto _ : state) benchmark::DoNotOptimize(run.full());
 }
@@ -45,14 +45,14 @@ BENCHMARK(timeline)->DenseRange(1, 3);
 /// The tape that a run plays, made from the model.
 void tape(benchmark::State& state) {
   const Question q = question("meta-llama/Meta-Llama-3-70B", 64, 80);
-  const Strategy strategy{.zero_stage = 3, .data_parallel = 64};
+  const Strategy strategy{.zero_stage = 3, .layout = {.shard = 64}};
   for (auto _ : state) benchmark::DoNotOptimize(record(q.model, q.training, strategy));
 }
 BENCHMARK(tape);
 
 void one_plan(benchmark::State& state) {
   const Question q = question("meta-llama/Meta-Llama-3-8B", 8, 80);
-  const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .data_parallel = 8};
+  const Strategy strategy{.zero_stage = static_cast<int>(state.range(0)), .layout = {.shard = 8}};
   for (auto _ : state) benchmark::DoNotOptimize(make_plan(q.model, q.cluster, q.training, strategy));
 }
 BENCHMARK(one_plan)->DenseRange(0, 3);
@@ -62,7 +62,7 @@ BENCHMARK(one_plan)->DenseRange(0, 3);
 struct TimedRun {
   explicit TimedRun(int stage)
       : q(question("meta-llama/Meta-Llama-3-8B", 16, 80)),
-        run(q.model, q.training, {.zero_stage = stage, .data_parallel = 16},
+        run(q.model, q.training, {.zero_stage = stage, .layout = {.shard = 16}},
             {.compute_capability = "9.0", .gpus_per_node = 8}) {}
 
   Question q;
@@ -147,7 +147,7 @@ void one_more_plan(benchmark::State& state, const char* model, std::int64_t gpus
   const Question q = on_h100(model, gpus);
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   PlanScreen screen(context);
-  const Strategy strategy{.zero_stage = 3, .data_parallel = gpus};
+  const Strategy strategy{.zero_stage = 3, .layout = {.shard = gpus}};
   PlanFamily family = screen.family(strategy);
   const std::vector<std::int64_t> sizes = up_to(kMostMicroBatch);
   std::int64_t plans = 0, accumulation = 3;
@@ -161,7 +161,7 @@ void one_more_plan(benchmark::State& state, const char* model, std::int64_t gpus
 /// What the first candidate of a family costs: the tape and the run.
 void first_plan(benchmark::State& state, const char* model, std::int64_t gpus) {
   const Question q = on_h100(model, gpus);
-  const Strategy strategy{.zero_stage = 3, .data_parallel = gpus};
+  const Strategy strategy{.zero_stage = 3, .layout = {.shard = gpus}};
   for (auto _ : state) {
     PlanContext context(q.model, q.cluster, q.training, q.headroom);
     PlanScreen screen(context);

@@ -16,7 +16,7 @@ Setup llama3_8b(int stage, std::int64_t ranks) {
                      .strategy = {},
                      .cluster = {}};
   setup.strategy.zero_stage = stage;
-  setup.strategy.data_parallel = ranks;
+  setup.strategy.layout.shard = ranks;
   return setup;
 }
 

@@ -57,7 +57,7 @@ TEST(StepRows, DeepSpeed) {
   EXPECT_TRUE(setup.training.master_weights);
   EXPECT_EQ(setup.training.optimizer_kernel, OptimizerKernel::fused);
   EXPECT_EQ(setup.training.sequence_length, 2048);
-  EXPECT_EQ(setup.strategy.data_parallel, 5);
+  EXPECT_EQ(setup.strategy.layout.data(), 5);
   EXPECT_EQ(setup.strategy.checkpointing, Checkpointing::full);
   EXPECT_EQ(setup.cluster.gpu.compute_capability, "8.0");
   EXPECT_EQ(parameters(setup.model), Elements(8'030'261'248));
@@ -106,7 +106,7 @@ TEST(StepRows, SingleIsPlainPyTorch) {
 TEST(StepRows, UnderTensorParallelismPhasesAreCoarser) {
   for (const auto& [id, each] : steps()) {
     const auto& memory = std::get<MeasuredMemory>(each.measured);
-    if (each.setup->strategy.tensor_parallel == 1) {
+    if (each.setup->strategy.layout.tensor == 1) {
       EXPECT_EQ(memory.peak_phases.size(), 1U) << id;
     }
   }
@@ -206,7 +206,7 @@ TEST(PublishedMemory, ChunksOfTheLossAreTheLibrarys) {
 
 TEST(PublishedMemory, FsdpThatShardsNothingIsReplicated) {
   EXPECT_EQ(setup_of(published(), "m334").training.framework, Framework::torch);
-  EXPECT_EQ(setup_of(published(), "m334").strategy.data_parallel, 2);
+  EXPECT_EQ(setup_of(published(), "m334").strategy.layout.data(), 2);
 }
 
 TEST(PublishedMemory, OutOfMemoryNeedsMoreThanTheCardHad) {

@@ -62,7 +62,7 @@ Record record(Statistic statistic, std::optional<double> error) {
 }
 
 TEST(Summary, NeverPutsTwoStatisticsInOneGroup) {
-  const std::vector<Group> groups =
+  const std::vector<RecordGroup> groups =
       summarise({record(Statistic::allocated, 0.1), record(Statistic::reserved, -0.2),
                  record(Statistic::allocated, std::nullopt), record(Statistic::allocated, 0.3)});
   ASSERT_EQ(groups.size(), 2U);
@@ -79,7 +79,7 @@ TEST(Summary, CountsARecordUnderEachFeatureThatItLacks) {
   Record skipped = record(Statistic::allocated, std::nullopt);
   skipped.skip.add("float8 products");
   skipped.skip.add("torch.compile");  // once
-  const std::vector<Group> groups = summarise({skipped});
+  const std::vector<RecordGroup> groups = summarise({skipped});
   EXPECT_EQ(groups[0].skip_reasons.size(), 2U);
   EXPECT_EQ(groups[0].skipped, 1U);
   EXPECT_EQ(skipped.skip.text(), "torch.compile; float8 products");
@@ -88,7 +88,7 @@ TEST(Summary, CountsARecordUnderEachFeatureThatItLacks) {
 TEST(Summary, CountsPhasesOnlyWhereTheyWereSeen) {
   Record right = record(Statistic::allocated, 0.0), wrong = right, unseen = right;
   right.phase_right = true, wrong.phase_right = false;
-  const Group group = summarise({right, wrong, unseen}).front();
+  const RecordGroup group = summarise({right, wrong, unseen}).front();
   EXPECT_EQ(group.phase_judged, 2U);
   EXPECT_EQ(group.phase_right, 1U);
 }

@@ -33,7 +33,7 @@ inline const Setup& sample_plan() {
                                              .host_memory = std::nullopt},
                                             built_in_profiles())};
     setup.strategy.zero_stage = 2;
-    setup.strategy.data_parallel = 4;
+    setup.strategy.layout.shard = 4;
     setup.training.sequence_length = 128;
     return setup;
   }();

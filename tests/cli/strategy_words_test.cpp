@@ -15,7 +15,7 @@ TEST(StrategyWords, ReadsWhatThePlannerWrites) {
       for (const auto& [offload, offload_name] : EnumNames<Offload>::table)
         for (const auto& [checkpointing, checkpointing_name] : EnumNames<Checkpointing>::table) {
           const Strategy strategy{.zero_stage = stage,
-                                  .tensor_parallel = degree,
+                                  .layout = {.tensor = degree},
                                   .offload_optimizer = offload.optimizer,
                                   .offload_parameters = offload.parameters,
                                   .checkpointing = checkpointing};
@@ -71,7 +71,7 @@ TEST(StrategyWords, FullNamesAreReadBack) {
           "full+tp2+zero1+checkpointing-full+b7", "fsdp+no-reshard+checkpointing-selective"}) {
       const PinnedStrategy strategy = parse_strategy(text, otherwise);
       const std::string id = plan_id(strategy.framework, {.zero_stage = strategy.zero_stage,
-                                                          .tensor_parallel = strategy.tensor_parallel,
+                                                          .layout = {.tensor = strategy.tensor_parallel},
                                                           .checkpointing = strategy.checkpointing});
       const std::string full = full_name(strategy, id, otherwise);
       EXPECT_EQ(parse_strategy(full, otherwise), strategy) << full << " of " << text;

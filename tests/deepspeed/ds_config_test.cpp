@@ -49,7 +49,7 @@ TEST(DsConfig, BatchAddsUpOnEveryGpu) {
     const Json config = ds_config(each.plan, each.question);
     const std::int64_t micro = config.at("train_micro_batch_size_per_gpu");
     const std::int64_t steps = config.at("gradient_accumulation_steps");
-    if (each.plan.strategy.tensor_parallel > 1)
+    if (each.plan.strategy.layout.tensor > 1)
       EXPECT_FALSE(config.contains("train_batch_size"));
     else
       EXPECT_EQ(config.at("train_batch_size"), micro * steps * each.question.cluster.gpus);
@@ -100,7 +100,7 @@ TEST(DsConfig, ReadsBackAsThePlan) {
     const DsConfigPins pins = read(ds_config(each.plan, each.question));
     EXPECT_EQ(pins.zero_stage->value, s.zero_stage);
     EXPECT_EQ(pins.offload->value, (Offload{s.offload_optimizer, s.offload_parameters}));
-    EXPECT_EQ(pins.tensor_parallel->value, s.tensor_parallel);
+    EXPECT_EQ(pins.tensor_parallel->value, s.layout.tensor);
     EXPECT_EQ(pins.precision->value, each.question.training.precision);
     const Batch batch = resolve_batch(pins, each.question.cluster.gpus);
     EXPECT_EQ(batch.micro_batch_size, s.micro_batch_size);
@@ -149,7 +149,7 @@ TEST(DsConfigNotes, SayWhatDeepSpeedCannot) {
 
 /// What a config brought is written again, but where the Trainer's own arguments say it.
 TEST(DsConfig, ClippingIsWrittenAsItWasRead) {
-  Strategy strategy{.zero_stage = 2, .data_parallel = 8};
+  Strategy strategy{.zero_stage = 2, .layout = {.shard = 8}};
   strategy.zero.gradient_clipping = 0.5;
   const Question question = question_of(llama_8b(), 8, 1);
   EXPECT_EQ(ds_config(plan_of(strategy), question).at("gradient_clipping"), 0.5);

@@ -35,7 +35,7 @@ void print(const GridCase& each, ConfigStyle style) {
       {"name", each.name},
       {"style", to_name(style)},
       {"gpus", each.question.cluster.gpus},
-      {"tensor_parallel", each.plan.strategy.tensor_parallel},
+      {"tensor_parallel", each.plan.strategy.layout.tensor},
       {"hidden_size", each.question.model.shape.hidden_size},
       {"expected", expectation(each.plan.strategy)},
       {"launch",

@@ -86,8 +86,7 @@ std::vector<GridCase> grid() {
           for (const Offload offload : offloads) {
             const std::size_t turn = cases.size();
             Strategy strategy{.zero_stage = stage,
-                              .tensor_parallel = tensor_parallel,
-                              .data_parallel = std::max<std::int64_t>(1, gpus / tensor_parallel),
+                              .layout = ParallelLayout{.tensor = tensor_parallel}.filling(gpus),
                               .offload_optimizer = offload.optimizer,
                               .offload_parameters = offload.parameters,
                               .micro_batch_size = 1 + static_cast<std::int64_t>(turn % 4),
@@ -114,7 +113,7 @@ std::vector<GoldenCase> golden_cases() {
   const auto strategy = [](int stage, const ZeroOptions& zero, OffloadDevice optimizer = none,
                            OffloadDevice parameters = none, std::int64_t data_parallel = 8) {
     return Strategy{.zero_stage = stage,
-                    .data_parallel = data_parallel,
+                    .layout = {.shard = data_parallel},
                     .offload_optimizer = optimizer,
                     .offload_parameters = parameters,
                     .micro_batch_size = 2,
@@ -122,7 +121,7 @@ std::vector<GoldenCase> golden_cases() {
                     .zero = zero};
   };
   Strategy split = strategy(1, filled, none, none, 4), split3 = strategy(3, filled, none, none, 4);
-  split.tensor_parallel = split3.tensor_parallel = 2;
+  split.layout.tensor = split3.layout.tensor = 2;
   return {
       {"zero0", strategy(0, filled), {}},
       {"zero1-fp32-accumulation", strategy(1, exact), {}},

@@ -66,7 +66,7 @@ TEST(Launch, SwiftSaysWhatThePlanCounts) {
   EXPECT_THAT(launch(8, 1, {.method = Method::lora, .lora_dropout = 0.05}).swift,
               HasSubstr("--lora_dropout 0.05"));
   EXPECT_THAT(launch(8, 1).swift, Not(HasSubstr("--lora_dropout")));
-  Plan plan = plan_of({.zero_stage = 3, .data_parallel = 8});
+  Plan plan = plan_of({.zero_stage = 3, .layout = {.shard = 8}});
   Question question = question_of(llama_8b(), 8, 1, {.method = Method::lora});
   EXPECT_THAT(launch_lines(plan, question).swift, Not(HasSubstr("use_reentrant")));
   question.training.deepspeed = {0, 19, 2};
@@ -78,15 +78,19 @@ TEST(Launch, SwiftSaysWhatThePlanCounts) {
 
 TEST(Launch, AConfigInMsSwiftsStyleIsStartedByMsSwift) {
   const Launch lines = launch(8, 1);
-  const auto name = [&](Framework framework, ConfigStyle style) {
-    return launcher(lines, framework, style).name;
-  };
-  EXPECT_EQ(name(Framework::deepspeed, ConfigStyle::plain), "deepspeed");
-  EXPECT_EQ(name(Framework::deepspeed, ConfigStyle::hf_auto), "deepspeed");
-  EXPECT_EQ(name(Framework::deepspeed, ConfigStyle::ms_swift), "swift");
-  EXPECT_EQ(name(Framework::fsdp, ConfigStyle::plain), "accelerate");
-  EXPECT_EQ(launcher(lines, Framework::deepspeed, ConfigStyle::ms_swift).line, lines.swift);
-  EXPECT_EQ(launcher(lines, Framework::deepspeed, ConfigStyle::plain).line, lines.deepspeed);
+  EXPECT_EQ(launcher(lines, ConfigStyle::plain).name, "deepspeed");
+  EXPECT_EQ(launcher(lines, ConfigStyle::hf_auto).name, "deepspeed");
+  EXPECT_EQ(launcher(lines, ConfigStyle::ms_swift).name, "swift");
+  EXPECT_EQ(launcher(lines, ConfigStyle::ms_swift).line, lines.swift);
+  EXPECT_EQ(launcher(lines, ConfigStyle::plain).line, lines.deepspeed);
+}
+
+TEST(Launch, OtherFrameworksAreStartedByAccelerate) {
+  Plan plan = plan_of({.zero_stage = 3, .layout = {.shard = 8}});
+  plan.framework = Framework::fsdp;
+  const Launch lines = launch_lines(plan, question_of(llama_8b(), 8, 1));
+  EXPECT_EQ(launcher(lines, ConfigStyle::plain).name, "accelerate");
+  EXPECT_EQ(launcher(lines, ConfigStyle::plain).line, lines.accelerate);
 }
 
 TEST(Launch, WordsAreQuotedForTheShell) {

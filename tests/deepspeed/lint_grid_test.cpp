@@ -18,7 +18,7 @@ TEST(LintGrid, WhatIsEmittedIsClean) {
       const std::vector<Finding> findings =
           linted(config, {.style = style,
                           .gpus = each.question.cluster.gpus,
-                          .tensor_parallel = each.plan.strategy.tensor_parallel,
+                          .tensor_parallel = each.plan.strategy.layout.tensor,
                           .compute_capability = "9.0"});
       for (const Finding& finding : findings)
         EXPECT_EQ(finding.severity, Severity::note) << each.name << " " << to_name(style) << "\n"

@@ -6,6 +6,7 @@
 #include "grid.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
+#include "planner/frameworks/deepspeed/rules.h"
 #include "support.h"
 
 namespace zplan::testing {
@@ -17,7 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 const Strategy kOffloaded{.zero_stage = 3,
-                          .data_parallel = 8,
+                          .layout = {.shard = 8},
                           .offload_optimizer = OffloadDevice::cpu,
                           .offload_parameters = OffloadDevice::cpu};
 
@@ -48,7 +49,7 @@ TEST(Releases, NewDefaultsAreWrittenForOlderReleases) {
 }
 
 TEST(Releases, UnknownKeysAreLeftOutAndSaid) {
-  Strategy strategy{.zero_stage = 2, .data_parallel = 8, .checkpointing = Checkpointing::none};
+  Strategy strategy{.zero_stage = 2, .layout = {.shard = 8}, .checkpointing = Checkpointing::none};
   strategy.zero.parameter_alignment = true;
   const auto written = [&](DeepSpeedRelease release) {
     return ds_config(plan_of(strategy), question_for(release))
@@ -69,12 +70,12 @@ TEST(Releases, PlansNeedWhatWasRecorded) {
     DeepSpeedRelease before = *key.since;
     --before.patch;
     const auto legal = [](DeepSpeedRelease release) {
-      const Strategy split{.zero_stage = 1, .tensor_parallel = 2, .data_parallel = 4};
+      const Strategy split{.zero_stage = 1, .layout = {.tensor = 2, .shard = 4}};
       return why_illegal(llama_8b(), question_for(release).training, split, {8, 8}).empty();
     };
     const auto drops = [](DeepSpeedRelease release) {
       return drops_master(question_for(release, {.master_weights = false}).training,
-                          {.zero_stage = 2, .data_parallel = 8});
+                          {.zero_stage = 2, .layout = {.shard = 8}});
     };
     if (key.pointer == "/tensor_parallel/autotp_size") {
       EXPECT_TRUE(legal(*key.since) && !legal(before));
@@ -87,7 +88,7 @@ TEST(Releases, PlansNeedWhatWasRecorded) {
   const auto muon = [](const std::string& release, int stage) {
     const Training training =
         question_for(parse_release("test", release), {.optimizer = Optimizer::muon}).training;
-    return why_illegal(llama_8b(), training, {.zero_stage = stage, .data_parallel = 8}, {8, 8}).empty();
+    return why_illegal(llama_8b(), training, {.zero_stage = stage, .layout = {.shard = 8}}, {8, 8}).empty();
   };
   EXPECT_TRUE(muon(recorded.at("optimizers").at("Muon"), 2));
   EXPECT_FALSE(muon("0.17.5", 2));
@@ -100,7 +101,7 @@ TEST(Releases, PlansNeedWhatWasRecorded) {
 TEST(Releases, FrozenLayersAreRecomputedReentrantlyBefore) {
   const Json recorded = test_json("../planner/frameworks/deepspeed/config/releases.json");
   const Training lora{.method = Method::lora};
-  const Strategy full{.zero_stage = 3, .data_parallel = 8};
+  const Strategy full{.zero_stage = 3, .layout = {.shard = 8}};
   Strategy selective = full;
   selective.checkpointing = Checkpointing::selective;
   const auto says = [&](DeepSpeedRelease release, const Training& training) {
@@ -131,7 +132,7 @@ TEST(Releases, MicsIsGoneSince) {
   const std::string removed =
       test_json("../planner/frameworks/deepspeed/config/releases.json").at("mics_removed");
   EXPECT_EQ(removed, "0.19.7");
-  const Strategy replicated{.zero_stage = 3, .data_parallel = 8, .replicas = 2};
+  const Strategy replicated{.zero_stage = 3, .layout = {.shard = 4, .replicate = 2}};
   EXPECT_THAT(why_illegal(llama_8b(), Training{}, replicated, {8, 8}), Contains(HasSubstr(removed)));
   EXPECT_THAT(read_file(std::string(ZPLAN_TEST_DATA) + "/../docs/communication.md"),
               HasSubstr("MiCS, which DeepSpeed removed in " + removed));

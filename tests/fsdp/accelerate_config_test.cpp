@@ -29,7 +29,7 @@ Json config(const Strategy& strategy, const Training& training = {}) {
 }
 
 TEST(AccelerateConfig, IsWhatTheQuestionnaireWouldWrite) {
-  EXPECT_EQ(yaml_text(config({.zero_stage = 3, .data_parallel = 8})),
+  EXPECT_EQ(yaml_text(config({.zero_stage = 3, .layout = {.shard = 8}})),
             "compute_environment: LOCAL_MACHINE\n"
             "distributed_type: FSDP\n"
             "mixed_precision: bf16\n"
@@ -47,19 +47,19 @@ TEST(AccelerateConfig, IsWhatTheQuestionnaireWouldWrite) {
 }
 
 TEST(AccelerateConfig, FollowsTheStrategy) {
-  const Json open = config({.zero_stage = 2, .data_parallel = 8, .checkpointing = Checkpointing::none});
+  const Json open = config({.zero_stage = 2, .layout = {.shard = 8}, .checkpointing = Checkpointing::none});
   EXPECT_EQ(open.at("fsdp_config").at("fsdp_reshard_after_forward"), false);
   EXPECT_EQ(open.at("fsdp_config").at("fsdp_activation_checkpointing"), false);
-  const Json offloaded =
-      config({.zero_stage = 3, .data_parallel = 8, .offload_optimizer = kCpu, .offload_parameters = kCpu});
+  const Json offloaded = config(
+      {.zero_stage = 3, .layout = {.shard = 8}, .offload_optimizer = kCpu, .offload_parameters = kCpu});
   EXPECT_EQ(offloaded.at("fsdp_config").at("fsdp_offload_params"), true);
-  const Json hybrid = config({.zero_stage = 3, .data_parallel = 8, .replicas = 2});
+  const Json hybrid = config({.zero_stage = 3, .layout = {.shard = 4, .replicate = 2}});
   EXPECT_EQ(hybrid.at("parallelism_config").at("parallelism_config_dp_shard_size"), 4);
 }
 
 /// accelerate makes fp32 of 16-bit weights as soon as mixed_precision is anything but "no".
 TEST(AccelerateConfig, MixedPrecisionSaysWhatIsStored) {
-  const Strategy strategy{.zero_stage = 3, .data_parallel = 8};
+  const Strategy strategy{.zero_stage = 3, .layout = {.shard = 8}};
   EXPECT_EQ(config(strategy, {.master_weights = false}).at("mixed_precision"), "no");
   EXPECT_EQ(config(strategy, {.precision = Precision::fp32}).at("mixed_precision"), "no");
   EXPECT_EQ(config(strategy, {.precision = Precision::fp16}).at("mixed_precision"), "fp16");
@@ -71,13 +71,13 @@ TEST(AccelerateConfig, NotesSayWhatTheScriptHasToDo) {
   const auto notes = [](const Strategy& s, const Training& training = {}) {
     return fsdp_notes(fsdp(s), fsdp_question(8, 1, training));
   };
-  EXPECT_THAT(notes({.zero_stage = 3, .data_parallel = 8}),
+  EXPECT_THAT(notes({.zero_stage = 3, .layout = {.shard = 8}}),
               Contains(HasSubstr("leave gradient_checkpointing off")));
-  EXPECT_THAT(notes({.zero_stage = 3, .data_parallel = 8, .micro_batch_size = 4}),
+  EXPECT_THAT(notes({.zero_stage = 3, .layout = {.shard = 8}, .micro_batch_size = 4}),
               Contains(HasSubstr("per_device_train_batch_size=4, gradient_accumulation_steps=1")));
-  EXPECT_THAT(notes({.zero_stage = 3, .data_parallel = 8}, {.master_weights = false}),
+  EXPECT_THAT(notes({.zero_stage = 3, .layout = {.shard = 8}}, {.master_weights = false}),
               Contains(HasSubstr("load the model in bf16")));
-  for (const std::string& note : notes({.zero_stage = 3, .data_parallel = 8}))
+  for (const std::string& note : notes({.zero_stage = 3, .layout = {.shard = 8}}))
     EXPECT_THAT(note, Not(HasSubstr("DeepSpeed")));
 }
 

@@ -41,7 +41,7 @@ void print_all(Framework framework, const Training& training, std::int64_t gpus)
     for (const Offload offload : {Offload{none, none}, Offload{cpu, cpu}})
       for (const auto& [checkpointing, name] : EnumNames<Checkpointing>::table) {
         const Strategy strategy{.zero_stage = stage,
-                                .data_parallel = gpus,
+                                .layout = {.shard = gpus},
                                 .offload_optimizer = offload.optimizer,
                                 .offload_parameters = offload.parameters,
                                 .checkpointing = checkpointing,

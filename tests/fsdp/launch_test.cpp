@@ -23,8 +23,8 @@ Launch launch(Framework framework, const Strategy& strategy, std::int64_t gpus =
   return launch_lines(plan, question, framework == Framework::fsdp ? "fsdp.yaml" : "ds_config.json");
 }
 
-const Strategy kSharded{.zero_stage = 3, .data_parallel = 8, .micro_batch_size = 2};
-const Strategy kReplicated{.zero_stage = 0, .data_parallel = 8};
+const Strategy kSharded{.zero_stage = 3, .layout = {.shard = 8}, .micro_batch_size = 2};
+const Strategy kReplicated{.zero_stage = 0, .layout = {.shard = 8}};
 
 TEST(FsdpLaunch, TakesTheConfigAlone) {
   const Launch lines = launch(Framework::fsdp, kSharded);

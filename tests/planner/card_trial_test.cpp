@@ -32,7 +32,7 @@ std::vector<TrialCase> trial_cases() {
   fsdp.framework = Framework::fsdp;
   const auto strategy = [](int stage, std::int64_t accumulation = 1) {
     return Strategy{.zero_stage = stage,
-                    .data_parallel = 8,
+                    .layout = {.shard = 8},
                     .micro_batch_size = 2,
                     .gradient_accumulation_steps = accumulation};
   };

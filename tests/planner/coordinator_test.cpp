@@ -303,7 +303,7 @@ ModuleTape planned_modules(const Json& run) {
   }
   Strategy strategy;
   strategy.zero_stage = 3;
-  strategy.data_parallel = run["ranks"];
+  strategy.layout.shard = run["ranks"];
   strategy.checkpointing = kinds.at(checkpointing);
   const RankRun planned(model, training, strategy, {});
   const RunInputs inputs = planned.inputs();

@@ -101,8 +101,7 @@ class Crossovers : public ::testing::Test {
   }
   [[nodiscard]] Strategy strategy(int stage, std::int64_t tensor_parallel) const {
     return {.zero_stage = stage,
-            .tensor_parallel = tensor_parallel,
-            .data_parallel = question_.cluster.gpus / tensor_parallel,
+            .layout = {.tensor = tensor_parallel, .shard = question_.cluster.gpus / tensor_parallel},
             .gradient_accumulation_steps = tensor_parallel};
   }
   [[nodiscard]] std::optional<Crossover> between(const Strategy& one, const Strategy& other) const {

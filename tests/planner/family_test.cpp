@@ -24,8 +24,7 @@ Strategy strategy(int stage, std::int64_t data, std::int64_t tensor, Checkpointi
                   OffloadDevice optimizer = OffloadDevice::none,
                   OffloadDevice parameters = OffloadDevice::none) {
   return {.zero_stage = stage,
-          .tensor_parallel = tensor,
-          .data_parallel = data,
+          .layout = {.tensor = tensor, .shard = data},
           .offload_optimizer = optimizer,
           .offload_parameters = parameters,
           .checkpointing = checkpointing};

@@ -60,17 +60,17 @@ Composition held(Training training, const Strategy& strategy) {
 
 TEST(FsdpRun, HoldsShardsAndStatesBetweenSteps) {
   const Elements all = rank_model(small_model(), {}, 1).trainable;
-  const Composition mixed = held({}, {.zero_stage = 3, .data_parallel = 4});
+  const Composition mixed = held({}, {.zero_stage = 3, .layout = {.shard = 4}});
   EXPECT_EQ(mixed[Term::trained_parameters], share(all, 4) * Bytes(4));
   EXPECT_EQ(mixed[Term::gathered_parameters], Bytes(0));
   EXPECT_EQ(mixed[Term::gradient_partition], Bytes(0));
-  const Composition pure = held({.master_weights = false}, {.zero_stage = 3, .data_parallel = 4});
+  const Composition pure = held({.master_weights = false}, {.zero_stage = 3, .layout = {.shard = 4}});
   EXPECT_EQ(pure[Term::trained_parameters], share(all, 4) * Bytes(2));
-  const Composition replicated = held({}, {.zero_stage = 3, .data_parallel = 4, .replicas = 2});
+  const Composition replicated = held({}, {.zero_stage = 3, .layout = {.shard = 2, .replicate = 2}});
   EXPECT_EQ(replicated[Term::trained_parameters], share(all, 2) * Bytes(4));
   EXPECT_EQ(replicated[Term::gradient_partition], Bytes(0));
   const Composition offloaded =
-      held({}, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu});
+      held({}, {.zero_stage = 3, .layout = {.shard = 4}, .offload_parameters = OffloadDevice::cpu});
   EXPECT_EQ(offloaded[Term::trained_parameters] + offloaded[Term::optimizer_moments], Bytes(0));
 }
 
@@ -80,29 +80,31 @@ std::size_t reasons(const Training& training, const Strategy& strategy) {
 
 TEST(Frameworks, RefuseWhatTheyCannotDo) {
   const Training fsdp{.framework = Framework::fsdp};
-  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4}), 0U);
-  EXPECT_EQ(reasons(fsdp, {.zero_stage = 2, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu}),
-            0U);
-  EXPECT_EQ(reasons(fsdp, {.zero_stage = 1, .data_parallel = 4}), 1U);
-  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .replicas = 2}), 0U);
-  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .replicas = 3}), 1U);
-  EXPECT_EQ(reasons({}, {.zero_stage = 3, .data_parallel = 4, .replicas = 2}), 1U);
-  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .tensor_parallel = 2, .data_parallel = 2}), 1U);
-  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::nvme}),
-            1U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .layout = {.shard = 4}}), 0U);
+  EXPECT_EQ(
+      reasons(fsdp, {.zero_stage = 2, .layout = {.shard = 4}, .offload_parameters = OffloadDevice::cpu}), 0U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 1, .layout = {.shard = 4}}), 1U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .layout = {.shard = 2, .replicate = 2}}), 0U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .layout = {.shard = 1, .replicate = 3}}), 1U);
+  EXPECT_EQ(reasons({}, {.zero_stage = 3, .layout = {.shard = 2, .replicate = 2}}), 1U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .layout = {.tensor = 2, .shard = 2}}), 1U);
+  EXPECT_EQ(
+      reasons(fsdp, {.zero_stage = 3, .layout = {.shard = 4}, .offload_parameters = OffloadDevice::nvme}),
+      1U);
   const Training torch{.framework = Framework::torch};
-  EXPECT_EQ(reasons(torch, {.zero_stage = 0, .data_parallel = 4}), 0U);
-  EXPECT_EQ(reasons(torch, {.zero_stage = 3, .data_parallel = 4}), 1U);
+  EXPECT_EQ(reasons(torch, {.zero_stage = 0, .layout = {.shard = 4}}), 0U);
+  EXPECT_EQ(reasons(torch, {.zero_stage = 3, .layout = {.shard = 4}}), 1U);
   const Training packed{.optimizer = Optimizer::adamw8bit, .framework = Framework::fsdp};
-  EXPECT_EQ(reasons(packed, {.zero_stage = 3, .data_parallel = 4, .offload_parameters = OffloadDevice::cpu}),
-            1U);
+  EXPECT_EQ(
+      reasons(packed, {.zero_stage = 3, .layout = {.shard = 4}, .offload_parameters = OffloadDevice::cpu}),
+      1U);
 }
 
 TEST(Communicators, AreThoseOfTheGroupsThatSend) {
   using Ranks = std::vector<std::int64_t>;
-  EXPECT_EQ(communicators({.zero_stage = 2, .tensor_parallel = 2, .data_parallel = 4}, 8), (Ranks{8, 2}));
-  EXPECT_EQ(communicators({.zero_stage = 3, .data_parallel = 8, .replicas = 2}, 8), (Ranks{4, 2}));
-  Strategy all{.zero_stage = 3, .data_parallel = 16};
+  EXPECT_EQ(communicators({.zero_stage = 2, .layout = {.tensor = 2, .shard = 4}}, 8), (Ranks{8, 2}));
+  EXPECT_EQ(communicators({.zero_stage = 3, .layout = {.shard = 4, .replicate = 2}}, 8), (Ranks{4, 2}));
+  Strategy all{.zero_stage = 3, .layout = {.shard = 16}};
   all.zero.secondary_partition = 8, all.zero.quantized_gradients = true;
   EXPECT_EQ(communicators(all, 8), (Ranks{16, 1, 8, 8, 2}));
   EXPECT_EQ(communicators(all, 16), (Ranks{16, 1, 8}));

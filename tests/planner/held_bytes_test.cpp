@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "tests/planner/recorded_run.h"
 
 namespace zplan::testing {
@@ -14,8 +15,8 @@ class HeldBytes : public ::testing::TestWithParam<RecordedRun> {
  protected:
   [[nodiscard]] Shard shard_of(std::int64_t rank) const {
     const RecordedRun& run = GetParam();
-    const RankModel model = rank_model(run.model, run.training, run.strategy.tensor_parallel,
-                                       rank % run.strategy.tensor_parallel);
+    const RankModel model =
+        rank_model(run.model, run.training, run.strategy.layout.tensor, rank % run.strategy.layout.tensor);
     return make_shard(model, run.training, run.strategy);
   }
 };
@@ -34,8 +35,7 @@ TEST_P(HeldBytes, OfEveryRank) {
     EXPECT_EQ(rank.parameters_on_host.value_or(shard.parameters), shard.parameters);
     EXPECT_EQ(rank.master_weights.has_value(), run.strategy.zero_stage > 0);
   }
-  EXPECT_EQ(static_cast<std::int64_t>(run.held.size()),
-            run.strategy.data_parallel * run.strategy.tensor_parallel);
+  EXPECT_EQ(static_cast<std::int64_t>(run.held.size()), run.strategy.layout.world());
 }
 
 const Json& first_rank(const RecordedRun& run) { return run.row["memory_per_rank"][0]; }

@@ -22,7 +22,7 @@ class Prices : public ::testing::TestWithParam<Asked> {
   Prices() {
     training_.sequence_length = 512;
     Strategy s = GetParam().strategy;
-    s.data_parallel = 8 / s.tensor_parallel;
+    s.layout.shard = 8 / s.layout.tensor;
     cluster_ =
         assemble_cluster({.gpu = GetParam().gpu, .gpus = 8, .nodes = GetParam().nodes}, built_in_profiles());
     plan_ = make_plan(model_, cluster_, training_, s);
@@ -80,7 +80,7 @@ TEST_P(Prices, RingsSendWhatRingsSend) {
 }
 
 TEST_P(Prices, TensorParallelGroupsStayInTheirNode) {
-  if (cluster_.gpus_per_node < GetParam().strategy.tensor_parallel) return;
+  if (cluster_.gpus_per_node < GetParam().strategy.layout.tensor) return;
   for (const Collective& each : plan_.communication.collectives)
     if (each.group == Group::tensor) {
       EXPECT_EQ(each.outside_bytes_per_gpu, Bytes(0));
@@ -89,13 +89,15 @@ TEST_P(Prices, TensorParallelGroupsStayInTheirNode) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, Prices,
-    ::testing::Values(
-        Asked{1, "A100-SXM-80GB", {.zero_stage = 3}}, Asked{2, "A100-SXM-80GB", {.zero_stage = 3}},
-        Asked{1, "RTX-4090-24GB", {.zero_stage = 2}},
-        Asked{2, "A100-SXM-80GB", {.zero_stage = 1, .tensor_parallel = 2}},
-        Asked{1, "H100-SXM-80GB", {.zero_stage = 0, .tensor_parallel = 4}},
-        Asked{2, "H100-SXM-80GB", {.zero_stage = 2, .tensor_parallel = 2, .gradient_accumulation_steps = 3}},
-        Asked{8, "H100-SXM-80GB", {.zero_stage = 3, .gradient_accumulation_steps = 2}}));
+    ::testing::Values(Asked{1, "A100-SXM-80GB", {.zero_stage = 3}},
+                      Asked{2, "A100-SXM-80GB", {.zero_stage = 3}},
+                      Asked{1, "RTX-4090-24GB", {.zero_stage = 2}},
+                      Asked{2, "A100-SXM-80GB", {.zero_stage = 1, .layout = {.tensor = 2}}},
+                      Asked{1, "H100-SXM-80GB", {.zero_stage = 0, .layout = {.tensor = 4}}},
+                      Asked{2,
+                            "H100-SXM-80GB",
+                            {.zero_stage = 2, .layout = {.tensor = 2}, .gradient_accumulation_steps = 3}},
+                      Asked{8, "H100-SXM-80GB", {.zero_stage = 3, .gradient_accumulation_steps = 2}}));
 
 }  // namespace
 }  // namespace zplan::testing

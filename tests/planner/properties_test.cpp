@@ -48,7 +48,7 @@ class EveryModelAndWorld : public ::testing::TestWithParam<PropertyCase> {
   [[nodiscard]] Strategy strategy(int stage) const {
     Strategy s;
     s.zero_stage = stage;
-    s.data_parallel = GetParam().gpus;
+    s.layout.shard = GetParam().gpus;
     s.zero = zero_options(Buckets::hf_auto, GetParam().model.shape.hidden_size);
     return s;
   }
@@ -244,15 +244,15 @@ TEST(Search, APinnedPlanEqualsTheOneThatTheSearchReports) {
 
 TEST(Search, FewestGpusIsTheFirstWorldThatFits) {
   const Question q = question(2, kGiB * 10);
-  Strategy s{.zero_stage = 3, .data_parallel = 2, .zero = zero_options(Buckets::hf_auto, 2048)};
+  Strategy s{.zero_stage = 3, .layout = {.shard = 2}, .zero = zero_options(Buckets::hf_auto, 2048)};
   const Plan plan = make_plan(q.model, q.cluster, q.training, s);
   ASSERT_FALSE(plan.fits_device);
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const auto gpus = fewest_gpus(plan, q, context, 64);
   ASSERT_TRUE(gpus.has_value());
-  s.data_parallel = *gpus;
+  s.layout.shard = *gpus;
   EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, s).fits_device);
-  s.data_parallel = *gpus - 1;
+  s.layout.shard = *gpus - 1;
   EXPECT_FALSE(make_plan(q.model, q.cluster, q.training, s).fits_device);
 }
 
@@ -261,7 +261,7 @@ TEST(Search, FewestGpusEndsForNodesOfEverySize) {
   for (const std::int64_t node : {1, 3, 5, 6, 7, 12, 1000, 2000}) {
     Question q = question(2 * node, kGiB * 2);
     q.cluster.nodes = 2, q.cluster.gpus_per_node = node;
-    const Strategy s{.zero_stage = 2, .data_parallel = 2 * node};
+    const Strategy s{.zero_stage = 2, .layout = {.shard = 2 * node}};
     const Work work(nullptr, 200);
     PlanContext context(q.model, q.cluster, q.training, q.headroom);
     const Plan plan = context.outline(s);
@@ -275,7 +275,7 @@ TEST(Search, SmallestCardIsWithinAPercent) {
   Question q = question(4, kGiB * 80);
   const Bytes kept_by_driver = kMiB * 600;
   q.cluster.usable_memory = q.cluster.memory - kept_by_driver;
-  const Strategy s{.zero_stage = 2, .data_parallel = 4};
+  const Strategy s{.zero_stage = 2, .layout = {.shard = 4}};
   const Bytes card = smallest_card(make_plan(q.model, q.cluster, q.training, s), q);
   q.cluster.memory = card, q.cluster.usable_memory = card - kept_by_driver;
   EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, s).fits_device);
@@ -286,7 +286,7 @@ TEST(Search, SmallestCardIsWithinAPercent) {
 
 TEST(Search, LargestMicroBatchIsTheLast) {
   const Question q = question(4, kGiB * 24);
-  const Strategy s{.zero_stage = 3, .data_parallel = 4};
+  const Strategy s{.zero_stage = 3, .layout = {.shard = 4}};
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const auto most = largest_micro_batch(q, context, s);
   ASSERT_TRUE(most.has_value());
@@ -299,7 +299,7 @@ TEST(Search, LargestMicroBatchIsTheLast) {
 
 TEST(Search, LargestMicroBatchOfAGlobalBatchIsTheLargestDivisorThatFits) {
   Question q = question(4, kGiB * 24);
-  const Strategy s{.zero_stage = 3, .data_parallel = 4};
+  const Strategy s{.zero_stage = 3, .layout = {.shard = 4}};
   for (const std::int64_t global : {96'000, 4 * 7, 4, 99'999'956}) {  // the last: four times a prime
     q.space.global_batch_size = global;
     const Work work(nullptr, 400);

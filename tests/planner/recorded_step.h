@@ -38,7 +38,7 @@ inline Strategy strategy_of(const Json& row) {
   Strategy strategy;
   strategy.micro_batch_size = row["batch"];
   strategy.zero_stage = row.value("zero_stage", 0);
-  strategy.tensor_parallel = row.value("tensor_parallel", 1);
+  strategy.layout.tensor = row.value("tensor_parallel", 1);
   strategy.checkpointing = row.contains("checkpointing") ? Checkpointing::full : Checkpointing::none;
   return strategy;
 }

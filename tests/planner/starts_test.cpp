@@ -42,7 +42,7 @@ TEST(Starts, TurnWhereDeepSpeedDid) {
     ASSERT_TRUE(unlimited.flattening) << run.id;
     const Json& before = row["flattening"][0];
     const Bytes flat =
-        run.run.slice().size * run.run.strategy().data_parallel * weight_size(run.run.training());
+        run.run.slice().size * run.run.strategy().layout.data() * weight_size(run.run.training());
     EXPECT_GE(unlimited.flattening->card + kTables, bytes(before, "allocated") + flat) << run.id;
     EXPECT_LE(unlimited.flattening->card, bytes(before, "allocated") + flat) << run.id;
     // The copy takes a segment of its own beside those that are not empty.
@@ -123,7 +123,7 @@ class CardsOfAPlan : public ::testing::Test {
   Model model_ = resolve_model("Qwen/Qwen3-8B", {});
   Training training_;
   Strategy strategy_{
-      .zero_stage = 2, .data_parallel = 64, .checkpointing = Checkpointing::full, .micro_batch_size = 1};
+      .zero_stage = 2, .layout = {.shard = 64}, .checkpointing = Checkpointing::full, .micro_batch_size = 1};
 };
 
 TEST_F(CardsOfAPlan, SmallOnesFlattenOnTheHost) {

@@ -23,7 +23,7 @@ struct StepCase {
 void PrintTo(const StepCase& each, std::ostream* out) { *out << each.name; }
 
 Strategy strategy(int stage, std::int64_t data, std::int64_t tensor = 1, std::int64_t micro_steps = 1) {
-  Strategy made{.zero_stage = stage, .tensor_parallel = tensor, .data_parallel = data};
+  Strategy made{.zero_stage = stage, .layout = {.tensor = tensor, .shard = data}};
   made.gradient_accumulation_steps = micro_steps;
   return made;
 }
@@ -125,9 +125,9 @@ TEST_P(IssuedSteps, AreTheSameOnEveryRank) {
   if (strategy.zero_stage != 1 && strategy.zero_stage != 2) return;
   const RankRun first = context_.run(strategy);
   const RunResult first_played = first.live();
-  for (std::int64_t rank = 1; rank < strategy.data_parallel; ++rank) {
+  for (std::int64_t rank = 1; rank < strategy.layout.data(); ++rank) {
     const RankRun other(model_, GetParam().training, strategy, RankRun::target_of(cluster_),
-                        rank * strategy.tensor_parallel);
+                        rank * strategy.layout.tensor);
     ASSERT_NE(other.slice(), first.slice());
     const RunResult played = other.live();
     EXPECT_EQ(played.calls, first_played.calls) << rank;
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Plans, IssuedSteps, ::testing::ValuesIn(step_cases()),
 /// AutoTP leaves the norms of queries and keys whole; where these have a row for each head they do not go
 /// with the heads of one rank.
 TEST(TensorParallelism, IsNotForNormsWithARowForEachHead) {
-  const Strategy split{.zero_stage = 1, .tensor_parallel = 8, .data_parallel = 1};
+  const Strategy split{.zero_stage = 1, .layout = {.tensor = 8, .shard = 1}};
   const auto legal = [&](const char* name) {
     return why_illegal(resolve_model(name, {}), {}, split, {8, 8}).empty();
   };
@@ -177,7 +177,7 @@ class Written : public ::testing::Test {
   Tape tape_;
   Cluster cluster_ = roomy_cluster(8);
   Training training_;
-  Strategy strategy_{.data_parallel = 8};
+  Strategy strategy_{.layout = {.shard = 8}};
   Clock clock_;
 };
 

@@ -47,7 +47,7 @@ class Clocks : public ::testing::Test {
   Tape tape_;
   Cluster cluster_ = roomy_cluster(8);
   Training training_;
-  Strategy strategy_{.data_parallel = 8};
+  Strategy strategy_{.layout = {.shard = 8}};
 };
 
 TEST_F(Clocks, TheDeviceWaitsForAHostThatIsSlower) {
@@ -130,7 +130,7 @@ class StepTimes : public ::testing::Test {
  protected:
   StepTimes() { training_.sequence_length = 2048; }
   [[nodiscard]] StepTime time(Strategy s) const {
-    if (s.data_parallel == 1) s.data_parallel = cluster_.gpus / s.tensor_parallel;
+    if (s.layout.data() == 1) s.layout.shard = cluster_.gpus / s.layout.tensor;
     return PlanContext(model_, cluster_, training_, Headroom{}).time(s);
   }
 
@@ -190,7 +190,7 @@ TEST_F(StepTimes, WithoutOverlapEverythingShows) {
 }
 
 TEST_F(StepTimes, TensorParallelCollectivesNeverHide) {
-  const StepTime both = time({.zero_stage = 1, .tensor_parallel = 2});
+  const StepTime both = time({.zero_stage = 1, .layout = {.tensor = 2}});
   EXPECT_GT(both.run.exposed_tensor, Seconds(0));
   EXPECT_GE(both.exposed_communication, both.run.exposed_tensor);
 }

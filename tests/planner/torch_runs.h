@@ -23,7 +23,7 @@ inline Training torch_training(const Json& row) {
 inline Strategy torch_strategy(const Json& row) {
   Strategy strategy;
   strategy.zero_stage = row["zero_stage"].get<int>();
-  strategy.data_parallel = row["data_parallel"].get<std::int64_t>();
+  strategy.layout.shard = row["data_parallel"].get<std::int64_t>();
   strategy.micro_batch_size = row["micro_batch_size"].get<std::int64_t>();
   strategy.gradient_accumulation_steps = row["gradient_accumulation_steps"].get<std::int64_t>();
   strategy.checkpointing =

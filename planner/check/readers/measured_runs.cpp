@@ -99,7 +99,7 @@ Cluster cluster_of(const Run& run, const Card& card, const Setup& setup, const G
                          .gpus = run.gpus,
                          .nodes = usual_nodes(run.gpus),
                          .host_memory = std::nullopt};
-  if (run.sharing > 1) request.nodes = run.gpus / setup.strategy.tensor_parallel;
+  if (run.sharing > 1) request.nodes = run.gpus / setup.strategy.layout.tensor;
   Cluster cluster = assemble_cluster(request, given.hardware);
   read_ranks_per_node(run.row.at("options"), cluster);
   cluster.gpu.compute_capability = card.compute_capability;
@@ -216,7 +216,7 @@ void add_cases(const Run& run, const Card& card, const Given& given, std::vector
     training.setup->cluster = cluster_of(run, card, *training.setup, given);
     training.setup->card_is_known = true;
   }
-  const bool split = training.setup && training.setup->strategy.tensor_parallel > 1;
+  const bool split = training.setup && training.setup->strategy.layout.tensor > 1;
   Case memory{.id = training.id,
               .file = {},
               .kind = Kind::measurement,

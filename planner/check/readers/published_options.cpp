@@ -1,6 +1,7 @@
 #include "planner/check/readers/published_options.h"
 
 #include "planner/check/readers/run_options.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan::check {
 
@@ -27,7 +28,7 @@ constexpr std::array kPrecisions{
 void read_precision(const JsonReader& options, Training& training, Skip& skip) {
   const JsonReader given = options.at("precision");
   const std::string name = given.text();
-  if (name.ends_with("-mixed") && training.framework != Framework::deepspeed)
+  if (name.ends_with("-mixed") && !spec(training.framework).casts_model)
     skip.add("16-bit weights beside an fp32 copy outside DeepSpeed");
   for (const NamedPrecision& known : kPrecisions) {
     if (known.name != name) continue;
@@ -58,8 +59,7 @@ void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
     training.optimizer = *known;
   else
     skip.add("optimizer " + name);
-  training.optimizer_kernel = training.framework == Framework::deepspeed ? OptimizerKernel::deepspeed_fused
-                                                                         : OptimizerKernel::foreach;
+  training.optimizer_kernel = spec(training.framework).kernel;
 }
 
 /// The Triton kernel beside FlashAttention-2. Source: Dao 2023 (FlashAttention-2), section 4.1: 1.3 to 2.5
@@ -88,7 +88,7 @@ void read_modules(const JsonReader& options, Training& training) {
 
 void read_library(const JsonReader& options, Training& training) {
   // Whoever shards a model with FSDP has no room for it whole: it is made without memory, or on the host.
-  training.fsdp_makes_shards = training.framework == Framework::fsdp;
+  training.fsdp_makes_shards = spec(training.framework).makes_shards;
   read_modules(options, training);
   training.alternate_products = options.boolean_or("alternate_products", false);
   if (const auto dropout = options.find("lora_dropout")) training.lora_dropout = dropout->number(0, 1);

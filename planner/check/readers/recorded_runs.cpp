@@ -46,10 +46,10 @@ Strategy recorded_strategy(const JsonReader& spec, const DsConfigPins& pins) {
   const std::int64_t world = spec.at("world").integer(1, kMostRanks);
   Strategy s;
   s.zero_stage = pins.zero_stage ? pins.zero_stage->value : 0;
-  s.tensor_parallel = spec.integer_or("tp", 1, 1, world);
-  if (world % s.tensor_parallel != 0)
-    spec.at("tp").fail(std::to_string(s.tensor_parallel), "accepted: a divisor of world");
-  s.data_parallel = world / s.tensor_parallel;
+  s.layout.tensor = spec.integer_or("tp", 1, 1, world);
+  if (world % s.layout.tensor != 0)
+    spec.at("tp").fail(std::to_string(s.layout.tensor), "accepted: a divisor of world");
+  s.layout = s.layout.filling(world);
   if (pins.offload) {
     s.offload_optimizer = pins.offload->value.optimizer;
     s.offload_parameters = pins.offload->value.parameters;
@@ -75,7 +75,7 @@ Setup recorded_setup(const JsonReader& run) {
                                            recorded_release(spec));
   setup.training = recorded_training(spec, pins);
   setup.strategy = recorded_strategy(spec, pins);
-  const std::int64_t world = setup.strategy.data_parallel * setup.strategy.tensor_parallel;
+  const std::int64_t world = setup.strategy.layout.world();
   setup.cluster = usual_cluster("A100-SXM-80GB", world, std::nullopt);
   read_ranks_per_node(spec, setup.cluster);
   return setup;

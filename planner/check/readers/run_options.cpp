@@ -105,10 +105,10 @@ Cluster linked_cluster(const std::string& profile, const std::string& descriptio
 
 Strategy read_arrangement(const JsonReader& options, std::int64_t gpus) {
   Strategy s;
-  s.tensor_parallel = options.at("tensor_parallel").integer(1, kMostRanks);
-  if (gpus % s.tensor_parallel != 0)
-    options.at("tensor_parallel").fail(std::to_string(s.tensor_parallel), "accepted: a divisor of gpus");
-  s.data_parallel = gpus / s.tensor_parallel;
+  s.layout.tensor = options.at("tensor_parallel").integer(1, kMostRanks);
+  if (gpus % s.layout.tensor != 0)
+    options.at("tensor_parallel").fail(std::to_string(s.layout.tensor), "accepted: a divisor of gpus");
+  s.layout = s.layout.filling(gpus);
   s.micro_batch_size = options.at("micro_batch").integer(1, kMostBatch);
   s.gradient_accumulation_steps = options.at("grad_accum").integer(1, kMostBatch);
   s.checkpointing = named<Checkpointing>(options.at("checkpointing"));

@@ -20,7 +20,7 @@ JsonReader steady_step(const JsonReader& measured) {
 Case step_case(const JsonReader& row) {
   TrainingRow training = read_training_row(row);
   const JsonReader step = steady_step(row.at("measured"));
-  const bool split = training.setup && training.setup->strategy.tensor_parallel > 1;
+  const bool split = training.setup && training.setup->strategy.layout.tensor > 1;
   MeasuredMemory memory{{bytes_figure(Statistic::allocated, step.at("peak_allocated")),
                          bytes_figure(Statistic::reserved, step.at("peak_reserved"))},
                         planned_phases(step.at("peak_phase"), split)};

@@ -5,6 +5,7 @@
 
 #include "planner/check/readers/run_options.h"
 #include "planner/frameworks/deepspeed/config/read_config.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan::check {
 
@@ -28,7 +29,7 @@ void read_precision(const JsonReader& options, Training& training) {
   const auto known = from_name<Precision>(stored);
   if (!known) precision.fail(in_quotes(name), "accepted: bf16, fp16, fp32, amp");
   training.precision = *known;
-  training.master_weights = training.framework == Framework::deepspeed;
+  training.master_weights = spec(training.framework).casts_model;
 }
 
 struct NamedOptimizer {
@@ -100,8 +101,9 @@ Training read_training(const JsonReader& options, Skip& skip) {
 }
 
 int stage_of(const JsonReader& options, Framework framework) {
-  if (framework == Framework::torch) return 0;
-  if (framework == Framework::fsdp) return options.boolean_or("reshard_after_forward", true) ? 3 : 2;
+  const FrameworkSpec& about = spec(framework);
+  if (about.stages.size() == 1) return about.stages.front();
+  if (!about.reads_ds_config) return options.boolean_or("reshard_after_forward", true) ? 3 : 2;
   return static_cast<int>(options.at("zero").integer(0, 3));
 }
 
@@ -109,9 +111,10 @@ Strategy read_row_strategy(const JsonReader& row, const Setup& setup, std::int64
   const JsonReader options = row.at("options");
   Strategy s = read_arrangement(options, gpus);
   s.zero_stage = stage_of(options, setup.training.framework);
-  s.replicas = options.integer_or("replicas", 1, 1, s.data_parallel);
-  if (s.data_parallel % s.replicas != 0)
-    options.at("replicas").fail(std::to_string(s.replicas), "accepted: a divisor of gpus");
+  s.layout.replicate = options.integer_or("replicas", 1, 1, s.layout.shard);
+  if (s.layout.shard % s.layout.replicate != 0)
+    options.at("replicas").fail(std::to_string(s.layout.replicate), "accepted: a divisor of gpus");
+  s.layout.shard /= s.layout.replicate;
   read_offload(options.text_or("offload", "none"), s);
   if (const auto config = row.find("ds_config"))
     s.zero = read_ds_config(config->raw().dump(), config->place(), setup.model.shape.hidden_size).zero;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/frameworks/deepspeed/rules.h"
 #include "planner/simulation/optimizer_step.h"
 
 namespace zplan {
@@ -119,7 +120,7 @@ void ReplicatedRun::send() {
   state_.clock().move(open_ * 2);
   reduced_ =
       state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(open_.value / element.value),
-                   element, "gradients", in().strategy.data_parallel);
+                   element, "gradients", in().strategy.layout.data());
   open_ = {}, first_bucket_ = false;
 }
 

@@ -4,6 +4,7 @@
 // torch/csrc/distributed/c10d/{reducer,comm}.cpp; compared with allocator traces of whole steps
 // (docs/accuracy.md).
 
+#include "planner/frameworks/framework.h"
 #include "planner/simulation/rank_state.h"
 
 namespace zplan {
@@ -22,8 +23,8 @@ class ReplicatedRun {
  private:
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
-  [[nodiscard]] bool is_deepspeed() const { return in().training.framework == Framework::deepspeed; }
-  [[nodiscard]] bool is_distributed() const { return !is_deepspeed() && in().strategy.data_parallel > 1; }
+  [[nodiscard]] bool is_deepspeed() const { return spec(in().training.framework).casts_model; }
+  [[nodiscard]] bool is_distributed() const { return !is_deepspeed() && in().strategy.layout.data() > 1; }
   [[nodiscard]] bool has_master() const;
   [[nodiscard]] bool clips() const { return in().strategy.zero.gradient_clipping > 0; }
   [[nodiscard]] bool flattens() const;  ///< FP16_Optimizer: DeepSpeed's FusedAdam wants one flat parameter

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "planner/cost/host_time.h"
+#include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/sharding/optimizer_state.h"
 
 namespace zplan {
@@ -134,7 +136,7 @@ void PartitionedRun::list_modules() {
 }
 
 Elements PartitionedRun::shard_of(std::size_t tensor) const {
-  return share(state_.tensors()[tensor].elements, in().strategy.data_parallel);
+  return share(state_.tensors()[tensor].elements, in().strategy.layout.data());
 }
 
 void PartitionedRun::initialise() {
@@ -250,7 +252,7 @@ void PartitionedRun::gather_each() {
     if (!state_.tensors()[i].trainable) continue;
     const Bytes shard = shard_of(i) * element_size(i);
     Device::Block whole =
-        device_.allocate(Term::gathered_parameters, Bytes(shard.value * in().strategy.data_parallel));
+        device_.allocate(Term::gathered_parameters, Bytes(shard.value * in().strategy.layout.data()));
     if (on_host(in().strategy.offload_parameters)) device_.spike(Term::gathered_parameters, shard);
     device_.release(whole);
   }
@@ -366,7 +368,7 @@ void PartitionedRun::reduce(std::size_t tensor) {
 /// brought to where they are kept.
 void PartitionedRun::flush() {
   if (pending_.empty()) return;
-  const std::int64_t ranks = in().strategy.data_parallel;
+  const std::int64_t ranks = in().strategy.layout.data();
   const int stream = reduce_stream();
   const auto number = [this](std::size_t tensor) { return numbers_[tensor]; };
   std::sort(pending_.begin(), pending_.end(),
@@ -420,7 +422,7 @@ std::vector<Device::Block> PartitionedRun::cast_to_send() {
 
 Device::Block PartitionedRun::put_in_order(Bytes padded) {
   const bool alone = pending_.size() == 1;
-  const std::int64_t ranks = in().strategy.data_parallel;
+  const std::int64_t ranks = in().strategy.layout.data();
   if (alone && state_.tensors()[pending_.front()].elements.value % ranks == 0) return Device::kNone;
   return device_.allocate(Term::bucket_copy, padded, reduce_stream());
 }
@@ -450,7 +452,7 @@ std::vector<Device::Block> PartitionedRun::reduce_each_quantized() {
 
 /// Vectors, and what two times the ranks do not divide.
 void PartitionedRun::reduce_alone(const RankTensor& tensor, std::vector<Device::Block>& reduced) {
-  const std::int64_t ranks = in().strategy.data_parallel;
+  const std::int64_t ranks = in().strategy.layout.data();
   const Elements padded = round_up(tensor.elements, ranks);
   if (padded != tensor.elements)
     reduced.push_back(device_.allocate(Term::bucket_copy, padded * state_.sent_gradient(), reduce_stream()));

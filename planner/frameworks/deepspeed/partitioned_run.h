@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "planner/frameworks/deepspeed/gathered_memory.h"
+#include "planner/frameworks/deepspeed/rules.h"
 #include "planner/simulation/rank_state.h"
 
 namespace zplan {
@@ -59,9 +60,7 @@ class PartitionedRun {
   [[nodiscard]] Device::Block put_in_order(Bytes padded);
   /// Whether reduced gradients are cast before they are accumulated.
   [[nodiscard]] bool casts_reduced() const;
-  [[nodiscard]] std::int64_t world() const {
-    return in().strategy.data_parallel * in().strategy.tensor_parallel;
-  }
+  [[nodiscard]] std::int64_t world() const { return in().strategy.layout.world(); }
   /// Whether gradients go over several nodes in 4 bits.
   [[nodiscard]] bool quantizes_gradients() const;
   void reduce_quantized(const RankTensor& tensor, std::vector<Device::Block>& temporaries,

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "planner/cost/host_time.h"
+#include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/sharding/optimizer_state.h"
 
 namespace zplan {
@@ -33,7 +35,7 @@ bool SlicedRun::flattens_on_host(Bytes card) const {
 /// The flat copy is made beside the parameters, which then become views of it; where the card has no room for
 /// it, parameters move to the host, are flattened there, and the copy comes back.
 void SlicedRun::flatten() {
-  const Bytes flat = in().slice.size * in().strategy.data_parallel * weight();
+  const Bytes flat = in().slice.size * in().strategy.layout.data() * weight();
   device_.empty_cache();
   if (!uses_bf16_optimizer(in().training, in().strategy)) {
     flattening_ = {
@@ -121,7 +123,7 @@ void SlicedRun::put_in_bucket(std::size_t tensor) {
 }
 
 bool SlicedRun::spans_slices() const {
-  if (in().strategy.data_parallel == 1) return false;
+  if (in().strategy.layout.data() == 1) return false;
   Elements low = pending_.front().start, high = low;
   for (const Pending& each : pending_)
     low = std::min(low, each.start), high = std::max(high, each.start + each.elements);
@@ -231,7 +233,7 @@ Device::Block SlicedRun::flattened() {
 /// average_tensor, allreduce_and_scatter, allreduce_no_retain.
 void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
-  if (in().strategy.data_parallel == 1) return;
+  if (in().strategy.layout.data() == 1) return;
   if (!zero.reduce_scatter) return send(Operation::all_reduce, open_);
   const Parts parts = this->parts();
   if (!zero.multi_rank_bucket_allreduce) return send_to_owners(parts);
@@ -245,7 +247,7 @@ void SlicedRun::send() {
 
 void SlicedRun::send(Operation operation, Elements elements) {
   reduced_ = state_.issue(state_.clock().computed(), operation, elements, state_.sent_gradient(), "gradients",
-                          in().strategy.data_parallel);
+                          in().strategy.layout.data());
   if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
 }
 
@@ -278,7 +280,7 @@ void SlicedRun::agree_and_gather() {
     if (in().training.precision != Precision::fp32) agree(Bytes(1), "overflow flag");
     agree(Bytes(4), "gradient norm");
   }
-  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.data_parallel, weight(),
+  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.layout.data(), weight(),
                      "updated weights");
 }
 
@@ -329,7 +331,7 @@ void SlicedRun::end_backward(bool last) {
   flush();
   state_.wait(reduced_);
   // fp32 sums of other ranks' parameters stay until the step, as views of the bucket.
-  if (!keeps_flat_fp32() || in().strategy.data_parallel == 1) release_buckets();
+  if (!keeps_flat_fp32() || in().strategy.layout.data() == 1) release_buckets();
   state_.release_gradients();
 }
 

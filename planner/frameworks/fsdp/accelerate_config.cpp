@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "planner/frameworks/framework.h"
+
 namespace zplan {
 
 namespace {
@@ -47,7 +49,7 @@ void write(const Json& object, const std::string& indent, std::string& out) {
 
 std::string_view mixed_precision(const Plan& plan, const Training& training) {
   const bool keeps_16_bit =
-      plan.framework != Framework::deepspeed && training.method == Method::full && !training.master_weights;
+      !spec(plan.framework).casts_model && training.method == Method::full && !training.master_weights;
   return training.precision == Precision::fp32 || keeps_16_bit ? "no" : to_name(training.precision);
 }
 
@@ -60,9 +62,9 @@ Json accelerate_config(const Plan& plan, const Question& question) {
                  {"num_processes", cluster.gpus},
                  {"machine_rank", 0},
                  {"fsdp_config", fsdp_section(plan.strategy)}};
-  if (plan.strategy.replicas > 1)
-    config["parallelism_config"] = {{"parallelism_config_dp_replicate_size", plan.strategy.replicas},
-                                    {"parallelism_config_dp_shard_size", plan.strategy.sharding_ranks()}};
+  if (plan.strategy.layout.replicate > 1)
+    config["parallelism_config"] = {{"parallelism_config_dp_replicate_size", plan.strategy.layout.replicate},
+                                    {"parallelism_config_dp_shard_size", plan.strategy.layout.shard}};
   return config;
 }
 
@@ -72,11 +74,12 @@ std::string yaml_text(const Json& config) {
   return out;
 }
 
-std::vector<std::string> fsdp_notes(const Plan& plan, const Question& question) {
+namespace {
+
+std::vector<std::string> script_notes(const Plan& plan, const Question& question, bool fsdp) {
   std::vector<std::string> notes;
   const Training& training = question.training;
   const Strategy& s = plan.strategy;
-  const bool fsdp = plan.framework == Framework::fsdp;
   if (fsdp && s.checkpointing == Checkpointing::full)
     notes.emplace_back(
         "activation checkpointing is the config's (fsdp_activation_checkpointing): leave "
@@ -101,6 +104,16 @@ std::vector<std::string> fsdp_notes(const Plan& plan, const Question& question) 
         "the batch is the training script's: per_device_train_batch_size={}, gradient_accumulation_steps={}",
         s.micro_batch_size, s.gradient_accumulation_steps));
   return notes;
+}
+
+}  // namespace
+
+std::vector<std::string> fsdp_notes(const Plan& plan, const Question& question) {
+  return script_notes(plan, question, true);
+}
+
+std::vector<std::string> ddp_notes(const Plan& plan, const Question& question) {
+  return script_notes(plan, question, false);
 }
 
 }  // namespace zplan

@@ -19,6 +19,8 @@ namespace zplan {
 
 /// What the config cannot say: what the training script has to do itself. One sentence each.
 [[nodiscard]] std::vector<std::string> fsdp_notes(const Plan& plan, const Question& question);
+/// The same under DDP, which has no config.
+[[nodiscard]] std::vector<std::string> ddp_notes(const Plan& plan, const Question& question);
 
 /// accelerate's `mixed_precision`: "no" where weights are of the type that computes, without fp32 copies.
 /// Under LoRA it makes fp32 of the adapters alone.

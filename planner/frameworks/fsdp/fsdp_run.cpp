@@ -18,7 +18,7 @@ FsdpRun::FsdpRun(RankState& state)
   for (std::size_t i = 0; i < state.tensors().size(); ++i) {
     const RankTensor& tensor = state.tensors()[i];
     const Bytes stored(tensor.stored.value / tensor.elements.value);
-    Group& group = tensor.layer < 0 ? root() : groups_[static_cast<std::size_t>(tensor.layer)];
+    ParameterGroup& group = tensor.layer < 0 ? root() : groups_[static_cast<std::size_t>(tensor.layer)];
     if (tensor.packed) {  // bytes of it are divided, and are not cast
       group.parameters.push_back({.tensor = i,
                                   .shard = share(Elements(tensor.stored.value), ranks()),
@@ -46,12 +46,12 @@ bool FsdpRun::has_gradient(const Parameter& parameter) const {
 
 void FsdpRun::initialise() {
   if (!in().training.fsdp_makes_shards) state_.make_parameters();
-  for (Group& group : groups_) shard(group);
+  for (ParameterGroup& group : groups_) shard(group);
 }
 
 /// All shards of a group are made before its whole parameters are let go; offloaded ones pass through the
 /// device.
-void FsdpRun::shard(Group& group) {
+void FsdpRun::shard(ParameterGroup& group) {
   for (const Parameter& each : group.parameters) {
     Device::Block block = device_.allocate(Term::trained_parameters, each.shard * each.stored);
     if (offloads()) device_.release(block);
@@ -61,7 +61,7 @@ void FsdpRun::shard(Group& group) {
 
 /// What goes into the all-gather where shards cannot be read as they lie: a flat copy in the type that
 /// computes, or a copy per offloaded parameter, which is cast on the device.
-std::vector<Device::Block> FsdpRun::gather_inputs(const Group& group) {
+std::vector<Device::Block> FsdpRun::gather_inputs(const ParameterGroup& group) {
   std::vector<Device::Block> inputs;
   Bytes flat{};
   for (const Parameter& each : group.parameters) {
@@ -80,7 +80,7 @@ std::vector<Device::Block> FsdpRun::gather_inputs(const Group& group) {
   return inputs;
 }
 
-void FsdpRun::gather(Group& group) {
+void FsdpRun::gather(ParameterGroup& group) {
   if (group.is_gathered || group.is_whole || group.parameters.empty()) return;
   group.is_gathered = true;
   if (ranks() == 1) return;
@@ -96,7 +96,7 @@ void FsdpRun::gather(Group& group) {
 
 /// In the forward an all-gather's output lives until the next group has copied out, so that the next
 /// all-gather can run meanwhile; in the backward it goes at once.
-void FsdpRun::copy_out(Group& group, bool in_forward) {
+void FsdpRun::copy_out(ParameterGroup& group, bool in_forward) {
   if (!group.is_gathered) return;
   group.is_gathered = false, group.is_whole = true;
   if (ranks() == 1) return copy_out_alone(group);
@@ -115,7 +115,7 @@ void FsdpRun::copy_out(Group& group, bool in_forward) {
 }
 
 /// One rank gathers nothing: each parameter is copied by way of its cast, or of its fetched shard.
-void FsdpRun::copy_out_alone(Group& group) {
+void FsdpRun::copy_out_alone(ParameterGroup& group) {
   Device::Block earlier = Device::kNone;
   for (Parameter& each : group.parameters) {
     const Bytes size = each.shard * each.computed;
@@ -133,7 +133,7 @@ void FsdpRun::copy_out_alone(Group& group) {
   device_.release(earlier);
 }
 
-void FsdpRun::reshard(Group& group) {
+void FsdpRun::reshard(ParameterGroup& group) {
   if (!group.is_whole) return;
   for (Parameter& each : group.parameters) device_.release(each.whole);
   group.is_whole = false;
@@ -154,14 +154,14 @@ void FsdpRun::section(int layer, bool backward) {
   if (layer < 0) return;
   if (ranks() > 1) state_.clock().host(backward ? host_time::kGroupBackward : host_time::kGroupForward);
   if (backward) return before_backward(static_cast<std::size_t>(layer));
-  Group& group = groups_[static_cast<std::size_t>(layer)];
+  ParameterGroup& group = groups_[static_cast<std::size_t>(layer)];
   gather(group);
   copy_out(group, true);
 }
 
 void FsdpRun::leave_group() {
   if (open_ < 0) return;
-  Group& group = groups_[static_cast<std::size_t>(open_)];
+  ParameterGroup& group = groups_[static_cast<std::size_t>(open_)];
   if (in_backward_)
     after_backward(group);
   else if (reshards_after_forward())
@@ -183,7 +183,7 @@ void FsdpRun::before_backward(std::size_t group) {
   if (group > 0) gather(groups_[group - 1]);
 }
 
-void FsdpRun::after_backward(Group& group) {
+void FsdpRun::after_backward(ParameterGroup& group) {
   for (Parameter& each : group.parameters)
     if (each.summed != Device::kNone) state_.release_gradient(each.tensor);  // added to the sum
   reshard(group);
@@ -194,7 +194,7 @@ void FsdpRun::after_backward(Group& group) {
 }
 
 /// Without reduction a gradient stays whole, in the type that it would be reduced in.
-void FsdpRun::keep_sums(Group& group) {
+void FsdpRun::keep_sums(ParameterGroup& group) {
   for (Parameter& each : group.parameters) {
     if (!state_.has_gradient(each.tensor) || reduced_size(each) == each.computed) continue;
     each.summed =
@@ -203,7 +203,7 @@ void FsdpRun::keep_sums(Group& group) {
   }
 }
 
-void FsdpRun::reduce(Group& group) {
+void FsdpRun::reduce(ParameterGroup& group) {
   constexpr std::int64_t kIndexed = 2048;  // bytes that one entry of _chunk_cat's table stands for
   std::vector<std::size_t> with_gradient;
   Elements shards{};
@@ -232,7 +232,7 @@ void FsdpRun::reduce(Group& group) {
   Device::Block reduced = device_.allocate(Term::gradient_partition, shards * element, kReduce);
   if (replicates())
     reduced_ = state_.issue(reduced_, Operation::all_reduce, shards, element, "gradients",
-                            in().strategy.replicas, {}, ranks());
+                            in().strategy.layout.replicate, {}, ranks());
   if (element != stored) {
     const Device::Block cast =
         device_.allocate(Term::gradient_partition, shards * stored, replicates() ? kReplicate : kReduce);
@@ -244,7 +244,7 @@ void FsdpRun::reduce(Group& group) {
   last_reduced_ = input;
 }
 
-void FsdpRun::release_gradients(Group& group, std::vector<std::size_t> parameters) {
+void FsdpRun::release_gradients(ParameterGroup& group, std::vector<std::size_t> parameters) {
   for (; !parameters.empty(); parameters.pop_back()) {
     Parameter& each = group.parameters[parameters.back()];
     device_.release(each.summed);
@@ -253,7 +253,7 @@ void FsdpRun::release_gradients(Group& group, std::vector<std::size_t> parameter
 }
 
 /// Kept, added to what earlier micro-steps left, or copied to the host.
-void FsdpRun::take_reduced(Group& group, Device::Block reduced, bool all_reduced) {
+void FsdpRun::take_reduced(ParameterGroup& group, Device::Block reduced, bool all_reduced) {
   if (offloads() || group.gradients != Device::kNone) return drop_reduced(reduced, all_reduced);
   group.gradients = reduced;
 }
@@ -276,7 +276,7 @@ void FsdpRun::step(bool first) {
   if (offloads()) return;
   clip_gradient_norm(device_, optimized_);
   optimizer_step(device_, in().training, optimized_, first);
-  for (Group& group : groups_) device_.release(group.gradients);
+  for (ParameterGroup& group : groups_) device_.release(group.gradients);
 }
 
 }  // namespace zplan

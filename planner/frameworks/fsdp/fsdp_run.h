@@ -33,7 +33,7 @@ class FsdpRun {
     Device::Block whole{-1};   ///< gathered
     Device::Block summed{-1};  ///< its whole gradient, summed up in the type of the reduction
   };
-  struct Group {
+  struct ParameterGroup {
     std::vector<Parameter> parameters;
     Device::Block gathered{-1};   ///< the all-gather's output, not yet copied out
     Device::Block gradients{-1};  ///< reduced, flat
@@ -42,35 +42,35 @@ class FsdpRun {
   };
 
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
-  [[nodiscard]] std::int64_t ranks() const { return in().strategy.sharding_ranks(); }
+  [[nodiscard]] std::int64_t ranks() const { return in().strategy.layout.shard; }
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
-  [[nodiscard]] bool replicates() const { return in().strategy.replicas > 1; }
+  [[nodiscard]] bool replicates() const { return in().strategy.layout.replicate > 1; }
   [[nodiscard]] bool offloads() const { return in().strategy.offload_parameters != OffloadDevice::none; }
   [[nodiscard]] bool reshards_after_forward() const { return in().strategy.zero_stage == 3; }
   [[nodiscard]] bool reduces() const { return last_micro_step_ || in().training.syncs_each_micro_step; }
-  [[nodiscard]] Group& root() { return groups_.back(); }
+  [[nodiscard]] ParameterGroup& root() { return groups_.back(); }
   [[nodiscard]] Bytes reduced_size(const Parameter& parameter) const;
   [[nodiscard]] bool has_gradient(const Parameter& parameter) const;
 
-  void shard(Group& group);
-  void gather(Group& group);
-  [[nodiscard]] std::vector<Device::Block> gather_inputs(const Group& group);
-  void copy_out(Group& group, bool in_forward);
-  void copy_out_alone(Group& group);
-  void reshard(Group& group);
+  void shard(ParameterGroup& group);
+  void gather(ParameterGroup& group);
+  [[nodiscard]] std::vector<Device::Block> gather_inputs(const ParameterGroup& group);
+  void copy_out(ParameterGroup& group, bool in_forward);
+  void copy_out_alone(ParameterGroup& group);
+  void reshard(ParameterGroup& group);
 
   void leave_group();
   void before_backward(std::size_t group);
-  void after_backward(Group& group);
-  void keep_sums(Group& group);
-  void reduce(Group& group);
-  void release_gradients(Group& group, std::vector<std::size_t> parameters);
-  void take_reduced(Group& group, Device::Block reduced, bool all_reduced);
+  void after_backward(ParameterGroup& group);
+  void keep_sums(ParameterGroup& group);
+  void reduce(ParameterGroup& group);
+  void release_gradients(ParameterGroup& group, std::vector<std::size_t> parameters);
+  void take_reduced(ParameterGroup& group, Device::Block reduced, bool all_reduced);
   void drop_reduced(Device::Block reduced, bool all_reduced);
 
   RankState& state_;
   Device& device_;
-  std::vector<Group> groups_;  ///< the layers', the root's
+  std::vector<ParameterGroup> groups_;  ///< the layers', the root's
   std::vector<OptimizerTensor> optimized_;
   int open_{-1};  ///< layer whose forward or backward runs
   bool in_backward_{};

@@ -1,5 +1,6 @@
 #include "planner/frameworks/launch/launch.h"
 
+#include "planner/frameworks/framework.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/shell.h"
 #include "planner/frameworks/launch/swift.h"
@@ -53,8 +54,10 @@ std::string accelerate_line(const Cluster& cluster, const std::string& config) {
   return join(words);
 }
 
-/// FSDP2 is described by accelerate's own config; torchrun has no words for it.
-Launch fsdp_lines(const Plan& plan, const Question& question, const std::string& config) {
+}  // namespace
+
+// FSDP2 is described by accelerate's own config; torchrun has no words for it.
+Launch fsdp_launch(const Plan& plan, const Question& question, const std::string& config) {
   Words words{"accelerate", "launch", "--config_file", shell_word(config)};
   add_meeting_place(words, question.cluster);
   words.emplace_back("train.py");
@@ -63,7 +66,7 @@ Launch fsdp_lines(const Plan& plan, const Question& question, const std::string&
           .torchtitan = torchtitan_line(plan, question)};
 }
 
-Launch torch_lines(const Plan& plan, const Question& question) {
+Launch ddp_launch(const Plan& plan, const Question& question, const std::string&) {
   const Cluster& cluster = question.cluster;
   Words plain = torchrun(cluster), words{"accelerate", "launch"};
   plain.emplace_back("train.py");
@@ -79,21 +82,21 @@ Launch torch_lines(const Plan& plan, const Question& question) {
           .torchtitan = torchtitan_line(plan, question)};
 }
 
-}  // namespace
+Launch deepspeed_launch(const Plan& plan, const Question& question, const std::string& config) {
+  return {.deepspeed = deepspeed_line(question.cluster, config),
+          .torchrun = torchrun_line(question.cluster, config),
+          .swift = swift_line(plan, question, config),
+          .accelerate = accelerate_line(question.cluster, config)};
+}
 
-Launcher launcher(const Launch& launch, Framework framework, ConfigStyle style) {
-  if (framework != Framework::deepspeed) return {"accelerate", launch.accelerate};
+Launcher launcher(const Launch& launch, ConfigStyle style) {
+  if (launch.deepspeed.empty()) return {"accelerate", launch.accelerate};
   if (style == ConfigStyle::ms_swift) return {"swift", launch.swift};
   return {"deepspeed", launch.deepspeed};
 }
 
 Launch launch_lines(const Plan& plan, const Question& question, const std::string& config) {
-  if (plan.framework == Framework::fsdp) return fsdp_lines(plan, question, config);
-  if (plan.framework == Framework::torch) return torch_lines(plan, question);
-  return {.deepspeed = deepspeed_line(question.cluster, config),
-          .torchrun = torchrun_line(question.cluster, config),
-          .swift = swift_line(plan, question, config),
-          .accelerate = accelerate_line(question.cluster, config)};
+  return spec(plan.framework).launch(plan, question, config);
 }
 
 }  // namespace zplan

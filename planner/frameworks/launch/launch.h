@@ -28,10 +28,15 @@ struct Launcher {
   std::string_view name;
   std::string line;
 };
-[[nodiscard]] Launcher launcher(const Launch& launch, Framework framework, ConfigStyle style);
+[[nodiscard]] Launcher launcher(const Launch& launch, ConfigStyle style);
 
 /// `config` is the path of the config that is emitted: a ds_config, or accelerate's under FSDP2.
 [[nodiscard]] Launch launch_lines(const Plan& plan, const Question& question,
                                   const std::string& config = "ds_config.json");
+
+/// The same by framework.
+[[nodiscard]] Launch deepspeed_launch(const Plan& plan, const Question& question, const std::string& config);
+[[nodiscard]] Launch fsdp_launch(const Plan& plan, const Question& question, const std::string& config);
+[[nodiscard]] Launch ddp_launch(const Plan& plan, const Question& question, const std::string& config);
 
 }  // namespace zplan

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/frameworks/deepspeed/config/ds_config.h"
+#include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/shell.h"
 
@@ -133,8 +134,8 @@ std::string swift_fsdp(const Plan& plan) {
 void add_deepspeed(Words& words, const Plan& plan, const Question& question, const std::string& config) {
   const std::string_view shipped = shipped_ds_config(plan, question);
   add(words, {"--deepspeed", shipped.empty() ? shell_word(config) : std::string(shipped)});
-  if (plan.strategy.tensor_parallel > 1)
-    add(words, {"--deepspeed_autotp_size", std::to_string(plan.strategy.tensor_parallel)});
+  if (plan.strategy.layout.tensor > 1)
+    add(words, {"--deepspeed_autotp_size", std::to_string(plan.strategy.layout.tensor)});
 }
 
 /// What the shipped configs of a stage set. Source: ms-swift 4.6 swift/config/zero*.json.
@@ -176,7 +177,7 @@ std::string_view shipped_ds_config(const Plan& plan, const Question& question) {
   // The shipped ones leave the optimizer to ms-swift, which makes torch's AdamW or bitsandbytes' by --optim.
   const bool own_optimizer = question.training.optimizer != Optimizer::adamw;
   const bool keeps_master = !drops_master(question.training, s);
-  if (plan.framework != Framework::deepspeed || s.tensor_parallel > 1 || own_optimizer || !keeps_master)
+  if (plan.framework != Framework::deepspeed || s.layout.tensor > 1 || own_optimizer || !keeps_master)
     return {};
   const ZeroOptions wanted = read_at(s.zero_stage, s.zero);
   const bool same =

@@ -9,11 +9,11 @@ namespace {
 void add_parallelism(Words& words, const Plan& plan) {
   const Strategy& s = plan.strategy;
   const bool fsdp = plan.framework == Framework::fsdp;
-  const std::int64_t replicas = fsdp ? s.replicas : s.data_parallel;
+  const std::int64_t replicas = fsdp ? s.layout.replicate : s.layout.data();
   if (replicas > 1) add(words, {"--parallelism.data_parallel_replicate_degree", std::to_string(replicas)});
-  add(words, {"--parallelism.data_parallel_shard_degree", std::to_string(fsdp ? s.sharding_ranks() : 1)});
+  add(words, {"--parallelism.data_parallel_shard_degree", std::to_string(fsdp ? s.layout.shard : 1)});
   if (fsdp) add(words, {"--parallelism.fsdp_reshard_after_forward", s.zero_stage == 3 ? "always" : "never"});
-  add(words, {"--parallelism.tensor_parallel_degree", std::to_string(s.tensor_parallel)});
+  add(words, {"--parallelism.tensor_parallel_degree", std::to_string(s.layout.tensor)});
 }
 
 void add_training_section(Words& words, const Plan& plan, const Training& training) {

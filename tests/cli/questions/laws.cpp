@@ -68,7 +68,7 @@ std::vector<std::string> pinned_words(const Answered& answered, const Plan& plan
   const auto add = [&words](const char* option, const std::string& value) {
     words.emplace_back(option), words.push_back(value);
   };
-  add("--zero", std::to_string(s.zero_stage)), add("--tp", std::to_string(s.tensor_parallel));
+  add("--zero", std::to_string(s.zero_stage)), add("--tp", std::to_string(s.layout.tensor));
   add("--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters})));
   return words;
 }

@@ -40,7 +40,7 @@ void plan_llama() {
   const zplan::Cluster cluster = zplan::assemble_cluster(request, zplan::built_in_profiles());
   zplan::Strategy strategy;
   strategy.zero_stage = 3;
-  strategy.data_parallel = 8;
+  strategy.layout.shard = 8;
   const zplan::Plan plan = zplan::make_plan(model, cluster, zplan::Training{}, strategy);
 
   // ZeRO-3 shares all 16 bytes per parameter of mixed-precision Adam between the ranks (Rajbhandari et al.

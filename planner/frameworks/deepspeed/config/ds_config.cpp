@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/frameworks/deepspeed/config/releases.h"
+#include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/sharding.h"
 
 namespace zplan {
 
@@ -38,7 +40,7 @@ void add_batch(Json& config, const Inputs& in) {
   const Strategy& s = in.strategy();
   config["train_micro_batch_size_per_gpu"] = in.filled(s.micro_batch_size);
   config["gradient_accumulation_steps"] = in.filled(s.gradient_accumulation_steps);
-  if (s.tensor_parallel == 1) config["train_batch_size"] = in.filled(s.global_batch_size());
+  if (s.layout.tensor == 1) config["train_batch_size"] = in.filled(s.global_batch_size());
   config["gradient_clipping"] = in.filled(s.zero.gradient_clipping);
 }
 
@@ -168,7 +170,7 @@ Json device(OffloadDevice where, const Inputs& in) {
 
 Elements swap_buffer(const Inputs& in) {
   const Strategy& s = in.strategy();
-  return swap_buffer_size(rank_model(in.question.model, in.training(), s.tensor_parallel), s);
+  return swap_buffer_size(rank_model(in.question.model, in.training(), s.layout.tensor), s);
 }
 
 void add_offload(Json& section, const Inputs& in) {
@@ -259,7 +261,7 @@ void note_limits(const Plan& plan, const Training& training, Notes& notes) {
   if (s.zero_stage == 0 && s.zero.fp32_gradient_accumulation && is_16_bit(training))
     notes.emplace_back(
         "DeepSpeed stops at fp32 accumulation of 16-bit gradients without ZeRO: it is left out");
-  if (s.tensor_parallel > 1)
+  if (s.layout.tensor > 1)
     notes.emplace_back(
         "train_batch_size is left out under AutoTP: DeepSpeed works it out, and without an mpu it counts "
         "the tensor-parallel ranks too");
@@ -282,9 +284,9 @@ Json newest_config(const Plan& plan, const Question& question, const DsConfigOpt
   add_accumulation(config, in);
   add_optimizer(config, in);
   add_zero(config, in);
-  if (plan.strategy.tensor_parallel > 1)
-    config["tensor_parallel"] = {{"autotp_size", plan.strategy.tensor_parallel}};
-  if (plan.strategy.tensor_parallel > 1 && question.training.vocabulary_parallel_head)
+  if (plan.strategy.layout.tensor > 1)
+    config["tensor_parallel"] = {{"autotp_size", plan.strategy.layout.tensor}};
+  if (plan.strategy.layout.tensor > 1 && question.training.vocabulary_parallel_head)
     config["tensor_parallel"]["vocab_parallel_lm_head"] = true;
   if (const auto& type = plan.strategy.zero.communication_type)
     config["communication_data_type"] = to_name(*type);

@@ -1,0 +1,107 @@
+#include "planner/frameworks/framework.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "planner/frameworks/ddp/replicated_run.h"
+#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/launch/launch.h"
+#include "planner/frameworks/torch_rules.h"
+#include "planner/search/search.h"
+#include "planner/sharding/optimizer_state.h"
+#include "planner/sharding/shard.h"
+#include "planner/simulation/host_tally.h"
+#include "planner/simulation/player.h"
+
+namespace zplan {
+
+namespace {
+
+using enum Term;
+constexpr std::string_view kPlain =
+    "torch 2.11 nn/parallel/distributed.py, reducer.cpp, whole steps traced (docs/fsdp.md)";
+
+constexpr std::array<TermInfo, 5> kPlainTable{{
+    {trained_parameters, MemoryPart::parameters, "trained parameters",
+     "4·Ψ under autocast; 2·Ψ without fp32 weights", kPlain},
+    {frozen_parameters, MemoryPart::parameters, "frozen parameters", "as they are loaded", kPlain},
+    {gradients, MemoryPart::gradients, "gradients", "as the parameters: 4·Ψ or 2·Ψ", kPlain},
+    {gradient_bucket, MemoryPart::communication_buffers, "DDP's buckets", "every gradient once more", kPlain},
+    {bucket_copy, MemoryPart::communication_buffers, "flat copy of a bucket",
+     "parameters as they are broadcast, or a bucket", kPlain},
+}};
+
+constexpr std::array kDdpStages{0};
+constexpr std::array kDdpOffloads{Offload{}};
+
+void check_ddp(const Model&, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (s.zero_stage > 0) reasons.emplace_back("plain PyTorch shards nothing: it is planned as stage 0");
+  if (s.layout.replicate > 1) reasons.emplace_back("plain PyTorch shards nothing that could be replicated");
+  check_torch(training, s, reasons);
+  if (s.offload_optimizer == OffloadDevice::none && s.offload_parameters == OffloadDevice::none) return;
+  reasons.emplace_back("plain PyTorch offloads nothing: take DeepSpeed or FSDP");
+  check_offloaded_optimizer(training, reasons);
+}
+
+Reasons ddp_warnings(const Training&) {
+  return {
+      "DistributedDataParallel is planned with torch's defaults: buckets of 25 MiB, "
+      "gradient_as_bucket_view off"};
+}
+
+std::optional<std::string> ddp_replication(const Plan& plan, const Question& q) {
+  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
+  if (frozen.value > available(q.cluster, q.headroom).value / 2)
+    return fmt::format("every card keeps {} of frozen weights: only sharding divides them",
+                       format_bytes(frozen, q.unit));
+  if (plan.fits_device) return std::nullopt;
+  return "every card keeps all parameters, gradients and optimizer states";
+}
+
+RunResult play_ddp(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
+                   bool condensed) {
+  return Player<ReplicatedRun>(inputs, allocator).play(steps, condensed);
+}
+
+}  // namespace
+
+const FrameworkSpec& ddp_spec() {
+  static const FrameworkSpec kSpec{
+      .title = "plain PyTorch (DDP): ",
+      .calls_source = "DistributedDataParallel's buckets (docs/fsdp.md); nccl-tests doc/PERFORMANCE.md",
+      .host_source = "",
+      .terms = kPlainTable,
+      .config_file = "",
+      .reads_ds_config = false,
+      .reads_accelerate_config = false,
+      .stages = kDdpStages,
+      .offloads = kDdpOffloads,
+      .splits_layers = false,
+      .sharded_instead = Framework::fsdp,
+      .casts_model = false,
+      .gathers_at_modules = false,
+      .autocasts_masters = true,
+      .fused_lion = false,
+      .makes_shards = false,
+      .kernel = OptimizerKernel::foreach,
+      .casts_adapters = [](const Strategy&) { return false; },
+      .adapt = adapt_to_torch,
+      .check = check_ddp,
+      .sharding_name = [](const Strategy&) { return std::string("ddp"); },
+      .warnings = ddp_warnings,
+      .replication = ddp_replication,
+      .shard = [](const RankModel& model, const Training& training,
+                  const Strategy&) { return shard_by_rows(model, training, 1); },
+      .optimizer_tensors = [](const RankModel& model, const Training&,
+                              const Strategy&) { return tensors_by_rows(model, 1); },
+      .play = play_ddp,
+      .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
+      .offload = [](const StepInputs&, HostTally&) {},
+      .launch = ddp_launch,
+      .config_notes = ddp_notes,
+  };
+  return kSpec;
+}
+
+}  // namespace zplan

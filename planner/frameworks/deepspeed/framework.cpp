@@ -1,0 +1,122 @@
+#include "planner/frameworks/framework.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "planner/frameworks/ddp/replicated_run.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
+#include "planner/frameworks/deepspeed/legality.h"
+#include "planner/frameworks/deepspeed/offload.h"
+#include "planner/frameworks/deepspeed/partitioned_run.h"
+#include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/deepspeed/sliced_run.h"
+#include "planner/frameworks/launch/launch.h"
+#include "planner/simulation/player.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::array kZeroStages{0, 1, 2, 3};
+constexpr std::array kZeroOffloads{Offload{}, Offload{OffloadDevice::cpu, OffloadDevice::none},
+                                   Offload{OffloadDevice::cpu, OffloadDevice::cpu}};
+
+Reasons deepspeed_warnings(const Training& training) {
+  Reasons warnings;
+  if (training.deepspeed != DeepSpeedRelease{})
+    warnings.push_back(fmt::format(
+        "memory, traffic and time are those of DeepSpeed {}: {} decides what can be had and what the "
+        "ds_config says",
+        to_text(DeepSpeedRelease{}), to_text(training.deepspeed)));
+  if (!training.master_weights && training.precision != Precision::fp32)
+    warnings.emplace_back(
+        "--no-master-weights: memory counts a 16-bit master copy and 16-bit moments, as DeepSpeed's "
+        "bf16_master_weights_and_grads and bf16_optimizer_states keep them; where DeepSpeed cannot (stage 0, "
+        "fp16 without offload, Lion offloaded) it counts fp32 master weights; \"steady\" is the ZeRO papers' "
+        "table, with fp32 moments");
+  return warnings;
+}
+
+std::optional<std::string> zero_replication(const Plan& plan, const Question& q) {
+  const Strategy& s = plan.strategy;
+  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
+  if (frozen.value > available(q.cluster, q.headroom).value / 2)
+    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card{}", s.zero_stage,
+                       format_bytes(frozen, q.unit),
+                       q.training.method == Method::qlora ? "" : ": only stage 3 shards them");
+  if (plan.fits_device) return std::nullopt;
+  static constexpr std::array<std::string_view, 3> kWhole{"parameters, gradients and optimizer states",
+                                                          "parameters and gradients", "parameters"};
+  return fmt::format("ZeRO-{} keeps all {} {}", s.zero_stage, kWhole[static_cast<std::size_t>(s.zero_stage)],
+                     s.layout.tensor > 1 ? "of its tensor-parallel share on every card" : "on every card");
+}
+
+RunResult play_sliced(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
+                      bool condensed) {
+  RunResult result = Player<SlicedRun>(inputs, allocator).play(steps, condensed);
+  if (!allocator || !result.flattening) return result;
+  const RunInputs least = flattening_on_host(inputs);
+  result.least_initialisation =
+      Player<SlicedRun>(least, allocator_options(inputs.step.training)).initialise();
+  return result;
+}
+
+RunResult play_deepspeed(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
+                         bool condensed) {
+  switch (inputs.step.strategy.zero_stage) {
+    case 0: return Player<ReplicatedRun>(inputs, allocator).play(steps, condensed);
+    case 3: return Player<PartitionedRun>(inputs, allocator).play(steps, condensed);
+    default: return play_sliced(inputs, allocator, steps, condensed);
+  }
+}
+
+std::optional<Flattening> zero_flattening(const RunInputs& inputs) {
+  const StepInputs& in = inputs.step;
+  if (in.strategy.zero_stage < 1 || in.strategy.zero_stage > 2) return std::nullopt;
+  RunInputs roomy = flattening_on_host(inputs);
+  roomy.flattens_on_host = false;
+  Player<SlicedRun> player(roomy, allocator_options(in.training));
+  static_cast<void>(player.initialise());
+  return player.flattening();
+}
+
+}  // namespace
+
+const FrameworkSpec& deepspeed_spec() {
+  static const FrameworkSpec kSpec{
+      .title = "",
+      .calls_source = "DeepSpeed's schedule (docs/communication.md); nccl-tests doc/PERFORMANCE.md",
+      .host_source = "DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/ (docs/host-memory.md)",
+      .terms = {},
+      .config_file = "ds_config.json",
+      .reads_ds_config = true,
+      .reads_accelerate_config = false,
+      .stages = kZeroStages,
+      .offloads = kZeroOffloads,
+      .splits_layers = true,
+      .sharded_instead = {},
+      .casts_model = true,
+      .gathers_at_modules = true,
+      .autocasts_masters = false,
+      .fused_lion = true,
+      .makes_shards = false,
+      .kernel = OptimizerKernel::deepspeed_fused,
+      .casts_adapters = [](const Strategy& s) { return s.zero_stage < 3; },  // zero.Init leaves them
+      .adapt = [](Training training) { return training; },
+      .check = check_deepspeed,
+      .sharding_name = [](const Strategy& s) { return fmt::format("zero{}", s.zero_stage); },
+      .warnings = deepspeed_warnings,
+      .replication = zero_replication,
+      .shard = deepspeed_shard,
+      .optimizer_tensors = deepspeed_optimizer_tensors,
+      .play = play_deepspeed,
+      .flattening = zero_flattening,
+      .offload = offload_deepspeed,
+      .launch = deepspeed_launch,
+      .config_notes = ds_config_notes,
+  };
+  return kSpec;
+}
+
+}  // namespace zplan

@@ -1,0 +1,111 @@
+#include "planner/frameworks/deepspeed/legality.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "planner/frameworks/deepspeed/rules.h"
+
+namespace zplan {
+
+namespace {
+
+/// Architectures that DeepSpeed 0.19.8 refuses to split for training under transformers 5.23
+/// (tests/reference/autotp/).
+bool autotp_refuses(const std::string& architecture) {
+  static constexpr std::array kRefused{"mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3",
+                                       "phi3",    "glm",       "glm4",      "olmo2",       "gpt2"};
+  return std::find(kRefused.begin(), kRefused.end(), architecture) != kRefused.end();
+}
+
+/// Norms of queries and keys whose weights have a row for each head, which AutoTP leaves whole (Command R+):
+/// they do not go with the heads of one rank.
+bool norms_each_head(const Model& model) {
+  const auto& kinds = model.inventory.kinds;
+  return std::any_of(kinds.begin(), kinds.end(), [](const LayerKind& kind) {
+    return std::any_of(kind.tensors.begin(), kind.tensors.end(), [](const Tensor& each) {
+      return (each.module == "q_norm" || each.module == "k_norm") && each.shape.size() == 2;
+    });
+  });
+}
+
+void check_tensor_parallel(const Model& model, const Training& training, const Strategy& s,
+                           Reasons& reasons) {
+  const std::int64_t t = s.layout.tensor;
+  if (t == 1) return;
+  const ModelShape& shape = model.shape;
+  if (training.deepspeed < kAutoTpTraining)
+    reasons.push_back(fmt::format("DeepSpeed {} does not train under AutoTP: that came with {}",
+                                  to_text(training.deepspeed), to_text(kAutoTpTraining)));
+  if (autotp_refuses(shape.architecture))
+    reasons.push_back(fmt::format("DeepSpeed 0.19 refuses AutoTP for {}", shape.architecture));
+  if (shape.key_value_heads % t != 0)
+    reasons.push_back(
+        fmt::format("tensor parallel {} does not divide the {} key-value heads: AutoTP would leave some "
+                    "ranks with fewer heads or none",
+                    t, shape.key_value_heads));
+  if (shape.intermediate_size % t != 0)
+    reasons.push_back(fmt::format("tensor parallel {} does not divide the feed-forward size {}", t,
+                                  shape.intermediate_size));
+  if (norms_each_head(model))
+    reasons.emplace_back("AutoTP does not split query and key norms with a row of weights for each head");
+  if (shape.experts) reasons.emplace_back("AutoTP training does not split stacked experts (DeepSpeed 0.19)");
+  if (training.method != Method::full)
+    reasons.emplace_back("AutoTP training does not split LoRA adapters with their layers (DeepSpeed 0.19)");
+  if (s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none)
+    reasons.emplace_back(
+        "AutoTP with offload is not planned: no recorded run of DeepSpeed to hold it against");
+}
+
+void check_offload(const Training& training, const Strategy& s, Reasons& reasons) {
+  const bool optimizer = s.offload_optimizer != OffloadDevice::none;
+  if (s.offload_parameters != OffloadDevice::none && s.zero_stage < 3)
+    reasons.push_back(
+        fmt::format("offload_param needs ZeRO-3: at stage {} every GPU keeps all parameters", s.zero_stage));
+  if (optimizer && s.zero_stage == 0) reasons.emplace_back("offload_optimizer needs ZeRO-1 or higher");
+  if (s.offload_optimizer == OffloadDevice::nvme && s.zero_stage < 3)
+    reasons.push_back(fmt::format("optimizer states on NVMe need ZeRO-3 (stage {} given)", s.zero_stage));
+  if (optimizer && training.optimizer != Optimizer::adamw && training.optimizer != Optimizer::lion)
+    reasons.push_back(fmt::format("no CPU version of {} in DeepSpeed: offload_optimizer takes adamw or lion",
+                                  to_name(training.optimizer)));
+}
+
+void check_muon(const Training& training, const Strategy& s, Reasons& reasons) {
+  const DeepSpeedRelease release = training.deepspeed;
+  if (s.zero_stage == 0) reasons.emplace_back("DeepSpeed's Muon runs under ZeRO-1 or higher");
+  if (release < kMuon)
+    reasons.push_back(
+        fmt::format("DeepSpeed {} has no Muon: that came with {}", to_text(release), to_text(kMuon)));
+  else if (s.zero_stage == 3 && release < kMuonAtStage3)
+    reasons.push_back(fmt::format("DeepSpeed {} has no Muon at ZeRO-3: that came with {}", to_text(release),
+                                  to_text(kMuonAtStage3)));
+}
+
+void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.method == Method::qlora && s.zero_stage == 3)
+    reasons.emplace_back(
+        "ZeRO-3 does not shard bitsandbytes' packed 4- and 8-bit weights without special storage: "
+        "use stage 2 or lower, or LoRA on 16-bit weights");
+  if (training.optimizer == Optimizer::muon) check_muon(training, s, reasons);
+  if (needs_reentrant_checkpointing(training, s) && s.checkpointing == Checkpointing::selective)
+    reasons.push_back(fmt::format(
+        "DeepSpeed {} stops at ZeRO-3 where frozen layers are recomputed (CheckpointError), unless "
+        "checkpointing is reentrant, which selective checkpointing cannot be: that came with {}",
+        to_text(training.deepspeed), to_text(kRecomputesFrozen)));
+  if (s.zero.fp32_gradient_accumulation && s.zero_stage == 0 && training.precision != Precision::fp32)
+    reasons.emplace_back("DeepSpeed does not accumulate 16-bit gradients in fp32 at stage 0");
+}
+
+}  // namespace
+
+void check_deepspeed(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (s.layout.replicate > 1)
+    reasons.emplace_back(
+        "hybrid sharding is planned for FSDP2 alone: DeepSpeed's MiCS is not, and 0.19.7 removed it");
+  check_tensor_parallel(model, training, s, reasons);
+  check_offload(training, s, reasons);
+  check_method(training, s, reasons);
+}
+
+}  // namespace zplan

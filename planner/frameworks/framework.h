@@ -1,0 +1,90 @@
+#pragma once
+// What a training framework is to the planner: what it allows, shards, runs, warns of and is started with.
+// Each framework fills in one FrameworkSpec in the folder of its name; nothing outside planner/frameworks
+// asks which framework it is.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/strategy.h"
+#include "planner/terms.h"
+
+namespace zplan {
+
+struct AllocatorOptions;
+struct Flattening;
+struct HostTally;
+struct Launch;
+struct OptimizerTensor;
+struct Plan;
+struct Question;
+struct RankModel;
+struct RunInputs;
+struct RunResult;
+struct Shard;
+struct StepInputs;
+
+using Reasons = std::vector<std::string>;
+
+struct FrameworkSpec {
+  // ---- as text
+  std::string_view title;           ///< before how a model is trained: "FSDP2: "; empty for DeepSpeed
+  std::string_view calls_source;    ///< where its collectives are documented
+  std::string_view host_source;     ///< likewise what offload keeps on the host
+  std::span<const TermInfo> terms;  ///< terms of memory that it holds in its own way
+  std::string_view config_file;     ///< what its config is usually called; empty: it needs none
+  bool reads_ds_config;             ///< with bucket sizes, releases and lint
+  bool reads_accelerate_config;
+
+  // ---- what the search tries where nothing is said
+  std::span<const int> stages;
+  std::span<const Offload> offloads;
+  bool splits_layers;                        ///< tensor parallelism
+  std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
+
+  // ---- how it holds and computes with a model
+  /// In 16-bit training the engine casts the whole model and keeps fp32 master weights apart; else the
+  /// parameters are the masters, and what computes is cast from them.
+  bool casts_model;
+  bool gathers_at_modules;  ///< at stage 3 hooks of each module gather and release its parameters
+  bool autocasts_masters;   ///< fp32 weights under torch.autocast
+  bool fused_lion;          ///< its Lion is one kernel, without copies
+  bool makes_shards;        ///< the model is made without memory; only shards reach the device
+  OptimizerKernel kernel;   ///< that AdamW runs in where a training script leaves it to the framework
+  bool (*casts_adapters)(const Strategy&);  ///< to the model's type
+  Training (*adapt)(Training);              ///< as the Hugging Face Trainer runs it; see with_framework
+
+  // ---- legality, names, warnings
+  void (*check)(const Model&, const Training&, const Strategy&, Reasons&);
+  std::string (*sharding_name)(const Strategy&);  ///< "zero3", "fsdp+no-reshard"
+  Reasons (*warnings)(const Training&);
+  /// Which replicated state is to blame where the plan does not fit.
+  std::optional<std::string> (*replication)(const Plan&, const Question&);
+
+  // ---- the run
+  Shard (*shard)(const RankModel&, const Training&, const Strategy&);
+  std::vector<OptimizerTensor> (*optimizer_tensors)(const RankModel&, const Training&, const Strategy&);
+  RunResult (*play)(const RunInputs&, const std::optional<AllocatorOptions>&, int steps, bool condensed);
+  std::optional<Flattening> (*flattening)(const RunInputs&);
+  void (*offload)(const StepInputs&, HostTally&);
+
+  // ---- starting it
+  Launch (*launch)(const Plan&, const Question&, const std::string& config);
+  std::vector<std::string> (*config_notes)(const Plan&, const Question&);
+};
+
+[[nodiscard]] const FrameworkSpec& spec(Framework framework);
+
+[[nodiscard]] const FrameworkSpec& deepspeed_spec();  // deepspeed/framework.cpp
+[[nodiscard]] const FrameworkSpec& fsdp_spec();       // fsdp/framework.cpp
+[[nodiscard]] const FrameworkSpec& ddp_spec();        // ddp/framework.cpp
+
+/// Whether hooks of each module gather and release its parameters: ZeRO-3.
+[[nodiscard]] inline bool gathers_at_modules(const Training& training, const Strategy& strategy) {
+  return strategy.zero_stage == 3 && spec(training.framework).gathers_at_modules;
+}
+
+}  // namespace zplan

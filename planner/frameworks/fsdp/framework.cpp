@@ -1,0 +1,137 @@
+#include "planner/frameworks/framework.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/fsdp/fsdp_run.h"
+#include "planner/frameworks/launch/launch.h"
+#include "planner/frameworks/torch_rules.h"
+#include "planner/sharding/optimizer_state.h"
+#include "planner/sharding/shard.h"
+#include "planner/simulation/host_tally.h"
+#include "planner/simulation/player.h"
+
+namespace zplan {
+
+namespace {
+
+using enum Term;
+constexpr std::string_view kFsdp =
+    "torch 2.11 distributed/fsdp/_fully_shard, whole steps traced (docs/fsdp.md)";
+constexpr std::array<TermInfo, 8> kFsdpTable{{
+    {trained_parameters, MemoryPart::parameters, "shards of trained parameters",
+     "q·σ, σ = Σ⌈rows/N⌉·(elements of a row) over the parameters", kFsdp},
+    {frozen_parameters, MemoryPart::parameters, "shards of frozen parameters", "q·σ, as they are loaded",
+     kFsdp},
+    {gathered_parameters, MemoryPart::parameters, "gathered parameters",
+     "c·σ·N of each group that is whole, + c·σ·N of all-gathers' outputs, + c·σ of what goes into one",
+     kFsdp},
+    {gradients, MemoryPart::gradients, "gradients", "c·n per parameter of a group until it is reduced",
+     kFsdp},
+    {gradient_partition, MemoryPart::gradients, "reduced gradients",
+     "r·σ, and q·σ where the shards are wider", kFsdp},
+    {fp32_gradients, MemoryPart::gradients, "whole gradients under no_sync", "r·Ψ", kFsdp},
+    {gradient_bucket, MemoryPart::communication_buffers, "reduce-scatter inputs", "r·σ·N of a group", kFsdp},
+    {bucket_copy, MemoryPart::communication_buffers, "sizes of a reduce-scatter", "8 B per entry", kFsdp},
+}};
+
+constexpr std::array kFsdpStages{2, 3};
+constexpr std::array kFsdpOffloads{Offload{}, Offload{OffloadDevice::cpu, OffloadDevice::cpu}};
+
+void check_fsdp(const Model&, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (s.zero_stage < 2)
+    reasons.push_back(
+        fmt::format("FSDP2 shards parameters, gradients and states: it is planned as stage 3 "
+                    "(reshard_after_forward) or 2 "
+                    "(without), not {}",
+                    s.zero_stage));
+  if (training.method == Method::qlora)
+    reasons.emplace_back("FSDP2 with bitsandbytes' packed weights (quant_storage) is not planned");
+  check_torch(training, s, reasons);
+  if (s.offload_optimizer == OffloadDevice::none && s.offload_parameters == OffloadDevice::none) return;
+  if (s.offload_parameters != OffloadDevice::cpu || s.offload_optimizer == OffloadDevice::nvme)
+    reasons.emplace_back("FSDP2 offloads parameters, gradients and optimizer states to the host together");
+  check_offloaded_optimizer(training, reasons);
+}
+
+Reasons fsdp_warnings(const Training&) {
+  return {
+      "FSDP2 is planned with one group for embedding, final norm and head together: accelerate 1.15 wraps "
+      "them apart, which gathers less at one time; not counted: what a checkpoint of the full state gathers"};
+}
+
+std::optional<std::string> fsdp_replication(const Plan& plan, const Question&) {
+  if (plan.fits_device) return std::nullopt;
+  return "parameters stay whole from the forward to their layer's backward";
+}
+
+Shard fsdp_rank_shard(const RankModel& model, const Training& training, const Strategy& s) {
+  return shard_by_rows(model, training, s.layout.shard);
+}
+
+RunResult play_fsdp(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
+                    bool condensed) {
+  return Player<FsdpRun>(inputs, allocator).play(steps, condensed);
+}
+
+/// CPUOffloadPolicy: shards and reduced gradients are pinned parameter by parameter; torch's optimizer makes
+/// its moments beside them. Source: torch 2.11 distributed/fsdp/_fully_shard/_fsdp_param.py,
+/// _fsdp_collectives.py.
+void offload_fsdp(const StepInputs& in, HostTally& host) {
+  for (const RankTensor& tensor : in.rank.tensors) {
+    const Bytes stored(tensor.stored.value / std::max<std::int64_t>(tensor.elements.value, 1));
+    const Bytes part = fsdp_shard(tensor, in.strategy.layout.shard) * stored;
+    host.pinned(part);
+    if (tensor.trainable) host.pinned(part);
+  }
+  host.pageable(in.shard.moments);
+}
+
+void offload_fsdp_if_asked(const StepInputs& in, HostTally& host) {
+  if (in.strategy.offload_parameters != OffloadDevice::none) offload_fsdp(in, host);
+}
+
+}  // namespace
+
+const FrameworkSpec& fsdp_spec() {
+  static const FrameworkSpec kSpec{
+      .title = "FSDP2: ",
+      .calls_source = "FSDP2's calls (docs/fsdp.md); nccl-tests doc/PERFORMANCE.md",
+      .host_source = "torch 2.11 CPUOffloadPolicy (docs/fsdp.md)",
+      .terms = kFsdpTable,
+      .config_file = "fsdp.yaml",
+      .reads_ds_config = false,
+      .reads_accelerate_config = true,
+      .stages = kFsdpStages,
+      .offloads = kFsdpOffloads,
+      .splits_layers = false,
+      .sharded_instead = {},
+      .casts_model = false,
+      .gathers_at_modules = false,
+      .autocasts_masters = false,
+      .fused_lion = false,
+      .makes_shards = true,
+      .kernel = OptimizerKernel::foreach,
+      .casts_adapters = [](const Strategy&) { return true; },
+      .adapt = adapt_to_torch,
+      .check = check_fsdp,
+      .sharding_name =
+          [](const Strategy& s) { return std::string(s.zero_stage == 3 ? "fsdp" : "fsdp+no-reshard"); },
+      .warnings = fsdp_warnings,
+      .replication = fsdp_replication,
+      .shard = fsdp_rank_shard,
+      .optimizer_tensors = [](const RankModel& model, const Training&,
+                              const Strategy& s) { return tensors_by_rows(model, s.layout.shard); },
+      .play = play_fsdp,
+      .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
+      .offload = offload_fsdp_if_asked,
+      .launch = fsdp_launch,
+      .config_notes = fsdp_notes,
+  };
+  return kSpec;
+}
+
+}  // namespace zplan

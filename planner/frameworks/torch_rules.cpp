@@ -1,0 +1,27 @@
+#include "planner/frameworks/torch_rules.h"
+
+#include <fmt/format.h>
+
+namespace zplan {
+
+Training adapt_to_torch(Training training) {
+  const bool is_16_bit = training.precision != Precision::fp32;
+  training.optimizer_kernel = OptimizerKernel::fused;
+  training.autocast = is_16_bit;
+  if (training.method == Method::lora && is_16_bit) training.master_weights = false;
+  training.fsdp_makes_shards = spec(training.framework).makes_shards;
+  training.fsdp_reduces_fp32 = !is_16_bit;
+  return training;
+}
+
+void check_torch(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (s.layout.tensor > 1) reasons.emplace_back("tensor parallelism is planned for DeepSpeed's AutoTP alone");
+  if (training.optimizer == Optimizer::muon) reasons.emplace_back("Muon is planned as DeepSpeed's alone");
+}
+
+void check_offloaded_optimizer(const Training& training, Reasons& reasons) {
+  if (packed_optimizer(training.optimizer))
+    reasons.push_back(fmt::format("{} runs on the device alone", to_name(training.optimizer)));
+}
+
+}  // namespace zplan

@@ -1,0 +1,18 @@
+#pragma once
+// What PyTorch's own frameworks, FSDP2 and DDP, have in common.
+
+#include "planner/frameworks/framework.h"
+
+namespace zplan {
+
+/// AdamW in one fused kernel and 16-bit computation under autocast; under LoRA a 16-bit base beside fp32
+/// adapters. Source: docs/fsdp.md.
+[[nodiscard]] Training adapt_to_torch(Training training);
+
+/// Adds what neither can do.
+void check_torch(const Training& training, const Strategy& strategy, Reasons& reasons);
+
+/// bitsandbytes' optimizers are CUDA kernels.
+void check_offloaded_optimizer(const Training& training, Reasons& reasons);
+
+}  // namespace zplan

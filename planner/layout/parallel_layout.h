@@ -1,0 +1,95 @@
+#pragma once
+// How the ranks of a training run are arranged, and the process groups that follow from it.
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/base/names.h"
+
+namespace zplan {
+
+/// Degrees of parallelism; their product, `expert` aside, is the number of ranks. Neighbouring ranks differ
+/// in the first axis, then in the next: the order of accelerate's and torchtitan's device meshes, and of
+/// DeepSpeed's groups.
+struct ParallelLayout {
+  std::int64_t tensor{1};     ///< ranks that divide each layer's tensors (AutoTP)
+  std::int64_t sequence{1};   ///< ranks that divide a sample's tokens by heads in attention (Ulysses)
+  std::int64_t context{1};    ///< ranks that divide a sample's tokens and pass keys on in a ring
+  std::int64_t shard{1};      ///< data-parallel ranks that share one copy of what is sharded
+  std::int64_t replicate{1};  ///< copies of what is sharded (hybrid sharding); 1: every rank shares one
+  std::int64_t pipeline{1};   ///< stages that divide the layers
+  /// Of the data-parallel ranks, those that divide a layer's experts: no ranks of its own.
+  std::int64_t expert{1};
+  auto operator<=>(const ParallelLayout&) const = default;
+
+  /// Ranks that train on different samples.
+  [[nodiscard]] std::int64_t data() const { return shard * replicate; }
+  /// All ranks.
+  [[nodiscard]] std::int64_t world() const { return tensor * sequence * context * data() * pipeline; }
+  /// The same without the axes that leave a rank's model and tokens as they are: layouts for which a
+  /// micro-step is recorded once.
+  [[nodiscard]] ParallelLayout of_model() const;
+  /// The same with as many ranks to share a copy as a world of `ranks` has left for it, at least 1.
+  [[nodiscard]] ParallelLayout filling(std::int64_t ranks) const;
+};
+
+/// An axis as it is named, typed and written in a strategy's id. A new axis begins with its row in kAxes.
+struct Axis {
+  std::string_view name;  ///< in sentences
+  std::string_view id;    ///< of "tp4+zero3"; empty: not part of the id
+  std::int64_t ParallelLayout::*degree;
+  bool divides_model;  ///< it changes what one rank computes: the tape is another
+  bool within_node;    ///< its groups may not reach across the network
+};
+inline constexpr std::array<Axis, 7> kAxes{{
+    {"tensor parallel", "tp", &ParallelLayout::tensor, true, true},
+    {"sequence parallel", "sp", &ParallelLayout::sequence, true, false},
+    {"context parallel", "cp", &ParallelLayout::context, true, false},
+    {"data parallel", "", &ParallelLayout::shard, false, false},
+    {"replicas", "", &ParallelLayout::replicate, false, false},
+    {"pipeline parallel", "pp", &ParallelLayout::pipeline, true, false},
+    {"expert parallel", "ep", &ParallelLayout::expert, true, false},
+}};
+
+/// Process groups by what they are made for.
+enum class Group { data, tensor, sequence, context, expert, expert_data, pipeline };
+template <>
+struct EnumNames<Group> {
+  static constexpr std::array<std::pair<Group, std::string_view>, 7> table{
+      {{Group::data, "data"},
+       {Group::tensor, "tensor"},
+       {Group::sequence, "sequence"},
+       {Group::context, "context"},
+       {Group::expert, "expert"},
+       {Group::expert_data, "expert-data"},
+       {Group::pipeline, "pipeline"}}};
+};
+
+/// Ranks `first`, `first + stride`, … of the world.
+struct ProcessGroup {
+  std::int64_t size{1};
+  std::int64_t stride{1};
+  bool operator==(const ProcessGroup&) const = default;
+
+  /// The place of rank `rank` of the world in its group of this kind.
+  [[nodiscard]] std::int64_t place_of(std::int64_t rank) const { return rank / stride % size; }
+};
+[[nodiscard]] ProcessGroup process_group(const ParallelLayout& layout, Group group);
+
+/// "tp4+", or nothing where no axis with an id is used.
+[[nodiscard]] std::string id_prefix(const ParallelLayout& layout);
+
+/// Where ranks lie: what decides whether a group stays within a node.
+struct World {
+  std::int64_t gpus{1};
+  std::int64_t gpus_per_node{1};
+};
+
+/// Why the layout does not go with the world's GPUs, a sentence each; empty where it does.
+[[nodiscard]] std::vector<std::string> why_illegal(const ParallelLayout& layout, World world);
+
+}  // namespace zplan
