@@ -61,8 +61,9 @@ Json memory_json(const MemoryTimes& memory) {
           {"bytes_per_second", static_cast<double>(memory.bytes.value) / seconds.median}};
 }
 
-void record_device(const Options& options, int device, Recorder& recorder) {
-  const DeviceTimes found = measure_device({.device = device, .timeout = options.timeout});
+/// Rank 0, which alone does this, is the first of its host and has the first GPU.
+void record_device(const Options& options, Recorder& recorder) {
+  const DeviceTimes found = measure_device({.timeout = options.timeout});
   for (const CopyTimes& each : found.copies) recorder.add("copies", copy_json(each));
   for (const ProductTimes& each : found.products) recorder.add("compute", product_json(each));
   for (const MemoryTimes& each : found.memory) recorder.add("compute", memory_json(each));
@@ -91,16 +92,16 @@ std::string nic_line(const Nic& nic) {
 
 }  // namespace
 
-Machine machine_of(const Options& options, BackendChoice choice, int device) {
+Machine machine_of(const Options& options, BackendChoice choice) {
   Machine machine;
   machine.host = [] { return host_json(read_host()); };
   machine.sent = [] { return sent_bytes("/"); };
   machine.storage = [&options](Recorder& recorder) { record_storage(options, recorder); };
 #ifdef ZPLAN_HAS_NCCL
   if (choice == BackendChoice::nccl)
-    machine.device = [&options, device](Recorder& recorder) { record_device(options, device, recorder); };
+    machine.device = [&options](Recorder& recorder) { record_device(options, recorder); };
 #else
-  (void)choice, (void)device;
+  (void)choice;
 #endif
   return machine;
 }
