@@ -22,7 +22,7 @@ namespace zplan::bench {
 namespace {
 
 void record_storage(const Options& options, Recorder& recorder) {
-  for (const StorageResult& each : measure_storage({.folder = options.storage})) {
+  for (const StorageResult& each : measure_storage(options.storage)) {
     recorder.add("storage", storage_json(each));
     if (!each.note.empty()) recorder.add("notes", each.note);
   }
@@ -108,7 +108,7 @@ Machine machine_of(const Options& options, BackendChoice choice) {
 
 std::string topology_text(bool json) {
   const Host host = read_host();
-  const ClusterOptions options = cluster_options({host}, built_in_profiles());
+  const ClusterOptions options = cluster_options(host, built_in_profiles());
   if (json) {
     const Json document = {
         {"schema", "zplan.topology/1"}, {"hosts", {host_json(host)}}, {"options", options.words}};
