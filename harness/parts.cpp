@@ -30,18 +30,18 @@ void record_storage(const Options& options, Recorder& recorder) {
 
 #ifdef ZPLAN_HAS_NCCL
 Json copy_json(const CopyTimes& copy) {
-  const Statistics seconds = statistics(copy.samples);
+  const TimeStatistics seconds = statistics_of(copy.samples);
   return {{"direction", std::string(to_name(copy.direction))},
           {"memory", std::string(to_name(copy.memory))},
           {"rank", 0},
           {"bytes", copy.bytes.value},
           {"seconds", statistics_json(seconds)},
-          {"bytes_per_second", static_cast<double>(copy.bytes.value) / seconds.median}};
+          {"bytes_per_second", static_cast<double>(copy.bytes.value) / seconds.median.value}};
 }
 
 Json product_json(const ProductTimes& times) {
   const Product& p = times.product;
-  const Statistics seconds = statistics(times.samples);
+  const TimeStatistics seconds = statistics_of(times.samples);
   const double operations =
       2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   return {{"kind", "matrix_product"},
@@ -50,15 +50,15 @@ Json product_json(const ProductTimes& times) {
           {"n", p.n},
           {"k", p.k},
           {"seconds", statistics_json(seconds)},
-          {"flops_per_second", operations / seconds.median}};
+          {"flops_per_second", operations / seconds.median.value}};
 }
 
 Json memory_json(const MemoryTimes& memory) {
-  const Statistics seconds = statistics(memory.samples);
+  const TimeStatistics seconds = statistics_of(memory.samples);
   return {{"kind", "memory"},
           {"bytes", memory.bytes.value},
           {"seconds", statistics_json(seconds)},
-          {"bytes_per_second", static_cast<double>(memory.bytes.value) / seconds.median}};
+          {"bytes_per_second", static_cast<double>(memory.bytes.value) / seconds.median.value}};
 }
 
 /// Rank 0, which alone does this, is the first of its host and has the first GPU.

@@ -99,7 +99,7 @@ std::unique_ptr<Control> make_control(const Options& options, Place place) {
   return std::make_unique<TcpControl>(place, timeout);
 }
 
-/// MPI's ranks know each other from whoever started them, and only mpirun and srun can do that.
+/// MPI's ranks are connected by what started them, and only mpirun and srun can do that.
 void check_mpi_launcher(const Place& place) {
   if (place.launcher == Launcher::torchrun || place.launcher == Launcher::local)
     throw InputError("--backend", fmt::format("mpi under {}, which starts no MPI", to_name(place.launcher)),

@@ -47,10 +47,9 @@ void refuse_shared_gpu(Control& control, const CudaRuntime& cuda, int device) {
   for (std::size_t second = 0; second < all.size(); ++second)
     for (std::size_t first = 0; first < second; ++first)
       if (all[first] == all[second])
-        throw InputError(
-            "--backend nccl",
-            fmt::format("ranks {} and {} have one GPU between them, which NCCL refuses", first, second),
-            "start at most as many ranks as a host has GPUs, or add --share-gpu for a test");
+        throw InputError("--backend nccl",
+                         fmt::format("ranks {} and {} share one GPU, which NCCL refuses", first, second),
+                         "start at most as many ranks as a host has GPUs, or add --share-gpu for a test");
 }
 
 /// Made by rank 0.

@@ -172,7 +172,7 @@ int run_local(int ranks, const std::vector<std::string>& command, std::chrono::m
   set("WORLD_SIZE", std::to_string(ranks)), set("LOCAL_WORLD_SIZE", std::to_string(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     set("RANK", std::to_string(rank)), set("LOCAL_RANK", std::to_string(rank));
-    // Rank 0 inherits the listener and nobody else has it: where rank 0 ends, so does the port.
+    // Only rank 0 inherits the listener: where rank 0 ends, the port is free.
     if (rank == 0) set("ZPLAN_LISTEN_FD", std::to_string(listener.fd()));
     (void)fcntl(listener.fd(), F_SETFD, rank == 0 ? 0 : FD_CLOEXEC);
     group.start(fmt::format("rank {}", rank), command);

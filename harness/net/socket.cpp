@@ -82,7 +82,7 @@ Socket listener_at(const addrinfo& address, int& error) {
   return listener;
 }
 
-/// On Linux a connection to a port that nobody listens at can reach itself, where the system picks that very
+/// On Linux a connection to a port without a listener can reach itself, where the system picks that very
 /// port for this end.
 bool is_itself(int fd) {
   sockaddr_storage here{}, there{};

@@ -128,7 +128,7 @@ void TcpControl::await_ranks(const Place& place) {
     if (missing.empty()) return;
     if (!wait_for(listener.fd(), POLLIN, deadline))
       end(
-          fmt::format("rank{} {} of {} did not come to rank 0 on host {} at port {} within {}: start every "
+          fmt::format("rank{} {} of {} did not connect to rank 0 on host {} at port {} within {}: start every "
                       "rank, and let the port through firewalls",
                       missing.size() == 1 ? "" : "s", list_of(missing), size_, host_name(),
                       listening_port(listener.fd()), seconds_text(timeout_)));
@@ -158,7 +158,7 @@ void TcpControl::introduce(Socket caller) {
         name_of(*hello), hello->size, host_name(), size_);
   else if (peer == nullptr)
     refused = fmt::format(
-        "{} came to rank 0 on host {} (pid {}), where ranks 1 to {} are expected: give each process a rank "
+        "{} connected to rank 0 on host {} (pid {}), where ranks 1 to {} are expected: give each process a rank "
         "of "
         "its own",
         name_of(*hello), host_name(), getpid(), size_ - 1);

@@ -211,7 +211,7 @@ TEST(Rank, ThatFailsDoesNotWaitForTheOthers) {
 TEST(SharedGpu, IsRefusedUnlessAskedFor) {
   const Environment one("FAKE_CUDA_DEVICES", "1");
   EXPECT_THAT(run_ranks(2, [](Backend&, int) {}),
-              Each("--backend nccl: ranks 0 and 1 have one GPU between them, which NCCL refuses; start at "
+              Each("--backend nccl: ranks 0 and 1 share one GPU, which NCCL refuses; start at "
                    "most as many "
                    "ranks as a host has GPUs, or add --share-gpu for a test"));
 }

@@ -221,7 +221,7 @@ TEST(TcpControl, GarbageInTheMiddleIsNamed) {
             "BenchError: rank 1 on host hand (pid 42) sent what is no message of zplan-bench");
 }
 
-TEST(Meeting, RanksMayComeBeforeRank0) {
+TEST(Meeting, RanksMayStartBeforeRank0) {
   TestPort port;
   Place first = port.place(0, 3);
   close(std::exchange(first.listen_fd, -1));
@@ -261,10 +261,10 @@ TEST(Meeting, StrangersAreSentAwayAndDoNotDisturb) {
   EXPECT_THAT(outcomes_of({meets(port.place(0, 2)), meets(port.place(1, 2))}), Each(""));
 }
 
-TEST(Meeting, RanksThatDoNotComeAreNamed) {
+TEST(Meeting, RanksThatDoNotConnectAreNamed) {
   const TestPort port;
   const auto seen = outcomes_of({meets(port.place(0, 4), 300ms), meets(port.place(2, 4))});
-  EXPECT_EQ(seen[0], "BenchError: ranks 1, 3 of 4 did not come to rank 0 on host " + host_name() +
+  EXPECT_EQ(seen[0], "BenchError: ranks 1, 3 of 4 did not connect to rank 0 on host " + host_name() +
                          " at port " + std::to_string(port.port) +
                          " within 0.3 s: start every rank, and let the port through firewalls");
   // On a busy machine rank 2 may itself have been too late to be told.
@@ -311,7 +311,7 @@ TEST(Meeting, ARankThatIsNotExpectedIsRefused) {
         "7 2 42 x");
   };
   EXPECT_THAT(outcomes_of({meets(port.place(0, 2)), impostor})[0],
-              HasSubstr("rank 7 on host x (pid 42) came to rank 0 on host " + host_name()));
+              HasSubstr("rank 7 on host x (pid 42) connected to rank 0 on host " + host_name()));
 }
 
 TEST(Meeting, APortInUseIsNamed) {
