@@ -18,7 +18,7 @@ namespace zplan::bench {
 class Watchdog {
  public:
   using GiveUp = std::function<void(const std::string& reason)>;
-  /// `delay` is added to the timeout: ranks that wait for the same one do not all speak at once.
+  /// `delay` is added to the timeout: ranks that wait for the same one do not all print at once.
   Watchdog(Seconds timeout, Seconds delay, GiveUp give_up);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -1,7 +1,6 @@
 #include "harness/nccl/nccl_backend.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "harness/error.h"
+#include "harness/host_name.h"
 #include "harness/nccl/busy_stream.h"
 #include "harness/nccl/nccl_communicator.h"
 #include "harness/nccl/wait.h"
@@ -22,11 +22,9 @@ namespace {
 
 /// One machine, one text, also where machines or containers have a name in common.
 std::string host() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{} {}", name.data(), boot);
+  return fmt::format("{} {}", host_name(), boot);
 }
 
 /// The rank's number among those of its host; several share a GPU where there are more.
@@ -42,8 +40,13 @@ std::string bus_id(const CudaRuntime& cuda, int device) {
   return result == cudaSuccess ? text.data() : fmt::format("GPU {}", device);
 }
 
-void refuse_shared_gpu(Control& control, const CudaRuntime& cuda, int device) {
+/// Ranks exchange the same messages whatever their options are: where these differ, run() says so later.
+void check_shared_gpu(Control& control, const CudaRuntime& cuda, int device, bool may_share) {
   const std::vector<std::string> all = control.all_gather(host() + ' ' + bus_id(cuda, device));
+  if (may_share) {
+    setenv("NCCL_HOSTID", fmt::format("zplan-rank-{}", control.rank()).c_str(), 1);
+    return;
+  }
   for (std::size_t second = 0; second < all.size(); ++second)
     for (std::size_t first = 0; first < second; ++first)
       if (all[first] == all[second])
@@ -189,10 +192,7 @@ std::unique_ptr<Backend> make_nccl_backend(std::unique_ptr<Control> control, con
   const CudaRuntime cuda = load_cuda(options.places);
   const Nccl nccl = load_nccl(options.places);
   const int device = device_of(*control, cuda.devices);
-  if (options.share_gpu)
-    setenv("NCCL_HOSTID", fmt::format("zplan-rank-{}", control->rank()).c_str(), 1);
-  else
-    refuse_shared_gpu(*control, cuda, device);
+  check_shared_gpu(*control, cuda, device, options.share_gpu);
   auto rank = std::make_shared<NcclRank>(Device(cuda, device, who), nccl, options.timeout);
   rank->join_world(control->rank(), control->size(), unique_id(*control, nccl));
   return std::make_unique<NcclBackend>(std::move(control), options, std::move(rank));

@@ -118,7 +118,7 @@ void NcclRank::finish(const Stream& stream) {
     return device.idle(stream);
   };
   if (!wait_until(timeout, done)) give_up_late(to_text(last));
-  check_alive();  // what was aborted is through as well
+  check_alive();  // a stream is idle after an abort, too
 }
 
 }  // namespace zplan::bench

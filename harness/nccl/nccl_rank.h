@@ -1,5 +1,5 @@
 #pragma once
-// What all communicators of one rank share: its GPU, its queue, and how its calls end when they do not.
+// What all communicators of one rank share: its GPU, its queue, and the limit on how long its calls may take.
 
 #include <string>
 

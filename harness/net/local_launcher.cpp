@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 #include "harness/error.h"
 #include "harness/net/socket.h"
@@ -104,7 +105,7 @@ void Group::start(const std::string& name, std::vector<std::string> command) {
   if (child == 0) become(arguments.data(), parent, group_, signals_.end);
   if (child < 0)
     throw BenchError(fmt::format("{} could not be started: {}", command[0], std::strerror(errno)));
-  (void)setpgid(child, group_);  // by both, so that the group is there whoever comes first
+  (void)setpgid(child, group_);  // by both processes, so that the group exists whichever is first
   if (group_ == 0) group_ = child;
   alive_.push_back({.name = name, .pid = child});
 }

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <optional>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "harness/error.h"
