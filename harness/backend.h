@@ -1,5 +1,6 @@
 #pragma once
-// Who moves the data: NCCL between GPUs, MPI between processes' memory. Nothing above this line knows which.
+// What moves the data: NCCL between GPUs, MPI between the memory of processes. The code above it knows
+// neither.
 
 #include <functional>
 #include <memory>
@@ -84,20 +85,20 @@ class Backend {
   [[nodiscard]] virtual Memory allocate(Bytes size) = 0;
   virtual void upload(std::byte* to, const std::byte* from, Bytes size) = 0;
   virtual void download(std::byte* to, const std::byte* from, Bytes size) = 0;
-  /// Returns when everything that was issued is through.
+  /// Returns when everything that was issued has ended.
   virtual void finish() = 0;
 
-  /// What each of `times` calls of `issue` takes, seconds. Nothing else is on the queue; all ranks call it.
+  /// Seconds that each of `times` calls of `issue` takes. Nothing else is on the queue; all ranks call it.
   [[nodiscard]] virtual std::vector<double> time(std::int64_t times, const std::function<void()>& issue) = 0;
   /// Keeps the compute units busy for about so long, as training would: a GPU on a queue of its own beside
   /// the collectives, a CPU at once.
   virtual void compute(Seconds time) = 0;
   /// Calls that are issued from here on wait for what compute() was given so far.
   virtual void let_calls_wait() = 0;
-  /// The other way round: compute() from here on waits for the calls that were issued so far.
+  /// The reverse: compute() from here on waits for the calls that were issued so far.
   virtual void let_compute_wait() = 0;
 
-  /// A step of a plan begins, or ends: for profilers, which tell its calls from those that only prepare.
+  /// A step of a plan begins, or ends: lets profilers separate its calls from those that only prepare.
   virtual void mark_step(bool /*begins*/) {}
 
   /// From another thread, where this rank hangs in a call: gives up so that the process can end.

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks tell each other beside the collectives that are measured: options, samples, when to stop.
+// How ranks exchange what is not measured: options, samples, when to stop.
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ class Control {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// Everyone's text, by rank.
+  /// The texts of all ranks, by rank.
   [[nodiscard]] virtual std::vector<std::string> all_gather(const std::string& mine) = 0;
   /// Rank 0's text.
   [[nodiscard]] virtual std::string broadcast(const std::string& of_rank_0) = 0;

@@ -18,4 +18,10 @@ class OutOfMemory : public BenchError {
   using BenchError::BenchError;
 };
 
+/// Another rank noticed it first and says so there: this rank ends for the same reason and prints nothing.
+class ToldByAnother : public BenchError {
+ public:
+  using BenchError::BenchError;
+};
+
 }  // namespace zplan::bench

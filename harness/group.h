@@ -14,7 +14,7 @@ namespace zplan::bench {
 
 enum class GroupKind { world, tensor, data };
 
-/// Every rank is in one of the groups that this describes; all of them run at once.
+/// Describes groups that every rank is in one of; all of them run at once.
 ///   world   all ranks
 ///   tensor  `size` neighbours
 ///   data    every `tensor`-th rank; of those, where `size` is less than all, every `stride`-th of a block

@@ -1,6 +1,5 @@
 // The process around run(): arguments, bootstrap, and the only catch.
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -9,7 +8,6 @@
 
 #include "harness/error.h"
 #include "harness/net/environment.h"
-#include "harness/net/error.h"
 #include "harness/parts.h"
 #include "harness/run.h"
 #include "harness/start.h"
@@ -43,8 +41,7 @@ int measure(const std::vector<std::string>& arguments) {
   if (place.launcher == Launcher::none) return start_ranks(options, choice, arguments);
   const StopSignals signals;
   const std::unique_ptr<Backend> backend = make_backend(options, choice, place);
-  return leave_status(
-      run(options, arguments, *backend, machine_of(options, choice, std::max(place.local_rank, 0))));
+  return leave_status(run(options, arguments, *backend, machine_of(options, choice)));
 }
 
 /// hwloc, which MPI asks too, complains on stderr of hosts that it cannot read, as those without /sys: once

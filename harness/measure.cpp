@@ -17,13 +17,13 @@ namespace {
 
 Bytes bytes_of(std::int64_t elements, DataType type) { return Bytes(elements * size_of(type)); }
 
-/// What this rank finds wrong in its output, for people.
-std::string told(const WrongElements& wrong, const Work& work, const Groups& groups, int rank) {
+/// What is wrong in this rank's output, as a line for stderr.
+std::string line_of(const WrongElements& wrong, const Work& work, const Groups& groups, int rank) {
   return fmt::format("{}: rank {} has {} wrong elements, the first is element {}: {} instead of {}",
                      name_of(work, groups), rank, wrong.count, wrong.first, wrong.is, wrong.should_be);
 }
 
-/// This rank's output against the pattern, and everyone's findings together.
+/// Compares this rank's output with the pattern, and sums up what all ranks found.
 Verdict compare(Session& session, const Team& team, const Work& work, const Pattern& pattern,
                 const Placed& at) {
   const std::int64_t elements = layout(work, team.communicator->size()).receive;
@@ -32,7 +32,7 @@ Verdict compare(Session& session, const Team& team, const Work& work, const Patt
   const std::optional<WrongElements> wrong = pattern.check(output.data());
   const Json mine = {{"checked", pattern.has_result() ? elements : 0},
                      {"wrong", wrong ? wrong->count : 0},
-                     {"first", wrong ? told(*wrong, work, team.groups, session.control().rank()) : ""}};
+                     {"first", wrong ? line_of(*wrong, work, team.groups, session.control().rank()) : ""}};
   Verdict verdict;
   for (const std::string& each : session.control().all_gather(mine.dump())) {
     const Json theirs = Json::parse(each);
@@ -43,12 +43,12 @@ Verdict compare(Session& session, const Team& team, const Work& work, const Patt
   return verdict;
 }
 
-void lay_in(Session& session, const Pattern& pattern, const Placed& at) {
+void upload_input(Session& session, const Pattern& pattern, const Placed& at) {
   const std::vector<std::byte> input = pattern.input();
   session.backend.upload(at.send, input.data(), Bytes(static_cast<std::int64_t>(input.size())));
 }
 
-/// So many that they take no longer than they may; rank 0's estimate counts.
+/// As many as fit in `longest`, by rank 0's estimate.
 std::int64_t iterations_within(Session& session, std::optional<Seconds> longest, double one_call) {
   std::int64_t iterations = session.options.iterations;
   if (longest && one_call > 0)
@@ -64,7 +64,7 @@ double median_of_means(const std::vector<std::vector<double>>& by_rank, std::siz
     for (const std::vector<double>& each : by_rank) sum += each[i];
     means.push_back(sum / static_cast<double>(by_rank.size()));
   }
-  return statistics(std::move(means)).median;
+  return statistics_of(std::move(means)).median.value;
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ Verdict check_once(Session& session, const Team& team, const Work& work, const A
   const Placed at = place(work, *team.communicator, arena);
   const Pattern pattern(work, team.communicator->size(), team.communicator->rank());
   session.watchdog.begin(name_of(work, team.groups));
-  lay_in(session, pattern, at);
+  upload_input(session, pattern, at);
   team.communicator->issue(work, at.send, at.receive);
   session.backend.finish();
   return compare(session, team, work, pattern, at);
@@ -103,7 +103,7 @@ Measurement measure(Session& session, const Team& team, const Work& work, const 
   };
   found.warmup = session.options.warmup;
   const std::vector<double> first = session.backend.time(std::max<std::int64_t>(found.warmup, 1), issue);
-  found.iterations = iterations_within(session, longest, statistics(first).median);
+  found.iterations = iterations_within(session, longest, statistics_of(first).median.value);
   std::optional<SentMeter> meter;
   if (session.sent) meter.emplace(session.control(), session.hosts, session.sent);
   const std::vector<double> samples = session.backend.time(found.iterations, issue);
@@ -122,8 +122,7 @@ Measurement measure(Session& session, const Team& team, const Work& work, const 
 }
 
 Json measurement_json(const Measurement& m) {
-  const Statistics seconds = statistics(m.samples);
-  const Seconds median(seconds.median);
+  const TimeStatistics seconds = statistics_of(m.samples);
   Json json{
       {"operation", std::string(to_name(m.work.operation))},
       {"dtype", std::string(to_name(m.work.dtype))},
@@ -141,8 +140,8 @@ Json measurement_json(const Measurement& m) {
       {"seconds", statistics_json(seconds)},
       {"samples", m.samples},
       {"mean_over_ranks", m.mean_over_ranks},
-      {"algorithm_bandwidth", algorithm_bandwidth(m.work.bytes(), median).value},
-      {"bus_bandwidth", bus_bandwidth(m.work.operation, m.work.bytes(), median, m.groups.size).value},
+      {"algorithm_bandwidth", algorithm_bandwidth(m.work.bytes(), seconds.median).value},
+      {"bus_bandwidth", bus_bandwidth(m.work.operation, m.work.bytes(), seconds.median, m.groups.size).value},
       {"checked_elements", m.checked},
       {"wrong_elements", m.wrong}};
   if (m.sent) json["sent_bytes"] = *m.sent, json["sent_calls"] = m.iterations;
@@ -171,8 +170,8 @@ struct Planned {
   Work work;
 };
 
-/// All that is to be measured. A size that an operation cannot have stands for the next lower one it can; the
-/// same one twice is left out.
+/// All that is to be measured. An operation that cannot have a size gets the next lower one; duplicates are
+/// left out.
 std::vector<Planned> planned(Session& session) {
   const Options& o = session.options;
   std::vector<Planned> all;

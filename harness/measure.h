@@ -17,19 +17,18 @@ struct Measurement {
 };
 
 /// Called by every rank; the figures are rank 0's to use. `longest`: the calls are fewer than asked for where
-/// they would take more than that. Wrong elements are told on stderr by rank, element and collective.
+/// they would take more than that. Wrong elements are reported on stderr by rank, element and collective.
 [[nodiscard]] Measurement measure(Session& session, const Team& team, const Work& work, const Arena& arena,
                                   std::optional<Seconds> longest);
 
 [[nodiscard]] Json measurement_json(const Measurement& measurement);
 
-/// What the result of one call has wrong in this rank's group, told by every rank. A line for stderr; empty:
-/// nothing.
+/// What is wrong in the result of one call, over all ranks.
 struct Verdict {
   std::int64_t checked{}, wrong{};  ///< over all ranks
-  std::string first;
+  std::string first;                ///< a line for stderr; empty: nothing is wrong
 };
-/// Does the call once on fresh data and holds every element of every rank against what it must be.
+/// Does the call once on fresh data and compares every element of every rank with what it must be.
 [[nodiscard]] Verdict check_once(Session& session, const Team& team, const Work& work, const Arena& arena);
 
 /// Where the call's data lies in the arena.
@@ -42,8 +41,8 @@ struct Placed {
 /// "all_reduce of 262144 float32 (1 MiB), in place, in the world of 4"
 [[nodiscard]] std::string name_of(const Work& work, const Groups& groups);
 
-/// All sizes, types, placements and groups that the options ask for, into the recorder and to `tell`, as they
-/// come. False where some result was wrong.
+/// Measures all sizes, types, placements and groups that the options ask for; each goes into the recorder and
+/// to `tell`. False where some result was wrong.
 [[nodiscard]] bool sweep(Session& session, const std::function<void(const Measurement&)>& tell);
 
 }  // namespace zplan::bench

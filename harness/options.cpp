@@ -136,7 +136,7 @@ void Parser::what() {
   words("-d,--dtype", "LIST",
         "float32, float64, float16, bfloat16, int8, uint8, int32, int64 or all [float32]",
         [this](const Strings& w) { options_.dtypes = names<DataType>("--dtype", w); });
-  words("--groups", "LIST", "world, tensor, data: who does it together [world]",
+  words("--groups", "LIST", "world, tensor, data: which ranks communicate [world]",
         [this](const Strings& w) { options_.groups = names<GroupKind>("--groups", w); });
   integer("--tp", options_.tensor_parallel, 1, 1 << 20, "ranks that share a model's tensors: neighbours [1]");
   text("--place", "out|in|both", "out of place, in place [both]",
@@ -149,38 +149,38 @@ void Parser::how_much() {
        [this](const std::string& w) { options_.lowest = size_of_text("--min-bytes", w); });
   text("-e,--max-bytes", "SIZE", "largest message [64M]",
        [this](const std::string& w) { options_.highest = size_of_text("--max-bytes", w); });
-  app_.add_option("-f,--step-factor", options_.factor, "each size is so many times the one before [2]")
+  app_.add_option("-f,--step-factor", options_.factor, "factor from one size to the next [2]")
       ->check(within(1.01, 1e6))
       ->type_name("X")
       ->group(group_);
-  text("-i,--step-bytes", "SIZE", "each size is so much more than the one before",
+  text("-i,--step-bytes", "SIZE", "bytes from one size to the next, instead of the factor",
        [this](const std::string& w) { options_.step = size_of_text("--step-bytes", w); });
   integer("-n,--iters", options_.iterations, 1, 1 << 24, "calls that are timed per size [20]");
   integer("-w,--warmup-iters", options_.warmup, 0, 1 << 24, "calls before them [5]");
-  text("--budget", "TIME", "end after so long, with what was measured: 60s, 5m",
+  text("--budget", "TIME", "end after this time and keep what was measured: 60s, 5m",
        [this](const std::string& w) { options_.budget = time_of_text("--budget", w); });
 }
 
 void Parser::plan() {
   group_ = "Replay";
-  app_.add_option("--plan", options_.plan, "issue the calls of this plan (zplan … --json > plan.json)")
+  app_.add_option("--plan", options_.plan, "replay the calls of this plan (zplan … --json > plan.json)")
       ->type_name("FILE")
       ->group(group_);
   integer("--steps", options_.steps, 1, 1 << 20, "optimizer steps that are timed [10]");
   flag("--allocate", options_.allocate,
-       "first take the memory that the plan needs, to prove that it is there");
-  flag("--compute", options_.compute, "keep the processor as busy between the calls as the plan has it");
+       "first allocate the memory that the plan needs, to show that it is available");
+  flag("--compute", options_.compute, "keep the processor busy between the calls for as long as planned");
 }
 
 void Parser::machine() {
   group_ = "The machine";
   flag("--calibrate", options_.calibrate,
-       "everything that a profile is made of: collectives, copies between host and GPU, matrix products, "
+       "everything that a profile needs: collectives, copies between host and GPU, matrix products, "
        "memory");
   app_.add_option("--storage", options_.storage, "read and write a file in this folder, past the page cache")
       ->type_name("FOLDER")
       ->group(group_);
-  flag("--topology", options_.topology, "what is there and how it is joined; nothing is measured");
+  flag("--topology", options_.topology, "print hosts, GPUs, links and NICs; nothing is measured");
 }
 
 void Parser::who() {
@@ -189,7 +189,7 @@ void Parser::who() {
        [this](const std::string& w) { options_.backend = parse_name<BackendChoice>("--backend", w); });
   app_.add_option(
           "--local", options_.local,
-          "start so many ranks on this machine [one per GPU or core where no mpirun, torchrun or srun "
+          "start this many ranks on this machine [one per GPU or core where no mpirun, torchrun or srun "
           "started this one]")
       ->check(within(1, 4096))
       ->type_name("N")
@@ -198,7 +198,7 @@ void Parser::who() {
       ->check(within(1, 65535))
       ->type_name("PORT")
       ->group(group_);
-  text("--timeout", "TIME", "give up where nothing moves for so long [60s]",
+  text("--timeout", "TIME", "give up where no call ends for this long [60s]",
        [this](const std::string& w) { options_.timeout = time_of_text("--timeout", w); });
   flag("--share-gpu", options_.share_gpu,
        "let several ranks use one GPU, as if they were on different hosts");
@@ -210,7 +210,7 @@ void Parser::output() {
       ->type_name("FILE")
       ->group(group_);
   flag("--json", options_.json, "print that instead of a table");
-  flag("-q,--quiet", options_.quiet, "no hint at what to do next");
+  flag("-q,--quiet", options_.quiet, "do not print the next commands");
   flag("-h,--help", options_.help, "show this");
   flag("--version", options_.version, "show the version");
 }
@@ -223,7 +223,7 @@ void Parser::check() const {
                      "accepted: at most that");
   if (o.step && o.step->value == 0) throw InputError("--step-bytes", "0", "accepted: a size above zero");
   if (!o.plan.empty() && !o.operations.empty())
-    throw InputError("--op", "a plan says itself what is called", "accepted: either --plan or --op");
+    throw InputError("--op", "the plan determines the calls", "accepted: either --plan or --op");
   if (o.plan.empty() && (o.allocate || o.compute))
     throw InputError(o.allocate ? "--allocate" : "--compute", "does nothing without a plan",
                      "needed: --plan FILE");

@@ -22,7 +22,7 @@ namespace zplan::bench {
 namespace {
 
 void record_storage(const Options& options, Recorder& recorder) {
-  for (const StorageResult& each : measure_storage({.folder = options.storage})) {
+  for (const StorageResult& each : measure_storage(options.storage)) {
     recorder.add("storage", storage_json(each));
     if (!each.note.empty()) recorder.add("notes", each.note);
   }
@@ -30,18 +30,18 @@ void record_storage(const Options& options, Recorder& recorder) {
 
 #ifdef ZPLAN_HAS_NCCL
 Json copy_json(const CopyTimes& copy) {
-  const Statistics seconds = statistics(copy.samples);
+  const TimeStatistics seconds = statistics_of(copy.samples);
   return {{"direction", std::string(to_name(copy.direction))},
           {"memory", std::string(to_name(copy.memory))},
           {"rank", 0},
           {"bytes", copy.bytes.value},
           {"seconds", statistics_json(seconds)},
-          {"bytes_per_second", static_cast<double>(copy.bytes.value) / seconds.median}};
+          {"bytes_per_second", static_cast<double>(copy.bytes.value) / seconds.median.value}};
 }
 
 Json product_json(const ProductTimes& times) {
   const Product& p = times.product;
-  const Statistics seconds = statistics(times.samples);
+  const TimeStatistics seconds = statistics_of(times.samples);
   const double operations =
       2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   return {{"kind", "matrix_product"},
@@ -50,19 +50,20 @@ Json product_json(const ProductTimes& times) {
           {"n", p.n},
           {"k", p.k},
           {"seconds", statistics_json(seconds)},
-          {"flops_per_second", operations / seconds.median}};
+          {"flops_per_second", operations / seconds.median.value}};
 }
 
 Json memory_json(const MemoryTimes& memory) {
-  const Statistics seconds = statistics(memory.samples);
+  const TimeStatistics seconds = statistics_of(memory.samples);
   return {{"kind", "memory"},
           {"bytes", memory.bytes.value},
           {"seconds", statistics_json(seconds)},
-          {"bytes_per_second", static_cast<double>(memory.bytes.value) / seconds.median}};
+          {"bytes_per_second", static_cast<double>(memory.bytes.value) / seconds.median.value}};
 }
 
-void record_device(const Options& options, int device, Recorder& recorder) {
-  const DeviceTimes found = measure_device({.device = device, .timeout = options.timeout});
+/// Rank 0, which alone does this, is the first of its host and has the first GPU.
+void record_device(const Options& options, Recorder& recorder) {
+  const DeviceTimes found = measure_device({.timeout = options.timeout});
   for (const CopyTimes& each : found.copies) recorder.add("copies", copy_json(each));
   for (const ProductTimes& each : found.products) recorder.add("compute", product_json(each));
   for (const MemoryTimes& each : found.memory) recorder.add("compute", memory_json(each));
@@ -91,23 +92,23 @@ std::string nic_line(const Nic& nic) {
 
 }  // namespace
 
-Machine machine_of(const Options& options, BackendChoice choice, int device) {
+Machine machine_of(const Options& options, BackendChoice choice) {
   Machine machine;
   machine.host = [] { return host_json(read_host()); };
   machine.sent = [] { return sent_bytes("/"); };
   machine.storage = [&options](Recorder& recorder) { record_storage(options, recorder); };
 #ifdef ZPLAN_HAS_NCCL
   if (choice == BackendChoice::nccl)
-    machine.device = [&options, device](Recorder& recorder) { record_device(options, device, recorder); };
+    machine.device = [&options](Recorder& recorder) { record_device(options, recorder); };
 #else
-  (void)choice, (void)device;
+  (void)choice;
 #endif
   return machine;
 }
 
 std::string topology_text(bool json) {
   const Host host = read_host();
-  const ClusterOptions options = cluster_options({host}, built_in_profiles());
+  const ClusterOptions options = cluster_options(host, built_in_profiles());
   if (json) {
     const Json document = {
         {"schema", "zplan.topology/1"}, {"hosts", {host_json(host)}}, {"options", options.words}};

@@ -6,8 +6,7 @@
 
 namespace zplan::bench {
 
-/// `device`: of this rank, among the GPUs that its process may see.
-[[nodiscard]] Machine machine_of(const Options& options, BackendChoice choice, int device);
+[[nodiscard]] Machine machine_of(const Options& options, BackendChoice choice);
 
 /// What this host is and how its parts are joined, for people or as JSON, and the options of zplan that say
 /// so.

@@ -1,5 +1,5 @@
 #pragma once
-// What ranks put into a collective so that its result can be told right from wrong, element by element.
+// What ranks put into a collective so that every element of its result can be checked.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,9 @@ struct WrongElements {
 };
 
 /// Inputs and outputs of one call on one group. Inputs are small whole numbers that depend on the rank and on
-/// the position with a period of 251, a prime, so that no chunk of a power of two repeats it; sums stay exact
-/// in every type (below 256, where bfloat16 ends, on up to 64 ranks; beyond that only some ranks have other
-/// than zero at a position).
+/// the position with a period of 251, a prime, so that no chunk whose size is a power of two repeats it; sums
+/// stay exact in every type (below 256, where bfloat16 ends, on up to 64 ranks; beyond that only some ranks
+/// have other than zero at a position).
 class Pattern {
  public:
   Pattern(const Work& work, std::int64_t ranks, std::int64_t rank);
@@ -32,7 +32,7 @@ class Pattern {
   [[nodiscard]] bool has_result() const;
   /// The output as it must be.
   [[nodiscard]] std::vector<std::byte> right_output() const;
-  /// Holds an output of layout().receive elements against what it must be; nothing where all is right.
+  /// Compares an output of layout().receive elements with what it must be; nothing where all is right.
   [[nodiscard]] std::optional<WrongElements> check(const std::byte* output) const;
 
  private:

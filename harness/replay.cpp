@@ -75,7 +75,7 @@ class Replay {
 /// Held until the end of the replay: the calls run beside it.
 Json Replay::take_planned_memory() {
   if (!session_.options.allocate) return nullptr;
-  session_.watchdog.begin("taking the plan's memory, " + format_bytes(step_.device_memory));
+  session_.watchdog.begin("allocating the plan's memory, " + format_bytes(step_.device_memory));
   std::string lacks;
   try {
     planned_memory_ = session_.backend.allocate(step_.device_memory);
@@ -92,7 +92,7 @@ Json Replay::take_planned_memory() {
           {"holds", holds}};
 }
 
-/// Each kind of call once, every element held against what it must be.
+/// Each kind of call once, every element compared with what it must be.
 bool Replay::check() {
   std::vector<std::pair<const Team*, Work>> seen;
   bool right = true;
@@ -127,7 +127,7 @@ Tally Replay::one_step() {
   return tally;
 }
 
-/// The first step is for warming up: connections are made in it. Each begins together, and ends with the
+/// The first step warms up: connections are made in it. All ranks begin a step together; it ends with the
 /// slowest.
 std::vector<double> Replay::time_steps() {
   std::vector<double> seconds;
@@ -160,7 +160,7 @@ std::vector<double> Replay::time_calls() {
       teams_[i]->communicator->issue(work, at.send, at.receive);
       session_.watchdog.tick();
     });
-    seconds.push_back(statistics(slowest(session_.exchange(mine))).median);
+    seconds.push_back(statistics_of(slowest(session_.exchange(mine))).median.value);
   }
   return seconds;
 }
@@ -202,7 +202,7 @@ Json Replay::calls_json(const std::vector<double>& seconds) const {
 Json Replay::replay_json(const std::vector<double>& steps, const Json& calls, const Json& memory) const {
   return {{"plan", step_.plan},
           {"steps", steps},
-          {"seconds", statistics_json(statistics(steps))},
+          {"seconds", statistics_json(statistics_of(steps))},
           {"compute_stand_in", session_.options.compute},
           {"calls", calls},
           {"every_rank_alike", every_rank_alike_},

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/bench_result.h"
 #include "harness/bandwidth.h"
-#include "harness/statistics.h"
 #include "models/base/format.h"
 
 namespace zplan::bench {
@@ -39,14 +39,13 @@ std::string table_head() {
 }
 
 std::string table_line(const Measurement& m) {
-  const Statistics s = statistics(m.samples);
-  const Seconds median(s.median);
+  const TimeStatistics s = statistics_of(m.samples);
   return fmt::format(
       "{:<14} {:<8} {:<9} {:<3} {:>12} {:>9} {:>9} {:>9} {:>7} {:>7} {:>6}\n", to_name(m.work.operation),
       to_name(m.work.dtype), group_text(m.groups), m.work.in_place ? "in" : "out", m.work.bytes().value,
-      microseconds(s.median), microseconds(s.p10), microseconds(s.p90),
-      gigabytes(algorithm_bandwidth(m.work.bytes(), median)),
-      gigabytes(bus_bandwidth(m.work.operation, m.work.bytes(), median, m.groups.size)), m.wrong);
+      microseconds(s.median.value), microseconds(s.p10.value), microseconds(s.p90.value),
+      gigabytes(algorithm_bandwidth(m.work.bytes(), s.median)),
+      gigabytes(bus_bandwidth(m.work.operation, m.work.bytes(), s.median, m.groups.size)), m.wrong);
 }
 
 std::string opening_text(const Json& head) {
@@ -82,15 +81,15 @@ std::string machine_text(const Json& document) {
                       each.at("k").get<std::int64_t>(), each.at("flops_per_second").get<double>() / 1e12);
   }
   for (const Json& each : document.at("storage"))
-    out += fmt::format("{:<5} {}{}, {} at a time of {}: {}\n", text(each, "direction"), text(each, "path"),
-                       each.at("direct").get<bool>() ? "" : " (through the page cache)",
+    out += fmt::format("{:<5} {}{}, {} requests of {} at a time: {}\n", text(each, "direction"),
+                       text(each, "path"), each.at("direct").get<bool>() ? "" : " (through the page cache)",
                        each.at("threads").get<std::int64_t>(), bytes(each, "block_bytes"), rate(each));
   return out.empty() ? out : "\n" + out;
 }
 
 std::string replay_text(const Json& replay) {
   std::string out = fmt::format("{:<14} {:<7} {:>4} {:<9} {:<26} {:>7} {:>15} {:>11}\n", "operation", "group",
-                                "of", "dtype", "what", "calls", "bytes", "together");
+                                "size", "dtype", "purpose", "calls", "bytes", "all calls");
   for (const Json& each : replay.at("calls")) {
     const Json& seconds = each.at("seconds");
     out += fmt::format(
@@ -103,16 +102,16 @@ std::string replay_text(const Json& replay) {
   }
   const Json& s = replay.at("seconds");
   const auto time = [&s](const char* key) { return format_seconds(Seconds(s.at(key).get<double>())); };
-  out += fmt::format("\na step of {}: {} in the median, {} to {} for eight in ten; {} steps, {}\n",
+  out += fmt::format("\nstep of {}: median {}, p10 {}, p90 {}; {} steps, {}\n",
                      replay.at("plan").at("plan").get<std::string>(), time("median"), time("p10"),
                      time("p90"), replay.at("steps").size(),
                      replay.at("compute_stand_in").get<bool>() ? "with the planned compute between the calls"
                                                                : "calls back to back");
   if (!replay.at("every_rank_alike").get<bool>()) out += "ranks issued different calls\n";
   if (const Json& memory = replay.at("device_memory"); !memory.is_null())
-    out += fmt::format("memory of the plan, {}: {}\n",
+    out += fmt::format("the plan's memory, {}: {}\n",
                        format_bytes(Bytes(memory.at("planned_bytes").get<std::int64_t>())),
-                       memory.at("holds").get<bool>() ? "taken" : "not to be had");
+                       memory.at("holds").get<bool>() ? "allocated" : "not available");
   return out;
 }
 

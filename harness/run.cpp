@@ -21,13 +21,13 @@ namespace zplan::bench {
 
 namespace {
 
-/// Bad input that every rank knows of.
+/// Bad input that all ranks know of.
 class AllAgree : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What all ranks must have been told alike. --output is rank 0's own business.
+/// What all ranks must have in common. --output concerns rank 0 alone.
 Json agreed(std::vector<std::string> arguments) {
   for (auto at = arguments.begin(); at != arguments.end();) {
     const bool named = *at == "-o" || *at == "--output";
@@ -50,7 +50,7 @@ void fail_if_ranks_differ(Control& control, const std::vector<std::string>& argu
   }
 }
 
-/// What one rank alone may find wrong, a file that is on its host, say, all of them find wrong together.
+/// An error that one rank alone finds, such as in a file of its host, becomes one of all ranks.
 template <class Do>
 void agree(Control& control, const Do& act) {
   std::string wrong;
@@ -104,7 +104,7 @@ Json head(const std::vector<std::string>& arguments, const Identity& identity,
           {"hosts", hosts}};
 }
 
-/// What the file that was written is good for.
+/// What can be done with the file that was written.
 std::string next_text(const Json& document, const std::string& path) {
   if (path.empty()) return "";
   std::string out;
@@ -121,11 +121,7 @@ void print(const std::string& text) {
 
 void warn(const std::string& line) { std::fprintf(stderr, "zplan: bench: %s\n", line.c_str()); }
 
-}  // namespace
-
-namespace {
-
-/// The run of one rank, from where all are there.
+/// The run of one rank, once all are connected.
 class Run {
  public:
   Run(const Options& options, const std::vector<std::string>& arguments, Backend& backend,
@@ -135,7 +131,7 @@ class Run {
         backend_(backend),
         machine_(machine),
         first_(backend.control().rank() == 0),
-        // Ranks that wait for the same one speak a little apart, so that one line is printed.
+        // Ranks that wait for the same one give up a little apart, so that one line is printed.
         watchdog_(options.timeout, Seconds(0.5 * backend.control().rank()),
                   [this](const std::string& reason) { give_up(reason); }) {}
 
@@ -160,10 +156,10 @@ class Run {
   Watchdog watchdog_;  ///< last: it ends first
 };
 
-/// From the watchdog's thread, where the rank's own hangs.
+/// Called by the watchdog's thread, where the rank's own hangs.
 void Run::give_up(const std::string& reason) {
   const bool asked = StopSignals::asked() != StopSignals::Asked::nothing;
-  // Who told all ranks to end says why; of the ranks one is enough to say where they were.
+  // Where a signal asked all ranks to end, one of them is enough to say where they were.
   if (!asked) warn(fmt::format("rank {} on {}: {}", backend_.control().rank(), host_name(), reason));
   if (asked && first_) warn(reason);
   try {
@@ -260,7 +256,7 @@ int run(const Options& options, const std::vector<std::string>& arguments, Backe
   const bool first = backend.control().rank() == 0;
   if (!wrong.empty()) status = kBadInput;
   if (first && !wrong.empty()) std::fprintf(stderr, "zplan: %s\n", wrong.c_str());
-  // One status is enough, and launchers end the others' ranks where one ends badly: so after this line.
+  // One rank's status is enough, and launchers end all ranks where one fails: so only after this line.
   backend.control().barrier();
   return first ? status : kDone;
 }

@@ -23,7 +23,7 @@ SentMeter::SentMeter(Control& control, const std::vector<std::string>& hosts, Se
   before_ = read_between_barriers();
 }
 
-/// Nobody goes on before it is read.
+/// No rank goes on before it is read.
 SentBytes SentMeter::read_between_barriers() {
   control_.barrier();
   SentBytes read;

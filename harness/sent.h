@@ -17,11 +17,11 @@ using SentBytes = std::map<std::string, std::int64_t>;
 /// What this host has sent up to now; an empty function: nothing counts it here.
 using SentCounter = std::function<SentBytes()>;
 
-/// What grew, by how much. A counter that fell, or was not there before, says nothing.
+/// What grew, by how much. A counter that fell, or was not there before, is left out.
 [[nodiscard]] SentBytes grown(const SentBytes& before, const SentBytes& after);
 
 /// Counts from here on over all hosts. Every rank makes one and asks it; the first rank of each host reads,
-/// while nobody sends.
+/// while no rank sends.
 class SentMeter {
  public:
   /// `hosts`: names by rank.
@@ -34,7 +34,7 @@ class SentMeter {
   [[nodiscard]] SentBytes read_between_barriers();
 
   Control& control_;
-  SentCounter counter_;  ///< empty: another rank reads, or nobody does
+  SentCounter counter_;  ///< empty: another rank reads, or none does
   bool reads_{};
   SentBytes before_;
 };

@@ -41,7 +41,7 @@ Arena Session::arena(Bytes size) {
   constexpr Bytes kLeast = kKiB;
   const Bytes wanted = std::max(size, kLeast);
   for (Bytes tried = wanted;; tried = Bytes(tried.value / 2)) {
-    watchdog.begin("taking memory for messages of " + format_bytes(tried));
+    watchdog.begin("allocating messages of " + format_bytes(tried));
     Arena arena;
     std::string lacks;
     try {
@@ -54,12 +54,13 @@ Arena Session::arena(Bytes size) {
         std::find_if(all.begin(), all.end(), [](const std::string& each) { return !each.empty(); });
     if (first == all.end()) {
       if (tried < wanted)
-        recorder.add("notes", fmt::format("messages end at {} instead of {}: there is no memory for more",
-                                          format_bytes(tried), format_bytes(size)));
+        recorder.add("notes",
+                     fmt::format("the largest message is {} instead of {}: there is no memory for more",
+                                 format_bytes(tried), format_bytes(size)));
       return arena;
     }
     if (tried <= kLeast) throw OutOfMemory(*first);
-    if (is_first() && tried == wanted) progress(*first + ": smaller messages are tried");
+    if (is_first() && tried == wanted) progress(*first + ": trying smaller messages");
   }
 }
 

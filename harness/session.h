@@ -18,7 +18,7 @@
 
 namespace zplan::bench {
 
-/// Groups that were made, each with the communicator of this rank's own.
+/// Groups that were made, with the communicator of the one that this rank is in.
 struct Team {
   Groups groups;
   std::vector<int> ranks;  ///< of this rank's group
@@ -32,7 +32,7 @@ struct Arena {
   [[nodiscard]] Bytes size() const { return send.size(); }
 };
 
-/// Of the same calls, what the slowest rank took for each.
+/// What the slowest rank took for each call.
 [[nodiscard]] std::vector<double> slowest(const std::vector<std::vector<double>>& by_rank);
 
 class Session {
@@ -52,21 +52,22 @@ class Session {
 
   /// Made once each.
   [[nodiscard]] Team& team(const Groups& groups, std::string_view place);
-  /// As all ranks have room for: halved until it is there, with a note. Throws OutOfMemory below 1 KiB.
+  /// Of a size that all ranks have memory for: halved until it fits, with a note. Throws OutOfMemory below 1
+  /// KiB.
   [[nodiscard]] Arena arena(Bytes size);
 
-  /// Whether all go on with what comes next; rank 0 decides, by budget and signals, and the others are told.
+  /// Whether all ranks go on; rank 0 decides, by budget and signals, and tells the others.
   [[nodiscard]] bool goes_on();
-  /// Why not; empty: it came to its end.
+  /// Why not; empty: nothing stopped it.
   [[nodiscard]] const std::string& stopped() const { return stopped_; }
-  /// Of the budget, at which `parts` equal ones are still to come; none: as long as it takes.
+  /// This part's share of what is left of the budget, with `parts` equal ones to come; nothing: no budget.
   [[nodiscard]] std::optional<Seconds> share_of_budget(std::int64_t parts) const;
 
   /// Every rank's samples of the same calls, by rank.
   [[nodiscard]] std::vector<std::vector<double>> exchange(const std::vector<double>& samples);
 
-  /// Rank 0 does what takes its time; the others hear from it every second, so that nobody takes it for gone.
-  /// What InputError came of it, told to all; empty: none.
+  /// Rank 0 does what takes long; the others hear from it every second, so that they do not time out. Returns
+  /// the text of the InputError that came of it, to all; empty: none.
   [[nodiscard]] std::string on_rank_0(const std::function<void()>& act);
 
   std::function<void(const std::string&)> progress{[](const std::string&) {}};  ///< of rank 0

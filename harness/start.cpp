@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -66,50 +66,40 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
-/// More ranks than cores are allowed, and root in a container, where there is nobody else. SIGUSR1 reaches
-/// the ranks through mpirun, which would end them for SIGINT. Where ranks end well, mpirun says nothing; so
-/// rank 0 leaves its status in a file instead of ending badly.
+/// More ranks than cores are allowed, and root in a container, where there is no other user. Where ranks end
+/// well, mpirun prints nothing; so rank 0 leaves its status in a file instead of ending badly.
 int start_mpi(int ranks, const std::vector<std::string>& program) {
   if (!is_on_path("mpirun"))
     throw InputError("--local", "mpirun is not on the PATH",
                      "needed: Open MPI (Debian: openmpi-bin), or start the ranks yourself: srun --mpi=pmix");
   const TemporaryFile left_by_rank_0;
-  CommandRun run{.command = {"mpirun", "--oversubscribe", "-n", std::to_string(ranks)}};
-  run.command.insert(run.command.end(), program.begin(), program.end());
-  run.environment = {{kStatusFile, left_by_rank_0.path()}};
-  if (geteuid() == 0) {
-    run.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
-    run.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-  }
-  run.interrupt_signal = SIGUSR1;
-  int status = run_command(run);
+  std::vector<std::string> command{"mpirun", "--oversubscribe", "-n", std::to_string(ranks)};
+  command.insert(command.end(), program.begin(), program.end());
+  (void)setenv(kStatusFile, left_by_rank_0.path().c_str(), 1);
+  if (geteuid() == 0)
+    for (const char* each : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      (void)setenv(each, "1", 1);
+  int status = run_mpirun(command);
   if (status == kDone) std::ifstream(left_by_rank_0.path()) >> status;
   return status;
 }
 
-/// By itself: each rank gets what torchrun would give it.
-int start_nccl(const Options& options, std::vector<std::string> program) {
+/// Each rank gets what torchrun would give it.
+int start_nccl(const Options& options, const std::vector<std::string>& program) {
   check_nccl();
-  LocalRun run{.ranks = options.local.value_or(usable_gpus()), .command = std::move(program)};
-  run.on_failure = [](const Ending& ending) {
-    // A rank that exits has said why.
-    if (WIFSIGNALED(ending.status)) std::fprintf(stderr, "zplan: bench: %s\n", describe(ending).c_str());
-  };
-  return run_local(run);
+  return run_local(options.local.value_or(usable_gpus()), program);
 }
 
 /// Through MPI where mpirun started this and no address is set, else over TCP.
-std::unique_ptr<Control> make_control(const Options& options, const Place& place) {
+std::unique_ptr<Control> make_control(const Options& options, Place place) {
   if (place.launcher == Launcher::mpirun && place.master_address.empty() && kHasMpi)
     return make_mpi_control();
-  TcpOptions tcp = tcp_options(place);
-  tcp.timeout = tcp.start_timeout =
-      std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout.value * 1e3));
-  if (options.port != 0) tcp.meeting.port = options.port;
-  return std::make_unique<TcpControl>(std::move(tcp));
+  if (options.port != 0) place.master_port = options.port;
+  const auto timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout.value * 1e3));
+  return std::make_unique<TcpControl>(place, timeout);
 }
 
-/// MPI's ranks know each other from whoever started them, and only mpirun and srun can do that.
+/// MPI's ranks are connected by what started them, and only mpirun and srun can do that.
 void check_mpi_launcher(const Place& place) {
   if (place.launcher == Launcher::torchrun || place.launcher == Launcher::local)
     throw InputError("--backend", fmt::format("mpi under {}, which starts no MPI", to_name(place.launcher)),
@@ -143,7 +133,7 @@ BackendChoice choose_backend(const Options& options) {
 int start_ranks(const Options& options, BackendChoice choice, const std::vector<std::string>& arguments) {
   std::vector<std::string> program{this_program()};
   program.insert(program.end(), arguments.begin(), arguments.end());
-  if (choice == BackendChoice::nccl) return start_nccl(options, std::move(program));
+  if (choice == BackendChoice::nccl) return start_nccl(options, program);
   return start_mpi(options.local.value_or(ranks_by_default()), program);
 }
 

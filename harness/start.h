@@ -1,5 +1,5 @@
 #pragma once
-// From one process to ranks with a backend: which backend, started by whom, met how.
+// From one process to ranks with a backend: which backend, what starts the ranks, how they connect.
 
 #include <memory>
 #include <string>
@@ -24,8 +24,8 @@ namespace zplan::bench {
 [[nodiscard]] std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choice,
                                                     const Place& place);
 
-/// The exit status of a rank that came to its end with `status`: what started it may want to be told
-/// otherwise.
+/// The exit status of a rank that ended with `status`; where a file is named for it (ZPLAN_BENCH_STATUS), it
+/// is written there instead.
 [[nodiscard]] int leave_status(int status);
 
 }  // namespace zplan::bench

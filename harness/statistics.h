@@ -1,20 +1,11 @@
 #pragma once
 
-#include <vector>
-
+#include "hardware_profiles/bench_result.h"
 #include "models/base/json_reader.h"
 
 namespace zplan::bench {
 
-/// Of the samples of one measurement, in their unit. Quantile q lies at (n−1)·q of the ordered samples,
-/// straight between its neighbours.
-struct Statistics {
-  double median{}, p10{}, p90{}, lowest{}, highest{}, mean{};
-  bool operator==(const Statistics&) const = default;
-};
-
-/// Of at least one sample.
-[[nodiscard]] Statistics statistics(std::vector<double> samples);
-[[nodiscard]] Json statistics_json(const Statistics& statistics);
+/// Seconds, as a result has them.
+[[nodiscard]] Json statistics_json(const TimeStatistics& of);
 
 }  // namespace zplan::bench

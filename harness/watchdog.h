@@ -1,5 +1,5 @@
 #pragma once
-// A rank that waits for one that is gone must not wait for ever, and what was measured must not be lost.
+// A rank must not wait forever for one that is gone, and what was measured must not be lost.
 
 #include <atomic>
 #include <chrono>
@@ -13,12 +13,12 @@
 
 namespace zplan::bench {
 
-/// Looks on from a thread of its own. Where nothing moves for the timeout it calls `give_up` with what the
-/// rank was doing, which is to save, to say so and to end the process.
+/// Watches from a thread of its own. Where no call ends within the timeout it calls `give_up` with what the
+/// rank was doing; that saves the results, says why and ends the process.
 class Watchdog {
  public:
   using GiveUp = std::function<void(const std::string& reason)>;
-  /// `delay` is added to the timeout: ranks that wait for the same one do not all speak at once.
+  /// `delay` is added to the timeout: ranks that wait for the same one do not all print at once.
   Watchdog(Seconds timeout, Seconds delay, GiveUp give_up);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -1,4 +1,4 @@
-"""zplan-bench on one card: every collective between 2, 4 and 8 ranks with its data checked and its bytes counted on the
+"""zplan-bench on one GPU: every collective between 2, 4 and 8 ranks with its data checked and its bytes counted on the
 network interface, and plans replayed call for call."""
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a card reaches: matrix products in the shapes of the catalogue's models, attention, operations that only read and
+"""What a GPU reaches: matrix products in the shapes of the catalogue's models, attention, operations that only read and
 write, AdamW, copies over PCIe. One entry each with its work, its bytes and its median time.
 
 Inputs are random, since products of zeros draw less power and run faster; medians of seven groups of calls between

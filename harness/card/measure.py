@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures a card for zplan and holds the predictions to account: one command, unattended.
+"""Measures a GPU for zplan and compares the predictions with it: one command, unattended.
 
     python3 harness/card/measure.py --out results [--parts memory,verdicts] [--budget 9m]
 
@@ -46,7 +46,7 @@ def seconds_of(text):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description="Measures a card for zplan and holds the predictions to account.")
+    parser = argparse.ArgumentParser(description="Measures a GPU for zplan and compares the predictions with it.")
     parser.add_argument("--zplan", default=str(ROOT / "zplan"), help="the program [./zplan of this checkout, which builds what is missing]")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--parts", default=",".join(PARTS), help="which of %(default)s")

@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 @dataclass
 class Place:
-    """Where a rank is. `fake`: this process plays all ranks; `free_bytes` of the card before any began, of which
+    """Where a rank is. `fake`: this process plays all ranks; `free_bytes` of the GPU before any began, of which
     `sharing` processes take; `meet()` waits for the others."""
     rank: int
     ranks: int
@@ -118,7 +118,7 @@ def card_facts():
 
 
 def check_fork():
-    """What card there is, asked from a fork: where this fails, an import has started the driver."""
+    """What GPU there is, asked from a fork: where this fails, an import has started the driver."""
     return in_a_fork(card_facts)
 
 
@@ -130,8 +130,8 @@ def cuda_runtime():
 
 
 class Watcher:
-    """A process with a context of its own that says how much of the card is free, and that can take some of it, so
-    that the card is as small as a plan wants it. Its context is there before and during every run."""
+    """A process with a context of its own that says how much of the GPU is free, and that can take some of it, so
+    that the GPU is as small as a plan wants it. Its context is there before and during every run."""
 
     def __init__(self):
         self.ours, theirs = FORK.Pipe()
@@ -199,7 +199,7 @@ def rank_process(function, place, pipe, log):
 def run_ranks(function, ranks, watcher, log, *, fake=False, leave=None, limit=150):
     """The answers of the ranks that answered, all of them unless one went no further, and the bytes that were free.
 
-    leave: bytes of the card that the ranks find free; limit: seconds until they count as failed.
+    leave: bytes of the GPU that the ranks find free; limit: seconds until they count as failed.
     """
     deadline = time.time() + limit
     free = watcher.free(leave)

@@ -13,7 +13,7 @@ CLIP = 1.0
 
 @dataclass(frozen=True)
 class Run:
-    """`ranks` share one card. `offload` is "", "optimizer" or "optimizer+param"; `layers` cuts the model."""
+    """`ranks` share one GPU. `offload` is "", "optimizer" or "optimizer+param"; `layers` cuts the model."""
     model: str
     framework: str = "deepspeed"  # deepspeed, fsdp, single
     zero: int = 0

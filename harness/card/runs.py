@@ -37,7 +37,7 @@ def one_rank():
 
 
 def several_ranks():
-    """Their time says little, since they take turns on one card; their memory and their collectives are those of ranks."""
+    """Their time says little, since they take turns on one GPU; their memory and their collectives are those of ranks."""
     short = {"steps": 3}
     return [
         *(Run(QWEN, zero=z, ranks=2, **short) for z in range(4)),

@@ -180,8 +180,8 @@ def rehearse():
 
 
 def join(framework, place):
-    """All ranks of the run in one world. On one card each rank is a host of its own to NCCL, which refuses two ranks of
-    a host on one card, so that they speak through sockets; `fake` plays the other ranks."""
+    """All ranks of the run in one world. On one GPU each rank is a host of its own to NCCL, which refuses two ranks of
+    a host on one GPU, so that they speak through sockets; `fake` plays the other ranks."""
     os.environ.update(RANK=str(place.rank), LOCAL_RANK="0", WORLD_SIZE=str(place.ranks), LOCAL_SIZE=str(place.ranks),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(place.port), NCCL_HOSTID=f"rank-{place.rank}",
                       NCCL_SOCKET_IFNAME="lo", NCCL_IB_DISABLE="1")

@@ -1,4 +1,4 @@
-"""Plans that nearly fill the card, and plans that nearly do: each is run on a card made a little larger and a little
+"""Plans that nearly fill the GPU, and plans that nearly do: each is run on a GPU made a little larger and a little
 smaller than what zplan says it needs."""
 import json
 import subprocess
@@ -12,7 +12,7 @@ MARGINS = (1.02, 0.98)
 
 
 def required_bytes(zplan, runs, card):
-    """What zplan says each run needs of a card, context included, by the run's id."""
+    """What zplan says each run needs of a GPU, context included, by the run's id."""
     rows = [row_of(run) | {"outcome": "out_of_memory", "available_bytes": 1} for run in runs]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.json"
@@ -25,7 +25,7 @@ def required_bytes(zplan, runs, card):
 
 
 def measure(zplan, runs, card, watcher, log, *, fake=False, stop=lambda: False):
-    """Rows as they are measured. A card with less room than a plan wants is left out."""
+    """Rows as they are measured. A GPU with less room than a plan wants is left out."""
     needed = required_bytes(zplan, runs, card)
     room = watcher.free()
     for run in runs:
@@ -33,6 +33,6 @@ def measure(zplan, runs, card, watcher, log, *, fake=False, stop=lambda: False):
             leave = int(needed.get(run.id, 0) * margin)
             if stop() or not 0 < leave <= room:
                 continue
-            # A rehearsal's processes do not see each other's memory: its cards are all as large.
+            # A rehearsal's processes do not see each other's memory: its GPUs are all as large.
             row = ranks.measure(run, watcher, log, fake=fake, leave=None if fake else leave)
             yield row | {"id": f"{run.id}|margin={margin}", "required_bytes": needed[run.id]}

@@ -1,33 +1,27 @@
 #pragma once
 // What a host has, as plain values.
 
-#include <array>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
+#include "hardware_profiles/bench_result.h"
 #include "models/base/json_reader.h"
-#include "models/base/names.h"
 #include "models/base/quantity.h"
 
 namespace zplan::bench {
 
-/// One card.
+/// One GPU.
 struct GpuDevice {
   int index{};
   std::string name{};                ///< as the driver has it: "NVIDIA H200"
   Bytes memory{};                    ///< 0: nothing says
   std::string compute_capability{};  ///< "9.0"; empty: nothing says
   std::string pci{};                 ///< "0000:1b:00.0"; empty: nothing says
-  int pcie_generation{};             ///< that card and slot can both do; 0: nothing says
+  int pcie_generation{};             ///< that GPU and slot can both do; 0: nothing says
   int pcie_lanes{};                  ///< likewise
   bool operator==(const GpuDevice&) const = default;
 };
-
-/// How two cards of a host reach each other. host: through its memory, since there is no way between them.
-enum class LinkKind { nvlink, pcie, host };
 
 struct GpuLink {
   int from{}, to{};  ///< index; from < to
@@ -64,15 +58,3 @@ struct Host {
 [[nodiscard]] Json host_json(const Host& host);
 
 }  // namespace zplan::bench
-
-namespace zplan {
-
-template <>
-struct EnumNames<bench::LinkKind> {
-  static constexpr std::array<std::pair<bench::LinkKind, std::string_view>, 3> table{
-      {{bench::LinkKind::nvlink, "nvlink"},
-       {bench::LinkKind::pcie, "pcie"},
-       {bench::LinkKind::host, "host"}}};
-};
-
-}  // namespace zplan

@@ -42,7 +42,7 @@ class Library {
   std::unique_ptr<void, void (*)(void*)> handle_;
 };
 
-/// A whole number that a function of one card gives; `fallback` where it does not.
+/// A whole number that a function of one GPU gives; `fallback` where it does not.
 template <class Number>
 Number asked(const Library& library, const char* name, Device device, Number fallback) {
   Number value{};
@@ -77,10 +77,10 @@ GpuDevice describe(const Library& library, Device device, int index) {
       .pcie_lanes = static_cast<int>(asked(library, "nvmlDeviceGetMaxPcieLinkWidth", device, 0U))};
 }
 
-/// Where a card's NVLinks go.
+/// Where a GPU's NVLinks go.
 struct LinksOf {
   int to_switch{};
-  std::map<std::string, int> to_card;  ///< by PCI address
+  std::map<std::string, int> to_gpu;  ///< by PCI address
 };
 
 LinksOf links_of(const Library& library, Device device) {
@@ -94,7 +94,7 @@ LinksOf links_of(const Library& library, Device device) {
         kind == static_cast<int>(RemoteKind::nvswitch))
       ++links.to_switch;
     else if (library.call("nvmlDeviceGetNvLinkRemotePciInfo_v2", device, i, &remote) == 0)
-      ++links.to_card[address(remote)];
+      ++links.to_gpu[address(remote)];
   }
   return links;
 }
@@ -130,10 +130,10 @@ class Pairs {
     GpuLink link{.from = gpus_[i].index,
                  .to = gpus_[j].index,
                  .peer_to_peer = peer_to_peer(library_, devices_[i], devices_[j])};
-    const auto direct = links_[i].to_card.find(gpus_[j].pci);
+    const auto direct = links_[i].to_gpu.find(gpus_[j].pci);
     const int switched = std::min(links_[i].to_switch, links_[j].to_switch);
     link.switched = switched > 0;
-    link.lanes = link.switched ? switched : direct == links_[i].to_card.end() ? 0 : direct->second;
+    link.lanes = link.switched ? switched : direct == links_[i].to_gpu.end() ? 0 : direct->second;
     link.kind = link.lanes > 0                              ? LinkKind::nvlink
                 : link.peer_to_peer == std::optional(false) ? LinkKind::host
                                                             : LinkKind::pcie;

@@ -9,7 +9,7 @@
 
 namespace zplan::bench {
 
-/// What the driver says of its cards.
+/// What the driver says of its GPUs.
 struct DriverFacts {
   std::string driver, cuda;
   std::vector<GpuDevice> gpus;

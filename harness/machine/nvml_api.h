@@ -10,7 +10,7 @@ using Result = int;  ///< 0: success
 using Device = void*;
 
 inline constexpr int kMostLinks =
-    36;  ///< of one card; asking for one that is not there is an error that ends the list
+    36;  ///< of one GPU; asking for one that is not there is an error that ends the list
 
 enum class P2pCapability : int { read = 0, write = 1, nvlink = 2 };
 enum class RemoteKind : int { gpu = 0, npu = 1, nvswitch = 2 };

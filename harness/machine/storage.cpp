@@ -48,49 +48,38 @@ void fill(std::byte* data, Bytes size, std::uint64_t seed) {
   }
 }
 
-[[noreturn]] void fail_input(const StorageOptions& options, const std::string& found,
-                             const std::string& accepted) {
-  throw InputError(options.place, fmt::format("{}: {}", in_quotes(options.folder, 255), found), accepted);
+[[noreturn]] void fail_input(const std::string& folder, const std::string& found) {
+  throw InputError("--storage", fmt::format("{}: {}", in_quotes(folder, 255), found),
+                   "accepted: a folder that can be written to");
 }
 
-Bytes free_bytes(const StorageOptions& options) {
+Bytes free_bytes(const std::string& folder) {
   struct statvfs room {};
-  if (statvfs(options.folder.c_str(), &room) != 0)
-    fail_input(options, std::strerror(errno), "accepted: a folder");
+  if (statvfs(folder.c_str(), &room) != 0) fail_input(folder, std::strerror(errno));
   return Bytes(static_cast<std::int64_t>(room.f_bavail * room.f_frsize));
 }
 
-[[noreturn]] void fail_for_room(const StorageOptions& options) {
-  fail_input(options,
-             fmt::format("{} bytes are free, {} are needed", free_bytes(options).value, options.size.value),
-             "accepted: a folder with that much room, or a smaller size");
+[[noreturn]] void fail_for_room(const std::string& folder, Bytes size) {
+  throw InputError("--storage",
+                   fmt::format("{}: {} bytes are free, {} are needed", in_quotes(folder, 255),
+                               free_bytes(folder).value, size.value),
+                   "accepted: a folder with that much room");
 }
 
-StorageOptions checked(StorageOptions options) {
+void check(const std::string& folder, Bytes size) {
   struct stat about {};
-  const std::string accepted = "accepted: a folder that can be written to";
-  if (stat(options.folder.c_str(), &about) != 0) fail_input(options, std::strerror(errno), accepted);
-  if (!S_ISDIR(about.st_mode)) fail_input(options, "not a folder", accepted);
-  if (options.block.value < kAlignment || options.block.value % kAlignment != 0 || options.block > kGiB)
-    fail_input(options, fmt::format("a block of {} bytes", options.block.value),
-               "accepted: a multiple of 4096 up to 1 GiB");
-  if (options.threads < 1 || options.threads > 1024)
-    fail_input(options, fmt::format("{} threads", options.threads), "accepted: 1 to 1024");
-  constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  if (options.size.value < 1 || options.size.value > kMost)
-    fail_input(options, fmt::format("a size of {} bytes", options.size.value), "accepted: 1 byte to 1 EiB");
-  options.size = round_up(options.size, options.block.value);
-  if (free_bytes(options) < options.size) fail_for_room(options);
-  return options;
+  if (stat(folder.c_str(), &about) != 0) fail_input(folder, std::strerror(errno));
+  if (!S_ISDIR(about.st_mode)) fail_input(folder, "not a folder");
+  if (free_bytes(folder) < size) fail_for_room(folder, size);
 }
 
 /// An open file without a name.
 class File {
  public:
-  explicit File(const StorageOptions& options) {
-    std::string path = options.folder + "/zplan-storage-XXXXXX";
+  explicit File(const std::string& folder) {
+    std::string path = folder + "/zplan-storage-XXXXXX";
     fd_ = mkostemp(path.data(), O_CLOEXEC);
-    if (fd_ < 0) fail_input(options, std::strerror(errno), "accepted: a folder that can be written to");
+    if (fd_ < 0) fail_input(folder, std::strerror(errno));
     (void)unlink(path.c_str());
   }
   File(const File&) = delete;
@@ -108,12 +97,13 @@ class File {
 };
 
 /// Some file systems take the flag and then refuse what is written.
-bool goes_direct(const File& file, const StorageOptions& options) {
-  if (!options.direct || !file.set_direct(true)) return false;
-  const Block block = new_block(options.block);
-  fill(block.get(), options.block, 0);
-  const auto size = static_cast<std::size_t>(options.block.value);
-  if (pwrite(file.fd(), block.get(), size, 0) >= 0 || errno != EINVAL) return true;
+bool goes_direct(const File& file) {
+  if (!file.set_direct(true)) return false;
+  const Block block = new_block(kStorageBlock);
+  fill(block.get(), kStorageBlock, 0);
+  if (pwrite(file.fd(), block.get(), static_cast<std::size_t>(kStorageBlock.value), 0) >= 0 ||
+      errno != EINVAL)
+    return true;
   (void)file.set_direct(false);
   return false;
 }
@@ -134,15 +124,16 @@ int transfer(int fd, StorageDirection direction, std::byte* data, Bytes size, st
 /// One pass, all threads: each takes the next block.
 class Pass {
  public:
-  Pass(const File& file, const StorageOptions& options, StorageDirection direction, std::uint64_t seed)
-      : file_(file), options_(options), direction_(direction), seed_(seed) {}
+  Pass(const File& file, const std::string& folder, Bytes size, StorageDirection direction,
+       std::uint64_t seed)
+      : file_(file), folder_(folder), size_(size), direction_(direction), seed_(seed) {}
 
   Seconds run() {
     std::vector<Block> own, expected;
-    for (int i = 0; i < options_.threads; ++i) {
-      own.push_back(new_block(options_.block));
-      expected.push_back(new_block(options_.block));
-      for (const Block* each : {&own.back(), &expected.back()}) fill(each->get(), options_.block, seed_);
+    for (int i = 0; i < kStorageThreads; ++i) {
+      own.push_back(new_block(kStorageBlock));
+      expected.push_back(new_block(kStorageBlock));
+      for (const Block* each : {&own.back(), &expected.back()}) fill(each->get(), kStorageBlock, seed_);
     }
     const auto before = std::chrono::steady_clock::now();
     {
@@ -158,10 +149,10 @@ class Pass {
 
  private:
   void work(std::byte* data, std::byte* expected) {
-    const std::int64_t blocks = options_.size.value / options_.block.value;
+    const std::int64_t blocks = size_.value / kStorageBlock.value;
     for (std::int64_t i = next_++; i < blocks && error_ == 0; i = next_++) {
       stamp(direction_ == StorageDirection::write ? data : expected, i);
-      const int failed = transfer(file_.fd(), direction_, data, options_.block, i * options_.block.value);
+      const int failed = transfer(file_.fd(), direction_, data, kStorageBlock, i * kStorageBlock.value);
       if (failed != 0) error_ = failed;
       if (direction_ == StorageDirection::read && failed == 0 && !same_ends(data, expected)) differs_ = true;
     }
@@ -171,23 +162,24 @@ class Pass {
 
   /// The first and last page: enough for a block of somewhere else, or of the pass before.
   [[nodiscard]] bool same_ends(const std::byte* data, const std::byte* expected) const {
-    const std::int64_t last = options_.block.value - kAlignment;
+    const std::int64_t last = kStorageBlock.value - kAlignment;
     return std::memcmp(data, expected, kAlignment) == 0 &&
            std::memcmp(data + last, expected + last, kAlignment) == 0;
   }
 
   void complain() const {
-    if (error_ == ENOSPC || error_ == EDQUOT) fail_for_room(options_);
+    if (error_ == ENOSPC || error_ == EDQUOT) fail_for_room(folder_, size_);
     const std::string what =
         fmt::format("{} {}", direction_ == StorageDirection::write ? "writing to" : "reading from",
-                    in_quotes(options_.folder, 255));
+                    in_quotes(folder_, 255));
     if (error_ != 0) throw BenchError(fmt::format("{} failed: {}", what, std::strerror(error_)));
     if (differs_)
       throw BenchError(what + " gave other bytes than were written: the disk or its driver is broken");
   }
 
   const File& file_;
-  const StorageOptions& options_;
+  const std::string& folder_;
+  Bytes size_;
   StorageDirection direction_;
   std::uint64_t seed_;
   std::atomic<std::int64_t> next_{0};
@@ -202,12 +194,11 @@ std::int64_t file_system_of(const File& file) {
 
 }  // namespace
 
-std::string storage_note(std::int64_t file_system, bool asked, bool direct) {
+std::string storage_note(std::int64_t file_system, bool direct) {
   if (file_system == TMPFS_MAGIC || file_system == RAMFS_MAGIC)
     return "this folder lies in memory, not on a disk";
-  if (direct) return {};
-  return asked ? "the file system takes no O_DIRECT: through the system's cache, which may hide the disk"
-               : "through the system's cache, which may hide the disk";
+  return direct ? ""
+                : "the file system takes no O_DIRECT: through the system's cache, which may hide the disk";
 }
 
 BytesPerSecond rate(const StorageResult& result) {
@@ -218,32 +209,31 @@ Json storage_json(const StorageResult& result) {
   Json json = {{"path", result.path},
                {"direction", to_name(result.direction)},
                {"direct", result.direct},
-               {"block_bytes", result.block.value},
+               {"block_bytes", kStorageBlock.value},
                {"bytes", result.bytes.value},
-               {"threads", result.threads},
+               {"threads", kStorageThreads},
                {"seconds", result.seconds.value},
                {"bytes_per_second", rate(result).value}};
   if (!result.note.empty()) json["note"] = result.note;
   return json;
 }
 
-std::vector<StorageResult> measure_storage(const StorageOptions& given) {
-  const StorageOptions options = checked(given);
-  const File file(options);
-  const bool direct = goes_direct(file, options);
-  const std::string note = storage_note(file_system_of(file), options.direct, direct);
-  (void)Pass(file, options, StorageDirection::write, 1).run();
+std::vector<StorageResult> measure_storage(const std::string& folder, Bytes at_least) {
+  const Bytes size = round_up(at_least, kStorageBlock.value);
+  check(folder, size);
+  const File file(folder);
+  const bool direct = goes_direct(file);
+  const std::string note = storage_note(file_system_of(file), direct);
+  (void)Pass(file, folder, size, StorageDirection::write, 1).run();
   std::vector<StorageResult> results;
   for (const StorageDirection direction : {StorageDirection::write, StorageDirection::read}) {
     if (!direct && direction == StorageDirection::read)
       (void)posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
-    results.push_back({.path = options.folder,
+    results.push_back({.path = folder,
                        .direction = direction,
                        .direct = direct,
-                       .block = options.block,
-                       .bytes = options.size,
-                       .threads = options.threads,
-                       .seconds = Pass(file, options, direction, 2).run(),
+                       .bytes = size,
+                       .seconds = Pass(file, folder, size, direction, 2).run(),
                        .note = note});
   }
   return results;

@@ -16,26 +16,17 @@ namespace zplan::bench {
 
 enum class StorageDirection { write, read };
 
-/// What is measured. Block and threads as DeepSpeed's aio has them (block_size 1 MiB, queue_depth 8,
-/// thread_count 1; deepspeed/runtime/swap_tensor/constants.py): eight requests are under way at a time, each
-/// of a thread here.
-struct StorageOptions {
-  std::string folder;
-  Bytes size{kGiB};   ///< of the file; rounded up to whole blocks
-  Bytes block{kMiB};  ///< of one request: a multiple of 4096
-  int threads{8};
-  bool direct{true};  ///< past the system's cache, where the file system can
-  std::string place{"--storage"};
-};
+/// Blocks and requests as DeepSpeed's aio has them (block_size 1 MiB, queue_depth 8, thread_count 1;
+/// deepspeed/runtime/swap_tensor/constants.py): eight requests run at a time, each in a thread here.
+inline constexpr Bytes kStorageBlock = kMiB;
+inline constexpr int kStorageThreads = 8;
 
 /// One pass over the file.
 struct StorageResult {
   std::string path;  ///< the folder
   StorageDirection direction{StorageDirection::write};
   bool direct{};
-  Bytes block{};
   Bytes bytes{};
-  int threads{};
   Seconds seconds{};  ///< of a write with the fsync at its end
   std::string note;   ///< what keeps it from being the disk's own speed; empty: nothing known
 };
@@ -44,15 +35,15 @@ struct StorageResult {
 [[nodiscard]] Json storage_json(const StorageResult& result);
 
 /// What keeps figures of such a file system (f_type of statfs(2); 0: unknown) from being a disk's; empty:
-/// nothing known. `asked`, `direct`: whether it was to be read past the system's cache, and was.
-[[nodiscard]] std::string storage_note(std::int64_t file_system, bool asked, bool direct);
+/// nothing known. `direct`: it was read past the system's cache.
+[[nodiscard]] std::string storage_note(std::int64_t file_system, bool direct);
 
-/// Writes a file there and reads it back: {write, read}. It is written once before time is taken, since swap
-/// files are overwritten from the second step on; it has no name while it is there, so nothing is left
-/// whatever happens. The first and last page of each block that is read are compared. Throws InputError where
-/// the folder is missing, cannot be written to or has no room, or a figure is out of range; BenchError where
-/// the disk fails or returns something else than was written.
-[[nodiscard]] std::vector<StorageResult> measure_storage(const StorageOptions& options);
+/// Writes a file of `size`, rounded up to whole blocks, to the folder and reads it back: {write, read}. It is
+/// written once before the timing, since swap files are overwritten from the second step on; it has no name,
+/// so nothing is left whatever happens. The first and last page of each block that is read are compared.
+/// Throws InputError where the folder is missing, cannot be written to or has no room; BenchError where the
+/// disk fails or returns something else than was written.
+[[nodiscard]] std::vector<StorageResult> measure_storage(const std::string& folder, Bytes size = kGiB);
 
 }  // namespace zplan::bench
 

@@ -106,7 +106,7 @@ int generation_of(const std::string& speed) {
   return generation;
 }
 
-bool is_nvidia_card(const fs::path& device) {
+bool is_nvidia_gpu(const fs::path& device) {
   const std::string kind = line_of(device / "class");  // 0x0300: graphics, 0x0302: 3D controller
   return line_of(device / "vendor") == "0x10de" && (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
 }
@@ -173,10 +173,10 @@ std::vector<Nic> nics(const std::string& root) {
   return all;
 }
 
-std::vector<GpuDevice> cards_on_the_bus(const std::string& root) {
+std::vector<GpuDevice> gpus_on_the_bus(const std::string& root) {
   std::vector<GpuDevice> all;
   for (const fs::path& device : entries(fs::path(root) / "sys/bus/pci/devices")) {
-    if (!is_nvidia_card(device)) continue;
+    if (!is_nvidia_gpu(device)) continue;
     all.push_back(
         {.index = static_cast<int>(all.size()),
          .name = "NVIDIA device " + line_of(device / "device"),

@@ -30,8 +30,8 @@ namespace zplan::bench {
 /// that are none of these; where there are no devices (in a container), interfaces that are up. By name.
 [[nodiscard]] std::vector<Nic> nics(const std::string& root);
 
-/// NVIDIA's cards on the PCI bus, in order of address, without what only a driver knows; for hosts without
+/// NVIDIA's GPUs on the PCI bus, in order of address, without what only a driver knows; for hosts without
 /// one.
-[[nodiscard]] std::vector<GpuDevice> cards_on_the_bus(const std::string& root);
+[[nodiscard]] std::vector<GpuDevice> gpus_on_the_bus(const std::string& root);
 
 }  // namespace zplan::bench

@@ -24,9 +24,9 @@ void check_mpi(int status, const char* call) {
 
 namespace {
 
-/// MPI takes buffers of the size of a message for reductions. Where glibc gives each back to the system,
-/// which depends on what else lies on the heap, every call waits for fresh pages: reduce_scatter of 1 MiB
-/// then takes 2.4 times as long. As in a program that has run for a while, they are kept.
+/// MPI allocates buffers of the size of a message for reductions. Where glibc returns each to the system,
+/// which depends on the rest of the heap, every call waits for new pages: reduce_scatter of 1 MiB then takes
+/// 2.4 times as long. So they are kept, as in a program that has run for a while.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 1 << 30), mallopt(M_TRIM_THRESHOLD, INT_MAX);
@@ -39,7 +39,7 @@ MpiProcess::MpiProcess() {
   keep_freed_memory();
   int given = 0;
   // One thread alone calls MPI. To say that there are others (MPI_THREAD_FUNNELED) makes Open MPI's calls 0.2
-  // us longer, with locks that nobody needs.
+  // us longer, with locks that are not needed.
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SINGLE, &given), "MPI_Init_thread");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Stands in for the kernels of training: keeps a GPU's units busy for a wanted time, beside the collectives.
+// In place of the kernels of training: keeps a GPU's units busy for a given time, beside the collectives.
 
 #include <cstdint>
 #include <vector>

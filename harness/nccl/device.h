@@ -17,7 +17,7 @@ using Event = std::unique_ptr<CUevent_st, cudaError_t (*)(cudaEvent_t)>;
 /// Calls that fail are BenchErrors, which begin with `who`: "rank 2".
 class Device {
  public:
-  /// The calling thread uses `index` from here on. Throws BenchError.
+  /// The calling thread uses GPU `index` from here on. Throws BenchError.
   Device(CudaRuntime cuda, int index, std::string who);
 
   [[nodiscard]] const CudaRuntime& cuda() const { return cuda_; }
@@ -34,16 +34,16 @@ class Device {
   void record(const Event& event, const Stream& stream) const;
   /// What is put on `stream` from here on waits for `event`.
   void wait(const Stream& stream, const Event& event) const;
-  /// Everything on `stream` is through.
+  /// Everything on `stream` has ended.
   [[nodiscard]] bool idle(const Stream& stream) const;
   /// `event`, recorded before, has been reached.
   [[nodiscard]] bool reached(const Event& event) const;
-  /// Of two timing events that are through.
+  /// Between two timing events that were reached.
   [[nodiscard]] Seconds between(const Event& first, const Event& second) const;
 
   void copy(void* to, const void* from, Bytes size, cudaMemcpyKind kind, const Stream& stream) const;
   void fill(void* to, int byte, Bytes size, const Stream& stream) const;
-  /// Returns when `stream` is through. Throws BenchError, with `what`, after `limit`.
+  /// Returns when `stream` is idle. Throws BenchError, with `what`, after `limit`.
   void finish(const Stream& stream, Seconds limit, const std::string& what) const;
 
  private:

@@ -104,13 +104,13 @@ void Measurement::measure_memory(Bytes size) {
                                                                     cudaMemcpyDeviceToDevice, stream_);
                                                      })});
       if (fitting != size)
-        note(fmt::format("memory is measured with {} bytes, for {} there is no room", fitting.value,
-                         size.value));
+        note(
+            fmt::format("memory is measured with {} bytes: out of memory for {}", fitting.value, size.value));
       return;
     } catch (const OutOfMemory&) {
       continue;
     }
-  note(fmt::format("memory is not measured: there is no room for {} bytes twice", kMiB.value));
+  note(fmt::format("memory is not measured: out of memory for two buffers of {} bytes", kMiB.value));
 }
 
 Memory Measurement::numbers(ProductType type, std::int64_t count) const {

@@ -73,7 +73,7 @@ void bind_communicators(Nccl& nccl, const SharedLibrary& library, const char* si
   ZPLAN_BIND(nccl.async_error, ncclCommGetAsyncError);
   ZPLAN_BIND(nccl.error_string, ncclGetErrorString);
   ZPLAN_BIND(nccl.last_error, ncclGetLastError);
-  nccl.split = reinterpret_cast<decltype(nccl.split)>(find_symbol(library, "ncclCommSplit"));
+  ZPLAN_BIND(nccl.split, ncclCommSplit);
 }
 
 void bind_collectives(Nccl& nccl, const SharedLibrary& library, const char* since) {
@@ -168,7 +168,7 @@ CudaRuntime cuda_of(const SharedLibrary& library) {
 }
 
 Nccl nccl_of(const SharedLibrary& library) {
-  const char* since = "NCCL 2.14 or newer";
+  const char* since = "NCCL 2.18 or newer";
   Nccl nccl;
   nccl.path = library.path;
   bind_communicators(nccl, library, since);

@@ -56,7 +56,7 @@ struct Nccl {
   ncclResult_t (*version)(int*){};
   ncclResult_t (*unique_id)(ncclUniqueId*){};
   ncclResult_t (*init)(ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*){};
-  ncclResult_t (*split)(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*){};  ///< null before NCCL 2.18
+  ncclResult_t (*split)(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*){};
   ncclResult_t (*user_rank)(ncclComm_t, int*){};
   ncclResult_t (*count)(ncclComm_t, int*){};
   ncclResult_t (*finalize)(ncclComm_t){};

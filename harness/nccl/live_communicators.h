@@ -1,5 +1,5 @@
 #pragma once
-// A rank's communicators of NCCL, so that another thread can end what hangs in one of them.
+// A rank's NCCL communicators, so that another thread can end a call that hangs in one of them.
 
 #include <mutex>
 #include <vector>

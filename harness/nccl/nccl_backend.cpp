@@ -1,17 +1,18 @@
 #include "harness/nccl/nccl_backend.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
 #include "harness/error.h"
+#include "harness/host_name.h"
 #include "harness/nccl/busy_stream.h"
 #include "harness/nccl/nccl_communicator.h"
-#include "harness/nccl/unique_id.h"
 #include "harness/nccl/wait.h"
 #include "models/base/error.h"
 
@@ -21,23 +22,16 @@ namespace {
 
 /// One machine, one text, also where machines or containers have a name in common.
 std::string host() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{} {}", name.data(), boot);
+  return fmt::format("{} {}", host_name(), boot);
 }
 
-int device_of(Control& control, const NcclOptions& options, int devices) {
+/// The rank's number among those of its host; several share a GPU where there are more.
+int device_of(Control& control, int devices) {
   const std::vector<std::string> hosts = control.all_gather(host());
-  const auto mine = static_cast<std::size_t>(control.rank());
-  int before = 0;
-  for (std::size_t rank = 0; rank < mine; ++rank) before += hosts[rank] == hosts[mine] ? 1 : 0;
-  const int device = options.device.value_or(before % devices);
-  if (device < 0 || device >= devices)
-    throw InputError("--backend nccl", fmt::format("GPU {} for rank {}", device, control.rank()),
-                     fmt::format("this host has GPUs 0 to {}", devices - 1));
-  return device;
+  const auto mine = hosts.begin() + control.rank();
+  return static_cast<int>(std::count(hosts.begin(), mine, *mine)) % devices;
 }
 
 std::string bus_id(const CudaRuntime& cuda, int device) {
@@ -46,15 +40,31 @@ std::string bus_id(const CudaRuntime& cuda, int device) {
   return result == cudaSuccess ? text.data() : fmt::format("GPU {}", device);
 }
 
-void refuse_shared_gpu(Control& control, const CudaRuntime& cuda, int device) {
+/// Ranks exchange the same messages whatever their options are: where these differ, run() says so later.
+void check_shared_gpu(Control& control, const CudaRuntime& cuda, int device, bool may_share) {
   const std::vector<std::string> all = control.all_gather(host() + ' ' + bus_id(cuda, device));
+  if (may_share) {
+    setenv("NCCL_HOSTID", fmt::format("zplan-rank-{}", control.rank()).c_str(), 1);
+    return;
+  }
   for (std::size_t second = 0; second < all.size(); ++second)
     for (std::size_t first = 0; first < second; ++first)
       if (all[first] == all[second])
-        throw InputError(
-            "--backend nccl",
-            fmt::format("ranks {} and {} have one GPU between them, which NCCL refuses", first, second),
-            "start at most as many ranks as a host has GPUs, or add --share-gpu for a test");
+        throw InputError("--backend nccl",
+                         fmt::format("ranks {} and {} share one GPU, which NCCL refuses", first, second),
+                         "start at most as many ranks as a host has GPUs, or add --share-gpu for a test");
+}
+
+/// Made by rank 0.
+ncclUniqueId unique_id(Control& control, const Nccl& nccl) {
+  ncclUniqueId id{};
+  if (const ncclResult_t result = control.rank() == 0 ? nccl.unique_id(&id) : ncclSuccess;
+      result != ncclSuccess)
+    throw BenchError(fmt::format("rank 0: ncclGetUniqueId fails: {} ({}); NCCL_DEBUG=INFO says more",
+                                 nccl.error_string(result), static_cast<int>(result)));
+  const std::string bytes = control.broadcast(std::string(id.internal, sizeof id.internal));
+  std::memcpy(id.internal, bytes.data(), std::min(bytes.size(), sizeof id.internal));
+  return id;
 }
 
 class NcclBackend final : public Backend {
@@ -83,7 +93,6 @@ class NcclBackend final : public Backend {
   void abort() noexcept override { rank_->live.abort(); }
 
  private:
-  [[nodiscard]] ncclComm_t join_by_id(int color, int key);
   void start_computing();
   void wait_for(const Event& event);
   void keep_events(std::size_t count);
@@ -107,17 +116,7 @@ Identity NcclBackend::identity() const {
 }
 
 std::unique_ptr<Communicator> NcclBackend::split(int color, int key) {
-  ncclComm_t communicator = rank_->split(color, key);
-  if (communicator == nullptr) communicator = join_by_id(color, key);
-  return std::make_unique<NcclCommunicator>(rank_, communicator);
-}
-
-/// As NCCL did before it could split: each part has an id of its own, which its first rank makes.
-ncclComm_t NcclBackend::join_by_id(int color, int key) {
-  const Part part = part_of(control_->all_gather(fmt::format("{} {}", color, key)), control_->rank());
-  const std::string mine = part.rank == 0 ? new_unique_id(rank_->nccl, rank_->device.who()) : "";
-  const std::vector<std::string> ids = control_->all_gather(mine);
-  return rank_->join(part.rank, part.size, unique_id_in(ids.at(static_cast<std::size_t>(part.first))));
+  return std::make_unique<NcclCommunicator>(rank_, rank_->split(color, key));
 }
 
 void NcclBackend::upload(std::byte* to, const std::byte* from, Bytes size) {
@@ -192,14 +191,10 @@ std::unique_ptr<Backend> make_nccl_backend(std::unique_ptr<Control> control, con
   const std::string who = fmt::format("rank {}", control->rank());
   const CudaRuntime cuda = load_cuda(options.places);
   const Nccl nccl = load_nccl(options.places);
-  const int device = device_of(*control, options, cuda.devices);
-  if (options.share_gpu)
-    setenv("NCCL_HOSTID", fmt::format("zplan-rank-{}", control->rank()).c_str(), 1);
-  else
-    refuse_shared_gpu(*control, cuda, device);
+  const int device = device_of(*control, cuda.devices);
+  check_shared_gpu(*control, cuda, device, options.share_gpu);
   auto rank = std::make_shared<NcclRank>(Device(cuda, device, who), nccl, options.timeout);
-  const std::string id = control->broadcast(control->rank() == 0 ? new_unique_id(nccl, who) : "");
-  rank->join_world(control->rank(), control->size(), unique_id_in(id));
+  rank->join_world(control->rank(), control->size(), unique_id(*control, nccl));
   return std::make_unique<NcclBackend>(std::move(control), options, std::move(rank));
 }
 

@@ -2,7 +2,6 @@
 // Collectives between NVIDIA GPUs, by NCCL. Header free of CUDA's.
 
 #include <memory>
-#include <optional>
 
 #include "harness/backend.h"
 #include "harness/nccl/shared_library.h"
@@ -10,11 +9,8 @@
 namespace zplan::bench {
 
 struct NcclOptions {
-  /// Among the GPUs that the process may see; else the rank's number among those of its host, or the only
-  /// one.
-  std::optional<int> device{};
   /// Ranks may share a GPU: NCCL, which refuses that, is told that each rank is on a host of its own
-  /// (NCCL_HOSTID), so that data goes through the network stack. Good for a test of correctness alone.
+  /// (NCCL_HOSTID), so that data goes through the network stack. For tests of correctness alone.
   bool share_gpu{};
   Seconds timeout{60};  ///< until a call that makes no progress is given up
   LibraryPlaces places{library_places()};

@@ -35,7 +35,6 @@ NcclCommunicator::~NcclCommunicator() { shared_->leave(communicator_); }
 void NcclCommunicator::issue(const Work& work, const std::byte* send, std::byte* receive) {
   shared_->last = {.work = work, .rank = rank_, .size = size_};
   if (shared_->live.aborted()) shared_->check_alive();
-  const CallLimit::Watch watch(shared_->watchdog);
   if (const ncclResult_t result = call(work, send, receive); result != ncclSuccess)
     shared_->check(communicator_, result, to_text(shared_->last));
 }

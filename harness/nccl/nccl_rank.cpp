@@ -28,19 +28,13 @@ std::string to_text(const IssuedCall& call) {
 }
 
 NcclRank::NcclRank(Device device_of_rank, Nccl functions, Seconds limit)
-    : device(std::move(device_of_rank)),
-      nccl(std::move(functions)),
-      timeout(limit),
-      calls(device.stream()),
-      watchdog(limit, [this] { live.abort(); }) {}
+    : device(std::move(device_of_rank)), nccl(std::move(functions)), timeout(limit), calls(device.stream()) {}
 
 NcclRank::~NcclRank() {
   if (world_ != nullptr) leave(world_);
 }
 
-void NcclRank::join_world(int rank, int size, const ncclUniqueId& id) { world_ = join(rank, size, id); }
-
-ncclComm_t NcclRank::join(int rank, int size, const ncclUniqueId& id) {
+void NcclRank::join_world(int rank, int size, const ncclUniqueId& id) {
   ncclConfig_t config = config_with(false);
   ncclComm_t communicator = nullptr;
   const std::string what = fmt::format("ncclCommInitRankConfig of {} ranks", size);
@@ -48,14 +42,13 @@ ncclComm_t NcclRank::join(int rank, int size, const ncclUniqueId& id) {
   if (communicator == nullptr) give_up(what, describe(result, nullptr));
   live.add(communicator);
   check(communicator, result, what);
-  return communicator;
+  world_ = communicator;
 }
 
-// Calls of a communicator that does not block each start a thread (NCCL's ncclGroupEndInternal), which a
-// small message would be measured with. So the world, whose forming is what hangs most often, does not block;
-// what is split from it does, and the watchdog looks after it.
+// Each call of a communicator that does not block starts a thread (NCCL's ncclGroupEndInternal), which the
+// time of a small message would include. So the world, whose forming hangs most often, does not block; what
+// is split from it does, and the run's Watchdog (harness/watchdog.h) ends a call that hangs by abort().
 ncclComm_t NcclRank::split(int color, int key) {
-  if (nccl.split == nullptr) return nullptr;
   check_alive();
   ncclConfig_t config = config_with(true);
   ncclComm_t child = nullptr;
@@ -67,7 +60,6 @@ ncclComm_t NcclRank::split(int color, int key) {
 }
 
 bool NcclRank::finalize(ncclComm_t communicator) {
-  const CallLimit::Watch watch(watchdog);
   const auto settled = [&] { return live.state(communicator) != ncclInProgress; };
   const ncclResult_t result = live.aborted() ? ncclInvalidUsage : nccl.finalize(communicator);
   return result == ncclSuccess || (result == ncclInProgress && wait_until(timeout, settled));
@@ -98,7 +90,6 @@ void NcclRank::wait_ready(ncclComm_t communicator, const std::string& what) {
 
 void NcclRank::check(ncclComm_t communicator, ncclResult_t result, const std::string& what) {
   if (result == ncclSuccess) return;
-  if (watchdog.has_bitten()) give_up_late(what);
   if (live.aborted()) give_up(what, "was aborted");
   if (result != ncclInProgress) give_up(what, describe(result, communicator));
   wait_ready(communicator, what);
@@ -127,7 +118,7 @@ void NcclRank::finish(const Stream& stream) {
     return device.idle(stream);
   };
   if (!wait_until(timeout, done)) give_up_late(to_text(last));
-  check_alive();  // what was aborted is through as well
+  check_alive();  // a stream is idle after an abort, too
 }
 
 }  // namespace zplan::bench

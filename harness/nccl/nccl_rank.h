@@ -1,9 +1,8 @@
 #pragma once
-// What all communicators of one rank share: its GPU, its queue, and how its calls end when they do not.
+// What all communicators of one rank share: its GPU, its queue, and the limit on how long its calls may take.
 
 #include <string>
 
-#include "harness/nccl/call_limit.h"
 #include "harness/nccl/device.h"
 #include "harness/nccl/live_communicators.h"
 
@@ -27,10 +26,8 @@ class NcclRank {
 
   /// The communicator of all ranks. Throws BenchError where the others do not come in time.
   void join_world(int rank, int size, const ncclUniqueId& id);
-  /// A part of the world; null where NCCL is older than 2.18 and cannot do that.
+  /// A part of the world.
   [[nodiscard]] ncclComm_t split(int color, int key);
-  /// A communicator of ranks that share `id`.
-  [[nodiscard]] ncclComm_t join(int rank, int size, const ncclUniqueId& id);
   /// Frees it, together with the other ranks; at once where an exception ends this one.
   void leave(ncclComm_t communicator) noexcept;
 
@@ -50,7 +47,6 @@ class NcclRank {
   LiveCommunicators live{nccl};
   Stream calls;  ///< all collectives, in order
   IssuedCall last;
-  CallLimit watchdog;  ///< over calls that block
 
  private:
   [[nodiscard]] bool finalize(ncclComm_t communicator);

@@ -1,5 +1,5 @@
 #pragma once
-// Which place a process has among its peers, as launchers say it: in environment variables.
+// The place of a process among its peers, as launchers give it: in environment variables.
 
 #include <array>
 #include <functional>
@@ -12,19 +12,17 @@
 
 namespace zplan::bench {
 
-/// Who started this process. local: start_local() (harness/net/local_launcher.h).
+/// Who started this process. local: run_local() (harness/net/local_launcher.h).
 enum class Launcher { none, local, torchrun, mpirun, slurm };
 
-/// The place of one process.
+/// The place of one process among its peers.
 struct Place {
   int rank{};
   int size{1};
-  int local_rank{};   ///< among the processes of its host; -1: nothing says, see place_on_host()
-  int local_size{1};  ///< processes on its host; 0: nothing says
   Launcher launcher{Launcher::none};
-  std::string master_address{};  ///< of rank 0's host; empty: one process, or nothing says
+  std::string master_address{};  ///< of rank 0's host; empty: one process, or the launcher does not say
   int master_port{};             ///< that rank 0 listens at; 0: likewise
-  int listen_fd{-1};             ///< socket that rank 0 was handed and that listens at that port; -1: none
+  int listen_fd{-1};             ///< a socket that listens there already, handed to rank 0; -1: none
   bool operator==(const Place&) const = default;
 };
 
@@ -33,21 +31,18 @@ using Variables = std::function<std::optional<std::string>(std::string_view name
 /// The variables of this process.
 [[nodiscard]] Variables process_variables();
 
-/// The innermost launcher wins, since one may start another: zplan's own, torchrun, mpirun, Slurm. Variables
-/// that only partly stand are of no launcher, where none of them makes it certain. Throws InputError naming
-/// variable, value and what is accepted where values are broken, contradict each other, or one is missing.
-/// Where torchrun's agent listens at MASTER_PORT itself (TORCHELASTIC_USE_AGENT_STORE=True, as it does by
-/// default), ranks meet at a port that follows from it. Sources: PyTorch torch/distributed/run.py (RANK,
-/// WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*); Open MPI mpirun(1)
-/// (OMPI_COMM_WORLD_*); MPICH's Hydra (PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS); Slurm srun(1)
-/// (SLURM_PROCID, SLURM_STEP_*).
+/// The innermost launcher wins, since one may start another: zplan's own, torchrun (deepspeed and accelerate
+/// set the same variables), mpirun, Slurm. A set of variables that is incomplete belongs to no launcher,
+/// unless one of them makes the launcher certain. Throws InputError naming variable, value and what is
+/// accepted where values are broken, contradict each other, or one is missing. Where torchrun's agent listens
+/// at MASTER_PORT itself (TORCHELASTIC_USE_AGENT_STORE=True, its default), ranks meet at a port derived from
+/// it. Sources: PyTorch torch/distributed/run.py (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
+/// TORCHELASTIC_*); Open MPI mpirun(1) (OMPI_COMM_WORLD_*); MPICH's Hydra (PMI_RANK, PMI_SIZE,
+/// MPI_LOCALNRANKS); Slurm srun(1) (SLURM_PROCID, SLURM_STEP_*).
 [[nodiscard]] Place read_place(const Variables& variables);
 
 /// First host of a Slurm node list: "gpu01" of "gpu[01-04,07],login1".
 [[nodiscard]] std::string first_host(std::string_view node_list);
-
-/// Tasks on the node of that index, of "2(x3),1"; nothing where the text is no such list or has no such node.
-[[nodiscard]] std::optional<int> tasks_on_node(std::string_view tasks_per_node, int node);
 
 }  // namespace zplan::bench
 

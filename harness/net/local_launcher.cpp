@@ -1,178 +1,190 @@
 #include "harness/net/local_launcher.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <optional>
+#include <string_view>
 
+#include "harness/error.h"
 #include "harness/net/socket.h"
 
 namespace zplan::bench {
 
 namespace {
 
-/// Keeps the signals that matter here for waiting on them, and puts things back.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    sigemptyset(&signals_);
-    for (const int each : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, each);
-    (void)pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-    struct sigaction usual {};
-    usual.sa_handler = SIG_DFL;  // where SIGCHLD is ignored, children leave no status
-    (void)sigaction(SIGCHLD, &usual, &child_before_);
-  }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-  ~SignalsHeld() {
-    (void)sigaction(SIGCHLD, &child_before_, nullptr);
-    (void)pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
+/// The signals that matter here: blocked, so that sigtimedwait() takes them.
+sigset_t block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, each);
+  (void)pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  (void)std::signal(SIGCHLD, SIG_DFL);  // where it is ignored, children leave no status
+  return signals;
+}
 
-  /// The next signal, or 0 at the deadline.
-  [[nodiscard]] int next(std::optional<Deadline> deadline) const {
-    const int left = deadline ? milliseconds_until(*deadline) : 3'600'000;
-    const timespec time{.tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1'000'000L};
-    const int signal = sigtimedwait(&signals_, nullptr, &time);
-    return std::max(signal, 0);
-  }
+int exit_status_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
- private:
-  sigset_t signals_{}, before_{};
-  struct sigaction child_before_ {};
+/// Which signals children get.
+struct Signals {
+  int interrupt{};  ///< for the first one that this process gets
+  int end{};        ///< for the next one, and where this process dies
 };
 
-/// What children get, and when.
-struct Rules {
-  int interrupt_signal{SIGINT};
-  int end_signal{SIGKILL};
-  std::chrono::milliseconds grace{};
-  std::function<void(const Ending&)> on_failure{};
+struct Child {
+  std::string name{};
+  pid_t pid{};
+  int status{};  ///< of waitpid(2)
 };
 
 /// Children of one process group, until all have ended.
 class Group {
  public:
-  Group(Rules rules, const SignalsHeld& signals) : rules_(std::move(rules)), signals_(signals) {}
+  Group(Signals signals, std::chrono::milliseconds end_within)
+      : awaited_(block_signals()), signals_(signals), end_within_(end_within) {}
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
   /// Where the start of one more failed.
   ~Group() {
     if (alive_.empty()) return;
     (void)kill(-group_, SIGKILL);
-    for (const Ending& child : alive_) (void)waitpid(child.pid, nullptr, 0);
+    for (const Child& child : alive_) (void)waitpid(child.pid, nullptr, 0);
   }
 
-  void add(ChildOptions options) {
-    options.group = group_;
-    const pid_t pid = start_child(options);
-    if (group_ == 0) group_ = pid;
-    alive_.push_back({.rank = static_cast<int>(alive_.size()), .pid = pid});
-  }
-
+  void start(const std::string& name, std::vector<std::string> command);
   /// Returns the exit status of the first that failed, or 0.
-  int wait() {
-    while (!alive_.empty()) {
-      const int signal = signals_.next(deadline_);
-      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) pass_on();
-      reap();
-      if (deadline_ && Clock::now() >= *deadline_) end(SIGKILL);
-    }
-    return first_ ? exit_status_of(first_->status) : 0;
-  }
+  [[nodiscard]] int wait();
 
  private:
-  void pass_on() {
-    if (++interrupts_ == 1)
-      (void)kill(-group_, rules_.interrupt_signal);
-    else
-      end(rules_.end_signal), end_within_grace();
-  }
+  void pass_on();
+  void end(int signal);
+  void collect();
+  void note(const Child& child);
 
-  void end(int signal) {
-    (void)kill(-group_, signal);
-    ended_here_ = true;
-    if (signal == SIGKILL) deadline_.reset();
-  }
-
-  void end_within_grace() {
-    if (rules_.end_signal != SIGKILL) deadline_ = Clock::now() + rules_.grace;
-  }
-
-  void reap() {
-    std::vector<Ending> ended;
-    std::erase_if(alive_, [&ended](Ending& child) {
-      if (waitpid(child.pid, &child.status, WNOHANG) != child.pid) return false;
-      ended.push_back(child);
-      return true;
-    });
-    // Of several at one time, one that was killed is why the others ended rather than the other way round.
-    std::stable_partition(ended.begin(), ended.end(),
-                          [](const Ending& each) { return WIFSIGNALED(each.status); });
-    for (const Ending& each : ended) note(each);
-  }
-
-  void note(const Ending& ending) {
-    if (first_ || exit_status_of(ending.status) == 0) return;
-    first_ = ending;
-    if (rules_.on_failure && !is_our_doing(ending)) rules_.on_failure(ending);
-    if (!deadline_) deadline_ = Clock::now() + rules_.grace;
-  }
-
-  /// Ended as it was told to.
-  [[nodiscard]] bool is_our_doing(const Ending& ending) const {
-    return ended_here_ || (interrupts_ > 0 && exit_status_of(ending.status) == 128 + rules_.interrupt_signal);
-  }
-
-  Rules rules_;
-  const SignalsHeld& signals_;
+  const sigset_t awaited_;
+  const Signals signals_;
+  const std::chrono::milliseconds end_within_;
   pid_t group_{};
-  std::vector<Ending> alive_;
-  std::optional<Ending> first_;
-  std::optional<Deadline> deadline_;  ///< when those that still run are killed
+  std::vector<Child> alive_;
+  int first_failure_{};  ///< exit status
   int interrupts_{};
   bool ended_here_{};
+  std::optional<Deadline> deadline_;  ///< when those that still run are killed
 };
 
-Settings place_of(const LocalRun& run, int rank, const Socket& listener) {
-  Settings all = run.environment;
-  const std::string size = std::to_string(run.ranks);
-  all.insert(all.end(), {{"RANK", std::to_string(rank)},
-                         {"WORLD_SIZE", size},
-                         {"LOCAL_RANK", std::to_string(rank)},
-                         {"LOCAL_WORLD_SIZE", size},
-                         {"MASTER_ADDR", "127.0.0.1"},
-                         {"MASTER_PORT", std::to_string(listening_port(listener.fd()))},
-                         {"ZPLAN_LAUNCHED", "local"}});
-  if (rank == 0) all.emplace_back("ZPLAN_LISTEN_FD", std::to_string(listener.fd()));
-  return all;
+/// Between fork and exec only system calls are made, since other threads' locks may be held.
+[[noreturn]] void become(char** arguments, pid_t parent, pid_t group, int death_signal) {
+  (void)setpgid(0, group);
+  (void)prctl(PR_SET_PDEATHSIG, death_signal);
+  if (getppid() != parent) _exit(128 + SIGKILL);  // it was gone before the line above
+  sigset_t none;
+  sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC); nothing >= 0)
+    (void)dup2(nothing, STDIN_FILENO);
+  (void)execvp(arguments[0], arguments);
+  constexpr std::string_view kText = "zplan: bench: a rank could not be started\n";
+  (void)!write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(127);
 }
+
+void Group::start(const std::string& name, std::vector<std::string> command) {
+  std::vector<char*> arguments;
+  for (std::string& each : command) arguments.push_back(each.data());
+  arguments.push_back(nullptr);
+  const pid_t parent = getpid(), child = fork();
+  if (child == 0) become(arguments.data(), parent, group_, signals_.end);
+  if (child < 0)
+    throw BenchError(fmt::format("{} could not be started: {}", command[0], std::strerror(errno)));
+  (void)setpgid(child, group_);  // by both processes, so that the group exists whichever is first
+  if (group_ == 0) group_ = child;
+  alive_.push_back({.name = name, .pid = child});
+}
+
+int Group::wait() {
+  while (!alive_.empty()) {
+    const int left = deadline_ ? milliseconds_until(*deadline_) : 3'600'000;
+    const timespec time{.tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1'000'000L};
+    const int signal = sigtimedwait(&awaited_, nullptr, &time);
+    if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) pass_on();
+    collect();
+    if (deadline_ && Clock::now() >= *deadline_) end(SIGKILL);
+  }
+  return first_failure_;
+}
+
+void Group::pass_on() {
+  if (++interrupts_ == 1)
+    (void)kill(-group_, signals_.interrupt);
+  else
+    end(signals_.end);
+}
+
+void Group::end(int signal) {
+  (void)kill(-group_, signal);
+  ended_here_ = true;
+  deadline_ = signal == SIGKILL ? std::nullopt : std::optional(Clock::now() + end_within_);
+}
+
+void Group::collect() {
+  std::vector<Child> ended;
+  std::erase_if(alive_, [&ended](Child& child) {
+    if (waitpid(child.pid, &child.status, WNOHANG) != child.pid) return false;
+    ended.push_back(child);
+    return true;
+  });
+  // Of several at one time, one that was killed is why the others ended rather than the other way round.
+  std::stable_partition(ended.begin(), ended.end(),
+                        [](const Child& each) { return WIFSIGNALED(each.status); });
+  for (const Child& each : ended) note(each);
+}
+
+void Group::note(const Child& child) {
+  const int status = exit_status_of(child.status);
+  if (first_failure_ != 0 || status == 0) return;
+  first_failure_ = status;
+  const bool as_told = ended_here_ || (interrupts_ > 0 && status == 128 + signals_.interrupt);
+  if (WIFSIGNALED(child.status) && !as_told) {  // one that exits says why itself
+    const int signal = WTERMSIG(child.status);
+    std::fprintf(stderr, "zplan: bench: %s (pid %d) was killed by signal %d (%s)\n", child.name.c_str(),
+                 child.pid, signal, strsignal(signal));
+  }
+  if (!deadline_) deadline_ = Clock::now() + end_within_;
+}
+
+void set(const char* name, const std::string& value) { (void)setenv(name, value.c_str(), 1); }
 
 }  // namespace
 
-std::string describe(const Ending& ending) {
-  return fmt::format("rank {} (pid {}) {}", ending.rank, ending.pid, describe_status(ending.status));
-}
-
-int run_local(const LocalRun& run) {
-  std::vector<Socket> listeners = listen_at({.address = "127.0.0.1", .port = 0});
-  const SignalsHeld signals;
-  Group group({.grace = run.grace, .on_failure = run.on_failure}, signals);
-  for (int rank = 0; rank < run.ranks; ++rank)
-    group.add({.command = run.command,
-               .environment = place_of(run, rank, listeners.front()),
-               .kept_fd = rank == 0 ? listeners.front().fd() : -1});
-  listeners.clear();  // from here on rank 0 alone has it: where it ends, so does the port
+int run_local(int ranks, const std::vector<std::string>& command, std::chrono::milliseconds end_within) {
+  Socket listener = listen_at("127.0.0.1", 0);
+  Group group({.interrupt = SIGINT, .end = SIGKILL}, end_within);
+  set("ZPLAN_LAUNCHED", "local");
+  set("MASTER_ADDR", "127.0.0.1"), set("MASTER_PORT", std::to_string(listening_port(listener.fd())));
+  set("WORLD_SIZE", std::to_string(ranks)), set("LOCAL_WORLD_SIZE", std::to_string(ranks));
+  for (int rank = 0; rank < ranks; ++rank) {
+    set("RANK", std::to_string(rank)), set("LOCAL_RANK", std::to_string(rank));
+    // Only rank 0 inherits the listener: where rank 0 ends, the port is free.
+    if (rank == 0) set("ZPLAN_LISTEN_FD", std::to_string(listener.fd()));
+    (void)fcntl(listener.fd(), F_SETFD, rank == 0 ? 0 : FD_CLOEXEC);
+    group.start(fmt::format("rank {}", rank), command);
+  }
+  { const Socket closed = std::move(listener); }
   return group.wait();
 }
 
-int run_command(const CommandRun& run) {
-  const SignalsHeld signals;
-  Group group({.interrupt_signal = run.interrupt_signal, .end_signal = run.end_signal, .grace = run.grace},
-              signals);
-  group.add({.command = run.command, .environment = run.environment, .death_signal = run.end_signal});
+int run_mpirun(const std::vector<std::string>& command, std::chrono::milliseconds end_within) {
+  Group group({.interrupt = SIGUSR1, .end = SIGTERM}, end_within);
+  group.start("mpirun", command);
   return group.wait();
 }
 

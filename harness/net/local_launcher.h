@@ -1,56 +1,28 @@
 #pragma once
-// Starts processes on this host, waits for them, and leaves none behind.
-
-#include <sys/types.h>
+// Starts processes on this host, waits for them, and leaves none behind. The calling process does nothing
+// else: its signals stay blocked, and its environment is that of the last process it started.
 
 #include <chrono>
-#include <csignal>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "harness/net/child.h"
-
 namespace zplan::bench {
 
-/// How a process ended.
-struct Ending {
-  int rank{};
-  pid_t pid{};
-  int status{};  ///< of waitpid(2)
-};
-/// "rank 1 (pid 123) was killed by signal 9 (Killed)".
-[[nodiscard]] std::string describe(const Ending& ending);
+/// How long processes have to end by themselves once one has failed or they were told to.
+inline constexpr std::chrono::milliseconds kEndWithin{5'000};
 
-/// Copies of one program as ranks of one run.
-struct LocalRun {
-  int ranks{1};
-  std::vector<std::string> command;
-  Settings environment{};                  ///< on top of what every rank gets
-  std::chrono::milliseconds grace{5'000};  ///< for the others to end when one has failed
-  /// Told once, at once: the rank that failed first.
-  std::function<void(const Ending&)> on_failure{};
-};
+/// Copies of one program as ranks of one run: each with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+/// MASTER_ADDR=127.0.0.1, MASTER_PORT and ZPLAN_LAUNCHED=local, rank 0 also with the socket that listens at
+/// that port (ZPLAN_LISTEN_FD), so that no other process takes the port in between. SIGINT, SIGTERM and
+/// SIGHUP reach them as one SIGINT; the next one kills them. They die with this process, however it ends. One
+/// that is killed is named on stderr. Returns 0, or the exit status of the rank that failed first (128 +
+/// signal). Throws InputError or BenchError where they cannot be started.
+[[nodiscard]] int run_local(int ranks, const std::vector<std::string>& command,
+                            std::chrono::milliseconds end_within = kEndWithin);
 
-/// Starts them with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR=127.0.0.1, MASTER_PORT,
-/// ZPLAN_LAUNCHED=local, and for rank 0 the socket that listens at that port (ZPLAN_LISTEN_FD), so that
-/// nobody takes the port in between; in a process group of their own. SIGINT, SIGTERM and SIGHUP go to them
-/// as one SIGINT; the next one kills them. They die with this process, however it ends. Returns 0, or the
-/// exit status of the rank that failed first (128 + signal). Throws InputError or BenchError where they
-/// cannot be started.
-///
-/// To be called where no other thread takes signals: they are blocked in the calling thread meanwhile.
-[[nodiscard]] int run_local(const LocalRun& run);
-
-/// One program, such as mpirun, that starts and ends others itself.
-struct CommandRun {
-  std::vector<std::string> command;
-  Settings environment{};
-  int interrupt_signal{SIGINT};            ///< what it gets for the first SIGINT, SIGTERM or SIGHUP
-  int end_signal{SIGTERM};                 ///< for the next one, and when this process dies
-  std::chrono::milliseconds grace{5'000};  ///< from then on until SIGKILL
-};
-/// Runs it with the same care. Returns its exit status (128 + signal).
-[[nodiscard]] int run_command(const CommandRun& run);
+/// mpirun, which starts and ends ranks itself: the first signal reaches it as SIGUSR1, which it passes on to
+/// its ranks, the next one as SIGTERM, which ends them. The latter it also gets where this process dies.
+[[nodiscard]] int run_mpirun(const std::vector<std::string>& command,
+                             std::chrono::milliseconds end_within = kEndWithin);
 
 }  // namespace zplan::bench

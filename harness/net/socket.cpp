@@ -1,7 +1,6 @@
 #include "harness/net/socket.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -26,28 +25,26 @@ using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 std::string text_of(int error) { return std::strerror(error); }
 
-/// What the address stands for, or getaddrinfo's error. A name may be known only a moment later.
-Addresses resolve(const Meeting& meeting, int flags, int& error) {
+/// What the address stands for (empty: this host's interfaces), or getaddrinfo's error.
+Addresses resolve(const std::string& address, int port, int family, int& error) {
   addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
+  hints.ai_family = family;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV | (address.empty() ? AI_PASSIVE : 0);
   addrinfo* found = nullptr;
-  const std::string port = std::to_string(meeting.port);
   error =
-      getaddrinfo(meeting.address.empty() ? nullptr : meeting.address.c_str(), port.c_str(), &hints, &found);
+      getaddrinfo(address.empty() ? nullptr : address.c_str(), std::to_string(port).c_str(), &hints, &found);
   return {error == 0 ? found : nullptr, &freeaddrinfo};
 }
 
-[[noreturn]] void fail_to_resolve(const Meeting& meeting, int error) {
-  throw InputError(
-      meeting.address_place,
-      fmt::format("{} does not resolve ({})", in_quotes(meeting.address, 255), gai_strerror(error)),
-      "accepted: a host name or address of rank 0 that every host knows");
+[[noreturn]] void fail_to_resolve(const std::string& address, int error) {
+  throw InputError("MASTER_ADDR",
+                   fmt::format("{} does not resolve ({})", in_quotes(address, 255), gai_strerror(error)),
+                   "accepted: a host name or address of rank 0 that every host knows");
 }
 
-[[noreturn]] void fail_to_listen(const Meeting& meeting, int error) {
-  const std::string place = fmt::format("{} {}", meeting.port_place, meeting.port);
+[[noreturn]] void fail_to_listen(int port, int error) {
+  const std::string place = fmt::format("--port {}", port);
   if (error == EADDRINUSE)
     throw InputError(place, "address in use by another process", "accepted: a free port");
   if (error == EACCES)
@@ -56,8 +53,8 @@ Addresses resolve(const Meeting& meeting, int flags, int& error) {
   throw InputError(place, fmt::format("cannot be listened at ({})", text_of(error)), "accepted: a free port");
 }
 
-bool is_loopback(const Meeting& meeting) {
-  return meeting.address == "localhost" || meeting.address.starts_with("127.") || meeting.address == "::1";
+bool is_loopback(const std::string& address) {
+  return address == "localhost" || address.starts_with("127.") || address == "::1";
 }
 
 void set_option(int fd, int level, int option, int value) {
@@ -68,26 +65,25 @@ Socket new_socket(int family) {
   return Socket(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/// Small messages go at once; a host that is gone is noticed.
+/// Small messages are sent at once; a host that is gone is noticed.
 void prepare(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
-/// 0, or the error. IPv4 and IPv6 get a socket each.
-int listen_on(const addrinfo& address, std::vector<Socket>& listeners) {
+/// A closed socket and the error where it cannot be.
+Socket listener_at(const addrinfo& address, int& error) {
   Socket listener = new_socket(address.ai_family);
-  if (!listener.open()) return errno;
+  if (!listener.open()) return error = errno, Socket();
   set_option(listener.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (address.ai_family == AF_INET6) set_option(listener.fd(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
-  if (bind(listener.fd(), address.ai_addr, address.ai_addrlen) != 0) return errno;
-  if (listen(listener.fd(), SOMAXCONN) != 0) return errno;
-  listeners.push_back(std::move(listener));
-  return 0;
+  if (address.ai_family == AF_INET6) set_option(listener.fd(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (bind(listener.fd(), address.ai_addr, address.ai_addrlen) != 0 || listen(listener.fd(), SOMAXCONN) != 0)
+    return error = errno, Socket();
+  return listener;
 }
 
-/// On Linux a connection to a port that nobody listens at can come out at itself, where the system picks that
-/// very port for this end.
+/// On Linux a connection to a port without a listener can reach itself, where the system picks that very
+/// port for this end.
 bool is_itself(int fd) {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
@@ -137,41 +133,28 @@ bool wait_for(int fd, short events, Deadline deadline) {
   }
 }
 
-std::vector<Socket> listen_at(const Meeting& meeting) {
+Socket listen_at(const std::string& address, int port) {
   int error = 0;
-  if (const Addresses named = resolve(meeting, 0, error); !named) fail_to_resolve(meeting, error);
-  const Meeting here{.address = is_loopback(meeting) ? meeting.address : "",
-                     .port = meeting.port,
-                     .address_place = meeting.address_place,
-                     .port_place = meeting.port_place};
-  const Addresses addresses = resolve(here, AI_PASSIVE, error);
-  if (!addresses) fail_to_resolve(meeting, error);
-  std::vector<Socket> listeners;
-  int why = 0;
-  for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
-    const int failed = listen_on(*each, listeners);
-    if (failed == EADDRINUSE || failed == EACCES) fail_to_listen(meeting, failed);
-    if (failed != 0) why = failed;  // a family that this host does not have
-    if (meeting.port == 0 && !listeners.empty()) break;
+  if (const Addresses named = resolve(address, port, AF_UNSPEC, error); !named)
+    fail_to_resolve(address, error);
+  int why = EADDRNOTAVAIL;
+  // IPv6 first: its socket for all interfaces takes IPv4 callers, too. A host may have only one of the two.
+  for (const int family : {AF_INET6, AF_INET}) {
+    const Addresses here = resolve(is_loopback(address) ? address : "", port, family, error);
+    for (const addrinfo* each = here.get(); each != nullptr; each = each->ai_next) {
+      if (Socket listener = listener_at(*each, why); listener.open()) return listener;
+      if (why == EADDRINUSE || why == EACCES) fail_to_listen(port, why);
+    }
   }
-  if (listeners.empty()) fail_to_listen(meeting, why);
-  return listeners;
+  fail_to_listen(port, why);
 }
 
 int listening_port(int fd) {
-  int listens = 0;
-  socklen_t size = sizeof listens;
-  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) return 0;
   sockaddr_storage here{};
-  socklen_t here_size = sizeof here;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) != 0) return 0;
-  if (here.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&here)->sin_port);
-  return here.ss_family == AF_INET6 ? ntohs(reinterpret_cast<const sockaddr_in6*>(&here)->sin6_port) : 0;
-}
-
-void take_over(int fd) {
-  (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-  (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  socklen_t size = sizeof here;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &size) != 0) return 0;
+  return ntohs(here.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&here)->sin6_port
+                                          : reinterpret_cast<const sockaddr_in*>(&here)->sin_port);
 }
 
 Socket accept_one(int listener) {
@@ -180,14 +163,14 @@ Socket accept_one(int listener) {
   return caller;
 }
 
-Socket connect_once(const Meeting& meeting, Deadline deadline, std::string& reason) {
+Socket connect_once(const std::string& address, int port, Deadline deadline, std::string& reason) {
   int error = 0;
-  const Addresses addresses = resolve(meeting, 0, error);
+  const Addresses addresses = resolve(address, port, AF_UNSPEC, error);
   if (!addresses) {
-    if (error != EAI_AGAIN) fail_to_resolve(meeting, error);
-    reason = gai_strerror(error);
+    if (error != EAI_AGAIN) fail_to_resolve(address, error);
+    reason = gai_strerror(error);  // a name may be known only a moment later
   }
-  // One address that swallows everything must not keep the next from being tried.
+  // One address that never answers must not keep the next from being tried.
   for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next)
     if (Socket caller = connect_to(*each, std::min(deadline, Clock::now() + std::chrono::seconds(5)), reason);
         caller.open())
@@ -209,26 +192,28 @@ std::string send_all(int fd, std::string_view bytes, Deadline deadline) {
   return {};
 }
 
-void finish_sending(int fd, Deadline deadline) {
-  if (shutdown(fd, SHUT_WR) != 0) return;
-  std::array<char, 4096> thrown_away{};
-  while (wait_for(fd, POLLIN, deadline)) {
-    const ssize_t got = recv(fd, thrown_away.data(), thrown_away.size(), 0);
-    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return;
+Received receive_all(int fd, std::string& bytes, std::size_t size, Deadline deadline) {
+  bytes.resize(size);
+  for (std::size_t had = 0; had < size;) {
+    const ssize_t got = recv(fd, bytes.data() + had, size - had, 0);
+    if (got > 0) {
+      had += static_cast<std::size_t>(got);
+    } else if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (!wait_for(fd, POLLIN, deadline)) return Received::late;
+    } else if (got == 0 || errno != EINTR) {
+      return Received::closed;
+    }
   }
+  return Received::whole;
 }
 
-std::string peer_name(int fd) {
-  sockaddr_storage there{};
-  socklen_t size = sizeof there;
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> service{};
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&there), &size) != 0 ||
-      getnameinfo(reinterpret_cast<const sockaddr*>(&there), size, host.data(), host.size(), service.data(),
-                  service.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "an unknown address";
-  const bool six = there.ss_family == AF_INET6;
-  return fmt::format("{}{}{}:{}", six ? "[" : "", host.data(), six ? "]" : "", service.data());
+void finish_sending(int fd, Deadline deadline) {
+  if (shutdown(fd, SHUT_WR) != 0) return;
+  std::array<char, 4096> discarded{};
+  while (wait_for(fd, POLLIN, deadline)) {
+    const ssize_t got = recv(fd, discarded.data(), discarded.size(), 0);
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return;
+  }
 }
 
 }  // namespace zplan::bench

@@ -1,4 +1,4 @@
-"""The scripts that measure a card, as far as they go without one.
+"""The scripts that measure a GPU, as far as they go without one.
 
 usage: card_test.py CARD_FOLDER ZPLAN
 """

@@ -1,64 +1,23 @@
 #pragma once
-// Ranks as threads of one process: what the parts above a backend do is seen without MPI or a GPU.
+// Ranks as threads of one process: what the parts above a backend do is tested without MPI or a GPU.
 
-#include <condition_variable>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "harness/backend.h"
 #include "harness/error.h"
 #include "harness/pattern.h"
+#include "harness/session.h"
+#include "tests/harness/thread_control.h"
 
 namespace zplan::bench {
 
-/// Where threads meet: the last one to come lets all go.
-class MeetingPlace {
- public:
-  explicit MeetingPlace(int size) : texts_(static_cast<std::size_t>(size)) {}
-  std::vector<std::string> exchange(int rank, const std::string& mine) {
-    std::unique_lock lock(mutex_);
-    texts_[static_cast<std::size_t>(rank)] = mine;
-    const int round = round_;
-    if (++here_ == static_cast<int>(texts_.size())) {
-      here_ = 0, ++round_, last_ = texts_;
-      all_here_.notify_all();
-    } else {
-      all_here_.wait(lock, [&] { return round_ != round; });
-    }
-    return last_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable all_here_;
-  std::vector<std::string> texts_, last_;
-  int here_{}, round_{};
-};
-
-class ThreadControl : public Control {
- public:
-  ThreadControl(int rank, int size, MeetingPlace& meeting) : rank_(rank), size_(size), meeting_(meeting) {}
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return size_; }
-  [[nodiscard]] std::vector<std::string> all_gather(const std::string& mine) override {
-    return meeting_.exchange(rank_, mine);
-  }
-  [[nodiscard]] std::string broadcast(const std::string& text) override {
-    return meeting_.exchange(rank_, text).front();
-  }
-  void barrier() override { (void)meeting_.exchange(rank_, ""); }
-
- private:
-  int rank_, size_;
-  MeetingPlace& meeting_;
-};
-
 /// What the test wants to go wrong, and what it wants to see.
 struct Loopback {
-  explicit Loopback(int ranks) : meeting(ranks) {}
-  MeetingPlace meeting;
+  explicit Loopback(int ranks) : meeting(std::make_shared<MeetingPlace>(ranks)) {}
+  std::shared_ptr<MeetingPlace> meeting;
   Bytes memory = kGiB;  ///< of each allocation, at most
   int corrupts{-1};     ///< rank of the world whose results are spoilt in their element 2
   std::mutex mutex;

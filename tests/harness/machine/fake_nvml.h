@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-/// Active NVLinks of a card go to a switch, or to the card of that index.
+/// Active NVLinks of a GPU go to a switch, or to the GPU of that index.
 struct FakeLink {
   bool to_switch{};
-  unsigned int card{};
+  unsigned int gpu{};
 };
 
-struct FakeCard {
+struct FakeGpu {
   std::string name{};
   unsigned long long memory{};
   int major{9}, minor{};
@@ -21,7 +21,7 @@ struct FakeCard {
 };
 
 struct FakeMachine {
-  std::vector<FakeCard> cards{};
+  std::vector<FakeGpu> gpus{};
   bool peer_to_peer{true};
   bool says_peer_to_peer{true};
   int init_result{};

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "fake_nvml.h"
 #include "harness/machine/topology.h"
 
@@ -30,17 +32,17 @@ DriverFacts facts_of(const FakeMachine& machine) {
   return facts.value_or(DriverFacts{});
 }
 
-FakeMachine h200(unsigned int cards) {
+FakeMachine h200(unsigned int count) {
   FakeMachine machine;
-  for (unsigned int i = 0; i < cards; ++i)
-    machine.cards.push_back({.name = "NVIDIA H200",
-                             .memory = 150754820096ULL,
-                             .bus = 0x1b + i,
-                             .links = std::vector<FakeLink>(18, {.to_switch = true})});
+  for (unsigned int i = 0; i < count; ++i)
+    machine.gpus.push_back({.name = "NVIDIA H200",
+                            .memory = 150754820096ULL,
+                            .bus = 0x1b + i,
+                            .links = std::vector<FakeLink>(18, {.to_switch = true})});
   return machine;
 }
 
-TEST(Nvml, DescribesCards) {
+TEST(Nvml, DescribesGpus) {
   const DriverFacts facts = facts_of(h200(1));
   EXPECT_EQ(facts.driver, "580.65.06");
   EXPECT_EQ(facts.cuda, "13.0");
@@ -54,7 +56,7 @@ TEST(Nvml, DescribesCards) {
   EXPECT_THAT(facts.links, testing::IsEmpty());
 }
 
-TEST(Nvml, CardsOnASwitchReachEachOther) {
+TEST(Nvml, GpusOnASwitchReachEachOther) {
   const DriverFacts facts = facts_of(h200(8));
   ASSERT_EQ(facts.links.size(), 28U);
   for (const GpuLink& link : facts.links) {
@@ -70,17 +72,17 @@ TEST(Nvml, CardsOnASwitchReachEachOther) {
 TEST(Nvml, BridgesAreCountedByPair) {
   FakeMachine machine;
   for (unsigned int i = 0; i < 4; ++i)
-    machine.cards.push_back(
-        {.name = "NVIDIA RTX A6000", .bus = i, .links = std::vector<FakeLink>(4, {.card = i ^ 1U})});
+    machine.gpus.push_back(
+        {.name = "NVIDIA RTX A6000", .bus = i, .links = std::vector<FakeLink>(4, {.gpu = i ^ 1U})});
   const DriverFacts facts = facts_of(machine);
   EXPECT_EQ(facts.links[0],
             (GpuLink{.from = 0, .to = 1, .kind = LinkKind::nvlink, .lanes = 4, .peer_to_peer = true}));
   EXPECT_EQ(facts.links[1], (GpuLink{.from = 0, .to = 2, .kind = LinkKind::pcie, .peer_to_peer = true}));
 }
 
-TEST(Nvml, CardsThatMayNotReadEachOtherGoThroughTheHost) {
-  FakeMachine machine{.cards = {{.name = "NVIDIA GeForce RTX 4090", .bus = 1},
-                                {.name = "NVIDIA GeForce RTX 4090", .bus = 2}}};
+TEST(Nvml, GpusThatMayNotReadEachOtherGoThroughTheHost) {
+  FakeMachine machine{
+      .gpus = {{.name = "NVIDIA GeForce RTX 4090", .bus = 1}, {.name = "NVIDIA GeForce RTX 4090", .bus = 2}}};
   machine.peer_to_peer = false;
   EXPECT_THAT(
       facts_of(machine).links,
@@ -90,9 +92,9 @@ TEST(Nvml, CardsThatMayNotReadEachOtherGoThroughTheHost) {
               testing::ElementsAre(GpuLink{.from = 0, .to = 1, .kind = LinkKind::pcie}));
 }
 
-TEST(Nvml, ALostCardKeepsItsNumber) {
+TEST(Nvml, ALostGpuKeepsItsNumber) {
   FakeMachine machine = h200(3);
-  machine.cards[1].lost = true;
+  machine.gpus[1].lost = true;
   const DriverFacts facts = facts_of(machine);
   ASSERT_EQ(facts.gpus.size(), 2U);
   EXPECT_EQ(facts.gpus[1].index, 2);
@@ -122,7 +124,7 @@ TEST(HostByDriver, IsWritten) {
   const FakeMachine machine = h200(2);
   void* library = dlopen(ZPLAN_FAKE_NVML, RTLD_NOW | RTLD_LOCAL);
   reinterpret_cast<decltype(&fake_nvml_set)>(dlsym(library, "fake_nvml_set"))(&machine);
-  Host host = read_host({.root = "/nonexistent", .nvml = ZPLAN_FAKE_NVML});
+  Host host = read_host("/nonexistent", ZPLAN_FAKE_NVML);
   dlclose(library);
   host.name = "b", host.ranks = {0, 1};
   const Json json = host_json(host);
@@ -135,6 +137,8 @@ TEST(HostByDriver, IsWritten) {
   EXPECT_EQ(json["links"][0]["peer_to_peer"], true);
   EXPECT_EQ(json["nics"], Json::array());
   EXPECT_EQ(host.driver, "580.65.06");
+  EXPECT_GT(host.cores, 0) << "of the system where /proc says nothing";
+  EXPECT_GT(host.memory, kMiB);
 }
 
 }  // namespace

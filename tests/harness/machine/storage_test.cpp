@@ -12,6 +12,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "harness/error.h"
 
@@ -31,9 +32,9 @@ struct Folder {
   fs::path path;
 };
 
-std::string complaint(const StorageOptions& options) {
+std::string complaint(const std::string& folder, Bytes size = kMiB) {
   try {
-    (void)measure_storage(options);
+    (void)measure_storage(folder, size);
   } catch (const InputError& error) {
     return std::string("InputError: ") + error.what();
   } catch (const BenchError& error) {
@@ -42,65 +43,47 @@ std::string complaint(const StorageOptions& options) {
   return "none";
 }
 
-void expect_sound(const std::vector<StorageResult>& results, const StorageOptions& options) {
+void expect_sound(const std::vector<StorageResult>& results, Bytes size) {
   ASSERT_EQ(results.size(), 2U);
   EXPECT_EQ(results[0].direction, StorageDirection::write);
   EXPECT_EQ(results[1].direction, StorageDirection::read);
   for (const StorageResult& each : results) {
-    EXPECT_EQ(each.bytes, round_up(options.size, options.block.value));
+    EXPECT_EQ(each.bytes, size);
     EXPECT_GT(each.seconds, Seconds(0));
     EXPECT_DOUBLE_EQ(rate(each).value * each.seconds.value, static_cast<double>(each.bytes.value));
     EXPECT_TRUE(each.direct || !each.note.empty()) << "what goes through the cache says so";
   }
 }
 
-TEST(Storage, IsMeasuredAndLeavesNothing) {
+TEST(Storage, IsMeasuredInWholeBlocksAndLeavesNothing) {
   const Folder folder(fs::current_path());
-  const StorageOptions options{
-      .folder = folder.path, .size = Bytes(5 * kMiB.value + 1), .block = Bytes(1 << 16), .threads = 3};
-  expect_sound(measure_storage(options), options);
+  expect_sound(measure_storage(folder.path, Bytes(19 * kMiB.value + 1)), 20 * kMiB);
+  expect_sound(measure_storage(folder.path, Bytes(1)), kMiB);
   EXPECT_TRUE(fs::is_empty(folder.path));
-}
-
-TEST(Storage, ThroughTheCacheSaysSo) {
-  const Folder folder(fs::current_path());
-  const StorageOptions options{.folder = folder.path, .size = kMiB, .direct = false};
-  const auto results = measure_storage(options);
-  expect_sound(results, options);
-  EXPECT_FALSE(results[0].direct);
-  EXPECT_THAT(results[1].note, testing::HasSubstr("cache"));
 }
 
 TEST(Storage, InMemorySaysSo) {
   const char* const in_memory = "this folder lies in memory, not on a disk";
   for (const std::int64_t each : std::initializer_list<std::int64_t>{TMPFS_MAGIC, RAMFS_MAGIC})
-    for (const bool direct : {false, true}) EXPECT_EQ(storage_note(each, true, direct), in_memory);
-  EXPECT_EQ(storage_note(EXT4_SUPER_MAGIC, true, true), "");
-  EXPECT_EQ(storage_note(0, true, true), "");
-  EXPECT_THAT(storage_note(EXT4_SUPER_MAGIC, true, false), testing::HasSubstr("no O_DIRECT"));
+    for (const bool direct : {false, true}) EXPECT_EQ(storage_note(each, direct), in_memory);
+  EXPECT_EQ(storage_note(EXT4_SUPER_MAGIC, true), "");
+  EXPECT_EQ(storage_note(0, true), "");
+  EXPECT_THAT(storage_note(EXT4_SUPER_MAGIC, false), testing::HasSubstr("no O_DIRECT"));
 
   // In memory on most hosts; in a bare chroot it is a folder like any other.
   const Folder folder("/dev/shm");
   struct statfs about {};
   ASSERT_EQ(statfs(folder.path.c_str(), &about), 0);
-  const StorageOptions options{.folder = folder.path, .size = kMiB};
-  const auto results = measure_storage(options);
-  expect_sound(results, options);
+  const auto results = measure_storage(folder.path, kMiB);
+  expect_sound(results, kMiB);
   EXPECT_EQ(results[0].note == in_memory, about.f_type == TMPFS_MAGIC) << results[0].note;
-}
-
-TEST(Storage, OfLessThanABlockIsOneBlock) {
-  const Folder folder(fs::current_path());
-  EXPECT_EQ(measure_storage({.folder = folder.path, .size = Bytes(1), .threads = 4})[0].bytes, kMiB);
 }
 
 TEST(Storage, IsWritten) {
   const StorageResult result{.path = "/data",
                              .direction = StorageDirection::read,
                              .direct = true,
-                             .block = kMiB,
                              .bytes = kGiB,
-                             .threads = 8,
                              .seconds = Seconds(0.5),
                              .note = ""};
   EXPECT_EQ(
@@ -112,31 +95,20 @@ TEST(Storage, IsWritten) {
 TEST(Storage, FoldersThatWillNotDoAreNamed) {
   const Folder folder(fs::current_path());
   std::ofstream(folder.path / "file") << "x";
-  EXPECT_EQ(complaint({.folder = "/no/such/folder"}),
+  EXPECT_EQ(complaint("/no/such/folder"),
             "InputError: --storage: \"/no/such/folder\": No such file or directory; accepted: a folder that "
             "can be written to");
-  EXPECT_THAT(complaint({.folder = folder.path / "file"}), testing::HasSubstr("not a folder"));
-  EXPECT_THAT(complaint({.folder = "/proc", .size = Bytes(1)}),
-              testing::StartsWith("InputError: --storage: \"/proc\": "));
+  EXPECT_THAT(complaint(folder.path / "file"), testing::HasSubstr("not a folder"));
+  EXPECT_THAT(complaint("/proc"), testing::StartsWith("InputError: --storage: \"/proc\": "));
 }
 
 TEST(Storage, TooLittleRoomIsNamedBeforeAnythingIsWritten) {
   const Folder folder(fs::current_path());
-  EXPECT_THAT(complaint({.folder = folder.path, .size = Bytes(std::int64_t{1} << 59)}),
+  EXPECT_THAT(complaint(folder.path, Bytes(std::int64_t{1} << 59)),
               testing::MatchesRegex(
                   "InputError: --storage: \".*\": [0-9]+ bytes are free, 576460752303423488 are needed; "
-                  "accepted: a folder with that much room, or a smaller size"));
+                  "accepted: a folder with that much room"));
   EXPECT_TRUE(fs::is_empty(folder.path));
-}
-
-TEST(Storage, FiguresOutOfRangeAreNamed) {
-  const Folder folder(fs::current_path());
-  EXPECT_THAT(complaint({.folder = folder.path, .block = Bytes(1000)}),
-              testing::HasSubstr("a block of 1000 bytes"));
-  EXPECT_THAT(complaint({.folder = folder.path, .block = Bytes(0)}),
-              testing::HasSubstr("a block of 0 bytes"));
-  EXPECT_THAT(complaint({.folder = folder.path, .size = Bytes(0)}), testing::HasSubstr("a size of 0 bytes"));
-  EXPECT_THAT(complaint({.folder = folder.path, .threads = 0}), testing::HasSubstr("0 threads"));
 }
 
 /// The largest file that this process may write, put back at the end.
@@ -165,7 +137,7 @@ TEST(Storage, AWriteThatFailsIsNamedAndLeavesNothing) {
   std::string said;
   {
     const FileLimit limit(3 << 20);
-    said = complaint({.folder = folder.path, .size = 8 * kMiB});
+    said = complaint(folder.path, 8 * kMiB);
   }
   EXPECT_EQ(said, "BenchError: writing to \"" + folder.path.string() + "\" failed: File too large");
   EXPECT_TRUE(fs::is_empty(folder.path));

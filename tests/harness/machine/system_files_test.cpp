@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "harness/machine/numa.h"
 #include "harness/machine/topology.h"
@@ -78,7 +79,7 @@ TEST_F(SystemFiles, InAContainerAdaptersAreInterfacesThatAreUp) {
   EXPECT_THAT(nics(root), testing::ElementsAre(Nic{"eth0", BytesPerSecond(1.25e9)}));
 }
 
-TEST_F(SystemFiles, CardsWithoutADriverAreOnTheBus) {
+TEST_F(SystemFiles, GpusWithoutADriverAreOnTheBus) {
   for (const std::string address : {"0000:1b:00.0", "0000:0a:00.0"}) {
     put("sys/bus/pci/devices/" + address + "/vendor", "0x10de\n");
     put("sys/bus/pci/devices/" + address + "/class", "0x030200\n");
@@ -88,9 +89,8 @@ TEST_F(SystemFiles, CardsWithoutADriverAreOnTheBus) {
   }
   put("sys/bus/pci/devices/0000:00:1f.0/vendor", "0x8086\n");
   put("sys/bus/pci/devices/0000:00:02.0/vendor", "0x10de\n");
-  put("sys/bus/pci/devices/0000:00:02.0/class", "0x040300\n");  // the sound of a card
-  const Host host = read_host(
-      {.root = root, .nvml = "/nonexistent", .run = [](const std::string&) { return std::nullopt; }});
+  put("sys/bus/pci/devices/0000:00:02.0/class", "0x040300\n");  // the audio function of a GPU
+  const Host host = read_host(root, "/nonexistent");
   ASSERT_EQ(host.gpus.size(), 2U);
   EXPECT_EQ(host.gpus[0], (GpuDevice{.index = 0,
                                      .name = "NVIDIA device 0x2335",
@@ -101,10 +101,7 @@ TEST_F(SystemFiles, CardsWithoutADriverAreOnTheBus) {
 }
 
 TEST_F(SystemFiles, AHostWithoutSysSaysSo) {
-  const auto host = [&] {
-    return read_host(
-        {.root = root, .nvml = "/nonexistent", .run = [](const std::string&) { return std::nullopt; }});
-  };
+  const auto host = [&] { return read_host(root, "/nonexistent"); };
   fs::create_directories(root / "sys");
   EXPECT_EQ(host().numa_nodes, 0);  // one would be hwloc's guess
   EXPECT_THAT(host().notes, testing::ElementsAre(testing::StartsWith("/sys is not mounted: NUMA nodes")));
@@ -116,7 +113,7 @@ TEST_F(SystemFiles, NothingThereIsNothing) {
   EXPECT_EQ(core_count(root), 0);
   EXPECT_EQ(host_memory(root), Bytes(0));
   EXPECT_THAT(nics(root), testing::IsEmpty());
-  EXPECT_THAT(cards_on_the_bus(root), testing::IsEmpty());
+  EXPECT_THAT(gpus_on_the_bus(root), testing::IsEmpty());
 }
 
 TEST(ThisHost, IsDescribed) {

@@ -43,7 +43,7 @@ class Case(unittest.TestCase):
         return found, done
 
     def plan(self, *arguments):
-        """Of the small model on cards of 24 GiB: the file, and what is in it."""
+        """Of the small model on GPUs of 24 GiB: the file, and what is in it."""
         path, config = self.folder / "plan.json", self.folder / "config.json"
         config.write_text(json.dumps(SMALL))
         question = ["--model", config, "--mem", "24", "--seq", "64", "--offload", "none"]
@@ -110,7 +110,7 @@ class Replay(Case):
             by_rank.append({(row["operation"], row["ranks"], row["bytes"]): row["calls"] for row in map(json.loads, lines)})
         return report, found["replay"], by_rank, done
 
-    def held_against_the_plan(self, *plan):
+    def compare_with_the_plan(self, *plan):
         report, replay, by_rank, _ = self.replay(*plan)
         planned, sums = {}, {}
         for call in report["schedule"]["calls"]:
@@ -135,13 +135,13 @@ class Replay(Case):
         self.assertEqual(len(replay["steps"]), self.STEPS)
 
     def test_zero3(self):
-        self.held_against_the_plan("--gpus", "4", "--zero", "3", "--tp", "1")
+        self.compare_with_the_plan("--gpus", "4", "--zero", "3", "--tp", "1")
 
     def test_zero1_with_tensor_parallelism(self):
-        self.held_against_the_plan("--gpus", "4", "--zero", "1", "--tp", "2")
+        self.compare_with_the_plan("--gpus", "4", "--zero", "1", "--tp", "2")
 
     def test_zero2_with_accumulation(self):
-        self.held_against_the_plan("--gpus", "2", "--zero", "2", "--tp", "1", "--grad-accum", "2")
+        self.compare_with_the_plan("--gpus", "2", "--zero", "2", "--tp", "1", "--grad-accum", "2")
 
     def test_memory_of_the_plan_is_taken(self):
         path, report = self.plan("--gpus", "2", "--zero", "3", "--tp", "1")
@@ -176,7 +176,7 @@ class Results(Case):
         check = json.loads(self.zplan("check", self.folder / "result.json", "--gpu", profile, "--json").stdout)
         groups = [group for group in check["groups"] if group["statistic"] == "seconds"]
         self.assertEqual([group["kind"] for group in groups], ["collectives"])
-        # A curve of these very measurements foretells them.
+        # A curve of these very measurements predicts them.
         self.assertLess(groups[0]["median_error"], 1e-6)
 
     def test_one_command_from_machine_to_profile(self):

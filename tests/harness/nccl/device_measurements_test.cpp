@@ -87,7 +87,7 @@ TEST(MemoryBandwidth, TakesASmallerSizeThatFits) {
   ASSERT_EQ(times.memory.size(), 1U);
   EXPECT_EQ(times.memory[0].bytes, kMiB * 32);
   EXPECT_THAT(times.notes,
-              ElementsAre("rank 0: memory is measured with 16777216 bytes, for 67108864 there is no room"));
+              ElementsAre("rank 0: memory is measured with 16777216 bytes: out of memory for 67108864"));
 }
 
 TEST(MemoryBandwidth, OfAFullDeviceIsLeftOut) {

@@ -34,9 +34,7 @@ void forget_fake_calls();
 [[nodiscard]] std::vector<std::string> fake_calls_of(const std::string& text);
 
 struct RankOptions {
-  std::string nccl{"nccl"};
   Seconds timeout{20};
-  bool one_device{};  ///< for all ranks
   bool share_gpu{};
 };
 using RankMain = std::function<void(Backend&, int rank)>;
@@ -48,12 +46,5 @@ void run_good_ranks(int ranks, const RankMain& rank_main, const RankOptions& opt
 
 /// One rank's Control among threads.
 [[nodiscard]] std::vector<std::unique_ptr<Control>> thread_controls(int ranks);
-
-/// Whole numbers as elements of a type, and back.
-[[nodiscard]] std::vector<std::byte> encode(DataType type, const std::vector<int>& numbers);
-[[nodiscard]] std::vector<int> decode(DataType type, const std::vector<std::byte>& bytes);
-
-[[nodiscard]] Memory upload(Backend& backend, DataType type, const std::vector<int>& numbers);
-[[nodiscard]] std::vector<int> download(Backend& backend, DataType type, const Memory& memory);
 
 }  // namespace zplan::bench

@@ -112,14 +112,9 @@ TEST(Libraries, WithoutCublas) {
 }
 
 TEST(Libraries, WithAFunctionMissing) {
-  EXPECT_EQ(refusal([] { return load_nccl(fake_places("nccl_without_reduce_scatter")); }),
+  EXPECT_EQ(refusal([] { return load_nccl(fake_places("nccl_without_split")); }),
             "--backend nccl: " ZPLAN_FAKE_LIBRARIES
-            "/nccl_without_reduce_scatter/libnccl.so.2 has no ncclReduceScatter; NCCL 2.14 or newer");
-}
-
-TEST(Libraries, OlderNcclCannotSplit) {
-  EXPECT_NE(load_nccl(fake_places()).split, nullptr);
-  EXPECT_EQ(load_nccl(fake_places("nccl_without_split")).split, nullptr);
+            "/nccl_without_split/libnccl.so.2 has no ncclCommSplit; NCCL 2.18 or newer");
 }
 
 // As wheels lay them out below the site-packages of a virtual environment.

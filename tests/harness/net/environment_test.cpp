@@ -1,4 +1,4 @@
-// Places as launchers tell them, and what is said of those that do not make sense.
+// Places as launchers give them, and the messages about those that make no sense.
 
 #include "harness/net/environment.h"
 
@@ -41,32 +41,23 @@ Set without(Set set, const std::string& name) {
 
 const Set kTorchrun{{"RANK", "5"},
                     {"WORLD_SIZE", "8"},
-                    {"LOCAL_RANK", "1"},
-                    {"LOCAL_WORLD_SIZE", "4"},
                     {"MASTER_ADDR", "gpu01"},
                     {"MASTER_PORT", "29400"},
                     {"TORCHELASTIC_RUN_ID", "none"}};
-const Set kOpenMpi{{"OMPI_COMM_WORLD_RANK", "3"},
-                   {"OMPI_COMM_WORLD_SIZE", "4"},
-                   {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
-const Set kHydra{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}};
+const Set kOpenMpi{
+    {"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+const Set kHydra{{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALNRANKS", "2"}};
 const Set kSlurm{{"SLURM_JOB_ID", "123456"},
                  {"SLURM_PROCID", "2"},
                  {"SLURM_NTASKS", "4"},
-                 {"SLURM_LOCALID", "0"},
-                 {"SLURM_NODEID", "1"},
                  {"SLURM_STEP_ID", "0"},
-                 {"SLURM_STEP_NODELIST", "gpu[01-02]"},
-                 {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}};
+                 {"SLURM_STEP_NODELIST", "gpu[01-02]"}};
 
 TEST(Place, OfNoLauncherIsOneProcess) { EXPECT_EQ(place_of({}), Place{}); }
 
 TEST(Place, OfTorchrun) {
   EXPECT_EQ(place_of(kTorchrun), (Place{.rank = 5,
                                         .size = 8,
-                                        .local_rank = 1,
-                                        .local_size = 4,
                                         .launcher = Launcher::torchrun,
                                         .master_address = "gpu01",
                                         .master_port = 29400}));
@@ -87,16 +78,15 @@ TEST(Place, OfTorchrunWhoseAgentHasThePortMeetsBesideIt) {
   EXPECT_EQ(place_of(with(kTorchrun, "TORCHELASTIC_USE_AGENT_STORE", "False")).master_port, 29400);
 }
 
-TEST(Place, OfRanksThatAnOperatorSetsPerContainerHasNoLocalRank) {
+TEST(Place, OfRanksThatAnOperatorSetsPerContainer) {
   const Place place =
       place_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "job-0"}, {"MASTER_PORT", "23456"}});
   EXPECT_EQ(place.launcher, Launcher::torchrun);
-  EXPECT_EQ(place.local_rank, -1);
-  EXPECT_EQ(place.local_size, 0);
+  EXPECT_EQ(place.master_address, "job-0");
 }
 
 TEST(Place, OfTheLocalLauncherHasTheSocketForRank0) {
-  Set set = with(with(with(kTorchrun, "ZPLAN_LAUNCHED", "local"), "RANK", "0"), "LOCAL_RANK", "0");
+  Set set = with(with(kTorchrun, "ZPLAN_LAUNCHED", "local"), "RANK", "0");
   set["ZPLAN_LISTEN_FD"] = "7";
   EXPECT_EQ(place_of(set).launcher, Launcher::local);
   EXPECT_EQ(place_of(set).listen_fd, 7);
@@ -105,8 +95,7 @@ TEST(Place, OfTheLocalLauncherHasTheSocketForRank0) {
 
 TEST(Place, OfOpenMpi) {
   const Place place = place_of(kOpenMpi);
-  EXPECT_EQ(place,
-            (Place{.rank = 3, .size = 4, .local_rank = 1, .local_size = 2, .launcher = Launcher::mpirun}));
+  EXPECT_EQ(place, (Place{.rank = 3, .size = 4, .launcher = Launcher::mpirun}));
   EXPECT_EQ(place_of(with(kOpenMpi, "MASTER_ADDR", "gpu01")).master_address, "gpu01");
 }
 
@@ -119,8 +108,6 @@ TEST(Place, OfHydraOnOneHostMeetsOnLoopback) {
 TEST(Place, OfSlurm) {
   EXPECT_EQ(place_of(kSlurm), (Place{.rank = 2,
                                      .size = 4,
-                                     .local_rank = 0,
-                                     .local_size = 2,
                                      .launcher = Launcher::slurm,
                                      .master_address = "gpu01",
                                      .master_port = 10000 + 123456 % 20000}));
@@ -176,11 +163,8 @@ TEST(Place, WhatIsMissingIsNamed) {
 
 TEST(Place, WhatContradictsIsNamedWithItsValue) {
   EXPECT_EQ(complaint(with(kTorchrun, "WORLD_SIZE", "5")), "RANK: 5 with WORLD_SIZE=5; accepted: 0 to 4");
-  EXPECT_EQ(complaint(with(kTorchrun, "LOCAL_RANK", "4")),
-            "LOCAL_RANK: 4 with LOCAL_WORLD_SIZE=4; accepted: 0 to 3");
-  EXPECT_EQ(complaint(with(kTorchrun, "LOCAL_WORLD_SIZE", "16")),
-            "LOCAL_WORLD_SIZE: 16 with WORLD_SIZE=8; accepted: 1 to 8");
-  EXPECT_THAT(complaint(with(kSlurm, "SLURM_LOCALID", "2")), testing::HasSubstr("SLURM_LOCALID: 2"));
+  EXPECT_EQ(complaint(with(kSlurm, "SLURM_PROCID", "4")),
+            "SLURM_PROCID: 4 with SLURM_NTASKS=4; accepted: 0 to 3");
 }
 
 TEST(Place, BrokenValuesAreNamed) {
@@ -204,14 +188,6 @@ TEST(NodeList, FirstHost) {
   EXPECT_EQ(first_host("rack[0-1]node[08-9].cluster"), "rack0node08.cluster");
   EXPECT_EQ(first_host("gpu[01"), "gpu01");
   EXPECT_EQ(first_host(""), "");
-}
-
-TEST(NodeList, TasksOnNode) {
-  EXPECT_EQ(tasks_on_node("8", 0), 8);
-  EXPECT_EQ(tasks_on_node("2(x3),1", 2), 2);
-  EXPECT_EQ(tasks_on_node("2(x3),1", 3), 1);
-  for (const char* text : {"2(x3),1", "", "x", "2(x", "2(3)", "2(xx)", "0"})
-    EXPECT_EQ(tasks_on_node(text, 4), std::nullopt) << text;
 }
 
 }  // namespace

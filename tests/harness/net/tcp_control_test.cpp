@@ -1,15 +1,19 @@
-// Calls of Control over real connections, and what every rank hears when one of them fails.
+// Ranks as threads on loopback: how they connect, what their calls return, and what each rank is told when
+// one of them fails.
 
 #include "harness/net/tcp_control.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
-#include "harness/net/hello.h"
-#include "ranks.h"
+#include "harness/error.h"
+#include "harness/host_name.h"
+#include "models/base/error.h"
 
 namespace zplan::bench {
 namespace {
@@ -19,15 +23,78 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// A rank by hand: says hello, waits for the welcome.
-Socket by_hand(const TestPort& port, int rank, int size) {
-  std::string reason;
-  Socket socket = connect_once({.address = "127.0.0.1", .port = port.port}, Clock::now() + 30s, reason);
-  const Hello hello{.rank = rank, .size = size, .pid = 42, .host = "hand", .version = std::string(version())};
-  (void)send_all(socket.fd(), encode(to_frame(hello)), Clock::now() + 30s);
-  FrameReader reader(1 << 20);
-  while (reader.read(socket.fd()) == Received::part) (void)wait_for(socket.fd(), 1, Clock::now() + 30s);
-  return socket;
+/// "": no exception; else "BenchError: …", "ToldByAnother: …", "InputError: …".
+std::string outcome_of(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const ToldByAnother& error) {
+    return std::string("ToldByAnother: ") + error.what();
+  } catch (const BenchError& error) {
+    return std::string("BenchError: ") + error.what();
+  } catch (const InputError& error) {
+    return std::string("InputError: ") + error.what();
+  }
+  return "";
+}
+
+/// Each in a thread.
+std::vector<std::string> outcomes_of(const std::vector<std::function<void()>>& ranks) {
+  std::vector<std::string> outcomes(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    threads.emplace_back([&ranks, &outcomes, i] { outcomes[i] = outcome_of(ranks[i]); });
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+/// A port of the system's choice, listened at for rank 0.
+struct TestPort {
+  [[nodiscard]] Place place(int rank, int size) const {
+    return {.rank = rank,
+            .size = size,
+            .master_address = "127.0.0.1",
+            .master_port = port,
+            .listen_fd = rank == 0 ? dup(listener.fd()) : -1};
+  }
+  [[nodiscard]] Socket connect() const {
+    std::string reason;
+    return connect_once("127.0.0.1", port, Clock::now() + 30s, reason);
+  }
+  /// A rank that connects, gets rank 0's answer, and does what it wants then.
+  [[nodiscard]] Socket connect_as(const std::string& hello) const {
+    Socket socket = connect();
+    say(socket, hello);
+    (void)wait_for(socket.fd(), 1, Clock::now() + 30s);
+    return socket;
+  }
+  static void say(const Socket& socket, std::string_view bytes) {
+    (void)send_all(socket.fd(), bytes, Clock::now() + 30s);
+  }
+  Socket listener{listen_at("127.0.0.1", 0)};
+  int port{listening_port(listener.fd())};
+};
+
+std::function<void()> meets(const Place& place, std::chrono::milliseconds timeout = 60s) {
+  return [place, timeout] { TcpControl(place, timeout).barrier(); };
+}
+
+/// `size` ranks that connect and then do `what`.
+std::vector<std::string> outcomes_of(int size, const std::function<void(TcpControl&)>& what,
+                                     std::chrono::milliseconds timeout = 60s) {
+  const TestPort port;
+  std::vector<std::function<void()>> ranks;
+  for (int rank = 0; rank < size; ++rank)
+    ranks.emplace_back([place = port.place(rank, size), timeout, &what] {
+      TcpControl control(place, timeout);
+      what(control);
+    });
+  return outcomes_of(ranks);
+}
+
+/// "rank 2 on host b (pid 4711)", of a thread of this process.
+std::string name_of(int rank) {
+  return "rank " + std::to_string(rank) + " on host " + host_name() + " (pid " + std::to_string(getpid()) +
+         ")";
 }
 
 TEST(TcpControl, GathersInOrderOfRanks) {
@@ -43,8 +110,7 @@ TEST(TcpControl, GathersInOrderOfRanks) {
 TEST(TcpControl, BroadcastsRank0sText) {
   EXPECT_THAT(outcomes_of(4,
                           [](TcpControl& control) {
-                            const std::string mine = "of " + std::to_string(control.rank());
-                            EXPECT_EQ(control.broadcast(mine), "of 0");
+                            EXPECT_EQ(control.broadcast("of " + std::to_string(control.rank())), "of 0");
                             EXPECT_EQ(control.broadcast(std::string(3, '\0')), std::string(3, '\0'));
                           }),
               Each(""));
@@ -66,19 +132,18 @@ TEST(TcpControl, NobodyLeavesABarrierBeforeAllAreIn) {
 TEST(TcpControl, TakesTextsLargerThanSocketsHold) {
   EXPECT_THAT(outcomes_of(3,
                           [](TcpControl& control) {
-                            const std::string mine(std::size_t{5} << 20,
-                                                   static_cast<char>('a' + control.rank()));
-                            const auto all = control.all_gather(mine);
-                            ASSERT_EQ(all.size(), 3U);
-                            for (std::size_t i = 0; i < 3; ++i)
-                              EXPECT_TRUE(all[i] == std::string(mine.size(), static_cast<char>('a' + i)));
+                            const auto text = [](int rank) {
+                              return std::string(std::size_t{5} << 20, static_cast<char>('a' + rank));
+                            };
+                            const auto all = control.all_gather(text(control.rank()));
+                            EXPECT_TRUE((all == std::vector{text(0), text(1), text(2)}));
                           }),
               Each(""));
 }
 
 TEST(TcpControl, OfOneRankNeedsNobody) {
   EXPECT_EQ(outcome_of([] {
-              TcpControl control({.rank = 0, .size = 1});
+              TcpControl control(Place{}, 1s);
               EXPECT_THAT(control.all_gather("me"), testing::ElementsAre("me"));
               EXPECT_EQ(control.broadcast("me"), "me");
               control.barrier();
@@ -86,92 +151,13 @@ TEST(TcpControl, OfOneRankNeedsNobody) {
             "");
 }
 
-TEST(TcpControl, ARankOutsideIsRefused) {
-  EXPECT_EQ(outcome_of([] { const TcpControl control({.rank = 3, .size = 2}); }),
-            "InputError: rank: 3 of 2 ranks; accepted: 0 to 1");
-}
-
-TEST(TcpControl, OneThatFailsEndsAllWithItsReason) {
-  for (const int failing : {0, 2}) {
-    const auto seen = outcomes_of(4, [failing](TcpControl& control) {
-      control.barrier();
-      if (control.rank() == failing) {
-        control.fail("no memory on the card");
-        control.barrier();
-      }
-      for (;;) (void)control.all_gather("go on");
-    });
-    EXPECT_THAT(seen, Each("ToldByAnother: no memory on the card")) << failing;
-  }
-}
-
-TEST(TcpControl, AFailureReachesRanksThatOnlyListen) {
-  const auto seen = outcomes_of(3, [](TcpControl& control) {
-    if (control.rank() == 1) {
-      control.fail("broken");
-      throw BenchError("broken");
-    }
-    if (control.rank() == 2) (void)control.broadcast("");
-    control.barrier();
-  });
-  EXPECT_THAT(seen,
-              testing::ElementsAre("ToldByAnother: broken", "BenchError: broken", "ToldByAnother: broken"));
-}
-
-bool seen_in_time(const TcpControl& control, const std::function<bool(const std::string&)>& expected) {
-  const Deadline deadline = Clock::now() + 30s;
-  while (!expected(control.failure_seen()))
-    if (std::this_thread::sleep_for(5ms); Clock::now() >= deadline) return false;
-  return true;
-}
-
-TEST(TcpControl, AFailureIsSeenBesideACall) {
-  const auto seen = outcomes_of(3, [](TcpControl& control) {
-    control.barrier();
-    if (control.rank() == 1) control.fail("no memory");
-    EXPECT_TRUE(control.rank() != 0 ||
-                seen_in_time(control, [](const std::string& text) { return text == "no memory"; }));
-    control.barrier();
-  });
-  EXPECT_THAT(seen, Each("ToldByAnother: no memory"));
-}
-
-TEST(TcpControl, DataIsNoFailureAndIsLeftThere) {
-  EXPECT_THAT(outcomes_of(2,
-                          [](TcpControl& control) {
-                            control.barrier();
-                            if (control.rank() == 0) {
-                              for (int i = 0; i < 20; ++i) {
-                                EXPECT_EQ(control.failure_seen(), "");
-                                std::this_thread::sleep_for(2ms);
-                              }
-                            }
-                            EXPECT_THAT(control.all_gather("x"), testing::ElementsAre("x", "x"));
-                            control.barrier();
-                          }),
-              Each(""));
-}
-
-TEST(TcpControl, ARankThatIsGoneIsSeenBesideACall) {
-  const auto seen = outcomes_of(2, [](TcpControl& control) {
-    control.barrier();
-    if (control.rank() == 1) return;
-    EXPECT_TRUE(seen_in_time(
-        control, [](const std::string& text) { return text.starts_with("rank 1 on host h1 (pid "); }));
-  });
-  EXPECT_THAT(seen, Each(""));
-}
-
 TEST(TcpControl, ARankThatEndsIsNamedToAll) {
   const auto seen = outcomes_of(4, [](TcpControl& control) {
     control.barrier();
     if (control.rank() != 2) control.barrier();
   });
-  EXPECT_THAT(seen[0], StartsWith("BenchError: rank 2 on host h2 (pid "));
-  EXPECT_THAT(seen[0], HasSubstr(") ended"));
-  EXPECT_EQ(seen[2], "");
-  for (const std::size_t told : {1U, 3U})
-    EXPECT_EQ(seen[told], "ToldByAnother" + seen[0].substr(std::string("BenchError").size()));
+  const std::string told = "ToldByAnother: " + name_of(2) + " ended";
+  EXPECT_THAT(seen, testing::ElementsAre("BenchError: " + name_of(2) + " ended", told, "", told));
 }
 
 TEST(TcpControl, Rank0ThatEndsIsNamed) {
@@ -179,10 +165,8 @@ TEST(TcpControl, Rank0ThatEndsIsNamed) {
     control.barrier();
     if (control.rank() != 0) control.barrier();
   });
-  for (const std::size_t other : {1U, 2U}) {
-    EXPECT_THAT(seen[other], StartsWith("BenchError: rank 0 on host h0 (pid "));
-    EXPECT_THAT(seen[other], HasSubstr(") ended"));
-  }
+  for (const std::size_t other : {1U, 2U})
+    EXPECT_THAT(seen[other], StartsWith("BenchError: " + name_of(0) + " ended"));
 }
 
 TEST(TcpControl, ARankThatDoesNotAnswerIsNamedToAll) {
@@ -199,107 +183,169 @@ TEST(TcpControl, ARankThatDoesNotAnswerIsNamedToAll) {
           throw;
         }
       },
-      [](TcpOptions& options) { options.timeout = 1s; });
+      1s);
   // Rank 2 may have been as late on a busy machine.
-  EXPECT_THAT(seen[0], StartsWith("BenchError: rank 1 on host h1"));
-  EXPECT_THAT(seen[0], HasSubstr(" did not answer for 1 s in all_gather"));
+  EXPECT_THAT(seen[0], StartsWith("BenchError: " + name_of(1)));
+  EXPECT_THAT(seen[0], HasSubstr(" did not answer for 1 s"));
   const std::string told = "ToldByAnother" + seen[0].substr(std::string("BenchError").size());
   EXPECT_EQ(seen[1], told);
   EXPECT_EQ(seen[2], told);
 }
 
-TEST(TcpControl, ARankThatTakesNothingIsNamed) {
-  TestPort port;
-  std::atomic<bool> over = false;
-  TcpOptions options = options_at(port, 0, 2);
-  options.timeout = 500ms;
-  const auto first = [&] {
-    TcpControl control(options);
-    const std::string much(std::size_t{32} << 20, 'x');
-    try {
-      (void)control.broadcast(much);
-    } catch (...) {
-      over = true;
-      throw;
-    }
-  };
-  const auto second = [&] {
-    const Socket socket = by_hand(port, 1, 2);
-    while (!over) std::this_thread::sleep_for(10ms);
-  };
-  EXPECT_EQ(outcomes_of({first, second})[0], "BenchError: rank 1 on host hand took nothing for 0.5 s");
-}
+constexpr const char* kHelloOf1 =
+    "zplanh000000000011"
+    "1 2 42 hand";
 
-TEST(TcpControl, RanksInDifferentCallsAreNamed) {
-  const auto seen = outcomes_of(2, [](TcpControl& control) {
-    if (control.rank() == 0)
-      control.barrier();
-    else
-      (void)control.all_gather("");
-  });
-  EXPECT_EQ(seen[0],
-            "BenchError: rank 1 on host h1 is in all_gather (call 1), rank 0 in barrier (call 1): ranks do "
-            "not do the same");
-  EXPECT_EQ(seen[1], "ToldByAnother" + seen[0].substr(std::string("BenchError").size()));
-}
-
-TEST(TcpControl, ATextOverTheLimitEndsAllAndIsNamed) {
-  for (const int large : {0, 1}) {
-    const auto seen = outcomes_of(
-        2,
-        [large](TcpControl& control) {
-          (void)control.all_gather(control.rank() == large ? std::string(101, 'x') : std::string());
-        },
-        [](TcpOptions& options) { options.message_limit = Bytes(100); });
-    const std::string text = ": rank " + std::to_string(large) + " on host h" + std::to_string(large) +
-                             " has 101 bytes for all_gather, where 100 are the most";
-    EXPECT_EQ(seen[static_cast<std::size_t>(large)], "BenchError" + text);
-    EXPECT_EQ(seen[static_cast<std::size_t>(1 - large)], "ToldByAnother" + text);
-  }
+TEST(TcpControl, ARankThatReceivesNothingIsNamed) {
+  const TestPort port;
+  const auto first = [&port] {
+    (void)TcpControl(port.place(0, 2), 500ms).broadcast(std::string(std::size_t{32} << 20, 'x'));
+  };
+  const auto second = [&port] {
+    const Socket socket = port.connect_as(kHelloOf1);
+    TestPort::say(socket, "zplanc000000000000");
+    std::this_thread::sleep_for(2s);
+  };
+  EXPECT_EQ(outcomes_of({first, second})[0],
+            "BenchError: rank 1 on host hand (pid 42) received nothing for 0.5 s");
 }
 
 TEST(TcpControl, GarbageInTheMiddleIsNamed) {
-  for (const std::string& garbage :
-       {std::string("hello, world"), encode({FrameKind::barrier, 1, std::string(500, 'x')})}) {
-    TestPort port;
-    TcpOptions options = options_at(port, 0, 2);
-    options.message_limit = Bytes(100);
-    const auto first = [options] { TcpControl(options).barrier(); };
-    const auto second = [&port, &garbage] {
-      const Socket socket = by_hand(port, 1, 2);
-      (void)send_all(socket.fd(), garbage, Clock::now() + 30s);
-      finish_sending(socket.fd(), Clock::now() + 30s);
-    };
-    EXPECT_EQ(outcomes_of({first, second})[0],
-              "BenchError: rank 1 on host hand sent what is no message of this run");
+  const TestPort port;
+  const auto second = [&port] {
+    const Socket socket = port.connect_as(kHelloOf1);
+    TestPort::say(socket, "hello, world");
+    finish_sending(socket.fd(), Clock::now() + 30s);
+  };
+  EXPECT_EQ(outcomes_of({meets(port.place(0, 2)), second})[0],
+            "BenchError: rank 1 on host hand (pid 42) sent what is no message of zplan-bench");
+}
+
+TEST(Meeting, RanksMayStartBeforeRank0) {
+  TestPort port;
+  Place first = port.place(0, 3);
+  close(std::exchange(first.listen_fd, -1));
+  { const Socket closed = std::move(port.listener); }  // nobody listens yet
+  const auto late = [&first] {
+    std::this_thread::sleep_for(300ms);
+    TcpControl(first, 60s).barrier();
+  };
+  EXPECT_THAT(outcomes_of({late, meets(port.place(1, 3)), meets(port.place(2, 3))}), Each(""));
+}
+
+TEST(Meeting, TakesNamesAndBothFamilies) {
+  for (const char* address : {"localhost", "127.0.0.1", "::1"}) {
+    Socket listener;
+    try {
+      listener = listen_at(address, 0);
+    } catch (const InputError&) {
+      EXPECT_STREQ(address, "::1") << "only IPv6 may be absent from a machine";
+      continue;
+    }
+    std::string reason;
+    EXPECT_TRUE(connect_once(address, listening_port(listener.fd()), Clock::now() + 30s, reason).open())
+        << reason;
   }
 }
 
-TEST(TcpControl, OptionsFollowThePlace) {
-  const TcpOptions options = tcp_options({.rank = 2,
-                                          .size = 4,
-                                          .launcher = Launcher::torchrun,
-                                          .master_address = "gpu01",
-                                          .master_port = 29400});
-  EXPECT_EQ(options.rank, 2);
-  EXPECT_EQ(options.size, 4);
-  EXPECT_EQ(options.meeting.address, "gpu01");
-  EXPECT_EQ(options.meeting.port, 29400);
-  EXPECT_EQ(outcome_of([] { (void)tcp_options({.rank = 1, .size = 4, .launcher = Launcher::mpirun}); }),
-            "InputError: MASTER_ADDR: not set, and mpirun does not tell where rank 0 of 4 is; accepted: name "
-            "or address of "
-            "the host of rank 0");
+TEST(Meeting, StrangersAreSentAwayAndDoNotDisturb) {
+  const TestPort port;
+  std::vector<Socket> strangers;
+  for (const std::string_view says : {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "SSH-2.0-x\r\n", "",
+                                      "zplanh999999999999", "zplanhxxxxxxxxxxxx", "zplanh000000000001x"}) {
+    strangers.push_back(port.connect());
+    ASSERT_TRUE(strangers.back().open());
+    TestPort::say(strangers.back(), says);
+  }
+  { const Socket gone = port.connect(); }
+  EXPECT_THAT(outcomes_of({meets(port.place(0, 2)), meets(port.place(1, 2))}), Each(""));
 }
 
-TEST(TcpControl, PlacesOnHostsFollowNames) {
-  const auto host = [](int rank) { return rank % 2 == 0 ? std::string("even") : std::string("odd"); };
-  EXPECT_THAT(outcomes_of(5,
-                          [&host](TcpControl& control) {
-                            const LocalPlace place = place_on_host(control, host(control.rank()));
-                            EXPECT_EQ(place.rank, control.rank() / 2);
-                            EXPECT_EQ(place.size, control.rank() % 2 == 0 ? 3 : 2);
-                          }),
-              Each(""));
+TEST(Meeting, RanksThatDoNotConnectAreNamed) {
+  const TestPort port;
+  const auto seen = outcomes_of({meets(port.place(0, 4), 300ms), meets(port.place(2, 4))});
+  EXPECT_EQ(seen[0], "BenchError: ranks 1, 3 of 4 did not connect to rank 0 on host " + host_name() +
+                         " at port " + std::to_string(port.port) +
+                         " within 0.3 s: start every rank, and let the port through firewalls");
+  // On a busy machine rank 2 may itself have been too late to be told.
+  const std::string told = "ToldByAnother" + seen[0].substr(std::string("BenchError").size());
+  EXPECT_THAT(seen[1], testing::AnyOf(told, HasSubstr("rank 2")));
+}
+
+TEST(Meeting, WithoutRank0IsGivenUpInTime) {
+  TestPort port;
+  { const Socket closed = std::move(port.listener); }
+  const auto seen = outcome_of(meets(port.place(1, 2), 200ms));
+  EXPECT_THAT(
+      seen, StartsWith("BenchError: rank 1 on host " + host_name() + " did not reach rank 0 at 127.0.0.1:"));
+  EXPECT_THAT(seen, HasSubstr("within 0.2 s (Connection refused)"));
+}
+
+/// Rank 0 prints the reason; whoever was refused ends without a word.
+void expect_told_to_both(const std::vector<std::string>& seen, const std::string& reason) {
+  EXPECT_EQ(seen[0], "BenchError: " + reason);
+  EXPECT_EQ(seen[1], "ToldByAnother: " + reason);
+}
+
+TEST(Meeting, AnotherNumberOfRanksIsToldToBoth) {
+  const TestPort port;
+  expect_told_to_both(outcomes_of({meets(port.place(0, 2)), meets(port.place(1, 3))}),
+                      name_of(1) + " was started as one of 3 ranks, rank 0 on host " + host_name() +
+                          " as one of 2: start all with one number of ranks");
+}
+
+TEST(Meeting, OneRankTwiceNamesBothProcesses) {
+  const TestPort port;
+  const auto seen = outcomes_of({meets(port.place(0, 3)), meets(port.place(1, 3)), meets(port.place(1, 3))});
+  const std::string reason = "two processes have one rank: " + name_of(1) + " and " + name_of(1) +
+                             "; give each process a rank of its own";
+  expect_told_to_both(seen, reason);
+  EXPECT_EQ(seen[2], seen[1]);
+}
+
+TEST(Meeting, ARankThatIsNotExpectedIsRefused) {
+  const TestPort port;
+  const auto impostor = [&port] {
+    (void)port.connect_as(
+        "zplanh000000000008"
+        "7 2 42 x");
+  };
+  EXPECT_THAT(outcomes_of({meets(port.place(0, 2)), impostor})[0],
+              HasSubstr("rank 7 on host x (pid 42) connected to rank 0 on host " + host_name()));
+}
+
+TEST(Meeting, APortInUseIsNamed) {
+  const TestPort port;
+  Place place = port.place(0, 2);
+  close(std::exchange(place.listen_fd, -1));
+  EXPECT_EQ(outcome_of(meets(place)), "InputError: --port " + std::to_string(port.port) +
+                                          ": address in use by another process; accepted: a free port");
+}
+
+TEST(Meeting, AHostThatDoesNotResolveIsNamed) {
+  for (const int rank : {0, 1})
+    EXPECT_THAT(
+        outcome_of(meets({.rank = rank, .size = 2, .master_address = "no host.invalid", .master_port = 1})),
+        StartsWith("InputError: MASTER_ADDR: \"no host.invalid\" does not resolve ("));
+}
+
+TEST(Meeting, APlaceWithoutAnAddressIsNamed) {
+  EXPECT_EQ(outcome_of(meets({.rank = 1, .size = 4, .launcher = Launcher::mpirun})),
+            "InputError: MASTER_ADDR: not set, and mpirun does not tell where rank 0 of 4 is; accepted: name "
+            "or address of the host of rank 0");
+}
+
+TEST(Meeting, AnotherProgramAtThePortIsNamed) {
+  const TestPort port;
+  const auto server = [&port] {
+    ASSERT_TRUE(wait_for(port.listener.fd(), 1, Clock::now() + 30s));
+    const Socket caller = accept_one(port.listener.fd());
+    TestPort::say(caller, "220 mail.example ESMTP\r\n");
+    finish_sending(caller.fd(), Clock::now() + 30s);
+  };
+  EXPECT_EQ(outcomes_of({meets(port.place(1, 2)), server})[0],
+            "InputError: --port " + std::to_string(port.port) + ": what answers at 127.0.0.1:" +
+                std::to_string(port.port) + " is not zplan; accepted: a port that is free on rank 0's host");
 }
 
 }  // namespace
