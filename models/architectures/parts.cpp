@@ -217,7 +217,7 @@ Model assemble(const ModelShape& shape, Stack stack) {
   return model;
 }
 
-Model kept_whole(Model model, const std::vector<TensorRole>& roles) {
+void leave_whole(Inventory& inventory, const std::vector<TensorRole>& roles) {
   const auto visit = [&](Tensors& tensors) {
     for (Tensor& tensor : tensors) {
       if (std::find(roles.begin(), roles.end(), tensor.role) == roles.end()) continue;
@@ -225,10 +225,9 @@ Model kept_whole(Model model, const std::vector<TensorRole>& roles) {
       tensor.split_units = 1;
     }
   };
-  visit(model.inventory.before);
-  for (LayerKind& kind : model.inventory.kinds) visit(kind.tensors);
-  visit(model.inventory.after);
-  return model;
+  visit(inventory.before);
+  for (LayerKind& kind : inventory.kinds) visit(kind.tensors);
+  visit(inventory.after);
 }
 
 std::vector<std::size_t> all_alike(const ModelShape& shape) {

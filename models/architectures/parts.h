@@ -93,9 +93,8 @@ struct Stack {
   Tensors after;
 };
 [[nodiscard]] Model assemble(const ModelShape& shape, Stack stack);
-/// The model with every tensor of `roles` whole on every rank: what AutoTP finds no rule for in this
-/// architecture, as tests/reference/autotp/families.json has recorded it.
-[[nodiscard]] Model kept_whole(Model model, const std::vector<TensorRole>& roles);
+/// Every tensor of `roles` is whole on every rank.
+void leave_whole(Inventory& inventory, const std::vector<TensorRole>& roles);
 /// All layers alike.
 [[nodiscard]] std::vector<std::size_t> all_alike(const ModelShape& shape);
 

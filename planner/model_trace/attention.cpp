@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "planner/model_trace/rare_operators.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
@@ -47,7 +46,7 @@ std::string norm_of(const Parameters& of, char letter) {
 bool spans_heads(const Program& p, const Parameters& of, const std::string& norm) {
   const Parameter* weight = of.find(norm + ".weight");
   if (weight == nullptr || weight->about->shape.size() != 1) return false;
-  return weight->about->shape[0] != p.sizes.d || p.shape().architecture.starts_with("olmo");
+  return weight->about->shape[0] != p.sizes.d || p.operators().norms_span_heads;
 }
 
 /// The rows that one projection makes, normed where the norm spans heads.
@@ -55,7 +54,7 @@ Tensor rows(Program& p, const Parameters& of, char letter, const Tensor& x) {
   Tensor result = linear_layer(p, of, projection(of, letter), x);
   const std::string norm = norm_of(of, letter);
   if (spans_heads(p, of, norm)) return normalise(p, of, norm, result);
-  return letter == 'q' && p.shape().architecture == "opt" ? scale(p.torch, result) : result;
+  return letter == 'q' && p.operators().scales_queries ? scale(p.torch, result) : result;
 }
 
 /// StableLM norms each head by a module of its own.
@@ -110,13 +109,13 @@ Heads transposes_last(Program& p, const Parameters& of, const Tensor& x) {
 /// One projection, its heads, and its norm where that comes between view and transpose.
 Tensor projected(Program& p, const Parameters& of, char letter, std::int64_t heads, const Tensor& x) {
   Tensor result = by_head(p, rows(p, of, letter, x), heads);
-  const bool norms = letter != 'v' && style_of(p.shape()).views == HeadViews::one_by_one;
+  const bool norms = letter != 'v' && p.operators().views == HeadViews::one_by_one;
   if (norms) result = head_norm(p, of, letter, result);
   return transpose(p.torch, result, 1, 2);
 }
 
 Heads separate(Program& p, const Parameters& of, const Tensor& x) {
-  const HeadViews order = style_of(p.shape()).views;
+  const HeadViews order = p.operators().views;
   if (order == HeadViews::all_last) return views_last(p, of, x);
   if (order == HeadViews::transposes_last) return transposes_last(p, of, x);
   Heads heads;
@@ -279,13 +278,15 @@ Heads split_multi_query(Program& p, const Tensor& both) {
 }
 
 Heads one_projection(Program& p, const Parameters& of, const Tensor& x) {
-  const std::string& architecture = p.shape().architecture;
   const Tensor both = fused(p, of, x);
-  if (architecture == "gpt_neox") return split_heads(p, both);
-  if (architecture == "gpt_bigcode")
-    return p.sizes.k == 1 ? split_multi_query(p, both) : split_heads(p, both);
-  if (architecture == "phi3" || architecture == "baichuan") return sliced(p, both);
-  return split_whole(p, both);
+  switch (p.operators().joint_heads) {
+    case JointHeads::split: return split_whole(p, both);
+    case JointHeads::sliced: return sliced(p, both);
+    case JointHeads::each_head: return split_heads(p, both);
+    case JointHeads::each_head_or_split:
+      return p.sizes.k == 1 ? split_multi_query(p, both) : split_heads(p, both);
+  }
+  return {};
 }
 
 /// Whether this is the projection behind attention.
@@ -328,7 +329,7 @@ Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool
   keep_in_cache(p, heads, sliding);
   Tensor output = attend(p, of, heads.query, heads.key, heads.value);
   output = linear_layer(p, of, attention_output(of), output);
-  const bool drops = p.shape().dropout > 0 && style_of(p.shape()).drops_inside;
+  const bool drops = p.shape().dropout > 0 && p.operators().drops_inside;
   return drops ? dropout(p.torch, output) : output;
 }
 

@@ -4,7 +4,6 @@
 
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/program.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
@@ -13,7 +12,7 @@ namespace {
 struct Layer {
   Program& p;
   const Parameters& of;
-  const Style& style;
+  const Operators& style;
   bool sliding{};
 };
 
@@ -189,8 +188,8 @@ bool opt_norms_before(const Program& p) {
 
 Tensor decoder_layer(Program& p, const Parameters& of, const Tensor& hidden, bool sliding) {
   const WeightsHeld held{p.attention_weights};
-  const Layer layer{p, of, style_of(p.shape()), sliding};
-  if (p.shape().architecture == "opt") return opt(layer, hidden, opt_norms_before(p));
+  const Layer layer{p, of, p.operators(), sliding};
+  if (p.operators().layer == LayerForm::opt) return opt(layer, hidden, opt_norms_before(p));
   if (!p.shape().parallel_attention) return sequential(layer, hidden);
   const bool two_norms = of.has_module("ln_attn") || of.has_module("post_attention_layernorm");
   return two_norms ? parallel_of_two_norms(layer, hidden) : parallel(layer, hidden);

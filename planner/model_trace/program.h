@@ -75,6 +75,9 @@ struct Program {
   Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
 
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
+  [[nodiscard]] const Operators& operators() const { return model.shape.operators; }
+  /// Whether attention probabilities drop out in training.
+  [[nodiscard]] bool drops_attention() const { return shape().dropout > 0 && operators().attention_dropout; }
 };
 
 /// How a module is called. Where its input is given by keyword, or none of its inputs needs a gradient, hooks
