@@ -63,6 +63,7 @@ struct ModelShape {
   std::optional<MixtureOfExperts> experts;
   std::optional<LatentAttention> latent_attention;
   Operators operators{};
+  Modules modules{};
   LibraryRules libraries{};
   bool operator==(const ModelShape&) const = default;
 };

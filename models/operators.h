@@ -37,7 +37,7 @@ enum class Activation {
   silu,
   gelu,           ///< one kernel, exact or by tanh
   gelu_by_parts,  ///< NewGELUActivation: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), operation by operation
-  gelu_bloom,     ///< the same inside a function with a backward of its own
+  gelu_bloom,  ///< the same inside a function with a backward of its own
   relu,
   relu_squared,
 };
@@ -139,7 +139,7 @@ struct Operators {
   NormForm norm{NormForm::narrow};
   NormLife norm_life{NormLife::call};
   bool norms_span_heads{};  ///< queries' and keys' norms take all heads' features, one head's too
-  bool bare_final_norm{};   ///< the final norm has no parameters
+  bool bare_norms{};        ///< norms have no parameters
 
   LinearForm linear{LinearForm::usual};
   Activation activation{Activation::silu};
@@ -182,6 +182,18 @@ struct Operators {
   bool operator==(const Operators&) const = default;
 };
 
+/// What an architecture calls the modules that others call otherwise; empty: it has none there.
+struct Modules {
+  std::string_view embedding_norm{};
+  std::string_view norm_before_attention{"input_layernorm"}, norm_behind_attention{};
+  std::string_view norm_before_feed_forward{"post_attention_layernorm"}, norm_behind_feed_forward{};
+  std::string_view final_norm{"norm"};
+  std::string_view query_norm{"q_norm"}, key_norm{"k_norm"};
+  std::string_view attention_output{"o_proj"};
+  std::string_view router{"mlp.gate"};
+  bool operator==(const Modules&) const = default;
+};
+
 /// The names that the parts of stacked experts go by in peft's target_modules; empty: out of its reach.
 struct ExpertModules {
   std::string_view gate, up, down;
@@ -190,9 +202,10 @@ struct ExpertModules {
 
 /// What other libraries make of an architecture, which they know by its name.
 struct LibraryRules {
-  ExpertModules expert_modules{};  ///< peft 0.21 _MOE_TARGET_MODULE_MAPPING, transformers conversion_mapping.py
-  bool autotp_refuses{};           ///< DeepSpeed 0.19.8 under transformers 5.23 (tests/reference/autotp/)
-  bool leaf_experts{};             ///< DeepSpeed 0.19.8 runtime/zero/leaf_module_config.py
+  ExpertModules
+      expert_modules{};   ///< peft 0.21 _MOE_TARGET_MODULE_MAPPING, transformers conversion_mapping.py
+  bool autotp_refuses{};  ///< DeepSpeed 0.19.8 under transformers 5.23 (tests/reference/autotp/)
+  bool leaf_experts{};    ///< DeepSpeed 0.19.8 runtime/zero/leaf_module_config.py
   bool operator==(const LibraryRules&) const = default;
 };
 

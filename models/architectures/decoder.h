@@ -6,10 +6,10 @@
 
 namespace zplan::architectures {
 
-/// A decoder of equal layers; `norm_bias` is for the final norm.
-[[nodiscard]] Model decoder(const ModelShape& shape, Tensors layer, bool norm_bias = false);
+/// A decoder of equal layers.
+[[nodiscard]] Model decoder(const Descriptor& about, const ModelShape& shape, Tensors layer);
 /// A decoder of several kinds of layers.
-[[nodiscard]] Model decoder(const ModelShape& shape, std::vector<LayerKind> kinds,
+[[nodiscard]] Model decoder(const Descriptor& about, const ModelShape& shape, std::vector<LayerKind> kinds,
                             std::vector<std::size_t> layers);
 
 /// Queries, keys, values and the output projection of the descriptor's block, with its norms of queries and
@@ -19,7 +19,7 @@ namespace zplan::architectures {
 /// The block's dense feed-forward.
 [[nodiscard]] Tensors block_feed_forward(const JsonReader& config, const Descriptor& about,
                                          const ModelShape& shape);
-/// The block's norms of the width of the model.
+/// The norms of the width of the model that the shape's modules name.
 [[nodiscard]] Tensors block_norms(const Descriptor& about, const ModelShape& shape);
 
 }  // namespace zplan::architectures

@@ -13,15 +13,8 @@ Model phi3(const JsonReader& config, const Descriptor& about) {
   const ModelShape shape = shape_of(config, about);
   Tensors attention = fused_attention(shape, {}, "self_attn.qkv_proj", "self_attn.o_proj");
   std::swap(attention[0], attention[1]);
-  return decoder(shape,
+  return decoder(about, shape,
                  join({attention, block_feed_forward(config, about, shape), block_norms(about, shape)}));
-}
-
-/// Its norms have no parameters.
-Model olmo(const JsonReader& config, const Descriptor& about) {
-  Model model = read_decoder(config, about);
-  model.inventory.after = head(model.shape);
-  return model;
 }
 
 /// Qwen 2 and 3: the layers from max_window_layers on slide, where use_sliding_window says so at all.
@@ -34,8 +27,11 @@ constexpr WindowRule kLateWindow{.size = 4096,
 }  // namespace
 
 Descriptors decoders() {
-  // OLMo 2 and 3, EXAONE 4: behind attention and feed-forward only.
-  const std::vector<std::string> norms_behind{"post_attention_layernorm", "post_feedforward_layernorm"};
+  // OLMo 2 and 3, EXAONE 4.
+  constexpr Modules norms_behind{.norm_before_attention = {},
+                                 .norm_behind_attention = "post_attention_layernorm",
+                                 .norm_before_feed_forward = {},
+                                 .norm_behind_feed_forward = "post_feedforward_layernorm"};
   return {
       {.model_type = "llama",
        .causal_lm_class = "LlamaForCausalLM",
@@ -85,16 +81,15 @@ Descriptors decoders() {
        .libraries = {.autotp_refuses = true}},
       {.model_type = "olmo",
        .causal_lm_class = "OlmoForCausalLM",
-       .read = olmo,
-       .block = {.norms = {}},
        .operators = {.norm = NormForm::layer,
                      .norms_span_heads = true,
-                     .bare_final_norm = true,
+                     .bare_norms = true,
                      .views = HeadViews::all_last,
                      .rotary = Rotary::olmo}},
       {.model_type = "olmo2",
        .causal_lm_class = "Olmo2ForCausalLM",
-       .block = {.query_key_norm = QueryKeyNorm::of_width, .norms = norms_behind},
+       .block = {.query_key_norm = QueryKeyNorm::of_width},
+       .modules = norms_behind,
        .operators = {.norm = NormForm::wide,
                      .norms_span_heads = true,
                      .views = HeadViews::all_last,
@@ -103,7 +98,8 @@ Descriptors decoders() {
       {.model_type = "olmo3",
        .causal_lm_class = "Olmo3ForCausalLM",
        .window = WindowRule{.size = 4096, .layers = WindowRule::Layers::all_but_each_nth, .n = 4},
-       .block = {.query_key_norm = QueryKeyNorm::of_width, .norms = norms_behind},
+       .block = {.query_key_norm = QueryKeyNorm::of_width},
+       .modules = norms_behind,
        .operators = {.norm = NormForm::wide,
                      .norms_span_heads = true,
                      .views = HeadViews::all_last,
@@ -118,10 +114,8 @@ Descriptors decoders() {
                             .layers = WindowRule::Layers::all_but_each_nth,
                             .key = "sliding_window_pattern",
                             .n = 4},
-       .block = {.input_bias = {},
-                 .output_bias = {},
-                 .query_key_norm = QueryKeyNorm::of_heads,
-                 .norms = norms_behind},
+       .block = {.input_bias = {}, .output_bias = {}, .query_key_norm = QueryKeyNorm::of_heads},
+       .modules = norms_behind,
        .operators = {.views = HeadViews::norms_last,
                      .rotated_layers = RotatedLayers::sliding,
                      .full_attention_every = 4}},

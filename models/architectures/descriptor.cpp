@@ -67,6 +67,7 @@ ModelShape shape_of(const JsonReader& config, const Descriptor& about) {
   shape.logit_soft_cap = caps_logits(config, about.soft_cap);
   if (!about.mixture.experts.empty()) read_mixture(config, shape, about.mixture);
   shape.operators = about.operators;
+  shape.modules = about.modules;
   shape.libraries = about.libraries;
   return shape;
 }

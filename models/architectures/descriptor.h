@@ -51,8 +51,8 @@ struct Block {
   QueryKeyNorm query_key_norm{QueryKeyNorm::none};
   Switch norms_queries_and_keys{.otherwise = true};
   std::string up{"mlp.up_proj"}, down{"mlp.down_proj"};  ///< of a feed-forward of two weights
-  std::vector<std::string> norms{"input_layernorm", "post_attention_layernorm"};
-  bool norm_bias{};
+  bool norm_bias{}, head_bias{};
+  bool behind_last{};  ///< norms behind attention and feed-forward are listed last, not each at its place
 };
 
 struct Descriptor;
@@ -73,6 +73,7 @@ struct Descriptor {
   SoftCap soft_cap{SoftCap::none};  ///< final_logit_softcapping
   MixtureRules mixture{};
   Block block{};
+  Modules modules{};
   std::vector<TensorRole> left_whole{};  ///< AutoTP finds no rule for these (tests/reference/autotp/)
 
   Operators operators{};

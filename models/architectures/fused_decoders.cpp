@@ -35,13 +35,17 @@ std::int64_t falcon_key_value_heads(const JsonReader& config, const ModelShape& 
   return config.boolean_or("multi_query", true) ? 1 : shape.attention_heads;
 }
 
-Tensors falcon_norms(const JsonReader& config, const ModelShape& shape) {
-  if (!config.boolean_or("parallel_attn", true))
+Tensors falcon_norms(const JsonReader& config, ModelShape& shape) {
+  if (!shape.parallel_attention)
     return join({norm_of(shape, "post_attention_layernorm"), norm_of(shape, "input_layernorm")});
+  Modules& modules = shape.modules;
+  modules.norm_before_feed_forward = {};
   const std::int64_t usual = config.boolean_or("new_decoder_architecture", false) ? 2 : 1;
-  if (config.integer_or("num_ln_in_parallel_attn", usual, 1, 2) == 2)
-    return join({norm_of(shape, "ln_attn"), norm_of(shape, "ln_mlp")});
-  return norm_of(shape, "input_layernorm");
+  if (config.integer_or("num_ln_in_parallel_attn", usual, 1, 2) == 1)
+    return norm_of(shape, "input_layernorm");
+  modules.norm_before_attention = "ln_attn";
+  modules.norm_before_feed_forward = "ln_mlp";
+  return join({norm_of(shape, "ln_attn"), norm_of(shape, "ln_mlp")});
 }
 
 /// AutoTP reads num_kv_heads, which transformers fills with the attention heads where a file leaves it out;
@@ -126,6 +130,7 @@ Descriptors fused_decoders() {
        .fused_query_key_value = true,
        .parallel = {"use_parallel_residual", true},
        .dropout = {"hidden_dropout"},
+       .modules = {.final_norm = "final_layer_norm", .attention_output = "dense"},
        .operators = {.norm = NormForm::layer,
                      .activation = Activation::gelu,
                      .joint_heads = JointHeads::each_head,
@@ -147,6 +152,7 @@ Descriptors fused_decoders() {
        .fused_query_key_value = true,
        .parallel = {"parallel_attn", true},
        .dropout = {"hidden_dropout"},
+       .modules = {.final_norm = "ln_f", .attention_output = "dense"},
        .left_whole = {TensorRole::token_embedding},
        .operators = {.norm = NormForm::layer,
                      .norm_life = NormLife::layer,
@@ -170,6 +176,9 @@ Descriptors fused_decoders() {
        .feed_forward = FeedForward::plain,
        .fused_query_key_value = true,
        .dropout = {"hidden_dropout"},
+       .modules = {.embedding_norm = "word_embeddings_layernorm",
+                   .final_norm = "ln_f",
+                   .attention_output = "dense"},
        .left_whole = {TensorRole::token_embedding},
        .operators = {.norm = NormForm::layer,
                      .norm_life = NormLife::next_norm,
@@ -192,6 +201,10 @@ Descriptors fused_decoders() {
        .feed_forward = FeedForward::plain,
        .fused_query_key_value = true,
        .dropout = {"resid_pdrop"},
+       .modules = {.norm_before_attention = "norm_1",
+                   .norm_before_feed_forward = "norm_2",
+                   .final_norm = "norm_f",
+                   .attention_output = "out_proj"},
        .left_whole = {TensorRole::token_embedding},
        .operators = {.norm = NormForm::layer,
                      .norm_life = NormLife::next_norm,

@@ -17,8 +17,9 @@ Descriptors glm() {
   Descriptor glm4 = glm;
   glm4.model_type = "glm4";
   glm4.causal_lm_class = "Glm4ForCausalLM";
-  glm4.block.norms = {"input_layernorm", "post_attention_layernorm", "post_self_attn_layernorm",
-                      "post_mlp_layernorm"};
+  glm4.block.behind_last = true;
+  glm4.modules.norm_behind_attention = "post_self_attn_layernorm";
+  glm4.modules.norm_behind_feed_forward = "post_mlp_layernorm";
   return {glm, glm4};
 }
 

@@ -14,8 +14,9 @@ Model gemma3(const JsonReader& config, const Descriptor& about) {
 }  // namespace
 
 Descriptors google() {
-  const std::vector<std::string> four_norms{"input_layernorm", "post_attention_layernorm",
-                                            "pre_feedforward_layernorm", "post_feedforward_layernorm"};
+  constexpr Modules four_norms{.norm_behind_attention = "post_attention_layernorm",
+                               .norm_before_feed_forward = "pre_feedforward_layernorm",
+                               .norm_behind_feed_forward = "post_feedforward_layernorm"};
   // Files of Gemma 3 leave out whatever equals the defaults of Gemma3TextConfig, heads and vocabulary
   // included.
   const Descriptor gemma3_text{.model_type = "gemma3_text",
@@ -30,7 +31,8 @@ Descriptors google() {
                                                     .key = "sliding_window_pattern",
                                                     .n = 6},
                                .soft_cap = SoftCap::where_given,
-                               .block = {.query_key_norm = QueryKeyNorm::of_heads, .norms = four_norms},
+                               .block = {.query_key_norm = QueryKeyNorm::of_heads},
+                               .modules = four_norms,
                                .operators = {.norm = NormForm::one_more,
                                              .activation = Activation::gelu,
                                              .views = HeadViews::norms_last,
@@ -57,7 +59,7 @@ Descriptors google() {
        .sizes = {.default_key_value_heads = 4, .default_head_size = 256, .default_tied = true},
        .window = WindowRule{.size = 4096, .layers = WindowRule::Layers::all_but_each_nth, .n = 2},
        .soft_cap = SoftCap::unless_null,
-       .block = {.norms = four_norms},
+       .modules = four_norms,
        .left_whole = {TensorRole::token_embedding},
        .operators = {.norm = NormForm::one_more,
                      .activation = Activation::gelu,

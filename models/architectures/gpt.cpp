@@ -80,7 +80,7 @@ Tensors opt_mlp(const ModelShape& shape, const OptRules& rules) {
 }
 
 Tensors opt_layer(const ModelShape& shape, const OptRules& rules) {
-  const AttentionNames names{.inputs = {"k_proj", "v_proj", "q_proj"}, .output = "out_proj"};
+  const AttentionNames names{.inputs = {"k_proj", "v_proj", "q_proj"}};
   return join({attention(shape, {.input = rules.bias, .output = rules.bias}, names),
                opt_norm(shape, rules, "self_attn_layer_norm"), opt_mlp(shape, rules),
                opt_norm(shape, rules, "final_layer_norm")});
@@ -120,7 +120,7 @@ Model gpt_bigcode(const JsonReader& config, const Descriptor& about) {
 
 Model gptj(const JsonReader& config, const Descriptor& about) {
   const ModelShape shape = shape_of(config, about);
-  const AttentionNames names{.path = "attn", .inputs = {"k_proj", "v_proj", "q_proj"}, .output = "out_proj"};
+  const AttentionNames names{.path = "attn", .inputs = {"k_proj", "v_proj", "q_proj"}};
   const TwoLayers layers{
       .up = "mlp.fc_in", .down = "mlp.fc_out", .width = shape.intermediate_size, .bias = true};
   Model model = gpt_model(config, shape, join({attention(shape, {}, names), mlp(shape, layers)}));
@@ -153,6 +153,10 @@ Descriptors gpt() {
        .feed_forward = FeedForward::plain,
        .fused_query_key_value = true,
        .dropout = {"resid_pdrop", 0.1},
+       .modules = {.norm_before_attention = "ln_1",
+                   .norm_before_feed_forward = "ln_2",
+                   .final_norm = "ln_f",
+                   .attention_output = "c_proj"},
        .operators = {.norm = NormForm::layer,
                      .norm_life = NormLife::sum,
                      .linear = LinearForm::conv1d,
@@ -172,6 +176,10 @@ Descriptors gpt() {
        .feed_forward = FeedForward::plain,
        .fused_query_key_value = true,
        .dropout = {"resid_pdrop", 0.1},
+       .modules = {.norm_before_attention = "ln_1",
+                   .norm_before_feed_forward = "ln_2",
+                   .final_norm = "ln_f",
+                   .attention_output = "c_proj"},
        .operators = {.norm = NormForm::layer,
                      .norm_life = NormLife::sum,
                      .activation = Activation::gelu,
@@ -189,6 +197,10 @@ Descriptors gpt() {
        .feed_forward = FeedForward::plain,
        .parallel = {.otherwise = true},
        .dropout = {"resid_pdrop"},
+       .modules = {.norm_before_attention = "ln_1",
+                   .norm_before_feed_forward = {},
+                   .final_norm = "ln_f",
+                   .attention_output = "out_proj"},
        .operators = {.norm = NormForm::layer,
                      .norm_life = NormLife::layer,
                      .activation = Activation::gelu_by_parts,
@@ -206,6 +218,10 @@ Descriptors gpt() {
        .sizes = {.key_value_heads = {}, .head_size = {}, .intermediate = {"ffn_dim"}, .default_tied = true},
        .feed_forward = FeedForward::plain,
        .dropout = {"dropout", 0.1},
+       .modules = {.norm_before_attention = "self_attn_layer_norm",
+                   .norm_before_feed_forward = "final_layer_norm",
+                   .final_norm = "final_layer_norm",
+                   .attention_output = "out_proj"},
        .left_whole = {TensorRole::token_embedding},
        .operators = {.norm = NormForm::layer,
                      .activation = Activation::relu,

@@ -6,20 +6,6 @@ namespace zplan::architectures {
 
 namespace {
 
-Model phi(const JsonReader& config, const Descriptor& about) {
-  const ModelShape shape = shape_of(config, about);
-  Tensors layer = attention(shape, both(true), {.output = "dense"});
-  if (config.boolean_or("qk_layernorm", false)) {
-    layer = join({layer, norm("self_attn.q_layernorm", shape.head_size, true),
-                  norm("self_attn.k_layernorm", shape.head_size, true)});
-  }
-  Model model =
-      decoder(shape, join({layer, block_feed_forward(config, about, shape), block_norms(about, shape)}));
-  model.inventory.after =
-      join({norm("model.final_layernorm", shape.hidden_size, true), head(shape, "lm_head", true)});
-  return model;
-}
-
 /// StableLM keeps one module per head.
 Tensors stablelm_head_norms(const ModelShape& shape) {
   std::vector<Tensors> all;
@@ -31,32 +17,32 @@ Tensors stablelm_head_norms(const ModelShape& shape) {
 }
 
 Model stablelm(const JsonReader& config, const Descriptor& about) {
-  const ModelShape shape = shape_of(config, about);
+  ModelShape shape = shape_of(config, about);
+  if (shape.parallel_attention) shape.modules.norm_before_feed_forward = {};
   Tensors layer = block_attention(config, about, shape);
   if (config.boolean_or("qk_layernorm", false)) layer = join({layer, stablelm_head_norms(shape)});
-  const Tensors norms =
-      shape.parallel_attention ? norm("input_layernorm", shape.hidden_size, true) : block_norms(about, shape);
-  return decoder(shape, join({layer, block_feed_forward(config, about, shape), norms}), true);
+  return decoder(about, shape,
+                 join({layer, block_feed_forward(config, about, shape), block_norms(about, shape)}));
 }
 
 }  // namespace
 
 Descriptors layer_norm_decoders() {
   // Command R: attention and MLP read one norm, which has no bias.
-  const Descriptor cohere{.model_type = "cohere",
-                          .causal_lm_class = "CohereForCausalLM",
-                          .sizes = {.default_tied = true},
-                          .parallel = {.otherwise = true},
-                          .block = {.query_key_norm = QueryKeyNorm::of_each_head,
-                                    .norms_queries_and_keys = {"use_qk_norm"},
-                                    .norms = {"input_layernorm"}},
-                          .operators = {.norm = NormForm::layer_by_parts,
-                                        .norm_life = NormLife::layer,
-                                        .views = HeadViews::transposes_last,
-                                        .rotary = Rotary::cohere,
-                                        .sum = ParallelSum::input_first,
-                                        .names_branches = true,
-                                        .scales_logits = true}};
+  const Descriptor cohere{
+      .model_type = "cohere",
+      .causal_lm_class = "CohereForCausalLM",
+      .sizes = {.default_tied = true},
+      .parallel = {.otherwise = true},
+      .block = {.query_key_norm = QueryKeyNorm::of_each_head, .norms_queries_and_keys = {"use_qk_norm"}},
+      .modules = {.norm_before_feed_forward = {}},
+      .operators = {.norm = NormForm::layer_by_parts,
+                    .norm_life = NormLife::layer,
+                    .views = HeadViews::transposes_last,
+                    .rotary = Rotary::cohere,
+                    .sum = ParallelSum::input_first,
+                    .names_branches = true,
+                    .scales_logits = true}};
   Descriptor cohere2 = cohere;
   cohere2.model_type = "cohere2";
   cohere2.causal_lm_class = "Cohere2ForCausalLM";
@@ -70,16 +56,24 @@ Descriptors layer_norm_decoders() {
       cohere2,
       {.model_type = "phi",
        .causal_lm_class = "PhiForCausalLM",
-       .read = phi,
        .sizes = {.head_size = {}},
        .feed_forward = FeedForward::plain,
        .parallel = {.otherwise = true},
        .dropout = {"resid_pdrop"},
-       .block = {.mlp_bias = {.otherwise = true},
+       .block = {.input_bias = {.otherwise = true},
+                 .output_bias = {.otherwise = true},
+                 .mlp_bias = {.otherwise = true},
+                 .query_key_norm = QueryKeyNorm::of_heads,
+                 .norms_queries_and_keys = {"qk_layernorm"},
                  .up = "mlp.fc1",
                  .down = "mlp.fc2",
-                 .norms = {"input_layernorm"},
-                 .norm_bias = true},
+                 .norm_bias = true,
+                 .head_bias = true},
+       .modules = {.norm_before_feed_forward = {},
+                   .final_norm = "final_layernorm",
+                   .query_norm = "q_layernorm",
+                   .key_norm = "k_layernorm",
+                   .attention_output = "dense"},
        .operators = {.norm = NormForm::layer,
                      .norm_life = NormLife::layer,
                      .activation = Activation::gelu_by_parts,
@@ -95,6 +89,7 @@ Descriptors layer_norm_decoders() {
        .parallel = {"use_parallel_residual"},
        .dropout = {"hidden_dropout"},
        .block = {.input_bias = {"use_qkv_bias"}, .output_bias = {}, .norm_bias = true},
+       .modules = {.query_norm = "q_layernorm", .key_norm = "k_layernorm"},
        .left_whole = {TensorRole::token_embedding, TensorRole::head},
        .operators = {.norm = NormForm::layer,
                      .norm_life = NormLife::first_in_layer,

@@ -69,19 +69,12 @@ Tensors gpt_oss_experts(const ModelShape& shape) {
   return all;
 }
 
-Tensors gpt_oss_router(const ModelShape& shape) {
-  return linear({.path = "mlp.router",
-                 .in = shape.hidden_size,
-                 .out = shape.experts->experts,
-                 .bias = true,
-                 .role = TensorRole::router});
-}
-
 /// Mixtral, MiniMax, OLMoE: all layers are routed.
 Model all_routed(const JsonReader& config, const Descriptor& about) {
   const ModelShape shape = shape_of(config, about);
-  return decoder(shape, join({block_attention(config, about, shape), router(shape), expert_stacks(shape),
-                              block_norms(about, shape)}));
+  return decoder(about, shape,
+                 join({block_attention(config, about, shape), router(shape), expert_stacks(shape),
+                       block_norms(about, shape)}));
 }
 
 Model qwen2_moe(const JsonReader& config, const Descriptor& about) {
@@ -89,7 +82,7 @@ Model qwen2_moe(const JsonReader& config, const Descriptor& about) {
   shape.experts->shared_intermediate_size =
       size_or(config, {"shared_expert_intermediate_size"}, 5632, kWidestMlp);
   const std::vector<std::size_t> layers = set_layers(shape, qwen_routed(config, shape));
-  return decoder(shape,
+  return decoder(about, shape,
                  two_kinds(config, about, shape, block_attention(config, about, shape), qwen2_experts(shape)),
                  layers);
 }
@@ -97,7 +90,7 @@ Model qwen2_moe(const JsonReader& config, const Descriptor& about) {
 Model qwen3_moe(const JsonReader& config, const Descriptor& about) {
   ModelShape shape = shape_of(config, about);
   const std::vector<std::size_t> layers = set_layers(shape, qwen_routed(config, shape));
-  return decoder(shape,
+  return decoder(about, shape,
                  two_kinds(config, about, shape, block_attention(config, about, shape),
                            join({expert_stacks(shape), router(shape)})),
                  layers);
@@ -111,11 +104,12 @@ Model glm4_moe(const JsonReader& config, const Descriptor& about) {
 Model gpt_oss(const JsonReader& config, const Descriptor& about) {
   const ModelShape shape = shape_of(config, about);
   const Tensor sinks = plain("self_attn.sinks", {shape.attention_heads}, TensorRole::attention);
-  return decoder(shape, join({{sinks},
-                              block_attention(config, about, shape),
-                              gpt_oss_router(shape),
-                              gpt_oss_experts(shape),
-                              block_norms(about, shape)}));
+  return decoder(about, shape,
+                 join({{sinks},
+                       block_attention(config, about, shape),
+                       router(shape, true),
+                       gpt_oss_experts(shape),
+                       block_norms(about, shape)}));
 }
 
 }  // namespace
@@ -154,7 +148,7 @@ Model dense_then_routed(const JsonReader& config, const Descriptor& about, Model
                         .bias = is_on(config, about.block.mlp_bias),
                         .role = TensorRole::shared_expert};
   const Tensors experts = join({expert_stacks(shape), router(shape), gated_mlp(shape, shared)});
-  return decoder(shape, two_kinds(config, about, shape, attention, experts), layers);
+  return decoder(about, shape, two_kinds(config, about, shape, attention, experts), layers);
 }
 
 Descriptors mixtures() {
@@ -255,6 +249,7 @@ Descriptors mixtures() {
                    .default_per_token = 4,
                    .width = {"intermediate_size"}},
        .block = {.input_bias = {"attention_bias", true}, .output_bias = {"attention_bias", true}},
+       .modules = {.router = "mlp.router"},
        .left_whole = {TensorRole::attention, TensorRole::expert},
        .operators = {.norm = NormForm::wide,
                      .kernels = AttentionKernels::no_sdpa,

@@ -89,8 +89,6 @@ Tensors norm(const std::string& path, std::int64_t size, bool bias) {
   return tensors;
 }
 
-Biases both(bool bias) { return {.input = bias, .output = bias}; }
-
 std::int64_t attention_units(const ModelShape& shape, std::int64_t features) {
   return features % shape.key_value_heads == 0 ? shape.key_value_heads : features;
 }
@@ -102,7 +100,8 @@ Tensors attention(const ModelShape& shape, Biases biases, const AttentionNames& 
     parts.push_back(
         linear(attention_input(shape, names.path + "." + name, heads * shape.head_size, biases.input)));
   }
-  parts.push_back(linear(attention_output(shape, names.path + "." + names.output, biases.output)));
+  parts.push_back(linear(attention_output(
+      shape, names.path + "." + std::string(shape.modules.attention_output), biases.output)));
   return join(parts);
 }
 
@@ -164,9 +163,12 @@ Tensors expert_stacks(const ModelShape& shape, const std::string& path) {
   return tensors;
 }
 
-Tensors router(const ModelShape& shape, const std::string& path) {
-  return linear(
-      {.path = path, .in = shape.hidden_size, .out = shape.experts->experts, .role = TensorRole::router});
+Tensors router(const ModelShape& shape, bool bias) {
+  return linear({.path = std::string(shape.modules.router),
+                 .in = shape.hidden_size,
+                 .out = shape.experts->experts,
+                 .bias = bias,
+                 .role = TensorRole::router});
 }
 
 Tensors join(const std::vector<Tensors>& parts) {

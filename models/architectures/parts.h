@@ -35,13 +35,12 @@ struct AttentionNames {
   std::string path{"self_attn"};
   std::vector<std::string> inputs{"q_proj", "k_proj",
                                   "v_proj"};  ///< the one that starts with q is the query's
-  std::string output{"o_proj"};
 };
 struct Biases {
   bool input{}, output{};
 };
-[[nodiscard]] Biases both(bool bias);
-/// Query, key and value (columns) and the output projection (a row); key-value heads are the units.
+/// Query, key and value (columns) and the output projection (a row), as the shape's modules call it;
+/// key-value heads are the units.
 [[nodiscard]] Tensors attention(const ModelShape& shape, Biases biases = {},
                                 const AttentionNames& names = {});
 /// The same with query, key and value in one weight.
@@ -75,7 +74,7 @@ struct GatedMlp {
 [[nodiscard]] Tensors expert_stacks(const ModelShape& shape, const std::string& path = "mlp.experts");
 /// The linear layer that scores the experts. transformers keeps it in a module of its own, not in a
 /// torch.nn.Linear.
-[[nodiscard]] Tensors router(const ModelShape& shape, const std::string& path = "mlp.gate");
+[[nodiscard]] Tensors router(const ModelShape& shape, bool bias = false);
 
 [[nodiscard]] Tensors join(const std::vector<Tensors>& parts);
 

@@ -139,6 +139,10 @@ Descriptors remote_code() {
                  .positions = {"max_position_embeddings", "seq_length"},
                  .default_head_size = 128},
        .fused_query_key_value = true,
+       .modules = {.norm_before_attention = "ln_1",
+                   .norm_before_feed_forward = "ln_2",
+                   .final_norm = "ln_f",
+                   .attention_output = "c_proj"},
        .operators = {.gates_by_second = true, .full_attention_every = 0}},
       {.model_type = "chatglm",
        .causal_lm_class = "ChatGLMModel",
@@ -153,6 +157,7 @@ Descriptors remote_code() {
        .feed_forward = FeedForward::fused_gated,
        .fused_query_key_value = true,
        .dropout = {"hidden_dropout"},
+       .modules = {.final_norm = "final_layernorm", .attention_output = "dense"},
        .operators = {.rotary = Rotary::chatglm, .rotary_share = 0.5}},
       {.model_type = "baichuan",
        .causal_lm_class = "BaichuanForCausalLM",
@@ -166,7 +171,10 @@ Descriptors remote_code() {
        .causal_lm_class = "InternLM2ForCausalLM",
        .read = internlm2,
        .sizes = {.head_size = {}},
-       .fused_query_key_value = true},
+       .fused_query_key_value = true,
+       .modules = {.norm_before_attention = "attention_norm",
+                   .norm_before_feed_forward = "ffn_norm",
+                   .attention_output = "wo"}},
   };
 }
 

@@ -4,9 +4,7 @@
 
 #include "planner/model_trace/attention.h"
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 #include <stdexcept>
 #include <string_view>
 
@@ -34,12 +32,10 @@ const Parameter& projection(const Parameters& of, char letter) {
 }
 
 /// The norm of queries or keys; empty where there is none.
-std::string norm_of(const Parameters& of, char letter) {
-  for (const char* each : {"_norm", "_layernorm"}) {
-    const std::string norm = letter + std::string(each);
-    if (of.has_module(norm) || of.has_module(norm + ".norms.0")) return norm;
-  }
-  return {};
+std::string norm_of(const Program& p, const Parameters& of, char letter) {
+  if (letter == 'v') return {};
+  const std::string norm(letter == 'q' ? p.modules().query_norm : p.modules().key_norm);
+  return of.has_module(norm) || of.has_module(norm + ".norms.0") ? norm : std::string();
 }
 
 /// Whether the norm takes all heads' features at once.
@@ -52,7 +48,7 @@ bool spans_heads(const Program& p, const Parameters& of, const std::string& norm
 /// The rows that one projection makes, normed where the norm spans heads.
 Tensor rows(Program& p, const Parameters& of, char letter, const Tensor& x) {
   Tensor result = linear_layer(p, of, projection(of, letter), x);
-  const std::string norm = norm_of(of, letter);
+  const std::string norm = norm_of(p, of, letter);
   if (spans_heads(p, of, norm)) return normalise(p, of, norm, result);
   return letter == 'q' && p.operators().scales_queries ? scale(p.torch, result) : result;
 }
@@ -69,7 +65,7 @@ Tensor normed_one_by_one(Program& p, const Parameters& of, const std::string& no
 
 /// The norm of each head, where there is one.
 Tensor head_norm(Program& p, const Parameters& of, char letter, const Tensor& x) {
-  const std::string norm = norm_of(of, letter);
+  const std::string norm = norm_of(p, of, letter);
   if (norm.empty() || spans_heads(p, of, norm)) return x;
   return of.has_module(norm) ? normalise(p, of, norm, x) : normed_one_by_one(p, of, norm, x);
 }
@@ -241,7 +237,7 @@ Heads joint(Program& p, const Parameters& of, const Tensor& x) {
 // ---- one projection ---------------------------------------------------------------------------------------
 
 Tensor fused(Program& p, const Parameters& of, const Tensor& x) {
-  return linear_layer(p, of, attention_inputs(of).at(0), x);
+  return linear_layer(p, of, attention_input(p, of), x);
 }
 
 /// GPT-2, MPT, Qwen 1: torch.split into all queries, all keys, all values.
@@ -289,12 +285,6 @@ Heads one_projection(Program& p, const Parameters& of, const Tensor& x) {
   return {};
 }
 
-/// Whether this is the projection behind attention.
-bool is_output(const Parameter& parameter) {
-  static constexpr std::array<std::string_view, 5> kModules{"o_proj", "out_proj", "dense", "c_proj", "wo"};
-  return std::find(kModules.begin(), kModules.end(), parameter.about->module) != kModules.end();
-}
-
 bool is_projection(const Parameter& parameter) {
   return parameter.about->role == TensorRole::attention && parameter.about->linear &&
          parameter.about->name.find("lora_") == std::string::npos;
@@ -302,19 +292,16 @@ bool is_projection(const Parameter& parameter) {
 
 }  // namespace
 
-std::vector<Parameter> attention_inputs(const Parameters& of) {
-  std::vector<Parameter> found;
-  std::copy_if(of.all().begin(), of.all().end(), std::back_inserter(found),
-               [](const Parameter& each) { return is_projection(each) && !is_output(each); });
-  return found;
+const Parameter& attention_input(const Program& p, const Parameters& of) {
+  for (const Parameter& each : of.all())
+    if (is_projection(each) && each.about->module != p.modules().attention_output) return each;
+  throw std::logic_error("an attention without a projection");
 }
 
-const Parameter& attention_output(const Parameters& of) {
-  const auto found = std::find_if(of.all().begin(), of.all().end(), [](const Parameter& each) {
-    return is_projection(each) && is_output(each);
-  });
-  if (found == of.all().end()) throw std::logic_error("an attention without an output projection");
-  return *found;
+const Parameter& attention_output(const Program& p, const Parameters& of) {
+  for (const Parameter& each : of.all())
+    if (is_projection(each) && each.about->module == p.modules().attention_output) return each;
+  throw std::logic_error("an attention without an output projection");
 }
 
 namespace {
@@ -328,7 +315,7 @@ Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool
   if (!p.shape().latent_attention) rotate(p, heads);
   keep_in_cache(p, heads, sliding);
   Tensor output = attend(p, of, heads.query, heads.key, heads.value);
-  output = linear_layer(p, of, attention_output(of), output);
+  output = linear_layer(p, of, attention_output(p, of), output);
   const bool drops = p.shape().dropout > 0 && p.operators().drops_inside;
   return drops ? dropout(p.torch, output) : output;
 }

@@ -1,6 +1,6 @@
 // What stands before and behind the layers, in the order in which each architecture's model runs it.
 
-#include <array>
+#include <string_view>
 
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/parallel_operators.h"
@@ -118,8 +118,7 @@ Tensor before_layers(Program& p, const Parameters& of) {
   p.locals = {embedded};
   if (table != nullptr) return learned_positions(p, *table, embedded);
   Tensor hidden = embedded;
-  if (of.find("word_embeddings_layernorm.weight") != nullptr)
-    hidden = normalise(p, of, "word_embeddings_layernorm", embedded);
+  if (!p.modules().embedding_norm.empty()) hidden = normalise(p, of, p.modules().embedding_norm, embedded);
   if (uses_alibi(p.shape())) prepare_alibi(p);
   if (p.operators().rotary != Rotary::none) {
     p.given.positions = count_positions(p);
@@ -133,11 +132,9 @@ Tensor before_layers(Program& p, const Parameters& of) {
 }
 
 Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden) {
-  constexpr std::array kNames{"norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f"};
-  Tensor normed = hidden;
-  for (const char* each : kNames)
-    if (of.find(std::string(each) + ".weight") != nullptr) normed = normalise(p, of, each, hidden);
-  if (p.operators().bare_final_norm) normed = normalise(p, of, "norm", hidden);
+  const std::string_view name = p.modules().final_norm;
+  const bool norms = of.has_module(name) || p.operators().bare_norms;
+  const Tensor normed = norms ? normalise(p, of, name, hidden) : hidden;
   const Parameter* narrow = of.find("project_out.weight");
   return narrow != nullptr ? linear_layer(p, of, *narrow, normed) : normed;
 }

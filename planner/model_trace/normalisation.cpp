@@ -119,11 +119,12 @@ Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, const Ten
 
 }  // namespace
 
-Tensor normalise(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  const Parameter* weight = of.find(module + ".weight");
+Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x) {
+  const std::string name(module);
+  const Parameter* weight = of.find(name + ".weight");
   if (weight == nullptr)
-    return hooked(p, {.name = module}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
-  const Parameter* bias = of.find(module + ".bias");
+    return hooked(p, {.name = name}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
+  const Parameter* bias = of.find(name + ".bias");
   return hooked(p, {weight, bias}, x, [&](const Tensor& input) { return norm(p, *weight, bias, input); });
 }
 

@@ -11,11 +11,11 @@ namespace zplan::symbolic {
 namespace {
 
 Tensor projected(Program& p, const Parameters& of, const Tensor& x) {
-  return linear_layer(p, of, attention_inputs(of).at(0), x);
+  return linear_layer(p, of, attention_input(p, of), x);
 }
 
 Tensor output_of(Program& p, const Parameters& of, const Tensor& x) {
-  return linear_layer(p, of, attention_output(of), x);
+  return linear_layer(p, of, attention_output(p, of), x);
 }
 
 /// [b, a, s, d] → [b, s, a·d].

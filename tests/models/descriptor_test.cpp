@@ -56,9 +56,11 @@ const Descriptor& row() {
       .feed_forward = architectures::FeedForward::plain,
       .dropout = {"dropout", 0.25},
       .window = WindowRule{.size = 128, .layers = WindowRule::Layers::all_but_each_nth, .n = 3},
-      .block = {.output_bias = {.otherwise = true},
-                .query_key_norm = architectures::QueryKeyNorm::of_heads,
-                .norms = {"norm"}},
+      .block = {.output_bias = {.otherwise = true}, .query_key_norm = architectures::QueryKeyNorm::of_heads},
+      .modules = {.norm_before_attention = "norm",
+                  .norm_before_feed_forward = {},
+                  .query_norm = "query_norm",
+                  .attention_output = "out"},
       .operators = {.activation = Activation::relu, .full_attention_every = 3},
       .libraries = {.autotp_refuses = true}};
   return fictional;
@@ -82,6 +84,7 @@ TEST(Descriptors, ARowIsEnoughForTheShape) {
   EXPECT_EQ(shape.sliding_window, 128);
   EXPECT_EQ(shape.sliding_layers, 4);
   EXPECT_EQ(shape.operators, row().operators);
+  EXPECT_EQ(shape.modules, row().modules);
   EXPECT_EQ(shape.libraries, row().libraries);
   EXPECT_FALSE(shape.operators.measured);
 }
@@ -91,11 +94,11 @@ TEST(Descriptors, ARowIsEnoughForTheTensors) {
   std::vector<std::string> names;
   for (const Tensor& tensor : model.inventory.kinds.front().tensors)
     names.push_back(tensor.name.substr(std::string("model.layers.{}.").size()));
-  EXPECT_THAT(names, testing::ElementsAre("self_attn.q_proj.weight", "self_attn.k_proj.weight",
-                                          "self_attn.v_proj.weight", "self_attn.o_proj.weight",
-                                          "self_attn.o_proj.bias", "self_attn.q_norm.weight",
-                                          "self_attn.k_norm.weight", "mlp.up_proj.weight",
-                                          "mlp.down_proj.weight", "norm.weight"));
+  EXPECT_THAT(names,
+              testing::ElementsAre("self_attn.q_proj.weight", "self_attn.k_proj.weight",
+                                   "self_attn.v_proj.weight", "self_attn.out.weight", "self_attn.out.bias",
+                                   "self_attn.query_norm.weight", "self_attn.k_norm.weight",
+                                   "mlp.up_proj.weight", "mlp.down_proj.weight", "norm.weight"));
 }
 
 }  // namespace
