@@ -4,14 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/architectures/families.h"
+#include "models/architectures/descriptor.h"
+#include "models/architectures/parts.h"
 
 namespace zplan {
 
 namespace {
 
-using architectures::families;
-using architectures::Family;
+using architectures::Descriptor;
+using architectures::descriptors;
 
 /// "config.json#/model_type", whether or not the config has one.
 std::string model_type_place(const JsonReader& config) {
@@ -19,21 +20,21 @@ std::string model_type_place(const JsonReader& config) {
   return place + (place.find('#') == std::string::npos ? "#/" : "/") + "model_type";
 }
 
-const Family& family_of_type(const JsonReader& config) {
+const Descriptor& descriptor_of_type(const JsonReader& config) {
   const std::string given = config.at("model_type").text();
-  for (const Family& family : families())
-    if (family.model_type == given) return family;
+  for (const Descriptor& each : descriptors())
+    if (each.model_type == given) return each;
   throw InputError(model_type_place(config), in_quotes(given) + " is not supported",
                    accepted_words(given, supported_architectures()));
 }
 
 /// Files without model_type (saved by other tools) may still list their class.
-const Family& family_of_class(const JsonReader& config) {
+const Descriptor& descriptor_of_class(const JsonReader& config) {
   if (const auto classes = config.find("architectures"))
     for (const JsonReader& item : classes->items()) {
       const std::string given = item.text();
-      for (const Family& family : families())
-        if (family.causal_lm_class == given) return family;
+      for (const Descriptor& each : descriptors())
+        if (each.causal_lm_class == given) return each;
     }
   throw InputError(model_type_place(config), "is missing", accepted_words("", supported_architectures()));
 }
@@ -48,16 +49,17 @@ void check_total(const JsonReader& config, const Inventory& inventory) {
 
 Model read_config(const JsonReader& config) {
   if (!config.raw().is_object()) config.fail_type("a JSON object");
-  const Family& family = config.has("model_type") ? family_of_type(config) : family_of_class(config);
-  Model model = family.read(config);
-  model.shape.architecture = family.model_type;
+  const Descriptor& about =
+      config.has("model_type") ? descriptor_of_type(config) : descriptor_of_class(config);
+  Model model = about.read(config, about);
+  architectures::leave_whole(model.inventory, about.left_whole);
   check_total(config, model.inventory);
   return model;
 }
 
 std::vector<std::string> supported_architectures() {
   std::vector<std::string> names;
-  for (const Family& family : families()) names.emplace_back(family.model_type);
+  for (const Descriptor& each : descriptors()) names.emplace_back(each.model_type);
   return names;
 }
 

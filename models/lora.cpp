@@ -18,24 +18,6 @@ using Names = std::vector<std::string>;
 
 constexpr std::int64_t kHighestRank = 65'536;
 
-/// Targets that peft turns from modules into stacked expert tensors. An architecture that is not listed keeps
-/// its experts and router out of reach.
-struct ExpertNames {
-  Names gate_up, down;
-};
-
-const ExpertNames* expert_names(const Model& model) {
-  static const ExpertNames mixtral{.gate_up = {"w1", "w3"}, .down = {"w2"}};
-  static const ExpertNames qwen{.gate_up = {"gate_proj", "up_proj"}, .down = {"down_proj"}};
-  static const std::vector<std::pair<std::string_view, const ExpertNames*>> table{
-      {"mixtral", &mixtral}, {"minimax_m2", &mixtral}, {"deepseek_v2", &qwen}, {"deepseek_v3", &qwen},
-      {"glm4_moe", &qwen},   {"olmoe", &qwen},         {"qwen3_moe", &qwen},
-  };
-  for (const auto& [architecture, names] : table)
-    if (architecture == model.shape.architecture) return names;
-  return nullptr;
-}
-
 bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -45,16 +27,17 @@ bool is_gate_up(const Tensor& stack) { return stack.name.ends_with("gate_up_proj
 /// The module's path: the tensor's without ".weight", or without the tensor's own name in a stack of experts.
 std::string module_path(const Tensor& tensor) { return tensor.name.substr(0, tensor.name.rfind('.')); }
 
-/// Names by which the weight is targeted, all of which must be given; none where peft cannot adapt it.
-Names target_names(const Tensor& tensor, const ExpertNames* experts) {
+/// Names by which the weight is targeted, all of which must be given; none where peft cannot adapt it: it
+/// turns targets into stacked expert tensors of some architectures, of others experts and router are out of
+/// reach.
+Names target_names(const Tensor& tensor, const ExpertModules& experts) {
   if (!tensor.linear) return {};
-  if (tensor.role == TensorRole::expert)
-    return experts == nullptr ? Names{} : is_gate_up(tensor) ? experts->gate_up : experts->down;
-  if (tensor.role == TensorRole::router) return experts == nullptr ? Names{} : Names{"gate"};
+  const Names down{std::string(experts.down)}, gate_up{std::string(experts.gate), std::string(experts.up)};
+  const bool reaches = !experts.down.empty();
+  if (tensor.role == TensorRole::expert) return !reaches ? Names{} : is_gate_up(tensor) ? gate_up : down;
+  if (tensor.role == TensorRole::router) return reaches ? Names{"gate"} : Names{};
   // Once a name means the experts, it no longer means the dense and shared layers that go by it too.
-  if (experts != nullptr &&
-      (contains(experts->gate_up, tensor.module) || contains(experts->down, tensor.module)))
-    return {};
+  if (contains(gate_up, tensor.module) || contains(down, tensor.module)) return {};
   return {tensor.module};
 }
 
@@ -99,7 +82,7 @@ Names spelled_out(const Model& model, const LoraTargets& targets) {
 /// Calls visit for every weight that some target name can mean.
 template <class Visit>
 void for_each_adaptable(const Model& model, const Visit& visit) {
-  const ExpertNames* experts = expert_names(model);
+  const ExpertModules& experts = model.shape.libraries.expert_modules;
   const auto over = [&](const std::vector<Tensor>& tensors) {
     for (const Tensor& tensor : tensors)
       if (const Names names = target_names(tensor, experts); !names.empty()) visit(tensor, names);
@@ -140,7 +123,7 @@ void check_whole_stacks(const Model& model, const Names& targets) {
 struct Plan {
   bool all_linear{};
   Names targets;
-  const ExpertNames* experts{};
+  ExpertModules experts{};
   std::int64_t rank{};
 
   [[nodiscard]] bool adapts(const Tensor& tensor) const {
@@ -197,7 +180,7 @@ Plan make_plan(const Model& model, std::int64_t rank, const LoraTargets& targets
     throw InputError("--lora-targets", "no module", accepted_words("", adaptable_modules(model)));
   Plan plan{.all_linear = contains(targets.modules, "all-linear"),
             .targets = {},
-            .experts = expert_names(model),
+            .experts = model.shape.libraries.expert_modules,
             .rank = rank};
   if (plan.all_linear) return plan;
   plan.targets = spelled_out(model, targets);

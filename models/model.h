@@ -5,6 +5,7 @@
 #include <string>
 
 #include "models/inventory.h"
+#include "models/operators.h"
 
 namespace zplan {
 
@@ -18,8 +19,6 @@ struct EnumNames<ModelSource> {
       {ModelSource::cache, "cache"},
   }};
 };
-
-enum class NormKind { rms, layer };
 
 /// Routed feed-forward. Layers without it have the dense MLP of ModelShape::intermediate_size.
 struct MixtureOfExperts {
@@ -54,18 +53,18 @@ struct ModelShape {
   bool tied_embeddings{};
 
   bool gated_mlp{true};          ///< gate and up projections (SwiGLU, GeGLU) rather than one
-  bool query_key_norm{};         ///< each head's query and key normalised (Qwen3, Gemma 3)
   bool fused_query_key_value{};  ///< one projection for query, key and value
   bool fused_gate_up{};
-  bool parallel_attention{};  ///< attention and MLP read the same input (NeoX, Falcon, Phi)
-  bool sandwich_norms{};      ///< norms behind attention and MLP too (Gemma 2 and 3)
-  bool logit_soft_cap{};      ///< tanh on the logits (Gemma 2)
-  double dropout{};           ///< hidden dropout in training as the config has it
-  NormKind norm{NormKind::rms};
+  bool parallel_attention{};      ///< attention and MLP read the same input (NeoX, Falcon, Phi)
+  bool logit_soft_cap{};          ///< tanh on the logits (Gemma 2)
+  double dropout{};               ///< hidden dropout in training as the config has it
   std::int64_t sliding_window{};  ///< 0: none
   std::int64_t sliding_layers{};  ///< layers that use the window
   std::optional<MixtureOfExperts> experts;
   std::optional<LatentAttention> latent_attention;
+  Operators operators{};
+  Modules modules{};
+  LibraryRules libraries{};
   bool operator==(const ModelShape&) const = default;
 };
 

@@ -86,7 +86,7 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   plan.framework = training_.framework;
   plan.strategy = strategy;
   plan.shard = run.shard();
-  plan.measured_activations = is_measured(model_->shape);
+  plan.measured_activations = model_->shape.operators.measured;
   const Bytes room = available(cluster_, headroom_);
   const bool complete = depth == Depth::complete;
   RunResult played = complete ? run.full() : worst.live ? *worst.live : run.live();

@@ -28,7 +28,7 @@ struct Plan {
   Schedule communication;
   StepTime time;
   Shard shard;
-  bool measured_activations{};  ///< see is_measured()
+  bool measured_activations{};  ///< see Operators::measured
   bool fits{};                  ///< on the device and on the host
   bool fits_device{}, fits_host{};
   std::vector<std::string> why;        ///< one sentence each

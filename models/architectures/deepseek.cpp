@@ -1,21 +1,12 @@
 // DeepSeek V2 and V3: latent attention, routed and shared experts.
 // Source: transformers 5.23 configuration_deepseek_v*.py, modeling_deepseek_v*.py.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "models/architectures/families.h"
 #include "models/architectures/mixtures.h"
 
 namespace zplan::architectures {
 
 namespace {
-
-/// What differs between the two, beside the code that is not about parameters.
-struct DeepSeekRules {
-  MixtureRules mixture;
-  std::int64_t default_shared{};
-  std::int64_t default_dense{};
-};
 
 /// q_lora_rank left out is 1536; null means that queries are projected directly.
 std::int64_t query_rank(const JsonReader& config) {
@@ -76,52 +67,44 @@ Tensors latent_attention(const ModelShape& shape, bool bias) {
                latent_output(shape, bias)});
 }
 
-Model deepseek(const JsonReader& config, const DeepSeekRules& rules, bool mlp_bias) {
-  // The heads have sizes of their own, so the hidden size need not be a multiple of them.
-  ModelShape shape = read_sizes(config, {.head_size = {}, .default_head_size = 1});
-  shape.intermediate_size = intermediate_size(config);
+Model deepseek_model(const JsonReader& config, const Descriptor& about) {
+  ModelShape shape = shape_of(config, about);
   shape.latent_attention = read_latent_attention(config);
   shape.head_size = shape.latent_attention->nope_head_size + shape.latent_attention->rope_head_size;
-  read_mixture(config, shape, rules.mixture);
-  shape.experts->shared_intermediate_size =
-      shape.experts->intermediate_size *
-      size_or(config, {"n_shared_experts"}, rules.default_shared, kMostExperts);
-  const std::vector<std::size_t> layers = dense_then_routed(config, shape, rules.default_dense);
-  const Tensors attention = latent_attention(shape, config.boolean_or("attention_bias", false));
-  const GatedMlp shared{.path = "mlp.shared_experts",
-                        .width = shape.experts->shared_intermediate_size,
-                        .bias = mlp_bias,
-                        .role = TensorRole::shared_expert};
-  const Tensors dense = gated_mlp(shape, {.width = shape.intermediate_size, .bias = mlp_bias});
-  const Tensors experts = join({expert_stacks(shape), router(shape), gated_mlp(shape, shared)});
-  return decoder(shape,
-                 {{"dense", join({attention, dense, usual_norms(shape)})},
-                  {"mixture_of_experts", join({attention, experts, usual_norms(shape)})}},
-                 layers);
+  return dense_then_routed(config, about, shape,
+                           latent_attention(shape, config.boolean_or("attention_bias", false)));
 }
 
 }  // namespace
 
-Model deepseek_v2(const JsonReader& config) {
-  const DeepSeekRules rules{.mixture = {.experts = {"n_routed_experts", "num_local_experts"},
-                                        .default_experts = 64,
-                                        .default_per_token = {},
-                                        .width = {"moe_intermediate_size"},
-                                        .default_width = 1407},
-                            .default_shared = 2,
-                            .default_dense = 0};
-  return deepseek(config, rules, config.boolean_or("mlp_bias", false));
-}
-
-Model deepseek_v3(const JsonReader& config) {
-  const DeepSeekRules rules{.mixture = {.experts = {"n_routed_experts", "num_local_experts"},
-                                        .default_experts = 256,
-                                        .default_per_token = 8,
-                                        .width = {"moe_intermediate_size"},
-                                        .default_width = 2048},
-                            .default_shared = 1,
-                            .default_dense = 3};
-  return deepseek(config, rules, false);
+Descriptors deepseek() {
+  const Descriptor v3{
+      .model_type = "deepseek_v3",
+      .causal_lm_class = "DeepseekV3ForCausalLM",
+      .read = deepseek_model,
+      // The heads have sizes of their own, so the hidden size need not be a multiple of them.
+      .sizes = {.head_size = {}, .default_head_size = 1},
+      .mixture = {.experts = {"n_routed_experts", "num_local_experts"},
+                  .default_experts = 256,
+                  .default_per_token = 8,
+                  .default_width = 2048,
+                  .default_shared = 1,
+                  .default_dense = 3},
+      .operators = {.rotary = Rotary::deepseek_v3, .router = RouterForm::deepseek_v3},
+      .libraries = {.expert_modules = {"gate_proj", "up_proj", "down_proj"}, .autotp_refuses = true}};
+  Descriptor v2 = v3;
+  v2.model_type = "deepseek_v2";
+  v2.causal_lm_class = "DeepseekV2ForCausalLM";
+  v2.mixture.default_experts = 64;
+  v2.mixture.default_per_token = std::nullopt;
+  v2.mixture.default_width = 1407;
+  v2.mixture.default_shared = 2;
+  v2.mixture.default_dense = 0;
+  v2.block.mlp_bias = {"mlp_bias"};
+  v2.operators.rotary = Rotary::deepseek_v2;
+  v2.operators.router = RouterForm::deepseek_v2;
+  v2.operators.chosen_expert_groups = 3;
+  return {v2, v3};
 }
 
 }  // namespace zplan::architectures

@@ -2,19 +2,12 @@
 // Source: transformers 5.23 configuration_<family>.py, modeling_<family>.py.
 #include <fmt/format.h>
 
-#include "models/architectures/families.h"
+#include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
-#include "models/architectures/sizes.h"
 
 namespace zplan::architectures {
 
 namespace {
-
-void mark_as_fused(ModelShape& shape) {
-  shape.norm = NormKind::layer;
-  shape.gated_mlp = false;
-  shape.fused_query_key_value = true;
-}
 
 /// The MLP of BLOOM, Falcon and NeoX.
 Tensors h_to_4h(const ModelShape& shape, bool bias) {
@@ -42,13 +35,17 @@ std::int64_t falcon_key_value_heads(const JsonReader& config, const ModelShape& 
   return config.boolean_or("multi_query", true) ? 1 : shape.attention_heads;
 }
 
-Tensors falcon_norms(const JsonReader& config, const ModelShape& shape) {
-  if (!config.boolean_or("parallel_attn", true))
+Tensors falcon_norms(const JsonReader& config, ModelShape& shape) {
+  if (!shape.parallel_attention)
     return join({norm_of(shape, "post_attention_layernorm"), norm_of(shape, "input_layernorm")});
+  Modules& modules = shape.modules;
+  modules.norm_before_feed_forward = {};
   const std::int64_t usual = config.boolean_or("new_decoder_architecture", false) ? 2 : 1;
-  if (config.integer_or("num_ln_in_parallel_attn", usual, 1, 2) == 2)
-    return join({norm_of(shape, "ln_attn"), norm_of(shape, "ln_mlp")});
-  return norm_of(shape, "input_layernorm");
+  if (config.integer_or("num_ln_in_parallel_attn", usual, 1, 2) == 1)
+    return norm_of(shape, "input_layernorm");
+  modules.norm_before_attention = "ln_attn";
+  modules.norm_before_feed_forward = "ln_mlp";
+  return join({norm_of(shape, "ln_attn"), norm_of(shape, "ln_mlp")});
 }
 
 /// AutoTP reads num_kv_heads, which transformers fills with the attention heads where a file leaves it out;
@@ -67,28 +64,8 @@ Tensors falcon_attention(const JsonReader& config, const ModelShape& shape, bool
   return tensors;
 }
 
-ModelShape falcon_shape(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.layers = {"num_hidden_layers", "n_layer"},
-                                         .attention_heads = {"num_attention_heads", "n_head"},
-                                         .key_value_heads = {},
-                                         .head_size = {},
-                                         .default_tied = true});
-  mark_as_fused(shape);
-  shape.key_value_heads = falcon_key_value_heads(config, shape);
-  shape.intermediate_size = size_or(config, {"ffn_hidden_size"}, 4 * shape.hidden_size, kWidestMlp);
-  shape.parallel_attention = config.boolean_or("parallel_attn", true);
-  shape.dropout = dropout(config, "hidden_dropout");
-  return shape;
-}
-
-}  // namespace
-
-Model gpt_neox(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.key_value_heads = {}, .head_size = {}});
-  mark_as_fused(shape);
-  shape.intermediate_size = intermediate_size(config);
-  shape.parallel_attention = config.boolean_or("use_parallel_residual", true);
-  shape.dropout = dropout(config, "hidden_dropout");
+Model gpt_neox(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
   const bool bias = config.boolean_or("attention_bias", true);
   const Tensors layer = join({norm_of(shape, "input_layernorm"), norm_of(shape, "post_attention_layernorm"),
                               fused_attention(shape, {.input = bias, .output = bias},
@@ -101,66 +78,142 @@ Model gpt_neox(const JsonReader& config) {
                           .after = join({norm_of(shape, "gpt_neox.final_layer_norm"), head(shape)})});
 }
 
-Model falcon(const JsonReader& config) {
-  const ModelShape shape = falcon_shape(config);
+Model falcon(const JsonReader& config, const Descriptor& about) {
+  ModelShape shape = shape_of(config, about);
+  shape.key_value_heads = falcon_key_value_heads(config, shape);
   const bool bias = config.boolean_or("bias", false);
   const Tensors layer =
       join({falcon_attention(config, shape, bias), h_to_4h(shape, bias), falcon_norms(config, shape)});
-  return kept_whole(assemble(shape, {.prefix = "transformer.h.{}.",
-                                     .before = token_embedding(shape, "transformer.word_embeddings"),
-                                     .kinds = {{"decoder", layer}},
-                                     .layers = all_alike(shape),
-                                     .after = join({norm_of(shape, "transformer.ln_f"), head(shape)})}),
-                    {TensorRole::token_embedding});
+  return assemble(shape, {.prefix = "transformer.h.{}.",
+                          .before = token_embedding(shape, "transformer.word_embeddings"),
+                          .kinds = {{"decoder", layer}},
+                          .layers = all_alike(shape),
+                          .after = join({norm_of(shape, "transformer.ln_f"), head(shape)})});
 }
 
-Model bloom(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.layers = {"n_layer", "num_hidden_layers"},
-                                         .hidden_size = {"n_embed", "hidden_size"},
-                                         .attention_heads = {"n_head", "num_attention_heads"},
-                                         .key_value_heads = {},
-                                         .head_size = {},
-                                         .positions = {"seq_length"},
-                                         .default_tied = true});
-  mark_as_fused(shape);
-  shape.intermediate_size = 4 * shape.hidden_size;
-  shape.dropout = dropout(config, "hidden_dropout");
+Model bloom(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
   const Tensors layer = join({norm_of(shape, "input_layernorm"),
                               fused_attention(shape, {.input = true, .output = true},
                                               "self_attention.query_key_value", "self_attention.dense"),
                               norm_of(shape, "post_attention_layernorm"), h_to_4h(shape, true)});
-  return kept_whole(
-      assemble(shape, {.prefix = "transformer.h.{}.",
-                       .before = join({token_embedding(shape, "transformer.word_embeddings"),
-                                       norm_of(shape, "transformer.word_embeddings_layernorm")}),
-                       .kinds = {{"decoder", layer}},
-                       .layers = all_alike(shape),
-                       .after = join({norm_of(shape, "transformer.ln_f"), head(shape)})}),
-      {TensorRole::token_embedding});
+  return assemble(shape, {.prefix = "transformer.h.{}.",
+                          .before = join({token_embedding(shape, "transformer.word_embeddings"),
+                                          norm_of(shape, "transformer.word_embeddings_layernorm")}),
+                          .kinds = {{"decoder", layer}},
+                          .layers = all_alike(shape),
+                          .after = join({norm_of(shape, "transformer.ln_f"), head(shape)})});
 }
 
-Model mpt(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.layers = {"n_layers", "num_hidden_layers"},
-                                         .hidden_size = {"d_model", "hidden_size"},
-                                         .attention_heads = {"n_heads", "num_attention_heads"},
-                                         .key_value_heads = {},
-                                         .head_size = {},
-                                         .positions = {"max_seq_len"},
-                                         .default_tied = true});
-  mark_as_fused(shape);
-  shape.intermediate_size = 4 * shape.hidden_size;  // MptMLP does not look at expansion_ratio
-  shape.dropout = dropout(config, "resid_pdrop");
+Model mpt(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
   const TwoLayers layers{.up = "ffn.up_proj", .down = "ffn.down_proj", .width = shape.intermediate_size};
   const Tensors layer =
       join({norm("norm_1", shape.hidden_size), fused_attention(shape, {}, "attn.Wqkv", "attn.out_proj"),
             norm("norm_2", shape.hidden_size), mlp(shape, layers)});
-  return kept_whole(
-      assemble(shape, {.prefix = "transformer.blocks.{}.",
-                       .before = token_embedding(shape, "transformer.wte"),
-                       .kinds = {{"decoder", layer}},
-                       .layers = all_alike(shape),
-                       .after = join({norm("transformer.norm_f", shape.hidden_size), head(shape)})}),
-      {TensorRole::token_embedding});
+  return assemble(shape, {.prefix = "transformer.blocks.{}.",
+                          .before = token_embedding(shape, "transformer.wte"),
+                          .kinds = {{"decoder", layer}},
+                          .layers = all_alike(shape),
+                          .after = join({norm("transformer.norm_f", shape.hidden_size), head(shape)})});
+}
+
+}  // namespace
+
+Descriptors fused_decoders() {
+  return {
+      {.model_type = "gpt_neox",
+       .causal_lm_class = "GPTNeoXForCausalLM",
+       .read = gpt_neox,
+       .sizes = {.key_value_heads = {}, .head_size = {}},
+       .feed_forward = FeedForward::plain,
+       .fused_query_key_value = true,
+       .parallel = {"use_parallel_residual", true},
+       .dropout = {"hidden_dropout"},
+       .modules = {.final_norm = "final_layer_norm", .attention_output = "dense"},
+       .operators = {.norm = NormForm::layer,
+                     .activation = Activation::gelu,
+                     .joint_heads = JointHeads::each_head,
+                     .rotary = Rotary::neox,
+                     .rotary_share = 0.25,
+                     .names_branches = true,
+                     .measured = true}},
+      {.model_type = "falcon",
+       .causal_lm_class = "FalconForCausalLM",
+       .read = falcon,
+       .sizes = {.layers = {"num_hidden_layers", "n_layer"},
+                 .attention_heads = {"num_attention_heads", "n_head"},
+                 .key_value_heads = {},
+                 .head_size = {},
+                 .intermediate = {"ffn_hidden_size"},
+                 .default_intermediate = 4,
+                 .default_tied = true},
+       .feed_forward = FeedForward::plain,
+       .fused_query_key_value = true,
+       .parallel = {"parallel_attn", true},
+       .dropout = {"hidden_dropout"},
+       .modules = {.final_norm = "ln_f", .attention_output = "dense"},
+       .left_whole = {TensorRole::token_embedding},
+       .operators = {.norm = NormForm::layer,
+                     .norm_life = NormLife::layer,
+                     .linear = LinearForm::bias_apart,
+                     .activation = Activation::gelu,
+                     .attention = AttentionForm::falcon,
+                     .sum = ParallelSum::in_place,
+                     .names_branches = true}},
+      {.model_type = "bloom",
+       .causal_lm_class = "BloomForCausalLM",
+       .read = bloom,
+       .sizes = {.layers = {"n_layer", "num_hidden_layers"},
+                 .hidden_size = {"n_embed", "hidden_size"},
+                 .attention_heads = {"n_head", "num_attention_heads"},
+                 .key_value_heads = {},
+                 .head_size = {},
+                 .positions = {"seq_length"},
+                 .intermediate = {},
+                 .default_intermediate = 4,
+                 .default_tied = true},
+       .feed_forward = FeedForward::plain,
+       .fused_query_key_value = true,
+       .dropout = {"hidden_dropout"},
+       .modules = {.embedding_norm = "word_embeddings_layernorm",
+                   .final_norm = "ln_f",
+                   .attention_output = "dense"},
+       .left_whole = {TensorRole::token_embedding},
+       .operators = {.norm = NormForm::layer,
+                     .norm_life = NormLife::next_norm,
+                     .activation = Activation::gelu_bloom,
+                     .attention = AttentionForm::bloom,
+                     .kernels = AttentionKernels::eager_only,
+                     .rotary = Rotary::none}},
+      {.model_type = "mpt",
+       .causal_lm_class = "MptForCausalLM",
+       .read = mpt,
+       .sizes = {.layers = {"n_layers", "num_hidden_layers"},
+                 .hidden_size = {"d_model", "hidden_size"},
+                 .attention_heads = {"n_heads", "num_attention_heads"},
+                 .key_value_heads = {},
+                 .head_size = {},
+                 .positions = {"max_seq_len"},
+                 .intermediate = {},  // MptMLP does not look at expansion_ratio
+                 .default_intermediate = 4,
+                 .default_tied = true},
+       .feed_forward = FeedForward::plain,
+       .fused_query_key_value = true,
+       .dropout = {"resid_pdrop"},
+       .modules = {.norm_before_attention = "norm_1",
+                   .norm_before_feed_forward = "norm_2",
+                   .final_norm = "norm_f",
+                   .attention_output = "out_proj"},
+       .left_whole = {TensorRole::token_embedding},
+       .operators = {.norm = NormForm::layer,
+                     .norm_life = NormLife::next_norm,
+                     .activation = Activation::gelu,
+                     .attention = AttentionForm::mpt,
+                     .kernels = AttentionKernels::eager_only,
+                     .rotary = Rotary::none,
+                     .names_branches = true}},
+  };
 }
 
 }  // namespace zplan::architectures

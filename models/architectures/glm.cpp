@@ -1,35 +1,26 @@
 // GLM-4 dense. Source: transformers 5.23 configuration_glm.py, modeling_glm.py, modeling_glm4.py.
-#include "models/architectures/decoder.h"
-#include "models/architectures/families.h"
+#include "models/architectures/descriptor.h"
 
 namespace zplan::architectures {
 
-namespace {
-
-ModelShape glm_shape(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.default_key_value_heads = 2, .default_head_size = 128});
-  shape.intermediate_size = intermediate_size(config);
-  shape.fused_gate_up = true;
-  return shape;
-}
-
-Tensors glm_layer(const JsonReader& config, const ModelShape& shape) {
-  return join({attention(shape, {.input = config.boolean_or("attention_bias", true)}),
-               fused_gated_mlp(shape, "mlp.gate_up_proj", "mlp.down_proj"), usual_norms(shape)});
-}
-
-}  // namespace
-
-Model glm(const JsonReader& config) {
-  const ModelShape shape = glm_shape(config);
-  return decoder(shape, glm_layer(config, shape));
-}
-
-Model glm4(const JsonReader& config) {
-  ModelShape shape = glm_shape(config);
-  shape.sandwich_norms = true;
-  return decoder(shape, join({glm_layer(config, shape),
-                              norms(shape, {"post_self_attn_layernorm", "post_mlp_layernorm"})}));
+Descriptors glm() {
+  const Descriptor glm{.model_type = "glm",
+                       .causal_lm_class = "GlmForCausalLM",
+                       .sizes = {.default_key_value_heads = 2, .default_head_size = 128},
+                       .feed_forward = FeedForward::fused_gated,
+                       .block = {.input_bias = {"attention_bias", true},
+                                 .output_bias = {},
+                                 .up = "mlp.gate_up_proj",
+                                 .down = "mlp.down_proj"},
+                       .operators = {.rotary = Rotary::glm, .rotary_share = 0.5},
+                       .libraries = {.autotp_refuses = true}};
+  Descriptor glm4 = glm;
+  glm4.model_type = "glm4";
+  glm4.causal_lm_class = "Glm4ForCausalLM";
+  glm4.block.behind_last = true;
+  glm4.modules.norm_behind_attention = "post_self_attn_layernorm";
+  glm4.modules.norm_behind_feed_forward = "post_mlp_layernorm";
+  return {glm, glm4};
 }
 
 }  // namespace zplan::architectures

@@ -1,8 +1,7 @@
 // GPT-2 and those that kept its names, and OPT. Source: transformers 5.23 configuration_<family>.py,
 // modeling_<family>.py.
-#include "models/architectures/families.h"
+#include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
-#include "models/architectures/sizes.h"
 
 namespace zplan::architectures {
 
@@ -16,16 +15,9 @@ SizeRules gpt_rules(bool tied) {
           .key_value_heads = {},
           .head_size = {},
           .positions = {"n_positions", "max_position_embeddings"},
+          .intermediate = {"n_inner"},
+          .default_intermediate = 4,
           .default_tied = tied};
-}
-
-ModelShape gpt_shape(const JsonReader& config, bool tied, double default_dropout) {
-  ModelShape shape = read_sizes(config, gpt_rules(tied));
-  shape.intermediate_size = size_or(config, {"n_inner"}, 4 * shape.hidden_size, kWidestMlp);
-  shape.norm = NormKind::layer;
-  shape.gated_mlp = false;
-  shape.dropout = dropout(config, "resid_pdrop", default_dropout);
-  return shape;
 }
 
 /// transformers' Conv1D keeps its weight as [in, out].
@@ -88,7 +80,7 @@ Tensors opt_mlp(const ModelShape& shape, const OptRules& rules) {
 }
 
 Tensors opt_layer(const ModelShape& shape, const OptRules& rules) {
-  const AttentionNames names{.inputs = {"k_proj", "v_proj", "q_proj"}, .output = "out_proj"};
+  const AttentionNames names{.inputs = {"k_proj", "v_proj", "q_proj"}};
   return join({attention(shape, {.input = rules.bias, .output = rules.bias}, names),
                opt_norm(shape, rules, "self_attn_layer_norm"), opt_mlp(shape, rules),
                opt_norm(shape, rules, "final_layer_norm")});
@@ -115,25 +107,20 @@ Tensors opt_before(const JsonReader& config, const ModelShape& shape, const OptR
                final_norm ? opt_norm(shape, rules, "model.decoder.final_layer_norm") : Tensors{}});
 }
 
-}  // namespace
-
-Model gpt2(const JsonReader& config) {
-  ModelShape shape = gpt_shape(config, true, 0.1);
-  shape.fused_query_key_value = true;
+Model gpt2(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
   return gpt_model(config, shape, as_conv1d(gpt_block(shape)));
 }
 
-Model gpt_bigcode(const JsonReader& config) {
-  ModelShape shape = gpt_shape(config, true, 0.1);
-  shape.fused_query_key_value = true;
+Model gpt_bigcode(const JsonReader& config, const Descriptor& about) {
+  ModelShape shape = shape_of(config, about);
   if (config.boolean_or("multi_query", true)) shape.key_value_heads = 1;
   return gpt_model(config, shape, gpt_block(shape));
 }
 
-Model gptj(const JsonReader& config) {
-  ModelShape shape = gpt_shape(config, false, 0.0);
-  shape.parallel_attention = true;
-  const AttentionNames names{.path = "attn", .inputs = {"k_proj", "v_proj", "q_proj"}, .output = "out_proj"};
+Model gptj(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
+  const AttentionNames names{.path = "attn", .inputs = {"k_proj", "v_proj", "q_proj"}};
   const TwoLayers layers{
       .up = "mlp.fc_in", .down = "mlp.fc_out", .width = shape.intermediate_size, .bias = true};
   Model model = gpt_model(config, shape, join({attention(shape, {}, names), mlp(shape, layers)}));
@@ -143,21 +130,107 @@ Model gptj(const JsonReader& config) {
   return model;
 }
 
-Model opt(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.key_value_heads = {}, .head_size = {}, .default_tied = true});
-  shape.intermediate_size = size(config, {"ffn_dim"}, kWidestMlp);
-  shape.norm = NormKind::layer;
-  shape.gated_mlp = false;
-  shape.dropout = dropout(config, "dropout", 0.1);
+Model opt(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
   const OptRules rules = opt_rules(config, shape);
   ModelShape narrow = shape;
   narrow.hidden_size = rules.embedding_width;
-  return kept_whole(assemble(shape, {.prefix = "model.decoder.layers.{}.",
-                                     .before = opt_before(config, shape, rules),
-                                     .kinds = {{"decoder", opt_layer(shape, rules)}},
-                                     .layers = all_alike(shape),
-                                     .after = head(narrow)}),
-                    {TensorRole::token_embedding});
+  return assemble(shape, {.prefix = "model.decoder.layers.{}.",
+                          .before = opt_before(config, shape, rules),
+                          .kinds = {{"decoder", opt_layer(shape, rules)}},
+                          .layers = all_alike(shape),
+                          .after = head(narrow)});
+}
+
+}  // namespace
+
+Descriptors gpt() {
+  return {
+      {.model_type = "gpt2",
+       .causal_lm_class = "GPT2LMHeadModel",
+       .read = gpt2,
+       .sizes = gpt_rules(true),
+       .feed_forward = FeedForward::plain,
+       .fused_query_key_value = true,
+       .dropout = {"resid_pdrop", 0.1},
+       .modules = {.norm_before_attention = "ln_1",
+                   .norm_before_feed_forward = "ln_2",
+                   .final_norm = "ln_f",
+                   .attention_output = "c_proj"},
+       .operators = {.norm = NormForm::layer,
+                     .norm_life = NormLife::sum,
+                     .linear = LinearForm::conv1d,
+                     .activation = Activation::gelu_by_parts,
+                     .softmax = Softmax::as_scores,
+                     .attention_dropout = true,
+                     .rotary = Rotary::none,
+                     .names_branches = true,
+                     .embedding_dropout = true,
+                     .drops_inside = true,
+                     .measured = true},
+       .libraries = {.autotp_refuses = true}},
+      {.model_type = "gpt_bigcode",
+       .causal_lm_class = "GPTBigCodeForCausalLM",
+       .read = gpt_bigcode,
+       .sizes = gpt_rules(true),
+       .feed_forward = FeedForward::plain,
+       .fused_query_key_value = true,
+       .dropout = {"resid_pdrop", 0.1},
+       .modules = {.norm_before_attention = "ln_1",
+                   .norm_before_feed_forward = "ln_2",
+                   .final_norm = "ln_f",
+                   .attention_output = "c_proj"},
+       .operators = {.norm = NormForm::layer,
+                     .norm_life = NormLife::sum,
+                     .activation = Activation::gelu,
+                     .joint_heads = JointHeads::each_head_or_split,
+                     .attention_dropout = true,
+                     .rotary = Rotary::none,
+                     .positions = LearnedPositions::behind_masks,
+                     .names_branches = true,
+                     .embedding_dropout = true,
+                     .drops_inside = true}},
+      {.model_type = "gptj",
+       .causal_lm_class = "GPTJForCausalLM",
+       .read = gptj,
+       .sizes = gpt_rules(false),
+       .feed_forward = FeedForward::plain,
+       .parallel = {.otherwise = true},
+       .dropout = {"resid_pdrop"},
+       .modules = {.norm_before_attention = "ln_1",
+                   .norm_before_feed_forward = {},
+                   .final_norm = "ln_f",
+                   .attention_output = "out_proj"},
+       .operators = {.norm = NormForm::layer,
+                     .norm_life = NormLife::layer,
+                     .activation = Activation::gelu_by_parts,
+                     .attention = AttentionForm::gptj,
+                     .kernels = AttentionKernels::no_sdpa,
+                     .attention_dropout = true,
+                     .rotary = Rotary::gptj,
+                     .rotary_share = 0.25,
+                     .names_branches = true,
+                     .embedding_dropout = true,
+                     .drops_inside = true}},
+      {.model_type = "opt",
+       .causal_lm_class = "OPTForCausalLM",
+       .read = opt,
+       .sizes = {.key_value_heads = {}, .head_size = {}, .intermediate = {"ffn_dim"}, .default_tied = true},
+       .feed_forward = FeedForward::plain,
+       .dropout = {"dropout", 0.1},
+       .modules = {.norm_before_attention = "self_attn_layer_norm",
+                   .norm_before_feed_forward = "final_layer_norm",
+                   .final_norm = "final_layer_norm",
+                   .attention_output = "out_proj"},
+       .left_whole = {TensorRole::token_embedding},
+       .operators = {.norm = NormForm::layer,
+                     .activation = Activation::relu,
+                     .scales_queries = true,
+                     .rotary = Rotary::none,
+                     .positions = LearnedPositions::summed,
+                     .layer = LayerForm::opt,
+                     .measured = true}},
+  };
 }
 
 }  // namespace zplan::architectures

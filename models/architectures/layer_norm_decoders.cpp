@@ -1,33 +1,10 @@
 // Dense decoders with layer norms and separate query, key and value.
 // Source: transformers 5.23 configuration_<family>.py, modeling_<family>.py.
 #include "models/architectures/decoder.h"
-#include "models/architectures/families.h"
 
 namespace zplan::architectures {
 
 namespace {
-
-ModelShape layer_norm_shape(const JsonReader& config, const SizeRules& rules = {}) {
-  ModelShape shape = read_sizes(config, rules);
-  shape.intermediate_size = intermediate_size(config);
-  shape.norm = NormKind::layer;
-  return shape;
-}
-
-/// Command R: attention and MLP read one norm, which has no bias.
-ModelShape cohere_shape(const JsonReader& config) {
-  ModelShape shape = layer_norm_shape(config, {.default_tied = true});
-  shape.parallel_attention = true;
-  return shape;
-}
-
-/// A weight per head and feature.
-Tensors norms_of_each_head(const ModelShape& shape) {
-  Tensors tensors = head_norms(shape);
-  tensors[0].shape.insert(tensors[0].shape.begin(), shape.attention_heads);
-  tensors[1].shape.insert(tensors[1].shape.begin(), shape.key_value_heads);
-  return tensors;
-}
 
 /// StableLM keeps one module per head.
 Tensors stablelm_head_norms(const ModelShape& shape) {
@@ -39,79 +16,115 @@ Tensors stablelm_head_norms(const ModelShape& shape) {
   return join(all);
 }
 
+Model stablelm(const JsonReader& config, const Descriptor& about) {
+  ModelShape shape = shape_of(config, about);
+  if (shape.parallel_attention) shape.modules.norm_before_feed_forward = {};
+  Tensors layer = block_attention(config, about, shape);
+  if (config.boolean_or("qk_layernorm", false)) layer = join({layer, stablelm_head_norms(shape)});
+  return decoder(about, shape,
+                 join({layer, block_feed_forward(config, about, shape), block_norms(about, shape)}));
+}
+
 }  // namespace
 
-Model phi(const JsonReader& config) {
-  ModelShape shape = layer_norm_shape(config, {.head_size = {}});
-  shape.gated_mlp = false;
-  shape.parallel_attention = true;
-  shape.query_key_norm = config.boolean_or("qk_layernorm", false);
-  shape.dropout = dropout(config, "resid_pdrop");
-  Tensors layer = attention(shape, both(true), {.output = "dense"});
-  if (shape.query_key_norm) {
-    layer = join({layer, norm("self_attn.q_layernorm", shape.head_size, true),
-                  norm("self_attn.k_layernorm", shape.head_size, true)});
-  }
-  const TwoLayers layers{.up = "mlp.fc1", .down = "mlp.fc2", .width = shape.intermediate_size, .bias = true};
-  Model model = decoder(shape, join({layer, mlp(shape, layers), norms(shape, {"input_layernorm"}, true)}));
-  model.inventory.after =
-      join({norm("model.final_layernorm", shape.hidden_size, true), head(shape, "lm_head", true)});
-  return model;
-}
-
-Model cohere(const JsonReader& config) {
-  ModelShape shape = cohere_shape(config);
-  shape.query_key_norm = config.boolean_or("use_qk_norm", false);
-  Tensors layer = attention(shape, both(config.boolean_or("attention_bias", false)));
-  if (shape.query_key_norm) layer = join({layer, norms_of_each_head(shape)});
-  return decoder(shape, join({layer, dense_mlp(shape), norms(shape, {"input_layernorm"})}));
-}
-
-Model cohere2(const JsonReader& config) {
-  ModelShape shape = cohere_shape(config);
-  shape.sliding_window = sliding_window(config, 4096);
-  shape.sliding_layers = count_sliding(config, shape, all_but_each_nth,
-                                       config.integer_or("sliding_window_pattern", 4, 1, kMostLayers));
-  return decoder(shape, join({attention(shape, both(config.boolean_or("attention_bias", false))),
-                              dense_mlp(shape), norms(shape, {"input_layernorm"})}));
-}
-
-Model stablelm(const JsonReader& config) {
-  ModelShape shape = layer_norm_shape(config, {.head_size = {}, .default_key_value_heads = 32});
-  shape.parallel_attention = config.boolean_or("use_parallel_residual", false);
-  shape.query_key_norm = config.boolean_or("qk_layernorm", false);
-  shape.dropout = dropout(config, "hidden_dropout");
-  Tensors layer = attention(shape, {.input = config.boolean_or("use_qkv_bias", false)});
-  if (shape.query_key_norm) layer = join({layer, stablelm_head_norms(shape)});
-  const Tensors block_norms =
-      shape.parallel_attention ? norms(shape, {"input_layernorm"}, true) : usual_norms(shape, true);
-  return kept_whole(decoder(shape, join({layer, dense_mlp(shape), block_norms}), true),
-                    {TensorRole::token_embedding, TensorRole::head});
-}
-
-Model starcoder2(const JsonReader& config) {
-  ModelShape shape = layer_norm_shape(config, {.default_key_value_heads = 2, .default_tied = true});
-  shape.gated_mlp = false;
-  shape.dropout = dropout(config, "residual_dropout");
-  slide_everywhere(shape, sliding_window(config, 0));
-  const bool bias = config.boolean_or("use_bias", true);
-  const TwoLayers layers{
-      .up = "mlp.c_fc", .down = "mlp.c_proj", .width = shape.intermediate_size, .bias = bias};
-  return decoder(shape, join({attention(shape, both(bias)), mlp(shape, layers), usual_norms(shape, true)}),
-                 true);
-}
-
-Model nemotron(const JsonReader& config) {
-  ModelShape shape = layer_norm_shape(config);
-  shape.gated_mlp = false;
-  const TwoLayers layers{.up = "mlp.up_proj",
-                         .down = "mlp.down_proj",
-                         .width = shape.intermediate_size,
-                         .bias = config.boolean_or("mlp_bias", false)};
-  return decoder(shape,
-                 join({attention(shape, both(config.boolean_or("attention_bias", false))), mlp(shape, layers),
-                       usual_norms(shape, true)}),
-                 true);
+Descriptors layer_norm_decoders() {
+  // Command R: attention and MLP read one norm, which has no bias.
+  const Descriptor cohere{
+      .model_type = "cohere",
+      .causal_lm_class = "CohereForCausalLM",
+      .sizes = {.default_tied = true},
+      .parallel = {.otherwise = true},
+      .block = {.query_key_norm = QueryKeyNorm::of_each_head, .norms_queries_and_keys = {"use_qk_norm"}},
+      .modules = {.norm_before_feed_forward = {}},
+      .operators = {.norm = NormForm::layer_by_parts,
+                    .norm_life = NormLife::layer,
+                    .views = HeadViews::transposes_last,
+                    .rotary = Rotary::cohere,
+                    .sum = ParallelSum::input_first,
+                    .names_branches = true,
+                    .scales_logits = true}};
+  Descriptor cohere2 = cohere;
+  cohere2.model_type = "cohere2";
+  cohere2.causal_lm_class = "Cohere2ForCausalLM";
+  cohere2.window = WindowRule{
+      .size = 4096, .layers = WindowRule::Layers::all_but_each_nth, .key = "sliding_window_pattern", .n = 4};
+  cohere2.block.query_key_norm = QueryKeyNorm::none;
+  cohere2.operators.rotated_layers = RotatedLayers::sliding;
+  cohere2.operators.full_attention_every = 4;
+  return {
+      cohere,
+      cohere2,
+      {.model_type = "phi",
+       .causal_lm_class = "PhiForCausalLM",
+       .sizes = {.head_size = {}},
+       .feed_forward = FeedForward::plain,
+       .parallel = {.otherwise = true},
+       .dropout = {"resid_pdrop"},
+       .block = {.input_bias = {.otherwise = true},
+                 .output_bias = {.otherwise = true},
+                 .mlp_bias = {.otherwise = true},
+                 .query_key_norm = QueryKeyNorm::of_heads,
+                 .norms_queries_and_keys = {"qk_layernorm"},
+                 .up = "mlp.fc1",
+                 .down = "mlp.fc2",
+                 .norm_bias = true,
+                 .head_bias = true},
+       .modules = {.norm_before_feed_forward = {},
+                   .final_norm = "final_layernorm",
+                   .query_norm = "q_layernorm",
+                   .key_norm = "k_layernorm",
+                   .attention_output = "dense"},
+       .operators = {.norm = NormForm::layer,
+                     .norm_life = NormLife::layer,
+                     .activation = Activation::gelu_by_parts,
+                     .views = HeadViews::norms_last,
+                     .rotary = Rotary::phi,
+                     .rotary_share = 0.5,
+                     .names_branches = true,
+                     .embedding_dropout = true}},
+      {.model_type = "stablelm",
+       .causal_lm_class = "StableLmForCausalLM",
+       .read = stablelm,
+       .sizes = {.head_size = {}, .default_key_value_heads = 32},
+       .parallel = {"use_parallel_residual"},
+       .dropout = {"hidden_dropout"},
+       .block = {.input_bias = {"use_qkv_bias"}, .output_bias = {}, .norm_bias = true},
+       .modules = {.query_norm = "q_layernorm", .key_norm = "k_layernorm"},
+       .left_whole = {TensorRole::token_embedding, TensorRole::head},
+       .operators = {.norm = NormForm::layer,
+                     .norm_life = NormLife::first_in_layer,
+                     .views = HeadViews::all_last,
+                     .rotary = Rotary::phi,
+                     .rotary_share = 0.25,
+                     .sum = ParallelSum::input_first,
+                     .names_branches = true}},
+      {.model_type = "starcoder2",
+       .causal_lm_class = "Starcoder2ForCausalLM",
+       .sizes = {.default_key_value_heads = 2, .default_tied = true},
+       .feed_forward = FeedForward::plain,
+       .dropout = {"residual_dropout"},
+       .window = WindowRule{},
+       .block = {.input_bias = {"use_bias", true},
+                 .output_bias = {"use_bias", true},
+                 .mlp_bias = {"use_bias", true},
+                 .up = "mlp.c_fc",
+                 .down = "mlp.c_proj",
+                 .norm_bias = true},
+       .operators = {.norm = NormForm::layer,
+                     .activation = Activation::gelu,
+                     .attention_dropout = true,
+                     .masks = Masks::one,
+                     .embedding_dropout = true,
+                     .drops_inside = true}},
+      {.model_type = "nemotron",
+       .causal_lm_class = "NemotronForCausalLM",
+       .feed_forward = FeedForward::plain,
+       .block = {.mlp_bias = {"mlp_bias"}, .norm_bias = true},
+       .operators = {.norm = NormForm::layer_one_more,
+                     .activation = Activation::relu_squared,
+                     .rotary = Rotary::nemotron,
+                     .rotary_share = 0.5}},
+  };
 }
 
 }  // namespace zplan::architectures

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "models/architectures/families.h"
-
 namespace zplan::architectures {
 
 namespace {
@@ -15,9 +13,6 @@ std::int64_t needed_or(const JsonReader& config, const Keys& keys, std::optional
                        std::int64_t high) {
   return fallback ? size_or(config, keys, *fallback, high) : size(config, keys, high);
 }
-
-bool each_other_from_first(std::int64_t layer, std::int64_t) { return layer % 2 == 0; }
-bool each_other_below(std::int64_t layer, std::int64_t end) { return layer % 2 == 0 && layer < end; }
 
 /// Layers that Qwen's mlp_only_layers and decoder_sparse_step leave routed.
 std::vector<bool> qwen_routed(const JsonReader& config, const ModelShape& shape) {
@@ -50,9 +45,11 @@ Tensors qwen2_experts(const ModelShape& shape) {
 }
 
 /// Two kinds of layers that differ in the feed-forward only.
-std::vector<LayerKind> two_kinds(const ModelShape& shape, const Tensors& attention, const Tensors& experts) {
-  return {{"dense", join({attention, dense_mlp(shape), usual_norms(shape)})},
-          {"mixture_of_experts", join({attention, experts, usual_norms(shape)})}};
+std::vector<LayerKind> two_kinds(const JsonReader& config, const Descriptor& about, const ModelShape& shape,
+                                 const Tensors& attention, const Tensors& experts) {
+  const Tensors norms = block_norms(about, shape);
+  return {{"dense", join({attention, block_feed_forward(config, about, shape), norms})},
+          {"mixture_of_experts", join({attention, experts, norms})}};
 }
 
 /// gpt-oss keeps its stacks as [experts, in, out], with biases behind each.
@@ -72,12 +69,47 @@ Tensors gpt_oss_experts(const ModelShape& shape) {
   return all;
 }
 
-Tensors gpt_oss_router(const ModelShape& shape) {
-  return linear({.path = "mlp.router",
-                 .in = shape.hidden_size,
-                 .out = shape.experts->experts,
-                 .bias = true,
-                 .role = TensorRole::router});
+/// Mixtral, MiniMax, OLMoE: all layers are routed.
+Model all_routed(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
+  return decoder(about, shape,
+                 join({block_attention(config, about, shape), router(shape), expert_stacks(shape),
+                       block_norms(about, shape)}));
+}
+
+Model qwen2_moe(const JsonReader& config, const Descriptor& about) {
+  ModelShape shape = shape_of(config, about);
+  shape.experts->shared_intermediate_size =
+      size_or(config, {"shared_expert_intermediate_size"}, 5632, kWidestMlp);
+  const std::vector<std::size_t> layers = set_layers(shape, qwen_routed(config, shape));
+  return decoder(about, shape,
+                 two_kinds(config, about, shape, block_attention(config, about, shape), qwen2_experts(shape)),
+                 layers);
+}
+
+Model qwen3_moe(const JsonReader& config, const Descriptor& about) {
+  ModelShape shape = shape_of(config, about);
+  const std::vector<std::size_t> layers = set_layers(shape, qwen_routed(config, shape));
+  return decoder(about, shape,
+                 two_kinds(config, about, shape, block_attention(config, about, shape),
+                           join({expert_stacks(shape), router(shape)})),
+                 layers);
+}
+
+Model glm4_moe(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
+  return dense_then_routed(config, about, shape, block_attention(config, about, shape));
+}
+
+Model gpt_oss(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
+  const Tensor sinks = plain("self_attn.sinks", {shape.attention_heads}, TensorRole::attention);
+  return decoder(about, shape,
+                 join({{sinks},
+                       block_attention(config, about, shape),
+                       router(shape, true),
+                       gpt_oss_experts(shape),
+                       block_norms(about, shape)}));
 }
 
 }  // namespace
@@ -92,6 +124,9 @@ void read_mixture(const JsonReader& config, ModelShape& shape, const MixtureRule
             fmt::format("{} experts per token of {}", experts.experts_per_token, experts.experts),
             "accepted: at most as many as there are experts");
   experts.intermediate_size = needed_or(config, rules.width, rules.default_width, kWidestMlp);
+  if (rules.default_shared > 0)
+    experts.shared_intermediate_size =
+        experts.intermediate_size * size_or(config, {"n_shared_experts"}, rules.default_shared, kMostExperts);
   experts.layers = shape.layers;
   shape.experts = experts;
 }
@@ -101,134 +136,128 @@ std::vector<std::size_t> set_layers(ModelShape& shape, const std::vector<bool>& 
   return {routed.begin(), routed.end()};
 }
 
-std::vector<std::size_t> dense_then_routed(const JsonReader& config, ModelShape& shape,
-                                           std::int64_t default_dense) {
-  const std::int64_t dense = config.integer_or("first_k_dense_replace", default_dense, 0, kMostLayers);
+Model dense_then_routed(const JsonReader& config, const Descriptor& about, ModelShape shape,
+                        const Tensors& attention) {
+  const std::int64_t dense =
+      config.integer_or("first_k_dense_replace", about.mixture.default_dense, 0, kMostLayers);
   std::vector<bool> routed(static_cast<std::size_t>(shape.layers), true);
   std::fill_n(routed.begin(), std::min(dense, shape.layers), false);
-  return set_layers(shape, routed);
+  const std::vector<std::size_t> layers = set_layers(shape, routed);
+  const GatedMlp shared{.path = "mlp.shared_experts",
+                        .width = shape.experts->shared_intermediate_size,
+                        .bias = is_on(config, about.block.mlp_bias),
+                        .role = TensorRole::shared_expert};
+  const Tensors experts = join({expert_stacks(shape), router(shape), gated_mlp(shape, shared)});
+  return decoder(about, shape, two_kinds(config, about, shape, attention, experts), layers);
 }
 
-Model mixtral(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.default_key_value_heads = 8});
-  shape.intermediate_size = intermediate_size(config);
-  read_mixture(config, shape,
-               {.experts = {"num_local_experts", "num_experts"},
-                .default_experts = 8,
-                .default_per_token = 2,
-                .width = {"intermediate_size"},
-                .default_width = {}});
-  slide_everywhere(shape, sliding_window(config, 0));
-  return decoder(shape, join({attention(shape), router(shape), expert_stacks(shape), usual_norms(shape)}));
-}
-
-Model minimax_m2(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.default_key_value_heads = 8, .default_head_size = 128});
-  shape.intermediate_size = intermediate_size(config);
-  shape.query_key_norm = true;
-  read_mixture(config, shape,
-               {.experts = {"num_local_experts", "num_experts"},
-                .default_experts = 256,
-                .default_per_token = 8,
-                .width = {"intermediate_size"},
-                .default_width = {}});
-  return decoder(shape, join({attention(shape), width_norms(shape), router(shape), expert_stacks(shape),
-                              usual_norms(shape)}));
-}
-
-Model olmoe(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.head_size = {}});
-  shape.intermediate_size = intermediate_size(config);
-  shape.query_key_norm = true;
-  read_mixture(config, shape,
-               {.experts = {"num_experts", "num_local_experts"},
-                .default_experts = 64,
-                .default_per_token = 8,
-                .width = {"intermediate_size"},
-                .default_width = {}});
-  return decoder(shape, join({attention(shape, both(config.boolean_or("attention_bias", false))),
-                              width_norms(shape), router(shape), expert_stacks(shape), usual_norms(shape)}));
-}
-
-Model qwen2_moe(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.default_key_value_heads = 16});
-  shape.intermediate_size = intermediate_size(config);
-  read_mixture(config, shape,
-               {.experts = {"num_experts"},
-                .default_experts = 60,
-                .default_per_token = 4,
-                .width = {"moe_intermediate_size"},
-                .default_width = 1408});
-  shape.experts->shared_intermediate_size =
-      size_or(config, {"shared_expert_intermediate_size"}, 5632, kWidestMlp);
-  if (config.boolean_or("use_sliding_window", false)) {
-    shape.sliding_window = sliding_window(config, 4096);
-    shape.sliding_layers = count_sliding(config, shape, each_other_below,
-                                         config.integer_or("max_window_layers", 28, 0, kMostLayers));
-  }
-  const std::vector<std::size_t> layers = set_layers(shape, qwen_routed(config, shape));
-  const Tensors block = attention(shape, {.input = config.boolean_or("qkv_bias", true)});
-  return decoder(shape, two_kinds(shape, block, qwen2_experts(shape)), layers);
-}
-
-Model qwen3_moe(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.default_key_value_heads = 4});
-  shape.intermediate_size = intermediate_size(config);
-  shape.query_key_norm = true;
-  read_mixture(config, shape,
-               {.experts = {"num_experts", "num_local_experts"},
-                .default_experts = 128,
-                .default_per_token = 8,
-                .width = {"moe_intermediate_size"},
-                .default_width = 768});
-  if (config.boolean_or("use_sliding_window", false)) slide_everywhere(shape, sliding_window(config, 4096));
-  const std::vector<std::size_t> layers = set_layers(shape, qwen_routed(config, shape));
-  const Tensors block =
-      join({attention(shape, both(config.boolean_or("attention_bias", false))), head_norms(shape)});
-  return decoder(shape, two_kinds(shape, block, join({expert_stacks(shape), router(shape)})), layers);
-}
-
-Model glm4_moe(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.default_key_value_heads = 8});
-  shape.intermediate_size = intermediate_size(config);
-  shape.query_key_norm = config.boolean_or("use_qk_norm", false);
-  read_mixture(config, shape,
-               {.experts = {"n_routed_experts"},
-                .default_experts = 128,
-                .default_per_token = 8,
-                .width = {"moe_intermediate_size"},
-                .default_width = 1408});
-  shape.experts->shared_intermediate_size =
-      shape.experts->intermediate_size * size_or(config, {"n_shared_experts"}, 1, kMostExperts);
-  const std::vector<std::size_t> layers = dense_then_routed(config, shape, 1);
-  Tensors block = attention(shape, {.input = config.boolean_or("attention_bias", false)});
-  if (shape.query_key_norm) block = join({block, head_norms(shape)});
-  const Tensors experts = join({expert_stacks(shape), router(shape),
-                                gated_mlp(shape, {.path = "mlp.shared_experts",
-                                                  .width = shape.experts->shared_intermediate_size,
-                                                  .role = TensorRole::shared_expert})});
-  return decoder(shape, two_kinds(shape, block, experts), layers);
-}
-
-Model gpt_oss(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.default_key_value_heads = 8, .default_head_size = 64});
-  shape.intermediate_size = intermediate_size(config);
-  shape.fused_gate_up = true;
-  read_mixture(config, shape,
-               {.experts = {"num_local_experts", "num_experts"},
-                .default_experts = 128,
-                .default_per_token = 4,
-                .width = {"intermediate_size"},
-                .default_width = {}});
-  shape.sliding_window = sliding_window(config, 128);
-  shape.sliding_layers = count_sliding(config, shape, each_other_from_first, 2);
-  const Tensor sinks = plain("self_attn.sinks", {shape.attention_heads}, TensorRole::attention);
-  return kept_whole(decoder(shape, join({{sinks},
-                                         attention(shape, both(config.boolean_or("attention_bias", true))),
-                                         gpt_oss_router(shape),
-                                         gpt_oss_experts(shape),
-                                         usual_norms(shape)})),
-                    {TensorRole::attention, TensorRole::expert});
+Descriptors mixtures() {
+  return {
+      {.model_type = "mixtral",
+       .causal_lm_class = "MixtralForCausalLM",
+       .read = all_routed,
+       .sizes = {.default_key_value_heads = 8},
+       .window = WindowRule{},
+       .mixture = {.experts = {"num_local_experts", "num_experts"},
+                   .default_experts = 8,
+                   .default_per_token = 2,
+                   .width = {"intermediate_size"}},
+       .block = {.input_bias = {}, .output_bias = {}},
+       .operators = {.masks = Masks::one, .router = RouterForm::mixtral, .measured = true},
+       .libraries = {.expert_modules = {"w1", "w3", "w2"}, .autotp_refuses = true, .leaf_experts = true}},
+      {.model_type = "minimax_m2",
+       .causal_lm_class = "MiniMaxM2ForCausalLM",
+       .read = all_routed,
+       .sizes = {.default_key_value_heads = 8, .default_head_size = 128},
+       .mixture = {.experts = {"num_local_experts", "num_experts"},
+                   .default_experts = 256,
+                   .default_per_token = 8,
+                   .width = {"intermediate_size"}},
+       .block = {.input_bias = {}, .output_bias = {}, .query_key_norm = QueryKeyNorm::of_width},
+       .operators = {.views = HeadViews::all_last,
+                     .rotary = Rotary::neox,
+                     .rotary_share = 0.5,
+                     .router = RouterForm::minimax},
+       .libraries = {.expert_modules = {"w1", "w3", "w2"}}},
+      {.model_type = "olmoe",
+       .causal_lm_class = "OlmoeForCausalLM",
+       .read = all_routed,
+       .sizes = {.head_size = {}},
+       .mixture = {.experts = {"num_experts", "num_local_experts"},
+                   .default_experts = 64,
+                   .default_per_token = 8,
+                   .width = {"intermediate_size"}},
+       .block = {.query_key_norm = QueryKeyNorm::of_width},
+       .operators = {.norms_span_heads = true, .views = HeadViews::all_last},
+       .libraries = {.expert_modules = {"gate_proj", "up_proj", "down_proj"}}},
+      {.model_type = "qwen2_moe",
+       .causal_lm_class = "Qwen2MoeForCausalLM",
+       .read = qwen2_moe,
+       .sizes = {.default_key_value_heads = 16},
+       .window = WindowRule{.size = 4096,
+                            .layers = WindowRule::Layers::each_other_below_nth,
+                            .key = "max_window_layers",
+                            .n = 28,
+                            .on = {"use_sliding_window"}},
+       .mixture =
+           {.experts = {"num_experts"}, .default_experts = 60, .default_per_token = 4, .default_width = 1408},
+       .block = {.input_bias = {"qkv_bias", true}, .output_bias = {}},
+       .operators = {.full_attention_every = 0, .masks = Masks::with_windows},
+       .libraries = {.autotp_refuses = true, .leaf_experts = true}},
+      {.model_type = "qwen3_moe",
+       .causal_lm_class = "Qwen3MoeForCausalLM",
+       .read = qwen3_moe,
+       .sizes = {.default_key_value_heads = 4},
+       .window = WindowRule{.size = 4096, .on = {"use_sliding_window"}},
+       .mixture = {.experts = {"num_experts", "num_local_experts"},
+                   .default_experts = 128,
+                   .default_per_token = 8,
+                   .default_width = 768},
+       .block = {.query_key_norm = QueryKeyNorm::of_heads},
+       .operators =
+           {.full_attention_every = 0, .masks = Masks::one, .divides_weights = true, .measured = true},
+       .libraries = {.expert_modules = {"gate_proj", "up_proj", "down_proj"},
+                     .autotp_refuses = true,
+                     .leaf_experts = true}},
+      {.model_type = "glm4_moe",
+       .causal_lm_class = "Glm4MoeForCausalLM",
+       .read = glm4_moe,
+       .sizes = {.default_key_value_heads = 8},
+       .mixture = {.experts = {"n_routed_experts"},
+                   .default_experts = 128,
+                   .default_per_token = 8,
+                   .default_width = 1408,
+                   .default_shared = 1,
+                   .default_dense = 1},
+       .block = {.output_bias = {},
+                 .query_key_norm = QueryKeyNorm::of_heads,
+                 .norms_queries_and_keys = {"use_qk_norm"}},
+       .operators = {.views = HeadViews::transposes_last,
+                     .rotary = Rotary::neox,
+                     .rotary_share = 0.5,
+                     .router = RouterForm::deepseek_v3,
+                     .expert_groups = 1},
+       .libraries = {.expert_modules = {"gate_proj", "up_proj", "down_proj"}}},
+      {.model_type = "gpt_oss",
+       .causal_lm_class = "GptOssForCausalLM",
+       .read = gpt_oss,
+       .sizes = {.default_key_value_heads = 8, .default_head_size = 64},
+       .feed_forward = FeedForward::fused_gated,
+       .window = WindowRule{.size = 128, .layers = WindowRule::Layers::all_but_each_nth, .n = 2},
+       .mixture = {.experts = {"num_local_experts", "num_experts"},
+                   .default_experts = 128,
+                   .default_per_token = 4,
+                   .width = {"intermediate_size"}},
+       .block = {.input_bias = {"attention_bias", true}, .output_bias = {"attention_bias", true}},
+       .modules = {.router = "mlp.router"},
+       .left_whole = {TensorRole::attention, TensorRole::expert},
+       .operators = {.norm = NormForm::wide,
+                     .kernels = AttentionKernels::no_sdpa,
+                     .softmax = Softmax::with_sinks,
+                     .rotary = Rotary::gpt_oss,
+                     .router = RouterForm::gpt_oss,
+                     .interleaves_experts = true}},
+  };
 }
 
 }  // namespace zplan::architectures

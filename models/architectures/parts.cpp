@@ -89,8 +89,6 @@ Tensors norm(const std::string& path, std::int64_t size, bool bias) {
   return tensors;
 }
 
-Biases both(bool bias) { return {.input = bias, .output = bias}; }
-
 std::int64_t attention_units(const ModelShape& shape, std::int64_t features) {
   return features % shape.key_value_heads == 0 ? shape.key_value_heads : features;
 }
@@ -102,7 +100,8 @@ Tensors attention(const ModelShape& shape, Biases biases, const AttentionNames& 
     parts.push_back(
         linear(attention_input(shape, names.path + "." + name, heads * shape.head_size, biases.input)));
   }
-  parts.push_back(linear(attention_output(shape, names.path + "." + names.output, biases.output)));
+  parts.push_back(linear(attention_output(
+      shape, names.path + "." + std::string(shape.modules.attention_output), biases.output)));
   return join(parts);
 }
 
@@ -164,9 +163,12 @@ Tensors expert_stacks(const ModelShape& shape, const std::string& path) {
   return tensors;
 }
 
-Tensors router(const ModelShape& shape, const std::string& path) {
-  return linear(
-      {.path = path, .in = shape.hidden_size, .out = shape.experts->experts, .role = TensorRole::router});
+Tensors router(const ModelShape& shape, bool bias) {
+  return linear({.path = std::string(shape.modules.router),
+                 .in = shape.hidden_size,
+                 .out = shape.experts->experts,
+                 .bias = bias,
+                 .role = TensorRole::router});
 }
 
 Tensors join(const std::vector<Tensors>& parts) {
@@ -217,7 +219,7 @@ Model assemble(const ModelShape& shape, Stack stack) {
   return model;
 }
 
-Model kept_whole(Model model, const std::vector<TensorRole>& roles) {
+void leave_whole(Inventory& inventory, const std::vector<TensorRole>& roles) {
   const auto visit = [&](Tensors& tensors) {
     for (Tensor& tensor : tensors) {
       if (std::find(roles.begin(), roles.end(), tensor.role) == roles.end()) continue;
@@ -225,10 +227,9 @@ Model kept_whole(Model model, const std::vector<TensorRole>& roles) {
       tensor.split_units = 1;
     }
   };
-  visit(model.inventory.before);
-  for (LayerKind& kind : model.inventory.kinds) visit(kind.tensors);
-  visit(model.inventory.after);
-  return model;
+  visit(inventory.before);
+  for (LayerKind& kind : inventory.kinds) visit(kind.tensors);
+  visit(inventory.after);
 }
 
 std::vector<std::size_t> all_alike(const ModelShape& shape) {

@@ -35,13 +35,12 @@ struct AttentionNames {
   std::string path{"self_attn"};
   std::vector<std::string> inputs{"q_proj", "k_proj",
                                   "v_proj"};  ///< the one that starts with q is the query's
-  std::string output{"o_proj"};
 };
 struct Biases {
   bool input{}, output{};
 };
-[[nodiscard]] Biases both(bool bias);
-/// Query, key and value (columns) and the output projection (a row); key-value heads are the units.
+/// Query, key and value (columns) and the output projection (a row), as the shape's modules call it;
+/// key-value heads are the units.
 [[nodiscard]] Tensors attention(const ModelShape& shape, Biases biases = {},
                                 const AttentionNames& names = {});
 /// The same with query, key and value in one weight.
@@ -75,7 +74,7 @@ struct GatedMlp {
 [[nodiscard]] Tensors expert_stacks(const ModelShape& shape, const std::string& path = "mlp.experts");
 /// The linear layer that scores the experts. transformers keeps it in a module of its own, not in a
 /// torch.nn.Linear.
-[[nodiscard]] Tensors router(const ModelShape& shape, const std::string& path = "mlp.gate");
+[[nodiscard]] Tensors router(const ModelShape& shape, bool bias = false);
 
 [[nodiscard]] Tensors join(const std::vector<Tensors>& parts);
 
@@ -93,9 +92,8 @@ struct Stack {
   Tensors after;
 };
 [[nodiscard]] Model assemble(const ModelShape& shape, Stack stack);
-/// The model with every tensor of `roles` whole on every rank: what AutoTP finds no rule for in this
-/// architecture, as tests/reference/autotp/families.json has recorded it.
-[[nodiscard]] Model kept_whole(Model model, const std::vector<TensorRole>& roles);
+/// Every tensor of `roles` is whole on every rank.
+void leave_whole(Inventory& inventory, const std::vector<TensorRole>& roles);
 /// All layers alike.
 [[nodiscard]] std::vector<std::size_t> all_alike(const ModelShape& shape);
 

@@ -3,9 +3,8 @@
 // modeling_baichuan.py (baichuan-inc/Baichuan2-7B-Base), modeling_internlm2.py (internlm/internlm2-7b).
 #include <fmt/format.h>
 
-#include "models/architectures/families.h"
+#include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
-#include "models/architectures/sizes.h"
 
 namespace zplan::architectures {
 
@@ -40,23 +39,8 @@ std::int64_t chatglm_key_value_heads(const JsonReader& config, const ModelShape&
   return groups;
 }
 
-ModelShape chatglm_shape(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.layers = {"num_layers", "num_hidden_layers"},
-                                         .key_value_heads = {},
-                                         .head_size = {"kv_channels"},
-                                         .vocabulary = {"padded_vocab_size", "vocab_size"},
-                                         .positions = {"seq_length"},
-                                         .default_head_size = 128});
-  shape.key_value_heads = chatglm_key_value_heads(config, shape);
-  shape.intermediate_size = size(config, {"ffn_hidden_size"}, kWidestMlp);
-  shape.fused_query_key_value = shape.fused_gate_up = true;
-  shape.norm = config.boolean_or("rmsnorm", true) ? NormKind::rms : NormKind::layer;
-  shape.dropout = dropout(config, "hidden_dropout");
-  return shape;
-}
-
 Tensors chatglm_norm(const ModelShape& shape, const std::string& path) {
-  return norm(path, shape.hidden_size, shape.norm == NormKind::layer);
+  return norm(path, shape.hidden_size, shape.operators.norm == NormForm::layer);
 }
 
 /// dense_h_to_4h holds gate and up; with add_bias_linear both layers have biases.
@@ -78,18 +62,12 @@ Tensors chatglm_mlp(const ModelShape& shape, bool bias) {
   return join({linear(up), linear(down)});
 }
 
-}  // namespace
-
-Model qwen(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.key_value_heads = {},
-                                         .head_size = {"kv_channels"},
-                                         .positions = {"max_position_embeddings", "seq_length"},
-                                         .default_head_size = 128});
+Model qwen(const JsonReader& config, const Descriptor& about) {
+  ModelShape shape = shape_of(config, about);
   // intermediate_size counts the gate's and the up projection's features together.
-  shape.intermediate_size = size(config, {"intermediate_size"}, 2 * kWidestMlp) / 2;
+  shape.intermediate_size /= 2;
   if (shape.intermediate_size == 0)
     config.at("intermediate_size").fail("1 feature for two projections", "accepted: an even number from 2");
-  shape.fused_query_key_value = true;
   // no_bias is about the output projection; query, key and value have biases all the same.
   const Biases biases{.input = true, .output = !config.boolean_or("no_bias", true)};
   const Tensors layer =
@@ -102,8 +80,10 @@ Model qwen(const JsonReader& config) {
                           .after = join({norm("transformer.ln_f", shape.hidden_size), head(shape)})});
 }
 
-Model chatglm(const JsonReader& config) {
-  const ModelShape shape = chatglm_shape(config);
+Model chatglm(const JsonReader& config, const Descriptor& about) {
+  ModelShape shape = shape_of(config, about);
+  shape.key_value_heads = chatglm_key_value_heads(config, shape);
+  if (!config.boolean_or("rmsnorm", true)) shape.operators.norm = NormForm::layer;
   const bool bias = config.boolean_or("add_bias_linear", false);
   const Biases biases{.input = bias || config.boolean_or("add_qkv_bias", false), .output = bias};
   const Tensors layer =
@@ -121,12 +101,8 @@ Model chatglm(const JsonReader& config) {
                       head(shape, "transformer.output_layer")})});
 }
 
-Model baichuan(const JsonReader& config) {
-  ModelShape shape = read_sizes(
-      config,
-      {.key_value_heads = {}, .head_size = {}, .positions = {"max_position_embeddings", "model_max_length"}});
-  shape.intermediate_size = intermediate_size(config);
-  shape.fused_query_key_value = true;
+Model baichuan(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
   const Tensors layer =
       join({fused_attention(shape, {}, "self_attn.W_pack", "self_attn.o_proj"), baichuan_mlp(shape),
             norm("input_layernorm", shape.hidden_size), norm("post_attention_layernorm", shape.hidden_size)});
@@ -137,10 +113,8 @@ Model baichuan(const JsonReader& config) {
                           .after = join({norm("model.norm", shape.hidden_size), head(shape)})});
 }
 
-Model internlm2(const JsonReader& config) {
-  ModelShape shape = read_sizes(config, {.head_size = {}});
-  shape.intermediate_size = intermediate_size(config);
-  shape.fused_query_key_value = true;
+Model internlm2(const JsonReader& config, const Descriptor& about) {
+  const ModelShape shape = shape_of(config, about);
   const bool bias = config.boolean_or("bias", true);
   const Tensors layer =
       join({fused_attention(shape, {.input = bias, .output = bias}, "attention.wqkv", "attention.wo"),
@@ -151,6 +125,57 @@ Model internlm2(const JsonReader& config) {
                           .kinds = {{"decoder", layer}},
                           .layers = all_alike(shape),
                           .after = join({norm("model.norm", shape.hidden_size), head(shape, "output")})});
+}
+
+}  // namespace
+
+Descriptors remote_code() {
+  return {
+      {.model_type = "qwen",
+       .causal_lm_class = "QWenLMHeadModel",
+       .read = qwen,
+       .sizes = {.key_value_heads = {},
+                 .head_size = {"kv_channels"},
+                 .positions = {"max_position_embeddings", "seq_length"},
+                 .default_head_size = 128},
+       .fused_query_key_value = true,
+       .modules = {.norm_before_attention = "ln_1",
+                   .norm_before_feed_forward = "ln_2",
+                   .final_norm = "ln_f",
+                   .attention_output = "c_proj"},
+       .operators = {.gates_by_second = true, .full_attention_every = 0}},
+      {.model_type = "chatglm",
+       .causal_lm_class = "ChatGLMModel",
+       .read = chatglm,
+       .sizes = {.layers = {"num_layers", "num_hidden_layers"},
+                 .key_value_heads = {},
+                 .head_size = {"kv_channels"},
+                 .vocabulary = {"padded_vocab_size", "vocab_size"},
+                 .positions = {"seq_length"},
+                 .intermediate = {"ffn_hidden_size"},
+                 .default_head_size = 128},
+       .feed_forward = FeedForward::fused_gated,
+       .fused_query_key_value = true,
+       .dropout = {"hidden_dropout"},
+       .modules = {.final_norm = "final_layernorm", .attention_output = "dense"},
+       .operators = {.rotary = Rotary::chatglm, .rotary_share = 0.5}},
+      {.model_type = "baichuan",
+       .causal_lm_class = "BaichuanForCausalLM",
+       .read = baichuan,
+       .sizes = {.key_value_heads = {},
+                 .head_size = {},
+                 .positions = {"max_position_embeddings", "model_max_length"}},
+       .fused_query_key_value = true,
+       .operators = {.joint_heads = JointHeads::sliced}},
+      {.model_type = "internlm2",
+       .causal_lm_class = "InternLM2ForCausalLM",
+       .read = internlm2,
+       .sizes = {.head_size = {}},
+       .fused_query_key_value = true,
+       .modules = {.norm_before_attention = "attention_norm",
+                   .norm_before_feed_forward = "ffn_norm",
+                   .attention_output = "wo"}},
+  };
 }
 
 }  // namespace zplan::architectures

@@ -60,6 +60,11 @@ std::int64_t read_vocabulary(const JsonReader& config, const SizeRules& rules) {
   return size_or(config, rules.vocabulary, *rules.default_vocabulary, kLargestVocabulary);
 }
 
+std::int64_t read_intermediate(const JsonReader& config, const SizeRules& rules, std::int64_t hidden_size) {
+  if (rules.default_intermediate == 0) return size(config, rules.intermediate, kWidestMlp);
+  return size_or(config, rules.intermediate, rules.default_intermediate * hidden_size, kWidestMlp);
+}
+
 }  // namespace
 
 std::optional<std::int64_t> find_size(const JsonReader& config, const Keys& keys, std::int64_t high) {
@@ -94,39 +99,8 @@ ModelShape read_sizes(const JsonReader& config, const SizeRules& rules) {
   shape.vocabulary_size = read_vocabulary(config, rules);
   shape.max_positions = size_or(config, rules.positions, 0, kMostPositions);
   shape.tied_embeddings = config.boolean_or("tie_word_embeddings", rules.default_tied);
+  shape.intermediate_size = read_intermediate(config, rules, shape.hidden_size);
   return shape;
-}
-
-std::int64_t intermediate_size(const JsonReader& config) {
-  return size(config, {"intermediate_size"}, kWidestMlp);
-}
-
-bool all_but_each_nth(std::int64_t layer, std::int64_t period) { return (layer + 1) % period != 0; }
-
-std::int64_t count_sliding(const JsonReader& config, const ModelShape& shape,
-                           bool (*pattern)(std::int64_t layer, std::int64_t period), std::int64_t period) {
-  std::int64_t count = 0;
-  if (const auto types = config.find("layer_types")) {
-    for (const JsonReader& type : types->items()) count += type.text() == "sliding_attention" ? 1 : 0;
-    return std::min(count, shape.layers);
-  }
-  for (std::int64_t layer = 0; layer < shape.layers; ++layer) count += pattern(layer, period) ? 1 : 0;
-  return count;
-}
-
-void slide_everywhere(ModelShape& shape, std::int64_t window) {
-  shape.sliding_window = window;
-  shape.sliding_layers = window > 0 ? shape.layers : 0;
-}
-
-std::int64_t sliding_window(const JsonReader& config, std::int64_t fallback) {
-  if (set_to_null(config, {"sliding_window"})) return 0;
-  return config.integer_or("sliding_window", fallback, 0, kMostPositions);
-}
-
-double dropout(const JsonReader& config, std::string_view key, double fallback) {
-  const auto found = config.find(key);
-  return found ? found->number(0.0, 1.0) : fallback;
 }
 
 }  // namespace zplan::architectures

@@ -48,34 +48,28 @@ struct SizeRules {
   Keys head_size{"head_dim"};                   ///< empty: always hidden size / heads
   Keys vocabulary{"vocab_size"};
   Keys positions{"max_position_embeddings"};
+  Keys intermediate{"intermediate_size"};  ///< empty: always `default_intermediate`
 
   std::optional<std::int64_t> default_attention_heads{};  ///< none: needed
   std::optional<std::int64_t> default_key_value_heads{};  ///< none: as many as attention heads
   std::optional<std::int64_t> default_head_size{};        ///< none: hidden size / heads
   std::optional<std::int64_t> default_vocabulary{};       ///< none: needed
+  std::int64_t default_intermediate{};                    ///< hidden sizes; 0: needed
   bool default_tied{};
 };
 
-/// The sizes that every decoder has; intermediate_size and what else differs is the architecture's to fill.
-/// InputError where heads do not divide, with the place and what would do.
+/// The sizes that every decoder has. InputError where heads do not divide, with the place and what would do.
 [[nodiscard]] ModelShape read_sizes(const JsonReader& config, const SizeRules& rules);
 
-/// intermediate_size by its usual name.
-[[nodiscard]] std::int64_t intermediate_size(const JsonReader& config);
-
-/// The period's last layer sees everything, the others slide: the pattern that most architectures have.
-[[nodiscard]] bool all_but_each_nth(std::int64_t layer, std::int64_t period);
-
-/// Layers that the list `layer_types` calls "sliding_attention", or else those for which `pattern` says so.
-[[nodiscard]] std::int64_t count_sliding(const JsonReader& config, const ModelShape& shape,
-                                         bool (*pattern)(std::int64_t layer, std::int64_t period),
-                                         std::int64_t period);
-/// Every layer looks back `window` tokens; 0 for none.
-void slide_everywhere(ModelShape& shape, std::int64_t window);
-/// sliding_window, `fallback` where it is left out, 0 where it is null.
-[[nodiscard]] std::int64_t sliding_window(const JsonReader& config, std::int64_t fallback);
-
-/// A dropout probability, 0 where it is left out.
-[[nodiscard]] double dropout(const JsonReader& config, std::string_view key, double fallback = 0.0);
+/// Names and defaults of a mixture's sizes; no default: needed.
+struct MixtureRules {
+  Keys experts{};  ///< empty: no mixture
+  std::optional<std::int64_t> default_experts{};
+  std::optional<std::int64_t> default_per_token{};
+  Keys width{"moe_intermediate_size"};  ///< of one expert
+  std::optional<std::int64_t> default_width{};
+  std::int64_t default_shared{};  ///< n_shared_experts; 0: there are none of that name
+  std::int64_t default_dense{};   ///< first_k_dense_replace
+};
 
 }  // namespace zplan::architectures

@@ -104,17 +104,20 @@ Tensor falcon_alibi(Program& p) {
 }  // namespace
 
 bool uses_alibi(const ModelShape& shape) {
-  const std::string& architecture = shape.architecture;
-  if (architecture == "bloom" || architecture == "mpt") return true;
-  return architecture == "falcon" && !shape.parallel_attention &&
-         shape.key_value_heads == shape.attention_heads;
+  switch (shape.operators.attention) {
+    case AttentionForm::bloom:
+    case AttentionForm::mpt: return true;
+    case AttentionForm::falcon:
+      return !shape.parallel_attention && shape.key_value_heads == shape.attention_heads;
+    default: return false;
+  }
 }
 
 void prepare_alibi(Program& p) {
-  const std::string& architecture = p.shape().architecture;
-  p.given.alibi = architecture == "bloom" ? bloom_alibi(p)
-                  : architecture == "mpt" ? mpt_alibi(p)
-                                          : falcon_alibi(p);
+  const AttentionForm form = p.operators().attention;
+  p.given.alibi = form == AttentionForm::bloom ? bloom_alibi(p)
+                  : form == AttentionForm::mpt ? mpt_alibi(p)
+                                               : falcon_alibi(p);
 }
 
 void bias_mask(Program& p) {

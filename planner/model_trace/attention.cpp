@@ -4,14 +4,11 @@
 
 #include "planner/model_trace/attention.h"
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 #include <stdexcept>
 #include <string_view>
 
 #include "planner/model_trace/rare_operators.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
@@ -35,27 +32,25 @@ const Parameter& projection(const Parameters& of, char letter) {
 }
 
 /// The norm of queries or keys; empty where there is none.
-std::string norm_of(const Parameters& of, char letter) {
-  for (const char* each : {"_norm", "_layernorm"}) {
-    const std::string norm = letter + std::string(each);
-    if (of.has_module(norm) || of.has_module(norm + ".norms.0")) return norm;
-  }
-  return {};
+std::string norm_of(const Program& p, const Parameters& of, char letter) {
+  if (letter == 'v') return {};
+  const std::string norm(letter == 'q' ? p.modules().query_norm : p.modules().key_norm);
+  return of.has_module(norm) || of.has_module(norm + ".norms.0") ? norm : std::string();
 }
 
 /// Whether the norm takes all heads' features at once.
 bool spans_heads(const Program& p, const Parameters& of, const std::string& norm) {
   const Parameter* weight = of.find(norm + ".weight");
   if (weight == nullptr || weight->about->shape.size() != 1) return false;
-  return weight->about->shape[0] != p.sizes.d || p.shape().architecture.starts_with("olmo");
+  return weight->about->shape[0] != p.sizes.d || p.operators().norms_span_heads;
 }
 
 /// The rows that one projection makes, normed where the norm spans heads.
 Tensor rows(Program& p, const Parameters& of, char letter, const Tensor& x) {
   Tensor result = linear_layer(p, of, projection(of, letter), x);
-  const std::string norm = norm_of(of, letter);
+  const std::string norm = norm_of(p, of, letter);
   if (spans_heads(p, of, norm)) return normalise(p, of, norm, result);
-  return letter == 'q' && p.shape().architecture == "opt" ? scale(p.torch, result) : result;
+  return letter == 'q' && p.operators().scales_queries ? scale(p.torch, result) : result;
 }
 
 /// StableLM norms each head by a module of its own.
@@ -70,7 +65,7 @@ Tensor normed_one_by_one(Program& p, const Parameters& of, const std::string& no
 
 /// The norm of each head, where there is one.
 Tensor head_norm(Program& p, const Parameters& of, char letter, const Tensor& x) {
-  const std::string norm = norm_of(of, letter);
+  const std::string norm = norm_of(p, of, letter);
   if (norm.empty() || spans_heads(p, of, norm)) return x;
   return of.has_module(norm) ? normalise(p, of, norm, x) : normed_one_by_one(p, of, norm, x);
 }
@@ -110,13 +105,13 @@ Heads transposes_last(Program& p, const Parameters& of, const Tensor& x) {
 /// One projection, its heads, and its norm where that comes between view and transpose.
 Tensor projected(Program& p, const Parameters& of, char letter, std::int64_t heads, const Tensor& x) {
   Tensor result = by_head(p, rows(p, of, letter, x), heads);
-  const bool norms = letter != 'v' && style_of(p.shape()).views == HeadViews::one_by_one;
+  const bool norms = letter != 'v' && p.operators().views == HeadViews::one_by_one;
   if (norms) result = head_norm(p, of, letter, result);
   return transpose(p.torch, result, 1, 2);
 }
 
 Heads separate(Program& p, const Parameters& of, const Tensor& x) {
-  const HeadViews order = style_of(p.shape()).views;
+  const HeadViews order = p.operators().views;
   if (order == HeadViews::all_last) return views_last(p, of, x);
   if (order == HeadViews::transposes_last) return transposes_last(p, of, x);
   Heads heads;
@@ -242,7 +237,7 @@ Heads joint(Program& p, const Parameters& of, const Tensor& x) {
 // ---- one projection ---------------------------------------------------------------------------------------
 
 Tensor fused(Program& p, const Parameters& of, const Tensor& x) {
-  return linear_layer(p, of, attention_inputs(of).at(0), x);
+  return linear_layer(p, of, attention_input(p, of), x);
 }
 
 /// GPT-2, MPT, Qwen 1: torch.split into all queries, all keys, all values.
@@ -279,19 +274,15 @@ Heads split_multi_query(Program& p, const Tensor& both) {
 }
 
 Heads one_projection(Program& p, const Parameters& of, const Tensor& x) {
-  const std::string& architecture = p.shape().architecture;
   const Tensor both = fused(p, of, x);
-  if (architecture == "gpt_neox") return split_heads(p, both);
-  if (architecture == "gpt_bigcode")
-    return p.sizes.k == 1 ? split_multi_query(p, both) : split_heads(p, both);
-  if (architecture == "phi3" || architecture == "baichuan") return sliced(p, both);
-  return split_whole(p, both);
-}
-
-/// Whether this is the projection behind attention.
-bool is_output(const Parameter& parameter) {
-  static constexpr std::array<std::string_view, 5> kModules{"o_proj", "out_proj", "dense", "c_proj", "wo"};
-  return std::find(kModules.begin(), kModules.end(), parameter.about->module) != kModules.end();
+  switch (p.operators().joint_heads) {
+    case JointHeads::split: return split_whole(p, both);
+    case JointHeads::sliced: return sliced(p, both);
+    case JointHeads::each_head: return split_heads(p, both);
+    case JointHeads::each_head_or_split:
+      return p.sizes.k == 1 ? split_multi_query(p, both) : split_heads(p, both);
+  }
+  return {};
 }
 
 bool is_projection(const Parameter& parameter) {
@@ -301,19 +292,16 @@ bool is_projection(const Parameter& parameter) {
 
 }  // namespace
 
-std::vector<Parameter> attention_inputs(const Parameters& of) {
-  std::vector<Parameter> found;
-  std::copy_if(of.all().begin(), of.all().end(), std::back_inserter(found),
-               [](const Parameter& each) { return is_projection(each) && !is_output(each); });
-  return found;
+const Parameter& attention_input(const Program& p, const Parameters& of) {
+  for (const Parameter& each : of.all())
+    if (is_projection(each) && each.about->module != p.modules().attention_output) return each;
+  throw std::logic_error("an attention without a projection");
 }
 
-const Parameter& attention_output(const Parameters& of) {
-  const auto found = std::find_if(of.all().begin(), of.all().end(), [](const Parameter& each) {
-    return is_projection(each) && is_output(each);
-  });
-  if (found == of.all().end()) throw std::logic_error("an attention without an output projection");
-  return *found;
+const Parameter& attention_output(const Program& p, const Parameters& of) {
+  for (const Parameter& each : of.all())
+    if (is_projection(each) && each.about->module == p.modules().attention_output) return each;
+  throw std::logic_error("an attention without an output projection");
 }
 
 namespace {
@@ -327,8 +315,8 @@ Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool
   if (!p.shape().latent_attention) rotate(p, heads);
   keep_in_cache(p, heads, sliding);
   Tensor output = attend(p, of, heads.query, heads.key, heads.value);
-  output = linear_layer(p, of, attention_output(of), output);
-  const bool drops = p.shape().dropout > 0 && style_of(p.shape()).drops_inside;
+  output = linear_layer(p, of, attention_output(p, of), output);
+  const bool drops = p.shape().dropout > 0 && p.operators().drops_inside;
   return drops ? dropout(p.torch, output) : output;
 }
 

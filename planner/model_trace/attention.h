@@ -34,10 +34,10 @@ struct Pairs {
 /// (first·cos − second·sin, second·cos + first·sin), behind one another.
 [[nodiscard]] Tensor turned_pairs(Program& p, const Pairs& x, const Tensor& cosines, const Tensor& sines);
 
-/// Weights of the projections onto queries, keys and values, in the order of the model's list.
-[[nodiscard]] std::vector<Parameter> attention_inputs(const Parameters& of);
+/// The weight of the projection onto queries, keys and values, where one makes all three.
+[[nodiscard]] const Parameter& attention_input(const Program& p, const Parameters& of);
 /// The weight of the projection behind attention.
-[[nodiscard]] const Parameter& attention_output(const Parameters& of);
+[[nodiscard]] const Parameter& attention_output(const Program& p, const Parameters& of);
 
 /// The attention of architectures that share no implementation with others; nothing for all others.
 [[nodiscard]] std::optional<Tensor> own_attention(Program& p, const Parameters& of, const Tensor& x,

@@ -2,23 +2,13 @@
 // Source: transformers 5.23 integrations/sdpa_attention.py, eager_attention_forward and the attention classes
 // of models/<architecture>/modeling_<architecture>.py.
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/attention_operators.h"
 #include "planner/model_trace/moe_operators.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
 namespace {
-
-template <std::size_t n>
-bool is_one_of(const Program& p, const std::array<std::string_view, n>& architectures) {
-  return std::find(architectures.begin(), architectures.end(), p.shape().architecture) != architectures.end();
-}
 
 /// Each key-value head as often as queries share it: a copy, or a view where one head serves all.
 Tensor repeat_heads(Program& p, const Tensor& x, std::int64_t heads) {
@@ -57,25 +47,22 @@ Tensor softmax_with_sinks(Program& p, const Parameters& of, const Tensor& scores
   return slice(p.torch, probabilities, 3, keys);
 }
 
-/// Probabilities; most architectures widen the scores for the softmax and bring its result back to the
-/// query's type.
 Tensor probabilities_of(Program& p, const Parameters& of, const Tensor& scores, DType type, Tensor& local) {
-  if (of.find("sinks") != nullptr) return softmax_with_sinks(p, of, scores, local);
-  if (p.shape().architecture == "gpt2") return softmax(p.torch, scores, scores.type);
-  return to(p.torch, softmax(p.torch, scores, DType::fp32), type);
+  switch (p.operators().softmax) {
+    case Softmax::widened: return to(p.torch, softmax(p.torch, scores, DType::fp32), type);
+    case Softmax::as_scores: return softmax(p.torch, scores, scores.type);
+    case Softmax::with_sinks: return softmax_with_sinks(p, of, scores, local);
+  }
+  return {};
 }
 
 /// Query · key, scaled and bounded as the architecture has it.
 Tensor scores_of(Program& p, const Tensor& q, const Tensor& keys) {
   Tensor scores = matmul(p.torch, q, transpose(p.torch, keys, 2, 3));
   scores = scale(p.torch, scores);
-  if (p.shape().architecture == "gemma2" && p.shape().logit_soft_cap)
-    scores = soft_capped(p, std::move(scores));
+  if (p.operators().caps_scores && p.shape().logit_soft_cap) scores = soft_capped(p, std::move(scores));
   return scores;
 }
-
-/// Whose softmax is brought to the values' type by a statement of its own.
-constexpr std::array<std::string_view, 2> kInTypeOfValues{"gpt2", "gpt_oss"};
 
 Tensor eager(Program& p, const Parameters& of, const Tensor& q, const Tensor& k, const Tensor& v) {
   const Tensor keys = repeat_heads(p, k, q.size(1)), values = repeat_heads(p, v, q.size(1));
@@ -83,8 +70,8 @@ Tensor eager(Program& p, const Parameters& of, const Tensor& q, const Tensor& k,
   if (p.given.mask.defined()) weights = add(p.torch, weights, p.given.mask);
   Tensor local;  // of the implementation's own
   weights = probabilities_of(p, of, weights, q.type, local);
-  if (is_one_of(p, kInTypeOfValues)) weights = to(p.torch, weights, v.type);
-  if (drops_attention(p.shape())) weights = dropout(p.torch, weights);
+  if (p.operators().softmax != Softmax::widened) weights = to(p.torch, weights, v.type);
+  if (p.drops_attention()) weights = dropout(p.torch, weights);
   p.attention_weights = weights;
   Tensor output = matmul(p.torch, weights, values);
   output = merged(p, output);
@@ -94,7 +81,7 @@ Tensor eager(Program& p, const Parameters& of, const Tensor& q, const Tensor& k,
 // ---- scaled_dot_product_attention -------------------------------------------------------------------------
 
 Tensor fused(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
-  const AttentionOptions options{.causal = !p.given.mask.defined(), .dropout = drops_attention(p.shape())};
+  const AttentionOptions options{.causal = !p.given.mask.defined(), .dropout = p.drops_attention()};
   const Tensor output = scaled_dot_product_attention(p.torch, q, k, v, p.given.mask, options);
   return merged(p, output);
 }
@@ -124,23 +111,24 @@ Tensor packaged_without_padding(Program& p, const Tensor& q, const Tensor& k, co
   const Tensor places = numbers(p.torch, {tokens}, DType::int64);
   const Tensor keys = unpadded(p, k, places), values = unpadded(p, v, places),
                queries = unpadded(p, q, places);
-  const Tensor packed =
-      flash_attention(p.torch, queries, keys, values, drops_attention(p.shape()), q.size(0));
+  const Tensor packed = flash_attention(p.torch, queries, keys, values, p.drops_attention(), q.size(0));
   const Tensor padded = index(p.torch, reshape(p.torch, merged(p, packed), {tokens, width}), places);
   return view(p.torch, padded, {q.size(0), q.size(2), width});
 }
 
 Tensor packaged(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   if (p.given.mask.defined()) return packaged_without_padding(p, q, k, v);
-  return merged(p, flash_attention(p.torch, q, k, v, drops_attention(p.shape())));
+  return merged(p, flash_attention(p.torch, q, k, v, p.drops_attention()));
 }
 
-/// What runs where `wanted` is asked for. Bloom and MPT know eager attention only, GPT-J and those whose
-/// scores are bounded or have sinks no scaled_dot_product_attention.
+/// What runs where `wanted` is asked for.
 Attention available(const Program& p, Attention wanted) {
-  if (is_one_of(p, std::array<std::string_view, 2>{"bloom", "mpt"})) return Attention::eager;
-  const bool only_packaged = is_one_of(p, std::array<std::string_view, 3>{"gptj", "gemma2", "gpt_oss"});
-  return only_packaged && wanted == Attention::sdpa ? Attention::eager : wanted;
+  switch (p.operators().kernels) {
+    case AttentionKernels::all: return wanted;
+    case AttentionKernels::no_sdpa: return wanted == Attention::sdpa ? Attention::eager : wanted;
+    case AttentionKernels::eager_only: return Attention::eager;
+  }
+  return wanted;
 }
 
 /// What a still empty cache, of the keys' type, becomes with `x`.

@@ -1,7 +1,6 @@
 #include "planner/model_trace/causal_lm.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "planner/frameworks/framework.h"
@@ -32,22 +31,21 @@ struct Outline {
 bool slides(const ModelShape& shape, std::size_t layer) {
   if (shape.sliding_window == 0 || shape.sliding_layers == 0) return false;
   if (shape.sliding_layers >= shape.layers) return true;
-  // Qwen's last layers slide; elsewhere every n-th layer attends to everything (Gemma 3: each sixth).
   const std::int64_t full = shape.layers - shape.sliding_layers;
-  if (shape.architecture.starts_with("qwen")) return static_cast<std::int64_t>(layer) >= full;
-  const std::string& architecture = shape.architecture;
-  const bool each_fourth = architecture == "cohere2" || architecture == "exaone4" || architecture == "olmo3";
-  std::int64_t every = architecture.starts_with("gemma3") ? 6 : each_fourth ? 4 : 2;
+  std::int64_t every = shape.operators.full_attention_every;
+  if (every == 0) return static_cast<std::int64_t>(layer) >= full;
   while (every < shape.layers && shape.layers / every != full) ++every;
   return (static_cast<std::int64_t>(layer) + 1) % every != 0;
 }
 
-/// Some architectures leave positions out where a layer attends to everything: SmolLM3 in each fourth layer,
-/// Cohere 2 and EXAONE 4 where the others slide. Source: transformers 5.23 models/{smollm3,cohere2,exaone4}.
+/// Some architectures leave positions out where a layer attends to everything.
 bool rotates(const ModelShape& shape, std::size_t layer) {
-  if (shape.architecture == "smollm3") return (layer + 1) % 4 != 0;
-  const bool only_sliding = shape.architecture == "cohere2" || shape.architecture == "exaone4";
-  return !only_sliding || shape.sliding_window == 0 || slides(shape, layer);
+  switch (shape.operators.rotated_layers) {
+    case RotatedLayers::all: return true;
+    case RotatedLayers::all_but_each_fourth: return (layer + 1) % 4 != 0;
+    case RotatedLayers::sliding: return shape.sliding_window == 0 || slides(shape, layer);
+  }
+  return true;
 }
 
 Outline outline(const Model& model) {
@@ -294,13 +292,6 @@ class MicroStep {
 
 Tape record_tape(const Model& model, const Training& training, const Strategy& strategy) {
   return symbolic::MicroStep(model, training, strategy).record();
-}
-
-bool is_measured(const ModelShape& shape) {
-  static constexpr std::array kMeasured{"llama",     "mistral", "qwen2",   "qwen3", "mixtral",
-                                        "qwen3_moe", "gemma",   "gemma2",  "gpt2",  "gemma3_text",
-                                        "opt",       "phi3",    "gpt_neox"};
-  return std::find(kMeasured.begin(), kMeasured.end(), shape.architecture) != kMeasured.end();
 }
 
 }  // namespace zplan

@@ -8,8 +8,4 @@ namespace zplan {
 /// The tape of one micro-step of `model`, trained so, on one tensor-parallel rank.
 [[nodiscard]] Tape record_tape(const Model& model, const Training& training, const Strategy& strategy);
 
-/// Whether the tape of this architecture was compared with PyTorch's own allocations (tests/reference/tape/);
-/// else it is written after the architecture's code alone.
-[[nodiscard]] bool is_measured(const ModelShape& shape);
-
 }  // namespace zplan

@@ -1,11 +1,10 @@
 // What stands before and behind the layers, in the order in which each architecture's model runs it.
 
-#include <array>
+#include <string_view>
 
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/parallel_operators.h"
 #include "planner/model_trace/rare_operators.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
@@ -33,7 +32,7 @@ Tensor looked_up(Program& p, const Parameter& table, const Tensor& places) {
 Tensor embed_tokens(Program& p, const Parameter& weight, const Tensor& ids) {
   return hooked(p, {&weight}, ids, [&](const Tensor& at) {
     Tensor embedded = rows_of(p, weight, at);
-    if (p.shape().architecture.starts_with("gemma")) embedded = scale(p.torch, embedded);
+    if (p.operators().scales_embedding) embedded = scale(p.torch, embedded);
     if (p.strategy.checkpointing != Checkpointing::none) Autograd::require_gradient(embedded);
     return embedded;
   });
@@ -46,7 +45,7 @@ Tensor count_positions(Program& p) {
 }
 
 Tensor drop(Program& p, const Tensor& x) {
-  const bool drops = p.shape().dropout > 0 && style_of(p.shape()).embedding_dropout;
+  const bool drops = p.shape().dropout > 0 && p.operators().embedding_dropout;
   return drops ? dropout(p.torch, x) : x;
 }
 
@@ -56,7 +55,7 @@ Tensor with_batch(Program& p, const Tensor& positions) { return unsqueeze(p.torc
 Tensor learned_positions(Program& p, const Parameter& table, const Tensor& embedded) {
   p.torch.issue(1);  // a view of the ids
   p.given.positions = count_positions(p);
-  const bool masks_first = p.shape().architecture == "gpt_bigcode";
+  const bool masks_first = p.operators().positions == LearnedPositions::behind_masks;
   if (masks_first) prepare_positions(p);
   const Tensor places = looked_up(p, table, with_batch(p, p.given.positions));
   p.locals.push_back(places);
@@ -111,32 +110,30 @@ Tensor before_layers(Program& p, const Parameters& of) {
   ids.type = DType::int64;
   ids.layout = Layout::contiguous({p.sizes.b, p.sizes.s});
   Tensor embedded = embed_tokens(p, of.all().front(), ids);
-  if (style_of(p.shape()).scales_residual) embedded = scale(p.torch, embedded);
+  if (p.operators().scales_residual) embedded = scale(p.torch, embedded);
   const Parameter* table = position_embedding(of);
-  if (table != nullptr && p.shape().architecture == "opt") return opt_positions(p, of, *table, embedded);
+  if (table != nullptr && p.operators().positions == LearnedPositions::summed)
+    return opt_positions(p, of, *table, embedded);
   p.locals = {embedded};
   if (table != nullptr) return learned_positions(p, *table, embedded);
   Tensor hidden = embedded;
-  if (of.find("word_embeddings_layernorm.weight") != nullptr)
-    hidden = normalise(p, of, "word_embeddings_layernorm", embedded);
+  if (!p.modules().embedding_norm.empty()) hidden = normalise(p, of, p.modules().embedding_norm, embedded);
   if (uses_alibi(p.shape())) prepare_alibi(p);
-  if (style_of(p.shape()).rotary != Rotary::none) {
+  if (p.operators().rotary != Rotary::none) {
     p.given.positions = count_positions(p);
     p.torch.issue(1);  // with a dimension for samples
   }
   hidden = drop(p, hidden);
   prepare_positions(p);
-  if (p.shape().architecture == "mpt" && p.given.mask.defined())
+  if (p.operators().attention == AttentionForm::mpt && p.given.mask.defined())
     p.given.mask = to(p.torch, p.given.mask, DType::boolean);
   return hidden;
 }
 
 Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden) {
-  constexpr std::array kNames{"norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f"};
-  Tensor normed = hidden;
-  for (const char* each : kNames)
-    if (of.find(std::string(each) + ".weight") != nullptr) normed = normalise(p, of, each, hidden);
-  if (p.shape().architecture == "olmo") normed = normalise(p, of, "norm", hidden);  // it has no parameters
+  const std::string_view name = p.modules().final_norm;
+  const bool norms = of.has_module(name) || p.operators().bare_norms;
+  const Tensor normed = norms ? normalise(p, of, name, hidden) : hidden;
   const Parameter* narrow = of.find("project_out.weight");
   return narrow != nullptr ? linear_layer(p, of, *narrow, normed) : normed;
 }

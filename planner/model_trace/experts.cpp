@@ -10,14 +10,14 @@ namespace zplan::symbolic {
 
 namespace {
 
-/// gpt-oss stores its stacks as [E, in, out], the others as [E, out, in].
-bool is_transposed(const ModelShape& shape) { return shape.architecture == "gpt_oss"; }
+/// Whether stacks are stored as [E, in, out] instead of [E, out, in].
+bool is_transposed(const Program& p) { return p.operators().interleaves_experts; }
 
 /// The stacked weights. Tensor parallelism divides an expert's width: every rank has all experts.
 Tensor stacked(const Program& p, const Parameter& parameter) {
   Tensor weight = parameter.tensor;
   const std::int64_t experts = p.shape().experts->experts, width = weight.elements() / (experts * p.sizes.h);
-  const bool width_last = parameter.about->name.ends_with("down_proj") != is_transposed(p.shape());
+  const bool width_last = parameter.about->name.ends_with("down_proj") != is_transposed(p);
   weight.layout = Layout::contiguous(width_last ? std::vector{experts, p.sizes.h, width}
                                                 : std::vector{experts, width, p.sizes.h});
   return weight;
@@ -45,7 +45,7 @@ class Stack {
   /// Which parameter a grouped product keeps a view of: ZeRO stage 3 cannot free what it gathered that into.
   [[nodiscard]] std::optional<std::int32_t> viewed() const {
     const bool gathers = gathers_at_modules(p_.training, p_.strategy);
-    if (!gathers || is_transposed(p_.shape()) || left_.defined()) return {};
+    if (!gathers || is_transposed(p_) || left_.defined()) return {};
     return parameter_.index;
   }
   /// What a grouped product takes, [E, in, out]. The replacement is made when it is first asked for, and
@@ -53,7 +53,7 @@ class Stack {
   [[nodiscard]] Tensor weight() {
     if (left_.defined() && !sum_.defined()) sum_ = baddbmm(p_.torch, base_, left_, right_);
     const Tensor& current = left_.defined() ? sum_ : base_;
-    return is_transposed(p_.shape()) ? current : transpose(p_.torch, current, 1, 2);
+    return is_transposed(p_) ? current : transpose(p_.torch, current, 1, 2);
   }
 
  private:
@@ -158,7 +158,7 @@ Tensor experts_forward(Program& p, const Parameters& of, const Tensor& x, const 
   const Dealt dealt = deal(p, x, routed);
   Tensor bias;
   Tensor out = multiply(p, of, dealt.states, "gate_up_proj", gate_up, dealt, bias);
-  out = is_transposed(p.shape()) ? gated_gpt_oss(p, out) : gated(p, out);
+  out = is_transposed(p) ? gated_gpt_oss(p, out) : gated(p, out);
   out = multiply(p, of, out, "down_proj", down, dealt, bias);
   Tensor weighed = mul(torch, out, unsqueeze(torch, dealt.weights, 1));
   const Tensor inverse = numbers(torch, {pairs}, DType::int64);

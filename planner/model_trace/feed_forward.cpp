@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <array>
-#include <string_view>
+#include <vector>
 
 #include "planner/model_trace/moe.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/rare_operators.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
@@ -42,7 +40,7 @@ Tensor relu_squared(Program& p, const Tensor& x) {
 namespace {
 
 Tensor activation(Program& p, const Tensor& x) {
-  switch (style_of(p.shape()).activation) {
+  switch (p.operators().activation) {
     case Activation::silu: return silu(p.torch, x);
     case Activation::gelu: return gelu(p.torch, x);
     case Activation::gelu_by_parts: return p.training.litgpt_modules ? gelu(p.torch, x) : gelu_by_parts(p, x);
@@ -122,15 +120,9 @@ bool is_routed(const Parameters& of) {
                      [](const Parameter& each) { return each.about->role == TensorRole::expert; });
 }
 
-/// DeepSpeed gathers these blocks of experts as one, since not every rank uses each of them.
-/// Source: DeepSpeed 0.19.8 runtime/zero/leaf_module_config.py.
-bool is_leaf(const ModelShape& shape) {
-  static constexpr std::array<std::string_view, 3> kLeaves{"mixtral", "qwen2_moe", "qwen3_moe"};
-  return std::find(kLeaves.begin(), kLeaves.end(), shape.architecture) != kLeaves.end();
-}
-
+/// DeepSpeed gathers some architectures' blocks of experts as one, since not every rank uses each of them.
 Tensor routed(Program& p, const Parameters& of, const Tensor& x) {
-  const ModuleCall how{.name = "feed-forward", .leaf = is_leaf(p.shape())};
+  const ModuleCall how{.name = "feed-forward", .leaf = p.shape().libraries.leaf_experts};
   return hooked(
       p, how.leaf ? parameters_under(of, "mlp") : std::vector<const Parameter*>{}, x,
       [&](const Tensor& input) { return routed_feed_forward(p, of, input); }, how);
@@ -141,7 +133,7 @@ Tensor dense(Program& p, const Parameters& of, const Tensor& x) {
   const auto outer = of.linears(TensorRole::mlp, TensorParallelSplit::row);
   if (p.shape().fused_gate_up) return fused_gated(p, of, *inner[0], *outer[0], x);
   if (!p.shape().gated_mlp) return plain(p, of, *inner[0], *outer[0], x);
-  if (p.shape().architecture == "qwen") return gated_by_second(p, of, inner, *outer[0], x);
+  if (p.operators().gates_by_second) return gated_by_second(p, of, inner, *outer[0], x);
   return gated(p, of, inner, *outer[0], x);
 }
 

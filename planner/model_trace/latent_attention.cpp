@@ -4,7 +4,6 @@
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/rare_operators.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
@@ -81,7 +80,7 @@ Heads latent_heads(Program& p, const Parameters& of, const Tensor& x) {
   const Tensor latent = view(p.torch, normed, {b, 1, s, sizes.key_value_rank});
   Tensor turned_query = query_parts[1];
   Tensor turned_key = view(p.torch, parts[1], {b, 1, s, sizes.rope_head_size});
-  if (style_of(p.shape()).rotary == Rotary::deepseek_v2)
+  if (p.operators().rotary == Rotary::deepseek_v2)
     turn_as_complex(p, turned_query, turned_key);
   else
     turn_neighbours(p, turned_query, turned_key);

@@ -31,9 +31,9 @@ Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const
     if (by_rows) p.torch.recorder().communicate(TensorCall::row_output, result.bytes());
     return result;
   }
-  const std::string& architecture = p.shape().architecture;
-  if (architecture == "gpt2" && bias != nullptr) return conv1d(p.torch, x, weight.tensor, bias->tensor);
-  if (architecture == "falcon" && bias != nullptr) {
+  const LinearForm form = p.operators().linear;
+  if (form == LinearForm::conv1d && bias != nullptr) return conv1d(p.torch, x, weight.tensor, bias->tensor);
+  if (form == LinearForm::bias_apart && bias != nullptr) {
     const Tensor product = linear(p.torch, x, weight.tensor);
     return add(p.torch, product, bias->tensor);
   }

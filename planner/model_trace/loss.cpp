@@ -3,7 +3,6 @@
 
 #include "planner/model_trace/parallel_operators.h"
 #include "planner/model_trace/program.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
@@ -167,7 +166,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
     Tensor whole = gathered(p, logits, p.shape().vocabulary_size);
     logits = std::move(whole);
   }
-  if (style_of(p.shape()).scales_logits) logits = scale(p.torch, logits);
+  if (p.operators().scales_logits) logits = scale(p.torch, logits);
   logits = capped(p, std::move(logits));
   recorder.take_for(Term::loss_temporaries);
   if (p.training.widens_output) logits = to(p.torch, logits, DType::fp32);

@@ -2,10 +2,6 @@
 // Source: transformers 5.23 masking_utils.py. Its search for packed sequences is left out: its temporaries
 // are some bytes per token, long before anything large.
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/moe_operators.h"
 
@@ -89,7 +85,7 @@ Tensor additive_mask(Program& p, const Tensor& allowed) {
 
 /// Whether scaled_dot_product_attention can do with "causal" alone.
 bool can_skip(Program& p, bool windowed) {
-  if (p.shape().architecture == "falcon") return false;
+  if (p.operators().attention == AttentionForm::falcon) return false;
   if (windowed && p.sizes.s >= p.shape().sliding_window) return false;
   if (!p.training.padding_mask) return true;
   ask_whether_all(p), ask_whether_all(p);
@@ -109,32 +105,24 @@ Tensor created_mask(Program& p, bool windowed) {
   return {};
 }
 
-/// Those that make one mask, of the window if there is one; others make the mask of full attention anyway.
-bool makes_one_mask(const Program& p) {
-  static constexpr std::array<std::string_view, 5> kOne{"mistral", "mixtral", "phi3", "starcoder2",
-                                                        "qwen3_moe"};
+bool has_tables_of_both_kinds(const Program& p) {
   const ModelShape& shape = p.shape();
-  return shape.sliding_layers > 0 && std::find(kOne.begin(), kOne.end(), shape.architecture) != kOne.end();
-}
-
-/// Tables for each kind of layer that the model has (Gemma 3, OLMo 3).
-bool has_tables_of_both_kinds(const ModelShape& shape) {
-  const bool by_kind = shape.architecture.starts_with("gemma3") || shape.architecture == "olmo3";
-  return by_kind && shape.sliding_layers > 0 && shape.sliding_layers < shape.layers;
+  return p.operators().tables_of_both_kinds && shape.sliding_layers > 0 &&
+         shape.sliding_layers < shape.layers;
 }
 
 }  // namespace
 
 void prepare_positions(Program& p) {
   Given& given = p.given;
-  if (!makes_one_mask(p)) given.mask = created_mask(p, false);
-  // Qwen2-MoE makes the mask of its window, of no tokens where it has none, whether a layer slides or not.
-  const bool makes_windows = p.shape().sliding_layers > 0 || p.shape().architecture == "qwen2_moe";
-  if (makes_windows) given.sliding_mask = created_mask(p, true);
-  if (given.alibi.defined() && p.shape().architecture == "falcon") bias_mask(p);
+  const Masks masks = p.operators().masks;
+  const bool slides = p.shape().sliding_layers > 0;
+  if (masks != Masks::one || !slides) given.mask = created_mask(p, false);
+  if (masks == Masks::with_windows || slides) given.sliding_mask = created_mask(p, true);
+  if (given.alibi.defined() && p.operators().attention == AttentionForm::falcon) bias_mask(p);
   rotary_tables(p);
   given.sliding_cosines = given.cosines, given.sliding_sines = given.sines;
-  if (has_tables_of_both_kinds(p.shape())) rotary_tables(p);
+  if (has_tables_of_both_kinds(p)) rotary_tables(p);
 }
 
 Given given_to_layer(const Program& p, bool sliding) {

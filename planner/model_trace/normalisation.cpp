@@ -1,36 +1,11 @@
 // Norms as the architectures write them.
 // Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py.
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "planner/model_trace/program.h"
 
 namespace zplan::symbolic {
 
 namespace {
-
-/// What a norm does with its weight.
-enum class WeightKind {
-  narrow,          ///< RMSNorm: weight · (normalised, in the input's type)
-  wide,            ///< RMSNorm: (weight · normalised), then in the input's type
-  one_more,        ///< RMSNorm: normalised · (1 + weight) in fp32, then in the input's type
-  layer,           ///< torch.nn.LayerNorm
-  layer_one_more,  ///< LayerNorm with weight + 1
-  layer_by_parts,  ///< LayerNorm without a bias, operation by operation in fp32
-};
-
-WeightKind weight_kind(const ModelShape& shape) {
-  static constexpr std::array<std::string_view, 3> kWide{"gpt_oss", "olmo2", "olmo3"};
-  const std::string& architecture = shape.architecture;
-  if (architecture.starts_with("gemma")) return WeightKind::one_more;
-  if (architecture.starts_with("cohere")) return WeightKind::layer_by_parts;
-  if (architecture == "nemotron") return WeightKind::layer_one_more;
-  if (shape.norm == NormKind::layer) return WeightKind::layer;
-  const bool wide = std::find(kWide.begin(), kWide.end(), architecture) != kWide.end();
-  return wide ? WeightKind::wide : WeightKind::narrow;
-}
 
 Tensor mean_square(Program& p, const Tensor& x) {
   const Tensor squares = pow(p.torch, x);
@@ -44,7 +19,7 @@ Tensor reciprocal_root(Program& p, const Tensor& variance) {
 }
 
 /// LlamaRMSNorm: weight * (x32 * rsqrt(mean(x32²) + ε)).to(x's type).
-Tensor rms_norm(Program& p, const Tensor& weight, const Tensor& x, WeightKind kind) {
+Tensor rms_norm(Program& p, const Tensor& weight, const Tensor& x, NormForm kind) {
   Tensor variance;  // freed behind `hidden`, as Python frees its locals
   Tensor hidden = to(p.torch, x, DType::fp32);
   variance = mean_square(p, hidden);
@@ -52,7 +27,7 @@ Tensor rms_norm(Program& p, const Tensor& weight, const Tensor& x, WeightKind ki
     const Tensor root = reciprocal_root(p, variance);
     hidden = mul(p.torch, hidden, root);
   }
-  if (kind == WeightKind::wide) return to(p.torch, mul(p.torch, weight, hidden), x.type);
+  if (kind == NormForm::wide) return to(p.torch, mul(p.torch, weight, hidden), x.type);
   const Tensor narrow = to(p.torch, hidden, x.type);
   return mul(p.torch, weight, narrow);
 }
@@ -131,24 +106,25 @@ Tensor layer_norm_of_one_more(Program& p, const Tensor& weight, const Tensor& bi
 Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, const Tensor& x) {
   const Tensor& weight = scale.tensor;
   const Tensor* bias_tensor = bias != nullptr ? &bias->tensor : nullptr;
-  switch (const WeightKind kind = weight_kind(p.shape())) {
-    case WeightKind::narrow:
-    case WeightKind::wide: return rms_norm(p, weight, x, kind);
-    case WeightKind::one_more: return rms_norm_of_one_more(p, weight, x);
-    case WeightKind::layer: return layer_norm(p.torch, x, &weight, bias_tensor);
-    case WeightKind::layer_by_parts: return layer_norm_by_parts(p, weight, x);
-    case WeightKind::layer_one_more: return layer_norm_of_one_more(p, weight, bias->tensor, x);
+  switch (const NormForm kind = p.operators().norm) {
+    case NormForm::narrow:
+    case NormForm::wide: return rms_norm(p, weight, x, kind);
+    case NormForm::one_more: return rms_norm_of_one_more(p, weight, x);
+    case NormForm::layer: return layer_norm(p.torch, x, &weight, bias_tensor);
+    case NormForm::layer_by_parts: return layer_norm_by_parts(p, weight, x);
+    case NormForm::layer_one_more: return layer_norm_of_one_more(p, weight, bias->tensor, x);
   }
   return {};
 }
 
 }  // namespace
 
-Tensor normalise(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  const Parameter* weight = of.find(module + ".weight");
+Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x) {
+  const std::string name(module);
+  const Parameter* weight = of.find(name + ".weight");
   if (weight == nullptr)
-    return hooked(p, {.name = module}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
-  const Parameter* bias = of.find(module + ".bias");
+    return hooked(p, {.name = name}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
+  const Parameter* bias = of.find(name + ".bias");
   return hooked(p, {weight, bias}, x, [&](const Tensor& input) { return norm(p, *weight, bias, input); });
 }
 

@@ -5,18 +5,17 @@
 #include "planner/model_trace/attention_operators.h"
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/rare_operators.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
 namespace {
 
 Tensor projected(Program& p, const Parameters& of, const Tensor& x) {
-  return linear_layer(p, of, attention_inputs(of).at(0), x);
+  return linear_layer(p, of, attention_input(p, of), x);
 }
 
 Tensor output_of(Program& p, const Parameters& of, const Tensor& x) {
-  return linear_layer(p, of, attention_output(of), x);
+  return linear_layer(p, of, attention_output(p, of), x);
 }
 
 /// [b, a, s, d] → [b, s, a·d].
@@ -25,7 +24,7 @@ Tensor merged_view(Program& p, const Tensor& x) {
 }
 
 Tensor drop_probabilities(Program& p, const Tensor& x) {
-  return drops_attention(p.shape()) ? dropout(p.torch, x) : x;
+  return p.drops_attention() ? dropout(p.torch, x) : x;
 }
 
 // ---- BLOOM ------------------------------------------------------------------------------------------------
@@ -173,7 +172,7 @@ Tensor falcon_eager_with_bias(Program& p, const Heads& heads, Tensors& locals) {
 }
 
 Tensor falcon_fused(Program& p, const Heads& heads) {
-  const AttentionOptions options{.dropout = p.given.alibi.defined() && drops_attention(p.shape()),
+  const AttentionOptions options{.dropout = p.given.alibi.defined() && p.drops_attention(),
                                  .broadcasts = true};
   const Tensor output =
       scaled_dot_product_attention(p.torch, heads.query, heads.key, heads.value, p.given.mask, options);
@@ -254,12 +253,14 @@ Tensor gptj(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
 }  // namespace
 
 std::optional<Tensor> own_attention(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
-  const std::string& architecture = p.shape().architecture;
-  if (architecture == "bloom") return bloom(p, of, x, sliding);
-  if (architecture == "mpt" && p.training.foundry_modules) return mpt_of_foundry(p, of, x);
-  if (architecture == "mpt") return mpt(p, of, x, sliding);
-  if (architecture == "falcon") return falcon(p, of, x, sliding);
-  if (architecture == "gptj") return gptj(p, of, x, sliding);
+  switch (p.operators().attention) {
+    case AttentionForm::shared: return std::nullopt;
+    case AttentionForm::bloom: return bloom(p, of, x, sliding);
+    case AttentionForm::falcon: return falcon(p, of, x, sliding);
+    case AttentionForm::gptj: return gptj(p, of, x, sliding);
+    case AttentionForm::mpt:
+      return p.training.foundry_modules ? mpt_of_foundry(p, of, x) : mpt(p, of, x, sliding);
+  }
   return std::nullopt;
 }
 

@@ -35,7 +35,9 @@ class Parameters {
   /// As find; throws std::logic_error where there is none.
   [[nodiscard]] const Parameter& get(std::string_view name) const;
   /// Whether there is a module of this name: its weight is here.
-  [[nodiscard]] bool has_module(const std::string& name) const { return find(name + ".weight") != nullptr; }
+  [[nodiscard]] bool has_module(std::string_view name) const {
+    return find(std::string(name) + ".weight") != nullptr;
+  }
   /// Weights (not biases) of linear layers of this role and split, in order.
   [[nodiscard]] std::vector<const Parameter*> linears(TensorRole role, TensorParallelSplit split) const;
   void add(Parameter parameter) { list_.push_back(std::move(parameter)); }
@@ -75,6 +77,10 @@ struct Program {
   Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
 
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
+  [[nodiscard]] const Operators& operators() const { return model.shape.operators; }
+  [[nodiscard]] const Modules& modules() const { return model.shape.modules; }
+  /// Whether attention probabilities drop out in training.
+  [[nodiscard]] bool drops_attention() const { return shape().dropout > 0 && operators().attention_dropout; }
 };
 
 /// How a module is called. Where its input is given by keyword, or none of its inputs needs a gradient, hooks
@@ -98,7 +104,7 @@ struct ModuleCall {
 // ---- parts ------------------------------------------------------------------------------------------------
 
 /// RMSNorm or LayerNorm as the architecture writes it, of the weights under `module` ("input_layernorm").
-[[nodiscard]] Tensor normalise(Program& p, const Parameters& of, const std::string& module, const Tensor& x);
+[[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x);
 
 /// The linear layer of this weight, with its bias, its adapter and its packed storage where it has them.
 [[nodiscard]] Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x);

@@ -3,14 +3,13 @@
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/rare_operators.h"
-#include "planner/model_trace/style.h"
 
 namespace zplan::symbolic {
 
 std::int64_t rotary_features(const Program& p) {
   const ModelShape& shape = p.shape();
   if (shape.latent_attention) return shape.latent_attention->rope_head_size;
-  return static_cast<std::int64_t>(static_cast<double>(p.sizes.d) * style_of(shape).rotary_share);
+  return static_cast<std::int64_t>(static_cast<double>(p.sizes.d) * p.operators().rotary_share);
 }
 
 Tensor rotate_neighbours(Program& p, const Tensor& x) {
@@ -242,7 +241,7 @@ void complex_table(Program& p) {
 namespace {
 
 void cosines_and_sines(Program& p) {
-  const Style& style = style_of(p.shape());
+  const Rotary rotary = p.operators().rotary;
   Autograd& torch = p.torch;
   const std::int64_t s = p.sizes.s, d = rotary_features(p);
   Tensor frequencies;
@@ -251,7 +250,7 @@ void cosines_and_sines(Program& p) {
     frequencies = torch.operate({&floats}, Layout::contiguous({1, s, d / 2}), DType::fp32);
     torch.issue(1);
   }
-  const bool halved = style.rotary == Rotary::gpt_oss;
+  const bool halved = rotary == Rotary::gpt_oss;
   const auto table = [&](const Tensor& of) {
     return torch.operate({&of}, Layout::contiguous({1, s, halved ? d / 2 : d}), DType::fp32);
   };
@@ -265,7 +264,7 @@ void cosines_and_sines(Program& p) {
     const Tensor unscaled = table(angles);
     sines = table(unscaled);
   }
-  const bool wide = style.rotary == Rotary::olmo || style.rotary == Rotary::ernie;
+  const bool wide = rotary == Rotary::olmo || rotary == Rotary::ernie;
   p.given.cosines = wide ? cosines : to(torch, cosines, p.weights);
   p.given.sines = wide ? sines : to(torch, sines, p.weights);
   frequencies.reset();
@@ -274,7 +273,7 @@ void cosines_and_sines(Program& p) {
 }  // namespace
 
 void rotary_tables(Program& p) {
-  const Rotary rotary = style_of(p.shape()).rotary;
+  const Rotary rotary = p.operators().rotary;
   if (rotary == Rotary::none || rotary == Rotary::gptj) return;
   (void)hooked(p, {.name = "rotary", .by_keyword = true}, {}, [&](const Tensor&) {
     rotary == Rotary::deepseek_v2 ? complex_table(p) : cosines_and_sines(p);
@@ -284,7 +283,7 @@ void rotary_tables(Program& p) {
 
 void rotate(Program& p, Heads& heads) {
   if (!p.rotates) return;
-  switch (style_of(p.shape()).rotary) {
+  switch (p.operators().rotary) {
     case Rotary::none: return;
     case Rotary::neox: return rotate_neox(p, heads);
     case Rotary::nemotron: return rotate_nemotron(p, heads);

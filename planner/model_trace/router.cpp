@@ -1,9 +1,6 @@
 // How routers choose and weigh experts. Source: transformers 5.23
 // models/<architecture>/modeling_<architecture>.py.
 
-#include <map>
-#include <string_view>
-
 #include "planner/model_trace/moe.h"
 #include "planner/model_trace/moe_operators.h"
 
@@ -11,38 +8,15 @@ namespace zplan::symbolic {
 
 namespace {
 
-enum class Form {
-  mixtral,      ///< softmax over all experts; the weights stay fp32
-  qwen,         ///< the same, weights in the model's type
-  minimax,      ///< sigmoid, and a correction that takes part in the choice only
-  deepseek_v2,  ///< softmax in fp32, some of a few groups before the experts
-  deepseek_v3,  ///< sigmoid in fp32, with correction and groups
-  gpt_oss,      ///< softmax over the chosen
-};
-
-Form form_of(const ModelShape& shape) {
-  using enum Form;
-  static const std::map<std::string_view, Form> table{
-      {"deepseek_v2", deepseek_v2}, {"deepseek_v3", deepseek_v3}, {"glm4_moe", deepseek_v3},
-      {"gpt_oss", gpt_oss},         {"minimax_m2", minimax},      {"mixtral", mixtral}};
-  const auto found = table.find(shape.architecture);
-  return found == table.end() ? qwen : found->second;
-}
-
-/// Groups of experts of which some are chosen first (n_group), as the published configurations have them:
-/// DeepSeek V2 and V3 eight, DeepSeek-V2-Lite of 64 experts and GLM-4.5 one.
+/// Groups of experts of which some are chosen first; models of 64 experts (DeepSeek-V2-Lite) have one.
 std::int64_t groups_of(const ModelShape& shape) {
   const std::int64_t experts = shape.experts->experts;
-  return shape.architecture == "glm4_moe" || experts == 64 || experts % 8 != 0 ? 1 : 8;
+  return experts == 64 || experts % 8 != 0 ? 1 : shape.operators.expert_groups;
 }
 
-/// topk_group, likewise.
 std::int64_t chosen_groups_of(const ModelShape& shape) {
-  return groups_of(shape) == 1 ? 1 : shape.architecture == "deepseek_v2" ? 3 : 4;
+  return groups_of(shape) == 1 ? 1 : shape.operators.chosen_expert_groups;
 }
-
-/// norm_topk_prob, likewise: of Qwen 1.5, Qwen 2 and OLMoE no, of Qwen 3 yes.
-bool normalises(const ModelShape& shape) { return shape.architecture == "qwen3_moe"; }
 
 /// A router at work.
 struct Router {
@@ -126,7 +100,7 @@ Routed route_qwen(Router& r, const Tensor& x) {
   const Tensor scores = r.scores(x);
   const Tensor probabilities = softmax(torch, scores, DType::fp32);
   Chosen best = r.best(probabilities);
-  if (normalises(r.p.shape())) r.divide_by_sum(best.values);
+  if (r.p.operators().divides_weights) r.divide_by_sum(best.values);
   return {.scores = scores, .weights = to(torch, best.values, scores.type), .indices = best.indices};
 }
 
@@ -190,13 +164,13 @@ Routed route_gpt_oss(Router& r, const Tensor& x) {
 }
 
 Routed run(Router& r, const Tensor& x) {
-  switch (form_of(r.p.shape())) {
-    case Form::mixtral: return route_mixtral(r, x);
-    case Form::qwen: return route_qwen(r, x);
-    case Form::minimax: return route_minimax(r, x);
-    case Form::deepseek_v2: return route_deepseek_v2(r, x);
-    case Form::deepseek_v3: return route_deepseek_v3(r, x);
-    case Form::gpt_oss: return route_gpt_oss(r, x);
+  switch (r.p.operators().router) {
+    case RouterForm::mixtral: return route_mixtral(r, x);
+    case RouterForm::qwen: return route_qwen(r, x);
+    case RouterForm::minimax: return route_minimax(r, x);
+    case RouterForm::deepseek_v2: return route_deepseek_v2(r, x);
+    case RouterForm::deepseek_v3: return route_deepseek_v3(r, x);
+    case RouterForm::gpt_oss: return route_gpt_oss(r, x);
   }
   return {};
 }
@@ -226,7 +200,7 @@ Routed router_forward(Program& p, const Parameters& of, const std::string& path,
 }  // namespace
 
 Routed route(Program& p, const Parameters& of, const Tensor& x) {
-  const std::string path = of.find("mlp.gate.weight") != nullptr ? "mlp.gate" : "mlp.router";
+  const std::string path(p.modules().router);
   Routed routed;
   // Gradients come back through the weights alone.
   Tensor weights = hooked(p, parameters_under(of, path), x, [&](const Tensor& input) {

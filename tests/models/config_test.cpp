@@ -136,6 +136,17 @@ TEST(ReadConfig, UnknownArchitectureNamesTheNearestAndTheSupported) {
   EXPECT_THAT(message, AllOf(HasSubstr("did you mean llama?"), HasSubstr("starcoder2")));
 }
 
+/// However much like Llama it looks, it is not planned as if it were.
+TEST(ReadConfig, UnknownArchitectureIsNeverLlamaInSilence) {
+  Json config = parse_json(llama_with("model_type", R"("fictional")"), "test");
+  config["architectures"] = {"LlamaForCausalLM"};
+  EXPECT_THAT(message_of(config.dump()),
+              StartsWith("config.json#/model_type: \"fictional\" is not supported"));
+  config["architectures"] = {"FictionalForCausalLM"};
+  config.erase("model_type");
+  EXPECT_THAT(message_of(config.dump()), StartsWith("config.json#/model_type: is missing; "));
+}
+
 TEST(ReadConfig, MissingArchitecture) {
   EXPECT_THAT(message_of(llama_without("model_type")), StartsWith("config.json#/model_type: is missing; "));
   EXPECT_THAT(message_of("{}"), StartsWith("config.json#/model_type: is missing; "));

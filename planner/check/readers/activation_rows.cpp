@@ -23,10 +23,13 @@ std::optional<Model> cut_model(const std::string& name, std::int64_t layers, con
   return read_config(JsonReader(config, place));
 }
 
-/// Gemma 2 has a window in every second layer, Gemma 3 none in every sixth.
-std::int64_t layers_of_each_kind(const ModelShape& shape) {
-  if (shape.architecture == "gemma2") return 2;
-  return shape.architecture == "gemma3_text" ? 6 : 1;
+/// The named model, of the fewest layers that hold one with a window and one without, where it has both.
+std::optional<Model> smallest_model(const std::string& name, const std::string& place) {
+  std::optional<Model> one = cut_model(name, 1, place);
+  const std::int64_t period = one ? one->shape.operators.full_attention_every : 0;
+  if (period == 0) return one;
+  std::optional<Model> all = cut_model(name, period, place);
+  return all->shape.sliding_layers > 0 && all->shape.sliding_layers < period ? all : one;
 }
 
 /// Whether the row measured the model that the catalogue means.
@@ -61,9 +64,8 @@ Training row_training(const JsonReader& row) {
 /// each of its kinds, in full training, without checkpointing, with one sample of eight tokens.
 std::optional<Setup> first_setup(const JsonReader& row, const Cluster& cluster) {
   const std::string name = row.text_or("first", "");
-  std::optional<Model> model = name.empty() ? std::nullopt : cut_model(name, 1, row.place());
+  std::optional<Model> model = name.empty() ? std::nullopt : smallest_model(name, row.place());
   if (!model) return std::nullopt;
-  model = cut_model(name, layers_of_each_kind(model->shape), row.place());
   Setup first{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = cluster};
   first.training.framework = Framework::torch;
   first.training.master_weights = false;

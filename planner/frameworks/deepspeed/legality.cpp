@@ -11,14 +11,6 @@ namespace zplan {
 
 namespace {
 
-/// Architectures that DeepSpeed 0.19.8 refuses to split for training under transformers 5.23
-/// (tests/reference/autotp/).
-bool autotp_refuses(const std::string& architecture) {
-  static constexpr std::array kRefused{"mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3",
-                                       "phi3",    "glm",       "glm4",      "olmo2",       "gpt2"};
-  return std::find(kRefused.begin(), kRefused.end(), architecture) != kRefused.end();
-}
-
 /// Norms of queries and keys whose weights have a row for each head, which AutoTP leaves whole (Command R+):
 /// they do not go with the heads of one rank.
 bool norms_each_head(const Model& model) {
@@ -38,7 +30,7 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
   if (training.deepspeed < kAutoTpTraining)
     reasons.push_back(fmt::format("DeepSpeed {} does not train under AutoTP: that came with {}",
                                   to_text(training.deepspeed), to_text(kAutoTpTraining)));
-  if (autotp_refuses(shape.architecture))
+  if (shape.libraries.autotp_refuses)
     reasons.push_back(fmt::format("DeepSpeed 0.19 refuses AutoTP for {}", shape.architecture));
   if (shape.key_value_heads % t != 0)
     reasons.push_back(

@@ -1,0 +1,101 @@
+#pragma once
+// An architecture is one descriptor: how its config is read, what its tensors are called, which operators run
+// and what other libraries make of it, side by side. Each file of this folder holds the table of its family,
+// beside the functions for what data cannot say.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/architectures/sizes.h"
+#include "models/base/json_reader.h"
+#include "models/model.h"
+
+namespace zplan::architectures {
+
+/// A yes or no: what the config says under `key`, `otherwise` where it does not or there is no key.
+struct Switch {
+  std::string_view key{};
+  bool otherwise{};
+};
+[[nodiscard]] bool is_on(const JsonReader& config, const Switch& given);
+
+/// A dropout probability, likewise.
+struct DropoutRule {
+  std::string_view key{};
+  double otherwise{};
+};
+
+/// Layers that look back sliding_window tokens, where the config does not list them (layer_types).
+struct WindowRule {
+  enum class Layers { all, each_nth, all_but_each_nth, from_nth, each_other_below_nth };
+  std::int64_t size{};  ///< where sliding_window is left out; 0: none
+  Layers layers{Layers::all};
+  std::string_view key{};  ///< of n
+  std::int64_t n{};
+  Switch on{.otherwise = true};
+};
+
+enum class SoftCap { none, where_given, unless_null };
+enum class FeedForward { gated, fused_gated, plain };
+enum class QueryKeyNorm { none, of_heads, of_each_head, of_width };
+
+/// What layers named model.layers.{} are made of, in the order of named_parameters(): self_attn with its
+/// norms of queries and keys, the feed-forward, norms.
+struct Block {
+  Switch input_bias{"attention_bias"};  ///< of queries, keys and values
+  Switch output_bias{"attention_bias"};
+  Switch mlp_bias{};
+  QueryKeyNorm query_key_norm{QueryKeyNorm::none};
+  Switch norms_queries_and_keys{.otherwise = true};
+  std::string up{"mlp.up_proj"}, down{"mlp.down_proj"};  ///< of a feed-forward of two weights
+  bool norm_bias{}, head_bias{};
+  bool behind_last{};  ///< norms behind attention and feed-forward are listed last, not each at its place
+};
+
+struct Descriptor;
+/// model.embed_tokens, model.layers.{} of `block`, model.norm and lm_head: no function of its own is needed.
+[[nodiscard]] Model read_decoder(const JsonReader& config, const Descriptor& about);
+
+struct Descriptor {
+  std::string_view model_type;       ///< as config.json says it
+  std::string_view causal_lm_class;  ///< what `architectures` lists where model_type is left out
+  Model (*read)(const JsonReader& config, const Descriptor& about){read_decoder};
+
+  SizeRules sizes{};
+  FeedForward feed_forward{FeedForward::gated};
+  bool fused_query_key_value{};
+  Switch parallel{};  ///< attention and feed-forward read the same input
+  DropoutRule dropout{};
+  std::optional<WindowRule> window{};
+  SoftCap soft_cap{SoftCap::none};  ///< final_logit_softcapping
+  MixtureRules mixture{};
+  Block block{};
+  Modules modules{};
+  std::vector<TensorRole> left_whole{};  ///< AutoTP finds no rule for these (tests/reference/autotp/)
+
+  Operators operators{};
+  LibraryRules libraries{};
+};
+using Descriptors = std::vector<Descriptor>;
+
+/// Every architecture, sorted by model_type.
+[[nodiscard]] const Descriptors& descriptors();
+
+/// All of the shape that a descriptor says.
+[[nodiscard]] ModelShape shape_of(const JsonReader& config, const Descriptor& about);
+
+// The table of each file.
+[[nodiscard]] Descriptors decoders();
+[[nodiscard]] Descriptors deepseek();
+[[nodiscard]] Descriptors fused_decoders();
+[[nodiscard]] Descriptors glm();
+[[nodiscard]] Descriptors google();
+[[nodiscard]] Descriptors gpt();
+[[nodiscard]] Descriptors layer_norm_decoders();
+[[nodiscard]] Descriptors mixtures();
+[[nodiscard]] Descriptors remote_code();
+
+}  // namespace zplan::architectures
