@@ -4,9 +4,9 @@
 #include <QSaveFile>
 #include <nlohmann/json.hpp>
 
-#include "cli/command_line.h"
-#include "cli/report_json.h"
-#include "cli/report_text.h"
+#include "cli/options/command_line.h"
+#include "cli/report/report_json.h"
+#include "cli/report/report_text.h"
 #include "models/base/json_text.h"
 
 namespace zplan::gui {

@@ -15,8 +15,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "cli/check_command.h"
-#include "cli/command_line.h"
+#include "cli/commands/check_command.h"
+#include "cli/options/command_line.h"
 #include "gui/output/export.h"
 #include "gui/output/text_label.h"
 #include "planner/check/read.h"

@@ -1,13 +1,13 @@
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "cli/command_line.h"
-#include "cli/request.h"
-#include "cli/values.h"
+#include "cli/options/command_line.h"
+#include "cli/options/request.h"
+#include "cli/options/values.h"
 #include "support.h"
 
 namespace zplan::test {
