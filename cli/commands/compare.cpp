@@ -32,10 +32,6 @@ void check_count(std::size_t count, bool saved) {
 }
 
 void check_options(const Options& options, bool saved) {
-  for (const std::string_view option : {"--zero", "--tp", "--offload", "--framework"})
-    if (options.has(option))
-      throw InputError(std::string(option), "together with compare",
-                       "accepted: in the strategies, as in tp8+zero1+offload-all or fsdp");
   check_differences(options);
   const bool another = !options.baseline.empty() && !contains(options.words, options.baseline);
   check_count(options.words.size() + (another ? 1 : 0), saved);

@@ -14,8 +14,7 @@ namespace {
 
 std::vector<check::Document> documents_of(const Options& options) {
   std::vector<check::Document> documents;
-  for (std::size_t i = 1; i < options.words.size(); ++i)
-    documents.push_back(check::recognised(read_file(options.words[i]), options.words[i]));
+  for (const std::string& path : options.words) documents.push_back(check::recognised(read_file(path), path));
   if (documents.empty())
     throw InputError("hardware import", "no file", "needed: nccl-tests logs or zplan-bench results");
   return documents;

@@ -9,10 +9,9 @@ namespace zplan {
 
 namespace {
 
-bool takes_value(std::string_view option) {
-  return std::ranges::any_of(option_table(), [option](const OptionSpec& spec) {
-    return spec.name == option && !spec.value.empty();
-  });
+bool takes_value(std::string_view name) {
+  const OptionSpec* option = find_option(name);
+  return option != nullptr && !option->value.empty();
 }
 
 GivenOption option_at(const std::vector<std::string>& arguments, std::size_t i) {

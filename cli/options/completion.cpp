@@ -56,11 +56,25 @@ constexpr std::string_view kTakeFiles = "check|compare|gui|lint";
 
 std::string words(const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, " ")); }
 
+std::vector<std::string> options_of(Command command) {
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : option_table())
+    if (spec.commands.has(command)) names.emplace_back(spec.name);
+  return names;
+}
+
+/// Commands that take the option, each as the shell quotes it.
+std::vector<std::string> takers_of(const OptionSpec& spec, std::string_view quoted_import) {
+  std::vector<std::string> names;
+  for (const auto& [command, name] : EnumNames<Command>::table)
+    if (spec.commands.has(command))
+      names.emplace_back(command == Command::hardware_import ? quoted_import : name);
+  return names;
+}
+
 std::string bash() {
-  std::string cases;
-  std::vector<std::string> options;
+  std::string cases, options;
   for (const OptionSpec& spec : option_table()) {
-    options.emplace_back(spec.name);
     if (spec.value.empty()) continue;
     const std::string files = takes_file(spec) ? " $(compgen -f -- \"$current\")" : "";
     cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$current\"){}); return ;;\n", spec.name,
@@ -71,18 +85,25 @@ std::string bash() {
       cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$current\")); return ;;\n",
                            to_name(spec.command), words(spec.words));
   cases += "    import) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n";
+  for (const auto& [command, name] : EnumNames<Command>::table)
+    if (command != Command::plan)
+      options += fmt::format("    \"{}\") options=\"{}\" ;;\n", name, words(options_of(command)));
   return fmt::format(R"script(# zplan completion for bash: eval "$(zplan completion bash)"
 _zplan() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+  local command=${{COMP_WORDS[1]}} options="{}"
   case $previous in
 {}  esac
-  if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "{}" -- "$current"))
+  [[ ${{COMP_WORDS[2]-}} == import ]] && command+=" import"
+  case $command in
+{}  esac
+  if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$current"))
   elif ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W "{}" -- "$current"))
   elif [[ ${{COMP_WORDS[1]}} == @({}) || ${{COMP_WORDS[2]}} == import ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
 }}
 complete -F _zplan zplan
 )script",
-                     cases, words(options), words(all_names<Command>()), kTakeFiles);
+                     words(options_of(Command::plan)), cases, options, words(command_names()), kTakeFiles);
 }
 
 /// Text inside single quotes, with the characters that _arguments reads escaped.
@@ -109,7 +130,9 @@ std::string zsh_value(const OptionSpec& spec) {
 std::string zsh() {
   std::string options;
   for (const OptionSpec& spec : option_table())
-    options += fmt::format("    '{}[{}]{}' \\\n", spec.name, zsh_text(spec.help), zsh_value(spec));
+    options += fmt::format("  [[ $command == ({}) ]] && options+=('{}[{}]{}')\n",
+                           fmt::join(takers_of(spec, "hardware\\ import"), "|"), spec.name,
+                           zsh_text(spec.help), zsh_value(spec));
   std::string cases;
   for (const CommandSpec& spec : command_table())
     if (!spec.words.empty())
@@ -125,12 +148,15 @@ _zplan_words() {{
   fi
 }}
 _zplan() {{
-  _arguments \
-{}    '*: :_zplan_words'
+  local command=plan
+  local -a options
+  [[ $words[2] == ({}) ]] && command=$words[2]
+  [[ $command == hardware && $words[3] == import ]] && command+=" import"
+{}  _arguments $options '*: :_zplan_words'
 }}
 if [[ $funcstack[1] == _zplan ]]; then _zplan "$@"; else compdef _zplan zplan; fi
 )script",
-                     words(all_names<Command>()), kTakeFiles, cases, options);
+                     words(command_names()), kTakeFiles, cases, fmt::join(command_names(), "|"), options);
 }
 
 std::string fish_text(std::string_view text) {
@@ -143,8 +169,23 @@ std::string fish_text(std::string_view text) {
 }
 
 std::string fish() {
-  std::string out =
-      "# zplan completion for fish: zplan completion fish > ~/.config/fish/completions/zplan.fish\n";
+  std::string out = fmt::format(
+      R"script(# zplan completion for fish: zplan completion fish > ~/.config/fish/completions/zplan.fish
+function __zplan_is
+  set -l command plan
+  for word in (commandline -opc)[2..-1]
+    if contains -- $word {}
+      set command $word
+      break
+    end
+  end
+  if test $command = hardware; and contains -- import (commandline -opc)
+    set command 'hardware import'
+  end
+  contains -- $command $argv
+end
+)script",
+      words(command_names()));
   for (const CommandSpec& spec : command_table()) {
     out += fmt::format("complete -c zplan -n __fish_use_subcommand -f -a {} -d '{}'\n", to_name(spec.command),
                        fish_text(spec.help));
@@ -156,8 +197,9 @@ std::string fish() {
     const std::string value = spec.value.empty() ? ""
                                                  : fmt::format(" {} -a '{}'", takes_file(spec) ? "-r" : "-x",
                                                                words(values_of(spec)));
-    out +=
-        fmt::format("complete -c zplan -l {} -d '{}'{}\n", spec.name.substr(2), fish_text(spec.help), value);
+    out += fmt::format("complete -c zplan -n \"__zplan_is {}\" -l {} -d '{}'{}\n",
+                       fmt::join(takers_of(spec, "'hardware import'"), " "), spec.name.substr(2),
+                       fish_text(spec.help), value);
   }
   return out;
 }

@@ -76,8 +76,6 @@ void pin_batch(const Options& options, DsConfigPins pins, Question& question) {
 }
 
 void check_together(const Options& options) {
-  if (options.command == Command::compare)
-    throw InputError("--ds-config", "together with compare", "accepted: the file among the strategies");
   if (options.has("--buckets"))
     throw InputError("--buckets", "together with --ds-config",
                      "accepted: the sizes are the file's, or DeepSpeed's defaults");

@@ -1,7 +1,8 @@
 #pragma once
-// What can be typed. One table of options and one of commands: parsing, --help, completion and the man page's
-// test all read them.
+// What can be typed. One table of options, which says which commands take each, and one of commands: parsing,
+// --help, completion and the man page's test all read them.
 
+#include <bit>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,10 +14,23 @@
 
 namespace zplan {
 
-enum class Command { plan, search, compare, fit, check, lint, bench, gui, models, hardware, completion };
+enum class Command {
+  plan,
+  search,
+  compare,
+  fit,
+  check,
+  lint,
+  bench,
+  gui,
+  models,
+  hardware,
+  hardware_import,
+  completion
+};
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 11> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 12> table{
       {{Command::plan, "plan"},
        {Command::search, "search"},
        {Command::compare, "compare"},
@@ -27,8 +41,25 @@ struct EnumNames<Command> {
        {Command::gui, "gui"},
        {Command::models, "models"},
        {Command::hardware, "hardware"},
+       {Command::hardware_import, "hardware import"},
        {Command::completion, "completion"}}};
 };
+
+/// Some of the commands: `Command::plan | Command::search`.
+class CommandSet {
+ public:
+  constexpr CommandSet(Command one) : bits_(1U << static_cast<unsigned>(one)) {}
+  [[nodiscard]] constexpr bool has(Command command) const { return (bits_ & CommandSet(command).bits_) != 0; }
+  [[nodiscard]] constexpr bool is_one() const { return std::has_single_bit(bits_); }
+  friend constexpr CommandSet operator|(CommandSet a, CommandSet b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+
+ private:
+  unsigned bits_;
+};
+constexpr CommandSet operator|(Command a, Command b) { return CommandSet(a) | CommandSet(b); }
 
 enum class OutputFormat { text, json, csv, markdown };
 
@@ -78,20 +109,27 @@ struct OptionSpec {
   std::string_view name;   ///< "--gpus"
   std::string_view value;  ///< what its value is called: "N"; empty: a flag
   std::string_view group;  ///< heading of --help
+  CommandSet commands;     ///< that take it
   std::string_view help;   ///< one line, defaults in brackets
   void (*set)(Options&, const std::string& text);
   std::vector<std::string> (*choices)(){nullptr};  ///< words it takes, where they are few
-  bool everywhere{};                               ///< for every command, not only those that plan
+  std::string_view letter{};                       ///< its short form: "-o"
 };
 [[nodiscard]] const std::vector<OptionSpec>& option_table();
+/// The option of this name or letter; null where there is none.
+[[nodiscard]] const OptionSpec* find_option(std::string_view name);
 
 struct CommandSpec {
   Command command;
   std::string_view arguments;  ///< "STRATEGY STRATEGY…"
   std::string_view help;
-  std::vector<std::string> words;  ///< what the first argument can be, where that is a fixed list
+  std::string_view instead{};        ///< of an option that it does not take; empty: those that it takes
+  std::vector<std::string> words{};  ///< what the first argument can be, where that is a fixed list
 };
 [[nodiscard]] const std::vector<CommandSpec>& command_table();
+/// The command of this name; null where there is none.
+[[nodiscard]] const CommandSpec* find_command(std::string_view name);
+[[nodiscard]] std::vector<std::string> command_names();
 
 /// Arguments (without the program's name) → options. Throws InputError for whatever cannot be meant, with the
 /// nearest word that can.
