@@ -1,5 +1,3 @@
-#include "cli/commands/bench_command.h"
-
 #include <spawn.h>
 #include <sys/wait.h>
 
@@ -9,6 +7,7 @@
 #include <cstring>
 
 #include "cli/commands/beside.h"
+#include "cli/commands/commands.h"
 #include "cli/run.h"
 #include "models/base/error.h"
 #include "models/base/temporary_file.h"

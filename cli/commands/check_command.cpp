@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using check::Case;
-using check::Document;
 
 /// Regular files below a folder, by path; hidden ones are not the user's to measure with.
 std::vector<std::string> files_below(const std::string& folder) {
@@ -37,8 +36,8 @@ std::vector<std::string> files_below(const std::string& folder) {
 }
 
 /// A file that was named must be a measurement.
-Document named_document(const std::string& path) {
-  Document document = check::recognised(read_file(path), path);
+check::Document named_document(const std::string& path) {
+  check::Document document = check::recognised(read_file(path), path);
   if (!document.format)
     throw InputError(path, "no measurement that zplan knows",
                      "accepted: published, recorded or measured runs, nccl-tests and DeepSpeed logs, memory "
@@ -47,12 +46,12 @@ Document named_document(const std::string& path) {
 }
 
 /// Of a folder, what is no measurement is passed over with a note.
-void add_folder(const std::string& folder, std::vector<Document>& documents, std::ostream& err) {
+void add_folder(const std::string& folder, std::vector<check::Document>& documents, std::ostream& err) {
   const std::size_t before = documents.size();
   for (const std::string& path : files_below(folder)) {
     stop_if_asked();
     try {
-      Document document = check::recognised(read_file(path), path);
+      check::Document document = check::recognised(read_file(path), path);
       if (document.format)
         documents.push_back(std::move(document));
       else
@@ -66,10 +65,10 @@ void add_folder(const std::string& folder, std::vector<Document>& documents, std
                      "accepted: files that docs/check.md names");
 }
 
-std::vector<Document> documents_of(const Options& options, std::ostream& err) {
+std::vector<check::Document> documents_of(const Options& options, std::ostream& err) {
   if (options.words.empty())
     throw InputError("check", "no file", "needed: files or folders of measurements (docs/check.md)");
-  std::vector<Document> documents;
+  std::vector<check::Document> documents;
   for (const std::string& path : options.words) {
     std::error_code ignored;
     if (fs::is_directory(path, ignored))
@@ -82,17 +81,17 @@ std::vector<Document> documents_of(const Options& options, std::ostream& err) {
 
 /// Whether the option could say something that the documents leave open: all of a plan, or which machines an
 /// nccl-tests log is of.
-bool could_matter(const OptionSpec& spec, const std::vector<Document>& documents) {
+bool could_matter(const OptionSpec& spec, const std::vector<check::Document>& documents) {
   if (spec.group == "Output" || spec.group == "Check") return true;
   const bool of_machines = spec.name == "--gpu" || spec.name == "--node" || spec.name == "--network";
-  return std::any_of(documents.begin(), documents.end(), [&](const Document& document) {
+  return std::any_of(documents.begin(), documents.end(), [&](const check::Document& document) {
     return check::needs_plan(*document.format) ||
            (of_machines && check::leaves_machines_open(*document.format));
   });
 }
 
 /// An option that could not do anything would mislead.
-void check_options_matter(const Options& options, const std::vector<Document>& documents) {
+void check_options_matter(const Options& options, const std::vector<check::Document>& documents) {
   for (const OptionSpec& spec : option_table())
     if (options.has(spec.name) && !could_matter(spec, documents))
       throw InputError(std::string(spec.name), "does nothing: these files say what was run",
@@ -116,16 +115,16 @@ check::Setup setup_of(const Options& options, const Environment& environment) {
   return setup;
 }
 
-std::vector<Case> cases_of(const std::vector<Document>& documents, const Options& options,
+std::vector<Case> cases_of(const std::vector<check::Document>& documents, const Options& options,
                            const Environment& environment) {
   const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
   const bool asks = std::any_of(documents.begin(), documents.end(),
-                                [](const Document& each) { return check::needs_plan(*each.format); });
+                                [](const check::Document& each) { return check::needs_plan(*each.format); });
   const std::optional<check::Setup> plan =
       asks ? std::optional(setup_of(options, environment)) : std::nullopt;
   const check::Given given{hardware, options.cluster, plan ? &*plan : nullptr};
   std::vector<Case> cases;
-  for (const Document& document : documents) {
+  for (const check::Document& document : documents) {
     stop_if_asked();
     for (Case& each : check::read_cases(document, given)) cases.push_back(std::move(each));
   }
@@ -140,20 +139,10 @@ std::vector<std::string> failures_of(const std::vector<Case>& cases) {
   return failures;
 }
 
-std::string in_format(const CheckReport& report, const Options& options, const Style& style) {
-  switch (options.format) {
-    case OutputFormat::text: return check_text(report, style);
-    case OutputFormat::json: return json_text(check_json(report));
-    case OutputFormat::csv: return check_csv(report);
-    case OutputFormat::markdown: return check_markdown(report);
-  }
-  return "";
-}
-
 }  // namespace
 
 CheckReport check_report(const Options& options, const Environment& environment, std::ostream& err) {
-  const std::vector<Document> documents = documents_of(options, err);
+  const std::vector<check::Document> documents = documents_of(options, err);
   check_options_matter(options, documents);
   const std::vector<Case> cases = cases_of(documents, options, environment);
   for (const Case& each : cases)
@@ -184,7 +173,8 @@ CheckReport check_report(const Options& options, const Environment& environment,
 int check_command(const Options& options, const Environment& environment, const Style& style,
                   std::ostream& out, std::ostream& err) {
   const CheckReport report = check_report(options, environment, err);
-  out << in_format(report, options, style);
+  out << (options.format == OutputFormat::json ? json_text(check_json(report))
+                                               : in_format(check_document(report), options.format, style));
   return holds(report) ? kFits : kNothingFits;
 }
 

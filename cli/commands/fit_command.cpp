@@ -1,10 +1,8 @@
-#include "cli/commands/fit_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "cli/commands/oom_command.h"
+#include "cli/commands/commands.h"
 #include "cli/options/request.h"
 #include "cli/report/fit_report.h"
 #include "cli/run.h"
@@ -106,16 +104,6 @@ bool can_be_asked(const OpenQuestion& open, Solve asked) {
   });
 }
 
-std::string in_format(const FitReport& report, const Style& style) {
-  switch (report.options.format) {
-    case OutputFormat::text: return fit_text(report, style);
-    case OutputFormat::json: return json_text(fit_json(report));
-    case OutputFormat::csv: return fit_csv(report);
-    case OutputFormat::markdown: return fit_markdown(report);
-  }
-  return "";
-}
-
 }  // namespace
 
 int fit_command(const Options& options, const std::vector<std::string>& arguments,
@@ -133,7 +121,8 @@ int fit_command(const Options& options, const std::vector<std::string>& argument
                    .warnings = request.warnings};
   for (const Solve each : asked)
     if (asked.size() == 1 || can_be_asked(open, each)) report.solved.push_back(solved(open, each));
-  out << in_format(report, style);
+  out << (options.format == OutputFormat::json ? json_text(fit_json(report))
+                                               : in_format(fit_document(report), options.format, style));
   return has_answer(report) ? kFits : kNothingFits;
 }
 

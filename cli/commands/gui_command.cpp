@@ -1,6 +1,5 @@
-#include "cli/commands/gui_command.h"
-
 #include "cli/commands/beside.h"
+#include "cli/commands/commands.h"
 
 namespace zplan {
 

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/catalogue_commands.h"
+#include "cli/commands/commands.h"
 #include "cli/document/table.h"
 #include "models/base/format.h"
 #include "models/base/json_text.h"

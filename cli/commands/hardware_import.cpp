@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/commands/catalogue_commands.h"
+#include "cli/commands/commands.h"
 #include "cli/report/output_files.h"
 #include "hardware_profiles/write_profiles.h"
 #include "models/base/json_text.h"

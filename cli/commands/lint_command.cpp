@@ -1,7 +1,6 @@
-#include "cli/commands/lint_command.h"
-
 #include <fmt/format.h>
 
+#include "cli/commands/commands.h"
 #include "cli/options/request.h"
 #include "cli/report/lint_report.h"
 #include "cli/report/output_files.h"
@@ -114,9 +113,10 @@ void check_question(const Options& options, const Environment& environment) {
 // ---- writing
 // --------------------------------------------------------------------------------------------------
 
-std::string in_format(const LintReport& report, const Options& options, const Style& style) {
+std::string report_in_format(const LintReport& report, const Options& options, const Style& style) {
   if (options.sarif) return json_text(lint_sarif(report));
-  return options.format == OutputFormat::json ? json_text(lint_json(report)) : lint_text(report, style);
+  return options.format == OutputFormat::json ? json_text(lint_json(report))
+                                              : text_of(lint_document(report), style);
 }
 
 /// In place: what was there stays beside it. A file that needs no repair is not touched.
@@ -164,7 +164,7 @@ int lint_command(const Options& options, const Environment& environment, const S
   const int status = has_errors(report) ? kNothingFits : kFits;
   if (options.emit == "-") {
     out << report.files.front().text;
-    err << lint_text(report, {.width = style.width, .color = false});
+    err << text_of(lint_document(report), {.width = style.width, .color = false});
     return status;
   }
   if (!options.emit.empty()) {
@@ -173,7 +173,7 @@ int lint_command(const Options& options, const Environment& environment, const S
   } else if (options.fix) {
     for (const LintedFile& file : report.files) write_in_place(file, err);
   }
-  out << in_format(report, options, style);
+  out << report_in_format(report, options, style);
   return status;
 }
 

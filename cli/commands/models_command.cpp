@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "cli/commands/catalogue_commands.h"
+#include "cli/commands/commands.h"
 #include "cli/document/table.h"
 #include "cli/options/request.h"
 #include "models/base/json_text.h"

@@ -1,5 +1,3 @@
-#include "cli/commands/oom_command.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "cli/commands/commands.h"
 #include "cli/options/request.h"
 #include "cli/report/oom_report.h"
 #include "cli/run.h"
@@ -92,14 +91,13 @@ void plan_it(OomReport& report, const Environment& environment) {
   report.question = std::move(request.question);
 }
 
-std::string in_format(const OomReport& report, const Style& style) {
-  switch (report.options.format) {
-    case OutputFormat::text: return oom_text(report, style);
-    case OutputFormat::json: return json_text(oom_json(report));
-    case OutputFormat::csv: return oom_csv(report);
-    case OutputFormat::markdown: return oom_markdown(report);
-  }
-  return "";
+std::string report_in_format(const OomReport& report, const Style& style) {
+  const OutputFormat format = report.options.format;
+  if (format == OutputFormat::json) return json_text(oom_json(report));
+  if (format != OutputFormat::text && !report.remedies)
+    throw InputError(format == OutputFormat::csv ? "--csv" : "--markdown",
+                     "without --model there is no table", "accepted: text, --json, or with --model");
+  return in_format(oom_document(report), format, style);
 }
 
 }  // namespace
@@ -109,7 +107,7 @@ int oom_command(const Options& options, const std::vector<std::string>& argument
   check_options(options);
   OomReport report{.readings = readings_of(options), .options = options, .arguments = arguments};
   if (options.has("--model")) plan_it(report, environment);
-  out << in_format(report, style);
+  out << report_in_format(report, style);
   return !report.remedies || report.remedies->any_fits() ? kFits : kNothingFits;
 }
 

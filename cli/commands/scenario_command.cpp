@@ -1,11 +1,10 @@
-#include "cli/commands/scenario_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/commands.h"
 #include "cli/commands/compare.h"
 #include "cli/options/values.h"
 #include "cli/run.h"
@@ -83,16 +82,6 @@ ScenarioComparison planned_file(const ScenarioFile& file, const Options& options
   return all;
 }
 
-std::string in_format(const ScenarioComparison& all, OutputFormat format, const Style& style) {
-  switch (format) {
-    case OutputFormat::text: return scenario_text(all, style);
-    case OutputFormat::markdown: return scenario_markdown(all);
-    case OutputFormat::csv: return scenario_csv(all);
-    case OutputFormat::json: break;
-  }
-  return json_text(scenario_json(all));
-}
-
 }  // namespace
 
 bool names_scenarios(const Options& options) {
@@ -111,7 +100,9 @@ int scenario_command(const Options& options, const Environment& environment, con
   all.unit = options.has("--units") ? options.unit : all.scenarios[all.baseline].question.unit;
   for (std::size_t i = 0; i < all.scenarios.size(); ++i)
     say_what_stands_in(all.scenarios[i], place_of(name, all.places[i]), err);
-  out << in_format(all, options.format, style);
+  out << (options.format == OutputFormat::json
+              ? json_text(scenario_json(all))
+              : in_format(scenario_document(all, style.width), options.format, style));
   const auto fits = [](const PlannedScenario& each) { return each.plan().fits; };
   return std::all_of(all.scenarios.begin(), all.scenarios.end(), fits) ? kFits : kNothingFits;
 }

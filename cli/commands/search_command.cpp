@@ -1,11 +1,11 @@
-#include "cli/commands/search_command.h"
-
 #include <fmt/format.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <mutex>
+
+#include "cli/commands/commands.h"
 
 namespace zplan {
 

@@ -140,14 +140,4 @@ std::string Style::operator()(Tone tone, std::string_view text) const {
   return fmt::format("{}{}\033[0m", code_of(tone), text);
 }
 
-std::string heading(std::string_view text, const Style& style, Tone tone) {
-  return "\n" + style(tone, text) + "\n";
-}
-
-std::string items(const std::vector<std::string>& sentences, const Style& style) {
-  std::string out;
-  for (const std::string& each : sentences) out += paragraph("  - ", each, style.width);
-  return out;
-}
-
 }  // namespace zplan

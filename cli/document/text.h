@@ -37,10 +37,4 @@ struct Style {
   [[nodiscard]] std::string operator()(Tone tone, std::string_view text) const;
 };
 
-/// A line of its own behind an empty one.
-[[nodiscard]] std::string heading(std::string_view text, const Style& style, Tone tone = Tone::strong);
-
-/// Sentences as a list, one "  - " each.
-[[nodiscard]] std::string items(const std::vector<std::string>& sentences, const Style& style);
-
 }  // namespace zplan

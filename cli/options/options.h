@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/document/document.h"
 #include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/search/inverse.h"
@@ -60,8 +61,6 @@ class CommandSet {
   unsigned bits_;
 };
 constexpr CommandSet operator|(Command a, Command b) { return CommandSet(a) | CommandSet(b); }
-
-enum class OutputFormat { text, json, csv, markdown };
 
 /// A value for each option. The planner's own structs hold the defaults; what was typed is in `given`.
 struct Options {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "cli/document/table.h"
@@ -141,14 +140,6 @@ Table efficiency_table(const CheckReport& report) {
   return table;
 }
 
-std::string more_text(const CheckReport& report, const std::function<std::string(const Table&)>& render) {
-  std::string text;
-  for (const Table& table : {subset_table(report), slope_table(report), efficiency_table(report)})
-    if (!table.rows.empty()) text += "\n" + render(table);
-  const std::string fits = fits_sentence(report.fits);
-  return fits.empty() ? text : text + "\n" + fits + "\n";
-}
-
 Table skip_table(const CheckReport& report) {
   Table table{{{"skipped", "", true, kAlways},
                {"kind", "", false, 5},
@@ -188,24 +179,17 @@ bool any_judged(const CheckReport& report) {
                      [](const check::Group& group) { return group.judged > 0; });
 }
 
-std::string failures_text(const CheckReport& report) {
-  std::string text;
-  for (const std::string& failure : report.failures) text += fmt::format("fails: {}\n", failure);
-  return text;
-}
-
 std::string verdict(const CheckReport& report) {
-  if (!report.tolerance) return "";
   const std::string limit = share_text(*report.tolerance);
   if (groups_beyond(report).empty() && any_judged(report))
-    return fmt::format("every median is within {}\n", limit);
+    return fmt::format("every median is within {}", limit);
   const std::vector<check::Group> beyond = groups_beyond(report);
-  if (beyond.empty()) return "nothing was judged\n";
+  if (beyond.empty()) return "nothing was judged";
   std::string text = fmt::format("median beyond {}:", limit);
   for (const check::Group& group : beyond)
     text += fmt::format(" {} {} {}", to_name(group.kind), in_words(to_name(group.statistic)),
                         share_text(group.median_error));
-  return text + "\n";
+  return text;
 }
 
 Json figure_json(const std::optional<double>& value, Statistic statistic) {
@@ -308,9 +292,17 @@ Json efficiency_json(const check::EfficiencyFit& each) {
           {"usual_attention_held_out_p90_error", usual(each.held_out_usual.p90)}};
 }
 
-std::string csv_value(const Json& value) {
-  if (value.is_null()) return "";
-  return value.is_string() ? csv_field(value.get<std::string>()) : value.dump();
+/// A line of names, then one per record.
+std::vector<CsvRecord> csv_records(const CheckReport& report) {
+  std::vector<CsvRecord> records(1);
+  const Json names = record_json(Record{});
+  for (const auto& each : names.items()) records.front().push_back(each.key());
+  for (const Record& record : shown_records(report)) {
+    std::vector<std::string>& fields = records.emplace_back();
+    for (const Json& value : record_json(record))
+      fields.push_back(value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return records;
 }
 
 }  // namespace
@@ -364,23 +356,29 @@ bool holds(const CheckReport& report) {
   return any_judged(report) && groups_beyond(report).empty();
 }
 
-std::string check_text(const CheckReport& report, const Style& style) {
-  std::string text =
-      render_text(record_table(report), style) + "\n" + render_text(group_table(report), style);
-  text += more_text(report, [&style](const Table& table) { return render_text(table, style); });
-  const Table skips = skip_table(report);
-  if (!skips.rows.empty()) text += "\n" + render_text(skips, style);
-  if (!report.failures.empty()) text += "\n" + failures_text(report);
-  return text + (report.tolerance ? "\n" + verdict(report) : "");
-}
-
-std::string check_markdown(const CheckReport& report) {
-  std::string text = render_markdown(group_table(report)) + "\n" + render_markdown(record_table(report));
-  text += more_text(report, [](const Table& table) { return render_markdown(table); });
-  if (const Table skips = skip_table(report); !skips.rows.empty()) text += "\n" + render_markdown(skips);
-  if (!report.planners.empty()) text += "\n" + render_markdown(planner_table(report));
-  for (const std::string& failure : report.failures) text += fmt::format("\n- fails: {}\n", failure);
-  return text;
+Document check_document(const CheckReport& report) {
+  Document doc;
+  const auto add = [&doc](const Table& table) {
+    if (table.rows.empty()) return;
+    doc.line();
+    doc.table(table);
+  };
+  doc.table(record_table(report)), doc.line(), doc.table(group_table(report));
+  doc.shown = Shown::markdown;
+  doc.table(group_table(report)), doc.line(), doc.table(record_table(report));
+  doc.shown = Shown::both;
+  for (const Table& table : {subset_table(report), slope_table(report), efficiency_table(report)}) add(table);
+  if (const std::string fits = fits_sentence(report.fits); !fits.empty()) doc.line(), doc.line(fits);
+  add(skip_table(report));
+  doc.shown = Shown::markdown;
+  add(planner_table(report));
+  for (const std::string& failure : report.failures) doc.line(), doc.line("- fails: " + failure);
+  doc.shown = Shown::text;
+  if (!report.failures.empty()) doc.line();
+  for (const std::string& failure : report.failures) doc.line("fails: " + failure);
+  if (report.tolerance) doc.line(), doc.line(verdict(report));
+  doc.records = csv_records(report);
+  return doc;
 }
 
 Json check_json(const CheckReport& report) {
@@ -415,19 +413,6 @@ Json check_json(const CheckReport& report) {
   for (const check::EfficiencyFit& each : report.efficiencies)
     json["efficiencies"].push_back(efficiency_json(each));
   return json;
-}
-
-std::string check_csv(const CheckReport& report) {
-  std::string text;
-  const auto add_line = [&text](const Json& row, bool names) {
-    std::string line;
-    for (const auto& [key, value] : row.items())
-      line += (line.empty() ? "" : ",") + (names ? key : csv_value(value));
-    text += line + "\r\n";
-  };
-  add_line(record_json(Record{}), true);
-  for (const Record& record : shown_records(report)) add_line(record_json(record), false);
-  return text;
 }
 
 }  // namespace zplan

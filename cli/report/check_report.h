@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/document/table.h"
+#include "cli/document/document.h"
 #include "models/base/format.h"
 #include "models/base/json_reader.h"
 #include "planner/check/fit.h"
@@ -41,11 +41,9 @@ struct CheckReport {
 /// How many runs were foretold to fit, or not to, of those whose card is known; empty where none is.
 [[nodiscard]] std::string fits_sentence(const check::FitTally& fits);
 
-[[nodiscard]] std::string check_text(const CheckReport& report, const Style& style);
-[[nodiscard]] std::string check_markdown(const CheckReport& report);
+/// CSV: one line per record.
+[[nodiscard]] Document check_document(const CheckReport& report);
 /// zplan.check/1 (cli/schema/check.schema.json): errors are fractions.
 [[nodiscard]] Json check_json(const CheckReport& report);
-/// One line per record under a line of names; RFC 4180.
-[[nodiscard]] std::string check_csv(const CheckReport& report);
 
 }  // namespace zplan

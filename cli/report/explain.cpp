@@ -270,34 +270,36 @@ Section time_section(const Plan& plan, const Question& q) {
         "FLOPs with recomputation / (step · peak)", "docs/step-time.md"}}};
 }
 
-std::string symbols_text(const std::vector<Symbol>& symbols, int width) {
-  std::size_t name_width = 0, value_width = 0;
-  for (const Symbol& each : symbols) {
-    name_width = std::max(name_width, display_width(each.symbol));
-    value_width = std::max(value_width, display_width(each.value));
-  }
-  std::string out = "Symbols\n";
-  for (const Symbol& each : symbols) {
-    const std::string first =
-        fmt::format("  {}{}  {}{}  ", each.symbol, std::string(name_width - display_width(each.symbol), ' '),
-                    std::string(value_width - display_width(each.value), ' '), each.value);
-    out += paragraph(first, each.meaning, width);
-  }
-  return out;
+/// `text` behind as many blanks as make it this wide.
+std::string right(std::string_view text, std::size_t width) {
+  return std::string(width - display_width(text), ' ') + std::string(text);
 }
 
-std::string section_text(const Section& section, int width) {
-  std::size_t value_width = 0;
-  for (const Figure& each : section.figures) value_width = std::max(value_width, display_width(each.value));
-  std::string out = "\n" + section.title + "\n";
+template <class Each>
+std::size_t widest(const std::vector<Each>& list, std::string Each::*member) {
+  std::size_t width = 0;
+  for (const Each& each : list) width = std::max(width, display_width(each.*member));
+  return width;
+}
+
+void add_symbols(Document& doc, const std::vector<Symbol>& symbols) {
+  const std::size_t names = widest(symbols, &Symbol::symbol), values = widest(symbols, &Symbol::value);
+  doc.line("Symbols");
+  for (const Symbol& each : symbols)
+    doc.paragraph(fmt::format("  {}{}  {}  ", each.symbol, right("", names - display_width(each.symbol)),
+                              right(each.value, values)),
+                  each.meaning);
+}
+
+void add_section(Document& doc, const Section& section) {
+  const std::size_t width = widest(section.figures, &Figure::value);
+  const std::string indent(width + 6, ' ');
+  doc.line(), doc.line(section.title);
   for (const Figure& each : section.figures) {
-    const std::string value = std::string(value_width - display_width(each.value), ' ') + each.value;
-    out += paragraph(fmt::format("  {}  ", value), each.name, width);
-    const std::string indent(value_width + 6, ' ');
-    out += paragraph(indent + "= ", each.formula, width);
-    out += paragraph(indent + "source: ", each.source, width);
+    doc.paragraph(fmt::format("  {}  ", right(each.value, width)), each.name);
+    doc.paragraph(indent + "= ", each.formula);
+    doc.paragraph(indent + "source: ", each.source);
   }
-  return out;
 }
 
 }  // namespace
@@ -325,11 +327,11 @@ Json explain_json(const Plan& plan, const Question& q) {
   return out;
 }
 
-std::string explain_text(const Plan& plan, const Question& q, int width) {
+void add_figures(Document& doc, const Plan& plan, const Question& q) {
   const Explanation explanation = explain(plan, q);
-  std::string out = fmt::format("{} explained\n\n", plan.id()) + symbols_text(explanation.symbols, width);
-  for (const Section& section : explanation.sections) out += section_text(section, width);
-  return out;
+  doc.line(fmt::format("{} explained", plan.id())), doc.line();
+  add_symbols(doc, explanation.symbols);
+  for (const Section& section : explanation.sections) add_section(doc, section);
 }
 
 }  // namespace zplan

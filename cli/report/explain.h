@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/document/document.h"
 #include "models/base/json_reader.h"
 #include "planner/search/search.h"
 
@@ -35,7 +36,6 @@ struct Explanation {
 
 [[nodiscard]] Explanation explain(const Plan& plan, const Question& question);
 [[nodiscard]] Json explain_json(const Plan& plan, const Question& question);
-/// As text of at most `width` columns, where words allow.
-[[nodiscard]] std::string explain_text(const Plan& plan, const Question& question, int width);
+void add_figures(Document& doc, const Plan& plan, const Question& question);
 
 }  // namespace zplan

@@ -13,10 +13,6 @@ namespace zplan {
 
 namespace {
 
-std::string item(std::string_view sentence, const Style& style) {
-  return paragraph("  - ", sentence, style.width);
-}
-
 std::string unit_of(Solve solve, const Question& q) {
   switch (solve) {
     case Solve::sequence: return "tokens";
@@ -123,8 +119,8 @@ std::string capital(std::string_view words) {
 
 std::string header(const FitReport& report) {
   if (report.solved.size() == 1)
-    return fmt::format("{}, by strategy\n\n", capital(asked_words(report.solved.front().inverse.solve)));
-  return "What the options leave open, one thing at a time\n\n";
+    return fmt::format("{}, by strategy", capital(asked_words(report.solved.front().inverse.solve)));
+  return "What the options leave open, one thing at a time";
 }
 
 /// What turns the question into the one that is answered.
@@ -157,7 +153,7 @@ std::string next_command(const FitReport& report, const SolvedQuestion& solved) 
   std::vector<std::string> arguments = with_options(report.arguments, options_of(solved));
   if (const auto at = std::find(arguments.begin(), arguments.end(), "fit"); at != arguments.end())
     arguments.erase(at);
-  return "  " + command_line(arguments) + "\n";
+  return "  " + command_line(arguments);
 }
 
 std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
@@ -172,9 +168,9 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
   return sentences;
 }
 
-std::string cards_text(const SolvedQuestion& solved, const Style& style) {
+void add_cards(Document& doc, const SolvedQuestion& solved) {
   constexpr std::size_t kMost = 8;
-  if (solved.cards.empty()) return "";
+  if (solved.cards.empty()) return;
   Table table{{{"card", "", false, kAlways},
                {"memory", unit_name(solved.at.unit), true, kAlways},
                {"strategy", "", false, kAlways},
@@ -188,14 +184,14 @@ std::string cards_text(const SolvedQuestion& solved, const Style& style) {
                            fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
                           Tone::plain});
   }
-  std::string out = heading("Cards that would do, least memory first", style) + render_text(table, style);
+  doc.heading("Cards that would do, least memory first");
+  doc.table(std::move(table));
   if (solved.cards.size() > kMost)
-    out += fmt::format("and {} more (--json lists them)\n", solved.cards.size() - kMost);
-  return out;
+    doc.line(fmt::format("and {} more (--json lists them)", solved.cards.size() - kMost));
 }
 
-std::string models_text(const SolvedQuestion& solved, const Style& style) {
-  if (solved.models.empty()) return "";
+void add_models(Document& doc, const SolvedQuestion& solved) {
+  if (solved.models.empty()) return;
   Table table{{{"model", "", false, kAlways},
                {"parameters", "", true, kAlways},
                {"strategy", "", false, kAlways},
@@ -207,52 +203,48 @@ std::string models_text(const SolvedQuestion& solved, const Style& style) {
         {{each.name, format_count(each.size), each.plan.id(), size_cell(each.plan.memory.required, solved.at),
           fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
          Tone::plain});
-  return heading("Largest models of the catalogue that fit", style) + render_text(table, style);
+  doc.heading("Largest models of the catalogue that fit");
+  doc.table(std::move(table));
 }
 
-std::string answer_text(const FitReport& report, const SolvedQuestion& solved, const Style& style) {
+void add_answer(Document& doc, const FitReport& report, const SolvedQuestion& solved) {
   const Solution& first = solved.inverse.solutions.front();
-  std::string out =
-      heading(fmt::format("{}: {} with {}", capital(asked_words(solved.inverse.solve)),
+  doc.heading(fmt::format("{}: {} with {}", capital(asked_words(solved.inverse.solve)),
                           value_words(solved.inverse.solve, *first.value, solved.at), first.plan.id()),
-              style, Tone::good);
-  for (const std::string& each : answer_sentences(solved)) out += item(each, style);
-  return out + cards_text(solved, style) + models_text(solved, style) + heading("Next", style) +
-         next_command(report, solved);
+              Tone::good);
+  doc.items(answer_sentences(solved));
+  add_cards(doc, solved);
+  add_models(doc, solved);
+  doc.heading("Next");
+  doc.line(next_command(report, solved));
 }
 
 /// The search's own verdict on the value that comes nearest.
-std::string miss_text(const FitReport& report, const SolvedQuestion& solved, const Style& style) {
+void add_miss(Document& doc, const FitReport& report, const SolvedQuestion& solved) {
   const Solution& first = solved.inverse.solutions.front();
-  std::string out =
-      "\n" + paragraph("",
-                       fmt::format("Not even {}: {}",
-                                   value_text(solved.inverse.solve, first.next.value_or(1), solved.at.unit),
-                                   first.reason),
-                       style.width);
-  if (!solved.instead) return out;
-  return out + verdict_text({solved.at, *solved.instead, report.options, report.arguments, {}, {}}, style) +
-         models_text(solved, style);
+  doc.line();
+  doc.paragraph("", fmt::format("Not even {}: {}",
+                                value_text(solved.inverse.solve, first.next.value_or(1), solved.at.unit),
+                                first.reason));
+  if (!solved.instead) return;
+  add_verdict(doc, {solved.at, *solved.instead, report.options, report.arguments, {}, {}});
+  add_models(doc, solved);
 }
 
-std::string several_text(const FitReport& report, const Style& style) {
-  std::string out = heading("Why no more and no less", style);
+void add_several(Document& doc, const FitReport& report) {
+  doc.heading("Why no more and no less");
   for (const SolvedQuestion& each : report.solved)
-    out += item(fmt::format("{}: {}", asked_words(each.inverse.solve), each.inverse.solutions.front().reason),
-                style);
-  out += heading("Next", style);
+    doc.items(
+        {fmt::format("{}: {}", asked_words(each.inverse.solve), each.inverse.solutions.front().reason)});
+  doc.heading("Next");
   for (const SolvedQuestion& each : report.solved)
-    if (each.inverse.fits()) out += next_command(report, each);
-  const SolvedQuestion& first = report.solved.front();
-  out +=
-      "  " +
-      command_line(with_options(report.arguments, {{"--solve", std::string(to_name(first.inverse.solve))}})) +
-      "\n";
-  return out;
+    if (each.inverse.fits()) doc.line(next_command(report, each));
+  const std::string first(to_name(report.solved.front().inverse.solve));
+  doc.line("  " + command_line(with_options(report.arguments, {{"--solve", first}})));
 }
 
 /// The report's header, at the answer where one thing is asked for.
-std::string question_text(const FitReport& report, const Style& style) {
+void add_question(Document& doc, const FitReport& report) {
   const SolvedQuestion& first = report.solved.front();
   const bool one = report.solved.size() == 1;
   Answer shown;
@@ -260,7 +252,28 @@ std::string question_text(const FitReport& report, const Style& style) {
   shown.warnings = report.warnings;
   Options options = report.options;
   if (one) options.given.insert(options.given.end(), {"--micro-batch", "--seq", "--gpus"});
-  return header_text({one ? first.at : report.question, shown, options, report.arguments, {}, {}}, style);
+  add_header(doc, {one ? first.at : report.question, shown, options, report.arguments, {}, {}});
+}
+
+std::vector<CsvRecord> csv_records(const FitReport& report) {
+  std::vector<CsvRecord> records{{"solve", "strategy", "value", "next", "limit", "required_bytes",
+                                  "host_bytes", "step_seconds", "tokens_per_second", "reason"}};
+  const auto number = [](const std::optional<std::int64_t>& value) {
+    return value ? fmt::format("{}", *value) : std::string();
+  };
+  for (const SolvedQuestion& solved : report.solved)
+    for (const Solution& each : solved.inverse.solutions)
+      records.push_back({std::string(to_name(solved.inverse.solve)), each.plan.id(), number(each.value),
+                         number(each.next), std::string(to_name(each.limit)),
+                         number(each.plan.memory.required.value), number(each.plan.memory.host.total.value),
+                         fmt::format("{:.6g}", each.plan.time.step.value),
+                         fmt::format("{:.6g}", each.plan.time.tokens_per_second), each.reason});
+  return records;
+}
+
+/// One question: a line per strategy. Several: a line per question.
+Table fit_table(const FitReport& report) {
+  return report.solved.size() == 1 ? strategies_of(report.solved.front()) : questions_of(report);
 }
 
 }  // namespace
@@ -286,16 +299,22 @@ std::string value_cell(Solve solve, std::int64_t value) {
   return solve == Solve::model ? format_count(Elements(value)) : fmt::format("{}", value);
 }
 
-Table fit_table(const FitReport& report) {
-  return report.solved.size() == 1 ? strategies_of(report.solved.front()) : questions_of(report);
-}
-
-std::string fit_text(const FitReport& report, const Style& style) {
-  const std::string top =
-      question_text(report, style) + "\n" + header(report) + render_text(fit_table(report), style);
-  if (report.solved.size() > 1) return top + several_text(report, style);
-  const SolvedQuestion& only = report.solved.front();
-  return top + (only.inverse.fits() ? answer_text(report, only, style) : miss_text(report, only, style));
+Document fit_document(const FitReport& report) {
+  const SolvedQuestion& first = report.solved.front();
+  Document doc;
+  add_question(doc, report);
+  doc.line(), doc.line(header(report)), doc.line();
+  doc.shown = Shown::both;
+  doc.table(fit_table(report));
+  doc.shown = Shown::text;
+  if (report.solved.size() > 1)
+    add_several(doc, report);
+  else if (first.inverse.fits())
+    add_answer(doc, report, first);
+  else
+    add_miss(doc, report, first);
+  doc.records = csv_records(report);
+  return doc;
 }
 
 }  // namespace zplan

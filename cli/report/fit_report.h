@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/document/table.h"
+#include "cli/document/document.h"
 #include "cli/options/options.h"
 #include "models/base/json_reader.h"
 #include "planner/search/inverse.h"
@@ -35,12 +35,8 @@ struct FitReport {
 /// A value as tables print it: "12", "8.1 B", "24".
 [[nodiscard]] std::string value_cell(Solve solve, std::int64_t value);
 
-/// One question: a line per strategy. Several: a line per question.
-[[nodiscard]] Table fit_table(const FitReport& report);
-
-[[nodiscard]] std::string fit_text(const FitReport& report, const Style& style);
+/// CSV: one line per question and strategy.
+[[nodiscard]] Document fit_document(const FitReport& report);
 [[nodiscard]] Json fit_json(const FitReport& report);
-[[nodiscard]] std::string fit_csv(const FitReport& report);
-[[nodiscard]] std::string fit_markdown(const FitReport& report);
 
 }  // namespace zplan

@@ -41,13 +41,10 @@ std::string sentence(const Finding& finding) {
   return fmt::format("{}{}; {}{}{} [{}]", pointer, finding.found, finding.effect, advice, fix, finding.rule);
 }
 
-/// Colour does not change how a line is wrapped.
-std::string finding_text(const Finding& finding, std::size_t widest, const Style& style) {
+void add_finding(Document& doc, const Finding& finding, std::size_t widest) {
   const std::string severity(to_name(finding.severity));
-  const std::string first = fmt::format("  {:>{}}  {:<7}  ", where(finding), widest, severity);
-  std::string text = paragraph(first, sentence(finding), style.width);
-  const std::size_t at = text.find(severity, 2 + widest);
-  return text.replace(at, severity.size(), style(tone_of(finding.severity), severity));
+  doc.paragraph(fmt::format("  {:>{}}  {:<7}  ", where(finding), widest, severity), sentence(finding),
+                tone_of(finding.severity), severity);
 }
 
 std::string counted(std::size_t number, std::string_view what) {
@@ -63,10 +60,9 @@ std::string summary(const LintedFile& file) {
   return fmt::format("{}{}", fmt::join(parts, ", "), offer);
 }
 
-std::string plan_text(const LintedFile& file, ByteUnit unit, const Style& style) {
-  if (!file.not_planned.empty())
-    return paragraph("  plan: ", "not possible: " + file.not_planned, style.width);
-  if (!file.plan) return "";
+void add_plan(Document& doc, const LintedFile& file, ByteUnit unit) {
+  if (!file.not_planned.empty()) return doc.paragraph("  plan: ", "not possible: " + file.not_planned);
+  if (!file.plan) return;
   const LintPlan& plan = *file.plan;
   std::vector<std::string> parts{
       fmt::format("{} {}{}: needs {} of {} per GPU", plan.id, plan.fits ? "fits" : "does not fit",
@@ -75,27 +71,19 @@ std::string plan_text(const LintedFile& file, ByteUnit unit, const Style& style)
       fmt::format("{} per step, {:.0f} tokens/s", format_seconds(plan.step), plan.tokens_per_second)};
   std::copy_if(plan.why.begin(), plan.why.end(), std::back_inserter(parts),
                [](const std::string& why) { return !why.starts_with("needs "); });
-  return paragraph("  plan: ", fmt::format("{}", fmt::join(parts, "; ")), style.width);
+  doc.paragraph("  plan: ", fmt::format("{}", fmt::join(parts, "; ")));
 }
 
-std::string fixed_text(const LintedFile& file, const Style& style) {
-  std::string text;
-  for (const Finding& each : file.fixed)
-    text += paragraph("  repaired: ",
-                      fmt::format("{}: {} [{}]", each.pointer.empty() ? "the file" : each.pointer,
-                                  each.fix->what, each.rule),
-                      style.width);
-  return text;
-}
-
-std::string file_text(const LintedFile& file, ByteUnit unit, const Style& style) {
-  const bool clean = !has_errors(file.findings);
-  std::string text = style(clean ? Tone::good : Tone::bad, file.path) + ": " + summary(file) + "\n";
+void add_file(Document& doc, const LintedFile& file, ByteUnit unit) {
   std::size_t widest = 0;
   for (const Finding& each : file.findings) widest = std::max(widest, where(each).size());
-  text += fixed_text(file, style);
-  for (const Finding& each : file.findings) text += finding_text(each, widest, style);
-  return text + plan_text(file, unit, style);
+  doc.paragraph(file.path + ": " + summary(file), "", has_errors(file.findings) ? Tone::bad : Tone::good,
+                file.path);
+  for (const Finding& each : file.fixed)
+    doc.paragraph("  repaired: ", fmt::format("{}: {} [{}]", each.pointer.empty() ? "the file" : each.pointer,
+                                              each.fix->what, each.rule));
+  for (const Finding& each : file.findings) add_finding(doc, each, widest);
+  add_plan(doc, file, unit);
 }
 
 // ---- JSON
@@ -183,11 +171,13 @@ bool has_errors(const LintReport& report) {
                      [](const LintedFile& each) { return has_errors(each.findings); });
 }
 
-std::string lint_text(const LintReport& report, const Style& style) {
-  std::string text;
-  for (const LintedFile& file : report.files)
-    text += (text.empty() ? "" : "\n") + file_text(file, report.unit, style);
-  return text;
+Document lint_document(const LintReport& report) {
+  Document doc;
+  for (const LintedFile& file : report.files) {
+    if (!doc.blocks.empty()) doc.line();
+    add_file(doc, file, report.unit);
+  }
+  return doc;
 }
 
 Json lint_json(const LintReport& report) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/document/text.h"
+#include "cli/document/document.h"
 #include "models/base/format.h"
 #include "planner/frameworks/deepspeed/config/lint.h"
 
@@ -40,7 +40,7 @@ struct LintReport {
 [[nodiscard]] bool has_errors(const LintReport& report);
 
 /// Findings by file and place, what was repaired, how many there are, what the config costs.
-[[nodiscard]] std::string lint_text(const LintReport& report, const Style& style);
+[[nodiscard]] Document lint_document(const LintReport& report);
 /// zplan.lint/1 (cli/schema/lint.schema.json).
 [[nodiscard]] Json lint_json(const LintReport& report);
 /// SARIF 2.1.0, as code scanners read it.

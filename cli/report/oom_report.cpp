@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "cli/options/command_line.h"
 #include "cli/report/report_text.h"
@@ -42,20 +43,18 @@ std::vector<std::string> general_help(OomCause cause) {
   return {};
 }
 
-std::string messages_text(const OomReport& report, const Style& style) {
+void add_messages(Document& doc, const OomReport& report) {
   constexpr std::size_t kMost = 8;
   const OomReading& first = report.readings.front();
-  std::string out = style(Tone::strong, fmt::format("Out of memory: {}", first.message.asked_text)) + "\n" +
-                    items(first.sentences, style);
-  if (report.readings.size() == 1) return out;
-  out += heading(fmt::format("{} messages in all", report.readings.size()), style);
+  doc.line(fmt::format("Out of memory: {}", first.message.asked_text), Tone::strong);
+  doc.items(first.sentences);
+  if (report.readings.size() == 1) return;
+  doc.heading(fmt::format("{} messages in all", report.readings.size()));
   for (std::size_t i = 1; i < std::min(report.readings.size(), kMost); ++i) {
     const OomReading& each = report.readings[i];
-    out +=
-        paragraph(fmt::format("  line {}  ", each.message.line),
-                  fmt::format("{}; {}", each.sentences.front(), in_words(to_name(each.cause))), style.width);
+    doc.paragraph(fmt::format("  line {}  ", each.message.line),
+                  fmt::format("{}; {}", each.sentences.front(), in_words(to_name(each.cause))));
   }
-  return out;
 }
 
 std::string refused_sentence(const OomReport& report) {
@@ -99,12 +98,13 @@ std::string signed_percent(double ratio) {
   return text == "-0 %" ? "+0 %" : text;
 }
 
-std::string impossible_text(const OomReport& report, const Style& style) {
-  std::string out;
-  for (const OomChange& each : report.remedies->changes)
-    if (!each.plan)
-      out += paragraph("  ", fmt::format("{}: {}", each.what, fmt::join(each.illegal, "; ")), style.width);
-  return out.empty() ? "" : heading("Not possible", style) + out;
+void add_impossible(Document& doc, const OomReport& report) {
+  bool any = false;
+  for (const OomChange& each : report.remedies->changes) {
+    if (each.plan) continue;
+    if (!std::exchange(any, true)) doc.heading("Not possible");
+    doc.paragraph("  ", fmt::format("{}: {}", each.what, fmt::join(each.illegal, "; ")));
+  }
 }
 
 /// "--micro-batch 1 --grad-accum 4" as changes of a command line.
@@ -123,39 +123,17 @@ Changes changes_of(const std::string& options) {
   return changes;
 }
 
-std::string next_text(const OomReport& report, const Style& style) {
+void add_next(Document& doc, const OomReport& report) {
   const OomChange& best = report.remedies->changes.front();
   std::vector<std::string> arguments = with_options(report.arguments, changes_of(best.options));
   if (const auto at = std::find(arguments.begin(), arguments.end(), "fit"); at != arguments.end())
     arguments.erase(at);
-  std::string out = heading("Next", style) + "  " + command_line(arguments) + "\n";
-  if (!best.launch.empty()) out += paragraph("  - ", "when it is launched: " + best.launch, style.width);
-  return out;
+  doc.heading("Next");
+  doc.line("  " + command_line(arguments));
+  if (!best.launch.empty()) doc.items({"when it is launched: " + best.launch});
 }
 
-std::string planned_text(const OomReport& report, const Style& style) {
-  const OomRemedies& remedies = *report.remedies;
-  Answer shown;
-  shown.plans.push_back(remedies.plan);
-  shown.warnings = report.warnings;
-  std::vector<std::string> sentences = remedies.plan.why;
-  sentences.push_back(refused_sentence(report));
-  sentences.push_back(matches_sentence(report));
-  std::string out =
-      "\n" + header_text({*report.question, shown, report.options, report.arguments, {}, {}}, style) +
-      heading(fmt::format("The plan of {}", remedies.plan.id()), style) + items(sentences, style);
-  out += heading("Changes: those that make it fit first, the fastest of them first", style) + "\n" +
-         render_text(changes_table(report), style) + impossible_text(report, style);
-  if (!remedies.any_fits()) return out + heading("None of these makes it fit", style, Tone::bad);
-  if (remedies.plan.fits)
-    return out + heading("By the plan it fits as it ran: what it does not count took the rest", style) +
-           next_text(report, style);
-  return out + heading(fmt::format("What to change: {}", remedies.changes.front().what), style, Tone::good) +
-         next_text(report, style);
-}
-
-}  // namespace
-
+/// The plan of what ran, and every change that can be planned.
 Table changes_table(const OomReport& report) {
   const Question& q = *report.question;
   const std::string unit = unit_name(q.unit);
@@ -185,14 +163,59 @@ Table changes_table(const OomReport& report) {
   return table;
 }
 
-std::string oom_text(const OomReport& report, const Style& style) {
-  std::string out = messages_text(report, style);
-  if (report.remedies) return out + planned_text(report, style);
-  out += heading("What helps", style) + items(general_help(report.readings.front().cause), style);
-  return out + heading("Next", style) + "  " +
-         command_line(
-             with_options(report.arguments, {{"--model", "NAME"}, {"--gpus", "N"}, {"--zero", "STAGE"}})) +
-         "\n";
+void add_plan(Document& doc, const OomReport& report) {
+  const OomRemedies& remedies = *report.remedies;
+  Answer shown;
+  shown.plans.push_back(remedies.plan);
+  shown.warnings = report.warnings;
+  doc.line();
+  add_header(doc, {*report.question, shown, report.options, report.arguments, {}, {}});
+  doc.heading(fmt::format("The plan of {}", remedies.plan.id()));
+  doc.items(remedies.plan.why);
+  doc.items({refused_sentence(report), matches_sentence(report)});
+  doc.heading("Changes: those that make it fit first, the fastest of them first");
+  doc.line();
+  doc.shown = Shown::both;
+  doc.table(changes_table(report));
+  doc.shown = Shown::text;
+  add_impossible(doc, report);
+  if (!remedies.any_fits()) return doc.heading("None of these makes it fit", Tone::bad);
+  if (remedies.plan.fits)
+    doc.heading("By the plan it fits as it ran: what it does not count took the rest");
+  else
+    doc.heading(fmt::format("What to change: {}", remedies.changes.front().what), Tone::good);
+  add_next(doc, report);
+}
+
+std::vector<CsvRecord> csv_records(const OomReport& report) {
+  std::vector<CsvRecord> records{{"change", "options", "strategy", "fits", "frees_bytes", "required_bytes",
+                                  "host_bytes", "tokens_per_second", "speed"}};
+  const auto number = [](auto value) { return fmt::format("{}", value); };
+  for (const OomChange& each : report.remedies->changes)
+    if (each.plan)
+      records.push_back(
+          {each.what, each.options, each.plan->id(), number(each.fits()), number(each.frees.value),
+           number(each.plan->memory.required.value), number(each.plan->memory.host.total.value),
+           fmt::format("{:.6g}", each.plan->time.tokens_per_second), fmt::format("{:.4g}", each.speed)});
+  return records;
+}
+
+}  // namespace
+
+Document oom_document(const OomReport& report) {
+  Document doc;
+  add_messages(doc, report);
+  if (report.remedies) {
+    add_plan(doc, report);
+    doc.records = csv_records(report);
+    return doc;
+  }
+  doc.heading("What helps");
+  doc.items(general_help(report.readings.front().cause));
+  doc.heading("Next");
+  doc.line("  " + command_line(with_options(report.arguments,
+                                            {{"--model", "NAME"}, {"--gpus", "N"}, {"--zero", "STAGE"}})));
+  return doc;
 }
 
 }  // namespace zplan

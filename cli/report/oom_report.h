@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/document/table.h"
+#include "cli/document/document.h"
 #include "cli/options/options.h"
 #include "models/base/json_reader.h"
 #include "planner/explain/oom.h"
@@ -23,13 +23,8 @@ struct OomReport {
   std::vector<std::string> warnings{};
 };
 
-/// The plan of what ran, and every change that can be planned. Only with a model.
-[[nodiscard]] Table changes_table(const OomReport& report);
-
-[[nodiscard]] std::string oom_text(const OomReport& report, const Style& style);
+/// Without a model there is no table, and so nothing for CSV and Markdown.
+[[nodiscard]] Document oom_document(const OomReport& report);
 [[nodiscard]] Json oom_json(const OomReport& report);
-/// Throws InputError where there is no model, and so no table; oom_markdown too.
-[[nodiscard]] std::string oom_csv(const OomReport& report);
-[[nodiscard]] std::string oom_markdown(const OomReport& report);
 
 }  // namespace zplan

@@ -31,15 +31,9 @@ std::vector<Line> setting_lines(const Report& report, const Sides& sides) {
   return lines;
 }
 
-Sides all_sides(const Report& report) {
-  Sides all;
-  for (const Sides& group : comparison_sides(report)) all.insert(all.end(), group.begin(), group.end());
-  return all;
-}
-
 /// Every line that there is.
 std::vector<Line> every_line(const Report& report) {
-  const Sides sides = all_sides(report);
+  const Sides sides = in_one_row(comparison_sides(report));
   const bool saved = saved_report(report) != nullptr;
   std::vector<Line> lines = setting_lines(report, sides);
   for (Line& line : figure_lines(sides, report.question.unit, !saved))
@@ -91,14 +85,6 @@ std::string comparison_title(const Report& report) {
     title += fmt::format("; {} {} in which all are alike {} left out", left_out,
                          left_out == 1 ? "line" : "lines", left_out == 1 ? "is" : "are");
   return title;
-}
-
-std::string comparison_markdown(const Report& report) {
-  constexpr int kWidth = 100;
-  std::string out = paragraph("", comparison_title(report) + ".", kWidth) + "\n" +
-                    side_by_side_markdown(comparison_lines(report), all_sides(report)) + "\n";
-  for (const std::string& sentence : comparison_sentences(report)) out += paragraph("- ", sentence, kWidth);
-  return out;
 }
 
 }  // namespace zplan

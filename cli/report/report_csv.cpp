@@ -17,15 +17,15 @@ struct Field {
   std::function<std::string(const Plan&)> text;
 };
 
-std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
-std::string text_of(double value) { return fmt::format("{:.9g}", value); }
+std::string number(std::int64_t value) { return fmt::format("{}", value); }
+std::string number(double value) { return fmt::format("{:.9g}", value); }
 
 std::vector<Field> memory_fields() {
   std::vector<Field> fields;
   for (const auto& [part, name] : EnumNames<MemoryPart>::table)
     // A copy: clang 14 cannot capture a structured binding.
     fields.push_back(
-        {name, [wanted = part](const Plan& p) { return text_of(p.memory.peak.holds.part(wanted).value); }});
+        {name, [wanted = part](const Plan& p) { return number(p.memory.peak.holds.part(wanted).value); }});
   return fields;
 }
 
@@ -34,33 +34,33 @@ const std::vector<Field>& fields() {
     std::vector<Field> list{
         {"id", [](const Plan& p) { return p.id(); }},
         {"fits", [](const Plan& p) { return std::string(p.fits ? "true" : "false"); }},
-        {"zero_stage", [](const Plan& p) { return text_of(std::int64_t{p.strategy.zero_stage}); }},
-        {"tensor_parallel", [](const Plan& p) { return text_of(p.strategy.tensor_parallel); }},
-        {"data_parallel", [](const Plan& p) { return text_of(p.strategy.data_parallel); }},
+        {"zero_stage", [](const Plan& p) { return number(std::int64_t{p.strategy.zero_stage}); }},
+        {"tensor_parallel", [](const Plan& p) { return number(p.strategy.tensor_parallel); }},
+        {"data_parallel", [](const Plan& p) { return number(p.strategy.data_parallel); }},
         {"offload_optimizer",
          [](const Plan& p) { return std::string(to_name(p.strategy.offload_optimizer)); }},
         {"offload_parameters",
          [](const Plan& p) { return std::string(to_name(p.strategy.offload_parameters)); }},
-        {"micro_batch_size", [](const Plan& p) { return text_of(p.strategy.micro_batch_size); }},
+        {"micro_batch_size", [](const Plan& p) { return number(p.strategy.micro_batch_size); }},
         {"gradient_accumulation_steps",
-         [](const Plan& p) { return text_of(p.strategy.gradient_accumulation_steps); }},
+         [](const Plan& p) { return number(p.strategy.gradient_accumulation_steps); }},
     };
     for (Field& field : memory_fields()) list.push_back(std::move(field));
     const std::vector<Field> rest{
-        {"peak", [](const Plan& p) { return text_of(p.memory.peak.bytes().value); }},
-        {"required", [](const Plan& p) { return text_of(p.memory.required.value); }},
-        {"required_low", [](const Plan& p) { return text_of(p.memory.required_low.value); }},
-        {"required_high", [](const Plan& p) { return text_of(p.memory.required_high.value); }},
-        {"host", [](const Plan& p) { return text_of(p.memory.host.total.value); }},
-        {"nvme", [](const Plan& p) { return text_of(p.memory.host.nvme.value); }},
+        {"peak", [](const Plan& p) { return number(p.memory.peak.bytes().value); }},
+        {"required", [](const Plan& p) { return number(p.memory.required.value); }},
+        {"required_low", [](const Plan& p) { return number(p.memory.required_low.value); }},
+        {"required_high", [](const Plan& p) { return number(p.memory.required_high.value); }},
+        {"host", [](const Plan& p) { return number(p.memory.host.total.value); }},
+        {"nvme", [](const Plan& p) { return number(p.memory.host.nvme.value); }},
         {"wire_bytes_per_gpu",
-         [](const Plan& p) { return text_of(p.communication.wire_bytes_per_gpu().value); }},
-        {"step_seconds", [](const Plan& p) { return text_of(p.time.step.value); }},
-        {"tokens_per_second", [](const Plan& p) { return text_of(p.time.tokens_per_second); }},
-        {"mfu", [](const Plan& p) { return text_of(p.time.mfu); }},
+         [](const Plan& p) { return number(p.communication.wire_bytes_per_gpu().value); }},
+        {"step_seconds", [](const Plan& p) { return number(p.time.step.value); }},
+        {"tokens_per_second", [](const Plan& p) { return number(p.time.tokens_per_second); }},
+        {"mfu", [](const Plan& p) { return number(p.time.mfu); }},
         {"why", [](const Plan& p) { return p.why.empty() ? std::string() : p.why.front(); }},
-        {"launching_seconds", [](const Plan& p) { return text_of(p.time.launching.value); }},
-        {"hfu", [](const Plan& p) { return text_of(p.time.hfu); }},
+        {"launching_seconds", [](const Plan& p) { return number(p.time.launching.value); }},
+        {"hfu", [](const Plan& p) { return number(p.time.hfu); }},
     };
     list.insert(list.end(), rest.begin(), rest.end());
     return list;
@@ -75,46 +75,41 @@ std::string heading(const Delta& delta) {
 
 }  // namespace
 
-std::string csv_headings() {
-  std::string out;
-  for (const Field& field : fields()) (out += out.empty() ? "" : ",") += field.name;
-  return out;
+CsvRecord csv_names(bool compared) {
+  CsvRecord names;
+  for (const Field& field : fields()) names.emplace_back(field.name);
+  if (!compared) return names;
+  names.emplace_back("baseline");
+  for (const Delta& delta : deltas()) names.push_back(heading(delta));
+  names.emplace_back("tokens_per_second_ratio");
+  return names;
 }
 
-std::string csv_fields(const Plan& plan) {
-  std::string line;
-  for (const Field& field : fields())
-    (line += &field == &fields().front() ? "" : ",") += csv_field(field.text(plan));
-  return line;
+CsvRecord csv_fields(const Plan& plan) {
+  CsvRecord record;
+  for (const Field& field : fields()) record.push_back(field.text(plan));
+  return record;
 }
 
-std::string csv_delta_headings() {
-  std::string out = ",baseline";
-  for (const Delta& delta : deltas()) out += "," + heading(delta);
-  return out + ",tokens_per_second_ratio";
-}
-
-/// Empty where the saved report that is the baseline has no such plan.
-std::string csv_delta_fields(const Plan& plan, const Plan* base, const std::string& baseline) {
-  std::string out = "," + csv_field(baseline);
-  if (base == nullptr) return out + std::string(deltas().size() + 1, ',');
+void add_csv_deltas(CsvRecord& record, const Plan& plan, const Plan* base, const std::string& baseline) {
+  record.push_back(baseline);
+  if (base == nullptr) return record.resize(record.size() + deltas().size() + 1);
   for (const Delta& delta : deltas()) {
     const double change = delta.value(plan) - delta.value(*base);
-    out += "," + (delta.unit == "bytes" ? text_of(std::int64_t{std::llround(change)}) : text_of(change));
+    record.push_back(delta.unit == "bytes" ? number(std::int64_t{std::llround(change)}) : number(change));
   }
   const double from = base->time.tokens_per_second;
-  return out + "," + (from > 0 ? text_of(plan.time.tokens_per_second / from) : "");
+  record.push_back(from > 0 ? number(plan.time.tokens_per_second / from) : "");
 }
 
-std::string report_csv(const Report& report) {
+std::vector<CsvRecord> csv_records(const Report& report) {
   const Comparison* compared = report.comparison;
-  std::string out = csv_headings() + (compared != nullptr ? csv_delta_headings() : "") + "\r\n";
+  std::vector<CsvRecord> records{csv_names(compared != nullptr)};
   for (const Plan* plan : plans_in_order(report)) {
-    out += csv_fields(*plan);
-    if (compared != nullptr) out += csv_delta_fields(*plan, baseline_of(*plan, report), compared->baseline);
-    out += "\r\n";
+    CsvRecord& record = records.emplace_back(csv_fields(*plan));
+    if (compared != nullptr) add_csv_deltas(record, *plan, baseline_of(*plan, report), compared->baseline);
   }
-  return out;
+  return records;
 }
 
 }  // namespace zplan

@@ -13,23 +13,6 @@ namespace zplan {
 
 namespace {
 
-constexpr std::string_view kIndent = "           ";  // as wide as the labels
-
-/// Lines under a label; those of a list hang behind a "- ".
-std::string block(const HeaderBlock& each, const Style& style) {
-  const std::string& label = each.label;
-  std::string out;
-  for (const std::string& line : each.lines) {
-    const bool bullet = each.bullets;
-    const std::string first =
-        (out.empty() ? fmt::format("{:<11}", label) : std::string(kIndent)) + (bullet ? "- " : "");
-    std::string text = paragraph(first, line, style.width);
-    if (out.empty()) text.replace(0, label.size(), style(Tone::strong, label));
-    out += text;
-  }
-  return out;
-}
-
 std::string plural(std::int64_t count, std::string_view thing) {
   return fmt::format("{} {}{}", group_digits(count), thing, count == 1 ? "" : "s");
 }
@@ -207,10 +190,14 @@ std::vector<HeaderBlock> header_blocks(const Report& report) {
   return blocks;
 }
 
-std::string header_text(const Report& report, const Style& style) {
-  std::string out;
-  for (const HeaderBlock& each : header_blocks(report)) out += block(each, style);
-  return out;
+void add_header(Document& doc, const Report& report) {
+  for (const HeaderBlock& each : header_blocks(report))
+    for (const std::string& line : each.lines) {
+      const bool labelled = &line == &each.lines.front();
+      const std::string first = fmt::format("{:<11}", labelled ? each.label : "");
+      doc.paragraph(first + (each.bullets ? "- " : ""), line, labelled ? Tone::strong : Tone::plain,
+                    labelled ? each.label : "");
+    }
 }
 
 }  // namespace zplan

@@ -11,18 +11,13 @@ namespace zplan {
 /// fractions.
 [[nodiscard]] Json report_json(const Report& report);
 
-/// One line per plan under a line of names; RFC 4180.
-[[nodiscard]] std::string report_csv(const Report& report);
-
-// Parts of both, for other tables of plans.
-
 /// What a plan differs by from `base`, by deltas(); null where there is none.
 [[nodiscard]] Json deltas_json(const Plan& plan, const Plan* base);
-/// Names of the columns, and a plan's fields, without the end of the line.
-[[nodiscard]] std::string csv_headings();
-[[nodiscard]] std::string csv_fields(const Plan& plan);
-/// The same of the differences: they begin with a comma and the name of the baseline. `base` may be null.
-[[nodiscard]] std::string csv_delta_headings();
-[[nodiscard]] std::string csv_delta_fields(const Plan& plan, const Plan* base, const std::string& baseline);
+
+/// Fields of a plan in a line of CSV, and with `compared` those of its differences, which `add_csv_deltas`
+/// adds; they begin with the name of the baseline. `base` may be null.
+[[nodiscard]] CsvRecord csv_names(bool compared);
+[[nodiscard]] CsvRecord csv_fields(const Plan& plan);
+void add_csv_deltas(CsvRecord& record, const Plan& plan, const Plan* base, const std::string& baseline);
 
 }  // namespace zplan

@@ -154,6 +154,4 @@ Table strategies_table(const Report& report, int width) {
   return build(Detail::coarse, false);
 }
 
-std::string report_markdown(const Report& report) { return render_markdown(strategies_table(report, 0)); }
-
 }  // namespace zplan

@@ -17,12 +17,12 @@ namespace {
 
 std::string table_title(const Report& report) {
   const Question& q = report.question;
-  return fmt::format("Strategies, best first: {} per GPU at the peak, of {} available\n\n", unit_name(q.unit),
+  return fmt::format("Strategies, best first: {} per GPU at the peak, of {} available", unit_name(q.unit),
                      format_bytes(available(q.cluster, q.headroom), q.unit));
 }
 
 /// What the short headings of the columns that are shown stand for.
-std::string legend(const Table& table, const Style& style) {
+void add_legend(Document& doc, const Table& table) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kMeanings{{
       {"states", "parameters, gradients and optimizer states"},
       {"activ", "activations and loss"},
@@ -36,66 +36,80 @@ std::string legend(const Table& table, const Style& style) {
   for (const auto& [heading, meaning] : kMeanings)
     for (const Column& column : table.columns)
       if (column.heading == heading) shown.push_back(fmt::format("{}: {}", heading, meaning));
-  return shown.empty() ? ""
-                       : "\n" + style(Tone::faint,
-                                      paragraph("", fmt::format("{}", fmt::join(shown, "; ")), style.width));
+  if (shown.empty()) return;
+  doc.line();
+  doc.paragraph("", fmt::format("{}", fmt::join(shown, "; ")), Tone::faint);
 }
 
-std::string sentences_text(const Report& report, const Style& style) {
-  std::string out;
-  for (const std::string& sentence : comparison_sentences(report))
-    out += paragraph("  - ", sentence, style.width);
-  return out.empty() ? "" : "\n" + style(Tone::strong, "Side by side") + "\n" + out;
+void add_strategies(Document& doc, const Report& report, int width) {
+  const Table table = narrowed(strategies_table(report, width), static_cast<std::size_t>(width));
+  doc.line(table_title(report)), doc.line();
+  doc.table(table);
+  add_legend(doc, table);
+  doc.shown = Shown::markdown;
+  doc.table(strategies_table(report, 0));
+  doc.shown = Shown::text;
 }
 
-std::string plans_text(const Report& report, const Style& style) {
-  if (report.found != nullptr && !report.found->best.empty()) return search_text(report, style);
-  if (!report.order.empty())
-    return paragraph("", comparison_title(report), style.width) + "\n" +
-           side_by_side_text(comparison_lines(report), comparison_sides(report), style) +
-           sentences_text(report, style);
-  const Table table = narrowed(strategies_table(report, style.width), static_cast<std::size_t>(style.width));
-  return table_title(report) + render_text(table, style) + legend(table, style);
+void add_comparison(Document& doc, const Report& report, int width) {
+  doc.paragraph("", comparison_title(report));
+  doc.shown = Shown::markdown;
+  doc.paragraph("", comparison_title(report) + ".");
+  doc.shown = Shown::both;
+  doc.line();
+  const std::vector<Line> lines = comparison_lines(report);
+  const std::vector<Sides> groups = comparison_sides(report);
+  add_side_by_side(doc, {lines, groups}, {lines, groups}, width);
+  add_sentences(doc, "Side by side", comparison_sentences(report));
 }
 
-std::string explanations(const Report& report, const Style& style) {
-  if (!report.options.explain) return "";
+void add_explanations(Document& doc, const Report& report) {
+  if (!report.options.explain) return;
   const std::vector<const Plan*> plans =
       report.order.empty() ? std::vector<const Plan*>{&leading_plan(report)} : plans_in_order(report);
-  std::string out;
   std::vector<Coverage> kinds;
   for (const Plan* plan : plans) {
-    out += explained(*plan, report, style);
+    add_explanation(doc, *plan, report);
     kinds.push_back(coverage_of(*plan, question_of(*plan, report)));
   }
-  return out + accuracy_section(kinds, style);
+  add_accuracy(doc, kinds);
 }
 
 }  // namespace
 
-std::string explained(const Plan& plan, const Report& report, const Style& style) {
-  const Table traffic = traffic_table(plan, report.question);
-  std::string out = "\n" + explain_text(plan, question_of(plan, report), style.width);
-  if (!traffic.rows.empty()) out += "\nTraffic per optimizer step and GPU\n\n" + render_text(traffic, style);
-  return out;
+void add_explanation(Document& doc, const Plan& plan, const Report& report) {
+  doc.line();
+  add_figures(doc, plan, question_of(plan, report));
+  Table traffic = traffic_table(plan, report.question);
+  if (traffic.rows.empty()) return;
+  doc.line(), doc.line("Traffic per optimizer step and GPU"), doc.line();
+  doc.table(std::move(traffic));
 }
 
-std::string accuracy_section(const std::vector<Coverage>& plans, const Style& style) {
+void add_accuracy(Document& doc, const std::vector<Coverage>& plans) {
   std::set<std::string> seen;
-  std::string out;
   for (const Coverage& plan : plans) {
     const std::string kind = coverage_text(plan);
     if (!seen.insert(kind).second) continue;
-    out += fmt::format("\nHow far off such figures were: {}\n\n", kind);
-    for (const std::string& sentence : accuracy_sentences(plan))
-      out += paragraph("  ", sentence, style.width);
+    doc.line(), doc.line(fmt::format("How far off such figures were: {}", kind)), doc.line();
+    for (const std::string& sentence : accuracy_sentences(plan)) doc.paragraph("  ", sentence);
   }
-  return out;
 }
 
-std::string report_text(const Report& report, const Style& style) {
-  return header_text(report, style) + "\n" + plans_text(report, style) + explanations(report, style) +
-         verdict_text(report, style);
+Document report_document(const Report& report, int width) {
+  Document doc;
+  add_header(doc, report);
+  doc.line();
+  if (report.found != nullptr && !report.found->best.empty())
+    add_search(doc, report);
+  else if (!report.order.empty())
+    add_comparison(doc, report, width);
+  else
+    add_strategies(doc, report, width);
+  if (doc.records.empty()) doc.records = csv_records(report);
+  add_explanations(doc, report);
+  add_verdict(doc, report);
+  return doc;
 }
 
 }  // namespace zplan

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/document/table.h"
+#include "cli/document/document.h"
 #include "cli/report/accuracy.h"
 #include "cli/report/report.h"
 #include "cli/report/side_by_side.h"
@@ -12,18 +12,20 @@ namespace zplan {
 
 struct SavedReport;
 
-/// The report for people: model, cluster and training with everything that was assumed, the table of
-/// strategies, the verdict with its reasons, the next command to type.
-[[nodiscard]] std::string report_text(const Report& report, const Style& style);
+/// The report of plans, set for a terminal of this width: model, cluster and training with everything that
+/// was assumed, the table of strategies, the verdict with its reasons, the next command to type. Markdown is
+/// the table alone, with all columns, or the comparison; CSV a line per plan or, of a search, per family of
+/// plans.
+[[nodiscard]] Document report_document(const Report& report, int width);
 
-/// The table alone, with all columns, as Markdown.
-[[nodiscard]] std::string report_markdown(const Report& report);
+/// A line of names, then one per plan; RFC 4180.
+[[nodiscard]] std::vector<CsvRecord> csv_records(const Report& report);
 
 /// Every figure of a plan with its formula, and what it sends.
-[[nodiscard]] std::string explained(const Plan& plan, const Report& report, const Style& style);
+void add_explanation(Document& doc, const Plan& plan, const Report& report);
 
 /// What the figures of such plans were validated against, and how far off they were; each kind of plan once.
-[[nodiscard]] std::string accuracy_section(const std::vector<Coverage>& plans, const Style& style);
+void add_accuracy(Document& doc, const std::vector<Coverage>& plans);
 
 /// What stands above the table under one label: "Model", "Assumed". `bullets`: each line is a thing by
 /// itself.
@@ -35,8 +37,7 @@ struct HeaderBlock {
 /// Model, cluster, training, assumptions, warnings; a block may be empty.
 [[nodiscard]] std::vector<HeaderBlock> header_blocks(const Report& report);
 
-/// The same as text.
-[[nodiscard]] std::string header_text(const Report& report, const Style& style);
+void add_header(Document& doc, const Report& report);
 
 /// The strategies of a report as a table of at most `width` columns; 0: every column.
 [[nodiscard]] Table strategies_table(const Report& report, int width);
@@ -50,9 +51,6 @@ struct HeaderBlock {
 
 /// What the differences are from and, under --differences, how many lines are left out.
 [[nodiscard]] std::string comparison_title(const Report& report);
-
-/// The whole comparison as Markdown, differences in brackets.
-[[nodiscard]] std::string comparison_markdown(const Report& report);
 
 /// The report that was saved, where that is the baseline.
 [[nodiscard]] const SavedReport* saved_report(const Report& report);
@@ -74,6 +72,6 @@ struct Impossible {
 [[nodiscard]] std::vector<Impossible> impossible_plans(const Report& report);
 
 /// What stands below the table: the plan to take and why, what the others lack, what to type next.
-[[nodiscard]] std::string verdict_text(const Report& report, const Style& style);
+void add_verdict(Document& doc, const Report& report);
 
 }  // namespace zplan

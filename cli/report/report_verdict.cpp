@@ -45,29 +45,26 @@ std::vector<const Plan*> misses(const Report& report) {
   return chosen;
 }
 
-std::string misses_text(const Report& report, const Style& style) {
+void add_misses(Document& doc, const Report& report) {
   const std::vector<const Plan*> plans = misses(report);
-  if (plans.empty()) return "";
+  if (plans.empty()) return;
   std::size_t widest = 0;
   for (const Plan* plan : plans) widest = std::max(widest, plan->id().size());
-  std::string out = heading(report.answer.fits() ? "Why not the others" : "Further off", style);
+  doc.heading(report.answer.fits() ? "Why not the others" : "Further off");
   for (const Plan* plan : plans)
-    out += paragraph(fmt::format("  {:<{}}  ", plan->id(), widest),
-                     fmt::format("{}", fmt::join(plan->why, "; ")), style.width);
-  return out;
+    doc.paragraph(fmt::format("  {:<{}}  ", plan->id(), widest),
+                  fmt::format("{}", fmt::join(plan->why, "; ")));
 }
 
 /// Combinations with the same reasons stand on one line.
-std::string rejections_text(const Report& report, const Style& style) {
+void add_rejections(Document& doc, const Report& report) {
   const std::vector<Impossible> groups = impossible_plans(report);
-  if (groups.empty()) return "";
-  std::string out = heading("Not possible", style);
+  if (groups.empty()) return;
+  doc.heading("Not possible");
   for (std::size_t i = 0; i < std::min(groups.size(), kMostRejections); ++i)
-    out +=
-        paragraph("  ", fmt::format("{}: {}", fmt::join(groups[i].ids, ", "), groups[i].reason), style.width);
+    doc.paragraph("  ", fmt::format("{}: {}", fmt::join(groups[i].ids, ", "), groups[i].reason));
   if (groups.size() > kMostRejections)
-    out += fmt::format("  and {} more (--json lists them)\n", groups.size() - kMostRejections);
-  return out;
+    doc.line(fmt::format("  and {} more (--json lists them)", groups.size() - kMostRejections));
 }
 
 Changes pinning(const Strategy& s) {
@@ -90,12 +87,10 @@ Changes alternative_changes(const Answer& answer) {
   return changes;
 }
 
-/// Commands are not wrapped: they are there to be copied.
-std::string next_text(const std::vector<std::string>& commands, const Style& style) {
-  std::string out = heading("Next", style);
+void add_next(Document& doc, const std::vector<std::string>& commands) {
+  doc.heading("Next");
   for (const std::string& each : commands)
-    if (!each.empty()) out += "  " + each + "\n";
-  return out;
+    if (!each.empty()) doc.line("  " + each);
 }
 
 /// The plan that the search found, without a search.
@@ -105,49 +100,36 @@ std::string pinned_command(const Report& report) {
   return command_line(with_options(arguments, pinning_options(report.found->best.front(), report.options)));
 }
 
-std::string next_after_fit(const Report& report, const Plan& plan, const Style& style) {
+void add_next(Document& doc, const Report& report, const Plan& plan) {
   std::vector<std::string> commands;
   if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
   const std::string config = config_path(plan, report);
   if (report.options.emit.empty() && plan.framework != Framework::torch)
     commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));
   commands.push_back(next_line(plan, report));
-  return next_text(commands, style) + items(config_notes(plan, report), style);
+  add_next(doc, commands);
+  doc.items(config_notes(plan, report));
 }
 
-std::string fit_text(const Report& report, const Plan& plan, const Style& style) {
+/// What speaks for a plan, with the range of what it needs behind the first reason.
+std::vector<std::string> reasons(const Plan& plan, const Question& question) {
   std::vector<std::string> sentences = plan.why;
-  sentences.insert(sentences.begin() + (sentences.empty() ? 0 : 1), range_sentence(plan, report.question));
-  std::string out =
-      heading(fmt::format("Recommended: {}", plan.id()), style, Tone::good) + items(sentences, style);
-  return out + misses_text(report, style) + rejections_text(report, style) +
-         next_after_fit(report, plan, style);
+  sentences.insert(sentences.begin() + (sentences.empty() ? 0 : 1), range_sentence(plan, question));
+  return sentences;
 }
 
-std::string alternative_text(const Report& report, const Style& style) {
+void add_alternative(Document& doc, const Report& report) {
   const Answer& answer = report.answer;
-  if (!answer.alternative) return "";
+  if (!answer.alternative) return;
   const Changes changes = alternative_changes(answer);
   std::vector<std::string> words;
   for (const auto& [option, value] : changes)
     words.push_back(value == kFlagGiven ? option : fmt::format("{} {}", option, value));
-  std::string out =
-      heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(), fmt::join(words, " ")),
-              style, Tone::good);
-  std::vector<std::string> sentences = answer.alternative->why;
-  if (!sentences.empty())
-    sentences.insert(sentences.begin() + 1, range_sentence(*answer.alternative, report.question));
-  out += items(sentences, style);
-  std::vector<std::string> arguments = with_options(report.arguments, changes);
-  if (report.options.command == Command::compare) return out;
-  return out + next_text({command_line(arguments)}, style);
-}
-
-std::string miss_text(const Report& report, const Style& style) {
-  const Plan& nearest = leading_plan(report);
-  std::string out = heading(fmt::format("Nothing fits. Nearest miss: {}", nearest.id()), style, Tone::bad);
-  out += items(nearest.why, style) + misses_text(report, style) + rejections_text(report, style);
-  return out + alternative_text(report, style);
+  doc.heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(), fmt::join(words, " ")),
+              Tone::good);
+  doc.items(reasons(*answer.alternative, report.question));
+  if (report.options.command != Command::compare)
+    add_next(doc, {command_line(with_options(report.arguments, changes))});
 }
 
 }  // namespace
@@ -179,9 +161,21 @@ std::vector<Impossible> impossible_plans(const Report& report) {
   return groups;
 }
 
-std::string verdict_text(const Report& report, const Style& style) {
+void add_verdict(Document& doc, const Report& report) {
   const Plan* plan = report.answer.recommended();
-  return plan != nullptr ? fit_text(report, *plan, style) : miss_text(report, style);
+  if (plan != nullptr) {
+    doc.heading(fmt::format("Recommended: {}", plan->id()), Tone::good);
+    doc.items(reasons(*plan, report.question));
+  } else {
+    doc.heading(fmt::format("Nothing fits. Nearest miss: {}", leading_plan(report).id()), Tone::bad);
+    doc.items(leading_plan(report).why);
+  }
+  add_misses(doc, report);
+  add_rejections(doc, report);
+  if (plan != nullptr)
+    add_next(doc, report, *plan);
+  else
+    add_alternative(doc, report);
 }
 
 }  // namespace zplan

@@ -76,7 +76,7 @@ std::vector<std::pair<std::string, std::string>> lost(const Exploration& found) 
   return all;
 }
 
-std::string lost_text(const Exploration& found, const Style& style) {
+void add_lost(Document& doc, const Exploration& found) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
   for (const auto& [id, reason] : lost(found)) {
     const auto at = std::find_if(by_reason.begin(), by_reason.end(),
@@ -86,11 +86,10 @@ std::string lost_text(const Exploration& found, const Style& style) {
     else
       at->second.push_back(id);
   }
-  if (by_reason.empty()) return "";
-  std::string out = "\n" + style(Tone::strong, "Why not the others") + "\n";
+  if (by_reason.empty()) return;
+  doc.heading("Why not the others");
   for (const auto& [reason, ids] : by_reason)
-    out += paragraph("  ", fmt::format("{}: {}", fmt::join(ids, ", "), reason), style.width);
-  return out;
+    doc.paragraph("  ", fmt::format("{}: {}", fmt::join(ids, ", "), reason));
 }
 
 /// What is as fast as the winner, and by how many measured speeds that is said.
@@ -123,13 +122,35 @@ Ties ties_of(const Exploration& found, const Question& question) {
   return ties;
 }
 
-std::string ties_text(const Exploration& found, const Question& question, const Style& style) {
+void add_ties(Document& doc, const Exploration& found, const Question& question) {
   const Ties ties = ties_of(found, question);
-  if (ties.ids.empty()) return "";
-  return "\n" + paragraph("",
-                          fmt::format("As fast, for all that is known ({}): {}", tie_text(ties.widest),
-                                      fmt::join(ties.ids, ", ")),
-                          style.width);
+  if (ties.ids.empty()) return;
+  doc.line();
+  doc.paragraph("", fmt::format("As fast, for all that is known ({}): {}", tie_text(ties.widest),
+                                fmt::join(ties.ids, ", ")));
+}
+
+std::vector<CsvRecord> family_records(const Exploration& found) {
+  std::vector<CsvRecord> records{{"id", "framework", "activation_checkpointing", "buckets", "outcome",
+                                  "micro_batch_size", "gradient_accumulation_steps", "required_low", "host",
+                                  "tokens_per_second", "reason"}};
+  const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
+  for (const FamilyReport& each : found.families) {
+    CsvRecord& record = records.emplace_back(
+        CsvRecord{plan_id(each.name.framework, each.name.strategy), std::string(to_name(each.name.framework)),
+                  std::string(to_name(each.name.strategy.checkpointing)),
+                  std::string(each.name.buckets ? to_name(*each.name.buckets) : ""),
+                  std::string(to_name(each.outcome))});
+    if (const auto& best = each.best)
+      for (const std::string& field :
+           CsvRecord{number(best->micro_batch_size), number(best->gradient_accumulation_steps),
+                     number(best->required_low.value), number(best->host.value),
+                     fmt::format("{:.9g}", best->tokens_per_second)})
+        record.push_back(field);
+    record.resize(records.front().size() - 1);
+    record.push_back(each.reason);
+  }
+  return records;
 }
 
 Json found_json(const Found& found) {
@@ -190,45 +211,28 @@ std::string searched_line(const Report& report) {
                      fmt::join(varied, ", "), found.stopped ? "; stopped before the end" : "");
 }
 
-std::string search_text(const Report& report, const Style& style) {
+void add_search(Document& doc, const Report& report) {
   const Exploration& found = *report.found;
-  const std::string unit =
-      format_bytes(available(report.question.cluster, report.question.headroom), report.question.unit);
-  std::string out = fmt::format("The fastest of each strategy, in {} per GPU\n\n", unit) +
-                    render_text(found_table(found.best, report.question), style) +
-                    ties_text(found, report.question, style);
-  if (found.front.size() > 1)
-    out += "\n" + style(Tone::strong, "Less memory at less speed") + "\n\n" +
-           render_text(found_table(found.front, report.question), style);
-  return out + "\n" +
-         style(Tone::faint,
-               paragraph("",
-                         "live: bytes in use at the worst moment; PyTorch's allocator was asked whether they "
-                         "fit with its gaps",
-                         style.width)) +
-         lost_text(found, style);
-}
-
-std::string search_markdown(const Report& report) {
-  return render_markdown(found_table(report.found->best, report.question));
-}
-
-std::string search_csv(const Report& report) {
-  std::string out =
-      "id,framework,activation_checkpointing,buckets,outcome,micro_batch_size,gradient_accumulation_steps,"
-      "required_low,host,tokens_per_second,reason\n";
-  for (const FamilyReport& each : report.found->families) {
-    const std::string figures =
-        each.best ? fmt::format("{},{},{},{},{:.9g}", each.best->micro_batch_size,
-                                each.best->gradient_accumulation_steps, each.best->required_low.value,
-                                each.best->host.value, each.best->tokens_per_second)
-                  : ",,,,";
-    out += fmt::format("{},{},{},{},{},{},{}\n", csv_field(plan_id(each.name.framework, each.name.strategy)),
-                       to_name(each.name.framework), to_name(each.name.strategy.checkpointing),
-                       each.name.buckets ? to_name(*each.name.buckets) : "", to_name(each.outcome), figures,
-                       csv_field(each.reason));
+  const Question& q = report.question;
+  doc.line(fmt::format("The fastest of each strategy, in {} per GPU",
+                       format_bytes(available(q.cluster, q.headroom), q.unit)));
+  doc.line();
+  doc.shown = Shown::both;
+  doc.table(found_table(found.best, q));
+  doc.shown = Shown::text;
+  add_ties(doc, found, q);
+  if (found.front.size() > 1) {
+    doc.heading("Less memory at less speed"), doc.line();
+    doc.table(found_table(found.front, q));
   }
-  return out;
+  doc.line();
+  doc.paragraph(
+      "",
+      "live: bytes in use at the worst moment; PyTorch's allocator was asked whether they fit with its "
+      "gaps",
+      Tone::faint);
+  add_lost(doc, found);
+  doc.records = family_records(found);
 }
 
 Json search_json(const Report& report) {

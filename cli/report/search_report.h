@@ -2,24 +2,19 @@
 
 #include <string>
 
-#include "cli/document/text.h"
+#include "cli/document/document.h"
 #include "cli/report/report.h"
 #include "models/base/json_reader.h"
 
 namespace zplan {
 
 /// What `zplan search` looked at and found, between a report's header and its verdict: the fastest of each
-/// strategy, what needs less at some loss of speed, why the others lost.
-[[nodiscard]] std::string search_text(const Report& report, const Style& style);
+/// strategy, what needs less at some loss of speed, why the others lost. CSV: a line per family of plans,
+/// with what became of it.
+void add_search(Document& doc, const Report& report);
 
 /// What was searched, in a line.
 [[nodiscard]] std::string searched_line(const Report& report);
-
-/// The fastest of each strategy as a table of a document.
-[[nodiscard]] std::string search_markdown(const Report& report);
-
-/// One line per family of plans, with what became of it; RFC 4180.
-[[nodiscard]] std::string search_csv(const Report& report);
 
 /// "search" of the JSON report.
 [[nodiscard]] Json search_json(const Report& report);

@@ -102,23 +102,24 @@ Table side_by_side(const std::vector<Line>& lines, const Sides& sides) {
   return table;
 }
 
-std::string side_by_side_text(const std::vector<Line>& lines, const std::vector<Sides>& groups,
-                              const Style& style) {
-  if (lines.empty()) return "No line differs\n";
+namespace {
+
+std::vector<Table> wrapped(const std::vector<Line>& lines, const std::vector<Sides>& groups, int width) {
+  if (groups.size() == 1) return {side_by_side(lines, groups.front())};
   const auto fits = [&](const Sides& block) {
-    return natural_width(side_by_side(lines, block)) <= static_cast<std::size_t>(style.width);
+    return natural_width(side_by_side(lines, block)) <= static_cast<std::size_t>(width);
   };
-  if (groups.size() == 1) return render_text(side_by_side(lines, groups.front()), style);
-  std::string out;
+  std::vector<Table> tables;
   for (std::size_t at = 1; at < groups.size();) {
     Sides block = joined(groups.front(), groups[at++]);
     while (at < groups.size() && fits(joined(block, groups[at]))) block = joined(block, groups[at++]);
-    out += (out.empty() ? "" : "\n") + render_text(side_by_side(lines, block), style);
+    tables.push_back(side_by_side(lines, block));
   }
-  return out;
+  return tables;
 }
 
-std::string side_by_side_markdown(const std::vector<Line>& lines, const Sides& sides) {
+/// One table, differences in brackets.
+Table with_brackets(const std::vector<Line>& lines, const Sides& sides) {
   Table table{{{"", "", false, kAlways}}, {}};
   for (const Side& side : sides) table.columns.push_back({side.heading, "", true, kAlways});
   for (const Line& line : lines) {
@@ -130,7 +131,37 @@ std::string side_by_side_markdown(const std::vector<Line>& lines, const Sides& s
     }
     table.rows.push_back(std::move(row));
   }
-  return render_markdown(table);
+  return table;
+}
+
+}  // namespace
+
+Sides in_one_row(const std::vector<Sides>& groups) {
+  Sides sides;
+  for (const Sides& group : groups) sides.insert(sides.end(), group.begin(), group.end());
+  return sides;
+}
+
+void add_side_by_side(Document& doc, const ComparedLines& text, const ComparedLines& markdown, int width) {
+  doc.shown = Shown::text;
+  if (text.lines.empty())
+    doc.line("No line differs");
+  else
+    for (const Table& table : wrapped(text.lines, text.groups, width)) {
+      if (doc.blocks.back().kind == Block::Kind::table) doc.line();
+      doc.table(table);
+    }
+  doc.shown = Shown::markdown;
+  doc.table(with_brackets(markdown.lines, in_one_row(markdown.groups))), doc.line();
+  doc.shown = Shown::text;
+}
+
+void add_sentences(Document& doc, std::string heading, const std::vector<std::string>& sentences) {
+  if (sentences.empty()) return;
+  doc.heading(std::move(heading));
+  doc.shown = Shown::both;
+  doc.items(sentences);
+  doc.shown = Shown::text;
 }
 
 }  // namespace zplan

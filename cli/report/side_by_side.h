@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/document/table.h"
+#include "cli/document/document.h"
 #include "cli/report/measures.h"
 
 namespace zplan {
@@ -43,12 +43,20 @@ struct Line {
 /// "*" stands at the best of a line.
 [[nodiscard]] Table side_by_side(const std::vector<Line>& lines, const Sides& sides);
 
-/// As many groups of sides beside each other as the width takes, in tables below each other; the first group,
-/// which may be empty, stands in every one.
-[[nodiscard]] std::string side_by_side_text(const std::vector<Line>& lines, const std::vector<Sides>& groups,
-                                            const Style& style);
+/// The groups beside each other.
+[[nodiscard]] Sides in_one_row(const std::vector<Sides>& groups);
 
-/// One Markdown table, differences in brackets.
-[[nodiscard]] std::string side_by_side_markdown(const std::vector<Line>& lines, const Sides& sides);
+/// What is compared: lines, and sides in groups that stay together.
+struct ComparedLines {
+  std::vector<Line> lines;
+  std::vector<Sides> groups;
+};
+
+/// Text: as many groups beside each other as the width takes, in tables below each other; the first group,
+/// which may be empty, stands in every one. Markdown: one table, differences in brackets.
+void add_side_by_side(Document& doc, const ComparedLines& text, const ComparedLines& markdown, int width);
+
+/// A list below such tables; its heading is the terminal's alone.
+void add_sentences(Document& doc, std::string heading, const std::vector<std::string>& sentences);
 
 }  // namespace zplan

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/options/command_line.h"
 #include "cli/report/report_json.h"
@@ -21,9 +22,7 @@ using P = const Plan&;
 using Q = const Question&;
 
 /// Widths of headings and words for a table of so many columns: two scenarios stand beside each other.
-std::size_t word_width(const Style& style) {
-  return static_cast<std::size_t>(std::clamp((style.width - 36) / 3, 8, 28));
-}
+std::size_t word_width(int width) { return static_cast<std::size_t>(std::clamp((width - 36) / 3, 8, 28)); }
 
 /// The baseline's column stays in every table. `longest`: of a heading; 0: as they are.
 std::vector<Sides> sides_of(const ScenarioComparison& all, std::size_t longest) {
@@ -39,12 +38,6 @@ std::vector<Sides> sides_of(const ScenarioComparison& all, std::size_t longest) 
       groups.push_back({{&each.plan(), &base.plan(), heading, &each.question, &base.question}});
   }
   return groups;
-}
-
-Sides in_one_row(const std::vector<Sides>& groups) {
-  Sides sides;
-  for (const Sides& group : groups) sides.insert(sides.end(), group.begin(), group.end());
-  return sides;
 }
 
 Line setting_line(const Setting& setting, const Sides& sides, std::size_t longest) {
@@ -188,34 +181,42 @@ std::vector<std::string> warnings(const ScenarioComparison& all) {
   return out;
 }
 
-std::string bullets(std::string_view heading, const std::vector<std::string>& items, const Style& style) {
-  if (items.empty()) return "";
-  std::string out = "\n" + style(Tone::strong, heading) + "\n";
-  for (const std::string& each : items) out += paragraph("  - ", each, style.width);
-  return out;
-}
-
 /// Commands are not wrapped: they are there to be copied.
-std::string commands(const ScenarioComparison& all, const Style& style) {
-  std::string lines;
-  for (const PlannedScenario& each : all.scenarios)
-    if (!each.saved)
-      lines += fmt::format("  {}  # {}\n", command_line(each.scenario.arguments), name_of(each));
-  return lines.empty() ? "" : "\n" + style(Tone::strong, "Each by itself") + "\n" + lines;
+void add_commands(Document& doc, const ScenarioComparison& all) {
+  bool any = false;
+  for (const PlannedScenario& each : all.scenarios) {
+    if (each.saved) continue;
+    if (!std::exchange(any, true)) doc.heading("Each by itself");
+    doc.line(fmt::format("  {}  # {}", command_line(each.scenario.arguments), name_of(each)));
+  }
 }
 
-std::string explanations(const ScenarioComparison& all, const Style& style) {
-  if (!all.explain) return "";
-  std::string out;
+void add_explanations(Document& doc, const ScenarioComparison& all) {
+  if (!all.explain) return;
   std::vector<Coverage> kinds;
   for (const PlannedScenario& each : all.scenarios) {
     kinds.push_back(coverage_of(each.plan(), each.question));
     // A saved report has no question to explain its figures from.
-    if (!each.saved)
-      out += fmt::format("\n{}\n", style(Tone::strong, name_of(each))) +
-             explained(each.plan(), each.report(), style);
+    if (each.saved) continue;
+    doc.heading(name_of(each));
+    add_explanation(doc, each.plan(), each.report());
   }
-  return out + accuracy_section(kinds, style);
+  add_accuracy(doc, kinds);
+}
+
+std::vector<CsvRecord> csv_records(const ScenarioComparison& all) {
+  const PlannedScenario& base = all.scenarios[all.baseline];
+  std::vector<CsvRecord> records{csv_names(true)};
+  for (const PlannedScenario& each : all.scenarios) {
+    CsvRecord& record = records.emplace_back(csv_fields(each.plan()));
+    add_csv_deltas(record, each.plan(), &base.plan(), name_of(base));
+    const std::string command = each.saved ? "" : command_line(each.scenario.arguments);
+    const Cluster& cluster = each.question.cluster;
+    record.insert(record.begin(), {name_of(each), command, each.question.model.name, cluster.gpu.name,
+                                   fmt::format("{}", cluster.gpus)});
+  }
+  records.front().insert(records.front().begin(), {"scenario", "command", "model", "gpu", "gpus"});
+  return records;
 }
 
 Json scenario_json(const PlannedScenario& each, const ScenarioComparison& all) {
@@ -240,43 +241,28 @@ Table scenario_table(const ScenarioComparison& all) {
   return side_by_side(shown(all, every_line(all, sides, 0)), sides);
 }
 
-std::string scenario_text(const ScenarioComparison& all, const Style& style) {
-  const std::size_t longest = word_width(style);
-  const std::vector<Sides> groups = sides_of(all, longest);
-  const Sides sides = in_one_row(groups);
-  const std::vector<Line> every = every_line(all, sides, longest), lines = shown(all, every);
-  const std::string common = common_settings(sides);
-  return paragraph("", title(all, every.size() - lines.size()), style.width) +
-         (common.empty() ? "" : paragraph("", common, style.width)) + "\n" +
-         side_by_side_text(lines, groups, style) + bullets("Side by side", sentences(all), style) +
-         bullets("Warning", warnings(all), style) + explanations(all, style) + commands(all, style);
-}
-
-std::string scenario_markdown(const ScenarioComparison& all) {
-  constexpr int kWidth = 100;
-  const Sides sides = in_one_row(sides_of(all, 0));
-  const std::vector<Line> every = every_line(all, sides, 0), lines = shown(all, every);
-  const std::string common = common_settings(sides);
-  std::string out = paragraph("", title(all, every.size() - lines.size()) + ".", kWidth) +
-                    (common.empty() ? "" : paragraph("", common + ".", kWidth)) + "\n" +
-                    side_by_side_markdown(lines, sides) + "\n";
-  for (const std::string& sentence : sentences(all)) out += paragraph("- ", sentence, kWidth);
-  for (const std::string& warning : warnings(all)) out += paragraph("- ", warning, kWidth);
-  return out;
-}
-
-std::string scenario_csv(const ScenarioComparison& all) {
-  const PlannedScenario& base = all.scenarios[all.baseline];
-  std::string out = "scenario,command,model,gpu,gpus," + csv_headings() + csv_delta_headings() + "\r\n";
-  for (const PlannedScenario& each : all.scenarios) {
-    const std::string command = each.saved ? "" : command_line(each.scenario.arguments);
-    const Question& q = each.question;
-    for (const std::string& field : {name_of(each), command, q.model.name, q.cluster.gpu.name})
-      out += csv_field(field) + ",";
-    out += fmt::format("{},", q.cluster.gpus) + csv_fields(each.plan()) +
-           csv_delta_fields(each.plan(), &base.plan(), name_of(base)) + "\r\n";
+Document scenario_document(const ScenarioComparison& all, int width) {
+  const std::size_t longest = word_width(width);
+  const std::vector<Sides> groups = sides_of(all, 0), narrow = sides_of(all, longest);
+  const std::vector<Line> every = every_line(all, in_one_row(groups), 0),
+                          short_lines = every_line(all, in_one_row(narrow), longest);
+  const std::vector<Line> lines = shown(all, every);
+  const std::string common = common_settings(in_one_row(groups));
+  Document doc;
+  for (const std::string& sentence : {title(all, every.size() - lines.size()), common}) {
+    if (sentence.empty()) continue;
+    doc.shown = Shown::text, doc.paragraph("", sentence);
+    doc.shown = Shown::markdown, doc.paragraph("", sentence + ".");
   }
-  return out;
+  doc.shown = Shown::both;
+  doc.line();
+  add_side_by_side(doc, {shown(all, short_lines), narrow}, {lines, groups}, width);
+  add_sentences(doc, "Side by side", sentences(all));
+  add_sentences(doc, "Warning", warnings(all));
+  add_explanations(doc, all);
+  add_commands(doc, all);
+  doc.records = csv_records(all);
+  return doc;
 }
 
 Json scenario_json(const ScenarioComparison& all) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/document/table.h"
+#include "cli/document/document.h"
 #include "cli/scenarios/scenario_plan.h"
 
 namespace zplan {
@@ -23,10 +23,8 @@ struct ScenarioComparison {
 /// The table alone: figures and their units, then a column per scenario with its differences behind it.
 [[nodiscard]] Table scenario_table(const ScenarioComparison& all);
 
-[[nodiscard]] std::string scenario_text(const ScenarioComparison& all, const Style& style);
-[[nodiscard]] std::string scenario_markdown(const ScenarioComparison& all);
-/// One line per scenario under a line of names; RFC 4180.
-[[nodiscard]] std::string scenario_csv(const ScenarioComparison& all);
+/// Set for a terminal of this width. CSV: one line per scenario.
+[[nodiscard]] Document scenario_document(const ScenarioComparison& all, int width);
 /// zplan.comparison/1 (cli/schema/comparison.schema.json).
 [[nodiscard]] Json scenario_json(const ScenarioComparison& all);
 

@@ -262,7 +262,8 @@ void MeasurementsDialog::set_worst_first(bool worst_first) {
 }
 
 void MeasurementsDialog::copy() const {
-  if (result_) QApplication::clipboard()->setText(QString::fromStdString(check_markdown(result_->report)));
+  if (result_)
+    QApplication::clipboard()->setText(QString::fromStdString(markdown_of(check_document(result_->report))));
 }
 
 }  // namespace zplan::gui

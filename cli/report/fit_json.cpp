@@ -1,4 +1,4 @@
-// `zplan fit` for programs and documents.
+// `zplan fit` for programs.
 
 #include <fmt/format.h>
 
@@ -87,22 +87,5 @@ Json fit_json(const FitReport& report) {
           {"questions", std::move(questions)},
           {"warnings", report.warnings}};
 }
-
-std::string fit_csv(const FitReport& report) {
-  std::string out =
-      "solve,strategy,value,next,limit,required_bytes,host_bytes,step_seconds,tokens_per_second,reason\n";
-  const auto number = [](const std::optional<std::int64_t>& value) {
-    return value ? fmt::format("{}", *value) : std::string();
-  };
-  for (const SolvedQuestion& solved : report.solved)
-    for (const Solution& each : solved.inverse.solutions)
-      out += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{}\n", to_name(solved.inverse.solve),
-                         each.plan.id(), number(each.value), number(each.next), to_name(each.limit),
-                         each.plan.memory.required.value, each.plan.memory.host.total.value,
-                         each.plan.time.step.value, each.plan.time.tokens_per_second, csv_field(each.reason));
-  return out;
-}
-
-std::string fit_markdown(const FitReport& report) { return render_markdown(fit_table(report)); }
 
 }  // namespace zplan

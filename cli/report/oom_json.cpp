@@ -1,4 +1,4 @@
-// `zplan fit --oom` for programs and documents.
+// `zplan fit --oom` for programs.
 
 #include <fmt/format.h>
 
@@ -10,11 +10,6 @@
 namespace zplan {
 
 namespace {
-
-void check_planned(const OomReport& report, const char* option) {
-  if (!report.remedies)
-    throw InputError(option, "without --model there is no table", "accepted: text, --json, or with --model");
-}
 
 Json bytes_json(const std::optional<Bytes>& size) { return size ? Json(size->value) : Json(nullptr); }
 
@@ -106,24 +101,6 @@ Json oom_json(const OomReport& report) {
             {"replay", replay_json(report)},
             {"changes", std::move(changes)}}},
           {"warnings", report.warnings}};
-}
-
-std::string oom_csv(const OomReport& report) {
-  check_planned(report, "--csv");
-  std::string out =
-      "change,options,strategy,fits,frees_bytes,required_bytes,host_bytes,tokens_per_second,speed\n";
-  for (const OomChange& each : report.remedies->changes) {
-    if (!each.plan) continue;
-    out += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.4g}\n", csv_field(each.what), csv_field(each.options),
-                       each.plan->id(), each.fits(), each.frees.value, each.plan->memory.required.value,
-                       each.plan->memory.host.total.value, each.plan->time.tokens_per_second, each.speed);
-  }
-  return out;
-}
-
-std::string oom_markdown(const OomReport& report) {
-  check_planned(report, "--markdown");
-  return render_markdown(changes_table(report));
 }
 
 }  // namespace zplan
