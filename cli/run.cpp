@@ -4,22 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/bench_command.h"
-#include "cli/catalogue_commands.h"
-#include "cli/check_command.h"
-#include "cli/compare.h"
-#include "cli/fit_command.h"
-#include "cli/gui_command.h"
-#include "cli/help.h"
-#include "cli/lint_command.h"
-#include "cli/options.h"
-#include "cli/output_files.h"
-#include "cli/report_json.h"
-#include "cli/report_text.h"
-#include "cli/request.h"
-#include "cli/scenario_command.h"
-#include "cli/search_command.h"
-#include "cli/search_report.h"
+#include "cli/commands/check_command.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/compare.h"
+#include "cli/options/help.h"
+#include "cli/options/options.h"
+#include "cli/options/request.h"
+#include "cli/report/output_files.h"
+#include "cli/report/report_json.h"
+#include "cli/report/report_text.h"
 #include "models/base/json_text.h"
 
 namespace zplan {
@@ -29,20 +22,6 @@ namespace {
 Style style_of(const Options& options, const Environment& environment) {
   const bool capable = environment.output_is_terminal && environment.terminal != "dumb";
   return {.width = output_width(environment), .color = capable && !environment.no_color && !options.no_color};
-}
-
-bool searched(const Report& report) { return report.found != nullptr && !report.found->best.empty(); }
-
-std::string report_in_format(const Report& report, const Style& style) {
-  switch (report.options.format) {
-    case OutputFormat::text: return report_text(report, style);
-    case OutputFormat::json: return json_text(report_json(report));
-    case OutputFormat::csv: return searched(report) ? search_csv(report) : report_csv(report);
-    case OutputFormat::markdown:
-      if (searched(report)) return search_markdown(report);
-      return report.comparison != nullptr ? comparison_markdown(report) : report_markdown(report);
-  }
-  return "";
 }
 
 /// --emit FILE: writes the file and says so.
@@ -61,7 +40,9 @@ void emit_config(const Report& report, const Plan& plan, std::ostream& err) {
 int emit_to_stdout(const Report& report, const Style& style, std::ostream& out, std::ostream& err) {
   const Plan* plan = report.answer.recommended();
   if (plan == nullptr) {
-    err << verdict_text(report, style);
+    Document verdict;
+    add_verdict(verdict, report);
+    err << text_of(verdict, style);
     return kNothingFits;
   }
   out << config_text(*plan, report);
@@ -70,7 +51,10 @@ int emit_to_stdout(const Report& report, const Style& style, std::ostream& out, 
 
 int deliver(const Report& report, const Style& style, std::ostream& out, std::ostream& err) {
   if (report.options.emit == "-") return emit_to_stdout(report, style, out, err);
-  const std::string text = report_in_format(report, style);
+  const OutputFormat format = report.options.format;
+  const std::string text = format == OutputFormat::json
+                               ? json_text(report_json(report))
+                               : in_format(report_document(report, style.width), format, style);
   const Plan* plan = report.answer.recommended();
   if (!report.options.emit.empty()) {
     if (plan != nullptr)
@@ -152,10 +136,8 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     case Command::bench:
     case Command::gui: break;  // only where an option stands in front of it
     case Command::models: return out << models_command(options, environment, style), kFits;
-    case Command::hardware:
-      if (!options.words.empty() && options.words.front() == "import")
-        return hardware_import(options, environment, out, err), kFits;
-      return out << hardware_command(options, environment, style), kFits;
+    case Command::hardware: return out << hardware_command(options, environment, style), kFits;
+    case Command::hardware_import: return hardware_import(options, environment, out, err), kFits;
     case Command::completion: return run_completion(options, out);
   }
   const std::string command(to_name(options.command));

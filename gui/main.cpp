@@ -11,7 +11,7 @@
 #include <iostream>
 
 #include "cli/environment.h"
-#include "cli/help.h"
+#include "cli/options/help.h"
 #include "gui/window/fonts.h"
 #include "gui/window/main_window.h"
 

@@ -6,7 +6,7 @@
 #include <QScrollBar>
 #include <algorithm>
 
-#include "cli/command_line.h"
+#include "cli/options/command_line.h"
 #include "gui/editors/make_editor.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/option_words.h"

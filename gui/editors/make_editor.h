@@ -2,7 +2,7 @@
 // Which editor an option has.
 
 #include "cli/environment.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "gui/editors/value_editor.h"
 
 namespace zplan::gui {

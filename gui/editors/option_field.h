@@ -5,7 +5,7 @@
 #include <QLabel>
 #include <QToolButton>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "gui/editors/message_line.h"
 #include "gui/editors/value_editor.h"
 

@@ -3,7 +3,7 @@
 
 #include <QString>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 namespace zplan::gui {
 

@@ -5,7 +5,7 @@
 #include <QMetaObject>
 #include <algorithm>
 
-#include "cli/measures.h"
+#include "cli/report/measures.h"
 
 namespace zplan::gui {
 

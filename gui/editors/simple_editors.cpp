@@ -5,7 +5,7 @@
 #include <QHBoxLayout>
 #include <QSignalBlocker>
 
-#include "cli/command_line.h"
+#include "cli/options/command_line.h"
 
 namespace zplan::gui {
 

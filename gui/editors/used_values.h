@@ -4,7 +4,7 @@
 #include <QString>
 #include <string_view>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "gui/session/planned.h"
 
 namespace zplan::gui {

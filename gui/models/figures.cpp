@@ -3,7 +3,7 @@
 #include <QCoreApplication>
 #include <algorithm>
 
-#include "cli/text.h"
+#include "cli/document/text.h"
 #include "models/base/format.h"
 #include "planner/explain/why.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/explain.h"
+#include "cli/report/explain.h"
 #include "gui/session/planned.h"
 #include "gui/session/words.h"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <span>
 
-#include "cli/text.h"
+#include "cli/document/text.h"
 
 namespace zplan::gui {
 

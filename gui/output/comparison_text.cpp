@@ -3,7 +3,7 @@
 #include <QMimeData>
 #include <algorithm>
 
-#include "cli/table.h"
+#include "cli/document/table.h"
 
 namespace zplan::gui {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "cli/scenario_report.h"
+#include "cli/scenarios/scenario_report.h"
 #include "gui/session/planned.h"
 
 class QMimeData;

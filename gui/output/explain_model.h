@@ -2,7 +2,7 @@
 
 #include <QAbstractItemModel>
 
-#include "cli/explain.h"
+#include "cli/report/explain.h"
 
 namespace zplan::gui {
 

@@ -12,7 +12,7 @@
 #include <QTextBrowser>
 #include <QTreeView>
 
-#include "cli/accuracy.h"
+#include "cli/report/accuracy.h"
 
 namespace zplan::gui {
 

@@ -4,14 +4,16 @@
 #include <QSaveFile>
 #include <nlohmann/json.hpp>
 
-#include "cli/command_line.h"
-#include "cli/report_json.h"
-#include "cli/report_text.h"
+#include "cli/options/command_line.h"
+#include "cli/report/report_json.h"
+#include "cli/report/report_text.h"
 #include "models/base/json_text.h"
 
 namespace zplan::gui {
 
 namespace {
+
+constexpr int kWidth = 100;
 
 struct Export {
   Q_DECLARE_TR_FUNCTIONS(zplan::gui::Export)
@@ -20,9 +22,9 @@ struct Export {
 std::string compared_text(TextFormat format, const Compared& compared) {
   const ScenarioComparison all = scenario_comparison(compared);
   switch (format) {
-    case TextFormat::plain: return scenario_text(all, {.width = 100, .color = false});
-    case TextFormat::markdown: return scenario_markdown(all);
-    case TextFormat::csv: return scenario_csv(all);
+    case TextFormat::plain: return text_of(scenario_document(all, kWidth), {.width = kWidth});
+    case TextFormat::markdown: return markdown_of(scenario_document(all, kWidth));
+    case TextFormat::csv: return csv_of(scenario_document(all, kWidth));
     case TextFormat::json: return json_text(scenario_json(all));
   }
   return {};
@@ -36,9 +38,9 @@ Json report_of(const Planned& planned) {
 
 std::string reported_text(TextFormat format, const Planned& planned) {
   switch (format) {
-    case TextFormat::plain: return report_text(planned.report(), {.width = 100, .color = false});
-    case TextFormat::markdown: return report_markdown(planned.report());
-    case TextFormat::csv: return report_csv(planned.report());
+    case TextFormat::plain: return text_of(report_document(planned.report(), kWidth), {.width = kWidth});
+    case TextFormat::markdown: return markdown_of(report_document(planned.report(), kWidth));
+    case TextFormat::csv: return csv_of(report_document(planned.report(), kWidth));
     case TextFormat::json: return json_text(report_of(planned));
   }
   return {};

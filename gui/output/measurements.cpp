@@ -15,8 +15,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "cli/check_command.h"
-#include "cli/command_line.h"
+#include "cli/commands/check_command.h"
+#include "cli/options/command_line.h"
 #include "gui/output/export.h"
 #include "gui/output/text_label.h"
 #include "planner/check/read.h"
@@ -262,7 +262,8 @@ void MeasurementsDialog::set_worst_first(bool worst_first) {
 }
 
 void MeasurementsDialog::copy() const {
-  if (result_) QApplication::clipboard()->setText(QString::fromStdString(check_markdown(result_->report)));
+  if (result_)
+    QApplication::clipboard()->setText(QString::fromStdString(markdown_of(check_document(result_->report))));
 }
 
 }  // namespace zplan::gui

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "cli/check_report.h"
+#include "cli/report/check_report.h"
 #include "gui/session/planned.h"
 #include "gui/tables/text_table_model.h"
 

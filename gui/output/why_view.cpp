@@ -5,7 +5,7 @@
 #include <QScrollBar>
 #include <QTextBrowser>
 
-#include "cli/report_text.h"
+#include "cli/report/report_text.h"
 #include "gui/session/words.h"
 
 namespace zplan::gui {

@@ -3,7 +3,7 @@
 #include <QFileInfo>
 #include <QSettings>
 
-#include "cli/command_line.h"
+#include "cli/options/command_line.h"
 #include "gui/session/opened_file.h"
 #include "gui/session/words.h"
 #include "models/base/error.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/saved_report.h"
+#include "cli/report/saved_report.h"
 #include "models/base/error.h"
 #include "models/config.h"
 #include "planner/check/read.h"

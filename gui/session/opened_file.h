@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/scenarios.h"
+#include "cli/scenarios/scenarios.h"
 
 namespace zplan::gui {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "cli/scenario_plan.h"
+#include "cli/scenarios/scenario_plan.h"
 
 namespace zplan::gui {
 

@@ -4,8 +4,8 @@
 #include <QFont>
 #include <algorithm>
 
-#include "cli/explain.h"
-#include "cli/side_by_side.h"
+#include "cli/report/explain.h"
+#include "cli/report/side_by_side.h"
 #include "gui/charts/ink.h"
 #include "gui/charts/sign_icon.h"
 #include "gui/models/figures.h"

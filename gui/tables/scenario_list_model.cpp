@@ -3,8 +3,8 @@
 #include <QIODevice>
 #include <QMimeData>
 
-#include "cli/command_line.h"
-#include "cli/measures.h"
+#include "cli/options/command_line.h"
+#include "cli/report/measures.h"
 #include "gui/session/words.h"
 
 namespace zplan::gui {

@@ -3,7 +3,7 @@
 #include <QFont>
 #include <algorithm>
 
-#include "cli/report_text.h"
+#include "cli/report/report_text.h"
 #include "gui/session/words.h"
 
 namespace zplan::gui {

@@ -3,7 +3,7 @@
 #include <QAbstractTableModel>
 #include <vector>
 
-#include "cli/table.h"
+#include "cli/document/table.h"
 
 namespace zplan::gui {
 

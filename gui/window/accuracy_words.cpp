@@ -2,7 +2,7 @@
 
 #include <QCoreApplication>
 
-#include "cli/accuracy.h"
+#include "cli/report/accuracy.h"
 #include "gui/session/words.h"
 
 namespace zplan::gui {

@@ -18,7 +18,7 @@
 #include <QToolBar>
 #include <QVBoxLayout>
 
-#include "cli/command_line.h"
+#include "cli/options/command_line.h"
 #include "gui/editors/editor_panel.h"
 #include "gui/session/words.h"
 #include "gui/tables/scenario_list_model.h"

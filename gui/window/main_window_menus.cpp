@@ -19,7 +19,7 @@
 #include <QToolBar>
 #include <QWhatsThis>
 
-#include "cli/help.h"
+#include "cli/options/help.h"
 #include "gui/charts/chart.h"
 #include "gui/output/export.h"
 #include "gui/output/measurements.h"

@@ -6,8 +6,8 @@
 #include <QElapsedTimer>
 #include <QFontDatabase>
 
-#include "cli/options.h"
-#include "cli/request.h"
+#include "cli/options/options.h"
+#include "cli/options/request.h"
 #include "gui/charts/chart.h"
 #include "gui/editors/log_slider.h"
 #include "gui/editors/option_field.h"

@@ -1,7 +1,7 @@
 // What the program says of its own figures. That the numbers are what `zplan check` prints is docs.accuracy's
 // to test.
 
-#include "cli/accuracy.h"
+#include "cli/report/accuracy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "support.h"
 
 namespace zplan::test {

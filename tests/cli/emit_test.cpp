@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/output_files.h"
+#include "cli/report/output_files.h"
 #include "support.h"
 
 namespace zplan::test {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/text.h"
+#include "cli/document/text.h"
 #include "support.h"
 
 namespace zplan::test {

@@ -1,13 +1,14 @@
-#include "cli/options.h"
+#include "cli/options/options.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "cli/command_line.h"
-#include "cli/request.h"
-#include "cli/values.h"
+#include "cli/options/command_line.h"
+#include "cli/options/request.h"
+#include "cli/options/values.h"
 #include "support.h"
 
 namespace zplan::test {
@@ -109,6 +110,23 @@ TEST(Options, EveryChoiceThatIsOfferedIsTaken) {
     }
   }
   EXPECT_GT(tried, 30);
+}
+
+TEST(Options, EveryCommandTakesItsOwnAndNoOther) {
+  for (const auto& [command, name] : EnumNames<Command>::table)
+    for (const OptionSpec& spec : option_table()) {
+      std::vector<std::string> line = split(std::string(name));
+      line.emplace_back(spec.name);
+      if (!spec.value.empty()) line.emplace_back(spec.choices != nullptr ? spec.choices().front() : "1");
+      std::string error;
+      try {
+        (void)parse_options(line);
+      } catch (const InputError& thrown) {
+        error = thrown.what();
+      }
+      const bool refused = error.find(fmt::format("not an option of {};", name)) != std::string::npos;
+      EXPECT_EQ(refused, !spec.commands.has(command)) << name << " " << spec.name << ": " << error;
+    }
 }
 
 TEST(Values, GibibytesWithAndWithoutTheUnit) {

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <sstream>
 
-#include "cli/scenario_plan.h"
-#include "cli/text.h"
+#include "cli/document/text.h"
+#include "cli/scenarios/scenario_plan.h"
 #include "support.h"
 
 namespace zplan::test {

@@ -1,4 +1,4 @@
-#include "cli/strategy_words.h"
+#include "cli/options/strategy_words.h"
 
 #include <gtest/gtest.h>
 

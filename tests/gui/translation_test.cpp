@@ -8,7 +8,7 @@
 #include <QTabWidget>
 #include <QTranslator>
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "gui/session/words.h"
 #include "gui/translations/command_line_words.h"
 #include "gui/window/comparison_view.h"

@@ -8,8 +8,8 @@
 #include <set>
 #include <sstream>
 
-#include "cli/report_json.h"
-#include "cli/request.h"
+#include "cli/options/request.h"
+#include "cli/report/report_json.h"
 #include "cli/run.h"
 #include "planner/search/search.h"
 

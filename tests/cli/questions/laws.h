@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/report.h"
+#include "cli/report/report.h"
 #include "random.h"
 
 namespace zplan::test {

@@ -9,8 +9,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "cli/report_json.h"
-#include "cli/request.h"
+#include "cli/options/request.h"
+#include "cli/report/report_json.h"
 #include "cli/run.h"
 #include "laws.h"
 #include "planner/work.h"

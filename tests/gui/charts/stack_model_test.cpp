@@ -7,8 +7,8 @@
 #include <QTemporaryDir>
 #include <nlohmann/json.hpp>
 
-#include "cli/report_json.h"
-#include "cli/text.h"
+#include "cli/document/text.h"
+#include "cli/report/report_json.h"
 #include "planned_scenarios.h"
 #include "tests/gui/support.h"
 

@@ -13,8 +13,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/command_line.h"
-#include "cli/report_json.h"
+#include "cli/options/command_line.h"
+#include "cli/report/report_json.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/picker.h"
 #include "tests/gui/support.h"

@@ -14,7 +14,7 @@
 #include <QTextBlock>
 #include <QTextLayout>
 
-#include "cli/output_files.h"
+#include "cli/report/output_files.h"
 #include "support.h"
 
 namespace zplan::gui {

@@ -7,7 +7,7 @@
 #include <QTextBrowser>
 #include <QTreeView>
 
-#include "cli/accuracy.h"
+#include "cli/report/accuracy.h"
 #include "gui/output/explain_view.h"
 #include "support.h"
 

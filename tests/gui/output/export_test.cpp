@@ -5,7 +5,7 @@
 #include <QFile>
 #include <QMimeData>
 
-#include "cli/measures.h"
+#include "cli/report/measures.h"
 #include "support.h"
 
 namespace zplan::gui {

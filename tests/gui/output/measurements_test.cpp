@@ -32,7 +32,8 @@ TEST(Measurements, FilesAreToldByTheirContent) {
 TEST(Measurements, TheReportIsTheCommandLines) {
   for (const char* name : {"bench_nccl.json", "bench_mpi.json", "all_reduce.txt", "reduce_scatter.json"}) {
     const CheckedFiles result = check_files({sample(name)}, {}, Environment{});
-    EXPECT_EQ(check_csv(result.report), printed({"check", sample(name).toStdString(), "--csv"})) << name;
+    EXPECT_EQ(csv_of(check_document(result.report)), printed({"check", sample(name).toStdString(), "--csv"}))
+        << name;
   }
 }
 
@@ -80,7 +81,7 @@ TEST_F(MeasurementsDialogTest, RecordsAndSummaryAreRows) {
                 table.rows[static_cast<std::size_t>(row)].cells[static_cast<std::size_t>(column)]);
   EXPECT_EQ(dialog_.records().headerData(4, Qt::Horizontal).toString(), "Predicted");
   dialog_.copy();
-  EXPECT_EQ(QApplication::clipboard()->text().toStdString(), check_markdown(report));
+  EXPECT_EQ(QApplication::clipboard()->text().toStdString(), markdown_of(check_document(report)));
 }
 
 TEST_F(MeasurementsDialogTest, LargestErrorsComeFirstOnRequest) {

@@ -4,7 +4,7 @@
 #include <QSignalSpy>
 #include <QTextBrowser>
 
-#include "cli/report_text.h"
+#include "cli/report/report_text.h"
 #include "gui/output/why_view.h"
 #include "support.h"
 

@@ -1,6 +1,6 @@
 // What is on the screen is what the command line prints, to the digit and to the pixel.
 
-#include "cli/measures.h"
+#include "cli/report/measures.h"
 #include "gui/charts/bar_chart.h"
 #include "gui/models/stack_model.h"
 #include "gui/session/words.h"

@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+
+#include "cli/commands/commands.h"
+#include "cli/options/request.h"
+#include "cli/report/lint_report.h"
+#include "cli/report/output_files.h"
+#include "cli/run.h"
+#include "models/base/json_text.h"
+#include "planner/explain/why.h"
+
+namespace zplan {
+
+namespace {
+
+bool is_fixing(const Options& options) { return options.fix || !options.emit.empty(); }
+
+LintOptions lint_options(const Options& options, const Environment& environment) {
+  LintOptions lint;
+  if (options.has("--config-style")) lint.style = options.config_style;
+  if (options.has("--gpus")) lint.gpus = options.cluster.gpus;
+  lint.release = options.training.deepspeed;
+  if (options.space.tensor_parallel.size() > 1)
+    throw InputError("--tp", "several degrees with lint", "accepted: one");
+  if (!options.space.tensor_parallel.empty()) lint.tensor_parallel = options.space.tensor_parallel.front();
+  if (options.has("--gpu"))
+    lint.compute_capability =
+        assemble_cluster(options.cluster, with_user_profiles(user_hardware_folder(environment)))
+            .gpu.compute_capability;
+  return lint;
+}
+
+LintedFile linted(const std::string& path, const Options& options, const LintOptions& asked) {
+  LintedFile file{.path = path, .text = read_file(path)};
+  LintOptions lint_as = asked;
+  lint_as.style = asked.style.value_or(inferred_style(read_ds_text(file.text, path).document));
+  file.style = *lint_as.style;
+  if (is_fixing(options)) {
+    FixedText fixed = fix(file.text, path, lint_as);
+    file.text = std::move(fixed.text);
+    file.fixed = std::move(fixed.fixed);
+  }
+  file.findings = lint(file.text, path, lint_as);
+  return file;
+}
+
+// ---- what the config costs
+// --------------------------------------------------------------------------------------------------
+
+bool asks_for_plan(const Options& options) { return options.has("--model"); }
+
+LintPlan lint_plan(const Question& question, const Answer& answer) {
+  const Plan& plan = answer.plans.front();
+  return {.id = plan.id(),
+          .fits = plan.fits,
+          .required = plan.memory.required,
+          .available = available(question.cluster, question.headroom),
+          .step = plan.time.step,
+          .tokens_per_second = plan.time.tokens_per_second,
+          .why = plan.why};
+}
+
+void add_misfit(LintedFile& file) {
+  if (!file.plan || file.plan->fits) return;
+  file.findings.push_back(
+      {.rule = "does-not-fit",
+       .severity = Severity::error,
+       .pointer = "",
+       .outcome = Outcome::raises,
+       .found = fmt::format("{} does not fit", file.plan->id),
+       .effect = file.plan->why.empty() ? "it ends out of memory" : file.plan->why.front(),
+       .advice = "zplan with --model and --gpus says what fits"});
+}
+
+/// The plan of the file as --fix writes it, which is what it says wherever nothing is wrong.
+void plan_file(LintedFile& file, const Options& options, const LintOptions& asked,
+               const Environment& environment) {
+  LintOptions lint_as = asked;
+  lint_as.style = file.style;
+  const FixedText fixed = fix(file.text, file.path, lint_as);
+  Options planning = options;
+  planning.command = Command::plan;
+  planning.ds_config = file.path;
+  planning.ds_config_text = fixed.text;
+  if (has_errors(lint(fixed.text, file.path, lint_as))) {
+    file.not_planned = "errors remain that only you can repair";
+    return;
+  }
+  try {
+    const Request request = make_request(planning, environment);
+    const Answer result = answer(request.question);
+    if (result.plans.empty()) {
+      file.not_planned = result.rejected.empty() || result.rejected.front().reasons.empty()
+                             ? "no strategy is legal"
+                             : result.rejected.front().reasons.front();
+      return;
+    }
+    file.plan = lint_plan(request.question, result);
+    file.plan->as_fixed = !fixed.fixed.empty();
+    add_misfit(file);
+  } catch (const InputError& error) {
+    file.not_planned = error.what();
+  }
+}
+
+/// What is wrong with model and cluster is no matter of the file.
+void check_question(const Options& options, const Environment& environment) {
+  Options alone = options;
+  alone.command = Command::plan;
+  alone.ds_config.clear();
+  (void)make_request(alone, environment);
+}
+
+// ---- writing
+// --------------------------------------------------------------------------------------------------
+
+std::string report_in_format(const LintReport& report, const Options& options, const Style& style) {
+  if (options.sarif) return json_text(lint_sarif(report));
+  return options.format == OutputFormat::json ? json_text(lint_json(report))
+                                              : text_of(lint_document(report), style);
+}
+
+/// In place: what was there stays beside it. A file that needs no repair is not touched.
+void write_in_place(const LintedFile& file, std::ostream& err) {
+  if (file.fixed.empty()) return;
+  const std::string kept = file.path + ".orig";
+  write_file(kept, read_file(file.path), "--fix");
+  write_file(file.path, file.text, "--fix");
+  err << fmt::format("zplan: repaired {}; what it was is in {}\n", file.path, kept);
+}
+
+void check_files(const Options& options) {
+  if (options.words.empty())
+    throw InputError("lint", "no file", "needed: DeepSpeed configs, such as ds_config.json");
+  if (!options.emit.empty() && options.words.size() > 1)
+    throw InputError("--emit", fmt::format("one file for {} configs", options.words.size()),
+                     "accepted: one config, or --fix, which writes each in place");
+}
+
+/// An option that could not do anything would mislead.
+void check_options_matter(const Options& options) {
+  if (asks_for_plan(options)) return;
+  for (const OptionSpec& spec : option_table()) {
+    const bool read = spec.group == "Output" || spec.group == "Lint" || spec.name == "--gpus" ||
+                      spec.name == "--tp" || spec.name == "--gpu" || spec.name == "--deepspeed-version";
+    if (!read && options.has(spec.name))
+      throw InputError(std::string(spec.name), "does nothing for lint without --model",
+                       "accepted: with --model, which has the config planned");
+  }
+}
+
+}  // namespace
+
+int lint_command(const Options& options, const Environment& environment, const Style& style,
+                 std::ostream& out, std::ostream& err) {
+  check_files(options);
+  check_options_matter(options);
+  const LintOptions asked = lint_options(options, environment);
+  if (asks_for_plan(options)) check_question(options, environment);
+  LintReport report{.files = {}, .unit = options.unit};
+  for (const std::string& path : options.words) {
+    report.files.push_back(linted(path, options, asked));
+    if (asks_for_plan(options)) plan_file(report.files.back(), options, asked, environment);
+  }
+  const int status = has_errors(report) ? kNothingFits : kFits;
+  if (options.emit == "-") {
+    out << report.files.front().text;
+    err << text_of(lint_document(report), {.width = style.width, .color = false});
+    return status;
+  }
+  if (!options.emit.empty()) {
+    write_file(options.emit, report.files.front().text, "--emit");
+    err << fmt::format("zplan: wrote {}\n", options.emit);
+  } else if (options.fix) {
+    for (const LintedFile& file : report.files) write_in_place(file, err);
+  }
+  out << report_in_format(report, options, style);
+  return status;
+}
+
+}  // namespace zplan

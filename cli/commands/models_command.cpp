@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/commands/commands.h"
+#include "cli/document/table.h"
+#include "cli/options/request.h"
+#include "models/base/json_text.h"
+
+namespace zplan {
+
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return fmt::format("{}", fmt::join(shape, " x "));
+}
+
+Json summary_json(const CatalogueEntry& entry, const Model& model) {
+  return {{"name", entry.name},
+          {"aliases", entry.aliases},
+          {"architecture", model.shape.architecture},
+          {"parameters", parameters(model).value},
+          {"active_parameters", active_parameters(model).value},
+          {"layers", model.shape.layers},
+          {"hidden_size", model.shape.hidden_size},
+          {"source", entry.source},
+          {"revision", entry.revision}};
+}
+
+std::string list_json(const std::vector<const CatalogueEntry*>& entries) {
+  Json models = Json::array();
+  for (const CatalogueEntry* entry : entries) models.push_back(summary_json(*entry, catalogue_model(*entry)));
+  return Json{{"schema", "zplan.models/1"}, {"models", std::move(models)}}.dump(2) + "\n";
+}
+
+std::string list_text(const std::vector<const CatalogueEntry*>& entries, const Style& style) {
+  Table table{{{"model", "", false, kAlways},
+               {"parameters", "", true, kAlways},
+               {"active", "", true, 5},
+               {"layers", "", true, 6},
+               {"hidden", "", true, 7},
+               {"heads", "", true, 4},
+               {"vocabulary", "", true, 3},
+               {"architecture", "", false, 8}},
+              {}};
+  for (const CatalogueEntry* entry : entries) {
+    const Model model = catalogue_model(*entry);
+    const ModelShape& shape = model.shape;
+    const Elements all = parameters(model), active = active_parameters(model);
+    table.rows.push_back({{entry->name, format_count(all), active == all ? "" : format_count(active),
+                           fmt::format("{}", shape.layers), fmt::format("{}", shape.hidden_size),
+                           fmt::format("{}/{}", shape.attention_heads, shape.key_value_heads),
+                           fmt::format("{}", shape.vocabulary_size), shape.architecture}});
+  }
+  return render_text(table, style);
+}
+
+std::vector<const CatalogueEntry*> all_entries() {
+  std::vector<const CatalogueEntry*> entries;
+  for (const CatalogueEntry& entry : catalogue()) entries.push_back(&entry);
+  return entries;
+}
+
+void add_tensors(Table& table, const std::string& where, const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors)
+    table.rows.push_back({{where, tensor.name, shape_text(tensor.shape),
+                           group_digits(tensor.elements().value), std::string(to_name(tensor.role))}});
+}
+
+std::string layer_label(const Inventory& inventory, std::size_t kind) {
+  std::int64_t count = 0;
+  for (const std::size_t each : inventory.layers) count += each == kind ? 1 : 0;
+  return fmt::format("{} x {}", count, inventory.kinds[kind].name);
+}
+
+Table tensor_table(const Inventory& inventory) {
+  Table table{{{"where", "", false, 5},
+               {"tensor", "", false, kAlways},
+               {"shape", "", true, 8},
+               {"elements", "", true, kAlways},
+               {"role", "", false, 4}},
+              {}};
+  add_tensors(table, "before", inventory.before);
+  for (std::size_t i = 0; i < inventory.kinds.size(); ++i)
+    add_tensors(table, layer_label(inventory, i), inventory.kinds[i].tensors);
+  add_tensors(table, "after", inventory.after);
+  return table;
+}
+
+std::string show_text(const Model& model, const Style& style) {
+  const ModelShape& shape = model.shape;
+  const Elements active = active_parameters(model);
+  std::string out =
+      paragraph("",
+                fmt::format("{}: {} parameters ({})", model.name, group_digits(parameters(model).value),
+                            format_count(parameters(model))),
+                style.width);
+  if (active != parameters(model)) out += fmt::format("{} active per token\n", format_count(active));
+  out += paragraph(
+      "",
+      fmt::format(
+          "{}: {} layers, hidden {}, {} heads, {} key-value heads of {}, feed-forward {}, vocabulary {}{}",
+          shape.architecture, shape.layers, shape.hidden_size, shape.attention_heads, shape.key_value_heads,
+          shape.head_size, shape.intermediate_size, shape.vocabulary_size,
+          shape.tied_embeddings ? ", tied embeddings" : ""),
+      style.width);
+  out += paragraph("source: ", fmt::format("{} ({})", model.origin, to_name(model.source)), style.width);
+  return out + "\n" + render_text(tensor_table(model.inventory), style);
+}
+
+Json tensors_json(const std::string& where, const std::vector<Tensor>& tensors) {
+  Json out = Json::array();
+  for (const Tensor& tensor : tensors)
+    out.push_back({{"where", where},
+                   {"name", tensor.name},
+                   {"shape", tensor.shape},
+                   {"role", std::string(to_name(tensor.role))}});
+  return out;
+}
+
+std::string show_json(const Model& model) {
+  const Inventory& inventory = model.inventory;
+  Json tensors = tensors_json("before", inventory.before);
+  for (std::size_t i = 0; i < inventory.kinds.size(); ++i)
+    for (Json& each : tensors_json(layer_label(inventory, i), inventory.kinds[i].tensors))
+      tensors.push_back(std::move(each));
+  for (Json& each : tensors_json("after", inventory.after)) tensors.push_back(std::move(each));
+  return json_text(Json{{"schema", "zplan.model/1"},
+                        {"name", model.name},
+                        {"source", std::string(to_name(model.source))},
+                        {"origin", model.origin},
+                        {"architecture", model.shape.architecture},
+                        {"parameters", parameters(model).value},
+                        {"active_parameters", active_parameters(model).value},
+                        {"layers", model.shape.layers},
+                        {"hidden_size", model.shape.hidden_size},
+                        {"tensors", std::move(tensors)}});
+}
+
+}  // namespace
+
+CatalogueAction catalogue_action(const Options& options) {
+  const std::string command(to_name(options.command));
+  if (options.words.empty()) return {"list", ""};
+  std::vector<std::string> verbs{"list", "show", "search"};
+  const std::string& verb = options.words.front();
+  if (std::find(verbs.begin(), verbs.end(), verb) == verbs.end()) {
+    if (options.command == Command::hardware) verbs.emplace_back("import");
+    throw InputError(command, in_quotes(verb), accepted_words(verb, verbs));
+  }
+  const std::string text = fmt::format("{}", fmt::join(options.words.begin() + 1, options.words.end(), " "));
+  if (verb == "list" && !text.empty())
+    throw InputError(command + " list", in_quotes(text), "accepted: nothing more; search takes words");
+  if (verb != "list" && text.empty())
+    throw InputError(command + " " + verb, "no name", fmt::format("accepted: {} {} NAME", command, verb));
+  return {verb, text};
+}
+
+std::string models_command(const Options& options, const Environment& environment, const Style& style) {
+  const CatalogueAction action = catalogue_action(options);
+  const bool json = options.format == OutputFormat::json;
+  if (action.verb == "show") {
+    const Model model = resolve_model(action.text, model_search(environment));
+    return json ? show_json(model) : show_text(model, style);
+  }
+  const auto entries = action.verb == "list" ? all_entries() : search_catalogue(action.text);
+  if (entries.empty())
+    throw InputError("models search", in_quotes(action.text) + " is in no name",
+                     "zplan models lists all names");
+  return json ? list_json(entries) : list_text(entries, style);
+}
+
+}  // namespace zplan

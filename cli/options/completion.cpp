@@ -1,0 +1,216 @@
+// Completion scripts, made from the tables of options and commands.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/options/help.h"
+#include "cli/options/options.h"
+#include "models/catalogue/catalogue.h"
+
+namespace zplan {
+
+namespace {
+
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names;
+  for (const Gpu& gpu : built_in_profiles().gpus) names.push_back(gpu.name);
+  return names;
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : catalogue()) names.push_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> node_names() {
+  std::vector<std::string> names;
+  for (const Node& node : built_in_profiles().nodes) names.push_back(node.name);
+  return names;
+}
+
+std::vector<std::string> network_names() {
+  std::vector<std::string> names;
+  for (const Network& network : built_in_profiles().networks) names.push_back(network.name);
+  return names;
+}
+
+/// Words that complete an option's value; empty where there are none.
+std::vector<std::string> values_of(const OptionSpec& spec) {
+  if (spec.choices != nullptr) return spec.choices();
+  if (spec.name == "--model") return model_names();
+  if (spec.name == "--gpu") return gpu_names();
+  if (spec.name == "--node") return node_names();
+  if (spec.name == "--network") return network_names();
+  return {};
+}
+
+/// Options whose value may be a file.
+bool takes_file(const OptionSpec& spec) {
+  return spec.name == "--model" || spec.name == "--gpu" || spec.name == "--emit" ||
+         spec.name == "--ds-config" || spec.name == "--oom" || spec.name == "--output";
+}
+
+/// Commands whose words may be files, as a pattern of bash and zsh.
+constexpr std::string_view kTakeFiles = "check|compare|gui|lint";
+
+std::string words(const std::vector<std::string>& list) { return fmt::format("{}", fmt::join(list, " ")); }
+
+std::vector<std::string> options_of(Command command) {
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : option_table())
+    if (spec.commands.has(command)) names.emplace_back(spec.name);
+  return names;
+}
+
+/// Commands that take the option, each as the shell quotes it.
+std::vector<std::string> takers_of(const OptionSpec& spec, std::string_view quoted_import) {
+  std::vector<std::string> names;
+  for (const auto& [command, name] : EnumNames<Command>::table)
+    if (spec.commands.has(command))
+      names.emplace_back(command == Command::hardware_import ? quoted_import : name);
+  return names;
+}
+
+std::string bash() {
+  std::string cases, options;
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.value.empty()) continue;
+    const std::string files = takes_file(spec) ? " $(compgen -f -- \"$current\")" : "";
+    cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$current\"){}); return ;;\n", spec.name,
+                         words(values_of(spec)), files);
+  }
+  for (const CommandSpec& spec : command_table())
+    if (!spec.words.empty())
+      cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$current\")); return ;;\n",
+                           to_name(spec.command), words(spec.words));
+  cases += "    import) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n";
+  for (const auto& [command, name] : EnumNames<Command>::table)
+    if (command != Command::plan)
+      options += fmt::format("    \"{}\") options=\"{}\" ;;\n", name, words(options_of(command)));
+  return fmt::format(R"script(# zplan completion for bash: eval "$(zplan completion bash)"
+_zplan() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+  local command=${{COMP_WORDS[1]}} options="{}"
+  case $previous in
+{}  esac
+  [[ ${{COMP_WORDS[2]-}} == import ]] && command+=" import"
+  case $command in
+{}  esac
+  if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$current"))
+  elif ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W "{}" -- "$current"))
+  elif [[ ${{COMP_WORDS[1]}} == @({}) || ${{COMP_WORDS[2]}} == import ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
+}}
+complete -F _zplan zplan
+)script",
+                     words(options_of(Command::plan)), cases, options, words(command_names()), kTakeFiles);
+}
+
+/// Text inside single quotes, with the characters that _arguments reads escaped.
+std::string zsh_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\'')
+      out += "'\\''";
+    else if (c == '[' || c == ']' || c == ':' || c == '\\')
+      (out += '\\') += c;
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string zsh_value(const OptionSpec& spec) {
+  if (spec.value.empty()) return "";
+  const std::vector<std::string> list = values_of(spec);
+  const std::string action = takes_file(spec) && list.empty() ? "_files" : fmt::format("({})", words(list));
+  return fmt::format(":{}:{}", zsh_text(spec.value), list.empty() && !takes_file(spec) ? " " : action);
+}
+
+std::string zsh() {
+  std::string options;
+  for (const OptionSpec& spec : option_table())
+    options += fmt::format("  [[ $command == ({}) ]] && options+=('{}[{}]{}')\n",
+                           fmt::join(takers_of(spec, "hardware\\ import"), "|"), spec.name,
+                           zsh_text(spec.help), zsh_value(spec));
+  std::string cases;
+  for (const CommandSpec& spec : command_table())
+    if (!spec.words.empty())
+      cases += fmt::format("      {}) compadd {} ;;\n", to_name(spec.command), words(spec.words));
+  return fmt::format(R"script(#compdef zplan
+# zplan completion for zsh: zplan completion zsh > "${{fpath[1]}}/_zplan"
+_zplan_words() {{
+  if (( CURRENT == 2 )); then compadd {}; return; fi
+  if [[ $words[2] == ({}) || $words[3] == import ]]; then _files; return; fi
+  if (( CURRENT == 3 )); then
+    case $words[2] in
+{}    esac
+  fi
+}}
+_zplan() {{
+  local command=plan
+  local -a options
+  [[ $words[2] == ({}) ]] && command=$words[2]
+  [[ $command == hardware && $words[3] == import ]] && command+=" import"
+{}  _arguments $options '*: :_zplan_words'
+}}
+if [[ $funcstack[1] == _zplan ]]; then _zplan "$@"; else compdef _zplan zplan; fi
+)script",
+                     words(command_names()), kTakeFiles, cases, fmt::join(command_names(), "|"), options);
+}
+
+std::string fish_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string fish() {
+  std::string out = fmt::format(
+      R"script(# zplan completion for fish: zplan completion fish > ~/.config/fish/completions/zplan.fish
+function __zplan_is
+  set -l command plan
+  for word in (commandline -opc)[2..-1]
+    if contains -- $word {}
+      set command $word
+      break
+    end
+  end
+  if test $command = hardware; and contains -- import (commandline -opc)
+    set command 'hardware import'
+  end
+  contains -- $command $argv
+end
+)script",
+      words(command_names()));
+  for (const CommandSpec& spec : command_table()) {
+    out += fmt::format("complete -c zplan -n __fish_use_subcommand -f -a {} -d '{}'\n", to_name(spec.command),
+                       fish_text(spec.help));
+    if (!spec.words.empty())
+      out += fmt::format("complete -c zplan -n '__fish_seen_subcommand_from {}' -f -a '{}'\n",
+                         to_name(spec.command), words(spec.words));
+  }
+  for (const OptionSpec& spec : option_table()) {
+    const std::string value = spec.value.empty() ? ""
+                                                 : fmt::format(" {} -a '{}'", takes_file(spec) ? "-r" : "-x",
+                                                               words(values_of(spec)));
+    out += fmt::format("complete -c zplan -n \"__zplan_is {}\" -l {} -d '{}'{}\n",
+                       fmt::join(takers_of(spec, "'hardware import'"), " "), spec.name.substr(2),
+                       fish_text(spec.help), value);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string completion_script(std::string_view shell) {
+  if (shell == "bash") return bash();
+  if (shell == "zsh") return zsh();
+  if (shell == "fish") return fish();
+  throw InputError("completion", in_quotes(shell), accepted_words(shell, {"bash", "zsh", "fish"}));
+}
+
+}  // namespace zplan

@@ -1,0 +1,75 @@
+#include "cli/options/help.h"
+
+#include <fmt/format.h>
+
+#include "cli/document/text.h"
+#include "cli/options/options.h"
+#include "models/base/version.h"
+#include "models/catalogue/catalogue.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::size_t kNameWidth = 38;
+
+constexpr std::string_view kIntroduction =
+    "zplan plans the memory, traffic and time of training a language model: every ZeRO stage, tensor "
+    "parallelism and "
+    "offload on your GPUs, which of them fits, and why.";
+
+constexpr std::string_view kExamples = R"(
+Examples
+  zplan --model 8B --gpus 5 --mem 44
+  zplan --model Qwen/Qwen3-8B --gpus 8 --gpu A100-SXM-80GB --micro-batch max --emit ds_config.json
+  zplan compare --model 70B --gpus 16 --nodes 2 --gpu H100-SXM-80GB zero3 tp8+zero1
+  zplan --model ./config.json --gpus 4 --mem 24 --method lora --zero 2,3 --json
+  zplan search --model 8B --gpus 5 --mem 44 --global-batch 120
+  zplan fit --solve micro-batch --model 8B --gpus 5 --mem 44
+  zplan check run.json --worst 10
+  zplan lint ds_config.json --gpus 8 --fix
+  zplan models search qwen3
+
+Exit status
+  0  a plan that fits was found, the check holds, or the configs have no errors
+  1  nothing fits: the report says what would; the check fails; or a config has errors
+  2  bad usage or input: one line on stderr
+)";
+
+std::string entry(const std::string& name, std::string_view help, int width) {
+  const std::string first = fmt::format("  {:<{}}", name, kNameWidth - 2);
+  if (display_width(first) <= kNameWidth) return paragraph(first, help, width);
+  return first + "\n" + paragraph(std::string(kNameWidth, ' '), help, width);
+}
+
+std::string commands_text(int width) {
+  std::string out = "\nCommands\n";
+  for (const CommandSpec& spec : command_table())
+    out += entry(fmt::format("{} {}", to_name(spec.command), spec.arguments), spec.help, width);
+  return out;
+}
+
+std::string options_text(int width) {
+  std::string out;
+  std::string_view group;
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.group != group) out += fmt::format("\n{}\n", group = spec.group);
+    out += entry(fmt::format("{} {}", spec.name, spec.value), spec.help, width);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string help_text(int width) {
+  return paragraph("", kIntroduction, width) +
+         "\nUsage: zplan [COMMAND] --model NAME --gpus N [--mem GIB | --gpu NAME] [OPTIONS]\n" +
+         commands_text(width) + options_text(width) + std::string(kExamples);
+}
+
+std::string version_text() {
+  return fmt::format("zplan {} ({} models, {} GPUs)\n", version(), catalogue().size(),
+                     built_in_profiles().gpus.size());
+}
+
+}  // namespace zplan

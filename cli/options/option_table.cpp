@@ -1,0 +1,289 @@
+// Every option, once, and every command.
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "cli/options/options.h"
+#include "cli/options/values.h"
+#include "planner/frameworks/deepspeed/config/releases.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "Training", kBatch = "Batch",
+                           kSearch = "Strategies", kCompare = "Compare", kFit = "Fit", kCheck = "Check",
+                           kLint = "Lint", kImport = "Hardware import", kOutput = "Output";
+
+// Far beyond use, and small enough that every figure of a plan stays within 64 bits.
+constexpr double kMostHeadroom = 90;  // percent
+
+void set_micro_batch(Options& o, const std::string& text) {
+  if (text == "max") return o.space.micro_batch_size.reset();
+  std::int64_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > kMostMicroBatch)
+    throw InputError("--micro-batch", in_quotes(text),
+                     fmt::format("accepted: a whole number from 1 to {}, or max", kMostMicroBatch));
+  o.space.micro_batch_size = size;
+}
+
+void set_zero(Options& o, const std::string& text) {
+  for (const std::int64_t stage : parse_integers("--zero", text, 0, 3))
+    o.space.zero_stages.push_back(static_cast<int>(stage));
+}
+
+void set_units(Options& o, const std::string& text) {
+  if (text != "GiB" && text != "GB")
+    throw InputError("--units", in_quotes(text), accepted_words(text, {"GiB", "GB"}));
+  o.unit = text == "GB" ? ByteUnit::gb : ByteUnit::gib;
+}
+
+void set_format(Options& o, OutputFormat format, std::string_view option) {
+  if (o.format != OutputFormat::text)
+    throw InputError(std::string(option), "a second output format",
+                     "accepted: one of --json, --csv, --markdown");
+  o.format = format;
+}
+
+void set_emit(Options& o, const std::string& text) {
+  if (text.empty()) throw InputError("--emit", in_quotes(text), "accepted: a file to write, or - for stdout");
+  o.emit = text;
+}
+
+/// A fraction, or a percentage where a percent sign says so.
+void set_tolerance(Options& o, const std::string& text) {
+  const bool percent = text.ends_with('%');
+  const std::string number = percent ? text.substr(0, text.size() - 1) : text;
+  o.tolerance = parse_number("--tolerance", number, 0, percent ? 100 : 1) / (percent ? 100 : 1);
+}
+
+using Words = std::vector<std::string>;
+using O = Options&;
+using T = const std::string&;
+
+}  // namespace
+
+const std::vector<OptionSpec>& option_table() {
+  using enum Command;
+  constexpr CommandSet kPlanning = plan | search | compare | fit | check | lint;
+  constexpr CommandSet kMachines = kPlanning | hardware_import;
+  constexpr CommandSet kAllButImport = kPlanning | bench | gui | models | hardware | completion;
+  constexpr CommandSet kAll = kAllButImport | hardware_import;
+
+  static const std::vector<OptionSpec> table{
+      {"--model", "NAME", kModel, kPlanning,
+       "catalogue name, size (8B), config.json, folder that holds one, or cached Hub id",
+       [](O o, T t) { o.model = t; }},
+      {"--method", "full|lora|qlora", kModel, kPlanning, "what is trained [full]",
+       [](O o, T t) { o.training.method = parse_name<Method>("--method", t); }, all_names<Method>},
+      {"--lora-rank", "R", kModel, kPlanning, "rank of the adapters [16]",
+       [](O o, T t) { o.training.lora_rank = parse_integer("--lora-rank", t, 1, 65'536); }},
+      {"--lora-targets", "LIST", kModel, kPlanning,
+       "modules with adapters: all-linear, q_v, or names such as q_proj,v_proj [all-linear]",
+       [](O o, T t) { o.training.lora_targets.modules = parse_list("--lora-targets", t); },
+       [] {
+         return Words{"all-linear", "q_v"};
+       }},
+      {"--lora-dropout", "P", kModel, kPlanning, "share of the adapters' inputs that drops out: 0 to 1 [0]",
+       [](O o, T t) { o.training.lora_dropout = parse_number("--lora-dropout", t, 0, 1); }},
+      {"--quantization", "KIND", kModel, kPlanning,
+       "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]",
+       [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },
+       all_names<Quantization>},
+      {"--prepare-kbit", "", kModel, kPlanning,
+       "qlora through peft's prepare_model_for_kbit_training: fp32 embeddings, head and norms",
+       [](O o, T) { o.training.prepares_kbit_training = true; }},
+
+      {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
+       [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},
+      {"--gpu", "NAME", kCluster, kMachines, "hardware profile: zplan hardware lists them [a generic card]",
+       [](O o, T t) { o.cluster.gpu = t; }},
+      {"--mem", "GIB", kCluster, kPlanning,
+       "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's",
+       [](O o, T t) { o.cluster.memory = parse_gib("--mem", t); }},
+      {"--nodes", "M", kCluster, kPlanning, "nodes that the GPUs are spread over [1]",
+       [](O o, T t) { o.cluster.nodes = parse_integer("--nodes", t, 1, kMostGpus); }},
+      {"--node", "TYPE", kCluster, kMachines,
+       "how GPUs of a node are connected: nvswitch, pcie, … [the card's usual]",
+       [](O o, T t) { o.cluster.node = t; }},
+      {"--network", "NAME", kCluster, kMachines, "between nodes: 8x400g, 100g, … [the card's usual]",
+       [](O o, T t) { o.cluster.network = t; }},
+      {"--host-mem", "GIB", kCluster, kPlanning, "host memory per node in GiB [the node type's usual]",
+       [](O o, T t) { o.cluster.host_memory = parse_gib("--host-mem", t); }},
+      {"--headroom", "PCT", kCluster, plan | search | compare | fit | lint,
+       "share of each card to leave free, in percent [10]",
+       [](O o, T t) { o.headroom.fraction = parse_number("--headroom", t, 0, kMostHeadroom) / 100; }},
+
+      {"--zero", "LIST", kSearch, plan | search | fit | check,
+       "ZeRO stages to consider, such as 2,3 [0,1,2,3]", set_zero,
+       [] {
+         return Words{"0", "1", "2", "3"};
+       }},
+      {"--tp", "LIST", kSearch, plan | search | fit | check | lint,
+       "tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]",
+       [](O o, T t) { o.space.tensor_parallel = parse_integers("--tp", t, 1, kMostDegree); }},
+      {"--offload", "LIST", kSearch, plan | search | fit | check,
+       "where optimizer states and parameters go: none, optimizer, all, … [none,optimizer,all]",
+       [](O o, T t) { o.space.offloads = parse_names<Offload>("--offload", t); }, all_names<Offload>},
+      {"--buckets", "default|hf-auto", kSearch, plan | search | compare | fit | check,
+       "bucket sizes: DeepSpeed's defaults, or HF's for \"auto\" [hf-auto]",
+       [](O o, T t) { o.space.buckets = parse_name<Buckets>("--buckets", t); }, all_names<Buckets>},
+      {"--ds-config", "FILE", kSearch, plan | fit | check,
+       "plan exactly this DeepSpeed config; options fill what it leaves open",
+       [](O o, T t) { o.ds_config = t; }},
+      {"--framework", "NAME", kSearch, plan | search | fit | check | lint,
+       "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
+       [](O o, T t) { o.training.framework = parse_name<Framework>("--framework", t); },
+       all_names<Framework>},
+      {"--deepspeed-version", "V", kSearch, plan | search | compare | fit | lint,
+       "release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",
+       [](O o, T t) { o.training.deepspeed = parse_release("--deepspeed-version", t); },
+       [] {
+         return Words{"0.16", "0.17", "0.18", "0.19"};
+       }},
+
+      {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "[bf16]",
+       [](O o, T t) { o.training.precision = parse_name<Precision>("--precision", t); },
+       all_names<Precision>},
+      {"--optimizer", "NAME", kTraining, kPlanning,
+       "adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]",
+       [](O o, T t) { o.training.optimizer = parse_name<Optimizer>("--optimizer", t); },
+       all_names<Optimizer>},
+      {"--no-master-weights", "", kTraining, kPlanning, "no fp32 copy of 16-bit weights",
+       [](O o, T) { o.training.master_weights = false; }},
+      {"--checkpointing", "none|selective|full", kTraining, kPlanning, "activation checkpointing [full]",
+       [](O o, T t) { o.space.checkpointing = parse_name<Checkpointing>("--checkpointing", t); },
+       all_names<Checkpointing>},
+      {"--attention", "flash|sdpa|eager", kTraining, kPlanning, "attention kernel [flash]",
+       [](O o, T t) { o.training.attention = parse_name<Attention>("--attention", t); },
+       all_names<Attention>},
+      {"--fused-loss", "", kTraining, kPlanning,
+       "a fused or chunked cross-entropy (Liger and the like): no full logits",
+       [](O o, T) { o.training.fused_loss = true; }},
+      {"--expandable-segments", "", kTraining, kPlanning, "PyTorch's allocator with expandable_segments:True",
+       [](O o, T) { o.training.expandable_segments = true; }},
+
+      {"--seq", "S", kBatch, kPlanning, "tokens per sample [2048]",
+       [](O o, T t) { o.training.sequence_length = parse_integer("--seq", t, 1, kLongestSequence); }},
+      {"--micro-batch", "B|max", kBatch, kPlanning,
+       "samples per GPU and forward pass; max: the most that fit [1]", set_micro_batch,
+       [] { return Words{"max"}; }},
+      {"--grad-accum", "A", kBatch, kPlanning, "micro-batches per optimizer step [1]",
+       [](O o, T t) {
+         o.space.gradient_accumulation_steps = parse_integer("--grad-accum", t, 1, kMostSteps);
+       }},
+      {"--global-batch", "G", kBatch, kPlanning,
+       "samples per optimizer step over all GPUs [what the others make]",
+       [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
+
+      {"--baseline", "STRATEGY|FILE|NAME", kCompare, compare,
+       "what differences are from: a strategy, a ds_config, a report saved with --json, or a scenario's name "
+       "[the first]",
+       [](O o, T t) { o.baseline = t; }},
+      {"--differences", "", kCompare, compare, "leave out lines in which all strategies are alike",
+       [](O o, T) { o.differences = true; }},
+
+      {"--solve", "WHAT", kFit, fit,
+       "the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all left "
+       "open]",
+       [](O o, T t) { o.solve = parse_name<Solve>("--solve", t); }, all_names<Solve>},
+      {"--oom", "TEXT|FILE", kFit, fit,
+       "explain a CUDA out-of-memory message, or the lines of a log (- for stdin), and say what helps",
+       [](O o, T t) { o.oom = t; }},
+
+      {"--worst", "N", kCheck, check, "of the records only the N that are furthest off [all]",
+       [](O o, T t) { o.worst = static_cast<std::size_t>(parse_integer("--worst", t, 0, 1'000'000)); }},
+      {"--fit-efficiency", "", kCheck, check,
+       "what shares of their peaks cards reach, by least squares of measured speeds",
+       [](O o, T) { o.fit_efficiency = true; }},
+      {"--tolerance", "X", kCheck, check,
+       "exit status 1 where a median error exceeds X: 0.05 or 5% [no limit]", set_tolerance},
+
+      {"--fix", "", kLint, lint, "repair the configs in place; what they were stays as FILE.orig",
+       [](O o, T) { o.fix = true; }},
+      {"--sarif", "", kLint, lint, "findings as SARIF 2.1.0, for code scanners",
+       [](O o, T) { o.sarif = true; }},
+
+      {"--name", "NAME", kImport, hardware_import,
+       "what the profile is called [the card's name with -measured]", [](O o, T t) { o.profile_name = t; }},
+      {"--output", "FILE", kImport, hardware_import,
+       "write the profile there, as -o does (- for stdout) [stdout]", [](O o, T t) { o.output = t; }, nullptr,
+       "-o"},
+
+      {"--json", "", kOutput, kAllButImport, "one JSON object (zplan.report/1)",
+       [](O o, T) { set_format(o, OutputFormat::json, "--json"); }},
+      {"--csv", "", kOutput, plan | search | compare | fit | check, "one line per plan, bytes and seconds",
+       [](O o, T) { set_format(o, OutputFormat::csv, "--csv"); }},
+      {"--markdown", "", kOutput, plan | search | compare | fit | check, "the table for a document",
+       [](O o, T) { set_format(o, OutputFormat::markdown, "--markdown"); }},
+      {"--explain", "", kOutput, plan | search | compare,
+       "every figure with its formula, its numbers and its source", [](O o, T) { o.explain = true; }},
+      {"--emit", "FILE", kOutput, plan | search | compare | lint,
+       "write the recommended config: a ds_config, or accelerate's for fsdp (- for stdout)", set_emit},
+      {"--nvme-path", "FOLDER", kOutput, plan | search | compare | fit | lint,
+       "on a local disk, for offload to NVMe [/local_nvme]", [](O o, T t) { o.nvme_path = t; }},
+      {"--config-style", "STYLE", kOutput, plan | search | compare | lint,
+       "of the ds_config: plain, hf-auto (\"auto\" for the HF Trainer), ms-swift [plain]",
+       [](O o, T t) { o.config_style = parse_name<ConfigStyle>("--config-style", t); },
+       all_names<ConfigStyle>},
+      {"--units", "GiB|GB", kOutput, kPlanning, "unit of memory: 1024³ or 1000³ bytes [GiB]", set_units,
+       [] {
+         return Words{"GiB", "GB"};
+       }},
+      {"--no-color", "", kOutput, kAll, "no colour on a terminal (as does NO_COLOR)",
+       [](O o, T) { o.no_color = true; }},
+      {"--help", "", kOutput, kAll, "this text", [](O o, T) { o.help = true; }, nullptr, "-h"},
+      {"--version", "", kOutput, kAll, "version, and how many models and GPUs are known",
+       [](O o, T) { o.version = true; }, nullptr, "-V"},
+  };
+  return table;
+}
+
+const std::vector<CommandSpec>& command_table() {
+  using enum Command;
+  static const std::vector<CommandSpec> table{
+      {plan, "", "every strategy: memory, traffic, time, which fits, which to take and why (the default)"},
+      {search, "",
+       "the fastest config that fits, over everything that is not pinned, batch and checkpointing too",
+       "zplan --ds-config FILE …, which decides what a search would"},
+      {compare, "STRATEGY|FILE…",
+       "pinned strategies or ds_configs side by side: zero3, tp8+zero1, zero3+offload-all, lora+zero2+b4; or "
+       "the scenarios of a FILE.zplan",
+       "in a strategy, as in tp8+zero1+offload-all, fsdp or FILE.json, or in a file of scenarios"},
+      {fit, "",
+       "the inverse: largest micro-batch, longest sequence, fewest GPUs, smallest card, biggest model; what "
+       "helps against an out-of-memory error",
+       "with the plan that fit names"},
+      {check, "FILE|FOLDER…",
+       "predictions against measurements: published or recorded runs, DeepSpeed and nccl-tests logs, memory "
+       "snapshots",
+       "--worst, --tolerance, --json, …"},
+      {lint, "FILE…",
+       "what is wrong with DeepSpeed configs, what DeepSpeed makes of it, and what to write instead; with "
+       "--model whether they fit",
+       "--fix, --json, --sarif, --model, --gpus, …"},
+      {bench, "[OPTION…]",
+       "real collectives on these machines (NCCL, or MPI where there is no GPU), a plan's calls replayed; "
+       "its own options: zplan bench --help"},
+      {gui, "[FILE… | OPTION…]",
+       "the window: scenarios side by side, as options or from files (needs Qt 6); its own options: zplan "
+       "gui --help"},
+      {models,
+       "[list | show NAME | search WORDS]",
+       "the catalogue of models",
+       "",
+       {"list", "show", "search"}},
+      {hardware,
+       "[list | show NAME | search WORDS | import FILE…]",
+       "the catalogue of GPUs, nodes and networks; import makes a card's profile of nccl-tests logs and "
+       "zplan-bench results",
+       "",
+       {"list", "show", "search", "import"}},
+      {completion, "bash | zsh | fish", "a completion script for your shell", "", {"bash", "zsh", "fish"}},
+  };
+  return table;
+}
+
+}  // namespace zplan

@@ -1,0 +1,137 @@
+#pragma once
+// What can be typed. One table of options, which says which commands take each, and one of commands: parsing,
+// --help, completion and the man page's test all read them.
+
+#include <bit>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/document/document.h"
+#include "hardware_profiles/cluster.h"
+#include "planner/frameworks/deepspeed/config/ds_config.h"
+#include "planner/search/inverse.h"
+
+namespace zplan {
+
+enum class Command {
+  plan,
+  search,
+  compare,
+  fit,
+  check,
+  lint,
+  bench,
+  gui,
+  models,
+  hardware,
+  hardware_import,
+  completion
+};
+template <>
+struct EnumNames<Command> {
+  static constexpr std::array<std::pair<Command, std::string_view>, 12> table{
+      {{Command::plan, "plan"},
+       {Command::search, "search"},
+       {Command::compare, "compare"},
+       {Command::fit, "fit"},
+       {Command::check, "check"},
+       {Command::lint, "lint"},
+       {Command::bench, "bench"},
+       {Command::gui, "gui"},
+       {Command::models, "models"},
+       {Command::hardware, "hardware"},
+       {Command::hardware_import, "hardware import"},
+       {Command::completion, "completion"}}};
+};
+
+/// Some of the commands: `Command::plan | Command::search`.
+class CommandSet {
+ public:
+  constexpr CommandSet(Command one) : bits_(1U << static_cast<unsigned>(one)) {}
+  [[nodiscard]] constexpr bool has(Command command) const { return (bits_ & CommandSet(command).bits_) != 0; }
+  [[nodiscard]] constexpr bool is_one() const { return std::has_single_bit(bits_); }
+  friend constexpr CommandSet operator|(CommandSet a, CommandSet b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+
+ private:
+  unsigned bits_;
+};
+constexpr CommandSet operator|(Command a, Command b) { return CommandSet(a) | CommandSet(b); }
+
+/// A value for each option. The planner's own structs hold the defaults; what was typed is in `given`.
+struct Options {
+  Command command{Command::plan};
+  std::vector<std::string> words;  ///< what follows the command: strategies, names
+  bool help{}, version{};
+
+  std::string model;
+  ClusterRequest cluster;
+  Training training;
+  SearchSpace space;
+  Headroom headroom;
+  ByteUnit unit{ByteUnit::gib};
+
+  std::string ds_config;                      ///< file to plan; empty: none
+  std::optional<std::string> ds_config_text;  ///< of it, where it is not what the file holds
+
+  std::string baseline;  ///< of compare: the strategy or file that differences are from; empty: the first
+  bool differences{};    ///< of compare: lines in which all are alike are left out
+
+  std::optional<Solve> solve;  ///< of fit: what is asked for; absent: all that is left open
+  std::string oom;             ///< of fit: an out-of-memory message, a file with such lines, or "-"
+
+  bool fit_efficiency{};             ///< of a check: what measured speeds say of their cards
+  std::optional<std::size_t> worst;  ///< of a check: show only so many records
+  std::optional<double> tolerance;   ///< of a check: the largest median error that holds, as a fraction
+
+  std::string profile_name;  ///< of hardware import: what the profile is called; empty: the card's name says
+  std::string output;        ///< of hardware import: file to write, "-" for stdout; empty: stdout
+
+  bool fix{};    ///< of a lint: repair the files
+  bool sarif{};  ///< of a lint: SARIF instead of text
+
+  OutputFormat format{OutputFormat::text};
+  bool explain{}, no_color{};
+  std::string emit;  ///< file to write the config to, "-" for stdout; empty: none
+  ConfigStyle config_style{ConfigStyle::plain};
+  std::string nvme_path{"/local_nvme"};  ///< for the ds_config
+
+  std::vector<std::string> given;  ///< options that were typed: "--gpus"
+  [[nodiscard]] bool has(std::string_view option) const;
+};
+
+struct OptionSpec {
+  std::string_view name;   ///< "--gpus"
+  std::string_view value;  ///< what its value is called: "N"; empty: a flag
+  std::string_view group;  ///< heading of --help
+  CommandSet commands;     ///< that take it
+  std::string_view help;   ///< one line, defaults in brackets
+  void (*set)(Options&, const std::string& text);
+  std::vector<std::string> (*choices)(){nullptr};  ///< words it takes, where they are few
+  std::string_view letter{};                       ///< its short form: "-o"
+};
+[[nodiscard]] const std::vector<OptionSpec>& option_table();
+/// The option of this name or letter; null where there is none.
+[[nodiscard]] const OptionSpec* find_option(std::string_view name);
+
+struct CommandSpec {
+  Command command;
+  std::string_view arguments;  ///< "STRATEGY STRATEGY…"
+  std::string_view help;
+  std::string_view instead{};        ///< of an option that it does not take; empty: those that it takes
+  std::vector<std::string> words{};  ///< what the first argument can be, where that is a fixed list
+};
+[[nodiscard]] const std::vector<CommandSpec>& command_table();
+/// The command of this name; null where there is none.
+[[nodiscard]] const CommandSpec* find_command(std::string_view name);
+[[nodiscard]] std::vector<std::string> command_names();
+
+/// Arguments (without the program's name) → options. Throws InputError for whatever cannot be meant, with the
+/// nearest word that can.
+[[nodiscard]] Options parse_options(const std::vector<std::string>& arguments);
+
+}  // namespace zplan

@@ -1,0 +1,122 @@
+#include "cli/options/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <future>
+#include <tuple>
+
+#include "cli/commands/compare.h"
+#include "cli/options/ds_config_option.h"
+#include "planner/frameworks/framework.h"
+
+namespace zplan {
+
+namespace {
+
+void check_needed(const Options& options) {
+  if (!options.has("--model"))
+    throw InputError("--model", "missing",
+                     "needed: a model and a cluster, such as --model 8B --gpus 5 --mem 44 (zplan --help)");
+}
+
+/// Buckets and configs are DeepSpeed's.
+void check_framework(const Options& options) {
+  if (spec(options.training.framework).reads_ds_config) return;
+  for (const std::string_view option :
+       {"--buckets", "--ds-config", "--config-style", "--deepspeed-version", "--nvme-path"})
+    if (options.has(option))
+      throw InputError(std::string(option),
+                       fmt::format("does nothing with --framework {}", to_name(options.training.framework)),
+                       "accepted: with --framework deepspeed");
+  if (spec(options.training.framework).config_file.empty() && options.has("--emit"))
+    throw InputError("--emit", "plain PyTorch needs no config",
+                     "accepted: with --framework deepspeed or fsdp");
+}
+
+/// An option that could not do anything would mislead.
+void check_method(const Options& options) {
+  const Method method = options.training.method;
+  std::vector<Method> all = methods_named(options);
+  all.push_back(method);
+  const bool adapters = std::ranges::any_of(all, [](Method each) { return each != Method::full; });
+  const bool packed = std::ranges::any_of(all, [](Method each) { return each == Method::qlora; });
+  for (const std::string_view option : {"--lora-rank", "--lora-targets", "--lora-dropout"})
+    if (!adapters && options.has(option))
+      throw InputError(std::string(option), "does nothing with --method full",
+                       "accepted: with --method lora or qlora");
+  for (const std::string_view option : {"--quantization", "--prepare-kbit"})
+    if (!packed && options.has(option))
+      throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
+                       "accepted: with --method qlora");
+}
+
+}  // namespace
+
+void check_magnitude(const Question& q) {
+  constexpr double kMostScores = 4.4e12, kMostMoved = 4e18;
+  const auto tokens = static_cast<double>(q.training.sequence_length) *
+                      static_cast<double>(q.space.micro_batch_size.value_or(1));
+  const double steps = static_cast<double>(
+      q.space.global_batch_size.value_or(q.space.gradient_accumulation_steps.value_or(1)));
+  if (tokens > static_cast<double>(kMostTokens))
+    throw InputError("--seq, --micro-batch", fmt::format("{:.0f} tokens in one micro-batch", tokens),
+                     "accepted: up to 268435456");
+  if (q.training.attention == Attention::eager &&
+      tokens * static_cast<double>(q.training.sequence_length) > kMostScores)
+    throw InputError("--attention", "eager with so long a sequence: its score matrices cannot be counted",
+                     "accepted: flash, sdpa");
+  if (static_cast<double>(parameters(q.model).value) * 12 * steps > kMostMoved)
+    throw InputError(q.space.global_batch_size ? "--global-batch" : "--grad-accum",
+                     fmt::format("{:.0f} is too many for this model", steps), "accepted: fewer");
+}
+
+void choose_defaults(const Options& options, Question& q) {
+  const std::int64_t positions = q.model.shape.max_positions;
+  const bool too_long = positions > 0 && positions < q.training.sequence_length;
+  const bool learned = elements(q.model.inventory, TensorRole::position_embedding).value > 0;
+  if (too_long && learned && options.has("--seq"))
+    throw InputError("--seq",
+                     fmt::format("{}, but {} has learned positions for {}", q.training.sequence_length,
+                                 q.model.name, positions),
+                     fmt::format("accepted: up to {}", positions));
+  if (too_long && !options.has("--seq")) q.training.sequence_length = positions;
+  const bool runs_flash =
+      q.training.precision != Precision::fp32 && capability_major(q.cluster.gpu.compute_capability) >= 8;
+  if (runs_flash || q.training.attention != Attention::flash) return;
+  if (options.has("--attention"))
+    throw InputError("--attention",
+                     "flash in fp32 or on a card before compute capability 8.0: its kernels do not run",
+                     "accepted: sdpa, eager");
+  q.training.attention = Attention::sdpa;
+}
+
+ModelSearch model_search(const Environment& environment) {
+  return {.user_models = user_models_folder(environment), .hub_cache = hub_cache_folder(environment)};
+}
+
+Request make_request(const Options& options, const Environment& environment) {
+  check_needed(options);
+  check_method(options);
+  check_framework(options);
+  // The catalogues of hardware and of models are read side by side.
+  const auto read_ahead = std::async(std::launch::async, [] { static_cast<void>(built_in_profiles()); });
+  Request request{
+      {.model = resolve_model(options.model, model_search(environment)),
+       .cluster = assemble_cluster(options.cluster, with_user_profiles(user_hardware_folder(environment))),
+       .training = with_framework(options.training, options.training.framework),
+       .space = options.space,
+       .headroom = options.headroom,
+       .unit = options.unit},
+      {}};
+  if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
+  choose_defaults(options, request.question);
+  const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;
+  request.question.space.micro_batch_follows =
+      free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");
+  check_magnitude(request.question);
+  return request;
+}
+
+}  // namespace zplan

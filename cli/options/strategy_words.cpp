@@ -1,0 +1,167 @@
+#include "cli/options/strategy_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cli/options/values.h"
+
+namespace zplan {
+
+namespace {
+
+// As of --tp, --micro-batch and --grad-accum.
+
+[[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
+  std::vector<std::string> words{"zero0", "zero1",      "zero2", "zero3", "tp2", "tp4",
+                                 "tp8",   "no-reshard", "fsdp",  "ddp",   "b2",  "a2"};
+  for (const std::string& name : all_names<Offload>())
+    if (name != "none") words.push_back("offload-" + name);
+  for (const std::string& name : all_names<Checkpointing>()) words.push_back("checkpointing-" + name);
+  for (const std::string& name : all_names<Method>()) words.push_back(name);
+  throw InputError(fmt::format("strategy {}", in_quotes(text)),
+                   fmt::format("unknown part {}", in_quotes(part)), accepted_words(part, words));
+}
+
+/// "offload" of "offload-all", "zero" of "zero3", "no-reshard" of itself; "fsdp" and "ddp" are of the kind of
+/// "zero", since there can be but one of them; "b" of "b4".
+std::string_view kind_of(std::string_view part) {
+  if (part == "fsdp" || part == "ddp") return "zero";
+  if (part == "no-reshard") return part;
+  if (from_name<Method>(part)) return "method";
+  for (const std::string_view kind : {"offload-", "checkpointing-", "zero", "tp", "b", "a"})
+    if (part.starts_with(kind) && part.size() > kind.size()) return kind;
+  return {};
+}
+
+/// Where the part that begins at `begin` ends. Names of offloads may hold a "+" of their own: the longest one
+/// counts.
+std::size_t end_of_part(std::string_view text, std::size_t begin) {
+  constexpr std::string_view kOffload = "offload-";
+  std::size_t end = std::min(text.find('+', begin), text.size());
+  if (!text.substr(begin).starts_with(kOffload)) return end;
+  for (const std::string& name : all_names<Offload>()) {
+    const std::size_t after = begin + kOffload.size() + name.size();
+    const bool stands_here = text.substr(begin + kOffload.size()).starts_with(name);
+    if (stands_here && (after == text.size() || text[after] == '+')) end = std::max(end, after);
+  }
+  return end;
+}
+
+bool all_digits(std::string_view text) {
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// The framework that a whole part names.
+bool take_framework(PinnedStrategy& strategy, std::string_view part) {
+  if (part != "fsdp" && part != "ddp") return false;
+  const bool fsdp = part == "fsdp";
+  strategy.framework = fsdp ? Framework::fsdp : Framework::torch;
+  strategy.zero_stage = fsdp ? 3 : 0;
+  return true;
+}
+
+/// The batch that "b4" or "a8" names; false where it is no number.
+bool take_batch(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
+  if (!all_digits(value)) return false;
+  const std::string place = fmt::format("strategy part {}…", kind);
+  if (kind == "b")
+    strategy.micro_batch_size = parse_integer(place, value, 1, kMostMicroBatch);
+  else
+    strategy.gradient_accumulation_steps = parse_integer(place, value, 1, kMostSteps);
+  return true;
+}
+
+/// False where the part is none of the known ones.
+bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
+  if (kind == "zero") {
+    if (value.size() != 1 || value.front() < '0' || value.front() > '3') return false;
+    strategy.zero_stage = value.front() - '0';
+  } else if (kind == "tp") {
+    if (!all_digits(value) || value.size() > 4) return false;
+    strategy.tensor_parallel = parse_integer("tp", value, 1, kMostDegree);
+  } else if (kind == "offload-") {
+    const auto offload = from_name<Offload>(value);
+    if (!offload) return false;
+    strategy.offload = *offload;
+  } else if (kind == "checkpointing-") {
+    const auto checkpointing = from_name<Checkpointing>(value);
+    if (!checkpointing) return false;
+    strategy.checkpointing = *checkpointing;
+  } else {
+    return (kind == "b" || kind == "a") && take_batch(strategy, kind, value);
+  }
+  return true;
+}
+
+bool take_method(PinnedStrategy& strategy, std::string_view part) {
+  strategy.method = from_name<Method>(part);
+  return strategy.method.has_value();
+}
+
+bool take_part(PinnedStrategy& strategy, std::string_view kind, std::string_view part) {
+  if (kind == "method") return take_method(strategy, part);
+  return take_framework(strategy, part) || kind == "no-reshard" ||
+         take_value(strategy, kind, part.substr(kind.size()));
+}
+
+/// What "no-reshard" makes of FSDP2, once all parts are known.
+void finish(PinnedStrategy& strategy, std::string_view text, const std::set<std::string_view>& seen) {
+  if (!seen.contains("zero"))
+    throw InputError(fmt::format("strategy {}", in_quotes(text)), "no ZeRO stage",
+                     "accepted: zero0 to zero3, as in tp8+zero1, or fsdp, ddp");
+  if (!seen.contains("no-reshard")) return;
+  if (strategy.framework != Framework::fsdp)
+    throw InputError(fmt::format("strategy {}", in_quotes(text)), "no-reshard without fsdp",
+                     "accepted: fsdp+no-reshard");
+  strategy.zero_stage = 2;
+}
+
+}  // namespace
+
+PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing) {
+  PinnedStrategy strategy;
+  strategy.checkpointing = checkpointing;
+  std::set<std::string_view> seen;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = end_of_part(text, begin);
+    const std::string_view part = text.substr(begin, end - begin), kind = kind_of(part);
+    if (!take_part(strategy, kind, part)) unknown_part(text, part);
+    if (!seen.insert(kind).second)
+      throw InputError(fmt::format("strategy {}", in_quotes(text)),
+                       fmt::format("a second {}", in_quotes(part)), "accepted: each part once");
+    begin = end + 1;
+  }
+  finish(strategy, text, seen);
+  return strategy;
+}
+
+SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
+  space.zero_stages = {strategy.zero_stage};
+  space.tensor_parallel = {strategy.tensor_parallel};
+  space.offloads = {strategy.offload};
+  space.checkpointing = strategy.checkpointing;
+  if (strategy.micro_batch_size) space.micro_batch_size = strategy.micro_batch_size;
+  if (strategy.gradient_accumulation_steps)
+    space.gradient_accumulation_steps = strategy.gradient_accumulation_steps;
+  return space;
+}
+
+bool names_file(std::string_view word) {
+  return word.ends_with(".json") || word.find('/') != std::string_view::npos;
+}
+
+std::string full_name(const PinnedStrategy& strategy, std::string_view plan_id, Checkpointing checkpointing) {
+  std::string name =
+      strategy.method ? fmt::format("{}+{}", to_name(*strategy.method), plan_id) : std::string(plan_id);
+  // plan_id leaves "full" unsaid, which would be read as what holds otherwise.
+  if (strategy.checkpointing == Checkpointing::full && checkpointing != Checkpointing::full)
+    name += "+checkpointing-full";
+  if (strategy.micro_batch_size) name += fmt::format("+b{}", *strategy.micro_batch_size);
+  if (strategy.gradient_accumulation_steps)
+    name += fmt::format("+a{}", *strategy.gradient_accumulation_steps);
+  return name;
+}
+
+}  // namespace zplan

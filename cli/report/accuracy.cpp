@@ -1,0 +1,166 @@
+#include "cli/report/accuracy.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/document/text.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::string_view kPage = "docs/accuracy.md";
+/// What is less is not said to be nothing.
+constexpr double kLeastShown = 0.0001;
+
+/// "deepspeed, full, on A100-SXM-80GB": the runs of a group.
+std::string runs_of(const Accuracy& group) {
+  std::string text;
+  if (group.framework)
+    text += fmt::format(" of {}, {}", to_name(*group.framework),
+                        group.method ? to_name(*group.method) : "any method");
+  if (group.on_cards)
+    text += fmt::format("{} on {}", group.framework ? "," : "", group.card ? *group.card : "any card");
+  return text;
+}
+
+/// "12 published runs", "1 published run with a slower attention kernel".
+std::string counted(const Accuracy& group) {
+  std::string what = group.against;
+  if (group.judged > 1) return fmt::format("{} {}", group.judged, what);
+  for (const std::string_view many : {"runs", "steps", "devices", "timings"})
+    if (const std::size_t at = what.find(many); at != std::string::npos)
+      return fmt::format("1 {}", what.erase(at + many.size() - 1, 1));
+  return "1 of " + what;
+}
+
+/// Of one kind of measurement the group that says most: the plan's own first, then the largest.
+const Accuracy& foremost(const std::vector<Accuracy>& groups, const Accuracy& first, const Coverage& plan) {
+  const Accuracy* best = &first;
+  for (const Accuracy& each : groups) {
+    if (each.against != first.against) continue;
+    const bool own = is_of(each, plan), best_own = is_of(*best, plan);
+    if (own != best_own ? own : each.judged > best->judged) best = &each;
+  }
+  return *best;
+}
+
+/// One group of each kind of measurement; of those without a card the first kind alone.
+std::vector<Accuracy> for_badge(const std::vector<Accuracy>& groups, const Coverage& plan) {
+  std::vector<Accuracy> chosen;
+  for (const Accuracy& each : groups) {
+    const bool seen = std::any_of(chosen.begin(), chosen.end(), [&](const Accuracy& other) {
+      return other.against == each.against || (!other.on_cards && !each.on_cards);
+    });
+    if (!seen) chosen.push_back(foremost(groups, each, plan));
+  }
+  return chosen;
+}
+
+std::string card_text(const Coverage& plan) {
+  return plan.card == "generic" ? "the generic card" : plan.card;
+}
+
+bool takes_a_card(AccuracyOf of) {
+  return of == AccuracyOf::memory || of == AccuracyOf::step_time || of == AccuracyOf::collective_time;
+}
+
+/// Where no measurement is of the plan's own framework, method and card, with the kernels it assumes: that.
+std::string gap_text(AccuracyOf of, const std::vector<Accuracy>& groups, const Coverage& plan) {
+  if (!takes_a_card(of))
+    return groups.empty() ? "nothing measured under " + std::string(to_name(plan.framework)) : "";
+  const bool own = std::any_of(groups.begin(), groups.end(), [&](const Accuracy& each) {
+    return is_of(each, plan) && !each.slower_attention;
+  });
+  if (own) return "";
+  return of == AccuracyOf::collective_time ? "nothing measured on " + card_text(plan)
+                                           : "nothing measured with " + coverage_text(plan);
+}
+
+Json group_json(const Accuracy& group) {
+  return {{"kind", to_name(group.of)},
+          {"against", group.against},
+          {"statistic", group.statistic},
+          {"on_cards", group.on_cards},
+          {"slower_attention", group.slower_attention},
+          {"framework", group.framework ? Json(to_name(*group.framework)) : Json(nullptr)},
+          {"method", group.method ? Json(to_name(*group.method)) : Json(nullptr)},
+          {"card", group.card ? Json(*group.card) : Json(nullptr)},
+          {"judged", group.judged},
+          {"exact", group.exact},
+          {"median_error", group.median},
+          {"p90_error", group.nine_in_ten},
+          {"worst_error", group.worst},
+          {"under_predicted", group.too_low}};
+}
+
+}  // namespace
+
+std::string error_share(double fraction) {
+  const double value = fraction * 100;
+  return fmt::format("{:.{}f} %", value, value < 0.1 ? 2 : value < 10 ? 1 : 0);
+}
+
+Coverage coverage_of(const Plan& plan, const Question& question) {
+  const Training& training = plan.training ? *plan.training : question.training;
+  return {plan.framework, training.method, question.cluster.gpu.name};
+}
+
+std::string coverage_text(const Coverage& plan) {
+  return fmt::format("{}, {}, on {}", to_name(plan.framework), to_name(plan.method), card_text(plan));
+}
+
+std::string accuracy_text(const Accuracy& accuracy) {
+  std::string text =
+      fmt::format("{}: {}{}", in_words(accuracy.statistic), counted(accuracy), runs_of(accuracy));
+  if (accuracy.exact == accuracy.judged) return text + ", all equal";
+  const auto shown = [](double error) { return error_share(std::max(error, kLeastShown)); };
+  if (accuracy.judged == 1) return text + ", off by " + shown(accuracy.worst);
+  text += fmt::format(", median {}, 90 % within {}, worst {}", error_share(accuracy.median),
+                      shown(accuracy.nine_in_ten), shown(accuracy.worst));
+  if (accuracy.too_low > 0)
+    text += fmt::format(", too low by more than 5 % in {}", error_share(accuracy.too_low));
+  return text;
+}
+
+std::string accuracy_badge(AccuracyOf of, const Coverage& plan) {
+  const std::vector<Accuracy> groups = accuracies(of, plan);
+  std::vector<std::string> parts;
+  if (const std::string gap = gap_text(of, groups, plan); !gap.empty()) parts.push_back(gap);
+  for (const Accuracy& each : for_badge(groups, plan)) parts.push_back(accuracy_text(each));
+  return fmt::format("{}: {}", in_words(to_name(of)), fmt::join(parts, "; "));
+}
+
+std::string accuracy_page(std::string_view anchor) {
+  return anchor.empty() ? std::string(kPage) : fmt::format("{}#{}", kPage, anchor);
+}
+
+std::vector<std::string> accuracy_sentences(const Coverage& plan) {
+  std::vector<std::string> sentences;
+  for (const auto& [of, name] : EnumNames<AccuracyOf>::table) {
+    const std::vector<Accuracy> groups = accuracies(of, plan);
+    if (const std::string gap = gap_text(of, groups, plan); !gap.empty())
+      sentences.push_back(fmt::format("{}: {}", in_words(name), gap));
+    for (const Accuracy& each : groups)
+      sentences.push_back(fmt::format("{}, {}", in_words(name), accuracy_text(each)));
+  }
+  sentences.push_back(fmt::format("what was measured, and what nobody has checked: {}", accuracy_page()));
+  return sentences;
+}
+
+Json accuracy_json(const Coverage& plan) {
+  Json groups = Json::array();
+  for (const auto& [of, name] : EnumNames<AccuracyOf>::table)
+    for (const Accuracy& each : accuracies(of, plan)) groups.push_back(group_json(each));
+  return groups;
+}
+
+std::string tie_text(const Tie& tie) {
+  return fmt::format("half of the {} speeds of {}{} were further off than {}", tie.basis.judged,
+                     tie.basis.against, runs_of(tie.basis), error_share(tie.within));
+}
+
+}  // namespace zplan

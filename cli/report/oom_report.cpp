@@ -1,0 +1,221 @@
+#include "cli/report/oom_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/options/command_line.h"
+#include "cli/report/report_text.h"
+
+namespace zplan {
+
+namespace {
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+/// What helps whatever is trained, by cause.
+std::vector<std::string> general_help(OomCause cause) {
+  switch (cause) {
+    case OomCause::limit: return {"raise or leave out torch.cuda.set_per_process_memory_fraction"};
+    case OomCause::enough_free:
+      return {"look for another process that came and went, and for what the system lets a process have"};
+    case OomCause::other_processes:
+      return {"nvidia-smi lists who holds the card: end what is left of earlier runs, or take another card"};
+    case OomCause::fragmentation:
+      return {
+          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (from torch 2.1 on; before: max_split_size_mb)",
+          "batches of one length: each new length leaves blocks that fit no other"};
+    case OomCause::beyond_card:
+    case OomCause::large_block:
+      return {
+          "in the loss: a fused or chunked cross-entropy never has all logits; fewer tokens at a time make "
+          "them smaller",
+          "in attention: flash attention instead of eager scores (batch x heads x sequence x sequence)",
+          "in the optimizer's first step: ZeRO, offload or an 8-bit optimizer"};
+    case OomCause::full:
+      return {
+          "a smaller micro-batch, accumulated more often, or activation checkpointing: less for activations",
+          "a higher ZeRO stage, offload, LoRA or more GPUs: less for parameters, gradients and optimizer "
+          "states"};
+  }
+  return {};
+}
+
+void add_messages(Document& doc, const OomReport& report) {
+  constexpr std::size_t kMost = 8;
+  const OomReading& first = report.readings.front();
+  doc.line(fmt::format("Out of memory: {}", first.message.asked_text), Tone::strong);
+  doc.items(first.sentences);
+  if (report.readings.size() == 1) return;
+  doc.heading(fmt::format("{} messages in all", report.readings.size()));
+  for (std::size_t i = 1; i < std::min(report.readings.size(), kMost); ++i) {
+    const OomReading& each = report.readings[i];
+    doc.paragraph(fmt::format("  line {}  ", each.message.line),
+                  fmt::format("{}; {}", each.sentences.front(), in_words(to_name(each.cause))));
+  }
+}
+
+std::string refused_sentence(const OomReport& report) {
+  const OomReplay& replay = *report.replay;
+  const ByteUnit unit = report.question->unit;
+  const std::string pool = format_bytes(replay.pool, unit);
+  if (replay.completes)
+    return fmt::format(
+        "played with {} for PyTorch's allocator the plan completes: what ran holds something that the plan "
+        "does not count, or ran with other options",
+        pool);
+  const BlockRequest& refused = *replay.refused;
+  const std::string where =
+      refused.layer >= 0 ? fmt::format("{} {}", refused.at, refused.layer) : std::string(refused.at);
+  return fmt::format("played with {} for PyTorch's allocator it ends in the {} ({}): {} for {}, with {} held",
+                     pool, in_words(to_name(reported(refused.phase))), where,
+                     format_bytes(refused.size, unit), info(refused.term).name,
+                     format_bytes(refused.held, unit));
+}
+
+std::string matches_sentence(const OomReport& report) {
+  constexpr std::size_t kMost = 4;
+  const auto& matches = report.replay->matches;
+  const std::string& asked = report.readings.front().message.asked_text;
+  if (matches.empty())
+    return fmt::format(
+        "no block of the plan makes PyTorch ask for {}: another length or batch, or a buffer that is not "
+        "planned",
+        asked);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < std::min(matches.size(), kMost); ++i)
+    words.push_back(fmt::format("{} ({}, {}, {} times in three steps)", info(matches[i].term).name,
+                                format_bytes(matches[i].size, report.question->unit), matches[i].at,
+                                matches[i].times));
+  if (matches.size() > kMost) words.push_back(fmt::format("{} kinds more", matches.size() - kMost));
+  return fmt::format("{} matches, within PyTorch's rounding: {}", asked, fmt::join(words, "; "));
+}
+
+std::string signed_percent(double ratio) {
+  const std::string text = fmt::format("{:+.0f} %", (ratio - 1) * 100);
+  return text == "-0 %" ? "+0 %" : text;
+}
+
+void add_impossible(Document& doc, const OomReport& report) {
+  bool any = false;
+  for (const OomChange& each : report.remedies->changes) {
+    if (each.plan) continue;
+    if (!std::exchange(any, true)) doc.heading("Not possible");
+    doc.paragraph("  ", fmt::format("{}: {}", each.what, fmt::join(each.illegal, "; ")));
+  }
+}
+
+/// "--micro-batch 1 --grad-accum 4" as changes of a command line.
+Changes changes_of(const std::string& options) {
+  Changes changes{{"--oom", ""}};
+  std::size_t at = 0;
+  while (at < options.size()) {
+    const std::size_t end = std::min(options.find(' ', at), options.size());
+    const std::string word = options.substr(at, end - at);
+    if (word.starts_with("--"))
+      changes.emplace_back(word, kFlagGiven);
+    else
+      changes.back().second = word;
+    at = end + 1;
+  }
+  return changes;
+}
+
+void add_next(Document& doc, const OomReport& report) {
+  const OomChange& best = report.remedies->changes.front();
+  std::vector<std::string> arguments = with_options(report.arguments, changes_of(best.options));
+  if (const auto at = std::find(arguments.begin(), arguments.end(), "fit"); at != arguments.end())
+    arguments.erase(at);
+  doc.heading("Next");
+  doc.line("  " + command_line(arguments));
+  if (!best.launch.empty()) doc.items({"when it is launched: " + best.launch});
+}
+
+/// The plan of what ran, and every change that can be planned.
+Table changes_table(const OomReport& report) {
+  const Question& q = *report.question;
+  const std::string unit = unit_name(q.unit);
+  Table table{{{"change", "", false, kAlways},
+               {"frees", unit, true, kAlways},
+               {"needs", unit, true, 9},
+               {"host", unit, true, 5},
+               {"tok/s", "", true, 6},
+               {"speed", "", true, 8},
+               {"verdict", "", false, kAlways}},
+              {}};
+  const auto add = [&](const std::string& what, const Plan& plan, const std::string& frees,
+                       const std::string& speed) {
+    const Bytes host = plan.memory.host.total;
+    table.rows.push_back({{what, frees, format_bytes_value(plan.memory.required, q.unit),
+                           host.value > 0 ? format_bytes_value(host, q.unit) : "",
+                           fmt::format("{:.0f}", plan.time.tokens_per_second), speed,
+                           plan.fits          ? "fits"
+                           : plan.fits_device ? "host"
+                                              : "short"},
+                          plan.fits ? Tone::good : Tone::plain});
+  };
+  add(fmt::format("as it ran: {}", report.remedies->plan.id()), report.remedies->plan, "", "");
+  for (const OomChange& each : report.remedies->changes)
+    if (each.plan)
+      add(each.what, *each.plan, format_bytes_value(each.frees, q.unit), signed_percent(each.speed));
+  return table;
+}
+
+void add_plan(Document& doc, const OomReport& report) {
+  const OomRemedies& remedies = *report.remedies;
+  Answer shown;
+  shown.plans.push_back(remedies.plan);
+  shown.warnings = report.warnings;
+  doc.line();
+  add_header(doc, {*report.question, shown, report.options, report.arguments, {}, {}});
+  doc.heading(fmt::format("The plan of {}", remedies.plan.id()));
+  doc.items(remedies.plan.why);
+  doc.items({refused_sentence(report), matches_sentence(report)});
+  doc.heading("Changes: those that make it fit first, the fastest of them first");
+  doc.line();
+  doc.shown = Shown::both;
+  doc.table(changes_table(report));
+  doc.shown = Shown::text;
+  add_impossible(doc, report);
+  if (!remedies.any_fits()) return doc.heading("None of these makes it fit", Tone::bad);
+  if (remedies.plan.fits)
+    doc.heading("By the plan it fits as it ran: what it does not count took the rest");
+  else
+    doc.heading(fmt::format("What to change: {}", remedies.changes.front().what), Tone::good);
+  add_next(doc, report);
+}
+
+std::vector<CsvRecord> csv_records(const OomReport& report) {
+  std::vector<CsvRecord> records{{"change", "options", "strategy", "fits", "frees_bytes", "required_bytes",
+                                  "host_bytes", "tokens_per_second", "speed"}};
+  const auto number = [](auto value) { return fmt::format("{}", value); };
+  for (const OomChange& each : report.remedies->changes)
+    if (each.plan)
+      records.push_back(
+          {each.what, each.options, each.plan->id(), number(each.fits()), number(each.frees.value),
+           number(each.plan->memory.required.value), number(each.plan->memory.host.total.value),
+           fmt::format("{:.6g}", each.plan->time.tokens_per_second), fmt::format("{:.4g}", each.speed)});
+  return records;
+}
+
+}  // namespace
+
+Document oom_document(const OomReport& report) {
+  Document doc;
+  add_messages(doc, report);
+  if (report.remedies) {
+    add_plan(doc, report);
+    doc.records = csv_records(report);
+    return doc;
+  }
+  doc.heading("What helps");
+  doc.items(general_help(report.readings.front().cause));
+  doc.heading("Next");
+  doc.line("  " + command_line(with_options(report.arguments,
+                                            {{"--model", "NAME"}, {"--gpus", "N"}, {"--zero", "STAGE"}})));
+  return doc;
+}
+
+}  // namespace zplan

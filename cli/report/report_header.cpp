@@ -1,0 +1,195 @@
+// The report's first lines: what was asked, and what was assumed.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/report/report_text.h"
+#include "cli/report/search_report.h"
+#include "models/base/version.h"
+#include "planner/frameworks/framework.h"
+
+namespace zplan {
+
+namespace {
+
+std::string plural(std::int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", group_digits(count), thing, count == 1 ? "" : "s");
+}
+
+std::string shape_line(const ModelShape& shape) {
+  std::string heads =
+      shape.key_value_heads == shape.attention_heads
+          ? fmt::format("{} heads", shape.attention_heads)
+          : fmt::format("{} heads ({} key-value)", shape.attention_heads, shape.key_value_heads);
+  std::string line = fmt::format("{}: {}, hidden {}, {}, feed-forward {}, vocabulary {}", shape.architecture,
+                                 plural(shape.layers, "layer"), shape.hidden_size, heads,
+                                 shape.intermediate_size, shape.vocabulary_size);
+  if (shape.experts)
+    line += fmt::format(", {} of {} experts of {} per token", shape.experts->experts_per_token,
+                        shape.experts->experts, shape.experts->intermediate_size);
+  return line + (shape.tied_embeddings ? ", tied embeddings" : "");
+}
+
+/// What is said of adapters beyond their rank, where it is not the usual.
+std::string adapter_remarks(const Training& training) {
+  std::string remarks;
+  if (training.lora_dropout > 0) remarks += fmt::format(", dropout {}", training.lora_dropout);
+  if (training.prepares_kbit_training) remarks += ", prepared for k-bit training";
+  return remarks;
+}
+
+std::vector<std::string> model_lines(const Question& q) {
+  const Elements all = parameters(q.model), active = active_parameters(q.model),
+                 trained = trainable_parameters(q);
+  std::string first =
+      fmt::format("{}: {} parameters ({})", q.model.name, group_digits(all.value), format_count(all));
+  if (active != all) first += fmt::format(", {} active per token", format_count(active));
+  std::vector<std::string> lines{
+      first, shape_line(q.model.shape),
+      q.model.source == ModelSource::size ? q.model.origin : fmt::format("from {}", q.model.origin)};
+  if (q.training.method != Method::full)
+    lines.push_back(fmt::format("{} trainable: adapters of rank {} on {}{}", group_digits(trained.value),
+                                q.training.lora_rank, fmt::join(q.training.lora_targets.modules, ", "),
+                                adapter_remarks(q.training)));
+  return lines;
+}
+
+std::vector<std::string> cluster_lines(const Question& q) {
+  const Cluster& c = q.cluster;
+  std::vector<std::string> lines{
+      fmt::format("{} x {} with {}: {} usable, {} after {} headroom", c.gpus, c.gpu.name,
+                  format_bytes(c.memory, q.unit), format_bytes(c.usable_memory, q.unit),
+                  format_bytes(available(c, q.headroom), q.unit), format_percent(q.headroom.fraction))};
+  std::string nodes =
+      c.nodes == 1 ? "1 node" : fmt::format("{} nodes of {}", c.nodes, plural(c.gpus_per_node, "GPU"));
+  if (c.network) nodes += fmt::format(", network {}", c.network->name);
+  lines.push_back(
+      fmt::format("{}, {} of host memory each", nodes, format_bytes(c.host_memory_per_node, q.unit)));
+  return lines;
+}
+
+std::string method_words(const Training& t) {
+  if (t.method == Method::full) return "full fine-tuning";
+  if (t.method == Method::lora) return "LoRA";
+  return fmt::format("QLoRA ({})", to_name(t.quantization));
+}
+
+/// LoRA under PyTorch's own frameworks has no copies to speak of: the base stays as it is loaded.
+std::string precision_words(const Training& t) {
+  if (t.precision == Precision::fp32) return "fp32";
+  if (!spec(t.framework).casts_model && t.method == Method::lora)
+    return fmt::format("{} base, fp32 adapters", to_name(t.precision));
+  return fmt::format("{} {} fp32 master weights", to_name(t.precision),
+                     t.master_weights ? "with" : "without");
+}
+
+/// A plan that is trained as the question says, where there is one: `compare` has others.
+const Plan& ordinary_plan(const Report& report) {
+  const std::vector<Plan>& plans = report.answer.plans;
+  const auto at =
+      std::find_if(plans.begin(), plans.end(), [](const Plan& plan) { return plan.name.empty(); });
+  return at == plans.end() ? leading_plan(report) : *at;
+}
+
+std::string batch_words(const Report& report) {
+  const SearchSpace& space = report.question.space;
+  const Strategy& s = ordinary_plan(report).strategy;
+  const std::string micro = space.micro_batch_size ? fmt::format("micro-batch {}", *space.micro_batch_size)
+                                                   : std::string("the largest micro-batch that fits");
+  const std::string steps = s.gradient_accumulation_steps == 1
+                                ? std::string("no gradient accumulation")
+                                : fmt::format("{} micro-batches per step", s.gradient_accumulation_steps);
+  return fmt::format("{} of {} tokens, {}", micro, report.question.training.sequence_length, steps);
+}
+
+bool any_named(const std::vector<Plan>& plans) {
+  return std::ranges::any_of(plans, [](const Plan& plan) { return !plan.name.empty(); });
+}
+
+std::string training_line(const Report& report) {
+  const Training& t = report.question.training;
+  if (report.found != nullptr)
+    return fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}", method_words(t),
+                       precision_words(t), to_name(t.optimizer), t.sequence_length, to_name(t.attention),
+                       t.fused_loss ? ", fused loss" : "");
+  return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", spec(t.framework).title,
+                     method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
+                     to_name(report.question.space.checkpointing), to_name(t.attention),
+                     t.fused_loss ? ", fused loss" : "") +
+         (t.expandable_segments ? ", expandable segments" : "") +
+         (any_named(report.answer.plans) ? "; but as a strategy's own name or config says" : "");
+}
+
+/// Options that shape the answer and were left to their defaults: the values are in the line above.
+std::string defaults_line(const Options& options) {
+  const bool searches = options.command == Command::search;
+  std::vector<std::string> untold;
+  for (const std::string_view name : {"--gpus", "--method", "--precision", "--optimizer", "--seq",
+                                      "--micro-batch", "--checkpointing", "--attention", "--headroom"}) {
+    if (options.has(name)) continue;
+    if (searches && (name == "--micro-batch" || name == "--checkpointing")) continue;
+    if (name == "--micro-batch" && options.has("--global-batch")) continue;
+    untold.emplace_back(name);
+  }
+  return untold.empty() ? "" : fmt::format("defaults of options not given: {}", fmt::join(untold, " "));
+}
+
+/// Those of a config are its own.
+std::string buckets_line(const Report& report) {
+  const Question& q = report.question;
+  const ZeroOptions zero = zero_knobs(q, 3);
+  return fmt::format(
+      "bucket sizes {}: reduce {}, prefetch {}, persistence threshold {} elements (--buckets)",
+      report.question.space.buckets == Buckets::hf_auto ? "as HF sets them for \"auto\"" : "of DeepSpeed",
+      group_digits(zero.reduce_bucket_size.value), group_digits(zero.prefetch_bucket_size.value),
+      group_digits(zero.persistence_threshold.value));
+}
+
+std::vector<std::string> assumption_lines(const Report& report) {
+  std::vector<std::string> lines;
+  if (const std::string line = defaults_line(report.options); !line.empty()) lines.push_back(line);
+  const bool deepspeed = std::ranges::any_of(
+      report.answer.plans, [](const Plan& plan) { return spec(plan.framework).reads_ds_config; });
+  const bool fsdp = std::ranges::any_of(
+      report.answer.plans, [](const Plan& plan) { return spec(plan.framework).reads_accelerate_config; });
+  if (fsdp && report.question.training.precision != Precision::fp32)
+    lines.emplace_back(report.options.has("--no-master-weights")
+                           ? "FSDP2 as accelerate 1.15 sets it up: 16-bit shards, computed and reduced in 16 "
+                             "bits, loaded shard by shard"
+                           : "FSDP2 as accelerate 1.15 sets it up: fp32 shards of what trains, computed and "
+                             "reduced in 16 bits, "
+                             "loaded shard by shard");
+  if (deepspeed && !report.options.has("--buckets") && report.found == nullptr)
+    lines.push_back(buckets_line(report));
+  if (deepspeed && !report.question.space.zero)
+    lines.emplace_back(
+        "overlap_comm on at ZeRO 1 and 2, where DeepSpeed's own default is off: the ds_config says so");
+  for (const std::string& each : report.question.cluster.assumptions) lines.push_back(each);
+  return lines;
+}
+
+}  // namespace
+
+std::vector<HeaderBlock> header_blocks(const Report& report) {
+  std::vector<HeaderBlock> blocks{{"Model", model_lines(report.question)},
+                                  {"Cluster", cluster_lines(report.question)},
+                                  {"Training", {training_line(report)}}};
+  if (report.found != nullptr) blocks.push_back({"Searched", {searched_line(report)}});
+  blocks.push_back({"Assumed", assumption_lines(report), true});
+  blocks.push_back({"Warning", report.answer.warnings, true});
+  return blocks;
+}
+
+void add_header(Document& doc, const Report& report) {
+  for (const HeaderBlock& each : header_blocks(report))
+    for (const std::string& line : each.lines) {
+      const bool labelled = &line == &each.lines.front();
+      const std::string first = fmt::format("{:<11}", labelled ? each.label : "");
+      doc.paragraph(first + (each.bullets ? "- " : ""), line, labelled ? Tone::strong : Tone::plain,
+                    labelled ? each.label : "");
+    }
+}
+
+}  // namespace zplan

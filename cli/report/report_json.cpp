@@ -1,0 +1,345 @@
+#include "cli/report/report_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/compare.h"
+#include "cli/report/accuracy.h"
+#include "cli/report/explain.h"
+#include "cli/report/output_files.h"
+#include "cli/report/report_deltas.h"
+#include "cli/report/search_report.h"
+#include "models/base/version.h"
+#include "planner/cost/price.h"
+#include "planner/search/explore.h"
+
+namespace zplan {
+
+namespace {
+
+template <class E>
+Json name_json(E value) {
+  return std::string(to_name(value));
+}
+
+Json model_json(const Question& q) {
+  const ModelShape& shape = q.model.shape;
+  const MixtureOfExperts experts = shape.experts.value_or(MixtureOfExperts{});
+  return {{"name", q.model.name},
+          {"source", name_json(q.model.source)},
+          {"origin", q.model.origin},
+          {"architecture", shape.architecture},
+          {"parameters", parameters(q.model).value},
+          {"trainable_parameters", trainable_parameters(q).value},
+          {"active_parameters", active_parameters(q.model).value},
+          {"layers", shape.layers},
+          {"hidden_size", shape.hidden_size},
+          {"intermediate_size", shape.intermediate_size},
+          {"attention_heads", shape.attention_heads},
+          {"key_value_heads", shape.key_value_heads},
+          {"head_size", shape.head_size},
+          {"vocabulary_size", shape.vocabulary_size},
+          {"tied_embeddings", shape.tied_embeddings},
+          {"experts", experts.experts},
+          {"experts_per_token", experts.experts_per_token}};
+}
+
+Json cluster_json(const Question& q) {
+  const Cluster& cluster = q.cluster;
+  return {{"gpu", cluster.gpu.name},
+          {"gpus", cluster.gpus},
+          {"nodes", cluster.nodes},
+          {"gpus_per_node", cluster.gpus_per_node},
+          {"memory_bytes", cluster.memory.value},
+          {"usable_memory_bytes", cluster.usable_memory.value},
+          {"available_memory_bytes", available(cluster, q.headroom).value},
+          {"headroom", q.headroom.fraction},
+          {"host_memory_bytes_per_node", cluster.host_memory_per_node.value},
+          {"available_host_memory_bytes_per_node", available_on_host(cluster, q.headroom).value},
+          {"node", cluster.node.name},
+          {"network", cluster.network ? Json(cluster.network->name) : Json(nullptr)},
+          {"assumptions", cluster.assumptions}};
+}
+
+Json training_json(const Training& training, Framework framework) {
+  const bool adapters = training.method != Method::full;
+  return {
+      {"method", name_json(training.method)},
+      {"lora_rank", adapters ? Json(training.lora_rank) : Json(nullptr)},
+      {"lora_targets", adapters ? Json(training.lora_targets.modules) : Json(nullptr)},
+      {"lora_dropout", adapters ? Json(training.lora_dropout) : Json(nullptr)},
+      {"quantization", training.method == Method::qlora ? name_json(training.quantization) : Json(nullptr)},
+      {"prepares_kbit_training", training.prepares_kbit_training},
+      {"precision", name_json(training.precision)},
+      {"optimizer", name_json(training.optimizer)},
+      {"master_weights", training.master_weights && training.precision != Precision::fp32},
+      {"sequence_length", training.sequence_length},
+      {"attention", name_json(training.attention)},
+      {"fused_loss", training.fused_loss},
+      {"expandable_segments", training.expandable_segments},
+      {"framework", name_json(framework)},
+      {"deepspeed_version", to_text(training.deepspeed)}};
+}
+
+Json strategy_json(const Strategy& s, Framework framework) {
+  return {{"framework", name_json(framework)},
+          {"zero_stage", s.zero_stage},
+          {"tensor_parallel", s.layout.tensor},
+          {"data_parallel", s.layout.data()},
+          {"offload_optimizer", name_json(s.offload_optimizer)},
+          {"offload_parameters", name_json(s.offload_parameters)},
+          {"activation_checkpointing", name_json(s.checkpointing)},
+          {"micro_batch_size", s.micro_batch_size},
+          {"gradient_accumulation_steps", s.gradient_accumulation_steps},
+          {"global_batch_size", s.global_batch_size()},
+          {"reduce_bucket_elements", s.zero.reduce_bucket_size.value},
+          {"prefetch_bucket_elements", s.zero.prefetch_bucket_size.value},
+          {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
+}
+
+Json timeline_json(const std::vector<Moment>& timeline) {
+  Json moments = Json::array();
+  for (const Moment& moment : timeline) {
+    Json each{{"phase", name_json(reported(moment.phase))},
+              {"at", std::string(moment.at)},
+              {"bytes", moment.live.value}};
+    if (moment.layer >= 0) each["layer"] = moment.layer;
+    moments.push_back(std::move(each));
+  }
+  return moments;
+}
+
+Json memory_json(const MemoryPlan& memory) {
+  Json out;
+  for (const auto& [part, name] : EnumNames<MemoryPart>::table)
+    out[std::string(name)] = memory.peak.holds.part(part).value;
+  out["peak"] = memory.peak.bytes().value;
+  out["peak_allocated"] = memory.peak_allocated.value;
+  out["peak_reserved"] = memory.peak_reserved.value;
+  out["required"] = memory.required.value;
+  out["required_low"] = memory.required_low.value;
+  out["required_high"] = memory.required_high.value;
+  out["peak_phase"] = name_json(reported(memory.peak.phase));
+  out["steady"] = {{"parameters", memory.steady.parameters.value},
+                   {"gradients", memory.steady.gradients.value},
+                   {"optimizer_states", memory.steady.optimizer_states.value}};
+  out["host"] = memory.host.total.value;
+  out["host_pinned"] = memory.host.pinned.value;
+  out["nvme"] = memory.host.nvme.value;
+  out["timeline"] = timeline_json(memory.timeline);
+  return out;
+}
+
+Json collective_json(const Collective& each) {
+  return {{"operation", name_json(each.operation)},
+          {"group", name_json(each.group)},
+          {"group_size", each.group_size},
+          {"phase", name_json(each.phase)},
+          {"dtype", std::string(each.dtype)},
+          {"purpose", std::string(each.purpose)},
+          {"count", each.count},
+          {"elements", each.elements.value},
+          {"bytes", each.bytes.value},
+          {"wire_bytes_per_gpu", each.wire_bytes_per_gpu.value},
+          {"inside_bytes_per_gpu", each.inside_bytes_per_gpu.value},
+          {"outside_bytes_per_gpu", each.outside_bytes_per_gpu.value},
+          {"seconds", each.time.value},
+          {"algorithm", name_json(each.algorithm)},
+          {"protocol", name_json(each.protocol)}};
+}
+
+Json communication_json(const Schedule& schedule) {
+  Json collectives = Json::array();
+  for (const Collective& each : schedule.collectives) collectives.push_back(collective_json(each));
+  return {{"collectives", std::move(collectives)},
+          {"bytes", schedule.bytes().value},
+          {"wire_bytes_per_gpu", schedule.wire_bytes_per_gpu().value},
+          {"inside_bytes_per_gpu", schedule.inside_bytes_per_gpu().value},
+          {"outside_bytes_per_gpu", schedule.outside_bytes_per_gpu().value},
+          {"host_to_device_bytes", schedule.host_to_device.value},
+          {"device_to_host_bytes", schedule.device_to_host.value}};
+}
+
+Json exposed_json(const RunTime& run) {
+  Json out;
+  for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward, Phase::step})
+    out[std::string(to_name(phase))] = exposed_in(run, phase).value;
+  return out;
+}
+
+Json time_json(const StepTime& time) {
+  return {{"step", time.step.value},
+          {"compute", time.compute.value},
+          {"products", time.run.products.value},
+          {"attention", time.run.attention.value},
+          {"other_kernels", time.run.other.value},
+          {"launching", time.launching.value},
+          {"communication", time.communication.value},
+          {"exposed_communication", time.exposed_communication.value},
+          {"exposed_by_phase", exposed_json(time.run)},
+          {"exposed_tensor_parallel", time.run.exposed_tensor.value},
+          {"offload", time.offload.value},
+          {"optimizer", time.optimizer.value},
+          {"tokens_per_second", time.tokens_per_second},
+          {"tokens_per_second_per_gpu", time.tokens_per_second_per_gpu},
+          {"mfu", time.mfu},
+          {"hfu", time.hfu},
+          {"bound", name_json(time.bound)}};
+}
+
+Json plan_json(const Plan& plan, const Report& report) {
+  Json out{{"id", plan.id()},
+           {"strategy", strategy_json(plan.strategy, plan.framework)},
+           {"fits", plan.fits},
+           {"fits_device", plan.fits_device},
+           {"fits_host", plan.fits_host},
+           {"memory", memory_json(plan.memory)},
+           {"communication", communication_json(plan.communication)},
+           {"time", time_json(plan.time)},
+           {"why", plan.why}};
+  if (plan.training) out["training"] = training_json(*plan.training, plan.framework);
+  if (!report.options.explain) return out;
+  out["explain"] = explain_json(plan, question_of(plan, report));
+  out["accuracy"] = accuracy_json(coverage_of(plan, question_of(plan, report)));
+  return out;
+}
+
+Json rejected_json(const Report& report) {
+  Json out = Json::array();
+  for (const Rejection& each : report.answer.rejected)
+    out.push_back(
+        {{"id", plan_id(report.question.training.framework, each.strategy)}, {"reasons", each.reasons}});
+  return out;
+}
+
+Json alternative_json(const Report& report) {
+  if (!report.answer.alternative) return nullptr;
+  return {{"change", report.answer.alternative_change},
+          {"plan", plan_json(*report.answer.alternative, report)}};
+}
+
+Json crossover_json(const std::optional<Crossover>& crossover) {
+  if (!crossover) return nullptr;
+  return {{"bytes_per_second", crossover->at.value},
+          {"faster_below", crossover->below.id()},
+          {"faster_above", crossover->above.id()}};
+}
+
+Json link_json(const std::optional<DecisiveLink>& link) {
+  if (!link) return nullptr;
+  return {{"name", link->name},
+          {"between_nodes", link->between},
+          {"bytes_per_second", link->now.value},
+          {"lowest_tried", link->now.value / kMostLinkFactor},
+          {"highest_tried", link->now.value * kMostLinkFactor}};
+}
+
+/// Bytes stay whole numbers; a fraction of nothing is none.
+Json delta_json(const Delta& delta, const Plan& plan, const Plan& base) {
+  const double from = delta.value(base), change = delta.value(plan) - from;
+  return {{"absolute", delta.unit == "bytes" ? Json(std::llround(change)) : Json(change)},
+          {"fraction", from > 0 ? Json(change / from) : Json(nullptr)}};
+}
+
+Json issued_json(const IssuedCall& each) {
+  const Call& call = each.call;
+  return {{"operation", name_json(call.operation)},
+          {"group", name_json(call.group)},
+          {"group_size", call.group_size},
+          {"stride", call.stride},
+          {"phase", name_json(call.phase)},
+          {"dtype", std::string(call.dtype)},
+          {"element_bytes", call.element.value},
+          {"purpose", std::string(call.purpose)},
+          {"elements", call.elements.value},
+          {"bytes", (call.elements * call.element).value},
+          {"times", call.times},
+          {"seconds", each.time.value},
+          {"compute_seconds", each.compute.value},
+          {"exposed", each.exposed}};
+}
+
+/// A schedule of more entries is some ten megabytes: hundreds of micro-steps, written out.
+constexpr std::size_t kMostListed = 20'000;
+
+/// Null where it would be too long to be of use.
+Json schedule_json(const Plan& plan, const Question& question) {
+  const Strategy& strategy = plan.strategy;
+  PlanContext context(question.model, question.cluster, question.training, question.headroom);
+  const StepCalls issued = context.calls(strategy);
+  if (!issued.complete || issued.calls.size() > kMostListed) return nullptr;
+  Json calls = Json::array();
+  for (const IssuedCall& each : issued.calls) calls.push_back(issued_json(each));
+  return {{"plan", plan.id()},
+          {"ranks", question.cluster.gpus},
+          {"tensor_parallel", strategy.layout.tensor},
+          {"data_parallel", strategy.layout.data()},
+          {"device_memory_bytes", plan.memory.required.value},
+          {"step_seconds", plan.time.step.value},
+          {"communication_seconds", issued.communication().value},
+          {"offload_seconds", plan.time.offload.value},
+          {"compute_seconds_behind", issued.compute_behind.value},
+          {"calls", std::move(calls)}};
+}
+
+Json all_deltas_json(const Report& report) {
+  Json out = Json::array();
+  for (const Plan* plan : plans_in_order(report))
+    out.push_back({{"id", plan->id()}, {"delta", deltas_json(*plan, baseline_of(*plan, report))}});
+  return out;
+}
+
+/// One plan alone, held against a saved report, has no rival.
+Json contest_json(const std::optional<Contest>& contest) {
+  if (!contest)
+    return {{"faster", nullptr},     {"slower", nullptr}, {"ratio", nullptr},    {"tie", nullptr},
+            {"tie_within", nullptr}, {"link", nullptr},   {"crossover", nullptr}};
+  return {{"faster", contest->faster},
+          {"slower", contest->slower},
+          {"ratio", contest->ratio},
+          {"tie", contest->ratio < 1 + contest->tie.within},
+          {"tie_within", contest->tie.within},
+          {"link", link_json(contest->link)},
+          {"crossover", crossover_json(contest->crossover)}};
+}
+
+Json comparison_json(const Report& report) {
+  if (report.comparison == nullptr) return nullptr;
+  Json out = contest_json(report.contest);
+  out["baseline"] = report.comparison->baseline;
+  out["deltas"] = all_deltas_json(report);
+  return out;
+}
+
+}  // namespace
+
+Json deltas_json(const Plan& plan, const Plan* base) {
+  if (base == nullptr) return nullptr;
+  Json out;
+  for (const Delta& delta : deltas()) out[std::string(delta.name)] = delta_json(delta, plan, *base);
+  return out;
+}
+
+Json report_json(const Report& report) {
+  Json plans = Json::array();
+  for (const Plan& plan : report.answer.plans) plans.push_back(plan_json(plan, report));
+  const Plan* recommended = report.answer.recommended();
+  return {{"schema", "zplan.report/1"},
+          {"zplan_version", std::string(version())},
+          {"model", model_json(report.question)},
+          {"cluster", cluster_json(report.question)},
+          {"training", training_json(report.question.training, leading_plan(report).framework)},
+          {"plans", std::move(plans)},
+          {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
+          {"rejected", rejected_json(report)},
+          {"alternative", alternative_json(report)},
+          {"ds_config", recommended ? ds_config_json(*recommended, report) : Json(nullptr)},
+          {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
+          {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
+          {"comparison", comparison_json(report)},
+          {"schedule", schedule_json(leading_plan(report), question_of(leading_plan(report), report))},
+          {"search", report.found ? search_json(report) : Json(nullptr)},
+          {"warnings", report.answer.warnings}};
+}
+
+}  // namespace zplan

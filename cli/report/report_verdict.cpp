@@ -1,0 +1,182 @@
+// The report's last lines: what to take and why, what the others lack, what to type next.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "cli/options/command_line.h"
+#include "cli/report/output_files.h"
+#include "cli/report/report_text.h"
+#include "cli/report/search_report.h"
+#include "planner/explain/why.h"
+#include "planner/frameworks/framework.h"
+#include "planner/frameworks/launch/launch.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr double kNear = 0.25;  ///< of the memory there is: what misses by less is a near miss
+constexpr std::size_t kMostMisses = 6, kMostRejections = 4;
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+bool is_plain(const Plan& plan) {
+  return plan.strategy.layout.tensor == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
+         plan.strategy.offload_parameters == OffloadDevice::none;
+}
+
+bool is_near(const Plan& plan, const Question& q) {
+  return ratio(shortage(plan, q), available(q.cluster, q.headroom)) < kNear;
+}
+
+/// Of the plans that do not fit: each plain stage, and whatever misses by little.
+std::vector<const Plan*> misses(const Report& report) {
+  std::vector<const Plan*> chosen;
+  const Plan& leading = leading_plan(report);
+  for (const Plan& plan : report.answer.plans)
+    if (!plan.fits && &plan != &leading &&
+        (is_plain(plan) || is_near(plan, report.question) || !report.order.empty()))
+      chosen.push_back(&plan);
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [](const Plan* a, const Plan* b) { return is_plain(*a) > is_plain(*b); });
+  if (chosen.size() > kMostMisses) chosen.resize(kMostMisses);
+  return chosen;
+}
+
+void add_misses(Document& doc, const Report& report) {
+  const std::vector<const Plan*> plans = misses(report);
+  if (plans.empty()) return;
+  std::size_t widest = 0;
+  for (const Plan* plan : plans) widest = std::max(widest, plan->id().size());
+  doc.heading(report.answer.fits() ? "Why not the others" : "Further off");
+  for (const Plan* plan : plans)
+    doc.paragraph(fmt::format("  {:<{}}  ", plan->id(), widest),
+                  fmt::format("{}", fmt::join(plan->why, "; ")));
+}
+
+/// Combinations with the same reasons stand on one line.
+void add_rejections(Document& doc, const Report& report) {
+  const std::vector<Impossible> groups = impossible_plans(report);
+  if (groups.empty()) return;
+  doc.heading("Not possible");
+  for (std::size_t i = 0; i < std::min(groups.size(), kMostRejections); ++i)
+    doc.paragraph("  ", fmt::format("{}: {}", fmt::join(groups[i].ids, ", "), groups[i].reason));
+  if (groups.size() > kMostRejections)
+    doc.line(fmt::format("  and {} more (--json lists them)", groups.size() - kMostRejections));
+}
+
+Changes pinning(const Strategy& s) {
+  const Offload offload{s.offload_optimizer, s.offload_parameters};
+  return {{"--zero", fmt::format("{}", s.zero_stage)},
+          {"--tp", fmt::format("{}", s.layout.tensor)},
+          {"--offload", std::string(to_name(offload))}};
+}
+
+/// What turns the question into the one that the alternative answers.
+Changes alternative_changes(const Answer& answer) {
+  Changes changes = pinning(answer.alternative->strategy);
+  std::istringstream words(answer.alternative_change);
+  for (std::string word; words >> word;) {
+    if (word.starts_with("--"))
+      changes.emplace_back(word, kFlagGiven);
+    else
+      changes.back().second = word;
+  }
+  return changes;
+}
+
+void add_next(Document& doc, const std::vector<std::string>& commands) {
+  doc.heading("Next");
+  for (const std::string& each : commands)
+    if (!each.empty()) doc.line("  " + each);
+}
+
+/// The plan that the search found, without a search.
+std::string pinned_command(const Report& report) {
+  std::vector<std::string> arguments = report.arguments;
+  arguments.erase(std::find(arguments.begin(), arguments.end(), to_name(Command::search)));
+  return command_line(with_options(arguments, pinning_options(report.found->best.front(), report.options)));
+}
+
+void add_next(Document& doc, const Report& report, const Plan& plan) {
+  std::vector<std::string> commands;
+  if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
+  const std::string config = config_path(plan, report);
+  if (report.options.emit.empty() && !spec(plan.framework).config_file.empty())
+    commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));
+  commands.push_back(next_line(plan, report));
+  add_next(doc, commands);
+  doc.items(config_notes(plan, report));
+}
+
+/// What speaks for a plan, with the range of what it needs behind the first reason.
+std::vector<std::string> reasons(const Plan& plan, const Question& question) {
+  std::vector<std::string> sentences = plan.why;
+  sentences.insert(sentences.begin() + (sentences.empty() ? 0 : 1), range_sentence(plan, question));
+  return sentences;
+}
+
+void add_alternative(Document& doc, const Report& report) {
+  const Answer& answer = report.answer;
+  if (!answer.alternative) return;
+  const Changes changes = alternative_changes(answer);
+  std::vector<std::string> words;
+  for (const auto& [option, value] : changes)
+    words.push_back(value == kFlagGiven ? option : fmt::format("{} {}", option, value));
+  doc.heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(), fmt::join(words, " ")),
+              Tone::good);
+  doc.items(reasons(*answer.alternative, report.question));
+  if (report.options.command != Command::compare)
+    add_next(doc, {command_line(with_options(report.arguments, changes))});
+}
+
+}  // namespace
+
+std::string range_sentence(const Plan& plan, const Question& question) {
+  const MemoryPlan& m = plan.memory;
+  const std::string_view risk = m.required_high > question.cluster.usable_memory
+                                    ? ": the upper end is more than the card has"
+                                : m.required_high > available(question.cluster, question.headroom)
+                                    ? ": the upper end eats into the headroom"
+                                    : "";
+  return fmt::format("between {} and {}, by how PyTorch's allocator packs{}",
+                     format_bytes(m.required_low, question.unit),
+                     format_bytes(m.required_high, question.unit), risk);
+}
+
+std::vector<Impossible> impossible_plans(const Report& report) {
+  std::vector<Impossible> groups;
+  for (const Rejection& each : report.answer.rejected) {
+    const std::string reason = fmt::format("{}", fmt::join(each.reasons, "; "));
+    const std::string id = plan_id(report.question.training.framework, each.strategy);
+    const auto at = std::find_if(groups.begin(), groups.end(),
+                                 [&reason](const Impossible& group) { return group.reason == reason; });
+    if (at == groups.end())
+      groups.push_back({reason, {id}});
+    else
+      at->ids.push_back(id);
+  }
+  return groups;
+}
+
+void add_verdict(Document& doc, const Report& report) {
+  const Plan* plan = report.answer.recommended();
+  if (plan != nullptr) {
+    doc.heading(fmt::format("Recommended: {}", plan->id()), Tone::good);
+    doc.items(reasons(*plan, report.question));
+  } else {
+    doc.heading(fmt::format("Nothing fits. Nearest miss: {}", leading_plan(report).id()), Tone::bad);
+    doc.items(leading_plan(report).why);
+  }
+  add_misses(doc, report);
+  add_rejections(doc, report);
+  if (plan != nullptr)
+    add_next(doc, report, *plan);
+  else
+    add_alternative(doc, report);
+}
+
+}  // namespace zplan

@@ -1,0 +1,269 @@
+#include "cli/report/search_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/document/table.h"
+#include "cli/report/accuracy.h"
+#include "planner/search/explore.h"
+
+namespace zplan {
+
+namespace {
+
+std::string share_text(const Found& found, bool first) {
+  if (first) return "fastest";
+  return found.ties() ? "tie" : fmt::format("-{:.0f} %", (1 - found.share_of_best) * 100);
+}
+
+Table found_table(const std::vector<Found>& all, const Question& q) {
+  const std::string unit = unit_name(q.unit);
+  Table table{.columns = {{"strategy", "", false, kAlways},
+                          {"buckets", "", false, 4},
+                          {"batch", "", true, kAlways},
+                          {"accum", "", true, 15},
+                          {"live", unit, true, kAlways},
+                          {"host", unit, true, 10},
+                          {"sent", "GB", true, 3},
+                          {"step", "s", true, 9},
+                          {"tok/s", "", true, kAlways},
+                          {"", "", true, kAlways}},
+              .rows = {}};
+  for (const Found& each : all) {
+    const Plan& plan = each.plan;
+    const Bytes host = plan.memory.host.total;
+    table.rows.push_back({{plan.id(), each.name.buckets ? std::string(to_name(*each.name.buckets)) : "-",
+                           fmt::format("{}", plan.strategy.micro_batch_size),
+                           fmt::format("{}", plan.strategy.gradient_accumulation_steps),
+                           format_bytes_value(plan.memory.required_low, q.unit),
+                           host > Bytes{} ? format_bytes_value(host, q.unit) : "-",
+                           format_bytes_value(plan.communication.wire_bytes_per_gpu(), ByteUnit::gb),
+                           seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second),
+                           share_text(each, &each == all.data())},
+                          &each == all.data() ? Tone::strong : Tone::plain});
+  }
+  return table;
+}
+
+/// Families of one strategy, whatever their checkpointing and buckets.
+std::string short_id(const FamilyName& name) {
+  Strategy s = name.strategy;
+  s.checkpointing = Checkpointing::full;
+  return plan_id(name.framework, s);
+}
+
+/// Of strategies of which nothing fits: why the family that came nearest does not.
+std::vector<std::pair<std::string, std::string>> lost(const Exploration& found) {
+  std::vector<std::pair<std::string, std::string>> all;
+  std::map<std::string, const FamilyReport*> nearest;
+  const auto need = [](const FamilyReport& each) {
+    return each.best ? each.best->required_low : each.states;
+  };
+  for (const FamilyReport& each : found.families) {
+    const std::string id = short_id(each.name);
+    const bool won =
+        std::ranges::any_of(found.best, [&](const Found& best) { return short_id(best.name) == id; });
+    if (won) continue;
+    const FamilyReport*& kept = nearest[id];
+    if (kept == nullptr) all.emplace_back(id, "");
+    if (kept == nullptr || need(each) < need(*kept)) kept = &each;
+  }
+  for (auto& [id, reason] : all) reason = nearest[id]->reason;
+  return all;
+}
+
+void add_lost(Document& doc, const Exploration& found) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
+  for (const auto& [id, reason] : lost(found)) {
+    const auto at = std::find_if(by_reason.begin(), by_reason.end(),
+                                 [&why = reason](const auto& each) { return each.first == why; });
+    if (at == by_reason.end())
+      by_reason.push_back({reason, {id}});
+    else
+      at->second.push_back(id);
+  }
+  if (by_reason.empty()) return;
+  doc.heading("Why not the others");
+  for (const auto& [reason, ids] : by_reason)
+    doc.paragraph("  ", fmt::format("{}: {}", fmt::join(ids, ", "), reason));
+}
+
+/// What is as fast as the winner, and by how many measured speeds that is said.
+struct Ties {
+  std::vector<std::string> ids;
+  Tie widest;
+  void add(std::string id, const Tie& tie) {
+    ids.push_back(std::move(id));
+    if (tie.within > widest.within) widest = tie;
+  }
+};
+
+/// Strategies, and variants of the winner's.
+Ties ties_of(const Exploration& found, const Question& question) {
+  const Found& best = found.best.front();
+  const auto tie_with = [&](const FamilyName& name) {
+    return speed_tie(best.name.framework, name.framework, question.cluster.gpu.name);
+  };
+  Ties ties;
+  for (const Found& each : found.best)
+    if (&each != &best && each.ties()) ties.add(each.plan.id(), tie_with(each.name));
+  for (const FamilyReport& each : found.families) {
+    if (each.outcome != FamilyOutcome::slower || short_id(each.name) != short_id(best.name)) continue;
+    const Tie tie = tie_with(each.name);
+    if (each.best->tokens_per_second <= best.plan.time.tokens_per_second * (1 - tie.within)) continue;
+    ties.add(plan_id(each.name.framework, each.name.strategy) +
+                 (each.name.buckets ? fmt::format(" with {} buckets", to_name(*each.name.buckets)) : ""),
+             tie);
+  }
+  return ties;
+}
+
+void add_ties(Document& doc, const Exploration& found, const Question& question) {
+  const Ties ties = ties_of(found, question);
+  if (ties.ids.empty()) return;
+  doc.line();
+  doc.paragraph("", fmt::format("As fast, for all that is known ({}): {}", tie_text(ties.widest),
+                                fmt::join(ties.ids, ", ")));
+}
+
+std::vector<CsvRecord> family_records(const Exploration& found) {
+  std::vector<CsvRecord> records{{"id", "framework", "activation_checkpointing", "buckets", "outcome",
+                                  "micro_batch_size", "gradient_accumulation_steps", "required_low", "host",
+                                  "tokens_per_second", "reason"}};
+  const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
+  for (const FamilyReport& each : found.families) {
+    CsvRecord& record = records.emplace_back(
+        CsvRecord{plan_id(each.name.framework, each.name.strategy), std::string(to_name(each.name.framework)),
+                  std::string(to_name(each.name.strategy.checkpointing)),
+                  std::string(each.name.buckets ? to_name(*each.name.buckets) : ""),
+                  std::string(to_name(each.outcome))});
+    if (const auto& best = each.best)
+      for (const std::string& field :
+           CsvRecord{number(best->micro_batch_size), number(best->gradient_accumulation_steps),
+                     number(best->required_low.value), number(best->host.value),
+                     fmt::format("{:.9g}", best->tokens_per_second)})
+        record.push_back(field);
+    record.resize(records.front().size() - 1);
+    record.push_back(each.reason);
+  }
+  return records;
+}
+
+Json found_json(const Found& found) {
+  const Strategy& s = found.plan.strategy;
+  return {{"id", found.plan.id()},
+          {"framework", std::string(to_name(found.name.framework))},
+          {"activation_checkpointing", std::string(to_name(s.checkpointing))},
+          {"buckets", found.name.buckets ? Json(std::string(to_name(*found.name.buckets))) : Json(nullptr)},
+          {"micro_batch_size", s.micro_batch_size},
+          {"gradient_accumulation_steps", s.gradient_accumulation_steps},
+          {"global_batch_size", s.global_batch_size()},
+          {"required_low", found.plan.memory.required_low.value},
+          {"host", found.plan.memory.host.total.value},
+          {"wire_bytes_per_gpu", found.plan.communication.wire_bytes_per_gpu().value},
+          {"step", found.plan.time.step.value},
+          {"tokens_per_second", found.plan.time.tokens_per_second},
+          {"share_of_fastest", found.share_of_best},
+          {"tie", found.ties()},
+          {"tie_within", found.tie_within}};
+}
+
+Json family_json(const FamilyReport& family) {
+  Json out{
+      {"id", plan_id(family.name.framework, family.name.strategy)},
+      {"framework", std::string(to_name(family.name.framework))},
+      {"activation_checkpointing", std::string(to_name(family.name.strategy.checkpointing))},
+      {"buckets", family.name.buckets ? Json(std::string(to_name(*family.name.buckets))) : Json(nullptr)},
+      {"outcome", std::string(to_name(family.outcome))},
+      {"reason", family.reason},
+      {"candidates", family.candidates},
+      {"largest_micro_batch", family.largest_micro_batch}};
+  if (!family.best) return out;
+  out["micro_batch_size"] = family.best->micro_batch_size;
+  out["gradient_accumulation_steps"] = family.best->gradient_accumulation_steps;
+  out["required_low"] = family.best->required_low.value;
+  out["host"] = family.best->host.value;
+  out["tokens_per_second"] = family.best->tokens_per_second;
+  return out;
+}
+
+}  // namespace
+
+std::string searched_line(const Report& report) {
+  const Exploration& found = *report.found;
+  std::vector<std::string> varied;
+  for (const auto& [option, what] : {std::pair{"--framework", "framework"},
+                                     {"--zero", "stage"},
+                                     {"--tp", "tensor parallelism"},
+                                     {"--offload", "offload"},
+                                     {"--checkpointing", "checkpointing"},
+                                     {"--buckets", "bucket sizes"},
+                                     {"--micro-batch", "micro-batch"}})
+    if (!report.options.has(option) ||
+        (std::string_view(option) == "--micro-batch" && !report.options.space.micro_batch_size))
+      varied.emplace_back(what);
+  return fmt::format("{} plans in {} families that differ in {}{}",
+                     group_digits(static_cast<std::int64_t>(found.candidates)), found.families.size(),
+                     fmt::join(varied, ", "), found.stopped ? "; stopped before the end" : "");
+}
+
+void add_search(Document& doc, const Report& report) {
+  const Exploration& found = *report.found;
+  const Question& q = report.question;
+  doc.line(fmt::format("The fastest of each strategy, in {} per GPU",
+                       format_bytes(available(q.cluster, q.headroom), q.unit)));
+  doc.line();
+  doc.shown = Shown::both;
+  doc.table(found_table(found.best, q));
+  doc.shown = Shown::text;
+  add_ties(doc, found, q);
+  if (found.front.size() > 1) {
+    doc.heading("Less memory at less speed"), doc.line();
+    doc.table(found_table(found.front, q));
+  }
+  doc.line();
+  doc.paragraph(
+      "",
+      "live: bytes in use at the worst moment; PyTorch's allocator was asked whether they fit with its "
+      "gaps",
+      Tone::faint);
+  add_lost(doc, found);
+  doc.records = family_records(found);
+}
+
+Json search_json(const Report& report) {
+  const Exploration& found = *report.found;
+  Json best = Json::array(), front = Json::array(), families = Json::array();
+  for (const Found& each : found.best) best.push_back(found_json(each));
+  for (const Found& each : found.front) front.push_back(found_json(each));
+  for (const FamilyReport& each : found.families) families.push_back(family_json(each));
+  return {{"candidates", found.candidates},
+          {"stopped", found.stopped},
+          {"best", std::move(best)},
+          {"front", std::move(front)},
+          {"families", std::move(families)}};
+}
+
+std::vector<std::pair<std::string, std::string>> pinning_options(const Found& found, const Options& options) {
+  const Strategy& s = found.plan.strategy;
+  const Offload offload{s.offload_optimizer, s.offload_parameters};
+  std::vector<std::pair<std::string, std::string>> all{
+      {"--zero", fmt::format("{}", s.zero_stage)},
+      {"--tp", fmt::format("{}", s.layout.tensor)},
+      {"--offload", std::string(to_name(offload))},
+      {"--checkpointing", std::string(to_name(s.checkpointing))},
+      {"--micro-batch", fmt::format("{}", s.micro_batch_size)}};
+  if (found.name.framework != Training{}.framework || options.has("--framework"))
+    all.emplace_back("--framework", std::string(to_name(found.name.framework)));
+  if (found.name.buckets && (*found.name.buckets != Buckets::hf_auto || options.has("--buckets")))
+    all.emplace_back("--buckets", std::string(to_name(*found.name.buckets)));
+  if (s.gradient_accumulation_steps > 1 && !options.has("--global-batch"))
+    all.emplace_back("--grad-accum", fmt::format("{}", s.gradient_accumulation_steps));
+  return all;
+}
+
+}  // namespace zplan
