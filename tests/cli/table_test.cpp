@@ -1,8 +1,8 @@
-#include "cli/document/table.h"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
+
+#include "cli/document/document.h"
 
 namespace zplan {
 namespace {
@@ -61,6 +61,21 @@ TEST(Text, NumbersKeepTheirUnits) { EXPECT_EQ(paragraph("", "aaaa 86 % of it", 8
 TEST(Text, ColourOnlyWhereAskedFor) {
   EXPECT_EQ(Style{.color = false}(Tone::good, "fits"), "fits");
   EXPECT_EQ((Style{.width = 100, .color = true}(Tone::good, "fits")), "\033[32mfits\033[0m");
+}
+
+TEST(Document, IsSetAsTextMarkdownAndCsv) {
+  Document doc;
+  doc.heading("Plans");
+  doc.paragraph("Model  ", "one two three", Tone::strong, "Model");
+  doc.shown = Shown::both;
+  doc.items({"fits"});
+  doc.shown = Shown::markdown;
+  doc.table({{{"a", "", false, kAlways}}, {{{"1"}}}});
+  doc.records = {{"id", "why"}, {"zero3", "a, b"}};
+  EXPECT_EQ(text_of(doc, {.width = 14}), "\nPlans\nModel  one two\n       three\n  - fits\n");
+  EXPECT_EQ(markdown_of(doc), "- fits\n| a |\n| --- |\n| 1 |\n");
+  EXPECT_EQ(csv_of(doc), "id,why\r\nzero3,\"a, b\"\r\n");
+  EXPECT_EQ(in_format(doc, OutputFormat::csv, {}), csv_of(doc));
 }
 
 }  // namespace
