@@ -25,20 +25,6 @@ std::string to_text(DeepSpeedRelease release) {
   return fmt::format("{}.{}.{}", release.major, release.minor, release.patch);
 }
 
-std::optional<PackedOptimizer> packed_optimizer(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::adamw8bit: return PackedOptimizer{2, true, false};
-    case Optimizer::adamw32bit: return PackedOptimizer{2, false, false};
-    case Optimizer::paged_adamw8bit: return PackedOptimizer{2, true, true};
-    case Optimizer::paged_adamw32bit: return PackedOptimizer{2, false, true};
-    case Optimizer::lion8bit: return PackedOptimizer{1, true, false};
-    case Optimizer::lion32bit: return PackedOptimizer{1, false, false};
-    case Optimizer::paged_lion8bit: return PackedOptimizer{1, true, true};
-    case Optimizer::paged_lion32bit: return PackedOptimizer{1, false, true};
-    default: return std::nullopt;
-  }
-}
-
 ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size) {
   ZeroOptions options;
   if (buckets == Buckets::defaults) return options;

@@ -14,6 +14,7 @@
 #include "models/lora.h"
 #include "models/model.h"
 #include "planner/layout/parallel_layout.h"
+#include "planner/optimizers.h"
 
 namespace zplan {
 
@@ -31,72 +32,7 @@ struct EnumNames<Precision> {
       {{Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}, {Precision::fp32, "fp32"}}};
 };
 
-/// AdamW, SGD (foreach or fused) and Adafactor of torch or transformers, Lion of lion-pytorch, Muon of
-/// DeepSpeed; the others are bitsandbytes'. The second names are those of the Hugging Face Trainer's --optim.
-enum class Optimizer {
-  adamw,
-  adamw8bit,
-  adamw32bit,
-  paged_adamw8bit,
-  paged_adamw32bit,
-  sgd,
-  sgd_momentum,
-  adafactor,
-  adafactor_torch,
-  lion,
-  lion8bit,
-  lion32bit,
-  paged_lion8bit,
-  paged_lion32bit,
-  muon,
-};
-template <>
-struct EnumNames<Optimizer> {
-  static constexpr std::array<std::pair<Optimizer, std::string_view>, 30> table{{
-      {Optimizer::adamw, "adamw"},
-      {Optimizer::adamw, "adam"},
-      {Optimizer::adamw, "adamw_torch"},
-      {Optimizer::adamw, "adamw_torch_fused"},
-      {Optimizer::adamw8bit, "adamw8bit"},
-      {Optimizer::adamw8bit, "adamw_8bit"},
-      {Optimizer::adamw8bit, "adamw_bnb_8bit"},
-      {Optimizer::adamw32bit, "adamw32bit"},
-      {Optimizer::adamw32bit, "adamw_32bit"},
-      {Optimizer::paged_adamw8bit, "paged_adamw8bit"},
-      {Optimizer::paged_adamw8bit, "paged_adamw_8bit"},
-      {Optimizer::paged_adamw32bit, "paged_adamw32bit"},
-      {Optimizer::paged_adamw32bit, "paged_adamw_32bit"},
-      {Optimizer::paged_adamw32bit, "paged_adamw"},
-      {Optimizer::sgd, "sgd"},
-      {Optimizer::sgd_momentum, "sgd-momentum"},
-      {Optimizer::sgd_momentum, "sgd_momentum"},
-      {Optimizer::adafactor, "adafactor"},
-      {Optimizer::adafactor_torch, "adafactor_torch"},
-      {Optimizer::lion, "lion"},
-      {Optimizer::lion8bit, "lion8bit"},
-      {Optimizer::lion8bit, "lion_8bit"},
-      {Optimizer::lion32bit, "lion32bit"},
-      {Optimizer::lion32bit, "lion_32bit"},
-      {Optimizer::paged_lion8bit, "paged_lion8bit"},
-      {Optimizer::paged_lion8bit, "paged_lion_8bit"},
-      {Optimizer::paged_lion32bit, "paged_lion32bit"},
-      {Optimizer::paged_lion32bit, "paged_lion_32bit"},
-      {Optimizer::paged_lion32bit, "paged_lion"},
-      {Optimizer::muon, "muon"},
-  }};
-};
-
 /// bitsandbytes' NF4 and LLM.int8(), packed as the model is loaded, and models that GPTQ packed before.
-/// An optimizer of bitsandbytes: moments in fp32 or in 8 bits with an fp32 maximum per block of 256, and
-/// whether they lie in paged (managed) memory.
-struct PackedOptimizer {
-  int moments{};
-  bool eight_bit{};
-  bool paged{};
-  bool operator==(const PackedOptimizer&) const = default;
-};
-[[nodiscard]] std::optional<PackedOptimizer> packed_optimizer(Optimizer optimizer);
-
 enum class Quantization { nf4, nf4_double, int8, gptq_int4, gptq_int8 };
 template <>
 struct EnumNames<Quantization> {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli/options/values.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan {
 
@@ -112,7 +113,7 @@ void finish(PinnedStrategy& strategy, std::string_view text, const std::set<std:
     throw InputError(fmt::format("strategy {}", in_quotes(text)), "no ZeRO stage",
                      "accepted: zero0 to zero3, as in tp8+zero1, or fsdp, ddp");
   if (!seen.contains("no-reshard")) return;
-  if (strategy.framework != Framework::fsdp)
+  if (!spec(strategy.framework).reads_accelerate_config)
     throw InputError(fmt::format("strategy {}", in_quotes(text)), "no-reshard without fsdp",
                      "accepted: fsdp+no-reshard");
   strategy.zero_stage = 2;

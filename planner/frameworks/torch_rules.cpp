@@ -16,11 +16,11 @@ Training adapt_to_torch(Training training) {
 
 void check_torch(const Training& training, const Strategy& s, Reasons& reasons) {
   if (s.layout.tensor > 1) reasons.emplace_back("tensor parallelism is planned for DeepSpeed's AutoTP alone");
-  if (training.optimizer == Optimizer::muon) reasons.emplace_back("Muon is planned as DeepSpeed's alone");
+  if (spec(training.optimizer).deepspeed_only) reasons.emplace_back("Muon is planned as DeepSpeed's alone");
 }
 
 void check_offloaded_optimizer(const Training& training, Reasons& reasons) {
-  if (packed_optimizer(training.optimizer))
+  if (spec(training.optimizer).form == StateForm::packed)
     reasons.push_back(fmt::format("{} runs on the device alone", to_name(training.optimizer)));
 }
 

@@ -11,15 +11,15 @@ constexpr Elements kSmallestPaged{100'000};
 constexpr std::int64_t kBlock = 256;
 constexpr Bytes kCodeTable{1024};  ///< 256 fp32 values
 
-bool packs(const PackedOptimizer& optimizer, Elements elements) {
+bool packs(const OptimizerSpec& optimizer, Elements elements) {
   return optimizer.eight_bit && elements >= kSmallest8Bit;
 }
 
-bool pages(const PackedOptimizer& optimizer, Elements elements) {
+bool pages(const OptimizerSpec& optimizer, Elements elements) {
   return optimizer.paged && elements >= kSmallestPaged;
 }
 
-std::vector<Bytes> packed_states(const PackedOptimizer& optimizer, Elements elements) {
+std::vector<Bytes> packed_states(const OptimizerSpec& optimizer, Elements elements) {
   const bool packed = packs(optimizer, elements);
   std::vector<Bytes> blocks;
   for (int i = 0; i < optimizer.moments && !pages(optimizer, elements); ++i)
@@ -40,23 +40,23 @@ std::vector<Bytes> factored_states(const OptimizerTensor& tensor, Bytes element)
 }  // namespace
 
 std::vector<Bytes> optimizer_state_blocks(const Training& training, const OptimizerTensor& tensor) {
-  if (const auto packed = packed_optimizer(training.optimizer))
-    return packed_states(*packed, tensor.elements);
+  const OptimizerSpec& optimizer = spec(training.optimizer);
   const Bytes moment = tensor.elements * tensor.element;
-  switch (training.optimizer) {
-    case Optimizer::adamw:
-      // The fused kernel reads the step's number on the device.
-      if (training.optimizer_kernel == OptimizerKernel::fused) return {Bytes(4), moment, moment};
-      return {moment, moment};
-    case Optimizer::sgd: return {};
-    case Optimizer::adafactor: {
+  switch (optimizer.form) {
+    case StateForm::packed: return packed_states(optimizer, tensor.elements);
+    case StateForm::factored: return factored_states(tensor, tensor.element);
+    case StateForm::factored_fp32: {
       std::vector<Bytes> states = factored_states(tensor, Bytes(4));
       states.push_back(Bytes(4));  // the root mean square of the weight
       return states;
     }
-    case Optimizer::adafactor_torch: return factored_states(tensor, tensor.element);
-    default: return {moment};
+    case StateForm::moments:
+    case StateForm::muon: break;
   }
+  std::vector<Bytes> states(static_cast<std::size_t>(optimizer.moments), moment);
+  if (optimizer.counts_steps && training.optimizer_kernel == OptimizerKernel::fused)
+    states.insert(states.begin(), Bytes(4));
+  return states;
 }
 
 std::vector<Bytes> optimizer_state_blocks(const Training& training, Elements elements, Bytes element) {
@@ -64,9 +64,9 @@ std::vector<Bytes> optimizer_state_blocks(const Training& training, Elements ele
 }
 
 std::vector<Bytes> shared_state_blocks(const Training& training) {
-  const auto packed = packed_optimizer(training.optimizer);
-  if (!packed || !packed->eight_bit) return {};
-  return std::vector<Bytes>(static_cast<std::size_t>(packed->moments), kCodeTable);
+  const OptimizerSpec& optimizer = spec(training.optimizer);
+  if (!optimizer.eight_bit) return {};
+  return std::vector<Bytes>(static_cast<std::size_t>(optimizer.moments), kCodeTable);
 }
 
 Elements fsdp_shard(const RankTensor& tensor, std::int64_t ranks) {
@@ -93,12 +93,12 @@ std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Tra
 }
 
 Bytes paged_states(const RankModel& model, const Training& training, const Strategy& strategy) {
-  const auto packed = packed_optimizer(training.optimizer);
-  if (!packed || !packed->paged) return {};
+  const OptimizerSpec& optimizer = spec(training.optimizer);
+  if (!optimizer.paged) return {};
   Bytes sum{};
   for (const OptimizerTensor& tensor : optimizer_tensors(model, training, strategy)) {
-    if (!pages(*packed, tensor.elements)) continue;
-    sum += tensor.elements * Bytes(packs(*packed, tensor.elements) ? 1 : 4) * packed->moments;
+    if (!pages(optimizer, tensor.elements)) continue;
+    sum += tensor.elements * Bytes(packs(optimizer, tensor.elements) ? 1 : 4) * optimizer.moments;
   }
   return sum;
 }

@@ -18,18 +18,14 @@ Bytes total(const std::vector<Bytes>& blocks) {
 }  // namespace
 
 Bytes optimizer_states(const RankModel& model, const Training& training, Elements elements) {
-  switch (training.optimizer) {
-    case Optimizer::adamw: return elements * Bytes(8);
-    case Optimizer::sgd: return Bytes(0);
-    case Optimizer::muon: {
-      if (model.trainable.value == 0) return Bytes(0);
-      // Matrices and the rest are sharded evenly: their proportion on a rank is the model's.
-      const double matrices = ratio(model.trainable_matrices, model.trainable);
-      return elements * Bytes(8) -
-             Bytes(static_cast<std::int64_t>(4.0 * matrices * static_cast<double>(elements.value)));
-    }
-    default: return total(optimizer_state_blocks(training, elements, Bytes(4)));
-  }
+  const OptimizerSpec& optimizer = spec(training.optimizer);
+  if (optimizer.form == StateForm::moments) return elements * Bytes(4 * optimizer.moments);
+  if (optimizer.form != StateForm::muon) return total(optimizer_state_blocks(training, elements, Bytes(4)));
+  if (model.trainable.value == 0) return Bytes(0);
+  // Matrices and the rest are sharded evenly: their proportion on a rank is the model's.
+  const double matrices = ratio(model.trainable_matrices, model.trainable);
+  return elements * Bytes(8) -
+         Bytes(static_cast<std::int64_t>(4.0 * matrices * static_cast<double>(elements.value)));
 }
 
 Shard shard_by_rows(const RankModel& model, const Training& training, std::int64_t ranks) {

@@ -115,8 +115,9 @@ void torch_temporaries(Device& device, const Training& training,
   const auto each = [&](auto&& optimizer) {
     for (const OptimizerTensor& tensor : tensors) optimizer.update(tensor);
   };
-  if (training.optimizer == Optimizer::adafactor_torch) each(TorchAdafactor(device));
-  if (training.optimizer != Optimizer::adamw) return;
+  const UpdateTemporaries temporaries = spec(training.optimizer).temporaries;
+  if (temporaries == UpdateTemporaries::estimate) each(TorchAdafactor(device));
+  if (temporaries != UpdateTemporaries::denominators) return;
   if (training.optimizer_kernel == OptimizerKernel::foreach) denominators_of_all(device, tensors);
   if (training.optimizer_kernel == OptimizerKernel::single) each(Adam(device));
 }
@@ -132,12 +133,13 @@ void optimizer_step(Device& device, const Training& training, const std::vector<
     if (first) allocate(optimizer_state_blocks(training, tensor));
   };
   if (first) allocate(shared_state_blocks(training));
-  if (training.optimizer == Optimizer::adafactor) {
+  const UpdateTemporaries temporaries = spec(training.optimizer).temporaries;
+  if (temporaries == UpdateTemporaries::fp32_update) {
     TransformersAdafactor adafactor(device);
     for (const OptimizerTensor& tensor : tensors) adafactor.update(tensor, make_states);
     return;
   }
-  const bool copies = training.optimizer == Optimizer::lion && !spec(training.framework).fused_lion;
+  const bool copies = temporaries == UpdateTemporaries::copied_moment && !spec(training.framework).fused_lion;
   for (const OptimizerTensor& tensor : tensors) {
     make_states(tensor);
     if (copies) lion(device, tensor);

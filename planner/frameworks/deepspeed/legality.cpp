@@ -58,7 +58,7 @@ void check_offload(const Training& training, const Strategy& s, Reasons& reasons
   if (optimizer && s.zero_stage == 0) reasons.emplace_back("offload_optimizer needs ZeRO-1 or higher");
   if (s.offload_optimizer == OffloadDevice::nvme && s.zero_stage < 3)
     reasons.push_back(fmt::format("optimizer states on NVMe need ZeRO-3 (stage {} given)", s.zero_stage));
-  if (optimizer && training.optimizer != Optimizer::adamw && training.optimizer != Optimizer::lion)
+  if (optimizer && !spec(training.optimizer).on_cpu)
     reasons.push_back(fmt::format("no CPU version of {} in DeepSpeed: offload_optimizer takes adamw or lion",
                                   to_name(training.optimizer)));
 }

@@ -18,7 +18,7 @@ Bytes master_copy(Elements elements, const Training& training, const Strategy& s
 Bytes stored_states(const RankModel& model, const Training& training, const Strategy& s, Elements elements) {
   const Bytes states = optimizer_states(model, training, elements);
   const bool halved = drops_master(training, s) && training.precision == Precision::bf16 &&
-                      !packed_optimizer(training.optimizer);
+                      spec(training.optimizer).form != StateForm::packed;
   return halved ? share(states, 2) : states;
 }
 

@@ -73,21 +73,6 @@ std::string attention(Attention attention) {
   return attention == Attention::flash ? "flash_attn" : std::string(to_name(attention));
 }
 
-/// What the Hugging Face Trainer calls an optimizer of bitsandbytes; empty for those that the config names.
-/// Source: transformers 5.23 training_args.py OptimizerNames.
-std::string_view trainer_optimizer(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::adamw8bit: return "adamw_bnb_8bit";
-    case Optimizer::paged_adamw8bit: return "paged_adamw_8bit";
-    case Optimizer::paged_adamw32bit: return "paged_adamw_32bit";
-    case Optimizer::lion8bit: return "lion_8bit";
-    case Optimizer::lion32bit: return "lion_32bit";
-    case Optimizer::paged_lion8bit: return "paged_lion_8bit";
-    case Optimizer::paged_lion32bit: return "paged_lion_32bit";
-    default: return {};
-  }
-}
-
 void add_training(Words& words, const Plan& plan, const Training& training) {
   const Strategy& s = plan.strategy;
   add(words, {"--torch_dtype", loaded_dtype(plan, training), "--attn_impl", attention(training.attention)});
@@ -98,7 +83,7 @@ void add_training(Words& words, const Plan& plan, const Training& training) {
   add(words, {"--weight_decay", fmt::format("{}", kWeightDecay)});
   if (s.zero.gradient_clipping != kTrainersNorm)
     add(words, {"--max_grad_norm", fmt::format("{}", s.zero.gradient_clipping)});
-  const std::string_view optimizer = trainer_optimizer(training.optimizer);
+  const std::string_view optimizer = spec(training.optimizer).trainer_name;
   if (!optimizer.empty()) add(words, {"--optim", std::string(optimizer)});
   // FSDP2's own, in its config, takes the place of the Trainer's.
   const bool trainers = plan.framework != Framework::fsdp && s.checkpointing != Checkpointing::none;

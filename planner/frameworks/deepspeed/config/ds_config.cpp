@@ -64,33 +64,11 @@ void add_accumulation(Json& config, const Inputs& in) {
 // ---- optimizer
 // -----------------------------------------------------------------------------------------------
 
-/// What "optimizer" says of each: DeepSpeed's own types, or classes of torch.optim, which it looks up by
-/// name. `tested`: whether ZeRO takes it without zero_allow_untested_optimizer. Source: DeepSpeed 0.19.8
-/// runtime/engine.py _configure_basic_optimizer; runtime/zero/utils.py.
-struct NativeOptimizer {
-  std::string_view type;  ///< empty: only a training script can make it
-  bool tested{};
-  bool weight_decay{};
-};
-
-NativeOptimizer native(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::adamw: return {"AdamW", true, true};
-    case Optimizer::lion: return {"Lion", true, true};
-    case Optimizer::muon: return {"Muon", true, true};
-    case Optimizer::sgd:
-    case Optimizer::sgd_momentum: return {"SGD", false, false};
-    case Optimizer::adafactor:
-    case Optimizer::adafactor_torch: return {"Adafactor", false, false};
-    default: return {};  // bitsandbytes'
-  }
-}
-
-Json optimizer_params(const Inputs& in, const NativeOptimizer& optimizer) {
+Json optimizer_params(const Inputs& in, const OptimizerSpec& optimizer) {
   Json params = {{"lr", in.filled(starting_learning_rate(in.training()))}};
   const bool adamw = in.training().optimizer == Optimizer::adamw;
   if (adamw && in.autos()) params["betas"] = "auto", params["eps"] = "auto";
-  if (optimizer.weight_decay) params["weight_decay"] = in.filled(kWeightDecay);
+  if (optimizer.takes_weight_decay) params["weight_decay"] = in.filled(kWeightDecay);
   if (in.training().optimizer == Optimizer::sgd_momentum) params["momentum"] = 0.9;
   return params;
 }
@@ -111,13 +89,14 @@ void add_scheduler(Json& config, const Inputs& in) {
 }
 
 void add_optimizer(Json& config, const Inputs& in) {
-  const NativeOptimizer optimizer = native(in.training().optimizer);
+  const OptimizerSpec& optimizer = spec(in.training().optimizer);
   const bool made_by_swift =
       in.options.style == ConfigStyle::ms_swift && in.training().optimizer == Optimizer::adamw;
-  const bool written = !optimizer.type.empty() && !made_by_swift;
-  if (written) config["optimizer"] = {{"type", optimizer.type}, {"params", optimizer_params(in, optimizer)}};
+  const bool written = !optimizer.deepspeed_type.empty() && !made_by_swift;
+  if (written)
+    config["optimizer"] = {{"type", optimizer.deepspeed_type}, {"params", optimizer_params(in, optimizer)}};
   // For an optimizer of the script's the HF Trainer sets it itself.
-  if (in.strategy().zero_stage > 0 && !optimizer.tested && (written || !in.autos()))
+  if (in.strategy().zero_stage > 0 && !optimizer.deepspeed_tested && (written || !in.autos()))
     config["zero_allow_untested_optimizer"] = true;
   if (written) add_scheduler(config, in);
 }
@@ -228,23 +207,8 @@ void note_checkpointing(const Plan& plan, const Training& training, Notes& notes
         "saves matrix products and attention");
 }
 
-/// The class of bitsandbytes.optim; empty for optimizers of others.
-std::string_view packed_class(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::adamw8bit: return "AdamW8bit";
-    case Optimizer::adamw32bit: return "AdamW32bit";
-    case Optimizer::paged_adamw8bit: return "PagedAdamW8bit";
-    case Optimizer::paged_adamw32bit: return "PagedAdamW32bit";
-    case Optimizer::lion8bit: return "Lion8bit";
-    case Optimizer::lion32bit: return "Lion32bit";
-    case Optimizer::paged_lion8bit: return "PagedLion8bit";
-    case Optimizer::paged_lion32bit: return "PagedLion32bit";
-    default: return {};
-  }
-}
-
 void note_optimizer(const Training& training, Notes& notes) {
-  const std::string_view name = packed_class(training.optimizer);
+  const std::string_view name = spec(training.optimizer).bitsandbytes_class;
   if (name.empty()) return;
   notes.push_back(
       fmt::format("the training script makes the optimizer (bitsandbytes.optim.{}) and hands it to "
