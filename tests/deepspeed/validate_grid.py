@@ -95,7 +95,8 @@ def check_meaning(case, read):
 
 def installed_keys():
     """What the installed packages know: planner/frameworks/deepspeed/config/generate_keys.py, not the record it once wrote."""
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "planner", "deepspeed"))
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    sys.path.insert(0, os.path.join(source, "planner", "frameworks", "deepspeed", "config"))
     import generate_keys as keys
     sections = {section["pointer"]: set(section["keys"]) for section in keys.sections()}
     return SimpleNamespace(sections=sections, optimizers=keys.optimizers(), schedulers=keys.schedulers(),
