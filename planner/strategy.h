@@ -14,6 +14,7 @@
 #include "models/lora.h"
 #include "models/model.h"
 #include "planner/layout/parallel_layout.h"
+#include "planner/module_libraries.h"
 #include "planner/optimizers.h"
 
 namespace zplan {
@@ -124,6 +125,8 @@ struct Training {
   Attention attention{Attention::flash};
   bool fused_loss{};            ///< head and cross-entropy in one kernel that never holds all logits
   std::int64_t loss_chunks{1};  ///< cross-entropy over this many slices of the tokens; the logits stay whole
+  bool sliced_head{};           ///< with loss_chunks: the head runs slice by slice as well
+  ModuleLibrary modules{ModuleLibrary::transformers};  ///< whose layers and selective checkpointing run
   Framework framework{Framework::deepspeed};
   DeepSpeedRelease deepspeed{};
   OptimizerKernel optimizer_kernel{OptimizerKernel::fused};
@@ -143,15 +146,6 @@ struct Training {
   bool vocabulary_parallel_head{};
   bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used
   bool fsdp_makes_shards{};      ///< FSDP: the model is made without memory; only shards reach the device
-  bool widens_output{};          ///< all logits become fp32 before the loss, slices too (Lightning Fabric)
-  bool slices_head{};            ///< with loss_chunks: the head runs slice by slice as well
-  /// Modules of litgpt: one product makes queries, keys and values, adapters go on slices of it, GELU is one
-  /// kernel.
-  bool litgpt_modules{};
-  bool foundry_modules{};  ///< llm-foundry's MPT: a fused attention kernel in the place of eager attention
-  double attention_cost{1.0};  ///< time that attention kernels take, where FlashAttention-2's take 1
-  bool alternate_products{};   ///< selective checkpointing keeps the output of every second matrix product
-  bool packed_keeps_input{};   ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44
   bool operator==(const Training&) const = default;
 };
 

@@ -72,7 +72,17 @@ void check_magnitude(const Question& q) {
                      fmt::format("{:.0f} is too many for this model", steps), "accepted: fewer");
 }
 
+/// One form of the loss: fused, in slices, or whole.
+void check_loss(const Training& training) {
+  if (training.fused_loss && training.loss_chunks > 1)
+    throw InputError("--loss-chunks", "given with --fused-loss, which has slices of its own",
+                     "accepted: one of the two");
+  if (training.sliced_head && training.loss_chunks == 1)
+    throw InputError("--sliced-head", "given without slices", "accepted: with --loss-chunks of 2 or more");
+}
+
 void choose_defaults(const Options& options, Question& q) {
+  check_loss(q.training);
   const std::int64_t positions = q.model.shape.max_positions;
   const bool too_long = positions > 0 && positions < q.training.sequence_length;
   const bool learned = elements(q.model.inventory, TensorRole::position_embedding).value > 0;

@@ -40,6 +40,17 @@ std::string adapter_remarks(const Training& training) {
   return remarks;
 }
 
+/// Loss and layers, where they are not those of transformers.
+std::string variant_words(const Training& training) {
+  std::string words = training.fused_loss ? ", fused loss" : "";
+  if (training.loss_chunks > 1)
+    words +=
+        fmt::format(", loss{} in {} slices", training.sliced_head ? " and head" : "", training.loss_chunks);
+  if (training.modules != ModuleLibrary::transformers)
+    words += fmt::format(", modules of {}", to_name(training.modules));
+  return words;
+}
+
 std::vector<std::string> model_lines(const Question& q) {
   const Elements all = parameters(q.model), active = active_parameters(q.model),
                  trained = trainable_parameters(q);
@@ -113,11 +124,10 @@ std::string training_line(const Report& report) {
   if (report.found != nullptr)
     return fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}", method_words(t),
                        precision_words(t), to_name(t.optimizer), t.sequence_length, to_name(t.attention),
-                       t.fused_loss ? ", fused loss" : "");
+                       variant_words(t));
   return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", spec(t.framework).title,
                      method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
-                     to_name(report.question.space.checkpointing), to_name(t.attention),
-                     t.fused_loss ? ", fused loss" : "") +
+                     to_name(report.question.space.checkpointing), to_name(t.attention), variant_words(t)) +
          (t.expandable_segments ? ", expandable segments" : "") +
          (any_named(report.answer.plans) ? "; but as a strategy's own name or config says" : "");
 }

@@ -76,6 +76,9 @@ Json training_json(const Training& training, Framework framework) {
       {"sequence_length", training.sequence_length},
       {"attention", name_json(training.attention)},
       {"fused_loss", training.fused_loss},
+      {"loss_chunks", training.loss_chunks},
+      {"sliced_head", training.sliced_head},
+      {"modules", name_json(training.modules)},
       {"expandable_segments", training.expandable_segments},
       {"framework", name_json(framework)},
       {"deepspeed_version", to_text(training.deepspeed)}};

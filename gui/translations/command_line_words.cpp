@@ -81,6 +81,14 @@ const std::vector<const char*>& command_line_words() {
           "zplan::gui::Options",
           "a fused or chunked cross-entropy (Liger and the like): no full logits"),  // --fused-loss
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "cross-entropy over N slices of the tokens; logits stay whole [1]"),  // --loss-chunks
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "with --loss-chunks: the head runs slice by slice too, as torchtune's"),  // --sliced-head
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]"),  // --modules
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "PyTorch's allocator with expandable_segments:True"),  // --expandable-segments
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "tokens per sample [2048]"),  // --seq

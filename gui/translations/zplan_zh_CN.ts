@@ -1325,6 +1325,18 @@
         <translation>融合损失</translation>
     </message>
     <message>
+        <source>Loss in slices</source>
+        <translation>分块损失</translation>
+    </message>
+    <message>
+        <source>Head in slices</source>
+        <translation>分块输出头</translation>
+    </message>
+    <message>
+        <source>Library of layers</source>
+        <translation>层的实现库</translation>
+    </message>
+    <message>
         <source>Expandable segments</source>
         <translation>可扩展段</translation>
     </message>
@@ -1487,6 +1499,18 @@
     <message>
         <source>a fused or chunked cross-entropy (Liger and the like): no full logits</source>
         <translation>融合或分块的交叉熵（Liger 等）：不生成完整的 logits</translation>
+    </message>
+    <message>
+        <source>cross-entropy over N slices of the tokens; logits stay whole [1]</source>
+        <translation>按 N 段 token 分块计算交叉熵；logits 保持完整 [1]</translation>
+    </message>
+    <message>
+        <source>with --loss-chunks: the head runs slice by slice too, as torchtune's</source>
+        <translation>配合 --loss-chunks：输出头也逐段计算，与 torchtune 相同</translation>
+    </message>
+    <message>
+        <source>whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]</source>
+        <translation>使用哪个库的层：transformers、litgpt、llm-foundry、torchtitan [transformers]</translation>
     </message>
     <message>
         <source>PyTorch&apos;s allocator with expandable_segments:True</source>

@@ -39,7 +39,7 @@ class Run {
   /// Its size stands for a model: those of one size are left out together.
   [[nodiscard]] Elements model() const { return parameters(setup_.model); }
   /// Whether attention ran in the kernels that a plan of today assumes.
-  [[nodiscard]] bool usual() const { return setup_.training.attention_cost == 1; }
+  [[nodiscard]] bool usual() const { return spec(setup_.training.modules).attention_cost == 1; }
   /// ln(predicted / measured) speed.
   [[nodiscard]] double residual(const Parameters& parameters) {
     cluster_.gpu.efficiency = efficiency_of(parameters);

@@ -68,7 +68,7 @@ struct Traits {
   std::string framework{}, method{};  ///< as zplan names them; empty: no training
   std::string card{};                 ///< the profile's name; empty: no card, or the source names none
   std::string grade{};                ///< that the source was given: "A", "B"; empty: none
-  double attention_cost{1};           ///< as in Training: above 1 the source ran a slower attention kernel
+  double attention_cost{1};           ///< of its modules: above 1 the source ran a slower attention kernel
   bool operator==(const Traits&) const = default;
 };
 

@@ -42,7 +42,7 @@ LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training) {
   for (const Product& each : load.products) time.products += product_time(each, gpu, training.precision);
   const FlopsPerSecond rate = rate_of(gpu, training.precision);
   time.attention = (load.attention_forward + load.attention_backward) / (rate * gpu.efficiency.attention) *
-                   training.attention_cost;
+                   spec(training.modules).attention_cost;
   time.other = load.moved / (gpu.memory_bandwidth * gpu.efficiency.memory);
   time.host = host_time::of(load);
   return time;

@@ -308,10 +308,10 @@ namespace {
 
 Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   if (auto own = own_attention(p, of, x, sliding)) return *std::move(own);
-  Heads heads = p.shape().latent_attention        ? latent_heads(p, of, x)
-                : p.shape().fused_query_key_value ? one_projection(p, of, x)
-                : p.training.litgpt_modules       ? joint(p, of, x)
-                                                  : separate(p, of, x);
+  Heads heads = p.shape().latent_attention                  ? latent_heads(p, of, x)
+                : p.shape().fused_query_key_value           ? one_projection(p, of, x)
+                : spec(p.training.modules).joint_projection ? joint(p, of, x)
+                                                            : separate(p, of, x);
   if (!p.shape().latent_attention) rotate(p, heads);
   keep_in_cache(p, heads, sliding);
   Tensor output = attend(p, of, heads.query, heads.key, heads.value);

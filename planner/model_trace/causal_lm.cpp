@@ -161,7 +161,7 @@ class MicroStep {
     program_.weights = wide || mixed || prepared ? DType::fp32 : DType::bf16;
     torch_.gather_parameters(gathers_at_modules(t, program_.strategy));
     program_.autocasts = mixed || t.autocast;
-    torch_.alternate_products = t.alternate_products;
+    torch_.alternate_products = spec(t.modules).alternate_products;
     const bool casts = framework.casts_adapters(program_.strategy);
     program_.adapters = t.fp32_adapters && !casts ? DType::fp32 : program_.weights;
   }

@@ -43,7 +43,8 @@ Tensor activation(Program& p, const Tensor& x) {
   switch (p.operators().activation) {
     case Activation::silu: return silu(p.torch, x);
     case Activation::gelu: return gelu(p.torch, x);
-    case Activation::gelu_by_parts: return p.training.litgpt_modules ? gelu(p.torch, x) : gelu_by_parts(p, x);
+    case Activation::gelu_by_parts:
+      return spec(p.training.modules).fused_gelu ? gelu(p.torch, x) : gelu_by_parts(p, x);
     case Activation::gelu_bloom: return gelu_bloom(p.torch, x);
     case Activation::relu: return relu(p.torch, x);
     case Activation::relu_squared: return relu_squared(p, x);

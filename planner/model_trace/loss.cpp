@@ -82,7 +82,7 @@ Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& we
   for (const Tensor& each : split(torch, hidden, 1, lengths))
     logits.push_back(capped(p, linear_layer(p, of, weight, each)));
   torch.recorder().take_for(Term::loss_temporaries);
-  if (p.training.widens_output) logits = all_wide(p, logits);
+  if (spec(p.training.modules).widens_logits) logits = all_wide(p, logits);
   const Labels labels = labels_of(p);
   Tensors losses;
   for (const Tensor& each : logits) {
@@ -157,7 +157,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   const Parameter& weight = head_weight(of);
   recorder.take_for(Term::loss_temporaries);
   if (p.training.fused_loss) return fused_loss(p, weight, hidden);
-  if (p.training.slices_head && p.training.loss_chunks > 1) return loss_of_sliced_head(p, of, weight, hidden);
+  if (p.training.sliced_head && p.training.loss_chunks > 1) return loss_of_sliced_head(p, of, weight, hidden);
   recorder.take_for(Term::logits);
   const bool divided = p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
   Tensor logits = linear_layer(p, of, weight, hidden);
@@ -169,7 +169,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   if (p.operators().scales_logits) logits = scale(p.torch, logits);
   logits = capped(p, std::move(logits));
   recorder.take_for(Term::loss_temporaries);
-  if (p.training.widens_output) logits = to(p.torch, logits, DType::fp32);
+  if (spec(p.training.modules).widens_logits) logits = to(p.torch, logits, DType::fp32);
   if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);
   return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, logits);
 }

@@ -94,7 +94,7 @@ bool can_skip(Program& p, bool windowed) {
 
 /// The flash-attention package is given which tokens are real.
 Tensor created_mask(Program& p, bool windowed) {
-  if (p.training.foundry_modules) return {};
+  if (spec(p.training.modules).fused_mpt_attention) return {};
   Tensor padding;
   if (p.training.padding_mask) padding = numbers(p.torch, {p.sizes.b, p.sizes.s}, DType::boolean);
   switch (attention_of(p)) {

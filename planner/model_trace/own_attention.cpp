@@ -259,7 +259,7 @@ std::optional<Tensor> own_attention(Program& p, const Parameters& of, const Tens
     case AttentionForm::falcon: return falcon(p, of, x, sliding);
     case AttentionForm::gptj: return gptj(p, of, x, sliding);
     case AttentionForm::mpt:
-      return p.training.foundry_modules ? mpt_of_foundry(p, of, x) : mpt(p, of, x, sliding);
+      return spec(p.training.modules).fused_mpt_attention ? mpt_of_foundry(p, of, x) : mpt(p, of, x, sliding);
   }
   return std::nullopt;
 }

@@ -71,7 +71,7 @@ Tensor four_bits(Program& p, const Tensor& given, const Parameter& weight, bool 
   const auto node = p.torch.node({&x});
   Tensor result = product_of_four_bits(p, sizes, biased);
   if (node) {
-    if (p.training.packed_keeps_input) node->attribute = std::make_shared<Tensor>(x.detached());
+    if (spec(p.training.modules).packed_keeps_input) node->attribute = std::make_shared<Tensor>(x.detached());
     node->backward = [&p, sizes, shape = x.layout.sizes](Tensors&) {
       const Tensor wide = dequantised(p, sizes);
       p.torch.multiply(false, product_of(sizes.rows, sizes.out, sizes.in, DType::bf16));

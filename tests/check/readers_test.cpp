@@ -278,8 +278,7 @@ TEST(Published, FieldsDecideAndNoName) {
       return changed("memory.json",
                      [&](Json& row) {
                        row["source"] = source, row["remarks"] = "empty_cache, single process";
-                       for (const char* each :
-                            {"modules", "lora_dropout", "attention_kernel", "loss_chunk_tokens"})
+                       for (const char* each : {"modules", "lora_dropout", "loss_chunk_tokens"})
                          row["options"].erase(each);
                        row["options"]["seq_exact"] = false;
                        if (!value.is_null()) row["options"][key] = value;
@@ -287,17 +286,14 @@ TEST(Published, FieldsDecideAndNoName) {
           .setup.value();
     };
     const check::Setup plain = with("modules", nullptr);
-    EXPECT_FALSE(plain.training.litgpt_modules || plain.training.foundry_modules) << source;
-    EXPECT_EQ(plain.training.attention_cost, 1) << source;
+    EXPECT_EQ(plain.training.modules, ModuleLibrary::transformers) << source;
     EXPECT_EQ(plain.training.lora_dropout, 0) << source;
     EXPECT_TRUE(plain.varies) << source;
-    EXPECT_TRUE(with("modules", "litgpt").training.litgpt_modules);
-    EXPECT_TRUE(with("modules", "llm-foundry").training.foundry_modules);
+    EXPECT_EQ(with("modules", "litgpt").training.modules, ModuleLibrary::litgpt);
+    EXPECT_EQ(with("modules", "llm-foundry").training.modules, ModuleLibrary::llm_foundry);
     EXPECT_EQ(with("lora_dropout", 0.1).training.lora_dropout, 0.1);
-    EXPECT_EQ(with("attention_kernel", "triton").training.attention_cost, 1.8);
     EXPECT_FALSE(with("empties_cache", true).varies);
     EXPECT_THROW((void)with("modules", "mine"), InputError);
-    EXPECT_THROW((void)with("attention_kernel", "mine"), InputError);
   }
 }
 

@@ -26,7 +26,8 @@ TEST(Options, EveryValueReachesItsField) {
       "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --seq 4096 --micro-batch 2 "
       "--grad-accum 3 --precision fp16 --optimizer "
       "lion "
-      "--checkpointing none --attention sdpa --fused-loss --expandable-segments --emit x.json --config-style "
+      "--checkpointing none --attention sdpa --fused-loss --loss-chunks 8 --sliced-head --modules litgpt "
+      "--expandable-segments --emit x.json --config-style "
       "hf-auto --units GB "
       "--explain --no-color");
   EXPECT_EQ(o.command, Command::plan);
@@ -56,6 +57,9 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_EQ(o.space.checkpointing, Checkpointing::none);
   EXPECT_EQ(o.training.attention, Attention::sdpa);
   EXPECT_TRUE(o.training.fused_loss);
+  EXPECT_EQ(o.training.loss_chunks, 8);
+  EXPECT_TRUE(o.training.sliced_head);
+  EXPECT_EQ(o.training.modules, ModuleLibrary::litgpt);
   EXPECT_TRUE(o.training.expandable_segments);
   EXPECT_EQ(o.emit, "x.json");
   EXPECT_EQ(o.config_style, ConfigStyle::hf_auto);

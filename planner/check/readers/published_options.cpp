@@ -62,35 +62,10 @@ void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
   training.optimizer_kernel = spec(training.framework).kernel;
 }
 
-/// The Triton kernel beside FlashAttention-2. Source: Dao 2023 (FlashAttention-2), section 4.1: 1.3 to 2.5
-/// times as fast as FlashAttention in Triton; the geometric middle.
-constexpr double kTriton = 1.8;
-
-void read_attention(const JsonReader& options, Training& training) {
-  training.attention = named<Attention>(options.at("attention"));
-  const auto kernel = options.find("attention_kernel");
-  if (!kernel) return;
-  if (kernel->text() != "triton") kernel->fail(in_quotes(kernel->text()), "accepted: triton, or no such key");
-  training.attention_cost = kTriton;
-}
-
-/// What a library's own layers do otherwise than those of transformers.
-/// Source: litgpt 0.5 finetune/lora.py, model.py, pyproject.toml; Lightning 2.4
-/// fabric/plugins/precision/half.py convert_output.
-void read_modules(const JsonReader& options, Training& training) {
-  const auto modules = options.find("modules");
-  const std::string name = modules ? modules->text() : "transformers";
-  if (name != "transformers" && name != "litgpt" && name != "llm-foundry")
-    modules->fail(in_quotes(name), "accepted: transformers, litgpt, llm-foundry");
-  training.litgpt_modules = training.widens_output = training.packed_keeps_input = name == "litgpt";
-  training.foundry_modules = name == "llm-foundry";
-}
-
 void read_library(const JsonReader& options, Training& training) {
-  // Whoever shards a model with FSDP has no room for it whole: it is made without memory, or on the host.
+  // Whoever shards a model with FSDP has no memory for it whole: it is made without memory, or on the host.
   training.fsdp_makes_shards = spec(training.framework).makes_shards;
-  read_modules(options, training);
-  training.alternate_products = options.boolean_or("alternate_products", false);
+  if (const auto modules = options.find("modules")) training.modules = named<ModuleLibrary>(*modules);
   if (const auto dropout = options.find("lora_dropout")) training.lora_dropout = dropout->number(0, 1);
 }
 
@@ -112,7 +87,7 @@ void read_loss(const JsonReader& options, Training& training, Skip& skip) {
   training.fused_loss = loss == "fused";
   if (loss == "full" || loss == "fused") return;
   const auto chunks = loss == "chunked" ? loss_chunks(options) : std::nullopt;
-  training.slices_head = options.boolean_or("logits_chunked", false);
+  training.sliced_head = options.boolean_or("logits_chunked", false);
   if (chunks)
     training.loss_chunks = *chunks;
   else
@@ -152,7 +127,7 @@ Training read_training(const JsonReader& options, Skip& skip) {
   read_precision(options, training, skip);
   read_loss(options, training, skip);
   read_library(options, training);
-  read_attention(options, training);
+  training.attention = named<Attention>(options.at("attention"));
   const std::int64_t gradient = options.at("gradient_dtype_bytes").integer(1, 8);
   training.fsdp_reduces_fp32 = options.integer_or("reduce_dtype_bytes", gradient, 1, 8) == 4;
   training.sequence_length = options.at("seq").integer(1, kMostSequence);

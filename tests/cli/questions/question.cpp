@@ -101,6 +101,11 @@ void add_training(Random& random, Typed& typed) {
   if (random.chance(20))
     typed.option("--attention", random.of(Words{"sdpa", "sdpa", "sdpa", "eager", "flash"}));
   typed.flag(15, "--fused-loss");
+  if (random.chance(10)) {
+    typed.option("--loss-chunks", random.of(Words{"2", "7", "16"}));
+    typed.flag(50, "--sliced-head");
+  }
+  if (random.chance(10)) typed.option("--modules", any<ModuleLibrary>(random));
   typed.flag(15, "--expandable-segments");
 }
 
