@@ -9,12 +9,12 @@ import sys
 
 build = os.path.abspath(sys.argv[1])
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ROOMS = ("models", "hardware_profiles", "planner", "cli", "harness", "gui")
+FOLDERS = ("models", "hardware_profiles", "planner", "cli", "harness", "gui")
 
 
 def wanted(entry):
     place = os.path.relpath(entry["file"], root)
-    return place.split(os.sep)[0] in ROOMS
+    return place.split(os.sep)[0] in FOLDERS
 
 
 def check(entry):

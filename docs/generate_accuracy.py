@@ -5,7 +5,7 @@ usage: generate_accuracy.py [--check] ZPLAN
 
 docs/accuracy.in.md is the page with a line {{name}} where figures go. docs/accuracy_explanations.json says, per section and
 record, why the prediction is off; it is kept by hand and survives regeneration. planner/accuracy.json is what the program itself says
-of its figures, by kind, statistic, framework, method and card. In pages a figure stands between <!--acc WHAT--> and <!--/acc-->, where
+of its figures, by kind, statistic, framework, method and GPU. In pages a figure stands between <!--acc WHAT--> and <!--/acc-->, where
 WHAT is as quoted() reads it. docs/accuracy_bounds.json is kept by hand too: what no figure may exceed, whether or not pages are
 written. --check writes nothing and fails where a file is not what would be written, where a bound does not hold or is missing, or
 where an explanation is of a record that is not shown."""
@@ -60,8 +60,8 @@ BESIDE = {
 NAMED = ("allocated", "active", "reserved", "device")
 STEPS = {"steps": ("allocated", "reserved"), "one_card": ("allocated", "reserved"), "qlora": ("allocated", "reserved")}
 PUBLISHED, RECORDED = True, False
-# Kind of figure, what it is validated against, statistics by section, whether on real cards, whether with a slower attention kernel
-# (None: either), heading of the page. Of a kind real cards come first.
+# Kind of figure, what it is validated against, statistics by section, whether on real GPUs, whether with a slower attention kernel
+# (None: either), heading of the page. Of a kind real GPUs come first.
 FAMILIES = [
     ("memory", "published runs", {"memory": NAMED}, PUBLISHED, None, "what-others-measured-and-published"),
     ("memory", "recorded steps", STEPS, RECORDED, None, "whole-training-steps"),
@@ -203,18 +203,18 @@ def fits(report):
             f"ended out of memory, {tally['failed'] - tally['failed_and_fits']} are predicted not to.\n")
 
 
-# Of every card a plan leaves free what a recommendation does: the default of --headroom.
+# Of every GPU a plan leaves free what a recommendation does: the default of --headroom.
 HEADROOM = 0.10
 # Where a prediction has to hold whatever others did: recorded here, not published by others.
 OWN = ("steps", "qlora", "capacity")
 
 
 def recommended(reports):
-    """Whether a run needed more than the smallest card on which its plan would be recommended."""
+    """Whether a run needed more than the smallest GPU on which its plan would be recommended."""
     rows = []
     for section in (*OWN, "memory"):
         for statistic in ("allocated", "reserved", "device", "unknown", "required"):
-            # A run that ended out of memory only says that its card was too small; m606 is one that a plan without headroom would
+            # A run that ended out of memory only says that its GPU was too small; m606 is one that a plan without headroom would
             # have let through.
             records = [each for each in reports[section]["records"] if each["statistic"] == statistic and each["predicted"]
                        and not each["skipped"] and each["measured_low"]]
@@ -242,7 +242,7 @@ def planners(report):
 
 
 def check_profile(fit):
-    """What the profile of a fitted card has must be what the fit says."""
+    """What the profile of a fitted GPU has must be what the fit says."""
     profiles = (json.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "hardware_profiles" / "gpus").glob("*.json"))
     profile = next(each for each in profiles if each["name"] == fit["gpu"])
     for ours, theirs in (("matrix_efficiency", "matrix_products"), ("attention_efficiency", "attention"), ("memory_efficiency", "memory_bandwidth")):
@@ -251,7 +251,7 @@ def check_profile(fit):
 
 
 def efficiencies(report):
-    """What a fit to these very runs says of each card, and what fits without a model say of its runs."""
+    """What a fit to these very runs says of each GPU, and what fits without a model say of its runs."""
     rows = []
     for each in report["efficiencies"]:
         check_profile(each)
@@ -274,7 +274,7 @@ def read_reference(file):
 
 
 def speed_planners(report):
-    """What other planners foretold was recorded; zplan's are of the same runs."""
+    """What other planners predicted was recorded; zplan's are of the same runs."""
     runs = {run["id"]: run for run in read_reference("published/speed.json")}
     own = {record["id"]: record["error"] for record in report["records"] if record["error"] is not None}
     errors = {}
@@ -309,10 +309,10 @@ def judged(reports, sections, statistics_of):
 
 
 def levels(record, on_cards):
-    """What a record counts for: its own framework, method and card, and with some of them left open."""
+    """What a record counts for: its own framework, method and GPU, and with some of them left open."""
     framework, method, card = record["framework"], record["method"], record["card"]
     every = [(framework, method, card), (framework, method, None), (framework, None, None)]
-    # Ties are by framework and card.
+    # Ties are by framework and GPU.
     every += [(framework, None, card)] if record["statistic"] == "tokens_per_second" else []
     return {level for level in every if level[2] is None or on_cards}
 
@@ -347,7 +347,7 @@ def accuracy_text(groups):
 
 
 def cells(groups, kind, on_cards=True):
-    """Of published runs every framework, method and card by itself."""
+    """Of published runs every framework, method and GPU by itself."""
     rows = [[each["framework"], each["method"], each["card"], each["statistic"].replace("_", " ") +
              (", slower attention kernel" if each["slower_attention"] else ""), each["judged"], percent(each["median_error"]),
              percent(each["p90_error"]), percent(each["worst_error"]), percent(each["under_predicted"])]
@@ -397,7 +397,7 @@ def selected(reports, words):
     return records
 
 
-# What README shows of real cards.
+# What README shows of real GPUs.
 ON_CARDS = [
     ("allocated peak", "memory allocated"),
     ("reserved peak", "memory reserved"),
@@ -415,12 +415,12 @@ def on_cards_table(reports):
         records = selected(reports, what.split())
         errors = [record["error"] for record in records]
         rows.append([name, *(QUOTES[figure](records, errors) for figure in ("count", "median", "p90", "worst", "low"))])
-    return "\n" + table([("on real cards", True), ("published runs", False), ("median", False), ("nine in ten within", False), ("all within", False),
+    return "\n" + table([("on real GPUs", True), ("published runs", False), ("median", False), ("nine in ten within", False), ("all within", False),
                          ("too low by more than 5 %", False)], rows)
 
 
 def quoted(reports, what):
-    """"FIGURE SECTION[+SECTION…] STATISTIC [KEY=VALUE…]": one of QUOTES over the judged records that are so; "fits FIGURE": of the runs whose card is
+    """"FIGURE SECTION[+SECTION…] STATISTIC [KEY=VALUE…]": one of QUOTES over the judged records that are so; "fits FIGURE": of the runs whose GPU is
     known; "on_cards": a table."""
     words = what.split()
     if words[0] == "on_cards":

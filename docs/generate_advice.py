@@ -52,7 +52,7 @@ class Plan:
     def verdict(self):
         if self.fits:
             return "fits, near the edge" if self.near else "fits"
-        return "short of the card" if not self.fits_device else "short of host memory"
+        return "short of the GPU" if not self.fits_device else "short of host memory"
 
     def row(self, name):
         host = f"{self.host:.0f}" + (f" + {self.nvme:.0f} NVMe" if self.nvme else "")

@@ -383,7 +383,7 @@ std::string card_of(const BenchResult& result, const std::string& place) {
     for (const std::string& gpu : host.gpus) {
       if (!card.empty() && gpu != card)
         throw InputError(place, fmt::format("{} and {}", in_quotes(card), in_quotes(gpu)),
-                         "accepted: a result of one kind of card");
+                         "accepted: a result of one kind of GPU");
       card = gpu;
     }
   return card;

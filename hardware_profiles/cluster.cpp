@@ -55,7 +55,7 @@ std::string rate_in_tera(const std::optional<FlopsPerSecond>& rate) {
 
 std::string generic_sentence(const Gpu& gpu) {
   return fmt::format(
-      "no card named: a generic Ampere-class one, {} bf16, memory at {}, PCIe 4 x16 {} "
+      "no GPU named: a generic Ampere-class one, {} bf16, memory at {}, PCIe 4 x16 {} "
       "peer-to-peer, no NVLink, matrix products at {} of the peak (--gpu)",
       rate_in_tera(gpu.bf16), format_rate(gpu.memory_bandwidth), gpu.peer_to_peer ? "with" : "without",
       format_percent(gpu.efficiency.products));
@@ -83,7 +83,7 @@ void add_assumed_figures(Cluster& cluster, const ClusterRequest& request) {
           fmt::format("{}: {} is {}", cluster.gpu.name, figure, cluster.gpu.sources.at(figure)));
 }
 
-/// Curves of the card that the profile names stand behind its own.
+/// Curves of the GPU that the profile names stand behind its own.
 void add_curves_of_the_like(Gpu& gpu, const HardwareProfiles& profiles) {
   if (gpu.collectives_as.empty()) return;
   const Gpu& like = find_gpu(profiles, gpu.collectives_as, gpu.name + ": collectives_as");
@@ -95,7 +95,7 @@ void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwarePro
     cluster.gpu = find_gpu(profiles, "generic");
     cluster.assumptions.push_back(generic_sentence(cluster.gpu));
     if (!request.memory)
-      cluster.assumptions.push_back(fmt::format("{} of GPU memory, because neither a card nor --mem is given",
+      cluster.assumptions.push_back(fmt::format("{} of GPU memory, because neither a GPU nor --mem is given",
                                                 format_bytes(cluster.gpu.memory)));
   } else {
     cluster.gpu =
@@ -121,7 +121,7 @@ void remark_on_node(Cluster& cluster) {
                                               cluster.node.usual_gpus));
   if (cluster.node.fabric == Fabric::pcie_peer && !cluster.gpu.peer_to_peer && cluster.gpus_per_node > 1)
     cluster.assumptions.push_back(
-        fmt::format("peer-to-peer over PCIe between {} cards, which the stock driver does not offer (--node)",
+        fmt::format("peer-to-peer over PCIe between {} GPUs, which the stock driver does not offer (--node)",
                     cluster.gpu.name));
 }
 

@@ -16,11 +16,11 @@ namespace zplan {
 
 /// What is asked for; empty or absent means the default, which the answer names as an assumption.
 struct ClusterRequest {
-  std::string gpu{};              ///< name or path (*.json) of a profile; empty: the generic card
+  std::string gpu{};              ///< name or path (*.json) of a profile; empty: the generic GPU
   std::optional<Bytes> memory{};  ///< per GPU; wins over the profile's
   std::int64_t gpus{1};
   std::int64_t nodes{1};
-  std::string node{};                  ///< node type; empty: the usual one for the card
+  std::string node{};                  ///< node type; empty: the usual one for the GPU
   std::string network{};               ///< empty: the usual one where there are several nodes
   std::optional<Bytes> host_memory{};  ///< per node
 };
@@ -51,15 +51,15 @@ struct Cluster {
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
-/// What a process can use of a card that nvidia-smi lists with `memory`: total less Gpu::driver_reserved, of
+/// What a process can use of a GPU that nvidia-smi lists with `memory`: total less Gpu::driver_reserved, of
 /// which at most one twentieth of the total is taken off (the largest share seen is 4 %, 460 of 11264 MiB of
-/// an RTX 2080 Ti). The driver keeps a nearly fixed amount, 450 MiB on cards of 11 to 24 GB, 890 MiB on an
-/// A100 of 80 GB, so a fixed amount per card is nearer than a percentage. Source: sources of
+/// an RTX 2080 Ti). The driver keeps a nearly fixed amount, 450 MiB on GPUs of 11 to 24 GB, 890 MiB on an
+/// A100 of 80 GB, so a fixed amount per GPU is nearer than a percentage. Source: sources of
 /// "driver_reserved_mib".
 [[nodiscard]] Bytes usable_memory(const Gpu& gpu, Bytes memory);
 
 /// Throws InputError naming the option: --gpus out of 1 to 1,000,000, --nodes that do not divide the GPUs,
-/// --mem out of 0.5 to 4096 GiB, --host-mem out of 1 to 1048576 GiB, unknown names, a node type that the card
+/// --mem out of 0.5 to 4096 GiB, --host-mem out of 1 to 1048576 GiB, unknown names, a node type that the GPU
 /// has no links for.
 [[nodiscard]] Cluster assemble_cluster(const ClusterRequest& request, const HardwareProfiles& profiles);
 

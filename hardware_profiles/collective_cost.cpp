@@ -90,7 +90,7 @@ bool other_network(const CollectiveCurve& curve, const Cluster& cluster) {
          curve.network != cluster.network->name;
 }
 
-/// Built-in cards are measured on built-in networks; of others nothing is known to scale by.
+/// Built-in GPUs are measured on built-in networks; of others nothing is known to scale by.
 const Network* network_of(const CollectiveCurve& curve) {
   for (const Network& network : built_in_profiles().networks)
     if (network.name == curve.network) return &network;
@@ -109,7 +109,7 @@ double apart(std::int64_t a, std::int64_t b) {
   return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b)));
 }
 
-/// Another network counts as much as twice the nodes: on the same cards at the same line rate (H100, 8×400
+/// Another network counts as much as twice the nodes: on the same GPUs at the same line rate (H100, 8×400
 /// and 32×100 Gb/s) a curve of the other network tells more than one of a quarter of the GPUs.
 constexpr double kOtherNetwork = 1;
 
@@ -121,7 +121,7 @@ std::pair<bool, double> distance(const CollectiveCurve& curve, const Cluster& cl
                                             (other_network(curve, cluster) ? kOtherNetwork : 0)};
 }
 
-/// Nearest first. A machine's own curves come before its network's, and both before its card's.
+/// Nearest first. A machine's own curves come before its network's, and both before its GPU's.
 std::vector<const CollectiveCurve*> nearest_curves(const Cluster& cluster, Operation operation,
                                                    const GroupPlace& place, const PricingRules& rules) {
   std::vector<const CollectiveCurve*> found;
@@ -170,7 +170,7 @@ CollectiveCurve curve_of_peak(const MeasuredLink& link, Operation operation) {
           .points = {{kLong, at_peak(kLong, operation, link.gpus, peak_of(link.speed, operation))}}};
 }
 
-/// What a profile knows beside curves of groups inside a node: the machine's own peak, or the card's, of
+/// What a profile knows beside curves of groups inside a node: the machine's own peak, or the GPU's, of
 /// which nearest in number of GPUs, where it has no curve of this operation (one that is left out counts).
 std::optional<CollectiveCurve> peak_curve(const Cluster& cluster, Operation operation,
                                           const GroupPlace& place) {

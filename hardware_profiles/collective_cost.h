@@ -60,8 +60,8 @@ struct PricingRules {
 /// of nodes, where another network counts as a ratio of two; the first of equal ones. Beyond its sizes the
 /// next nearest that has them goes on. Below the smallest size of all the model does, with the ratio that it
 /// has there; above the largest the bus bandwidth stays. Peaks of profiles (`measured` of a node, `links` of
-/// a card without curves of the operation on this fabric) stand for curves of groups inside a node: the
-/// node's peak and latency added, the card's as one message of 4 GiB.
+/// a GPU without curves of the operation on this fabric) stand for curves of groups inside a node: the
+/// node's peak and latency added, the GPU's as one message of 4 GiB.
 /// Cluster::link_factors: with a link f times as fast a call takes L + (t(S) − L)/f, L = t(1 byte) its
 /// latency, which stays. Over a faster network the links inside the nodes become what bounds: such a call
 /// takes no less than its ring's bytes at their bus bandwidth, or than t(S) where that is shorter.

@@ -1,5 +1,5 @@
 #pragma once
-// One kind of card. Figures are data with sources (hardware_profiles/gpus/*.json); nothing is guessed in
+// One kind of GPU. Figures are data with sources (hardware_profiles/gpus/*.json); nothing is guessed in
 // code.
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace zplan {
 /// Figure → where it was read. A text that starts with "assumed:" marks a figure that is not certain.
 using Sources = std::map<std::string, std::string>;
 
-/// What training reaches of a card's peaks, by kind of work.
+/// What training reaches of a GPU's peaks, by kind of work.
 struct Efficiency {
   double products{0.7};   ///< of the dense matrix rate, by large matrix products
   double attention{0.3};  ///< of the same, by fused attention kernels, forward and backward
@@ -25,14 +25,14 @@ struct Efficiency {
   friend bool operator==(const Efficiency&, const Efficiency&) = default;
 };
 
-/// One kind of card.
+/// One kind of GPU.
 struct Gpu {
   std::string name{};  ///< "H100-SXM-80GB"
   std::vector<std::string> aliases{};
   Bytes memory{};           ///< what nvidia-smi prints as total
   Bytes driver_reserved{};  ///< of that, what cudaMemGetInfo does not count: the driver keeps it
   BytesPerSecond memory_bandwidth{};
-  /// Dense peak rates of matrix products with fp32 accumulation; absent where the card does not do the type
+  /// Dense peak rates of matrix products with fp32 accumulation; absent where the GPU does not do the type
   /// in its matrix units. fp32: the plain units.
   std::optional<FlopsPerSecond> bf16{}, fp16{}, tf32{}, fp32{}, fp8{};
   std::string compute_capability{};   ///< "9.0"; see capability_major
@@ -47,7 +47,7 @@ struct Gpu {
   std::vector<MeasuredLink>
       links;  ///< what collectives were measured to reach, per fabric and number of GPUs
   std::vector<CollectiveCurve> collectives{};  ///< measured curves, where there are any
-  /// Name of a card with the same links and the same generation of kernels, whose curves hold for this one
+  /// Name of a GPU with the same links and the same generation of kernels, whose curves hold for this one
   /// behind its own; empty: none.
   std::string collectives_as{};
   Sources sources{};
@@ -57,10 +57,10 @@ struct Gpu {
 /// True where the source marks a figure as not certain.
 [[nodiscard]] bool is_assumed(std::string_view source);
 
-/// The figures of the card that are not certain, by their key in the profile, in alphabetical order.
+/// The figures of the GPU that are not certain, by their key in the profile, in alphabetical order.
 [[nodiscard]] std::vector<std::string> assumed_figures(const Gpu& gpu);
 
-/// 9 of "9.0": the generation, which decides what kernels a card runs. 0 where the text is no version.
+/// 9 of "9.0": the generation, which decides what kernels a GPU runs. 0 where the text is no version.
 [[nodiscard]] int capability_major(std::string_view compute_capability);
 
 }  // namespace zplan

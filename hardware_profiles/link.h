@@ -37,7 +37,7 @@ struct LinkSpeed {
   friend bool operator==(const LinkSpeed&, const LinkSpeed&) = default;
 };
 
-/// Peaks published for one kind of card on one fabric.
+/// Peaks published for one kind of GPU on one fabric.
 struct MeasuredLink {
   Fabric fabric{Fabric::nvswitch};
   std::int64_t gpus{};

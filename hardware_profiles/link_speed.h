@@ -17,7 +17,7 @@ struct SourcedSpeed {
 
 /// Collectives of `gpus` GPUs inside one node, first of:
 ///  1. node.measured;
-///  2. the card's measured figure on this fabric whose number of GPUs is nearest by ratio (of a bridge, a
+///  2. the GPU's measured figure on this fabric whose number of GPUs is nearest by ratio (of a bridge, a
 ///  pair's
 ///     figure holds for pairs alone);
 ///  3. link rate × node.link_fraction. The link rate is what NCCL's ring reaches: effective NVLink with a

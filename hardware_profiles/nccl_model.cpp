@@ -36,7 +36,7 @@ constexpr double kNetworkOverhead = 1.0;
 constexpr double kPlateauVolta = 1.9, kPlateau = 1.4;
 constexpr std::int64_t kPlateauBytes = 64;  ///< per channel and rank, from which on
 
-/// Limits of a generation of cards: on one node, two, and more. GB/s, per channel where not LL.
+/// Limits of a generation of GPUs: on one node, two, and more. GB/s, per channel where not LL.
 /// Source: tuning.cc, ncclTunerConstantsDefaults and nvlsEfficiency.
 using ByNodes = std::array<double, 3>;
 struct Generation {

@@ -19,9 +19,9 @@ struct Node {
   Fabric fabric{Fabric::pcie_peer};
   std::int64_t usual_gpus{8};           ///< how many GPUs such a node holds; more is possible and remarked on
   Bytes host_memory{};                  ///< usual, as an assumption that the report prints
-  double link_fraction{1.0};            ///< share of the card's effective link rate that a ring reaches here
-  Seconds latency{};                    ///< of a small collective, where the card has no measured figure
-  std::optional<LinkSpeed> measured{};  ///< of this very machine; wins over the card's figures and the links
+  double link_fraction{1.0};            ///< share of the GPU's effective link rate that a ring reaches here
+  Seconds latency{};                    ///< of a small collective, where the GPU has no measured figure
+  std::optional<LinkSpeed> measured{};  ///< of this very machine; wins over the GPU's figures and the links
   std::vector<CollectiveCurve> collectives{};  ///< measured curves of this machine
   Sources sources{};
   friend bool operator==(const Node&, const Node&) = default;

@@ -6,7 +6,7 @@
 
 namespace zplan {
 
-/// The card as zplan.gpu/1: read_profiles() of it gives the card again; only a figure that no number times
+/// The GPU as zplan.gpu/1: read_profiles() of it gives the GPU again; only a figure that no number times
 /// its unit is exactly comes back as the one next to it.
 [[nodiscard]] Json write_gpu(const Gpu& gpu);
 

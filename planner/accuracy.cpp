@@ -59,7 +59,7 @@ bool covers(const Accuracy& group, const Coverage& plan) {
          group.method.value_or(plan.method) == plan.method && group.card.value_or(plan.card) == plan.card;
 }
 
-/// What a group leaves open; the card first, since memory hardly depends on it. A framework's speed depends
+/// What a group leaves open; the GPU first, since memory hardly depends on it. A framework's speed depends
 /// on both.
 int breadth(const Accuracy& group) { return (group.method ? 0 : 2) + (group.card ? 0 : 1); }
 
@@ -67,7 +67,7 @@ bool same_measurements(const Accuracy& a, const Accuracy& b) {
   return a.against == b.against && a.statistic == b.statistic;
 }
 
-/// Of a framework's speeds, any method, on that card or on any.
+/// Of a framework's speeds, any method, on that GPU or on any.
 const Accuracy* speeds(Framework framework, const std::optional<std::string>& card, bool slower_attention) {
   constexpr std::int64_t kFewest = 5;
   const auto found = std::find_if(accuracies().begin(), accuracies().end(), [&](const Accuracy& each) {

@@ -24,12 +24,12 @@ struct EnumNames<AccuracyOf> {
 };
 
 /// One kind of figure against measurements of one statistic, of the runs that share a framework, a method and
-/// a card. Errors are absolute, as fractions of what was measured.
+/// a GPU. Errors are absolute, as fractions of what was measured.
 struct Accuracy {
   AccuracyOf of{};
   std::string against;                 ///< "published runs"
   std::string statistic;               ///< "reserved", as `zplan check` names it
-  bool on_cards{};                     ///< a real card ran it; else a stand-in that launches no kernel
+  bool on_cards{};                     ///< a real GPU ran it; else a stand-in that launches no kernel
   bool slower_attention{};             ///< its sources ran a slower attention kernel than plans assume
   std::optional<Framework> framework;  ///< absent: any
   std::optional<Method> method;        ///< absent: any
@@ -40,7 +40,7 @@ struct Accuracy {
   std::string anchor;  ///< heading of docs/accuracy.md
 };
 
-/// All there are; of a kind those of real cards first.
+/// All there are; of a kind those of real GPUs first.
 [[nodiscard]] const std::vector<Accuracy>& accuracies();
 
 /// What of a plan decides which measurements speak for it.
@@ -51,10 +51,10 @@ struct Coverage {
 };
 
 /// Of each statistic of each kind of measurement the narrowest group that covers a plan: its framework,
-/// method and card; its framework and method; its framework.
+/// method and GPU; its framework and method; its framework.
 [[nodiscard]] std::vector<Accuracy> accuracies(AccuracyOf of, const Coverage& plan);
 
-/// Whether a group is of the plan's own framework, method and card.
+/// Whether a group is of the plan's own framework, method and GPU.
 [[nodiscard]] bool is_of(const Accuracy& accuracy, const Coverage& plan);
 
 /// Two speeds that are closer than `within` are not told apart.
@@ -62,10 +62,10 @@ struct Tie {
   double within{};  ///< half of the predicted speeds in `basis` were further off
   Accuracy basis;
 };
-/// By the predicted speeds of a framework on a card; where fewer than five were measured there with the
-/// attention kernels that plans assume, on any card; else with slower kernels, on that card or on any.
+/// By the predicted speeds of a framework on a GPU; where fewer than five were measured there with the
+/// attention kernels that plans assume, on any GPU; else with slower kernels, on that GPU or on any.
 [[nodiscard]] Tie speed_tie(Framework framework, const std::string& card);
-/// The wider of two frameworks' on one card.
+/// The wider of two frameworks' on one GPU.
 [[nodiscard]] Tie speed_tie(Framework a, Framework b, const std::string& card);
 
 }  // namespace zplan

@@ -49,27 +49,27 @@ RankRun PlanContext::run(const Strategy& strategy) {
 
 namespace {
 
-/// What PyTorch keeps and cannot use depends on the card, so that some cards run out of memory between a
-/// smaller and a larger one that do not. So the card itself has to complete the run, and some card within
-/// `room`, which is what the headroom leaves of its memory.
+/// What PyTorch keeps and cannot use depends on the GPU, so that some GPUs run out of memory between a
+/// smaller and a larger one that do not. So the GPU itself has to complete the run, and some GPU within
+/// `limit`, which is what the headroom leaves of its memory.
 bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, Cards& cards) {
   return !memory.failing_start.contains(cluster.usable_memory) && cards.completes_on(cluster.usable_memory);
 }
 
-bool fits_by_allocator(const RunInputs& run, const Cluster& cluster, Bytes room) {
+bool fits_by_allocator(const RunInputs& run, const Cluster& cluster, Bytes limit) {
   const RunResult played = simulate(run);
   Cards cards(run, played);
   const MemoryPlan memory = plan_live_memory(run, played, cluster);
-  return memory.required_low <= room && completes_itself(cluster, memory, cards) &&
-         (cards.completes_within(room) || cards.smallest_is_within(room));
+  return memory.required_low <= limit && completes_itself(cluster, memory, cards) &&
+         (cards.completes_within(limit) || cards.smallest_is_within(limit));
 }
 
-/// The same of a whole plan. `required`, which was bisected to half a percent and as if larger cards never
-/// had less room than smaller ones, is made to say it too.
-bool fits_by_allocator(const Cluster& cluster, Bytes room, Cards& cards, MemoryPlan& memory) {
-  if (memory.required_low > room) return false;
-  if (memory.required > room && !cards.completes_within(room)) return false;
-  memory.required = std::min(memory.required, room);
+/// The same of a whole plan. `required`, which was bisected to half a percent and as if larger GPUs never
+/// had less memory available than smaller ones, is made to say it too.
+bool fits_by_allocator(const Cluster& cluster, Bytes limit, Cards& cards, MemoryPlan& memory) {
+  if (memory.required_low > limit) return false;
+  if (memory.required > limit && !cards.completes_within(limit)) return false;
+  memory.required = std::min(memory.required, limit);
   if (completes_itself(cluster, memory, cards)) return true;
   memory.required = cards.smallest(cluster.usable_memory);
   memory.required_high = std::max(memory.required_high, memory.required);
@@ -87,18 +87,18 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   plan.strategy = strategy;
   plan.shard = run.shard();
   plan.measured_activations = model_->shape.operators.measured;
-  const Bytes room = available(cluster_, headroom_);
+  const Bytes limit = available(cluster_, headroom_);
   const bool complete = depth == Depth::complete;
   RunResult played = complete ? run.full() : worst.live ? *worst.live : run.live();
   if (complete) {
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);
-    plan.fits_device = fits_by_allocator(cluster_, room, cards, plan.memory);
+    plan.fits_device = fits_by_allocator(cluster_, limit, cards, plan.memory);
   } else {
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);
     if (depth == Depth::live) return plan;
-    plan.fits_device = plan.memory.required_low <= room && fits_by_allocator(inputs, cluster_, room);
+    plan.fits_device = plan.memory.required_low <= limit && fits_by_allocator(inputs, cluster_, limit);
   }
   plan.communication = run.schedule(played);
   CostModel cost_model = run.cost_model(cluster_);

@@ -38,7 +38,7 @@ struct Plan {
   [[nodiscard]] std::string id() const { return name.empty() ? plan_id(framework, strategy) : name; }
 };
 
-/// The share of a card that is left free beyond everything the plan counts.
+/// The share of a GPU that is left free beyond everything the plan counts.
 struct Headroom {
   double fraction{0.10};
 };

@@ -33,7 +33,7 @@ class Work {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  /// Steps on all threads so far: runs played, cards and speeds tried, values of a search looked at.
+  /// Steps on all threads so far: runs played, GPUs and speeds tried, values of a search looked at.
   [[nodiscard]] std::int64_t steps() const { return steps_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool stopped() const;
   /// Throws Stopped or OverBudget.

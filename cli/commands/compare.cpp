@@ -24,7 +24,7 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-/// Against a saved report one strategy has itself to be held against.
+/// Against a saved report one strategy has itself to be compared with.
 void check_count(std::size_t count, bool saved) {
   if (count < 2 && !saved)
     throw InputError("compare", count == 0 ? "no strategies" : "one strategy",

@@ -1,4 +1,4 @@
-// `zplan hardware import`: measurements → a card's profile.
+// `zplan hardware import`: measurements → a GPU's profile.
 
 #include <fmt/format.h>
 

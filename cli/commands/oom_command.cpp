@@ -44,7 +44,7 @@ void check_options(const Options& options) {
                        "accepted: with --model and the options of the run that failed");
 }
 
-/// The card is the message's where no option names one: what a process sees, and what the driver keeps.
+/// The GPU is the message's where no option names one: what a process sees, and what the driver keeps.
 Options on_its_card(Options options, const OomMessage& message) {
   if (options.has("--mem") || options.has("--gpu") || !message.capacity) return options;
   options.cluster.memory = *message.capacity + find_gpu(built_in_profiles(), "generic").driver_reserved;
@@ -76,7 +76,7 @@ void plan_it(OomReport& report, const Environment& environment) {
   if (const Bytes taken = taken_by_others(reading, request.question.cluster.usable_memory); taken.value > 0) {
     request.question.cluster.usable_memory -= taken;
     request.warnings.push_back(
-        fmt::format("{} of the card are taken as gone: other processes hold them, or a limit does",
+        fmt::format("{} of the GPU are taken as gone: other processes hold them, or a limit does",
                     format_bytes(taken, options.unit)));
   }
   const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));

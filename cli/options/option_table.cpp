@@ -98,7 +98,7 @@ const std::vector<OptionSpec>& option_table() {
 
       {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
        [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},
-      {"--gpu", "NAME", kCluster, kMachines, "hardware profile: zplan hardware lists them [a generic card]",
+      {"--gpu", "NAME", kCluster, kMachines, "hardware profile: zplan hardware lists them [a generic GPU]",
        [](O o, T t) { o.cluster.gpu = t; }},
       {"--mem", "GIB", kCluster, kPlanning,
        "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's",
@@ -106,14 +106,14 @@ const std::vector<OptionSpec>& option_table() {
       {"--nodes", "M", kCluster, kPlanning, "nodes that the GPUs are spread over [1]",
        [](O o, T t) { o.cluster.nodes = parse_integer("--nodes", t, 1, kMostGpus); }},
       {"--node", "TYPE", kCluster, kMachines,
-       "how GPUs of a node are connected: nvswitch, pcie, … [the card's usual]",
+       "how GPUs of a node are connected: nvswitch, pcie, … [the GPU's usual]",
        [](O o, T t) { o.cluster.node = t; }},
-      {"--network", "NAME", kCluster, kMachines, "between nodes: 8x400g, 100g, … [the card's usual]",
+      {"--network", "NAME", kCluster, kMachines, "between nodes: 8x400g, 100g, … [the GPU's usual]",
        [](O o, T t) { o.cluster.network = t; }},
       {"--host-mem", "GIB", kCluster, kPlanning, "host memory per node in GiB [the node type's usual]",
        [](O o, T t) { o.cluster.host_memory = parse_gib("--host-mem", t); }},
       {"--headroom", "PCT", kCluster, plan | search | compare | fit | lint,
-       "share of each card to leave free, in percent [10]",
+       "share of each GPU to leave free, in percent [10]",
        [](O o, T t) { o.headroom.fraction = parse_number("--headroom", t, 0, kMostHeadroom) / 100; }},
 
       {"--zero", "LIST", kSearch, plan | search | fit | check,
@@ -206,7 +206,7 @@ const std::vector<OptionSpec>& option_table() {
       {"--worst", "N", kCheck, check, "of the records only the N that are furthest off [all]",
        [](O o, T t) { o.worst = static_cast<std::size_t>(parse_integer("--worst", t, 0, 1'000'000)); }},
       {"--fit-efficiency", "", kCheck, check,
-       "what shares of their peaks cards reach, by least squares of measured speeds",
+       "what shares of their peaks GPUs reach, by least squares of measured speeds",
        [](O o, T) { o.fit_efficiency = true; }},
       {"--tolerance", "X", kCheck, check,
        "exit status 1 where a median error exceeds X: 0.05 or 5% [no limit]", set_tolerance},
@@ -217,7 +217,7 @@ const std::vector<OptionSpec>& option_table() {
        [](O o, T) { o.sarif = true; }},
 
       {"--name", "NAME", kImport, hardware_import,
-       "what the profile is called [the card's name with -measured]", [](O o, T t) { o.profile_name = t; }},
+       "what the profile is called [the GPU's name with -measured]", [](O o, T t) { o.profile_name = t; }},
       {"--output", "FILE", kImport, hardware_import,
        "write the profile there, as -o does (- for stdout) [stdout]", [](O o, T t) { o.output = t; }, nullptr,
        "-o"},
@@ -263,7 +263,7 @@ const std::vector<CommandSpec>& command_table() {
        "the scenarios of a FILE.zplan",
        "in a strategy, as in tp8+zero1+offload-all, fsdp or FILE.json, or in a file of scenarios"},
       {fit, "",
-       "the inverse: largest micro-batch, longest sequence, fewest GPUs, smallest card, biggest model; what "
+       "the inverse: largest micro-batch, longest sequence, fewest GPUs, smallest GPU, biggest model; what "
        "helps against an out-of-memory error",
        "with the plan that fit names"},
       {check, "FILE|FOLDER…",
@@ -287,7 +287,7 @@ const std::vector<CommandSpec>& command_table() {
        {"list", "show", "search"}},
       {hardware,
        "[list | show NAME | search WORDS | import FILE…]",
-       "the catalogue of GPUs, nodes and networks; import makes a card's profile of nccl-tests logs and "
+       "the catalogue of GPUs, nodes and networks; import makes a GPU's profile of nccl-tests logs and "
        "zplan-bench results",
        "",
        {"list", "show", "search", "import"}},

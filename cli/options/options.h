@@ -84,11 +84,11 @@ struct Options {
   std::optional<Solve> solve;  ///< of fit: what is asked for; absent: all that is left open
   std::string oom;             ///< of fit: an out-of-memory message, a file with such lines, or "-"
 
-  bool fit_efficiency{};             ///< of a check: what measured speeds say of their cards
+  bool fit_efficiency{};             ///< of a check: what measured speeds say of their GPUs
   std::optional<std::size_t> worst;  ///< of a check: show only so many records
   std::optional<double> tolerance;   ///< of a check: the largest median error that holds, as a fraction
 
-  std::string profile_name;  ///< of hardware import: what the profile is called; empty: the card's name says
+  std::string profile_name;  ///< of hardware import: what the profile is called; empty: the GPU's name says
   std::string output;        ///< of hardware import: file to write, "-" for stdout; empty: stdout
 
   bool fix{};    ///< of a lint: repair the files

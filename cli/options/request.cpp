@@ -97,7 +97,7 @@ void choose_defaults(const Options& options, Question& q) {
   if (runs_flash || q.training.attention != Attention::flash) return;
   if (options.has("--attention"))
     throw InputError("--attention",
-                     "flash in fp32 or on a card before compute capability 8.0: its kernels do not run",
+                     "flash in fp32 or on a GPU before compute capability 8.0: its kernels do not run",
                      "accepted: sdpa, eager");
   q.training.attention = Attention::sdpa;
 }

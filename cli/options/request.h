@@ -21,7 +21,7 @@ struct Request {
 };
 [[nodiscard]] Request make_request(const Options& options, const Environment& environment);
 
-/// Defaults that depend on the model and the card: no more tokens than the model has positions for, and no
+/// Defaults that depend on the model and the GPU: no more tokens than the model has positions for, and no
 /// flash attention where its kernels do not run (before Ampere, or in fp32).
 void choose_defaults(const Options& options, Question& question);
 

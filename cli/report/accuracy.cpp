@@ -23,7 +23,7 @@ std::string runs_of(const Accuracy& group) {
     text += fmt::format(" of {}, {}", to_name(*group.framework),
                         group.method ? to_name(*group.method) : "any method");
   if (group.on_cards)
-    text += fmt::format("{} on {}", group.framework ? "," : "", group.card ? *group.card : "any card");
+    text += fmt::format("{} on {}", group.framework ? "," : "", group.card ? *group.card : "any GPU");
   return text;
 }
 
@@ -48,7 +48,7 @@ const Accuracy& foremost(const std::vector<Accuracy>& groups, const Accuracy& fi
   return *best;
 }
 
-/// One group of each kind of measurement; of those without a card the first kind alone.
+/// One group of each kind of measurement; of those without a GPU the first kind alone.
 std::vector<Accuracy> for_badge(const std::vector<Accuracy>& groups, const Coverage& plan) {
   std::vector<Accuracy> chosen;
   for (const Accuracy& each : groups) {
@@ -60,15 +60,13 @@ std::vector<Accuracy> for_badge(const std::vector<Accuracy>& groups, const Cover
   return chosen;
 }
 
-std::string card_text(const Coverage& plan) {
-  return plan.card == "generic" ? "the generic card" : plan.card;
-}
+std::string card_text(const Coverage& plan) { return plan.card == "generic" ? "the generic GPU" : plan.card; }
 
 bool takes_a_card(AccuracyOf of) {
   return of == AccuracyOf::memory || of == AccuracyOf::step_time || of == AccuracyOf::collective_time;
 }
 
-/// Where no measurement is of the plan's own framework, method and card, with the kernels it assumes: that.
+/// Where no measurement is of the plan's own framework, method and GPU, with the kernels it assumes: that.
 std::string gap_text(AccuracyOf of, const std::vector<Accuracy>& groups, const Coverage& plan) {
   if (!takes_a_card(of))
     return groups.empty() ? "nothing measured under " + std::string(to_name(plan.framework)) : "";

@@ -11,7 +11,7 @@
 
 namespace zplan {
 
-/// The framework, method and card of a plan of `question`.
+/// The framework, method and GPU of a plan of `question`.
 [[nodiscard]] Coverage coverage_of(const Plan& plan, const Question& question);
 /// "deepspeed, full, on A100-SXM-80GB".
 [[nodiscard]] std::string coverage_text(const Coverage& plan);
@@ -20,8 +20,8 @@ namespace zplan {
 /// too low by more than 5 % in 34 %".
 [[nodiscard]] std::string accuracy_text(const Accuracy& accuracy);
 
-/// In a line what speaks for a plan's figures of a kind: measurements on its own card with its framework and
-/// method, or that nothing was measured there and what is nearest; and recorded steps, which had no card.
+/// In a line what speaks for a plan's figures of a kind: measurements on its own GPU with its framework and
+/// method, or that nothing was measured there and what is nearest; and recorded steps, which had no GPU.
 [[nodiscard]] std::string accuracy_badge(AccuracyOf of, const Coverage& plan);
 
 /// The page with all of them, from the root of the project: "docs/accuracy.md", with "#heading" where one is

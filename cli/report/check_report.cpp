@@ -338,7 +338,7 @@ Table group_table(const CheckReport& report) {
 std::string fits_sentence(const check::FitTally& fits) {
   if (fits.ran + fits.failed == 0) return "";
   return fmt::format(
-      "of {} runs that ran, {} are foretold to fit; of {} that ended out of memory, {} are foretold not to",
+      "of {} runs that ran, {} are predicted to fit; of {} that ended out of memory, {} are predicted not to",
       fits.ran, fits.ran_and_fits, fits.failed, fits.failed - fits.failed_and_fits);
 }
 

@@ -38,7 +38,7 @@ struct CheckReport {
 /// A line per record, and one per kind and statistic.
 [[nodiscard]] Table record_table(const CheckReport& report);
 [[nodiscard]] Table group_table(const CheckReport& report);
-/// How many runs were foretold to fit, or not to, of those whose card is known; empty where none is.
+/// How many runs were predicted to fit, or not to, of those whose GPU is known; empty where none is.
 [[nodiscard]] std::string fits_sentence(const check::FitTally& fits);
 
 /// CSV: one line per record.

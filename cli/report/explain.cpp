@@ -116,7 +116,7 @@ Section required_section(const Plan& plan, const Question& q) {
                     q),
        bytes_figure("allocated at initialisation", m.initialisation.allocated,
                     "the highest before the first step", source, q),
-       bytes_figure("reserved", m.peak_reserved, "what the allocator takes of a card with room to spare",
+       bytes_figure("reserved", m.peak_reserved, "what the allocator takes of a GPU with memory to spare",
                     source, q),
        bytes_figure("required", m.required,
                     "the least the allocator gets by with, giving back what it caches, + CUDA context + NCCL",

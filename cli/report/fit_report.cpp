@@ -74,7 +74,7 @@ std::string_view short_name(Solve solve) {
   return "";
 }
 
-/// Every strategy is held against what there is at its own value: only what is asked for in memory differs.
+/// Every strategy is compared with what there is at its own value: only what is asked for in memory differs.
 Table strategies_of(const SolvedQuestion& solved) {
   const Solve asked = solved.inverse.solve;
   Table table{{{"strategy", "", false, kAlways},
@@ -289,7 +289,7 @@ std::string_view asked_words(Solve solve) {
     case Solve::sequence: return "longest sequence";
     case Solve::gpus: return "fewest GPUs";
     case Solve::model: return "biggest model";
-    case Solve::memory: return "smallest card";
+    case Solve::memory: return "smallest GPU";
     case Solve::host_memory: return "smallest host memory";
   }
   return "";

@@ -28,7 +28,7 @@ struct Measure {
 /// What `value` differs by from `base`, with its sign; "=" where that prints as nothing.
 [[nodiscard]] std::string difference_text(const Measure& measure, double value, double base, ByteUnit unit);
 
-/// What is asked for, in words: model, card, method, batch.
+/// What is asked for, in words: model, GPU, method, batch.
 struct Setting {
   std::string name;
   std::string (*text)(const Plan&, const Question&);

@@ -22,7 +22,7 @@ std::vector<std::string> general_help(OomCause cause) {
     case OomCause::enough_free:
       return {"look for another process that came and went, and for what the system lets a process have"};
     case OomCause::other_processes:
-      return {"nvidia-smi lists who holds the card: end what is left of earlier runs, or take another card"};
+      return {"nvidia-smi lists who holds the GPU: end what is left of earlier runs, or take another GPU"};
     case OomCause::fragmentation:
       return {
           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (from torch 2.1 on; before: max_split_size_mb)",

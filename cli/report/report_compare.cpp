@@ -37,7 +37,7 @@ std::vector<Line> every_line(const Report& report) {
   const bool saved = saved_report(report) != nullptr;
   std::vector<Line> lines = setting_lines(report, sides);
   for (Line& line : figure_lines(sides, report.question.unit, !saved))
-    // The card may have been another one then.
+    // The GPU may have been another one then.
     if (line.name != "free" || !saved) lines.push_back(std::move(line));
   return lines;
 }

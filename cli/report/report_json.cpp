@@ -292,7 +292,7 @@ Json all_deltas_json(const Report& report) {
   return out;
 }
 
-/// One plan alone, held against a saved report, has no rival.
+/// One plan alone, compared with a saved report, has no rival.
 Json contest_json(const std::optional<Contest>& contest) {
   if (!contest)
     return {{"faster", nullptr},     {"slower", nullptr}, {"ratio", nullptr},    {"tie", nullptr},

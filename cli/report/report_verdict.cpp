@@ -138,7 +138,7 @@ void add_alternative(Document& doc, const Report& report) {
 std::string range_sentence(const Plan& plan, const Question& question) {
   const MemoryPlan& m = plan.memory;
   const std::string_view risk = m.required_high > question.cluster.usable_memory
-                                    ? ": the upper end is more than the card has"
+                                    ? ": the upper end is more than the GPU has"
                                 : m.required_high > available(question.cluster, question.headroom)
                                     ? ": the upper end eats into the headroom"
                                     : "";

@@ -1,5 +1,5 @@
 #pragma once
-// Names to pick from, with what is worth knowing of each: models, cards, nodes, networks.
+// Names to pick from, with what is worth knowing of each: models, GPUs, nodes, networks.
 
 #include <QAbstractTableModel>
 #include <QSortFilterProxyModel>

@@ -14,7 +14,7 @@ from fontTools.ttLib import TTFont
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-# What names of models, cards and files may hold, beside what texts do.
+# What names of models, GPUs and files may hold, beside what texts do.
 LATIN = [*range(0x20, 0x7F), *range(0xA0, 0x180), *range(0x370, 0x400), *range(0x2010, 0x2028), *range(0x2030, 0x203B),
          *range(0x2070, 0x209D)]
 SIGNS = [ord(sign) for sign in "→−≈≠≤≥⌈⌉⌊⌋√∞"]  # of formulas: in Noto's font of mathematics

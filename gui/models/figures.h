@@ -14,7 +14,7 @@
 
 namespace zplan::gui {
 
-/// A limit that figures are held against.
+/// A limit that figures are compared with.
 struct Mark {
   QString name, text;  ///< "available", "39.1 GiB"
   double value{};

@@ -278,7 +278,7 @@ QString StackModel::meaning(int column) const {
            explained_in_general(name(column).toStdString(),
                                 tr("bytes of the algorithm that NCCL would choose, by link").toStdString(),
                                 "docs/communication.md");
-  // Formulas name the rates of a card: those of the first subject that has them.
+  // Formulas name the rates of a GPU: those of the first subject that has them.
   for (int row = 0; row < rowCount(); ++row) {
     const std::vector<Figure> all = figures(row, column);
     for (const Figure& each : all) lines << explained_in_general(each.name, each.formula, each.source);

@@ -33,7 +33,7 @@ class Documents : public QObject {
  Q_SIGNALS:
   void about_to_replace();  ///< the whole session, by what a file holds or by nothing
   void problem(const QString& message);
-  void measurements(const QString& path);  ///< a file that predictions are held against
+  void measurements(const QString& path);  ///< a file that predictions are compared with
   void changed();                          ///< file, whether it is modified, or recent files
 
  private:

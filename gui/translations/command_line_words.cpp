@@ -36,19 +36,19 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs in all [1]"),  // --gpus
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "hardware profile: zplan hardware lists them [a generic card]"),  // --gpu
+                        "hardware profile: zplan hardware lists them [a generic GPU]"),  // --gpu
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's"),  // --mem
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "nodes that the GPUs are spread over [1]"),  // --nodes
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "how GPUs of a node are connected: nvswitch, pcie, … [the card's usual]"),  // --node
+                        "how GPUs of a node are connected: nvswitch, pcie, … [the GPU's usual]"),  // --node
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "between nodes: 8x400g, 100g, … [the card's usual]"),  // --network
+                        "between nodes: 8x400g, 100g, … [the GPU's usual]"),  // --network
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "host memory per node in GiB [the node type's usual]"),  // --host-mem
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "share of each card to leave free, in percent [10]"),  // --headroom
+                        "share of each GPU to leave free, in percent [10]"),  // --headroom
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "ZeRO stages to consider, such as 2,3 [0,1,2,3]"),  // --zero
       QT_TRANSLATE_NOOP("zplan::gui::Options",

@@ -12,7 +12,7 @@
         <translation>GPU 数量</translation>
     </message>
     <message>
-        <source>card</source>
+        <source>GPU</source>
         <translation>GPU 型号</translation>
     </message>
     <message>
@@ -1421,7 +1421,7 @@
         <translation>GPU 总数 [1]</translation>
     </message>
     <message>
-        <source>hardware profile: zplan hardware lists them [a generic card]</source>
+        <source>hardware profile: zplan hardware lists them [a generic GPU]</source>
         <translation>硬件档案：用 zplan hardware 列出 [通用卡]</translation>
     </message>
     <message>
@@ -1433,11 +1433,11 @@
         <translation>GPU 分布在多少个节点上 [1]</translation>
     </message>
     <message>
-        <source>how GPUs of a node are connected: nvswitch, pcie, … [the card&apos;s usual]</source>
+        <source>how GPUs of a node are connected: nvswitch, pcie, … [the GPU&apos;s usual]</source>
         <translation>节点内 GPU 的连接方式：nvswitch、pcie、… [该卡的常见配置]</translation>
     </message>
     <message>
-        <source>between nodes: 8x400g, 100g, … [the card&apos;s usual]</source>
+        <source>between nodes: 8x400g, 100g, … [the GPU&apos;s usual]</source>
         <translation>节点之间的网络：8x400g、100g、… [该卡的常见配置]</translation>
     </message>
     <message>
@@ -1445,7 +1445,7 @@
         <translation>每个节点的主机内存，以 GiB 计 [该节点类型的常见配置]</translation>
     </message>
     <message>
-        <source>share of each card to leave free, in percent [10]</source>
+        <source>share of each GPU to leave free, in percent [10]</source>
         <translation>每块卡要留空的比例，以百分数计 [10]</translation>
     </message>
     <message>
@@ -2192,7 +2192,7 @@
         <translation>可用上限</translation>
     </message>
     <message>
-        <source>card</source>
+        <source>GPU</source>
         <translation>整卡</translation>
     </message>
     <message>

@@ -105,7 +105,7 @@ MainWindow::MainWindow(const Environment& environment, const QString& kept, QWid
   const auto changed = [this] { update_actions(); };
   connect(&session_, &Session::inserted, this, changed);
   connect(&session_, &Session::inserted, this, [this] {
-    // Two scenarios are there to be held against each other.
+    // Two scenarios are there to be compared with each other.
     if (session_.size() == 2) view_->set_mode(ComparisonView::Mode::scenarios);
   });
   connect(&session_, &Session::removed, this, changed);

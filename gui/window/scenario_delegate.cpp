@@ -20,7 +20,7 @@ QStyleOptionViewItem upper_line(const QStyleOptionViewItem& option) {
   return upper;
 }
 
-/// What stands behind the name of the baseline: a sign and, where there is room, a word.
+/// What stands behind the name of the baseline: a sign and, where there is memory, a word.
 struct Mark {
   bool shown{};
   QString word;

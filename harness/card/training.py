@@ -25,7 +25,7 @@ OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "cudaErrorMemory
 
 
 def is_out_of_memory(error):
-    """Whether PyTorch, cuBLAS, NCCL or the driver found no room."""
+    """Whether PyTorch, cuBLAS, NCCL or the driver found no memory."""
     return isinstance(error, torch.OutOfMemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
 
 

@@ -25,7 +25,7 @@ def required_bytes(zplan, runs, card):
 
 
 def measure(zplan, runs, card, watcher, log, *, fake=False, stop=lambda: False):
-    """Rows as they are measured. A GPU with less room than a plan wants is left out."""
+    """Rows as they are measured. A GPU with less memory available than a plan wants is left out."""
     needed = required_bytes(zplan, runs, card)
     room = watcher.free()
     for run in runs:

@@ -54,16 +54,16 @@ void fill(std::byte* data, Bytes size, std::uint64_t seed) {
 }
 
 Bytes free_bytes(const std::string& folder) {
-  struct statvfs room {};
-  if (statvfs(folder.c_str(), &room) != 0) fail_input(folder, std::strerror(errno));
-  return Bytes(static_cast<std::int64_t>(room.f_bavail * room.f_frsize));
+  struct statvfs space {};
+  if (statvfs(folder.c_str(), &space) != 0) fail_input(folder, std::strerror(errno));
+  return Bytes(static_cast<std::int64_t>(space.f_bavail * space.f_frsize));
 }
 
 [[noreturn]] void fail_for_room(const std::string& folder, Bytes size) {
   throw InputError("--storage",
                    fmt::format("{}: {} bytes are free, {} are needed", in_quotes(folder, 255),
                                free_bytes(folder).value, size.value),
-                   "accepted: a folder with that much room");
+                   "accepted: a folder with that much free space");
 }
 
 void check(const std::string& folder, Bytes size) {

@@ -41,7 +41,7 @@ struct StorageResult {
 /// Writes a file of `size`, rounded up to whole blocks, to the folder and reads it back: {write, read}. It is
 /// written once before the timing, since swap files are overwritten from the second step on; it has no name,
 /// so nothing is left whatever happens. The first and last page of each block that is read are compared.
-/// Throws InputError where the folder is missing, cannot be written to or has no room; BenchError where the
+/// Throws InputError where the folder is missing, cannot be written to or has no space; BenchError where the
 /// disk fails or returns something else than was written.
 [[nodiscard]] std::vector<StorageResult> measure_storage(const std::string& folder, Bytes size = kGiB);
 

@@ -17,7 +17,7 @@ class MatrixProducts {
   MatrixProducts(const Device& device, Cublas blas, const Stream& stream);
 
   /// c (m × n) = a (m × k) · b (n × k) transposed, rows one after the other: torch.nn.Linear with a for its
-  /// input and b for its weight. Sums are kept in float32. Throws OutOfMemory where cuBLAS has no room to
+  /// input and b for its weight. Sums are kept in float32. Throws OutOfMemory where cuBLAS has no memory to
   /// work.
   void issue(const Product& product, const void* a, const void* b, void* c) const;
 

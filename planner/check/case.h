@@ -1,5 +1,5 @@
 #pragma once
-// What was measured, and the question that zplan would be asked to foretell it.
+// What was measured, and the question that zplan would be asked to predict it.
 
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@ struct Setup {
   Strategy strategy;
   Cluster cluster;
   std::int64_t rank{};   ///< of the world, whose figures were taken
-  bool card_is_known{};  ///< `cluster` has the memory of the card that was used
+  bool card_is_known{};  ///< `cluster` has the memory of the GPU that was used
   bool varies{};         ///< the sequence length is a limit: samples have all lengths up to it
 };
 
@@ -50,7 +50,7 @@ struct MeasuredCalls {
   Cluster cluster;
   std::vector<TimedCall> calls;
   std::string record{};  ///< id of a published log, of which a profile may have a curve
-  bool by_model{true};   ///< whether NCCL's model alone is held against them, too
+  bool by_model{true};   ///< whether NCCL's model alone is compared with them, too
 };
 
 /// What hosts sent to each other while a collective was issued that often.

@@ -1,6 +1,6 @@
 #pragma once
-// What a card reaches of its peaks, from training speeds that were measured on it: the three figures of
-// Efficiency, by least squares of the logarithms of step times. One set per card, whatever the model, the
+// What a GPU reaches of its peaks, from training speeds that were measured on it: the three figures of
+// Efficiency, by least squares of the logarithms of step times. One set per GPU, whatever the model, the
 // method and who measured.
 
 #include <string>
@@ -21,7 +21,7 @@ struct EfficiencyFit {
   ErrorFigures held_out_usual;  ///< of these alone
 };
 
-/// Of every card that at least `kFewestRuns` judged speeds of at least two models are from, in alphabetical
+/// Of every GPU that at least `kFewestRuns` judged speeds of at least two models are from, in alphabetical
 /// order.
 inline constexpr std::size_t kFewestRuns = 12;
 [[nodiscard]] std::vector<EfficiencyFit> fit_efficiencies(const std::vector<Case>& cases);

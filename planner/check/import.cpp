@@ -184,7 +184,7 @@ Findings findings_of(const std::vector<Document>& documents) {
       throw InputError(document.source,
                        fmt::format("of {}, and {} before it", in_quotes(measured.card),
                                    in_quotes(found.measured.front().card)),
-                       "accepted: measurements of one kind of card");
+                       "accepted: measurements of one kind of GPU");
     found.measured.push_back(std::move(measured));
   }
   return found;
@@ -194,19 +194,19 @@ Gpu base_of(const ImportRequest& request, Findings& found) {
   const auto named = [&](const std::string& name) {
     ClusterRequest one;
     one.gpu = name;
-    return assemble_cluster(one, request.hardware).gpu;  // with the curves of the card that it names as alike
+    return assemble_cluster(one, request.hardware).gpu;  // with the curves of the GPU that it names as alike
   };
   if (!request.gpu.empty()) return named(request.gpu);
   const std::string card = found.measured.empty() ? "" : found.measured.front().card;
   if (const auto profile = profile_of_card(request.hardware, card)) return named(*profile);
-  found.notes.push_back(
-      card.empty() ? "no GPU is named: memory and rates are the generic card's (--gpu)"
-                   : fmt::format("{} has no profile: memory and rates are the generic card's (--gpu)",
-                                 in_quotes(card)));
+  found.notes.push_back(card.empty()
+                            ? "no GPU is named: memory and rates are the generic GPU's (--gpu)"
+                            : fmt::format("{} has no profile: memory and rates are the generic GPU's (--gpu)",
+                                          in_quotes(card)));
   return named("generic");
 }
 
-/// The node type of what was measured: as it is asked for, as links tell, or the card's usual one.
+/// The node type of what was measured: as it is asked for, as links tell, or the GPU's usual one.
 const Node& node_of(const ImportRequest& request, const Gpu& base, const Findings& found) {
   if (!request.node.empty()) {
     const Node& node = find_node(request.hardware, request.node);
@@ -231,7 +231,7 @@ bool replaces(const CollectiveCurve& measured, const CollectiveCurve& old) {
   return alike && (measured.nodes == 1) == (old.nodes == 1);
 }
 
-/// Curves of this machine in front; of the card's those that nothing here replaces.
+/// Curves of this machine in front; of the GPU's those that nothing here replaces.
 void put_curves(Gpu& gpu, std::vector<CollectiveCurve> measured) {
   std::vector<CollectiveCurve> kept;
   for (const CollectiveCurve& old : gpu.collectives)

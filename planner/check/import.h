@@ -1,5 +1,5 @@
 #pragma once
-// Measurements of collectives → a card's profile that has them.
+// Measurements of collectives → a GPU's profile that has them.
 
 #include <string>
 #include <vector>
@@ -12,10 +12,10 @@ namespace zplan::check {
 /// What a profile is made from. Empty names: the measurements decide.
 struct ImportRequest {
   const HardwareProfiles& hardware;
-  std::string gpu;   ///< the card whose figures stand where nothing was measured: a name or a path (*.json)
-  std::string node;  ///< node type of the machines
+  std::string gpu;      ///< the GPU whose figures stand where nothing was measured: a name or a path (*.json)
+  std::string node;     ///< node type of the machines
   std::string network;  ///< between them
-  std::string name;     ///< of the profile; empty: the card's with "-measured"
+  std::string name;     ///< of the profile; empty: the GPU's with "-measured"
 };
 
 struct ImportedProfile {
@@ -25,10 +25,10 @@ struct ImportedProfile {
 
 /// Of nccl-tests logs and benchmark results. Curves of groups that had the machines to themselves, with
 /// a fitted line each: out of place, or in place where an operation has no other form; what copies of pinned
-/// memory reach; everything else from the card. Curves that the card brings are kept for operations that were
+/// memory reach; everything else from the GPU. Curves that the GPU brings are kept for operations that were
 /// not measured. Each figure's source is where it was measured: program, date, library, driver, hosts,
 /// command. Throws InputError for other documents, broken ones, results that contradict themselves or that
-/// are of different cards, and where nothing was measured that a profile holds.
+/// are of different GPUs, and where nothing was measured that a profile holds.
 [[nodiscard]] ImportedProfile import_profile(const std::vector<Document>& documents,
                                              const ImportRequest& request);
 

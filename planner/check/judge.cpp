@@ -71,7 +71,7 @@ bool needs_required(const Case& measured, const MeasuredMemory& memory) {
                      [](const MeasuredFigure& figure) { return figure.statistic == Statistic::required; });
 }
 
-/// Whether the run is foretold to fit on its card, where that is known, beside whether it did.
+/// Whether the run is predicted to fit on its GPU, where that is known, beside whether it did.
 void judge_fit(Record& record, const Case& measured, const MemoryPrediction& prediction) {
   if (!judges_fit(measured)) return;
   record.ran = record.statistic != Statistic::required;
@@ -198,7 +198,7 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredReplay& r
   return records;
 }
 
-/// What the recording does not show is not held against the plan.
+/// What the recording does not show is not compared with the plan.
 HeldBytes shown(HeldBytes planned, const HeldBytes& recorded) {
   if (!recorded.master_weights) planned.master_weights.reset();
   if (!recorded.parameters_on_host) planned.parameters_on_host.reset();

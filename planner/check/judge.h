@@ -1,5 +1,5 @@
 #pragma once
-// Cases → records: what each statistic is held against.
+// Cases → records: what each statistic is compared with.
 
 #include <vector>
 
@@ -18,13 +18,13 @@ inline constexpr Bytes kLongMessage = kMiB * 16;
 [[nodiscard]] std::vector<Record> judge(const Case& measured);
 [[nodiscard]] std::vector<Record> judge(const std::vector<Case>& cases);
 
-/// The prediction that a byte figure of a run is held against:
+/// The prediction that a byte figure of a run is compared with:
 ///  allocated, active: the peak of live tensors ("active" is a little above "allocated": blocks that wait for
 ///  a
 ///    stream);
 ///  requested: what tensors asked for; reserved: the allocator's pool; device: that and what lies outside
 ///  PyTorch; host_pinned, host_pageable: what offload takes of the host; required: what the allocator must be
-///  given, and what lies outside where the limit was a card's; unknown: anything from allocated to device, so
+///  given, and what lies outside where the limit was a GPU's; unknown: anything from allocated to device, so
 ///  of these the figure nearest to the measurement.
 [[nodiscard]] Bytes predicted_bytes(const MemoryPrediction& prediction, const MeasuredFigure& figure,
                                     Kind kind);

@@ -173,8 +173,8 @@ std::vector<VariedMicroStep> varied_micro_steps(const Setup& setup) {
   return steps;
 }
 
-/// What the allocator keeps of a run that is `roomy` without a limit: on the card that was used, where that
-/// is known and it starts there in another way or has no room for all that, once it has given back what it
+/// What the allocator keeps of a run that is `roomy` without a limit: on the GPU that was used, where that
+/// is known and it starts there in another way or has no memory for all that, once it has given back what it
 /// could.
 Bytes reserved_on_card(const Setup& setup, RunInputs inputs, const RunResult& roomy, Bytes outside) {
   const Bytes card = setup.cluster.usable_memory, pool = card - outside;
@@ -191,7 +191,7 @@ Bytes reserved_by_varied(const Setup& setup, RunInputs inputs, Bytes outside) {
   return reserved_on_card(setup, inputs, simulate(inputs), outside);
 }
 
-/// The smallest; for a card that is known and fails as it starts, that from which on larger ones do not.
+/// The smallest; for a GPU that is known and fails as it starts, that from which on larger ones do not.
 Bytes required_pool(const Setup& setup, const RunInputs& inputs, const RunResult& run) {
   const Bytes smallest = Cards(inputs, run).smallest() - inputs.outside;
   const bool fails = setup.card_is_known && run.flattening &&

@@ -1,5 +1,5 @@
 #pragma once
-// What the planner foretells of a measured run. The only file of this room that asks the planner's engine.
+// What the planner predicts of a measured run. The only file here that asks the planner's engine.
 
 #include <array>
 #include <optional>
@@ -18,7 +18,7 @@ inline constexpr Bytes kLeastHostBlock = kMiB * 4;
 /// Of the steady step: from the second one on, when the optimizer's states exist.
 struct MemoryPrediction {
   Bytes peak_requested, peak_allocated;
-  Bytes peak_reserved;            ///< on a card with room to spare
+  Bytes peak_reserved;            ///< on a GPU with memory to spare
   std::optional<Bytes> required;  ///< the least that PyTorch's allocator must be given
   Bytes outside;                  ///< CUDA context and NCCL: on top of all of the above
   Bytes host_pinned;              ///< blocks of kLeastHostBlock and more of one rank

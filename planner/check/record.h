@@ -1,5 +1,5 @@
 #pragma once
-// One prediction held against one measurement.
+// One prediction compared with one measurement.
 
 #include <optional>
 #include <string>
@@ -27,11 +27,11 @@ enum class Statistic {
   schedule,           ///< collectives of an optimizer step, call for call
   tokens_per_second,  ///< per GPU
   seconds,            ///< of one collective, as a plan has it
-  seconds_by_model,   ///< the same, held against NCCL's model alone
+  seconds_by_model,   ///< the same, compared with NCCL's model alone
   sent,               ///< bytes between hosts, of all calls of a collective
 };
 
-/// What a figure is held against. Without `high`: at least `low`.
+/// What a figure is compared with. Without `high`: at least `low`.
 struct Range {
   double low{};
   std::optional<double> high;
@@ -66,7 +66,7 @@ struct SweepPlace {
 /// What was trained on what: runs alike in all of these are summarised together on the accuracy page.
 struct Traits {
   std::string framework{}, method{};  ///< as zplan names them; empty: no training
-  std::string card{};                 ///< the profile's name; empty: no card, or the source names none
+  std::string card{};                 ///< the profile's name; empty: no GPU, or the source names none
   std::string grade{};                ///< that the source was given: "A", "B"; empty: none
   double attention_cost{1};           ///< of its modules: above 1 the source ran a slower attention kernel
   bool operator==(const Traits&) const = default;
@@ -87,8 +87,8 @@ struct Record {
   Skip skip;                         ///< empty where it was judged
   std::string subset{};              ///< rows that are looked at by themselves: "grade A, full and LoRA"
   std::vector<SweepPlace> sweeps{};  ///< the one-variable sweeps that it is a point of
-  std::optional<bool> ran{};         ///< on the card that was used; false: it ended out of memory
-  std::optional<bool> fits{};        ///< whether it was foretold to run there
+  std::optional<bool> ran{};         ///< on the GPU that was used; false: it ended out of memory
+  std::optional<bool> fits{};        ///< whether it was predicted to run there
   std::string failure{};             ///< why the check fails, whatever the tolerance; empty: it does not
   Traits traits{};
   bool operator==(const Record&) const = default;

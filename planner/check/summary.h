@@ -26,7 +26,7 @@ struct RecordGroup {
   double under_predicted{};                         ///< share of the judged that are too low by more than 5 %
   double cautious{};                                ///< share of the judged that are not too low at all
   std::size_t exact{};                              ///< judged records that are equal
-  std::size_t phase_judged{}, phase_right{};        ///< peaks whose phase was seen, and was foretold
+  std::size_t phase_judged{}, phase_right{};        ///< peaks whose phase was seen, and was predicted
   std::map<std::string, std::size_t> skip_reasons;  ///< feature → records that it keeps from being judged
   bool operator==(const RecordGroup&) const = default;
 };
@@ -50,7 +50,7 @@ inline constexpr std::string_view kPooled = ", every counted peak";
 /// statistic says nothing: for targets that are set over all of them.
 [[nodiscard]] std::vector<Subset> summarise_subsets(const std::vector<Record>& records, bool pooled);
 
-/// Runs whose card is known, by whether they ran and whether they were foretold to.
+/// Runs whose GPU is known, by whether they ran and whether they were predicted to.
 struct FitTally {
   std::size_t ran{}, ran_and_fits{};
   std::size_t failed{}, failed_and_fits{};

@@ -12,7 +12,7 @@
 
 namespace zplan {
 
-/// The card's peak rate for matrix products in the training precision; nothing where it cannot do them in
+/// The GPU's peak rate for matrix products in the training precision; nothing where it cannot do them in
 /// hardware.
 [[nodiscard]] std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision);
 

@@ -1,6 +1,6 @@
 #pragma once
 // The calls of one optimizer step in order of issue, each with what it takes: what can be issued again on
-// real machines and held against them.
+// real machines and compared with them.
 
 #include <vector>
 

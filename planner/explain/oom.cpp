@@ -13,12 +13,12 @@ namespace zplan {
 
 namespace {
 
-// Shares of a card below which figures are not worth a sentence, and above which one block is large.
+// Shares of a GPU below which figures are not worth a sentence, and above which one block is large.
 constexpr double kWorthTelling = 0.05, kLarge = 0.1;
 
 Bytes card_of(const OomMessage& m) { return m.allowed ? *m.allowed : m.capacity.value_or(m.asked); }
 
-/// Of the card what neither PyTorch nor this process's other libraries hold.
+/// Of the GPU what neither PyTorch nor this process's other libraries hold.
 void take_shares(OomReading& reading) {
   const OomMessage& m = reading.message;
   const auto reserved = m.reserved();
@@ -38,7 +38,7 @@ OomCause cause_of(const OomReading& reading) {
   const Bytes reserved = m.reserved().value_or(Bytes{});
   if (m.allowed && reserved + m.asked > *m.allowed && free >= m.asked) return OomCause::limit;
   if (free >= m.asked) return OomCause::enough_free;
-  // Older messages do not tell other processes from the context and NCCL: a tenth of the card is more than
+  // Older messages do not tell other processes from the context and NCCL: a tenth of the GPU is more than
   // these.
   const Bytes others = reading.others.value_or(Bytes{}), cached = m.unallocated.value_or(Bytes{});
   const double worth = reading.reserved_is_old ? kLarge : kWorthTelling;
@@ -76,7 +76,7 @@ std::string cause_sentence(const OomReading& reading, ByteUnit unit) {
           size(m.asked), size(card_of(m)));
     case OomCause::limit:
       return fmt::format(
-          "the card has room, but this process may take only {} (set_per_process_memory_fraction)",
+          "the GPU has memory free, but this process may take only {} (set_per_process_memory_fraction)",
           size(*m.allowed));
     case OomCause::enough_free:
       return fmt::format(
@@ -87,7 +87,7 @@ std::string cause_sentence(const OomReading& reading, ByteUnit unit) {
       return reading.reserved_is_old
                  ? fmt::format(
                        "{} are held outside PyTorch, more than a CUDA context and NCCL take: another process "
-                       "is on this card; without it the block would fit",
+                       "is on this GPU; without it the block would fit",
                        size(*reading.others))
                  : fmt::format("other processes hold {}: without them the block would fit",
                                size(*reading.others));
@@ -98,11 +98,11 @@ std::string cause_sentence(const OomReading& reading, ByteUnit unit) {
           size(*m.unallocated), size(free));
     case OomCause::large_block:
       return fmt::format(
-          "one large block, {} of the card: logits (micro-batch x sequence x vocabulary), a whole "
+          "one large block, {} of the GPU: logits (micro-batch x sequence x vocabulary), a whole "
           "gradient or gathered embedding, or states made in the first optimizer step are of such a size",
           format_percent(ratio(m.asked, card_of(m))));
     case OomCause::full:
-      return "the card is full of what this process holds: the block that failed is small and only the last "
+      return "the GPU is full of what this process holds: the block that failed is small and only the last "
              "of many";
   }
   return "";
@@ -150,7 +150,7 @@ Bytes taken_by_others(const OomReading& reading, Bytes usable) {
 
 namespace {
 
-/// What the allocator can have of the card: all but what lies outside it. What the message says of this
+/// What the allocator can have of the GPU: all but what lies outside it. What the message says of this
 /// process wins over the plan's allowances.
 Bytes pool_of(const Question& q, const Strategy& s, const OomReading& reading) {
   const Bytes allowance = outside_allocator(s, q.cluster.gpu.compute_capability, q.cluster.gpus_per_node);

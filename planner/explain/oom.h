@@ -35,7 +35,7 @@ struct OomReading {
 };
 [[nodiscard]] OomReading read_oom(const OomMessage& message, ByteUnit unit = ByteUnit::gib);
 
-/// Of a card's usable memory what this process cannot have: what other processes hold, or what a limit keeps
+/// Of a GPU's usable memory what this process cannot have: what other processes hold, or what a limit keeps
 /// back. Nothing where a message does not tell them from this process's own.
 [[nodiscard]] Bytes taken_by_others(const OomReading& reading, Bytes usable);
 
@@ -48,13 +48,13 @@ struct OomMatch {
   Bytes size;            ///< exactly; the smallest of these where several sizes print alike
 };
 
-/// The run of a plan on the card that ran out, played with PyTorch's allocator.
+/// The run of a plan on the GPU that ran out, played with PyTorch's allocator.
 struct OomReplay {
   bool completes{};
   Bytes pool;                           ///< what the allocator can have
   std::optional<BlockRequest> refused;  ///< where it does not complete: the block that ends it
   bool initialising{};                  ///< refused before the first step
-  std::vector<OomMatch> matches;        ///< of a run with room to spare, most frequent first
+  std::vector<OomMatch> matches;        ///< of a run with memory to spare, most frequent first
 };
 [[nodiscard]] OomReplay replay_oom(const Question& question, const Strategy& strategy,
                                    const OomReading& reading);

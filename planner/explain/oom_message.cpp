@@ -12,7 +12,7 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kAsked = "Tried to allocate ";
-constexpr std::size_t kLongest = 8192;           // a message that lists the processes of a shared card
+constexpr std::size_t kLongest = 8192;           // a message that lists the processes of a shared GPU
 constexpr Bytes kNoCard{std::int64_t{1} << 50};  // sizes beyond are differences that went below zero
 
 /// A text without colours and with every run of blanks as one, and where its lines began.

@@ -12,7 +12,7 @@
 namespace zplan {
 
 /// What one message says. Sizes are printed with two decimals of their unit; absent: not in this version's
-/// message, or no size that a card could have.
+/// message, or no size that a GPU could have.
 ///
 /// Source of the wording: c10/cuda/CUDACachingAllocator.cpp of torch 1.0 ("cached"), 1.13 and 2.0 ("already
 /// allocated"), 2.1 ("total capacty"), 2.2 to 2.11 ("total capacity", "allowed", private pools); torch for
@@ -25,7 +25,7 @@ struct OomMessage {
 
   Bytes asked;                         ///< of the device, for the block that could not be had
   std::string asked_text;              ///< as printed: "2.00 GiB"
-  std::optional<Bytes> capacity;       ///< of the card, as a process sees it
+  std::optional<Bytes> capacity;       ///< of the GPU, as a process sees it
   std::optional<Bytes> free;           ///< of that, when the message was made
   std::optional<Bytes> allowed;        ///< by set_per_process_memory_fraction
   std::optional<Bytes> allocated;      ///< by PyTorch, in tensors
@@ -37,10 +37,10 @@ struct OomMessage {
     Bytes size;
     bool operator==(const Process&) const = default;
   };
-  std::vector<Process> others;  ///< processes on this card by the ids that the driver knows them by
+  std::vector<Process> others;  ///< processes on this GPU by the ids that the driver knows them by
   bool operator==(const OomMessage&) const = default;
 
-  /// PyTorch's share of the card.
+  /// PyTorch's share of the GPU.
   [[nodiscard]] std::optional<Bytes> reserved() const;
 };
 

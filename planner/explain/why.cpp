@@ -44,12 +44,12 @@ std::string phase_words(const Peak& peak) {
 
 std::string device_verdict(const Plan& plan, const Question& q) {
   const Bytes missing = shortage(plan, q);
-  const Bytes room = available(q.cluster, q.headroom);
+  const Bytes limit = available(q.cluster, q.headroom);
   if (missing.value <= 0)
     return fmt::format("needs {} of {} available per GPU: {} to spare", size_text(plan.memory.required, q),
-                       size_text(room, q), size_text(room - plan.memory.required, q));
+                       size_text(limit, q), size_text(limit - plan.memory.required, q));
   return fmt::format("short by {} per GPU: needs {} of {} available", size_text(missing, q),
-                     size_text(plan.memory.required, q), size_text(room, q));
+                     size_text(plan.memory.required, q), size_text(limit, q));
 }
 
 /// Which replicated state is to blame where a lower stage does not fit.
@@ -60,10 +60,10 @@ std::optional<std::string> replication(const Plan& plan, const Question& q) {
 }
 
 std::string host_verdict(const Plan& plan, const Question& q) {
-  const Bytes room = available_on_host(q.cluster, q.headroom);
+  const Bytes limit = available_on_host(q.cluster, q.headroom);
   return fmt::format("needs {} of host memory per node, {} more than the {} available",
-                     size_text(plan.memory.host.total, q), size_text(plan.memory.host.total - room, q),
-                     size_text(room, q));
+                     size_text(plan.memory.host.total, q), size_text(plan.memory.host.total - limit, q),
+                     size_text(limit, q));
 }
 
 void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& context,
@@ -72,7 +72,7 @@ void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& contex
   constexpr Bytes kLargestCard = kGiB * 1024;
   const Bytes card = round_up(smallest_card(plan, q), kGiB.value);
   if (!plan.fits_host || card > kLargestCard) return;
-  std::string remedy = fmt::format("would fit on cards of {}", size_text(card, q));
+  std::string remedy = fmt::format("would fit on GPUs of {}", size_text(card, q));
   const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
   if (const auto gpus = near ? fewest_gpus(plan, q, context, kMostGpus) : std::nullopt) {
     remedy += fmt::format(", or on {} GPUs like these", *gpus);
@@ -116,7 +116,7 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
                                         std::int64_t most) {
   if (plan.strategy.zero_stage == 0) return std::nullopt;
   const std::int64_t t = plan.strategy.layout.tensor;
-  const Bytes room = available(q.cluster, q.headroom);
+  const Bytes limit = available(q.cluster, q.headroom);
   const auto on = [&](std::int64_t gpus) {
     Strategy more = plan.strategy;
     more.layout = more.layout.filling(gpus);
@@ -129,7 +129,7 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
     const std::int64_t count = (high - low) / step;
     const auto gpus = [&](std::int64_t i) { return low + (i + 1) * step; };
     const std::int64_t open =
-        first_that(count, [&](std::int64_t i) { return context.least_required(on(gpus(i))) <= room; });
+        first_that(count, [&](std::int64_t i) { return context.least_required(on(gpus(i))) <= limit; });
     const std::int64_t found = open + first_that(count - open, [&](std::int64_t i) {
                                  return context.outline(on(gpus(open + i))).fits_device;
                                });
@@ -153,7 +153,7 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
       fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
   if (plan.memory.failing_start.contains(q.cluster.usable_memory))
     sentences.emplace_back(
-        "as it starts DeepSpeed copies the weights on the card where it takes that for large enough, and "
+        "as it starts DeepSpeed copies the weights on the GPU where it takes that for large enough, and "
         "this "
         "one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
   if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));

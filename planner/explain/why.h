@@ -7,7 +7,7 @@
 
 namespace zplan {
 
-/// Why a plan fits or does not, what fills the card, and what would make it fit: one sentence each, from the
+/// Why a plan fits or does not, what fills the GPU, and what would make it fit: one sentence each, from the
 /// plan's own figures.
 [[nodiscard]] std::vector<std::string> why(const Plan& plan, const Question& question, PlanContext& context);
 
@@ -19,7 +19,7 @@ namespace zplan {
 [[nodiscard]] std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& question,
                                                       PlanContext& context, std::int64_t most);
 
-/// The smallest card (per GPU, as nvidia-smi totals it) on which the plan fits with the headroom.
+/// The smallest GPU (per GPU, as nvidia-smi totals it) on which the plan fits with the headroom.
 [[nodiscard]] Bytes smallest_card(const Plan& plan, const Question& question);
 
 }  // namespace zplan

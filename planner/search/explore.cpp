@@ -95,10 +95,12 @@ class Explorer {
       return each.question.training.framework == name.framework;
     });
   }
-  [[nodiscard]] Bytes room() const { return available(question_.cluster, question_.headroom); }
-  [[nodiscard]] Bytes host_room() const { return available_on_host(question_.cluster, question_.headroom); }
+  [[nodiscard]] Bytes available_memory() const { return available(question_.cluster, question_.headroom); }
+  [[nodiscard]] Bytes available_host_memory() const {
+    return available_on_host(question_.cluster, question_.headroom);
+  }
   [[nodiscard]] bool may_fit(const Estimate& e) const {
-    return e.required_low <= room() && e.host <= host_room();
+    return e.required_low <= available_memory() && e.host <= available_host_memory();
   }
   [[nodiscard]] static Strategy strategy_of(const FamilyName& name, const Estimate& e) {
     Strategy s = name.strategy;
@@ -135,7 +137,7 @@ class Explorer {
     std::string reason;
   };
   [[nodiscard]] Verdict verdict_of(const FamilyReport& family, std::size_t index) const;
-  /// Of a family of which something runs, held against the fastest of its strategy.
+  /// Of a family of which something runs, compared with the fastest of its strategy.
   [[nodiscard]] Verdict beside(const Found& winner, const FamilyReport& family) const;
   [[nodiscard]] std::string size(Bytes bytes) const { return format_bytes(bytes, question_.unit); }
 
@@ -181,7 +183,7 @@ void Explorer::screen(std::size_t index) {
   FamilyReport& report = result_.families[index];
   PlanFamily family = plans_of(report.name).screen.family(report.name.strategy);
   report.states = family.states();
-  if (report.states > room()) return;
+  if (report.states > available_memory()) return;
   std::vector<Estimate>& all = screened_[index];
   for (const Batches& each : batches(scope_, report.name.strategy.layout.data())) {
     if (each.micro_batch_sizes.empty()) {
@@ -366,7 +368,7 @@ void Explorer::give_reasons() {
   }
 }
 
-/// What the allocator found no room for is not the best of its family.
+/// What the allocator found no memory for is not the best of its family.
 void Explorer::forget_what_did_not_run() {
   for (const auto& [index, smallest] : too_gappy_) {
     std::vector<Estimate> ran;
@@ -379,14 +381,15 @@ void Explorer::forget_what_did_not_run() {
 Explorer::Verdict Explorer::verdict_of(const FamilyReport& family, std::size_t index) const {
   using enum FamilyOutcome;
   if (!family.best)
-    return {too_large, fmt::format("its states alone take {} of {}", size(family.states), size(room()))};
+    return {too_large,
+            fmt::format("its states alone take {} of {}", size(family.states), size(available_memory()))};
   const Estimate& nearest = *family.best;
-  if (nearest.required_low > room())
+  if (nearest.required_low > available_memory())
     return {too_large, fmt::format("needs at least {} of {} at micro-batch {}", size(nearest.required_low),
-                                   size(room()), nearest.micro_batch_size)};
-  if (nearest.host > host_room())
-    return {host_memory,
-            fmt::format("needs {} of {} host memory per node", size(nearest.host), size(host_room()))};
+                                   size(available_memory()), nearest.micro_batch_size)};
+  if (nearest.host > available_host_memory())
+    return {host_memory, fmt::format("needs {} of {} host memory per node", size(nearest.host),
+                                     size(available_host_memory()))};
   const auto winner = std::find_if(result_.best.begin(), result_.best.end(), [&](const Found& each) {
     return group_of(each.name) == group_of(family.name);
   });
@@ -394,7 +397,7 @@ Explorer::Verdict Explorer::verdict_of(const FamilyReport& family, std::size_t i
   const bool gappy = smallest != too_gappy_.end() && smallest->second <= nearest.micro_batch_size;
   if (gappy || winner == result_.best.end())
     return {gaps,
-            fmt::format("{} are live at micro-batch {}, and PyTorch's allocator finds no room between them",
+            fmt::format("{} are live at micro-batch {}, and PyTorch's allocator finds no memory between them",
                         size(nearest.required_low), nearest.micro_batch_size)};
   return beside(*winner, family);
 }

@@ -90,13 +90,13 @@ void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Sol
     return;
   }
   const MemoryPlan& memory = behind.plan->memory;
-  const Bytes room = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
+  const Bytes limit = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
   if (!behind.plan->fits_device) {
     solution.limit = Limit::device_memory;
     solution.reason =
         fmt::format("{} would be short by {} of the {} per GPU{}", value,
-                    format_bytes(memory.required - room, q.unit), format_bytes(room, q.unit),
-                    memory.required_low <= room ? ", all of it to gaps of PyTorch's allocator" : "");
+                    format_bytes(memory.required - limit, q.unit), format_bytes(limit, q.unit),
+                    memory.required_low <= limit ? ", all of it to gaps of PyTorch's allocator" : "");
     return;
   }
   solution.limit = Limit::host_memory;

@@ -12,7 +12,7 @@
 
 namespace zplan {
 
-/// What is asked for; values are whole samples, tokens, GPUs, parameters, GiB of a card, GiB of a node.
+/// What is asked for; values are whole samples, tokens, GPUs, parameters, GiB of a GPU, GiB of a node.
 enum class Solve { micro_batch, sequence, gpus, model, memory, host_memory };
 template <>
 struct EnumNames<Solve> {
@@ -47,7 +47,7 @@ struct OpenQuestion {
   ClusterRequest cluster;                          ///< what question.cluster was assembled from
   const HardwareProfiles* hardware{};              ///< outlives it
   std::function<Model(Elements)> model_of_size{};  ///< for Solve::model
-  bool attention_given{};  ///< else cards without kernels for flash attention are planned with sdpa
+  bool attention_given{};  ///< else GPUs without kernels for flash attention are planned with sdpa
 };
 
 /// The question with `value` in the place of what is asked for.
@@ -76,7 +76,7 @@ struct Inverse {
 
 /// The answer over every legal strategy that the question leaves open. Each value fits, by a plan with all
 /// figures, and the one behind it does not; in between memory is taken to grow with samples, tokens and
-/// parameters and to shrink with GPUs beyond a node, and every size in steps of 100 million parameters, cards
+/// parameters and to shrink with GPUs beyond a node, and every size in steps of 100 million parameters, GPUs
 /// and nodes in whole GiB. Throws InputError where not one combination is legal.
 [[nodiscard]] Inverse solve(const OpenQuestion& open, Solve solve);
 
@@ -88,14 +88,14 @@ inline constexpr std::int64_t kMostSolvedGpus = 1024;
 /// The fastest plan that fits, with all its figures; nothing where none does, or none is legal.
 [[nodiscard]] std::optional<Plan> fastest_that_fits(const Question& question);
 
-/// A card of the profiles, and the fastest plan on it.
+/// A GPU of the profiles, and the fastest plan on it.
 struct CardFit {
   std::string name;
   Bytes memory;  ///< as nvidia-smi totals it
   Plan plan;
 };
-/// Cards on which some strategy fits, least memory first. Each is planned with its own context, links and
-/// attention kernels. Not tried: cards of less than nine tenths of `from`, and those whose matrix units do
+/// GPUs on which some strategy fits, least memory first. Each is planned with its own context, links and
+/// attention kernels. Not tried: GPUs of less than nine tenths of `from`, and those whose matrix units do
 /// not know the precision.
 [[nodiscard]] std::vector<CardFit> cards_that_fit(const OpenQuestion& open, Bytes from);
 

@@ -1,4 +1,4 @@
-// Inverse questions whose values are names: cards and models of the catalogues.
+// Inverse questions whose values are names: GPUs and models of the catalogues.
 
 #include <algorithm>
 
@@ -10,8 +10,8 @@ namespace zplan {
 
 namespace {
 
-/// The question on another card, in the node and network that it usually comes with unless they were given;
-/// nothing where those and the card do not go together.
+/// The question on another GPU, in the node and network that it usually comes with unless they were given;
+/// nothing where those and the GPU do not go together.
 std::optional<Question> on_card(const OpenQuestion& open, const Gpu& gpu) {
   constexpr int kFlash = 8;  // the generation from which on flash attention's kernels run
   Question q = open.question;

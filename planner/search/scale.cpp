@@ -9,7 +9,7 @@ namespace zplan {
 
 namespace {
 
-// Cards and hosts as assemble_cluster takes them.
+// GPUs and hosts as assemble_cluster takes them.
 constexpr std::int64_t kMostCard = 4096, kMostHost = 1'048'576;
 constexpr std::int64_t kMostModelSteps = 100'000;  // 10 T parameters
 
@@ -108,7 +108,7 @@ Scales gpu_scales(const OpenQuestion& open) {
 std::int64_t node_of_open(const OpenQuestion& open) {
   const Cluster& cluster = open.question.cluster;
   if (cluster.gpus > 1) return node_size(cluster);
-  // One GPU sits in a node of its own kind: more of them in the card's usual one.
+  // One GPU sits in a node of its own kind: more of them in the GPU's usual one.
   const std::string type = open.cluster.node.empty() ? cluster.gpu.usual_node : open.cluster.node;
   const std::int64_t usual = find_node(*open.hardware, type).usual_gpus;
   return std::max<std::int64_t>(1, usual);

@@ -197,8 +197,8 @@ void warn(const Question& q, Answer& result) {
   if (const Plan* best = result.recommended();
       best != nullptr && best->memory.required_high > cluster.usable_memory)
     result.warnings.push_back(fmt::format(
-        "{} fits, but not with room to spare: PyTorch would reserve {} where it may, more than the {} of "
-        "the card, so it will give cached blocks back and ask again, which takes time",
+        "{} fits, but not with memory to spare: PyTorch would reserve {} where it may, more than the {} of "
+        "the GPU, so it will give cached blocks back and ask again, which takes time",
         best->id(), format_bytes(best->memory.required_high, q.unit),
         format_bytes(cluster.usable_memory, q.unit)));
   if (!matrix_peak(q.cluster.gpu, q.training.precision))

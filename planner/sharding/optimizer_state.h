@@ -47,7 +47,7 @@ struct OptimizerTensor {
 [[nodiscard]] Elements fsdp_shard(const RankTensor& tensor, std::int64_t ranks);
 
 /// States of a rank in managed memory: those of paged optimizers, for tensors of 100,000 elements and more.
-/// The driver keeps them on the device while there is room and moves them to the host under pressure; no
+/// The driver keeps them on the device while there is memory and moves them to the host under pressure; no
 /// figure of PyTorch's allocator contains them. Source: bitsandbytes 0.50.2 optim/optimizer.py
 /// get_state_buffer.
 [[nodiscard]] Bytes paged_states(const RankModel& model, const Training& training, const Strategy& strategy);

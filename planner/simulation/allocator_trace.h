@@ -1,6 +1,6 @@
 #pragma once
-// What a run asks of the allocator, in order, so that other cards can be tried without playing the run again.
-// Nothing in a run looks at the allocator, so it asks the same on every card until memory runs out.
+// What a run asks of the allocator, in order, so that other GPUs can be tried without playing the run again.
+// Nothing in a run looks at the allocator, so it asks the same on every GPU until memory runs out.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace zplan {
 
-/// Written by a Device whose card has no limit.
+/// Written by a Device whose GPU has no limit.
 class AllocatorTrace {
  public:
   /// Names a block while it is held; small numbers, used again.

@@ -170,10 +170,10 @@ CachingAllocator::Index CachingAllocator::least_expandable(const Pool& pool, Ind
     const Index next = at(block).next;
     return is_unmapped(next) ? at(next).size : 0;
   };
-  const auto room = [&](Index block) { return at(block).size + space_behind(block); };
+  const auto available = [&](Index block) { return at(block).size + space_behind(block); };
   while (space_behind(best) > 0) {
     const Index next = next_fit(pool, best);
-    if (next == kNone || room(next) >= room(best)) break;
+    if (next == kNone || available(next) >= available(best)) break;
     best = next;
   }
   return best;
@@ -433,7 +433,7 @@ CachingAllocator::Index CachingAllocator::expand(std::int32_t pool, std::int64_t
   return block;
 }
 
-// Where free and unmapped stretches in a row have room; else a new segment.
+// Where free and unmapped stretches in a row are large enough; else a new segment.
 CachingAllocator::Index CachingAllocator::place_to_expand(std::int32_t pool, std::int64_t size) {
   for (const Index unmapped : pool_at(pool).unmapped) {
     const Index previous = at(unmapped).previous;
@@ -444,10 +444,10 @@ CachingAllocator::Index CachingAllocator::place_to_expand(std::int32_t pool, std
 }
 
 bool CachingAllocator::has_room(Index first, std::int64_t size) const {
-  std::int64_t room = 0;
+  std::int64_t available = 0;
   for (Index block = first; block != kNone && at(block).state != State::in_use; block = at(block).next) {
-    room += at(block).size;
-    if (room >= size) return true;
+    available += at(block).size;
+    if (available >= size) return true;
   }
   return false;
 }

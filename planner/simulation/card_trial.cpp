@@ -20,7 +20,7 @@ void CardTrial::Played::add(const Growth& growth) {
 }
 
 bool CardTrial::completes_within(Bytes capacity) {
-  // Expandable segments reserve address space by the card's size, so theirs differ from the first one on.
+  // Expandable segments reserve address space by the GPU's size, so theirs differ from the first one on.
   if (!options_.expandable_segments)
     for (const Played& each : played_)
       if (each.parting(capacity) == each.growths.size()) return each.completed;
@@ -34,7 +34,7 @@ bool CardTrial::completes_within(Bytes capacity) {
   return completed;
 }
 
-/// What a trial on such a card has in common with one of those so far; `state` is where it goes on from.
+/// What a trial on such a GPU has in common with one of those so far; `state` is where it goes on from.
 CardTrial::Played CardTrial::begun_alike(Bytes capacity, State& state) const {
   const State* furthest = nullptr;
   Played begun;
@@ -84,14 +84,14 @@ void CardTrial::play(State& state, Bytes capacity, Played& played) const {
   played.completed = true;
 }
 
-/// What no cached block will do for. Where the card refuses, all that is cached is given back and it is asked
-/// again, for less: another card may refuse that too.
+/// What no cached block will do for. Where the GPU refuses, all that is cached is given back and it is asked
+/// again, for less: another GPU may refuse that too.
 std::optional<CachingAllocator::Handle> CardTrial::grow(State& state, const AllocatorTrace::Request& request,
                                                         Bytes capacity, Played& played) const {
   const Bytes segment = asked_of_device(request.size),
               reserved = state.allocator.current().reserved + segment;
   if (reserved <= played.granted) return state.allocator.allocate(request.size, request.stream);
-  // One that is granted is decided otherwise by a smaller card, and those that are smaller than one that
+  // One that is granted is decided otherwise by a smaller GPU, and those that are smaller than one that
   // failed are hardly asked about.
   constexpr std::size_t kMostStates = 16;
   const bool granted = reserved <= capacity, open = !granted || (fails_ > Bytes{} && reserved > fails_);

@@ -1,5 +1,5 @@
 #pragma once
-// On which cards a run completes, by what it asked of the allocator on a card without limit.
+// On which GPUs a run completes, by what it asked of the allocator on a GPU without limit.
 
 #include <cstddef>
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace zplan {
 
-/// Tries cards in any order. The allocator looks at the size of the card only where it has to take more of
-/// it, so two cards do the same until one of them grants what the other refuses: from there, and not from the
+/// Tries GPUs in any order. The allocator looks at the size of the GPU only where it has to take more of
+/// it, so two GPUs do the same until one of them grants what the other refuses: from there, and not from the
 /// start, a trial goes on from an earlier one.
 class CardTrial {
  public:
-  /// `options`: those of the card on which `trace` was written, without limit; `trace` outlives it.
+  /// `options`: those of the GPU on which `trace` was written, without limit; `trace` outlives it.
   CardTrial(const AllocatorTrace& trace, const AllocatorOptions& options)
       : trace_(trace), options_(options) {}
 
@@ -29,7 +29,7 @@ class CardTrial {
     std::vector<CachingAllocator::Handle> handles;  ///< by slot
     std::size_t next{};
   };
-  /// Where the card was asked for more than it had ever granted.
+  /// Where the GPU was asked for more than it had ever granted.
   struct Growth {
     Bytes reserved;  ///< what the allocator would then have of it
     bool granted{};
@@ -41,7 +41,7 @@ class CardTrial {
     std::size_t states{};  ///< kept with growths
     bool completed{};
     void add(const Growth& growth);
-    /// The first growth that a card of `capacity` decides otherwise.
+    /// The first growth that a GPU of `capacity` decides otherwise.
     [[nodiscard]] std::size_t parting(Bytes capacity) const;
   };
   [[nodiscard]] Played play_within(Bytes capacity) const;
@@ -55,7 +55,7 @@ class CardTrial {
   AllocatorOptions options_;
   /// The last trial that failed and the last one that did not: what is asked next mostly lies between.
   std::vector<Played> played_;
-  Bytes fails_;  ///< the largest card that failed
+  Bytes fails_;  ///< the largest GPU that failed
 };
 
 }  // namespace zplan

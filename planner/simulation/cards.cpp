@@ -21,7 +21,7 @@ const RunResult& Cards::on_host() {
   return *on_host_;
 }
 
-/// On a card that starts in one way or the other and gives the allocator `pool`.
+/// On a GPU that starts in one way or the other and gives the allocator `pool`.
 bool Cards::tried(bool on_host, Bytes pool) {
   const RunResult& run = on_host ? this->on_host() : unlimited_;
   if (pool < run.peak_allocated) return false;
@@ -44,14 +44,14 @@ bool Cards::completes_within(Bytes size) {
 template <class Enough>
 Cards::Bracket Cards::narrow(Bytes beyond, const Enough& enough) {
   constexpr std::int64_t kSegment = std::int64_t{2}
-                                    << 20;  // the allocator takes multiples of it from the card
+                                    << 20;  // the allocator takes multiples of it from the GPU
   const auto round_up = [](std::int64_t bytes) { return (bytes + kSegment - 1) / kSegment * kSegment; };
   const Bytes outside = inputs_.outside;
   std::int64_t live = std::max(unlimited_.peak_allocated, unlimited_.least_initialisation.allocated).value;
   Bracket at{.runs = unlimited_.peak_reserved.value};
   bool starts_on_host = false;
   if (unlimited_.flattening) {
-    // Where the largest card that flattens on the host does, some such card is the smallest.
+    // Where the largest GPU that flattens on the host does, some such GPU is the smallest.
     const Bytes largest = unlimited_.flattening->card - outside - Bytes(1);
     starts_on_host = live <= largest.value && beyond - outside < largest && tried(true, largest);
     if (starts_on_host)

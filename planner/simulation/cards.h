@@ -1,5 +1,5 @@
 #pragma once
-// On which cards a run completes.
+// On which GPUs a run completes.
 
 #include <optional>
 
@@ -8,25 +8,25 @@
 
 namespace zplan {
 
-/// Cards by their usable memory. Each that is asked about is tried; what one taught is not tried again.
+/// GPUs by their usable memory. Each that is asked about is tried; what one taught is not tried again.
 class Cards {
  public:
   /// `inputs`, whose `outside` is set, and `unlimited`, which simulate() made of it, outlive it.
   Cards(const RunInputs& inputs, const RunResult& unlimited);
 
-  /// Whether the run completes on a card of `size`. One that fails as it starts (Flattening::failing) is not
+  /// Whether the run completes on a GPU of `size`. One that fails as it starts (Flattening::failing) is not
   /// asked about.
   [[nodiscard]] bool completes_on(Bytes size);
-  /// The same of `size`, or where such a card fails as it starts, of the next smaller one that does not.
+  /// The same of `size`, or where such a GPU fails as it starts, of the next smaller one that does not.
   [[nodiscard]] bool completes_within(Bytes size);
-  /// The smallest card on which the run completes, to 0.5 %: strides up from what is live at the worst
+  /// The smallest GPU on which the run completes, to 0.5 %: strides up from what is live at the worst
   /// moment, then bisection; at most what suffices where nothing cached is ever given back. Caution: sizes
   /// between that were not tried are taken as not running, and larger ones as running; of gaps neither need
-  /// be so (docs/memory.md). `beyond`: a card on which it does not run; smaller ones are not asked for.
+  /// be so (docs/memory.md). `beyond`: a GPU on which it does not run; smaller ones are not asked for.
   [[nodiscard]] Bytes smallest(Bytes beyond = {});
   /// Whether smallest() is within `size`.
   [[nodiscard]] bool smallest_is_within(Bytes size);
-  /// The run on cards that flatten weights on the host.
+  /// The run on GPUs that flatten weights on the host.
   [[nodiscard]] const RunResult& on_host();
 
  private:

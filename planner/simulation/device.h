@@ -1,5 +1,5 @@
 #pragma once
-// The memory of one rank's card while a run is played: who holds what, the worst moment of each phase, and,
+// The memory of one rank's GPU while a run is played: who holds what, the worst moment of each phase, and,
 // where asked, PyTorch's caching allocator underneath.
 
 #include <optional>
@@ -77,12 +77,12 @@ class Device {
   [[nodiscard]] bool out_of_memory() const { return out_of_memory_; }
   [[nodiscard]] const Composition& live() const { return live_; }
   [[nodiscard]] Bytes requested() const { return total_; }
-  /// Highest of what the allocator handed out since the run began, and of what it took from the card.
+  /// Highest of what the allocator handed out since the run began, and of what it took from the GPU.
   [[nodiscard]] Bytes peak_allocated() const { return peak_allocated_; }
   [[nodiscard]] Bytes peak_reserved() const {
     return allocator_ ? allocator_->peak().reserved : peak_allocated_;
   }
-  /// As of now taken from the card, and how much of it the allocator may take; absent: no limit.
+  /// As of now taken from the GPU, and how much of it the allocator may take; absent: no limit.
   [[nodiscard]] Bytes reserved() const { return allocator_ ? allocator_->current().reserved : total_; }
   [[nodiscard]] std::optional<Bytes> capacity() const { return capacity_; }
   [[nodiscard]] bool has_allocator() const { return allocator_.has_value(); }

@@ -73,7 +73,7 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
   plan.host = host_memory(in, cluster.gpus_per_node);
   if (run.flattening) {
     plan.failing_start = run.flattening->failing(outside);
-    // A smaller card runs it, and this one does not: what is asked for is the next larger that does.
+    // A smaller GPU runs it, and this one does not: what is asked for is the next larger that does.
     if (plan.failing_start.contains(cluster.usable_memory))
       plan.required_low = plan.required = std::max(plan.required_low, plan.failing_start.until);
     // It is over before what is offloaded is made.

@@ -15,14 +15,14 @@ class Cards;
 struct MemoryPlan {
   Peak peak;  ///< of the steady step: device bytes at the worst moment, CUDA context and NCCL included
   std::array<PhasePeak, kPhases> phases{};  ///< of the steady step, inside PyTorch's allocator
-  PhasePeak initialisation;                 ///< until the first step, on the card in question
+  PhasePeak initialisation;                 ///< until the first step, on the GPU in question
   Bytes peak_allocated;  ///< what torch.cuda.max_memory_allocated() would say of the steady step
-  Bytes peak_reserved;   ///< max_memory_reserved() of the whole run on a card with room to spare
+  Bytes peak_reserved;   ///< max_memory_reserved() of the whole run on a GPU with memory to spare
   /// The smallest device on which the run completes: PyTorch's allocator under pressure, plus what lies
   /// outside it.
   Bytes required;
-  /// Cards that lie between: DeepSpeed takes there for free what a CUDA context and NCCL have, flattens
-  /// weights on the device, and runs out of memory. Smaller ones and larger ones start. Of a card among them
+  /// GPUs that lie between: DeepSpeed takes there for free what a CUDA context and NCCL have, flattens
+  /// weights on the device, and runs out of memory. Smaller ones and larger ones start. Of a GPU among them
   /// `required` says from where on larger ones do.
   CardRange failing_start;
   Bytes required_low;   ///< were memory packed without a gap

@@ -16,7 +16,7 @@ namespace zplan {
 void optimizer_step(Device& device, const Training& training, const std::vector<OptimizerTensor>& tensors,
                     bool first);
 
-/// torch.nn.utils.clip_grad_norm_: every tensor gets room for the partial norms that the largest needs, 4 B
+/// torch.nn.utils.clip_grad_norm_: every tensor gets memory for the partial norms that the largest needs, 4 B
 /// per 65,536 elements. Source: torch 2.11 aten/src/ATen/native/cuda/ForeachReduceOp.cu.
 void clip_gradient_norm(Device& device, const std::vector<OptimizerTensor>& tensors);
 

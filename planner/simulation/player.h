@@ -18,7 +18,7 @@ namespace zplan {
 ///   void initialise(), begin_micro_step(bool last), gradient(std::size_t tensor, Device::Block),
 ///   module(const Event&, int layer), end_backward(bool last), step(bool first),
 /// and, where it needs them, section(int layer, bool backward) and phase(Phase): where these begin;
-/// flattening(): where the card decides how it starts.
+/// flattening(): where the GPU decides how it starts.
 template <class Framework>
 class Player {
  public:

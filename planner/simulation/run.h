@@ -53,23 +53,23 @@ struct RunInputs {
   std::int64_t gpus_per_node{};           ///< 0: all on one
   bool logs_memory{};                     ///< of a live run: RunResult::live is asked for
   std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
-  Bytes outside{};          ///< of the card, what the allocator cannot have: a CUDA context, NCCL's buffers
-  bool flattens_on_host{};  ///< on a card without limit: as on one that has no room for it
+  Bytes outside{};          ///< of the GPU, what the allocator cannot have: a CUDA context, NCCL's buffers
+  bool flattens_on_host{};  ///< on a GPU without limit: as on one that has no memory for it
 };
 
-/// Cards by their usable memory, `until` not among them.
+/// GPUs by their usable memory, `until` not among them.
 struct CardRange {
   Bytes from, until;
   [[nodiscard]] bool contains(Bytes card) const { return card >= from && card < until; }
 };
 
-/// Where the run flattens the trained weights as it starts, which the card's memory decides (ZeRO 1 and 2).
+/// Where the run flattens the trained weights as it starts, which the GPU's memory decides (ZeRO 1 and 2).
 struct Flattening {
-  Bytes card;      ///< cards of so much memory and more do it on the device, smaller ones on the host
-  Bytes reserved;  ///< what the allocator then has of the card with the flat copy
+  Bytes card;      ///< GPUs of so much memory and more do it on the device, smaller ones on the host
+  Bytes reserved;  ///< what the allocator then has of the GPU with the flat copy
   Bytes on_host;   ///< what it takes of host memory for a moment where it is done there
 
-  /// Cards that do it on the device and then have no room: of these the allocator cannot have `outside`.
+  /// GPUs that do it on the device and then have no memory: of these the allocator cannot have `outside`.
   [[nodiscard]] CardRange failing(Bytes outside) const { return {card, reserved + outside}; }
 };
 
@@ -78,8 +78,8 @@ struct RunResult {
   Peak peak;                                ///< of the steady step, by what was asked for
   std::array<PhasePeak, kPhases> phases{};  ///< of the steady step
   PhasePeak initialisation;                 ///< from the first allocation to the first step
-  PhasePeak least_initialisation;           ///< the same on the card that does it with least
-  std::optional<Flattening> flattening;     ///< absent where no card decides it
+  PhasePeak least_initialisation;           ///< the same on the GPU that does it with least
+  std::optional<Flattening> flattening;     ///< absent where no GPU decides it
   Bytes peak_allocated;                     ///< of the steady step
   Bytes peak_reserved;                      ///< of the whole run
   Bytes held;                               ///< between steps, as handed out
@@ -88,16 +88,16 @@ struct RunResult {
   std::vector<Call> calls;  ///< of the steady step
   StepProgram program;      ///< likewise: what its time is worked out from
   LiveProgram live;         ///< likewise, where it is asked for
-  AllocatorTrace asked;     ///< of the allocator, on a card with room to spare
+  AllocatorTrace asked;     ///< of the allocator, on a GPU with memory to spare
 };
 
-/// The allocator as the training configures it, on a card without limit.
+/// The allocator as the training configures it, on a GPU without limit.
 [[nodiscard]] AllocatorOptions allocator_options(const Training& training);
 
-/// Plays the run on a card with room to spare, whose allocator is as the training configures it.
+/// Plays the run on a GPU with memory to spare, whose allocator is as the training configures it.
 [[nodiscard]] RunResult simulate(const RunInputs& inputs);
 
-/// The same run where there is no room to flatten weights on the device; it tells nobody what it asks for.
+/// The same run where there is no memory to flatten weights on the device; it tells nobody what it asks for.
 [[nodiscard]] RunInputs flattening_on_host(RunInputs inputs);
 
 /// simulate() of it.
@@ -106,11 +106,11 @@ struct RunResult {
 /// Of simulate(), by its initialisation alone.
 [[nodiscard]] std::optional<Flattening> flattening_of(const RunInputs& inputs);
 
-/// The same on a card that gives the allocator `pool` bytes, and has `outside` besides.
+/// The same on a GPU that gives the allocator `pool` bytes, and has `outside` besides.
 [[nodiscard]] RunResult simulate_within(const RunInputs& inputs, Bytes pool);
 
 /// Counts only what is asked for: no allocator, and the condensed tape. It starts with as little as on any
-/// card.
+/// GPU.
 [[nodiscard]] RunResult simulate_live(const RunInputs& inputs);
 /// The same from the whole tape: what the condensed one must equal.
 [[nodiscard]] RunResult simulate_live_from_whole_tape(const RunInputs& inputs);

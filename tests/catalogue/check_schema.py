@@ -1,4 +1,4 @@
-"""Holds every file of the catalogue against its schema: check_schema.py FOLDER"""
+"""Validates every file of the catalogue against its schema: check_schema.py FOLDER"""
 import json
 import pathlib
 import sys

@@ -67,7 +67,7 @@ TEST(BenchResults, OfAGroupAloneAreHeldAgainstThePricer) {
 
 TEST(BenchResults, OfAMachineWithoutAProfileAreSkipped) {
   Json json = result_json("bench_mpi.json");
-  json["hosts"] = result_json()["hosts"];  // cards that MPI did not use
+  json["hosts"] = result_json()["hosts"];  // GPUs that MPI did not use
   const std::vector<Record> skipped = of_kind(judged_in(json), Kind::collectives, Statistic::seconds);
   ASSERT_THAT(skipped, SizeIs(15));
   for (const Record& record : skipped)
@@ -93,7 +93,7 @@ TEST(BenchResults, ThatContradictThemselvesHaveFlaws) {
 
 constexpr std::int64_t k4MiB = 4 << 20;
 
-/// The sample as four ranks on one card: entry 4 is an all_reduce of 4 MiB, 7 calls, that sent `bytes`.
+/// The sample as four ranks on one GPU: entry 4 is an all_reduce of 4 MiB, 7 calls, that sent `bytes`.
 Json shared_json(std::int64_t bytes, const std::string& operation = "all_reduce") {
   Json json = result_json();
   json["share_gpu"] = true;
@@ -182,7 +182,7 @@ TEST(Sent, IsNotJudgedWhereNothingSaysWhatItShouldBe) {
   json["collectives"][3]["sent_calls"] = 7;
   EXPECT_THAT(sent_in(json), IsEmpty());  // 512 KiB
   json = shared_json(1);
-  for (Json& gpu : json["hosts"][0]["gpus"]) gpu["name"] = "Nobody's Card";
+  for (Json& gpu : json["hosts"][0]["gpus"]) gpu["name"] = "Nobody's GPU";
   EXPECT_THAT(sent_in(json).front().skip.text(), HasSubstr("no profile of this machine"));
 }
 

@@ -36,7 +36,7 @@ bool is_long(const Record& record) { return record.subset.ends_with("16 MiB and 
 bool from_curves(const Record& record) { return record.subset.starts_with("measured curves"); }
 bool any(const Record& /*unused*/) { return true; }
 
-/// Logs that have another one of the same card, number of GPUs and nodes, and network: 8 A100 (n02, n03),
+/// Logs that have another one of the same GPU, number of GPUs and nodes, and network: 8 A100 (n02, n03),
 /// 2 × 8 H100 (n11, n12), 2 × 8 H200 (n15, n16), and gathers and scatters of 8 B200 (n18, n19).
 bool has_a_twin(const Record& record) {
   static const std::set<std::string> logs{"n02", "n03", "n11", "n12", "n15", "n16", "n18", "n19"};
@@ -48,14 +48,14 @@ TEST(PublishedCollectiveTimes, FollowTheirTwins) {
   EXPECT_LT(figures(Statistic::seconds, has_a_twin).p90, 0.15);
 }
 
-/// Other numbers of GPUs and other networks of the same card included.
+/// Other numbers of GPUs and other networks of the same GPU included.
 TEST(PublishedCollectiveTimes, FollowOtherLogsOfTheSameCard) {
   EXPECT_LT(figures(Statistic::seconds, [](const Record& r) { return from_curves(r) && is_long(r); }).median,
             0.05);
   EXPECT_LT(figures(Statistic::seconds, from_curves).median, 0.10);
 }
 
-/// Over every log that names its card: no constant of the model is fitted to any.
+/// Over every log that names its GPU: no constant of the model is fitted to any.
 TEST(PublishedCollectiveTimes, AreNearNcclsModel) {
   EXPECT_LT(figures(Statistic::seconds_by_model, any).median, 0.25);
   EXPECT_LT(figures(Statistic::seconds_by_model, is_long).median, 0.20);

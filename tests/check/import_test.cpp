@@ -163,9 +163,9 @@ TEST(ImportedProfiles, ToldByLinksHaveAnotherNodeType) {
   EXPECT_EQ(gpu.collectives.front().fabric, Fabric::pcie_host);
   EXPECT_THAT(gpu.sources.at("usual_node"), HasSubstr("the machine that was measured: zplan-bench"));
   ImportRequest asked = request();
-  asked.node = "nvlink-bridge", asked.name = "my card";
+  asked.node = "nvlink-bridge", asked.name = "my GPU";
   EXPECT_EQ(imported(json, asked).gpu.usual_node, "nvlink-bridge");
-  EXPECT_EQ(imported(json, asked).gpu.name, "my card");
+  EXPECT_EQ(imported(json, asked).gpu.name, "my GPU");
 }
 
 TEST(ImportedProfiles, AcrossNodesAreOfTheNetworkThatIsNamed) {
@@ -185,7 +185,7 @@ TEST(ImportedProfiles, AcrossNodesAreOfTheNetworkThatIsNamed) {
 TEST(ImportedProfiles, OfNoCardAreTheGenericOnes) {
   const ImportedProfile made = imported(imported_json("bench_mpi.json"));
   EXPECT_EQ(made.gpu.name, "generic-measured");
-  EXPECT_THAT(made.notes, Contains("no GPU is named: memory and rates are the generic card's (--gpu)"));
+  EXPECT_THAT(made.notes, Contains("no GPU is named: memory and rates are the generic GPU's (--gpu)"));
   EXPECT_THAT(made.notes, Contains("result.json is not complete: the budget of 60 s is used up"));
   EXPECT_THAT(made.notes, Contains("result.json timed MPI between the hosts' memory, not between GPUs"));
   EXPECT_EQ(imported(imported_json("bench_mpi.json"), request("L40S-48GB")).gpu.name, "L40S-48GB-measured");
@@ -244,7 +244,7 @@ TEST(ImportedProfiles, OfOtherDocumentsAreAnInputError) {
               HasSubstr("a.log: no measurement of collectives"));
   EXPECT_THAT(message_of_import({recognised("hello", "a.log")}), HasSubstr("no measurement of collectives"));
   EXPECT_THAT(message_of_import({document_of(imported_json()), document_of(imported_json("bench_mpi.json"))}),
-              HasSubstr("one kind of card"));
+              HasSubstr("one kind of GPU"));
   Json empty = imported_json();
   empty["collectives"] = empty["copies"] = Json::array();
   EXPECT_THAT(message_of_import({document_of(empty)}), HasSubstr("nothing that a profile holds"));

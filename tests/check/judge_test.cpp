@@ -1,4 +1,4 @@
-// What each statistic is held against.
+// What each statistic is compared with.
 
 #include "planner/check/judge.h"
 
@@ -28,7 +28,7 @@ TEST(Judging, EachStatisticHasItsOwnFigure) {
   EXPECT_EQ(predicted(Statistic::device), Bytes(170));
 }
 
-// A card holds the CUDA context too; the stand-in that capacities were bisected on does not.
+// A GPU holds the CUDA context too; the stand-in that capacities were bisected on does not.
 TEST(Judging, RequiredIsOfTheCardOrOfTheAllocator) {
   EXPECT_EQ(predicted(Statistic::required, {0, 0}, Kind::measurement), Bytes(160));
   EXPECT_EQ(predicted(Statistic::required, {0, 0}, Kind::step), Bytes(110));

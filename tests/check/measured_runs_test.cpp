@@ -1,4 +1,4 @@
-// Training runs that were measured on a card. The sample is made up; what is changed in it is one field each.
+// Training runs that were measured on a GPU. The sample is made up; what is changed in it is one field each.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,14 +108,14 @@ TEST(MeasuredRuns, SpeedIsForetoldByTheCardsProfile) {
   Json json = only(kAlone);
   json["card"]["name"] = "NVIDIA L4";
   EXPECT_LT(*of(json, Statistic::tokens_per_second).predicted, *h100.predicted / 2);
-  json["card"]["name"] = "Nobody's Card";
-  EXPECT_EQ(of(json, Statistic::tokens_per_second).skip.text(), "no profile of this card: Nobody's Card");
+  json["card"]["name"] = "Nobody's GPU";
+  EXPECT_EQ(of(json, Statistic::tokens_per_second).skip.text(), "no profile of this GPU: Nobody's GPU");
   EXPECT_TRUE(of(json, Statistic::device).judged());
 }
 
 TEST(MeasuredRuns, OfRanksThatShareACardAreNotJudgedOnSpeed) {
   const std::vector<Record> records = judged_runs_in(only(kShared));
-  EXPECT_EQ(of(records, Statistic::tokens_per_second).skip.text(), "ranks that share a card");
+  EXPECT_EQ(of(records, Statistic::tokens_per_second).skip.text(), "ranks that share a GPU");
   EXPECT_TRUE(of(records, Statistic::device).judged());
   EXPECT_EQ(of(records, Statistic::device).subset, "NVIDIA H100 80GB HBM3, ranks that share it");
 }
@@ -123,7 +123,7 @@ TEST(MeasuredRuns, OfRanksThatShareACardAreNotJudgedOnSpeed) {
 TEST(MeasuredRuns, OfACardPerRankStateNoLinks) {
   Json json = only(kShared);
   json["rows"][0].erase("sharing");
-  EXPECT_EQ(of(json, Statistic::tokens_per_second).skip.text(), "links between the cards are not stated");
+  EXPECT_EQ(of(json, Statistic::tokens_per_second).skip.text(), "links between the GPUs are not stated");
   EXPECT_EQ(run_cases_in(json).front().setup->cluster.gpus_per_node, 4);
   json["rows"][0]["options"]["ranks_per_node"] = 2;
   EXPECT_EQ(run_cases_in(json).front().setup->cluster.gpus_per_node, 2);
@@ -176,7 +176,7 @@ TEST(MeasuredRuns, ThatEndedOutOfMemoryNeededMoreThanWasFree) {
   EXPECT_EQ(of(json, Statistic::required).part, "");
 }
 
-// Real runs: where DeepSpeed chose the device and ran out of memory there, smaller cards ran.
+// Real runs: where DeepSpeed chose the device and ran out of memory there, smaller GPUs ran.
 TEST(MeasuredRuns, ThatFailAsTheyStartAreForetoldNotToFit) {
   std::size_t failed = 0;
   const std::string path = std::string(ZPLAN_TEST_DATA) + "/reference/starts/starts.json";
@@ -198,11 +198,11 @@ TEST(MeasuredRuns, ThatFailAsTheyStartAreForetoldNotToFit) {
   EXPECT_GE(failed, 8U);
 }
 
-/// What the stand-in for a device counted, said to be a card's: nothing in it contradicts itself, and the
+/// What the stand-in for a device counted, said to be a GPU's: nothing in it contradicts itself, and the
 /// same figures are judged.
 TEST(MeasuredRuns, ReadRowsAsStepRowsAreRead) {
   Json rows = parse_json(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/steps/steps.json"), "steps");
-  for (Json& row : rows) row.erase("host_bytes");  // runs on a card do not count it
+  for (Json& row : rows) row.erase("host_bytes");  // runs on a GPU do not count it
   Json json = runs();
   json["card"]["total_bytes"] = std::int64_t{1} << 40;
   json["rows"] = rows;

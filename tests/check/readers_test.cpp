@@ -216,7 +216,7 @@ TEST(PublishedMemory, OutOfMemoryNeedsMoreThanTheCardHad) {
   const double capacity = 42'949'672'960;
   EXPECT_LT(memory.figures.front().range.low, capacity);  // the driver keeps 1 to 3 %
   EXPECT_GT(memory.figures.front().range.low, 0.97 * capacity);
-  // A proven lower bound beyond the card's usable memory counts instead.
+  // A proven lower bound beyond the GPU's usable memory counts instead.
   EXPECT_GE(std::get<MeasuredMemory>(published().at("m606").measured).figures.front().range.low,
             33'736'968'110);
 }
@@ -242,9 +242,9 @@ Case changed(const std::string& path, Change change) {
   return cases_of(Json::array({row}).dump()).front();
 }
 
-// Nothing is planned on another card than the one that was used.
+// Nothing is planned on another GPU than the one that was used.
 TEST(Published, ACardThatIsNotInTheCatalogueIsSkipped) {
-  const std::vector<std::string> unknown{"a card that is not in the catalogue"};
+  const std::vector<std::string> unknown{"a GPU that is not in the catalogue"};
   const auto memory_on = [](const char* name, std::int64_t bytes) {
     return changed("memory.json", [&](Json& row) { row["gpu"] = {{"name", name}, {"memory_bytes", bytes}}; });
   };
@@ -313,7 +313,7 @@ TEST(PublishedCollectives, NameTheirLinks) {
   EXPECT_EQ(cluster("n08").network->name, "efa-32x100g");
   EXPECT_EQ(cluster("n24").nodes, 1);  // one NVLink domain over 18 hosts
   EXPECT_EQ(cluster("n24").gpus, 72);
-  EXPECT_EQ(all.at("n42").skip.text(), "a card that is not named");
+  EXPECT_EQ(all.at("n42").skip.text(), "a GPU that is not named");
   EXPECT_FALSE(all.at("n02").skip.any());
   EXPECT_EQ(all.at("n02, small").skip.text(), "small messages where one process drives all GPUs");
   EXPECT_EQ(std::get<MeasuredCalls>(all.at("n02").measured).record, "n02");

@@ -14,8 +14,8 @@ using testing::Not;
 
 std::string first_reason(const json& plan) { return plan.at("why").at(0).get<std::string>(); }
 
-/// On cards of 44 GiB five GPUs hold an 8-billion model only where its states are sharded: bf16 Adam needs 16
-/// B per parameter, 119 GiB; stage 2 leaves 2 B + 14 B / 5 on each card, 36 GiB before anything else.
+/// On GPUs of 44 GiB five GPUs hold an 8-billion model only where its states are sharded: bf16 Adam needs 16
+/// B per parameter, 119 GiB; stage 2 leaves 2 B + 14 B / 5 on each GPU, 36 GiB before anything else.
 class EightBillion : public testing::TestWithParam<const char*> {};
 
 TEST_P(EightBillion, TakesStage3AndSaysByHowMuchTheOthersMiss) {
@@ -79,7 +79,7 @@ TEST(FrozenMixture, Stage2LeavesItsWeightsOnEveryCard) {
       in_process("--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2");
   EXPECT_EQ(text.status, kNothingFits);
   // 30,532,122,624 parameters (named_parameters of the Hub's own module) of 2 B are 56.9 GiB.
-  EXPECT_THAT(text.out, HasSubstr("ZeRO-2 leaves 56.9 GiB of frozen weights on every card"));
+  EXPECT_THAT(text.out, HasSubstr("ZeRO-2 leaves 56.9 GiB of frozen weights on every GPU"));
   EXPECT_THAT(text.out, HasSubstr("What fits instead: zero3"));
   EXPECT_THAT(text.out, HasSubstr("--zero 3"));
 }

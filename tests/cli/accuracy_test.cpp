@@ -72,7 +72,7 @@ TEST(Accuracy, TheNarrowestGroupOfAStatisticSpeaks) {
       EXPECT_EQ(each.judged, any.judged);
     }
   for (const Accuracy& each :
-       accuracies(AccuracyOf::memory, {plan.framework, plan.method, "a card of tomorrow"}))
+       accuracies(AccuracyOf::memory, {plan.framework, plan.method, "a GPU of tomorrow"}))
     EXPECT_FALSE(each.card) << each.statistic;
 }
 
@@ -98,7 +98,7 @@ TEST(Accuracy, ATextSaysNoMoreThanItsNumbers) {
   one.median = 0.031, one.nine_in_ten = 0.112, one.worst = 0.4;
   EXPECT_EQ(accuracy_text(one), "reserved: 412 published runs, median 3.1 %, 90 % within 11 %, worst 40 %");
   one.framework = Framework::fsdp, one.method = Method::lora, one.on_cards = true;
-  EXPECT_THAT(accuracy_text(one), HasSubstr("412 published runs of fsdp, lora, on any card, median"));
+  EXPECT_THAT(accuracy_text(one), HasSubstr("412 published runs of fsdp, lora, on any GPU, median"));
   one.card = "H100-SXM-80GB", one.method.reset();
   EXPECT_THAT(accuracy_text(one),
               HasSubstr("412 published runs of fsdp, any method, on H100-SXM-80GB, median"));
@@ -146,7 +146,7 @@ TEST(Accuracy, EveryFigureSaysWhatItCovers) {
           }
 }
 
-// Ties are as wide as predictions are off: of the framework, on the card.
+// Ties are as wide as predictions are off: of the framework, on the GPU.
 TEST(Ties, AreHalfOfAllErrorsOfThatFrameworkAndCard) {
   for (const Framework framework : {Framework::deepspeed, Framework::fsdp, Framework::torch})
     for (const char* card : {"A100-SXM-80GB", "A100-SXM-40GB", "H100-SXM-80GB", "RTX-4090-24GB"}) {

@@ -133,8 +133,8 @@ TEST(Check, RunsOnACardAreCountedAmongTheFits) {
   const Result result = check({kSamples + "runs.json"});
   EXPECT_EQ(result.status, kFits) << result.err;
   EXPECT_THAT(result.out,
-              HasSubstr("of 2 runs that ran, 2 are foretold to fit; of 1 that ended out of memory"));
-  EXPECT_THAT(result.out, HasSubstr("ranks that share a card"));
+              HasSubstr("of 2 runs that ran, 2 are predicted to fit; of 1 that ended out of memory"));
+  EXPECT_THAT(result.out, HasSubstr("ranks that share a GPU"));
 
   const Folder folder;
   json doctored = json::parse(read_text(kSamples + "runs.json"));

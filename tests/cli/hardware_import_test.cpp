@@ -85,7 +85,7 @@ TEST(HardwareImport, EndsInOneLineWhereItCannot) {
       {{"hardware", "import"}, "hardware import: no file"},
       {{"hardware", "import", folder.path("none.json")}, folder.path("none.json")},
       {{"hardware", "import", kImportSamples + "deepspeed.log"}, "no measurement of collectives"},
-      {{"hardware", "import", kNccl, kMpi}, "of one kind of card"},
+      {{"hardware", "import", kNccl, kMpi}, "of one kind of GPU"},
       {{"hardware", "import", kNccl, "--gpu", "H10000"}, "--gpu: \"H10000\""},
       {{"hardware", "import", kNccl, "--node", "rack"}, "--node: \"rack\""},
       {{"hardware", "import", kMpi, "--gpu", "L40S-48GB", "--node", "nvswitch"}, "L40S-48GB has no NVLink"},

@@ -20,7 +20,7 @@ constexpr const char* kClean = R"({"train_micro_batch_size_per_gpu": 2, "gradien
   "zero_optimization": {"stage": 2, "reduce_bucket_size": 123456789}}
 )";
 constexpr const char* kBroken = R"({
-  "train_micro_batch_size_per_gpu": 2, // per card
+  "train_micro_batch_size_per_gpu": 2, // per GPU
   "gradient_clipp1ng": 0.50,
   "bf16": {"enabled": true},
   "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8, "stage3_max_live_parameters": 1e9}

@@ -58,7 +58,7 @@ TEST(AssembleCluster, AcceptsTheEndsOfEveryRange) {
   EXPECT_EQ(assemble({.memory = gib(4096)}).memory, gib(4096));
 }
 
-/// zplan --model 8B --gpus 5 --mem 44: the generic card with 44 GiB, and every assumption said.
+/// zplan --model 8B --gpus 5 --mem 44: the generic GPU with 44 GiB, and every assumption said.
 TEST(AssembleCluster, MemoryAloneTakesTheGenericCard) {
   const Cluster c = assemble({.memory = gib(44), .gpus = 5});
   EXPECT_EQ(c.gpu.name, "generic");
@@ -70,8 +70,8 @@ TEST(AssembleCluster, MemoryAloneTakesTheGenericCard) {
               Contains(AllOf(HasSubstr("generic"), HasSubstr("125 TFLOP/s"), HasSubstr("--gpu"))));
   EXPECT_THAT(c.assumptions, Contains(HasSubstr("--host-mem")));
   EXPECT_THAT(c.assumptions, Contains(HasSubstr("--node")));
-  EXPECT_THAT(c.assumptions, Not(Contains(HasSubstr("neither a card nor --mem"))));
-  EXPECT_THAT(assemble({}).assumptions, Contains(HasSubstr("neither a card nor --mem")));
+  EXPECT_THAT(c.assumptions, Not(Contains(HasSubstr("neither a GPU nor --mem"))));
+  EXPECT_THAT(assemble({}).assumptions, Contains(HasSubstr("neither a GPU nor --mem")));
 }
 
 TEST(AssembleCluster, MemoryWinsOverTheCard) {

@@ -153,7 +153,7 @@ TEST(MeasuredCurves, PeakAndLatencyOfTheMachineWinToo) {
   EXPECT_NEAR(pricer.time(kGiB).value, 3e-5 + 0.75 * 1073741824.0 / 10e9, 1e-6);
 }
 
-/// A card whose peak was published, but no curve: the model, lifted or lowered to that peak.
+/// A GPU whose peak was published, but no curve: the model, lifted or lowered to that peak.
 TEST(MeasuredCurves, APublishedPeakIsACurveOfOnePoint) {
   const Cluster machines = cluster("h100", 8, 1);
   const CollectivePricer pricer(machines, Operation::all_gather, place_of_all(machines));

@@ -1,4 +1,4 @@
-// Collectives inside and across nodes, held against published nccl-tests logs.
+// Collectives inside and across nodes, compared with published nccl-tests logs.
 
 #include "hardware_profiles/link_speed.h"
 
@@ -74,7 +74,7 @@ TEST(LinkSpeed, DerivedWhereNothingWasMeasured) {
   EXPECT_LT(t4.inside.all_gather, linked_cluster("t4", 4, 1, "pcie").inside.all_gather);
 }
 
-/// A bridge joins two cards: a ring over more leaves the pair and is as slow as the slower link.
+/// A bridge joins two GPUs: a ring over more leaves the pair and is as slow as the slower link.
 TEST(LinkSpeed, PairsDoNotSpeakForMore) {
   const Cluster pair = linked_cluster("h100-pcie", 2, 1, "nvlink-bridge"),
                 four = linked_cluster("h100-pcie", 4, 1, "nvlink-bridge");

@@ -104,7 +104,7 @@ std::vector<Breakage> breakages() {
                                           {"points", Json::array({Json::array({8, 1e-5})})}}});
        },
        "my.json#/collectives/0/bytes"},
-      {"curve over nodes that do not divide the cards", kH100,
+      {"curve over nodes that do not divide the GPUs", kH100,
        [](Json& j) {
          j["collectives"] = Json::array({{{"operation", "all_reduce"},
                                           {"gpus", 8},

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Holds every hardware profile against its JSON schema.
+"""Validates every hardware profile against its JSON schema.
 
 Usage: validate_profiles.py FOLDER, the hardware_profiles folder of the sources.
 Exit status 1 and one line per fault where a profile, or a schema itself, is not as it should be.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-ROOMS = {"gpus": "gpu", "nodes": "node", "networks": "network"}
+FOLDERS = {"gpus": "gpu", "nodes": "node", "networks": "network"}
 NOT_FIGURES = {"schema", "name", "aliases", "sources", "links", "measured", "collectives", "collectives_as"}
 
 
@@ -63,12 +63,12 @@ def unchecked_schema_faults(validator, profile):
 
 def main(folder):
     faults, count = [], 0
-    for room, kind in ROOMS.items():
+    for folder, kind in FOLDERS.items():
         validator = schema_of(folder, kind)
-        paths = sorted((folder / room).glob("*.json"))
+        paths = sorted((folder / folder).glob("*.json"))
         for path in paths:
             count += 1
-            faults += [f"{room}/{path.name}: {fault}" for fault in faults_of(path, validator)]
+            faults += [f"{folder}/{path.name}: {fault}" for fault in faults_of(path, validator)]
         faults += [f"{kind}.schema.json: {fault}" for fault in unchecked_schema_faults(validator, read(paths[0]))]
     print("\n".join(faults) or f"{count} profiles match their schemas")
     return 1 if faults or count == 0 else 0

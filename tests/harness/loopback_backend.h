@@ -65,7 +65,7 @@ class LoopbackBackend : public Backend {
     return std::make_unique<LoopbackCommunicator>(control_.rank(), rank, size, shared_);
   }
   [[nodiscard]] Memory allocate(Bytes size) override {
-    if (size > shared_.memory) throw OutOfMemory("no room for so much");
+    if (size > shared_.memory) throw OutOfMemory("no memory for so much");
     return {new std::byte[static_cast<std::size_t>(size.value)], size,
             [](void* data) { delete[] static_cast<std::byte*>(data); }};
   }

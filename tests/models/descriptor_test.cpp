@@ -34,8 +34,8 @@ TEST(Descriptors, NoOtherCodeAsksForAName) {
   for (const std::string& name : supported_architectures()) quoted.push_back('"' + name + '"');
   const fs::path root = fs::path(ZPLAN_TEST_DATA).parent_path();
   int files = 0;
-  for (const char* room : {"models", "planner", "cli", "gui"})
-    for (const auto& entry : fs::recursive_directory_iterator(root / room)) {
+  for (const char* folder : {"models", "planner", "cli", "gui"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const fs::path& file = entry.path();
       const bool is_code = file.extension() == ".cpp" || file.extension() == ".h";
       if (!is_code || file.parent_path().filename() == "architectures") continue;

@@ -1,4 +1,4 @@
-// Choosing what LoRA adapts; the counts themselves are held against peft in the tests of reference files.
+// Choosing what LoRA adapts; the counts themselves are compared with peft in the tests of reference files.
 #include "models/lora.h"
 
 #include <gmock/gmock.h>

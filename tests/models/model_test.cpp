@@ -1,4 +1,4 @@
-// Sums over a model that papers and model cards state.
+// Sums over a model that papers and model GPUs state.
 #include "models/model.h"
 
 #include <gtest/gtest.h>
@@ -30,9 +30,9 @@ TEST(ActiveParameters, AsPublished) {
   EXPECT_NEAR(active_billions("DeepSeek-V3") - 0.927, 37.0, 0.011 * 37.0);
   // DeepSeek-AI 2024, "DeepSeek-V2", arXiv 2405.04434, abstract: 21B activated.
   EXPECT_NEAR(active_billions("DeepSeek-V2"), 21.0, 0.02 * 21.0);
-  // Qwen Team 2025, "Qwen3 Technical Report", arXiv 2505.09388, and the model card: 3.3B activated of 30.5B.
+  // Qwen Team 2025, "Qwen3 Technical Report", arXiv 2505.09388, and the model GPU: 3.3B activated of 30.5B.
   EXPECT_NEAR(active_billions("Qwen3-30B-A3B"), 3.3, 0.06);
-  // OpenAI 2025, "gpt-oss model card", arXiv 2508.10925, table 1: 5.13B active, the embedding's 0.58B left
+  // OpenAI 2025, "gpt-oss model GPU", arXiv 2508.10925, table 1: 5.13B active, the embedding's 0.58B left
   // out.
   EXPECT_NEAR(active_billions("gpt-oss-120b") - 0.579, 5.13, 0.01);
 }

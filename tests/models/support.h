@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of this room share: reference files, and models read from JSON.
+// What the tests of this folder share: reference files, and models read from JSON.
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Cards tried by what a run asked of the allocator, against the run played on each of them.
+// GPUs tried by what a run asked of the allocator, against the run played on each of them.
 
 #include "planner/simulation/card_trial.h"
 
@@ -48,7 +48,7 @@ std::vector<TrialCase> trial_cases() {
 
 class CardTrials : public ::testing::TestWithParam<TrialCase> {
  protected:
-  /// From what is live to what a card without limit reserves, in twenty steps.
+  /// From what is live to what a GPU without limit reserves, in twenty steps.
   [[nodiscard]] static std::vector<Bytes> sizes(const RunResult& unlimited) {
     const Bytes low = unlimited.peak_allocated, high = unlimited.peak_reserved;
     std::vector<Bytes> all;

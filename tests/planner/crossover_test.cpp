@@ -35,7 +35,7 @@ TEST(SignChanges, TheNearestIsTaken) {
   EXPECT_NEAR(nearest_sign_change(twice, 64).value_or(0), 3, 1e-2);
 }
 
-/// Two nodes of eight cards.
+/// Two nodes of eight GPUs.
 Cluster two_nodes() {
   return assemble_cluster({.gpu = "H100-SXM-80GB", .gpus = 16, .nodes = 2, .network = "8x100g"},
                           built_in_profiles());

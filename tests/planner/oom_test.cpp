@@ -18,7 +18,7 @@ struct OomCase {
   Strategy ran;
 };
 
-/// The 8B model at ZeRO-2 on five cards of 44 GiB, four samples of 4096 tokens at a time.
+/// The 8B model at ZeRO-2 on five GPUs of 44 GiB, four samples of 4096 tokens at a time.
 OomCase scenario() {
   ClusterRequest request{.memory = kGiB * 44, .gpus = 5};
   Question q{.model = infer_model(Elements(8'000'000'000)),

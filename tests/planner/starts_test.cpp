@@ -1,4 +1,4 @@
-// Where DeepSpeed flattens weights as it starts, and on which cards it does start, against real runs on cards
+// Where DeepSpeed flattens weights as it starts, and on which GPUs it does start, against real runs on GPUs
 // of many sizes.
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(Starts, TheSmallestDeviceIsTheOneThatRan) {
   }
 }
 
-// Larger cards may fail where smaller ones run: they flatten on the device.
+// Larger GPUs may fail where smaller ones run: they flatten on the device.
 TEST(Starts, EveryCardEndsAsItDid) {
   int on_host = 0, failed_at_start = 0;
   std::set<std::pair<std::string, std::int64_t>> ran_though_planned_not_to;

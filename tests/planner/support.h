@@ -30,10 +30,10 @@ inline Model tiny_llama(const Json& shape) {
   return read_config(JsonReader(config, "recorded model"));
 }
 
-/// A cluster of `gpus` A100-like cards with plenty of everything.
+/// A cluster of `gpus` A100-like GPUs with plenty of everything.
 inline Cluster roomy_cluster(std::int64_t gpus) {
   Cluster cluster;
-  cluster.gpu.name = "test card";
+  cluster.gpu.name = "test GPU";
   cluster.gpu.compute_capability = "8.0";
   cluster.gpu.bf16 = cluster.gpu.fp16 = FlopsPerSecond(312e12);
   cluster.gpu.fp32 = FlopsPerSecond(19.5e12);

@@ -18,7 +18,7 @@ bool any_link(const BenchResult& result, LinkKind kind) {
   });
 }
 
-/// What the command line says of the machines, or the result does; without a card nothing can be foretold.
+/// What the command line says of the machines, or the result does; without a GPU nothing can be predicted.
 struct Machines {
   ClusterRequest request;
   Skip skip;
@@ -27,7 +27,7 @@ struct Machines {
 Machines machines_of(const BenchResult& result, const std::string& place, const Given& given) {
   Machines machines{given.machines, {}};
   if (!machines.request.gpu.empty()) return machines;
-  // MPI moves the hosts' memory: their cards say nothing of it.
+  // MPI moves the hosts' memory: their GPUs say nothing of it.
   const std::string card = result.backend == BenchBackend::mpi ? "" : card_of(result, place);
   const auto profile = card.empty() ? std::nullopt : profile_of_card(given.hardware, card);
   if (!profile) {
@@ -68,7 +68,7 @@ Skip skip_of(const BenchCollective& each, const Machines& machines, bool share_g
     return {{"groups that ran at the same time"}, fmt::format("{} of them", each.at_once)};
   if (each.ranks < 2) return {{"groups of one"}, ""};
   if (each.ranks % each.nodes != 0) return {{"groups with more ranks on one node than on another"}, ""};
-  if (share_gpu) return {{"ranks that share a card"}, ""};
+  if (share_gpu) return {{"ranks that share a GPU"}, ""};
   return machines.skip;
 }
 

@@ -11,7 +11,7 @@ namespace zplan::check {
 [[nodiscard]] bool has_nvlink(Fabric fabric);
 
 /// The node type that the links of its hosts are: through the host where one pair is, else PCIe where one is;
-/// the card's usual type, if that has NVLink, where all are NVLink, else bridges. The card's usual type where
+/// the GPU's usual type, if that has NVLink, where all are NVLink, else bridges. The GPU's usual type where
 /// no links are listed.
 [[nodiscard]] std::string node_seen(const BenchResult& result, const Gpu& card,
                                     const HardwareProfiles& hardware);

@@ -42,7 +42,7 @@ bool labels_initialisation(std::string_view line) {
   return false;
 }
 
-/// Lines behind the initialisation, which peaks on its own and is not what a plan foretells. A label stands
+/// Lines behind the initialisation, which peaks on its own and is not what a plan predicts. A label stands
 /// above its figures.
 std::vector<MemoryLine> memory_of_training(const std::vector<std::string_view>& lines,
                                            const std::string& source) {

@@ -1,5 +1,5 @@
 #pragma once
-// Links between cards as people write them.
+// Links between GPUs as people write them.
 
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@ namespace zplan::check {
 struct NamedLinks {
   std::string node;
   std::string network;
-  bool one_domain{};  ///< all cards share one NVLink switch, over however many hosts
+  bool one_domain{};  ///< all GPUs share one NVLink switch, over however many hosts
   bool operator==(const NamedLinks&) const = default;
 };
 

@@ -14,7 +14,7 @@ namespace zplan::check {
 
 namespace {
 
-/// The card of all rows.
+/// The GPU of all rows.
 struct Card {
   std::string name;
   std::optional<std::string> profile;
@@ -78,7 +78,7 @@ Run run_at(const JsonReader& row, std::size_t index, const Card& card) {
   if (run.gpus % run.sharing != 0)
     row.at("sharing").fail(std::to_string(run.sharing), "accepted: a divisor of gpus");
   if (run.available < Bytes(1) || run.available > Bytes(card.total.value / run.sharing))
-    row.at("available_bytes").fail_type("above 0, and of all ranks on the card at most its total_bytes");
+    row.at("available_bytes").fail_type("above 0, and of all ranks on the GPU at most its total_bytes");
   if (const auto failed = row.find("failed_in")) {
     if (run.ran) failed->fail(in_quotes(failed->text()), "accepted: with outcome out_of_memory");
     run.failed_in = failed->text();
@@ -92,7 +92,7 @@ Run run_at(const JsonReader& row, std::size_t index, const Card& card) {
 
 /// What decides over memory is the compute capability (workspaces, context, NCCL's channels), and of the
 /// nodes whether tensor-parallel groups stay inside, and where ZeRO++ splits its exchange: where ranks share
-/// a card, DeepSpeed sees one in each process, and NCCL a host of its own for each.
+/// a GPU, DeepSpeed sees one in each process, and NCCL a host of its own for each.
 Cluster cluster_of(const Run& run, const Card& card, const Setup& setup, const Given& given) {
   ClusterRequest request{.gpu = card.profile.value_or("generic"),
                          .memory = card.total,
@@ -196,10 +196,10 @@ std::optional<double> step_seconds(const Run& run) {
 }
 
 Skip speed_skip(const Run& run, const Card& card, Skip skip) {
-  if (run.sharing > 1) skip.add("ranks that share a card");
-  if (run.gpus > run.sharing) skip.add("links between the cards are not stated");
+  if (run.sharing > 1) skip.add("ranks that share a GPU");
+  if (run.gpus > run.sharing) skip.add("links between the GPUs are not stated");
   if (!card.profile) {
-    skip.add("no profile of this card");
+    skip.add("no profile of this GPU");
     skip.detail += (skip.detail.empty() ? "" : ", ") + card.name;
   }
   return skip;

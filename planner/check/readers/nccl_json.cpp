@@ -14,7 +14,7 @@ Operation operation_of(const JsonReader& report) {
   arguments.fail("no program of nccl-tests", "accepted: all_reduce_perf, all_gather_perf, …");
 }
 
-/// One entry per process, which may drive several threads and cards.
+/// One entry per process, which may drive several threads and GPUs.
 void read_devices(const JsonReader& config, NcclLog& log) {
   for (const JsonReader& device : config.at("devices").items()) {
     ++log.ranks;

@@ -30,7 +30,7 @@ ClusterRequest machines_of(const NcclLog& log, const std::string& place, const G
   if (machines.gpu.empty()) {
     const auto profile = profile_of_card(given.hardware, log.card);
     if (!profile)
-      throw InputError(place, in_quotes(log.card) + " is a card without a profile",
+      throw InputError(place, in_quotes(log.card) + " is a GPU without a profile",
                        "accepted: with --gpu, the profile to take for it");
     machines.gpu = *profile;
   }
@@ -47,7 +47,7 @@ std::optional<std::string> profile_of_card(const HardwareProfiles& hardware, con
   for (std::string words = card; !words.empty();) {
     try {
       return find_gpu(hardware, words).name;
-    } catch (const InputError&) {  // no card of this name: try it with a word less
+    } catch (const InputError&) {  // no GPU of this name: try it with a word less
     }
     const std::size_t blank = words.find_last_of(' ');
     words = blank == std::string::npos ? "" : words.substr(0, blank);

@@ -25,7 +25,7 @@ struct NcclLog {
 [[nodiscard]] NcclLog nccl_log(std::string_view text, const std::string& source);
 [[nodiscard]] NcclLog nccl_log(const JsonReader& report);
 
-/// The profile of a card as CUDA names it: words are dropped from its end until one is found; nothing where
+/// The profile of a GPU as CUDA names it: words are dropped from its end until one is found; nothing where
 /// none is.
 [[nodiscard]] std::optional<std::string> profile_of_card(const HardwareProfiles& hardware,
                                                          const std::string& card);

@@ -16,9 +16,9 @@ Case collectives_case(const JsonReader& record) {
   if (const auto gpu = record.find("gpu"))
     card = profile_named(gpu->text(), std::nullopt, skip);
   else
-    skip.add("a card that is not named");
+    skip.add("a GPU that is not named");
   const std::int64_t gpus = record.at("gpus").integer(2, kMostRanks);
-  // The links of a card that is not known may be none that the generic card has.
+  // The links of a GPU that is not known may be none that the generic GPU has.
   MeasuredCalls calls{
       card ? linked_cluster(*card, record.text_or("interconnect", ""), gpus, record.at("nodes"))
            : usual_cluster(kGenericCard, gpus, std::nullopt),

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kMemorySchema = "zplan.measurement/1";
 
-/// The card of a row. Without a name it may still have its memory.
+/// The GPU of a row. Without a name it may still have its memory.
 struct Card {
   std::optional<std::string> profile{};
   std::optional<Bytes> memory{};
@@ -26,7 +26,7 @@ Card card_of(const JsonReader& record, Skip& skip) {
   return card;
 }
 
-/// A run that ended out of memory needed more than the card had, or than it held when it stopped.
+/// A run that ended out of memory needed more than the GPU had, or than it held when it stopped.
 MeasuredFigure needed_more(const JsonReader& measured, const Cluster& cluster) {
   const Bytes capacity = usable_memory(cluster.gpu, bytes_at(measured.at("capacity_bytes")));
   const auto low = measured.find("bytes_low");

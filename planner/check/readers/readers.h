@@ -36,7 +36,7 @@ struct Given {
   const Setup* plan{};      ///< whose log it is; absent: not said
 };
 
-/// zplan.runs/1: training runs on a card: peaks, what they took of the device, time, and what ended out of
+/// zplan.runs/1: training runs on a GPU: peaks, what they took of the device, time, and what ended out of
 /// memory.
 [[nodiscard]] std::vector<Case> read_measured_runs(const JsonReader& file, const Given& given);
 

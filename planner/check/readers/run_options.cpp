@@ -48,7 +48,7 @@ void read_adapters(const JsonReader& options, const Model& model, Training& trai
 
 std::optional<std::string> profile_named(const std::string& name, std::optional<Bytes> memory, Skip& skip) {
   const auto unknown = [&](const std::string& detail) {
-    skip.add("a card that is not in the catalogue");
+    skip.add("a GPU that is not in the catalogue");
     skip.detail += (skip.detail.empty() ? "" : ", ") + detail;
     return std::nullopt;
   };

@@ -1,5 +1,5 @@
 #pragma once
-// Pieces that readers of several formats share: models, cards and adapters as files name them.
+// Pieces that readers of several formats share: models, GPUs and adapters as files name them.
 
 #include <optional>
 #include <string>
@@ -25,23 +25,23 @@ inline constexpr double kMostSeconds = 1e6;
 /// does not adapt is a reason in `skip`.
 void read_adapters(const JsonReader& options, const Model& model, Training& training, Skip& skip);
 
-/// The built-in profile of the card that a row names; nothing, and the reason in `skip`, where the catalogue
-/// has no card of that name, or one whose memory differs from `memory` by more than 5 %.
+/// The built-in profile of the GPU that a row names; nothing, and the reason in `skip`, where the catalogue
+/// has no GPU of that name, or one whose memory differs from `memory` by more than 5 %.
 [[nodiscard]] std::optional<std::string> profile_named(const std::string& name, std::optional<Bytes> memory,
                                                        Skip& skip);
-/// Where a row names no card, or none that is known.
+/// Where a row names no GPU, or none that is known.
 inline constexpr const char* kGenericCard = "generic";
 
 /// Nodes of eight GPUs each, one node below that: what published runs use.
 [[nodiscard]] std::int64_t usual_nodes(std::int64_t gpus);
-/// `gpus` cards in as many nodes. Memory of the profile where `memory` is absent.
+/// `gpus` GPUs in as many nodes. Memory of the profile where `memory` is absent.
 [[nodiscard]] Cluster usual_cluster(const std::string& profile, std::int64_t gpus,
                                     std::optional<Bytes> memory);
 
 /// Where a row says how many ranks of the cluster's a node has (ranks_per_node).
 void read_ranks_per_node(const JsonReader& row, Cluster& cluster);
 
-/// Cards on links as `description` names them; where it names one NVLink domain, all are one node. Throws
+/// GPUs on links as `description` names them; where it names one NVLink domain, all are one node. Throws
 /// InputError where `nodes` do not divide them.
 [[nodiscard]] Cluster linked_cluster(const std::string& profile, const std::string& description,
                                      std::int64_t gpus, const JsonReader& nodes);

@@ -53,10 +53,10 @@ Reasons ddp_warnings(const Training&) {
 std::optional<std::string> ddp_replication(const Plan& plan, const Question& q) {
   const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
   if (frozen.value > available(q.cluster, q.headroom).value / 2)
-    return fmt::format("every card keeps {} of frozen weights: only sharding divides them",
+    return fmt::format("every GPU keeps {} of frozen weights: only sharding divides them",
                        format_bytes(frozen, q.unit));
   if (plan.fits_device) return std::nullopt;
-  return "every card keeps all parameters, gradients and optimizer states";
+  return "every GPU keeps all parameters, gradients and optimizer states";
 }
 
 RunResult play_ddp(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,

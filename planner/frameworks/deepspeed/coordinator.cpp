@@ -43,7 +43,7 @@ struct Trace {
 };
 
 /// Parameters that the modules' hooks gather: their own, or all below a leaf; and what they have been seen to
-/// read of others, for which there is room.
+/// read of others, for which there is memory.
 class HookedParameters {
  public:
   explicit HookedParameters(const ModuleTape& tape);

@@ -42,14 +42,14 @@ std::optional<std::string> zero_replication(const Plan& plan, const Question& q)
   const Strategy& s = plan.strategy;
   const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
   if (frozen.value > available(q.cluster, q.headroom).value / 2)
-    return fmt::format("ZeRO-{} leaves {} of frozen weights on every card{}", s.zero_stage,
+    return fmt::format("ZeRO-{} leaves {} of frozen weights on every GPU{}", s.zero_stage,
                        format_bytes(frozen, q.unit),
                        q.training.method == Method::qlora ? "" : ": only stage 3 shards them");
   if (plan.fits_device) return std::nullopt;
   static constexpr std::array<std::string_view, 3> kWhole{"parameters, gradients and optimizer states",
                                                           "parameters and gradients", "parameters"};
   return fmt::format("ZeRO-{} keeps all {} {}", s.zero_stage, kWhole[static_cast<std::size_t>(s.zero_stage)],
-                     s.layout.tensor > 1 ? "of its tensor-parallel share on every card" : "on every card");
+                     s.layout.tensor > 1 ? "of its tensor-parallel share on every GPU" : "on every GPU");
 }
 
 RunResult play_sliced(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,

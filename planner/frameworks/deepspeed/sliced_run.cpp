@@ -24,16 +24,16 @@ SlicedRun::SlicedRun(RankState& state)
   }
 }
 
-/// `card`: the memory from which on the flat copy finds room beside what is allocated. DeepSpeed looks at the
-/// whole memory less what torch's tensors take, unless pynvml is there to say what is free.
+/// `card`: the memory from which on the flat copy finds memory beside what is allocated. DeepSpeed looks at
+/// the whole memory less what torch's tensors take, unless pynvml is there to say what is free.
 bool SlicedRun::flattens_on_host(Bytes card) const {
   if (!device_.has_allocator()) return true;
   if (!device_.capacity()) return state_.inputs().flattens_on_host;
   return *device_.capacity() + state_.inputs().outside < card;
 }
 
-/// The flat copy is made beside the parameters, which then become views of it; where the card has no room for
-/// it, parameters move to the host, are flattened there, and the copy comes back.
+/// The flat copy is made beside the parameters, which then become views of it; where the GPU has no memory
+/// for it, parameters move to the host, are flattened there, and the copy comes back.
 void SlicedRun::flatten() {
   const Bytes flat = in().slice.size * in().strategy.layout.data() * weight();
   device_.empty_cache();

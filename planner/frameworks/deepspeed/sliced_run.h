@@ -15,7 +15,7 @@ class SlicedRun {
   explicit SlicedRun(RankState& state);
 
   void initialise();
-  /// Once initialised; absent where the card does not decide it.
+  /// Once initialised; absent where the GPU does not decide it.
   [[nodiscard]] const std::optional<Flattening>& flattening() const { return flattening_; }
   void begin_micro_step(bool last) { last_micro_step_ = last; }
   void gradient(std::size_t tensor, Device::Block block);

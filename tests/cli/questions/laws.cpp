@@ -161,9 +161,9 @@ void check_cards(const Question& q, const Plan& plan, Random& random, LargerCard
       tell("a plan fits where what it needs is available");
     if (on.fits_device != context.outline(plan.strategy).fits_device)
       tell("an outline fits where its plan does");
-    if (on.fits_device && available_memory < m.required_low) tell("no card below required_low fits");
+    if (on.fits_device && available_memory < m.required_low) tell("no GPU below required_low fits");
     if (!on.fits_device && !fails_to_start && available_memory >= m.required_high)
-      tell("a larger card never fits less: all from required_high on");
+      tell("a larger GPU never fits less: all from required_high on");
     const bool between = available_memory >= m.required_low && available_memory < m.required_high;
     if (between && !fails_to_start && smaller_fits)
       ++cards.between, cards.without_room += on.fits_device ? 0 : 1;

@@ -14,8 +14,8 @@ struct Broken {
   std::string law, what;
 };
 
-/// Cards below required_high that were tried where a smaller one fits. PyTorch's allocator can have less room
-/// on some of them: that breaks no law, and is counted.
+/// GPUs below required_high that were tried where a smaller one fits. PyTorch's allocator can have less
+/// memory available on some of them: that breaks no law, and is counted.
 struct LargerCards {
   std::int64_t between{}, without_room{};
 };
@@ -34,8 +34,8 @@ void check_figures(const Json& report, std::vector<Broken>& broken);
 void check_required(const std::vector<Plan>& plans, std::vector<Broken>& broken);
 /// A plan is the same by itself, among others, for the window and for the library.
 void check_sameness(const Answered& answered, const Plan& plan, Random& random, std::vector<Broken>& broken);
-/// It fits no card below required_low, every one from required_high on, and between the two where its run
-/// completes, which outlines and whole plans say alike (docs/memory.md, Larger cards). Left out: cards on
+/// It fits no GPU below required_low, every one from required_high on, and between the two where its run
+/// completes, which outlines and whole plans say alike (docs/memory.md, Larger GPUs). Left out: GPUs on
 /// which DeepSpeed fails as it starts.
 void check_cards(const Question& question, const Plan& plan, Random& random, LargerCards& cards,
                  std::vector<Broken>& broken);

@@ -127,7 +127,7 @@ int ask_all(const Asked& asked) {
   std::cout << fmt::format(
       "seed {}: {} questions, {} answered ({} with a plan that fits), {} refused, {} laws broken\n"
       "{} steps, at most {} of {} by one question: {}\n"
-      "{} of {} cards just above one that fits have less room (docs/memory.md, Larger cards)\n",
+      "{} of {} GPUs just above one that fits have less memory available (docs/memory.md, Larger GPUs)\n",
       asked.seed, asked.count, tally.answered, tally.fitting, tally.refused, tally.broken, tally.steps,
       tally.most_steps, kBudget, tally.dearest, tally.cards.without_room, tally.cards.between);
   return tally.broken == 0 && tally.answered > 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -126,7 +126,7 @@ TEST_F(EditorPanelTest, AnEmptyFieldTakesTheOptionOut) {
   EXPECT_FALSE(given("--mem"));
   ASSERT_TRUE(settled());
   EXPECT_EQ(input("--mem")->text(), "");
-  EXPECT_EQ(input("--mem")->placeholderText(), "24.0");  // the generic card's
+  EXPECT_EQ(input("--mem")->placeholderText(), "24.0");  // the generic GPU's
 }
 
 TEST_F(EditorPanelTest, ResetTakesTheOptionOutInEitherSpelling) {

@@ -215,12 +215,12 @@ TEST(GlyphsOfTexts, ThatAreTranslatedAreInItsFonts) {
   EXPECT_GT(writer.texts(), 1000);
 }
 
-/// Reports, explanations, notes of models and cards: what planner and command line may say in any case.
+/// Reports, explanations, notes of models and GPUs: what planner and command line may say in any case.
 TEST(GlyphsOfTexts, ThatAreWrittenInTheSourcesAreInItsFonts) {
   Writer writer;
   static const QRegularExpression kComment(QStringLiteral("(^|\\s)//.*$"));
-  for (const char* room : {"cli", "gui", "planner", "models", "hardware_profiles"}) {
-    QDirIterator files(QStringLiteral(ZPLAN_SOURCE "/") + QLatin1String(room), {"*.cpp", "*.h", "*.json"},
+  for (const char* folder : {"cli", "gui", "planner", "models", "hardware_profiles"}) {
+    QDirIterator files(QStringLiteral(ZPLAN_SOURCE "/") + QLatin1String(folder), {"*.cpp", "*.h", "*.json"},
                        QDir::Files, QDirIterator::Subdirectories);
     while (files.hasNext()) {
       QFile file(files.next());

@@ -54,10 +54,10 @@ TEST_F(WindowTest, RenamingInTheList) {
   auto* field = list->findChild<QLineEdit*>();
   ASSERT_NE(field, nullptr);
   field->selectAll();
-  QTest::keyClicks(field, "five cards");
+  QTest::keyClicks(field, "five GPUs");
   QTest::keyClick(field, Qt::Key_Return);
   QCoreApplication::processEvents();  // editors hand over what was typed when events are next delivered
-  EXPECT_EQ(session().at(0).scenario.name, "five cards");
+  EXPECT_EQ(session().at(0).scenario.name, "five GPUs");
   press(Qt::Key_Z, Qt::ControlModifier);
   EXPECT_EQ(session().at(0).scenario.name, first_scenario().name);
 }

@@ -107,7 +107,7 @@ TEST(Storage, TooLittleRoomIsNamedBeforeAnythingIsWritten) {
   EXPECT_THAT(complaint(folder.path, Bytes(std::int64_t{1} << 59)),
               testing::MatchesRegex(
                   "InputError: --storage: \".*\": [0-9]+ bytes are free, 576460752303423488 are needed; "
-                  "accepted: a folder with that much room"));
+                  "accepted: a folder with that much free space"));
   EXPECT_TRUE(fs::is_empty(folder.path));
 }
 

@@ -138,7 +138,7 @@ TEST(Compute, BeginsWhereItIsFirstAskedFor) {
 }
 
 TEST(Compute, MakesDoWithLessMemory) {
-  const Environment limit("FAKE_CUDA_MEMORY", "10000000");  // no room for three matrices of 4096 x 4096
+  const Environment limit("FAKE_CUDA_MEMORY", "10000000");  // no memory for three matrices of 4096 x 4096
   run_good_ranks(1, [](Backend& backend, int rank) {
     const auto world = backend.split(0, rank);
     const TimedBuffers buffers = buffers_of(backend, Bytes(100));

@@ -6,7 +6,8 @@
 
 namespace zplan {
 
-/// What this room knows as data, compiled into the program: `name` is "keys.json", "lint.json", …
+/// DeepSpeed's keys, releases and rules as data, compiled into the program: `name` is "keys.json",
+/// "lint.json", …
 [[nodiscard]] Json deepspeed_data(std::string_view name);
 
 }  // namespace zplan

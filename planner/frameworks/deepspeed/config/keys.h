@@ -10,7 +10,7 @@
 
 namespace zplan {
 
-/// The DeepSpeed release whose keys and rules this room writes and reads.
+/// The DeepSpeed release whose keys and rules are written and read here.
 inline constexpr std::string_view kDeepSpeedVersion = "0.19.8";
 
 /// One object of a ds_config.

@@ -1,4 +1,4 @@
-// Rules about precision: settings that contradict each other, and what the card has.
+// Rules about precision: settings that contradict each other, and what the GPU has.
 
 #include "hardware_profiles/gpu.h"
 #include "planner/frameworks/deepspeed/config/lint_context.h"
@@ -129,13 +129,13 @@ void check_card(LintContext& context) {
                 {.found = fmt::format("fp16 on compute capability {}", capability),
                  .outcome = Outcome::raises,
                  .effect = "DeepSpeed stops before 7.0, unless DS_ALLOW_DEPRECATED_FP16=1",
-                 .advice = "train in fp32, or on another card"});
+                 .advice = "train in fp32, or on another GPU"});
   const std::string bf16 = bf16_section(context);
   if (context.flag(bf16 + "/enabled", false) && major < 8)
     context.add("card-emulates-bf16", bf16,
                 {.found = fmt::format("bf16 on compute capability {}", capability),
                  .outcome = Outcome::runs,
-                 .effect = "before 8.0 cards have no bf16 arithmetic: PyTorch emulates it, slowly",
+                 .effect = "before 8.0 GPUs have no bf16 arithmetic: PyTorch emulates it, slowly",
                  .advice = "train in fp16"});
 }
 
