@@ -99,6 +99,7 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
     plan.memory = plan_live_memory(inputs, played, cluster_);
     if (depth == Depth::live) return plan;
     plan.fits_device = plan.memory.required_low <= limit && fits_by_allocator(inputs, cluster_, limit);
+    if (depth == Depth::fits) return plan;
   }
   plan.communication = run.schedule(played);
   CostModel cost_model = run.cost_model(cluster_);
@@ -124,9 +125,11 @@ StepCalls PlanContext::calls(const Strategy& strategy) {
 
 Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, Depth::outline); }
 Plan PlanContext::complete(const Strategy& strategy) { return plan(strategy, Depth::complete); }
-Bytes PlanContext::least_required(const Strategy& strategy) {
-  return plan(strategy, Depth::live).memory.required_low;
+bool PlanContext::may_fit(const Strategy& strategy, Bytes limit) {
+  if (held_states(make_shard(rank_of(strategy), training_, strategy), strategy) > limit) return false;
+  return plan(strategy, Depth::live).memory.required_low <= limit;
 }
+bool PlanContext::fits_device(const Strategy& strategy) { return plan(strategy, Depth::fits).fits_device; }
 
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
                Headroom headroom) {

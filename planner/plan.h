@@ -61,8 +61,10 @@ class PlanContext {
   /// The plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it open, and
   /// `memory.required` is at its low end.
   [[nodiscard]] Plan outline(const Strategy& strategy);
-  /// `memory.required_low` of its plan: a device that gives less does not run it.
-  [[nodiscard]] Bytes least_required(const Strategy& strategy);
+  /// Whether a device with `limit` bytes may run it: `memory.required_low` of its plan is within them.
+  [[nodiscard]] bool may_fit(const Strategy& strategy, Bytes limit);
+  /// `fits_device` of its outline.
+  [[nodiscard]] bool fits_device(const Strategy& strategy);
   /// The plan with all its figures.
   [[nodiscard]] Plan complete(const Strategy& strategy);
   /// What a step of a legal strategy takes, whether it fits or not.
@@ -91,7 +93,7 @@ class PlanContext {
     Checkpointing checkpointing{};
     auto operator<=>(const TapeKey&) const = default;
   };
-  enum class Depth : std::uint8_t { live, outline, complete };
+  enum class Depth : std::uint8_t { live, fits, outline, complete };
   [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
   [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);
   [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy);

@@ -129,9 +129,9 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
     const std::int64_t count = (high - low) / step;
     const auto gpus = [&](std::int64_t i) { return low + (i + 1) * step; };
     const std::int64_t open =
-        first_that(count, [&](std::int64_t i) { return context.least_required(on(gpus(i))) <= limit; });
+        first_that(count, [&](std::int64_t i) { return context.may_fit(on(gpus(i)), limit); });
     const std::int64_t found = open + first_that(count - open, [&](std::int64_t i) {
-                                 return context.outline(on(gpus(open + i))).fits_device;
+                                 return context.fits_device(on(gpus(open + i)));
                                });
     return found < count ? std::optional(gpus(found)) : std::nullopt;
   };

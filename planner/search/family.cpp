@@ -74,11 +74,7 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
 }
 
 Bytes PlanFamily::states() {
-  const Shard shard = make_shard(context_.rank_of(strategy_), context_.training(), strategy_);
-  Bytes held{};
-  if (strategy_.offload_parameters == OffloadDevice::none) held += shard.parameters;
-  if (strategy_.offload_optimizer == OffloadDevice::none) held += shard.master_weights + shard.moments;
-  return held;
+  return held_states(make_shard(context_.rank_of(strategy_), context_.training(), strategy_), strategy_);
 }
 
 const PlanFamily::Noted& PlanFamily::noted(std::int64_t micro_batch_size, std::int64_t accumulation) {

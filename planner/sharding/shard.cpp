@@ -41,6 +41,13 @@ Shard shard_by_rows(const RankModel& model, const Training& training, std::int64
   return shard;
 }
 
+Bytes held_states(const Shard& shard, const Strategy& strategy) {
+  Bytes held{};
+  if (strategy.offload_parameters == OffloadDevice::none) held += shard.parameters;
+  if (strategy.offload_optimizer == OffloadDevice::none) held += shard.master_weights + shard.moments;
+  return held;
+}
+
 Shard make_shard(const RankModel& model, const Training& training, const Strategy& s) {
   return spec(training.framework).shard(model, training, s);
 }

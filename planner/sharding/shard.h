@@ -39,6 +39,9 @@ struct Shard {
 /// those: FSDP2; with one rank plain PyTorch.
 [[nodiscard]] Shard shard_by_rows(const RankModel& model, const Training& training, std::int64_t ranks);
 
+/// Device bytes that states alone take between steps: a lower bound of any peak that needs no run.
+[[nodiscard]] Bytes held_states(const Shard& shard, const Strategy& strategy);
+
 /// As the training's framework divides the model.
 [[nodiscard]] Shard make_shard(const RankModel& model, const Training& training, const Strategy& strategy);
 
