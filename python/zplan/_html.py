@@ -41,6 +41,8 @@ def _bar(plan: Plan, scale: float, available: Optional[int]) -> str:
         title = f"{name.replace('_', ' ')}: {_gib(held)} GiB"
         shapes.append(f'<rect x="{x:.1f}" y="2" width="{width:.1f}" height="{_BAR}" fill="{color}"><title>{title}</title></rect>')
         x += width
+    if x > _WIDTH:
+        shapes.append(f'<text x="{_WIDTH - 2}" y="{_BAR - 1}" text-anchor="end" fill="#fff" font-weight="bold">›</text>')
     if available is not None:
         at = available * scale
         shapes.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{_BAR + 4}" stroke="currentColor" stroke-width="1.5"'
@@ -87,7 +89,7 @@ def _summary(report: Report) -> str:
                 f" ({_gib(cluster.available_memory_bytes)} GiB available per GPU), {report.training.sequence_length} tokens per sample")
     if report.recommended is not None:
         return f"{question}: <b>{escape(report.recommended)}</b> is recommended."
-    instead = f" It would with {escape(report.alternative.change)}." if report.alternative is not None else ""
+    instead = f" It would with <code>{escape(report.alternative.change)}</code>." if report.alternative is not None else ""
     return f"{question}: <b>nothing fits.</b>{instead}"
 
 

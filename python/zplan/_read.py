@@ -5,23 +5,43 @@ later releases add are kept and do no harm, and fields that may be absent have a
 """
 from __future__ import annotations
 
-import dataclasses
 import re
-from typing import Any, Callable, ClassVar, Dict, List, NoReturn, Optional, Tuple, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, List, NoReturn, Optional, Tuple, Type, TypeVar
 
 T = TypeVar("T", bound="Value")
 Reader = Callable[[Any], Any]
 
 
-class Value:
-    """What every result is: a dataclass, read from a JSON object and never changed.
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass  # noqa: PLC0414
+else:
 
-    What dataclass would write for each of sixty classes is here once, since compiling it takes longer than a plan.
-    """
+    def dataclass(**_):
+        """The classes are made dataclasses when somebody asks for their fields: doing so for all takes longer than a plan."""
+        return lambda cls: cls
+
+
+class _Fields:
+    """`__dataclass_fields__` of a class that is not a dataclass yet."""
+
+    def __get__(self, _: Any, cls: type) -> Any:
+        import dataclasses
+
+        return dataclasses.dataclass(init=False, repr=False, eq=False)(cls).__dict__["__dataclass_fields__"]
+
+
+class Value:
+    """What every result is: a dataclass, read from a JSON object and never changed."""
 
     _parts: ClassVar[Dict[str, Reader]] = {}
 
+    def __init_subclass__(cls) -> None:
+        """Each class of its own: a base's fields would do for a class that has more."""
+        setattr(cls, "__dataclass_fields__", _Fields())  # noqa: B010
+
     def _fields(self) -> Dict[str, Any]:
+        import dataclasses
+
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
@@ -34,10 +54,14 @@ class Value:
         return hash(tuple(self._fields().values()))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        from dataclasses import FrozenInstanceError
+
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        from dataclasses import FrozenInstanceError
+
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     @classmethod
     def _from_json(cls: Type[T], data: Dict[str, Any]) -> T:

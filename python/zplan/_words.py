@@ -4,8 +4,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
-import tempfile
 from enum import Enum
 from types import TracebackType
 from typing import Any, Iterable, List, Mapping, Optional, Type
@@ -57,11 +55,15 @@ class Documents:
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         if self._folder is not None:
+            import shutil
+
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def write(self, name: str, document: Mapping[str, Any], folder: str = "") -> str:
         """The path of a new file with `document`, in `folder` of the temporary one; of one name there may be several."""
         if self._folder is None:
+            import tempfile
+
             self._folder = tempfile.mkdtemp(prefix="zplan-")
         stem, ending = os.path.splitext(name)
         path, tries = os.path.join(self._folder, folder, name), 1

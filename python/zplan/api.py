@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 
 from . import _engine, results
 from ._words import Documents, option_words
-from .options import Config, ModelLike, Path
 
 if TYPE_CHECKING:
     from transformers import TrainingArguments
     from typing_extensions import Unpack
 
-    from .options import CheckOptions, CompareOptions, FitOptions, LintOptions, PlanOptions, SearchOptions
+    from .options import CheckOptions, CompareOptions, Config, FitOptions, LintOptions, ModelLike, Path, PlanOptions, SearchOptions
 
 D = TypeVar("D", bound=results.Document)
 

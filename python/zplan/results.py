@@ -5,10 +5,9 @@ Bytes are whole numbers of bytes, times seconds, ratios fractions, unless a name
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
 
-from ._read import Value, each, one, split
+from ._read import Value, dataclass, each, one, split
 
 if TYPE_CHECKING:
     import pandas
@@ -439,7 +438,7 @@ class PlanDelta(Value):
     tokens_per_second: Delta
 
 
-PlanDelta._parts = {field.name: one(Delta) for field in fields(PlanDelta)}
+PlanDelta._parts = {name: one(Delta) for name in PlanDelta.__annotations__}
 
 
 @dataclass(init=False, repr=False, eq=False)
