@@ -1,7 +1,7 @@
 """The callback in a real transformers Trainer with real DeepSpeed, on the stand-in for CUDA's runtime: predicted and measured
 peaks, and the row that `zplan check` reads.
 
-usage: ZPLAN_PROGRAM=zplan trainer_test.py FOLDER_OF_STAND_IN   (by a Python with zplan, torch for CUDA, transformers, deepspeed)
+usage: ZPLAN_PROGRAM=zplan trainer_test.py FOLDER_OF_STAND_IN   (see trainer_test.sh)
 """
 import json
 import os
