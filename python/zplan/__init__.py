@@ -2,8 +2,8 @@
 
     >>> import zplan
     >>> report = zplan.plan("Qwen/Qwen3-8B", gpus=5, mem=44)
-    >>> report.recommended, report.best.memory.required
-    ('zero3', 36957364224)
+    >>> report.recommended, report.best.memory.required < 44 * 2**30
+    ('zero3', True)
 
 The options are those of the command line, by name; sizes are bytes, times seconds.
 """

@@ -28,7 +28,7 @@ def _parts(plan: Plan) -> List[Tuple[str, str, int]]:
     """Name, colour and bytes of each part; the last is what `required` is beyond the peak."""
     memory = plan.memory
     parts = [(name, color, int(getattr(memory, name))) for name, color in _PARTS]
-    return [*parts, ("allocator's gaps", _GAPS, max(0, memory.required - memory.peak))]
+    return [*parts, ("allocator slack", _GAPS, max(0, memory.required - memory.peak))]
 
 
 def _bar(plan: Plan, scale: float, available: Optional[int]) -> str:

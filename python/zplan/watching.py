@@ -278,7 +278,7 @@ def compare_run(plan: results.Plan, steps: List[Step]) -> List[Compared]:
         Compared("held between steps", held, last.allocated_before, True),
         Compared("added by a step", memory.peak_allocated - held, last.peak_allocated - last.allocated_before, True),
         Compared("allocated peak", memory.peak_allocated, last.peak_allocated, False),
-        Compared("allocator's gaps and cache", memory.peak_reserved - memory.peak_allocated, last.peak_reserved - last.peak_allocated, True),
+        Compared("allocator slack", memory.peak_reserved - memory.peak_allocated, last.peak_reserved - last.peak_allocated, True),
         Compared("reserved peak", memory.peak_reserved, last.peak_reserved, False),
     ]
     if last.device_bytes is not None:
