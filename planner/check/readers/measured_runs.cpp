@@ -175,7 +175,8 @@ MeasuredMemory memory_of(const Run& run, bool tensor_parallel) {
                          bytes_figure(Statistic::reserved, steady.at("peak_reserved"))},
                         {},
                         {}};
-  if (const auto phase = steady.find("peak_phase")) memory.peak_phases = planned_phases(*phase, tensor_parallel);
+  if (const auto phase = steady.find("peak_phase"))
+    memory.peak_phases = planned_phases(*phase, tensor_parallel);
   if (const auto device = steady.find("device_bytes"))
     memory.figures.push_back(bytes_figure(Statistic::device, *device));
   return memory;
