@@ -45,7 +45,8 @@ Environment read_environment() {
           .no_color = !variable("NO_COLOR").empty(),
           .output_is_terminal = isatty(STDOUT_FILENO) == 1,
           .errors_are_terminal = isatty(STDERR_FILENO) == 1,
-          .terminal_width = terminal_width()};
+          .terminal_width = terminal_width(),
+          .owns_process = true};
 }
 
 int output_width(const Environment& environment) {

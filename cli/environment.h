@@ -15,6 +15,7 @@ struct Environment {
   bool output_is_terminal{};       ///< stdout
   bool errors_are_terminal{};      ///< stderr
   int terminal_width{};            ///< columns of that terminal, or COLUMNS; 0: unknown
+  bool owns_process{};             ///< signals are ours to catch; false in a library
 };
 
 [[nodiscard]] Environment read_environment();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <mutex>
+#include <optional>
 
 #include "cli/commands/commands.h"
 
@@ -93,12 +94,13 @@ Question pinned_question(const Question& question, const Found& found) {
 
 Exploration search(const Question& question, const Scope& scope, const Environment& environment,
                    std::ostream& err) {
-  const CatchInterrupt caught;
+  std::optional<CatchInterrupt> caught;
+  if (environment.owns_process) caught.emplace();
   ProgressLine progress(err, environment.errors_are_terminal);
-  Exploration found = explore(
-      question, scope, {.stop = &interrupted, .progress = [&progress](std::size_t done, std::size_t all) {
-                          progress.tell(done, all);
-                        }});
+  Exploration found =
+      explore(question, scope,
+              {.stop = caught ? &interrupted : nullptr,
+               .progress = [&progress](std::size_t done, std::size_t all) { progress.tell(done, all); }});
   return found;
 }
 

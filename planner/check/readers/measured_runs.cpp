@@ -173,7 +173,10 @@ MeasuredMemory memory_of(const Run& run, bool tensor_parallel) {
   const JsonReader& steady = run.steps.rbegin()->second;
   MeasuredMemory memory{{bytes_figure(Statistic::allocated, steady.at("peak_allocated")),
                          bytes_figure(Statistic::reserved, steady.at("peak_reserved"))},
-                        planned_phases(steady.at("peak_phase"), tensor_parallel)};
+                        {},
+                        {}};
+  if (const auto phase = steady.find("peak_phase"))
+    memory.peak_phases = planned_phases(*phase, tensor_parallel);
   if (const auto device = steady.find("device_bytes"))
     memory.figures.push_back(bytes_figure(Statistic::device, *device));
   return memory;

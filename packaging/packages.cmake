@@ -1,0 +1,40 @@
+# Debian packages, by `cpack -G DEB`: zplan, and as far as they are built zplan-gui and zplan-bench. packaging/build-all makes them.
+set(CPACK_PACKAGE_NAME zplan)
+set(CPACK_PACKAGE_VENDOR zplan)
+set(CPACK_PACKAGE_CONTACT "zplan developers")
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_GENERATOR DEB)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENTS_ALL)
+
+# zplan_package(component NAME name SUMMARY one line TEXT more [DEPENDS …])
+function(zplan_package component)
+  cmake_parse_arguments(arg "" "NAME;SUMMARY;TEXT;DEPENDS" "" ${ARGN})
+  string(TOUPPER ${component} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${arg_NAME} PARENT_SCOPE)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "${arg_DEPENDS}" PARENT_SCOPE)
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${arg_SUMMARY}\n${arg_TEXT}" PARENT_SCOPE)
+  list(APPEND CPACK_COMPONENTS_ALL ${component})
+  set(CPACK_COMPONENTS_ALL "${CPACK_COMPONENTS_ALL}" PARENT_SCOPE)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${arg_NAME} RENAME copyright COMPONENT ${component})
+endfunction()
+
+if(TARGET zplan)
+  zplan_package(program NAME zplan SUMMARY "memory, traffic and time of training large language models, planned"
+    TEXT "Plans every ZeRO stage, tensor-parallel degree and offload for a model on a cluster: what fits, what a step sends, how long it takes, and the DeepSpeed config of the plan to take. No GPU, Python or network is needed.")
+endif()
+# The window and the benchmark call the command line, and are called by it.
+if(TARGET zplan-gui)
+  zplan_package(gui NAME zplan-gui DEPENDS "zplan (= ${PROJECT_VERSION}), qt6-qpa-plugins" SUMMARY "zplan's window: training plans side by side"
+    TEXT "Scenarios of training large language models compared as charts and tables, which change with every option.")
+endif()
+if(TARGET zplan-bench)
+  zplan_package(bench NAME zplan-bench DEPENDS "zplan (= ${PROJECT_VERSION})" SUMMARY "collectives over NCCL or MPI, measured for zplan"
+    TEXT "Measures what the links of these machines reach, checks every element, and replays the collectives of a plan's step. NCCL and CUDA are opened where they are installed.")
+endif()
+include(CPack)

@@ -1,0 +1,100 @@
+#include "python/engine/engine.h"
+
+#include <atomic>
+#include <exception>
+#include <new>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/environment.h"
+#include "cli/process.h"
+#include "cli/run.h"
+#include "models/base/error.h"
+#include "planner/work.h"
+
+struct zplan_question {
+  std::string output, messages;
+  std::atomic<bool> stop{false};
+};
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// Of the surroundings only where files lie: the terminal is not ours to write to.
+zplan::Environment library_environment() {
+  zplan::Environment environment = zplan::read_environment();
+  environment.output_is_terminal = environment.errors_are_terminal = environment.owns_process = false;
+  return environment;
+}
+
+void refuse_programs(const Words& words) {
+  if (zplan::is_bench(words) || zplan::is_gui(words))
+    throw zplan::InputError(words.front(), "a program of its own",
+                            "accepted: zplan " + words.front() + " in a shell");
+}
+
+int ask(zplan_question& question, const Words& words) {
+  std::ostringstream out, err;
+  refuse_programs(words);
+  const zplan::Work work(&question.stop);
+  const int status = zplan::run(words, library_environment(), out, err);
+  question.output = std::move(out).str();
+  question.messages = std::move(err).str();
+  return status;
+}
+
+/// Nothing may be thrown through C.
+int answer(zplan_question& question, const char* const* words, size_t count) {
+  question.output.clear();
+  question.messages.clear();
+  try {
+    return ask(question, Words(words, words + count));
+  } catch (const zplan::InputError& error) {
+    question.messages = error.what();
+    return zplan::kBadInput;
+  } catch (const zplan::Stopped& stopped) {
+    question.messages = stopped.what();
+    return ZPLAN_STOPPED;
+  } catch (const std::exception& error) {
+    question.messages = error.what();
+    return ZPLAN_FAILED;
+  }
+}
+
+const char* text_of(const std::string& text, size_t* length) {
+  *length = text.size();
+  return text.c_str();
+}
+
+}  // namespace
+
+zplan_question* zplan_question_new(void) { return new (std::nothrow) zplan_question; }
+
+void zplan_question_delete(zplan_question* question) { delete question; }
+
+int zplan_question_ask(zplan_question* question, const char* const* words, size_t count) {
+  try {
+    return answer(*question, words, count);
+  } catch (const std::exception&) {  // no memory for the sentence
+    return ZPLAN_FAILED;
+  }
+}
+
+void zplan_question_stop(zplan_question* question) { question->stop.store(true); }
+
+const char* zplan_question_output(const zplan_question* question, size_t* length) {
+  return text_of(question->output, length);
+}
+
+const char* zplan_question_messages(const zplan_question* question, size_t* length) {
+  return text_of(question->messages, length);
+}
+
+int zplan_main(const char* const* words, size_t count) {
+  return zplan::run_process(Words(words, words + count));
+}
+
+int zplan_engine_version(void) { return ZPLAN_ENGINE_VERSION; }

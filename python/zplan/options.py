@@ -1,0 +1,127 @@
+"""The command line's options as keyword arguments: `--micro-batch 4` is `micro_batch=4`, a flag is True.
+
+What each does is said by `zplan --help` and in docs/command-line.md.
+"""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Protocol, Sequence, TypedDict, Union
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+
+class HasToDict(Protocol):
+    """A config object of transformers, or of a model that has one."""
+
+    def to_dict(self) -> Dict[str, Any]: ...
+
+
+Path = Union[str, "os.PathLike[str]"]
+Config = Union[Path, Mapping[str, Any]]  # a DeepSpeed config: a file or a dict
+ModelLike = Union[Path, Mapping[str, Any], HasToDict]  # a name, a size, a file, a folder, a Hub id in the cache; a config
+Integers = Union[int, Sequence[int]]
+Names = Union[str, Sequence[str]]
+
+
+class ModelOptions(TypedDict, total=False):
+    method: Literal["full", "lora", "qlora"]
+    lora_rank: int
+    lora_targets: Names
+    lora_dropout: float
+    quantization: Literal["nf4", "nf4-double", "int8", "gptq-int4", "gptq-int8"]
+    prepare_kbit: bool
+
+
+class ClusterOptions(TypedDict, total=False):
+    gpus: int
+    gpu: Path
+    mem: float  # GiB per GPU
+    nodes: int
+    node: str
+    network: str
+    host_mem: float  # GiB per node
+
+
+class TrainingOptions(TypedDict, total=False):
+    precision: Literal["bf16", "fp16", "fp32"]
+    optimizer: str  # also as TrainingArguments.optim names it
+    no_master_weights: bool
+    checkpointing: Literal["none", "selective", "full"]
+    attention: Literal["flash", "sdpa", "eager"]
+    fused_loss: bool
+    expandable_segments: bool
+
+
+class BatchOptions(TypedDict, total=False):
+    seq: int  # tokens per sample
+    micro_batch: Union[int, Literal["max"]]
+    grad_accum: int
+    global_batch: int
+
+
+class QuestionOptions(ModelOptions, ClusterOptions, TrainingOptions, BatchOptions, total=False):
+    """What every question about a model takes."""
+
+    units: Literal["GiB", "GB"]
+
+
+class PlanningOptions(QuestionOptions, total=False):
+    headroom: float  # percent
+    deepspeed_version: str
+    nvme_path: Path
+
+
+class CompareOptions(PlanningOptions, total=False):
+    buckets: Literal["default", "hf-auto"]
+    baseline: Config
+    differences: bool
+    config_style: Literal["plain", "hf-auto", "ms-swift"]
+    emit: Path
+    explain: bool
+
+
+class SearchOptions(PlanningOptions, total=False):
+    zero: Integers
+    tp: Integers
+    offload: Names
+    buckets: Literal["default", "hf-auto"]
+    framework: Literal["deepspeed", "fsdp", "torch"]
+    config_style: Literal["plain", "hf-auto", "ms-swift"]
+    emit: Path
+    explain: bool
+
+
+class PlanOptions(SearchOptions, total=False):
+    ds_config: Config
+
+
+class FitOptions(PlanningOptions, total=False):
+    zero: Integers
+    tp: Integers
+    offload: Names
+    buckets: Literal["default", "hf-auto"]
+    framework: Literal["deepspeed", "fsdp", "torch"]
+    ds_config: Config
+    solve: Literal["micro-batch", "sequence", "gpus", "model", "memory", "host-memory"]
+    oom: str
+
+
+class LintOptions(PlanningOptions, total=False):
+    tp: Integers
+    framework: Literal["deepspeed", "fsdp", "torch"]
+    fix: bool
+    emit: Path
+    config_style: Literal["plain", "hf-auto", "ms-swift"]
+
+
+class CheckOptions(QuestionOptions, total=False):
+    zero: Integers
+    tp: Integers
+    offload: Names
+    buckets: Literal["default", "hf-auto"]
+    framework: Literal["deepspeed", "fsdp", "torch"]
+    ds_config: Config
+    worst: int
+    fit_efficiency: bool
+    tolerance: Union[float, str]

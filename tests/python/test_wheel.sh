@@ -1,0 +1,21 @@
+#!/bin/sh
+# A wheel in a virtual environment of its own: what is in it, that it answers as the program does, and what stands on it.
+# usage: test_wheel.sh WHEEL PROGRAM   (exit status 77: no package index)
+set -eu
+here=$(cd "$(dirname "$0")" && pwd -P)
+root=$(dirname "$(dirname "$here")")
+wheel=$(realpath "$1")
+ZPLAN_PROGRAM=$(realpath "$2")
+export ZPLAN_PROGRAM PYTHONDONTWRITEBYTECODE=1
+venv=$(mktemp -d)
+trap 'rm -rf "$venv"' EXIT
+python3 -m venv "$venv"
+"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-index "$wheel"
+"$venv/bin/python" "$here/wheel_test.py" "$wheel"
+"$venv/bin/python" "$here/api_test.py"
+"$venv/bin/python" "$here/watch_test.py"
+"$venv/bin/python" -m pip install -q --disable-pip-version-check pandas nbclient ipykernel mypy ruff typing_extensions pandas-stubs || exit 77
+"$venv/bin/python" "$here/extras_test.py"
+cd "$root"
+"$venv/bin/mypy"
+"$venv/bin/ruff" check python tests/python
