@@ -327,7 +327,7 @@ def comparison_text(compared: List[Compared], steps: int) -> str:
 
 
 def append_row(path: str, card: Dict[str, Any], versions: Dict[str, str], row: Dict[str, Any]) -> None:
-    """Adds a row to a file of runs on this card, or makes one. A reader never sees half of it."""
+    """Adds a row to a file of runs on this GPU, or makes one. A reader never sees half of it."""
     document: Dict[str, Any] = {"schema": "zplan.runs/1", "card": card, "versions": versions, "rows": []}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:

@@ -97,7 +97,7 @@ class Runs(unittest.TestCase):
 
     def test_too_small_a_gpu_is_warned_of(self):
         self.allocator.kept = 0
-        _, text = self.watch(total=6 * GIB, name="Some card")
+        _, text = self.watch(total=6 * GIB, name="Some GPU")
         self.assertIn("warning: it will not fit: ", text.splitlines()[1])
 
     def test_a_second_run_is_a_second_row(self):
@@ -105,8 +105,8 @@ class Runs(unittest.TestCase):
         self.watch()
         self.watch(seq=512)
         self.assertEqual([row["options"]["seq"] for row in self.document()["rows"]], [1024, 512])
-        with self.assertRaisesRegex(ValueError, "not runs on Some card"):
-            self.watch(name="Some card")
+        with self.assertRaisesRegex(ValueError, "not runs on Some GPU"):
+            self.watch(name="Some GPU")
 
     def test_out_of_memory_is_a_row(self):
         _, text = self.watch(steps=1, error=RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
