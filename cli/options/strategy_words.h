@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "planner/search/search.h"
 
@@ -14,9 +16,12 @@ namespace zplan {
 struct PinnedStrategy {
   Framework framework{Framework::deepspeed};
   int zero_stage{};
-  std::int64_t tensor_parallel{1};
+  std::int64_t tensor_parallel{1}, sequence_parallel{1}, context_parallel{1};
   Offload offload;
   Checkpointing checkpointing{Checkpointing::full};
+  std::int64_t tiled_mlp{}, tiled_loss{};
+  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
+  KeyRotation rotation{KeyRotation::all_gather};
   std::optional<std::int64_t> micro_batch_size{}, gradient_accumulation_steps{};
   std::optional<Method> method{};
   bool operator==(const PinnedStrategy&) const = default;
@@ -25,6 +30,10 @@ struct PinnedStrategy {
 /// Parts may come in any order. Throws InputError for an unknown part, one given twice, or where no part says
 /// whose sharding it is. `checkpointing` is what holds where the text does not say.
 [[nodiscard]] PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing);
+
+/// Options beside --zero, --tp and --offload that say what of a strategy divides or tiles a sample's tokens;
+/// none of those that are as they are left.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> token_options(const Strategy& strategy);
 
 /// Whether a word of the command line is a file to read rather than a strategy: it ends in ".json" or holds a
 /// "/".

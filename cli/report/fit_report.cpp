@@ -1,3 +1,4 @@
+#include "cli/options/strategy_words.h"
 #include "cli/report/fit_report.h"
 
 #include <fmt/format.h>
@@ -134,6 +135,7 @@ std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion
       {"--zero", fmt::format("{}", s.zero_stage)},
       {"--tp", fmt::format("{}", s.layout.tensor)},
       {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
+  for (auto& each : token_options(s)) options.push_back(std::move(each));
   const auto add = [&](const char* name, std::string text) { options.emplace_back(name, std::move(text)); };
   switch (asked) {
     case Solve::micro_batch: add("--micro-batch", fmt::format("{}", value)); break;

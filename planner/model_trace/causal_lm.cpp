@@ -101,7 +101,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
   const std::int64_t t = strategy.layout.tensor;
   const std::int64_t kv_heads = units_on_rank(shape.key_value_heads, t, 0);
   return {.b = strategy.micro_batch_size,
-          .s = training.sequence_length,
+          .s = local_tokens(training, strategy),
           .h = shape.hidden_size,
           .f = share(Elements(shape.intermediate_size), t).value,
           .a = kv_heads * (shape.attention_heads / shape.key_value_heads),
@@ -113,7 +113,8 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
 /// Runs the program of one micro-step over a model of one layer per class.
 class MicroStep {
  public:
-  MicroStep(const Model& model, const Training& training, const Strategy& strategy)
+  MicroStep(const Model& model, const Training& training, const Strategy& strategy,
+            std::int64_t context_rank)
       : outline_(outline(model)),
         recorder_(outline_.classes.size()),
         torch_(recorder_),
@@ -121,7 +122,8 @@ class MicroStep {
                  .model = model,
                  .training = training,
                  .strategy = strategy,
-                 .sizes = sizes_of(model, training, strategy)} {
+                 .sizes = sizes_of(model, training, strategy),
+                 .context_rank = context_rank} {
     choose_types();
     load_parameters();
   }
@@ -138,6 +140,7 @@ class MicroStep {
     recorder_.leave_layers();
     ones.reset();
     recorder_.end_layers(1, [&] {
+      torch_.drop_fetched();
       loss.gradient = {};
       loss.reset();
     });
@@ -208,8 +211,10 @@ class MicroStep {
     const auto with_head = [&] {
       return around("model with head", [&] { return head_loss(around("model", [&] { return decoder(); })); });
     };
-    if (program_.training.method == Method::full) return with_head();
-    return around("adapted model", [&] { return around("adapters", with_head); });
+    Tensor loss = program_.training.method == Method::full
+                      ? with_head()
+                      : around("adapted model", [&] { return around("adapters", with_head); });
+    return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
   }
 
   Tensor head_loss(const Tensor& hidden) {
@@ -254,13 +259,28 @@ class MicroStep {
       switch (program_.strategy.checkpointing) {
         case Checkpointing::none: break;
         case Checkpointing::selective: return torch_.checkpoint(run, input, CheckpointKind::selective);
-        case Checkpointing::full:
-          return torch_.checkpoint(
-              run, input,
-              program_.training.reentrant_checkpointing ? CheckpointKind::reentrant : CheckpointKind::full);
+        case Checkpointing::full: return torch_.checkpoint(run, input, checkpoint_kind(), kept_input(i));
       }
       return run(input);
     });
+  }
+
+  /// ArcticTraining keeps inputs on the host in a function of reentrant checkpointing.
+  [[nodiscard]] CheckpointKind checkpoint_kind() const {
+    const bool reentrant = program_.training.reentrant_checkpointing ||
+                           program_.strategy.checkpoint_offload == CheckpointOffload::host;
+    return reentrant ? CheckpointKind::reentrant : CheckpointKind::full;
+  }
+  /// DeepSpeed's hooks leave the last layer's input where it is, and at ZeRO-3 all of them: there a hook of
+  /// the module replaces the tensor that was marked before the checkpoint saves it.
+  [[nodiscard]] CheckpointInput kept_input(std::size_t layer) const {
+    switch (program_.strategy.checkpoint_offload) {
+      case CheckpointOffload::none: break;
+      case CheckpointOffload::host: return CheckpointInput::on_host;
+      case CheckpointOffload::pinned:
+        if (layer + 1 < layers_.size() && program_.strategy.zero_stage < 3) return CheckpointInput::pinned;
+    }
+    return CheckpointInput::on_device;
   }
 
   /// Marks where the loss's backward ends, and what memory the node's backward is for.
@@ -290,8 +310,9 @@ class MicroStep {
 
 }  // namespace symbolic
 
-Tape record_tape(const Model& model, const Training& training, const Strategy& strategy) {
-  return symbolic::MicroStep(model, training, strategy).record();
+Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
+                 std::int64_t context_rank) {
+  return symbolic::MicroStep(model, training, strategy, context_rank).record();
 }
 
 }  // namespace zplan

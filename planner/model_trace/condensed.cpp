@@ -53,9 +53,10 @@ class Condenser {
     open_ = true;
   }
   void gradient(int, std::int32_t index, std::int32_t block) {
-    const Block& given = blocks_[static_cast<std::size_t>(block)];
-    mark(CondensedEvent::Kind::gradient,
-         {.kind = Event::Kind::adopt_gradient, .term = given.term, .index = index, .size = given.size});
+    give(CondensedEvent::Kind::gradient, Event::Kind::adopt_gradient, index, block);
+  }
+  void part_of_gradient(int, std::int32_t index, std::int32_t block) {
+    give(CondensedEvent::Kind::part_of_gradient, Event::Kind::add_gradient, index, block);
   }
   void module(const Event& event, int) { mark(CondensedEvent::Kind::module, event); }
   void workspace(std::int32_t library) {
@@ -70,6 +71,11 @@ class Condenser {
                          .index = static_cast<std::int32_t>(call),
                          .size = size}});
   }
+  void await(TensorCall call) {
+    target_->push_back({CondensedEvent::Kind::await,
+                        -1,
+                        {.kind = Event::Kind::await, .index = static_cast<std::int32_t>(call)}});
+  }
   void compute(std::int32_t load) {
     target_->push_back({CondensedEvent::Kind::compute, -1, {.kind = Event::Kind::compute, .index = load}});
   }
@@ -80,6 +86,10 @@ class Condenser {
   }
 
  private:
+  void give(CondensedEvent::Kind kind, Event::Kind event, std::int32_t index, std::int32_t block) {
+    const Block& given = blocks_[static_cast<std::size_t>(block)];
+    mark(kind, {.kind = event, .term = given.term, .index = index, .size = given.size});
+  }
   void mark(CondensedEvent::Kind kind, Event event) {
     close();
     target_->push_back({kind, -1, event});

@@ -141,7 +141,11 @@ Tensor dense(Program& p, const Parameters& of, const Tensor& x) {
 
 Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
   if (is_routed(of)) return routed(p, of, x);
-  return hooked(p, {.name = "feed-forward"}, x, [&](const Tensor& input) { return dense(p, of, input); });
+  const std::int64_t tiles = mlp_tiles(p.strategy, p.training, p.shape().hidden_size);
+  const auto call = [&p, &of](const Tensor& input) { return dense(p, of, input); };
+  return hooked(p, {.name = "feed-forward"}, x, [&](const Tensor& input) {
+    return tiles > 0 ? tiled(p, input, tiles, call) : call(input);
+  });
 }
 
 }  // namespace zplan::symbolic

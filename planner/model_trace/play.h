@@ -52,10 +52,12 @@ class TapeLayout {
 ///   handler.section(layer, backward)      a layer begins (−1: around the layers)
 ///   handler.allocate(block, term, size), handler.release(block)
 ///   handler.gradient(layer, parameter, block)  the block is that parameter's gradient from here on
+///   handler.part_of_gradient(layer, parameter, block)  likewise, and more of it follows
 ///   handler.module(event, layer)          modules are entered and left, parameters read, kept and freed
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
-///   handler.communicate(call, size, number) the tensor-parallel group exchanges, where the handler has it
+///   handler.communicate(call, size, number) ranks exchange, where the handler has it
+///   handler.await(call)                   what follows needs the last of these, where the handler has it
 ///   handler.compute(load)                 load `load` of the tape runs from here on, where the handler has
 ///   it
 template <class Handler>
@@ -76,11 +78,18 @@ void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
         case Event::Kind::adopt_gradient:
           handler.gradient(layer, event.index, layout.block(event, layer, backward));
           break;
+        case Event::Kind::add_gradient:
+          handler.part_of_gradient(layer, event.index, layout.block(event, layer, backward));
+          break;
         case Event::Kind::workspace: handler.workspace(event.index); break;
         case Event::Kind::phase: handler.phase(static_cast<Phase>(event.index)); break;
         case Event::Kind::communicate:
           if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
             handler.communicate(static_cast<TensorCall>(event.index), event.size, event.block);
+          break;
+        case Event::Kind::await:
+          if constexpr (requires { handler.await(TensorCall{}); })
+            handler.await(static_cast<TensorCall>(event.index));
           break;
         case Event::Kind::compute:
           if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(event.index);

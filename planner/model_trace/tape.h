@@ -22,7 +22,8 @@ enum class Owner : std::uint8_t {
   next_gradient,    ///< the gradient that the layer behind left for this one (or the head)
 };
 
-/// What a tensor-parallel group exchanges.
+/// What ranks exchange within a micro-step: those that divide layers' tensors, and those that divide a
+/// sample's tokens.
 enum class TensorCall : std::uint8_t {
   row_output,           ///< a row-split layer's partial outputs are summed
   column_input,         ///< gradients of a column-split layer's input are summed
@@ -31,13 +32,25 @@ enum class TensorCall : std::uint8_t {
   token_maxima,         ///< of the vocabulary-parallel loss
   token_sums,           ///< the same: sums of exponentials, and logits of the targets
   replicated_gradient,  ///< of a weight that each rank applies to heads of its own
+  token_exchange,       ///< Ulysses: all tokens of some heads for some tokens of all heads, and back
+  positions,            ///< Ulysses: every rank gathers the positions of all tokens
+  rank_losses,          ///< Ulysses: the loss of each rank's tokens
+  rank_token_counts,    ///< Ulysses: how many of them count
+  loss_gradient,        ///< Ulysses: of each rank's loss
+  tile_count,           ///< tiled feed-forward: all ranks take the most slices that one takes
+  gathered_keys,        ///< ring attention: keys and values of all ranks at once
+  passed_keys,          ///< ring attention: to the next rank
+  passed_key_gradients  ///< ring attention: to the next rank, in fp32
 };
+
+inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::passed_key_gradients) + 1;
 
 struct Event {
   enum class Kind : std::uint8_t {
     allocate,
     release,
     adopt_gradient,  ///< the block is a parameter's gradient from here on: the framework frees it
+    add_gradient,    ///< likewise, but more of it follows in this backward: the framework is not told
     enter_module,    ///< its parameters are needed now
     leave_module,    ///< and not any more
     enter_backward,  ///< its parameters are needed for its backward
@@ -49,6 +62,7 @@ struct Event {
     workspace,       ///< a library keeps one from here on: `index` 0 is cuBLAS, 1 cuBLASLt
     phase,           ///< `index` is a Phase
     communicate,     ///< `index` is a TensorCall, `size` its buffer
+    await,           ///< the last of TensorCall `index`, which ran beside what was computed, is through
     compute,         ///< the stretch that begins here computes load `index` of the tape
   };
   Kind kind{Kind::allocate};

@@ -115,12 +115,14 @@ std::int64_t node_of_open(const OpenQuestion& open) {
 }
 
 Family family_of(const Strategy& s) {
-  return {s.zero_stage, s.layout.tensor, s.offload_optimizer, s.offload_parameters};
+  return {s.zero_stage, s.layout.of_model(), s.offload_optimizer, s.offload_parameters};
 }
 
 Question pinned_to(Question question, const Family& family) {
   question.space.zero_stages = {family.zero_stage};
-  question.space.tensor_parallel = {family.tensor_parallel};
+  question.space.tensor_parallel = {family.of_model.tensor};
+  question.space.sequence_parallel = {family.of_model.sequence};
+  question.space.context_parallel = {family.of_model.context};
   question.space.offloads = {{family.offload_optimizer, family.offload_parameters}};
   return question;
 }

@@ -23,6 +23,8 @@ std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
 
 void read_adapters(const JsonReader& options, const Model& model, Training& training, Skip& skip) {
   training.lora_rank = options.at("lora_rank").integer(1, 65'536);
+  const std::optional<JsonReader> given = options.find("lora_targets");
+  if (!given && options.has("sequence_parallel")) return;  // rows with it adapt all linear layers
   const JsonReader targets = options.at("lora_targets");
   training.lora_targets.modules.clear();
   if (targets.raw().is_string()) {
@@ -105,13 +107,18 @@ Cluster linked_cluster(const std::string& profile, const std::string& descriptio
 
 Strategy read_arrangement(const JsonReader& options, std::int64_t gpus) {
   Strategy s;
-  s.layout.tensor = options.at("tensor_parallel").integer(1, kMostRanks);
-  if (gpus % s.layout.tensor != 0)
-    options.at("tensor_parallel").fail(std::to_string(s.layout.tensor), "accepted: a divisor of gpus");
+  const bool divides_tokens = options.has("sequence_parallel");
+  const char* degree = divides_tokens ? "sequence_parallel" : "tensor_parallel";
+  const std::int64_t ranks = options.at(degree).integer(1, kMostRanks);
+  if (gpus % ranks != 0) options.at(degree).fail(std::to_string(ranks), "accepted: a divisor of gpus");
+  const bool in_ring = options.text_or("framework", "") == "fsdp_cp";
+  (!divides_tokens ? s.layout.tensor : in_ring ? s.layout.context : s.layout.sequence) = ranks;
   s.layout = s.layout.filling(gpus);
   s.micro_batch_size = options.at("micro_batch").integer(1, kMostBatch);
   s.gradient_accumulation_steps = options.at("grad_accum").integer(1, kMostBatch);
-  s.checkpointing = named<Checkpointing>(options.at("checkpointing"));
+  const JsonReader checkpointing = options.at("checkpointing");
+  s.checkpointing =
+      checkpointing.text() == "reentrant" ? Checkpointing::full : named<Checkpointing>(checkpointing);
   return s;
 }
 

@@ -35,7 +35,7 @@ bool SlicedRun::flattens_on_host(Bytes card) const {
 /// The flat copy is made beside the parameters, which then become views of it; where the card has no room for
 /// it, parameters move to the host, are flattened there, and the copy comes back.
 void SlicedRun::flatten() {
-  const Bytes flat = in().slice.size * in().strategy.layout.data() * weight();
+  const Bytes flat = in().slice.size * in().strategy.layout.gradient_ranks() * weight();
   device_.empty_cache();
   if (!uses_bf16_optimizer(in().training, in().strategy)) {
     flattening_ = {
@@ -123,7 +123,7 @@ void SlicedRun::put_in_bucket(std::size_t tensor) {
 }
 
 bool SlicedRun::spans_slices() const {
-  if (in().strategy.layout.data() == 1) return false;
+  if (in().strategy.layout.gradient_ranks() == 1) return false;
   Elements low = pending_.front().start, high = low;
   for (const Pending& each : pending_)
     low = std::min(low, each.start), high = std::max(high, each.start + each.elements);
@@ -233,7 +233,7 @@ Device::Block SlicedRun::flattened() {
 /// average_tensor, allreduce_and_scatter, allreduce_no_retain.
 void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
-  if (in().strategy.layout.data() == 1) return;
+  if (in().strategy.layout.gradient_ranks() == 1) return;
   if (!zero.reduce_scatter) return send(Operation::all_reduce, open_);
   const Parts parts = this->parts();
   if (!zero.multi_rank_bucket_allreduce) return send_to_owners(parts);
@@ -247,7 +247,7 @@ void SlicedRun::send() {
 
 void SlicedRun::send(Operation operation, Elements elements) {
   reduced_ = state_.issue(state_.clock().computed(), operation, elements, state_.sent_gradient(), "gradients",
-                          in().strategy.layout.data());
+                          in().strategy.layout.gradient_ranks());
   if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
 }
 
@@ -280,7 +280,7 @@ void SlicedRun::agree_and_gather() {
     if (in().training.precision != Precision::fp32) agree(Bytes(1), "overflow flag");
     agree(Bytes(4), "gradient norm");
   }
-  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.layout.data(), weight(),
+  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.layout.gradient_ranks(), weight(),
                      "updated weights");
 }
 
@@ -331,7 +331,7 @@ void SlicedRun::end_backward(bool last) {
   flush();
   state_.wait(reduced_);
   // fp32 sums of other ranks' parameters stay until the step, as views of the bucket.
-  if (!keeps_flat_fp32() || in().strategy.layout.data() == 1) release_buckets();
+  if (!keeps_flat_fp32() || in().strategy.layout.gradient_ranks() == 1) release_buckets();
   state_.release_gradients();
 }
 

@@ -213,6 +213,9 @@ void warn_of_misread_gradients(const Zero& zero, DsConfigPins& pins) {
 void read_communication(const JsonReader& root, DsConfigPins& pins) {
   const Section given = decided(root, "communication_data_type");
   if (given && !given->raw().is_null()) pins.zero.communication_type = type_named(*given);
+  const Section of_sequence = decided(root, "seq_parallel_communication_data_type");
+  if (of_sequence && !of_sequence->raw().is_null())
+    pins.zero.sequence_communication_type = type_named(*of_sequence);
 }
 
 /// gradient_clipping; "auto" is the Trainer's max_grad_norm, 1.0.
