@@ -14,10 +14,10 @@ namespace {
 RankRun::Parts record_parts(const Model& model, const Training& training, const Strategy& strategy,
                             std::int64_t rank) {
   const auto place = [&](Group group) { return process_group(strategy.layout, group).place_of(rank); };
-  return {std::make_shared<Model>(model),
-          std::make_shared<RankModel>(
-              rank_model(model, training, strategy.layout.tensor, place(Group::tensor))),
-          std::make_shared<Recording>(record(model, training, strategy, place(Group::context)))};
+  return {
+      std::make_shared<Model>(model),
+      std::make_shared<RankModel>(rank_model(model, training, strategy.layout.tensor, place(Group::tensor))),
+      std::make_shared<Recording>(record(model, training, strategy, place(Group::context)))};
 }
 
 }  // namespace

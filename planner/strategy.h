@@ -169,8 +169,8 @@ struct Training {
   /// Context parallelism without an attention mask in the batch: positions of a rank that do not follow one
   /// another are taken for packed samples, and a mask is made that attention is not given.
   bool packed_mask{};
-  bool widens_output{};          ///< all logits become fp32 before the loss, slices too (Lightning Fabric)
-  bool slices_head{};            ///< with loss_chunks: the head runs slice by slice as well
+  bool widens_output{};  ///< all logits become fp32 before the loss, slices too (Lightning Fabric)
+  bool slices_head{};    ///< with loss_chunks: the head runs slice by slice as well
   /// Modules of litgpt: one product makes queries, keys and values, adapters go on slices of it, GELU is one
   /// kernel.
   bool litgpt_modules{};

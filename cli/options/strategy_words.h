@@ -11,19 +11,21 @@
 namespace zplan {
 
 /// A strategy as plan_id writes it: "zero3", "tp8+zero1", "zero2+offload-optimizer",
-/// "zero3+checkpointing-none", "fsdp", "fsdp+no-reshard", "ddp"; and what else is pinned with it: "zero3+b4"
-/// (micro-batch), "zero3+a8" (micro-batches per step), "lora+zero2" (method).
+/// "zero3+checkpointing-none", "fsdp", "fsdp+no-reshard", "ddp", "sp8+zero3+tiled-loss", "cp4+fsdp"; and what
+/// else is pinned with it: "zero3+b4" (micro-batch), "zero3+a8" (micro-batches per step), "lora+zero2"
+/// (method).
 struct PinnedStrategy {
   Framework framework{Framework::deepspeed};
   int zero_stage{};
-  std::int64_t tensor_parallel{1}, sequence_parallel{1}, context_parallel{1};
+  std::int64_t tensor_parallel{1};
   Offload offload;
   Checkpointing checkpointing{Checkpointing::full};
+  std::optional<std::int64_t> micro_batch_size{}, gradient_accumulation_steps{};
+  std::optional<Method> method{};
+  std::int64_t sequence_parallel{1}, context_parallel{1};
   std::int64_t tiled_mlp{}, tiled_loss{};
   CheckpointOffload checkpoint_offload{CheckpointOffload::none};
   KeyRotation rotation{KeyRotation::all_gather};
-  std::optional<std::int64_t> micro_batch_size{}, gradient_accumulation_steps{};
-  std::optional<Method> method{};
   bool operator==(const PinnedStrategy&) const = default;
 };
 

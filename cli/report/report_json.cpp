@@ -82,9 +82,7 @@ Json training_json(const Training& training, Framework framework) {
 }
 
 /// Slices, or "auto".
-Json tiles_json(std::int64_t tiles) {
-  return tiles == Strategy::kAutoTiles ? Json("auto") : Json(tiles);
-}
+Json tiles_json(std::int64_t tiles) { return tiles == Strategy::kAutoTiles ? Json("auto") : Json(tiles); }
 
 /// What divides, tiles or keeps a sample's tokens elsewhere; without it keys are not there.
 void add_tokens(Json& out, const Strategy& s) {
@@ -99,18 +97,18 @@ void add_tokens(Json& out, const Strategy& s) {
 
 Json strategy_json(const Strategy& s, Framework framework) {
   Json out{{"framework", name_json(framework)},
-          {"zero_stage", s.zero_stage},
-          {"tensor_parallel", s.layout.tensor},
-          {"data_parallel", s.layout.data()},
-          {"offload_optimizer", name_json(s.offload_optimizer)},
-          {"offload_parameters", name_json(s.offload_parameters)},
-          {"activation_checkpointing", name_json(s.checkpointing)},
-          {"micro_batch_size", s.micro_batch_size},
-          {"gradient_accumulation_steps", s.gradient_accumulation_steps},
-          {"global_batch_size", s.global_batch_size()},
-          {"reduce_bucket_elements", s.zero.reduce_bucket_size.value},
-          {"prefetch_bucket_elements", s.zero.prefetch_bucket_size.value},
-          {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
+           {"zero_stage", s.zero_stage},
+           {"tensor_parallel", s.layout.tensor},
+           {"data_parallel", s.layout.data()},
+           {"offload_optimizer", name_json(s.offload_optimizer)},
+           {"offload_parameters", name_json(s.offload_parameters)},
+           {"activation_checkpointing", name_json(s.checkpointing)},
+           {"micro_batch_size", s.micro_batch_size},
+           {"gradient_accumulation_steps", s.gradient_accumulation_steps},
+           {"global_batch_size", s.global_batch_size()},
+           {"reduce_bucket_elements", s.zero.reduce_bucket_size.value},
+           {"prefetch_bucket_elements", s.zero.prefetch_bucket_size.value},
+           {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
   add_tokens(out, s);
   return out;
 }
@@ -289,15 +287,15 @@ Json schedule_json(const Plan& plan, const Question& question) {
   Json calls = Json::array();
   for (const IssuedCall& each : issued.calls) calls.push_back(issued_json(each));
   Json out{{"plan", plan.id()},
-          {"ranks", question.cluster.gpus},
-          {"tensor_parallel", strategy.layout.tensor},
-          {"data_parallel", strategy.layout.data()},
-          {"device_memory_bytes", plan.memory.required.value},
-          {"step_seconds", plan.time.step.value},
-          {"communication_seconds", issued.communication().value},
-          {"offload_seconds", plan.time.offload.value},
-          {"compute_seconds_behind", issued.compute_behind.value},
-          {"calls", std::move(calls)}};
+           {"ranks", question.cluster.gpus},
+           {"tensor_parallel", strategy.layout.tensor},
+           {"data_parallel", strategy.layout.data()},
+           {"device_memory_bytes", plan.memory.required.value},
+           {"step_seconds", plan.time.step.value},
+           {"communication_seconds", issued.communication().value},
+           {"offload_seconds", plan.time.offload.value},
+           {"compute_seconds_behind", issued.compute_behind.value},
+           {"calls", std::move(calls)}};
   if (strategy.layout.sequence > 1) out["sequence_parallel"] = strategy.layout.sequence;
   if (strategy.layout.context > 1) out["context_parallel"] = strategy.layout.context;
   return out;

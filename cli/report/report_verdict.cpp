@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "cli/options/strategy_words.h"
 #include "cli/options/command_line.h"
+#include "cli/options/strategy_words.h"
 #include "cli/report/output_files.h"
 #include "cli/report/report_text.h"
 #include "cli/report/search_report.h"

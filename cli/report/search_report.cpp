@@ -1,4 +1,3 @@
-#include "cli/options/strategy_words.h"
 #include "cli/report/search_report.h"
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/document/table.h"
+#include "cli/options/strategy_words.h"
 #include "cli/report/accuracy.h"
 #include "planner/search/explore.h"
 

@@ -1277,6 +1277,54 @@
         <translation>ZeRO 阶段</translation>
     </message>
     <message>
+        <source>Sequence parallel</source>
+        <translation>序列并行</translation>
+    </message>
+    <message>
+        <source>Context parallel</source>
+        <translation>上下文并行</translation>
+    </message>
+    <message>
+        <source>Ring rotation</source>
+        <translation>环形传递方式</translation>
+    </message>
+    <message>
+        <source>Checkpoints on the host</source>
+        <translation>检查点放在主机内存</translation>
+    </message>
+    <message>
+        <source>Tiled MLP</source>
+        <translation>分块 MLP</translation>
+    </message>
+    <message>
+        <source>Tiled loss</source>
+        <translation>分块损失</translation>
+    </message>
+    <message>
+        <source>sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]</source>
+        <translation>序列并行度（DeepSpeed Ulysses），如 1,8 [1]</translation>
+    </message>
+    <message>
+        <source>context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]</source>
+        <translation>上下文并行度（FSDP2 的环形注意力），如 1,8 [1]</translation>
+    </message>
+    <message>
+        <source>how the ring passes keys and values on [allgather]</source>
+        <translation>环形注意力如何传递键和值 [allgather]</translation>
+    </message>
+    <message>
+        <source>checkpointed inputs in host memory: ArcticTraining&apos;s patch, or DeepSpeed&apos;s hooks [none]</source>
+        <translation>把检查点的输入放在主机内存：ArcticTraining 的补丁，或 DeepSpeed 的钩子 [none]</translation>
+    </message>
+    <message>
+        <source>the feed-forward over N slices of the tokens (ALST) [whole]</source>
+        <translation>前馈层按 N 段词元逐段计算（ALST）[整体]</translation>
+    </message>
+    <message>
+        <source>head and loss over N slices of the tokens (ALST) [whole]</source>
+        <translation>输出层与损失按 N 段词元逐段计算（ALST）[整体]</translation>
+    </message>
+    <message>
         <source>Tensor parallel</source>
         <translation>张量并行</translation>
     </message>

@@ -63,9 +63,8 @@ class ActivationMeter {
   void step() {
     const StepInputs& in = inputs_.step;
     Device::Block ids = device_.allocate(
-        Term::model_inputs,
-        token_ids(in.strategy.micro_batch_size, local_tokens(in.training, in.strategy)) *
-            numbers_per_token(in.strategy));
+        Term::model_inputs, token_ids(in.strategy.micro_batch_size, local_tokens(in.training, in.strategy)) *
+                                numbers_per_token(in.strategy));
     base_ = device_.allocated();
     device_.begin_step();
     play(inputs_.recording.tape, layout_, *this);

@@ -23,10 +23,11 @@ void check_heads(const ModelShape& shape, std::int64_t ranks, Reasons& reasons) 
         "is not divisible by SP size {0}",
         ranks, heads));
   if (key_value % ranks != 0 && ranks % key_value != 0)
-    reasons.push_back(fmt::format(
-        "sequence parallel {0} and the {1} key-value heads do not divide one another; DeepSpeed: KV attention "
-        "head count {1} is not divisible by SP size {0} or vice versa",
-        ranks, key_value));
+    reasons.push_back(
+        fmt::format("sequence parallel {0} and the {1} key-value heads do not divide one another; DeepSpeed: "
+                    "KV attention "
+                    "head count {1} is not divisible by SP size {0} or vice versa",
+                    ranks, key_value));
 }
 
 void check_sequence_parallel(const Model& model, const Training& training, const Strategy& s,
@@ -34,7 +35,8 @@ void check_sequence_parallel(const Model& model, const Training& training, const
   const std::int64_t ranks = s.layout.sequence;
   if (ranks == 1) return;
   if (!spec(training.framework).splits_heads) {
-    reasons.emplace_back("sequence parallelism (Ulysses) is DeepSpeed's: take --framework deepspeed, or --cp");
+    reasons.emplace_back(
+        "sequence parallelism (Ulysses) is DeepSpeed's: take --framework deepspeed, or --cp");
     return;
   }
   if (training.deepspeed < kUlysses)
@@ -50,13 +52,15 @@ void check_sequence_parallel(const Model& model, const Training& training, const
         training.sequence_length, ranks));
   if (training.attention == Attention::eager)
     reasons.emplace_back(
-        "DeepSpeed: eager attn_implementation isn't currently supported by Ulysses sequence parallelism: take "
+        "DeepSpeed: eager attn_implementation isn't currently supported by Ulysses sequence parallelism: "
+        "take "
         "--attention flash or sdpa");
   if (!shares_attention(model.shape) || model.shape.latent_attention)
-    reasons.push_back(fmt::format(
-        "the attention of {} is none that Ulysses takes the place of (one size of heads, through transformers' "
-        "attention interface)",
-        model.shape.architecture));
+    reasons.push_back(
+        fmt::format("the attention of {} is none that Ulysses takes the place of (one size of heads, through "
+                    "transformers' "
+                    "attention interface)",
+                    model.shape.architecture));
 }
 
 void check_context_parallel(const Model& model, const Training& training, const Strategy& s,
@@ -64,7 +68,8 @@ void check_context_parallel(const Model& model, const Training& training, const 
   const std::int64_t ranks = s.layout.context;
   if (ranks == 1) return;
   if (s.layout.sequence > 1)
-    reasons.emplace_back("accelerate takes one of sequence and context parallelism: one of --sp and --cp is 1");
+    reasons.emplace_back(
+        "accelerate takes one of sequence and context parallelism: one of --sp and --cp is 1");
   if (!spec(training.framework).passes_keys) {
     reasons.emplace_back("context parallelism (ring attention) is FSDP2's: take --framework fsdp, or --sp");
     return;
@@ -94,7 +99,8 @@ void check_tiled_loss(const Model& model, const Training& training, const Strate
   if (s.zero_stage == 2)
     reasons.emplace_back(
         "a tiled loss reduces the head's gradient before the embedding's, which tied embeddings share; "
-        "DeepSpeed: The parameter model.embed_tokens.weight has already been reduced. Gradient computed twice "
+        "DeepSpeed: The parameter model.embed_tokens.weight has already been reduced. Gradient computed "
+        "twice "
         "for this partition");
   if (s.zero_stage == 3 && parameters(model) <= s.zero.reduce_bucket_size)
     reasons.emplace_back(
@@ -145,7 +151,8 @@ Reasons warnings_of_tokens(const Training& training, const Strategy& s) {
     warnings.emplace_back(
         "tiled MLP with adapters: pass TiledMLP every trained tensor of the module as compute_params; with "
         "the base weights that DeepSpeed's example passes, ZeRO-2 stops (has already been reduced)");
-  if (s.tiled_loss != 0 && (s.gradient_accumulation_steps > 1 || ranks > 1) && training.method == Method::full)
+  if (s.tiled_loss != 0 && (s.gradient_accumulation_steps > 1 || ranks > 1) &&
+      training.method == Method::full)
     warnings.emplace_back(
         "TiledFusedLogitsLoss scales the gradient of the hidden states by the loss's, not the head's: with "
         "accumulation or loss weights the head learns at another rate");

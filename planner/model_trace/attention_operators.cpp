@@ -349,14 +349,8 @@ FlashStep flash_step(Autograd& torch, const Tensor& q, const Tensor& k, const Te
 
 Tensors flash_step_backward(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
                             const FlashStep& step, const Tensor& gradient, bool causal) {
-  const FlashKept kept{{q, torch},
-                       {k, torch},
-                       {v, torch},
-                       {step.output, torch},
-                       {step.sums, torch},
-                       {},
-                       {},
-                       attention_flops(torch, q, k, v, causal)};
+  const FlashKept kept{{q, torch},         {k, torch}, {v, torch}, {step.output, torch},
+                       {step.sums, torch}, {},         {},         attention_flops(torch, q, k, v, causal)};
   return flash_backward(torch, kept, gradient);
 }
 

@@ -202,7 +202,8 @@ void Autograd::require_gradient(Tensor& x) {
 namespace {
 /// The same without its memory, where that is let go.
 Tensor kept_as(Tensor input, CheckpointInput where) {
-  if (where != CheckpointInput::on_device) input.storage.reset();
+  const bool leaves = where == CheckpointInput::on_host || where == CheckpointInput::pinned;
+  if (leaves) input.storage.reset();
   return input;
 }
 }  // namespace
@@ -210,9 +211,8 @@ Tensor kept_as(Tensor input, CheckpointInput where) {
 Tensor Autograd::fetch(const Tensor& kept, CheckpointInput from) {
   if (from == CheckpointInput::on_device) return kept;
   Tensor fetched = kept;
-  fetched.storage = make(kept.layout, kept.type).storage;
-  drop_kernel();
-  if (from == CheckpointInput::pinned) fetched_.push_back(fetched.detached());
+  if (!fetched.storage) fetched.storage = make(kept.layout, kept.type).storage, drop_kernel();
+  if (from != CheckpointInput::on_host) fetched_.push_back(fetched.detached());
   return fetched;
 }
 

@@ -93,9 +93,11 @@ struct CheckpointFrame {
 
 /// How a checkpointed call keeps what its backward needs.
 enum class CheckpointKind : std::uint8_t { full, reentrant, selective };
-/// Where it keeps its input meanwhile; what was fetched from pinned host memory stays until the graph is
-/// gone. Source: DeepSpeed 0.19.8 runtime/activation_checkpointing/offload_activations.py _restore_tensor.
-enum class CheckpointInput : std::uint8_t { on_device, on_host, pinned };
+/// Where it keeps its input meanwhile. DeepSpeed's hooks let go of none that they handed back until the
+/// micro-step is over: of those that they fetched from pinned host memory, and of those that were still on
+/// the device (retained). Source: DeepSpeed 0.19.8 runtime/activation_checkpointing/offload_activations.py
+/// _restore_tensor.
+enum class CheckpointInput : std::uint8_t { on_device, on_host, pinned, retained };
 
 class Autograd {
  public:

@@ -48,7 +48,15 @@ bool rotates(const ModelShape& shape, std::size_t layer) {
   return true;
 }
 
-Outline outline(const Model& model) {
+/// Where a layer stands: 0 first, 2 last, 3 the one before where hooks on saved tensors tell it from others.
+int place_of(std::size_t layer, std::size_t count, const Strategy& strategy) {
+  if (layer == 0) return 0;
+  if (layer + 1 == count) return 2;
+  const bool hooks = strategy.checkpoint_offload == CheckpointOffload::pinned;
+  return hooks && layer + 2 == count ? 3 : 1;
+}
+
+Outline outline(const Model& model, const Strategy& strategy) {
   Outline result;
   const std::size_t count = model.inventory.layers.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -56,9 +64,7 @@ Outline outline(const Model& model) {
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
     const LayerClass own{model.inventory.layers[i], sliding, rotates(model.shape, i), is_first,
-                         i == 0           ? 0
-                         : i + 1 == count ? 2
-                                          : 1};
+                         place_of(i, count, strategy)};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) at = result.classes.insert(at, own);
     result.of_layer.push_back(static_cast<std::size_t>(at - result.classes.begin()));
@@ -113,9 +119,8 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
 /// Runs the program of one micro-step over a model of one layer per class.
 class MicroStep {
  public:
-  MicroStep(const Model& model, const Training& training, const Strategy& strategy,
-            std::int64_t context_rank)
-      : outline_(outline(model)),
+  MicroStep(const Model& model, const Training& training, const Strategy& strategy, std::int64_t context_rank)
+      : outline_(outline(model, strategy)),
         recorder_(outline_.classes.size()),
         torch_(recorder_),
         program_{.torch = torch_,
@@ -226,7 +231,10 @@ class MicroStep {
   Tensor decoder() {
     recorder_.take_for(Term::model_inputs);
     Tensor hidden = before_layers(program_, around_);
-    for (std::size_t i = 0; i < layers_.size(); ++i) hidden = layer(i, hidden);
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      hidden = layer(i, hidden);
+      if (kept_input(i) == CheckpointInput::pinned) recorder_.return_output(*hidden.storage);
+    }
     recorder_.enter(Recorder::kModel);
     recorder_.take_for(Term::model_inputs);
     Tensor normed = after_layers(program_, around_, hidden);
@@ -271,14 +279,16 @@ class MicroStep {
                            program_.strategy.checkpoint_offload == CheckpointOffload::host;
     return reentrant ? CheckpointKind::reentrant : CheckpointKind::full;
   }
-  /// DeepSpeed's hooks leave the last layer's input where it is, and at ZeRO-3 all of them: there a hook of
-  /// the module replaces the tensor that was marked before the checkpoint saves it.
+  /// DeepSpeed's hooks leave the last layer's input where it is, and hold on to the one before, which they
+  /// copy; at ZeRO-3 all of them stay: there a hook of the module replaces the tensor that was marked before
+  /// the checkpoint saves it.
   [[nodiscard]] CheckpointInput kept_input(std::size_t layer) const {
     switch (program_.strategy.checkpoint_offload) {
       case CheckpointOffload::none: break;
       case CheckpointOffload::host: return CheckpointInput::on_host;
       case CheckpointOffload::pinned:
-        if (layer + 1 < layers_.size() && program_.strategy.zero_stage < 3) return CheckpointInput::pinned;
+        if (program_.strategy.zero_stage == 3) break;
+        return outline_.classes[layer].place < 2 ? CheckpointInput::pinned : CheckpointInput::retained;
     }
     return CheckpointInput::on_device;
   }

@@ -38,8 +38,8 @@ Tensor embed_tokens(Program& p, const Parameter& weight, const Tensor& ids) {
   });
 }
 
-/// 0, 1, … as the model counts where it is given no positions. Where ranks divide a sample's tokens, they come
-/// with the batch.
+/// 0, 1, … as the model counts where it is given no positions. Where ranks divide a sample's tokens, they
+/// come with the batch.
 Tensor count_positions(Program& p) {
   if (p.strategy.layout.token_ranks() > 1) {
     Tensor given;

@@ -100,6 +100,8 @@ struct ModuleCall {
 /// The same of a module without parameters of its own.
 [[nodiscard]] Tensor hooked(Program& p, const ModuleCall& how, const Tensor& x,
                             const std::function<Tensor(const Tensor&)>& call);
+/// The same tensor, at whose gradient FSDP2's unit of the head gets ready for its backward.
+[[nodiscard]] Tensor hooked_logits(Program& p, const Tensor& logits);
 /// Whether a framework hooks modules here.
 [[nodiscard]] bool hooks_modules(const Program& p);
 

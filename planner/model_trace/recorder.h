@@ -60,6 +60,12 @@ class Recorder {
   void communicate(TensorCall call, Bytes size);
   /// What is computed next needs the last call of this kind, which was issued ahead.
   void await(TensorCall call) { mark(Event::Kind::await, static_cast<std::int32_t>(call)); }
+  /// The block is what its layer returns, where no event of the next one says so: what that keeps of it is
+  /// freed with all layers.
+  void return_output(const Storage& storage) {
+    const Block& block = blocks_[static_cast<std::size_t>(storage.block())];
+    if (block.part != kModel) part(block.part).output = block.number;
+  }
   /// Autograd keeps a view of parameter `index` of the current part until the handle goes. A view, not the
   /// parameter, holds on to the memory that a framework gathers a sharded parameter into
   /// (Event::keep_parameter).

@@ -139,7 +139,8 @@ class Ring {
       const Tensor share = cast(made.sums, DType::fp32);
       Tensor step;
       {
-        const Tensor difference = torch_.kernel({&old, &block}, elementwise({&old.layout, &block.layout}), DType::fp32);
+        const Tensor difference =
+            torch_.kernel({&old, &block}, elementwise({&old.layout, &block.layout}), DType::fp32);
         step = torch_.kernel({&share, &difference}, elementwise({&difference.layout}), DType::fp32);
       }
       updated = torch_.kernel({&old, &step}, elementwise({&old.layout, &step.layout}), DType::fp32);
@@ -150,7 +151,8 @@ class Ring {
       return;
     }
     merged.sums = torch_.kernel({&merged.sums}, Layout::contiguous(merged.sums.layout.sizes), DType::fp32);
-    merged.output = torch_.kernel({&merged.output}, Layout::contiguous(merged.output.layout.sizes), DType::fp32);
+    merged.output =
+        torch_.kernel({&merged.output}, Layout::contiguous(merged.output.layout.sizes), DType::fp32);
   }
 
   /// Where it lies, or, of half of it, in new memory.

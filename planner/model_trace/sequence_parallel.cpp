@@ -36,7 +36,8 @@ Tensor all_to_all(Autograd& torch, const Tensor& x) {
 
 /// torch.repeat_interleave along dimension 2 of four.
 Tensor repeat_heads(Autograd& torch, const Tensor& x, std::int64_t times) {
-  const Tensor wide = expand(torch, unsqueeze(torch, x, 3), {x.size(0), x.size(1), x.size(2), times, x.size(3)});
+  const Tensor wide =
+      expand(torch, unsqueeze(torch, x, 3), {x.size(0), x.size(1), x.size(2), times, x.size(3)});
   return view(torch, contiguous(torch, wide), {x.size(0), x.size(1), x.size(2) * times, x.size(3)});
 }
 
@@ -81,8 +82,7 @@ Tensor ulysses_attention(Program& p, const Tensor& q, const Tensor& k, const Ten
   Autograd& torch = p.torch;
   const Tensors positions = gathered_positions(p);
   Tensor query = all_tokens(p, q), key = all_tokens(p, k), value = all_tokens(p, v);
-  for (Tensor* each : {&query, &key, &value})
-    *each = contiguous(torch, permute(torch, *each, {1, 2, 0, 3}));
+  for (Tensor* each : {&query, &key, &value}) *each = contiguous(torch, permute(torch, *each, {1, 2, 0, 3}));
   Tensor context;
   {
     // A mask that was made for the rank's own tokens is of no use for all.

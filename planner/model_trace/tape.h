@@ -75,6 +75,9 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
+/// In the place of a module's number: the unit that FSDP2 makes of final norm and head.
+inline constexpr std::int32_t kHeadUnit = -1;
+
 /// A module that a framework hooks.
 struct TapeModule {
   std::string name;                 ///< of one without parameters of its own, which nothing else tells apart

@@ -80,10 +80,9 @@ Tensor tiled(Program& p, const Tensor& x, std::int64_t tiles,
   if (!node) return output;
   node->backward = [&torch, kept = torch.save(x), tiles, call](Tensors& gradients) {
     const Tensor held = kept.get(), incoming = as_rows(gradients[0]);
-    const Tensor gradient =
-        run_backward(torch, as_rows(held), tiles, call, [&incoming](const Tensor& of) {
-          return alias(incoming, incoming.layout.narrowed(0, of.size(0)));
-        });
+    const Tensor gradient = run_backward(torch, as_rows(held), tiles, call, [&incoming](const Tensor& of) {
+      return alias(incoming, incoming.layout.narrowed(0, of.size(0)));
+    });
     return Tensors{alias(gradient, held.layout)};
   };
   Autograd::connect(output, node);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace zplan {
 
@@ -46,9 +47,21 @@ std::int64_t longest_sequence(const Question& q) {
   return positions > 0 ? std::min(positions, most) : most;
 }
 
+/// Lengths that all ranks that divide a sample's tokens do divide.
+std::int64_t token_step(const SearchSpace& space) {
+  std::int64_t step = 1;
+  for (const std::int64_t degree : space.sequence_parallel) step = std::lcm(step, degree);
+  for (const std::int64_t degree : space.context_parallel)
+    if (degree > 1) step = std::lcm(step, 2 * degree);
+  return step;
+}
+
 Scale scale_of(const OpenQuestion& open, Solve solve) {
   switch (solve) {
-    case Solve::sequence: return counted(longest_sequence(open.question), 1);
+    case Solve::sequence: {
+      const std::int64_t step = token_step(open.question.space);
+      return counted(longest_sequence(open.question) / step, step);
+    }
     case Solve::model: return counted(kMostModelSteps, kModelStep);
     case Solve::memory: return descending(kMostCard);
     case Solve::host_memory: return descending(kMostHost);

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "planner/explain/why.h"
-#include "planner/frameworks/token_rules.h"
 #include "planner/frameworks/framework.h"
+#include "planner/frameworks/token_rules.h"
 #include "planner/search/candidates.h"
 #include "planner/search/first.h"
 #include "planner/search/parallel.h"

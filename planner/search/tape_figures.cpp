@@ -16,8 +16,8 @@ class OrderHash {
       add(static_cast<std::uint64_t>(each.kind));
       add(static_cast<std::uint64_t>(each.delta));
       add(static_cast<std::uint64_t>(each.event.index));
-      const bool gives = each.kind == CondensedEvent::Kind::gradient ||
-                         each.kind == CondensedEvent::Kind::part_of_gradient;
+      const bool gives =
+          each.kind == CondensedEvent::Kind::gradient || each.kind == CondensedEvent::Kind::part_of_gradient;
       if (gives) add(static_cast<std::uint64_t>(each.event.size.value));
     }
   }
@@ -92,7 +92,8 @@ const SizedFigures& TapeFigures::recorded(std::int64_t b) {
   if (known != sized_.end()) return known->second;
   const Recording& recording = recorder_(b);
   return sized_
-      .emplace(b, SizedFigures{order_of(recording.condensed), figures_of(recording, gpu_, training_, tokens_, b)})
+      .emplace(
+          b, SizedFigures{order_of(recording.condensed), figures_of(recording, gpu_, training_, tokens_, b)})
       .first->second;
 }
 

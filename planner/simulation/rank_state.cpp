@@ -138,7 +138,7 @@ void RankState::refill_batches(std::int64_t times) {
   const Elements tokens(in().strategy.micro_batch_size * in().training.sequence_length);
   const auto gather = [&](Elements elements) {
     Call call = call_of(Group::sequence, Operation::all_gather, elements, Bytes(8), "batches", "int64");
-    clock_.exchange(call, -1, device_.phase());
+    for (std::int64_t each = 0; each < times; ++each) clock_.exchange(call, -1, device_.phase());
     call.times = times;
     calls_.add(call);
   };
@@ -245,9 +245,9 @@ TensorCallAbout about(TensorCall call) {
     case TensorCall::gathered_keys:
       return {Operation::all_gather, Group::context, "keys and values", kModel, true};
     case TensorCall::passed_keys:
-      return {Operation::all_to_all, Group::context, "keys and values", kModel, true};
+      return {Operation::send_recv, Group::context, "keys and values", kModel, true};
     case TensorCall::passed_key_gradients:
-      return {Operation::all_to_all, Group::context, "gradients of keys and values", kFp32, true};
+      return {Operation::send_recv, Group::context, "gradients of keys and values", kFp32, true};
   }
   return {};
 }

@@ -55,7 +55,8 @@ class RankState {
                 std::int64_t stride = 1);
   /// One of the whole group, for which the compute stream waits at once.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
-    wait(issue(clock_.computed(), operation, elements, element, purpose, in().strategy.layout.gradient_ranks()));
+    wait(issue(clock_.computed(), operation, elements, element, purpose,
+               in().strategy.layout.gradient_ranks()));
   }
   void wait(Instant until) { clock_.wait(until, device_.phase()); }
   /// Whole trainable gradients as DeepSpeed's engine all-reduces them.
@@ -113,7 +114,8 @@ class RankState {
   std::size_t behind_{};  ///< where tensors behind them begin
   std::vector<std::vector<Device::Block>> parameters_;
   std::vector<Device::Block> gradients_;
-  std::array<Instant, kTensorCalls> under_way_{};  ///< by kind: when the last that was issued ahead is through
+  std::array<Instant, kTensorCalls>
+      under_way_{};  ///< by kind: when the last that was issued ahead is through
 };
 
 }  // namespace zplan

@@ -7,12 +7,13 @@ namespace zplan::check {
 namespace {
 
 /// "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "functional.all_gather_tensor" and
-/// plain names. permute_tensor is an all_to_all_single inside, in which all but one part is empty.
+/// plain names. permute_tensor sends to the next rank: an all_to_all_single in which all but one part is
+/// empty.
 Operation operation_at(const JsonReader& name) {
   constexpr std::string_view kFunctional = "functional.";
   std::string text = name.text();
   if (text.starts_with(kFunctional)) text.erase(0, kFunctional.size());
-  if (text == "permute_tensor") return Operation::all_to_all;
+  if (text == "permute_tensor") return Operation::send_recv;
   for (const auto& [operation, prefix] : EnumNames<Operation>::table)
     if (text == prefix || (text.starts_with(prefix) && text[prefix.size()] == '_')) return operation;
   name.fail_type("an operation of torch.distributed");

@@ -11,6 +11,14 @@
 
 namespace zplan::check {
 
+namespace {
+/// Whether a row says how many ranks divide a sample; Megatron's sequence parallelism is a switch.
+bool divides_samples(const JsonReader& options) {
+  const auto given = options.find("sequence_parallel");
+  return given && given->raw().is_number_integer();
+}
+}  // namespace
+
 Bytes bytes_at(const JsonReader& value) { return Bytes(value.integer(0, kMostBytes)); }
 
 std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
@@ -24,7 +32,7 @@ std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
 void read_adapters(const JsonReader& options, const Model& model, Training& training, Skip& skip) {
   training.lora_rank = options.at("lora_rank").integer(1, 65'536);
   const std::optional<JsonReader> given = options.find("lora_targets");
-  if (!given && options.has("sequence_parallel")) return;  // rows with it adapt all linear layers
+  if (!given && divides_samples(options)) return;  // rows with it adapt all linear layers
   const JsonReader targets = options.at("lora_targets");
   training.lora_targets.modules.clear();
   if (targets.raw().is_string()) {
@@ -107,7 +115,7 @@ Cluster linked_cluster(const std::string& profile, const std::string& descriptio
 
 Strategy read_arrangement(const JsonReader& options, std::int64_t gpus) {
   Strategy s;
-  const bool divides_tokens = options.has("sequence_parallel");
+  const bool divides_tokens = divides_samples(options);
   const char* degree = divides_tokens ? "sequence_parallel" : "tensor_parallel";
   const std::int64_t ranks = options.at(degree).integer(1, kMostRanks);
   if (gpus % ranks != 0) options.at(degree).fail(std::to_string(ranks), "accepted: a divisor of gpus");

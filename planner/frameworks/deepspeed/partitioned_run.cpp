@@ -252,8 +252,8 @@ void PartitionedRun::gather_each() {
   for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
     if (!state_.tensors()[i].trainable) continue;
     const Bytes shard = shard_of(i) * element_size(i);
-    Device::Block whole =
-        device_.allocate(Term::gathered_parameters, Bytes(shard.value * in().strategy.layout.gradient_ranks()));
+    Device::Block whole = device_.allocate(Term::gathered_parameters,
+                                           Bytes(shard.value * in().strategy.layout.gradient_ranks()));
     if (on_host(in().strategy.offload_parameters)) device_.spike(Term::gathered_parameters, shard);
     device_.release(whole);
   }

@@ -192,7 +192,13 @@ void FsdpRun::phase(Phase phase) {
   if (phase != Phase::loss_backward) return;
   if (reshards_after_forward() && !wraps_ends()) reshard(root());
   device_.release(last_gathered_);
-  before_backward(groups_.size() - 1);
+  if (!wraps_ends()) before_backward(groups_.size() - 1);
+}
+
+/// The root's hook is on the loss, the head's unit's on the logits.
+void FsdpRun::module(const Event& event, int layer) {
+  if (layer < 0 && event.kind == Event::Kind::enter_backward && event.index == kHeadUnit)
+    before_backward(groups_.size() - 1);
 }
 
 /// The group that ran before this one in the forward is gathered ahead.

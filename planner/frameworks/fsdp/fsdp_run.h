@@ -18,7 +18,7 @@ class FsdpRun {
   void section(int layer, bool backward);
   void phase(Phase phase);
   void gradient(std::size_t tensor, Device::Block block) { state_.take_gradient(tensor, block); }
-  void module(const Event& event, int layer) { (void)event, (void)layer; }
+  void module(const Event& event, int layer);
   void end_backward(bool last);
   void step(bool first);
 

@@ -1,4 +1,3 @@
-#include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/launch/launch.h"
 
 namespace zplan {
 

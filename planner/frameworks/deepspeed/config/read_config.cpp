@@ -270,6 +270,13 @@ void read_tensor_parallel(const JsonReader& root, DsConfigPins& pins) {
   pins.tensor_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
 }
 
+/// The key counts batches alone; whoever writes it trains so.
+void read_sequence_parallel(const JsonReader& root, DsConfigPins& pins) {
+  const Section size = decided(root, "sequence_parallel_size");
+  if (size && !size->raw().is_null())
+    pins.sequence_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
+}
+
 std::optional<Optimizer> optimizer_of(std::string type, bool momentum) {
   for (char& c : type)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -313,6 +320,7 @@ DsConfigPins read_ds_config(std::string_view text, const std::string& source, st
   read_clipping(root, release, pins);
   read_batch(root, pins);
   read_tensor_parallel(root, pins);
+  read_sequence_parallel(root, pins);
   read_optimizer(root, pins);
   const std::vector<std::string> left_out = not_counted(root, zero.stage);
   pins.warnings.insert(pins.warnings.end(), left_out.begin(), left_out.end());
