@@ -151,6 +151,7 @@ class Player {
       device_.enter(Phase::forward, "forward");
       const bool last = i + 1 == played;
       const bool repeats = i == 1 && !last;
+      state_.calls().repeat(1);
       state_.refill_batches(state_.batch_refills(last ? micro_steps - 1 : i, repeats ? micro_steps - 2 : 1));
       state_.calls().repeat(repeats ? micro_steps - 2 : 1);
       if (repeats) state_.clock().begin_repeated();

@@ -143,13 +143,6 @@ class Replay(Case):
     def test_zero2_with_accumulation(self):
         self.compare_with_the_plan("--gpus", "2", "--zero", "2", "--tp", "1", "--grad-accum", "2")
 
-    def test_sequence_parallelism(self):
-        self.compare_with_the_plan("--gpus", "4", "--zero", "2", "--tp", "1", "--sp", "2", "--grad-accum", "5")
-
-    def test_context_parallelism(self):
-        for rotate in ("allgather", "alltoall"):
-            self.compare_with_the_plan("--gpus", "4", "--framework", "fsdp", "--cp", "4", "--cp-rotate", rotate)
-
     def test_memory_of_the_plan_is_taken(self):
         path, report = self.plan("--gpus", "2", "--zero", "3", "--tp", "1")
         found, _ = self.bench("--local", 2, "--plan", path, "--steps", 2, "--allocate", "--compute")
