@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/frameworks/framework.h"
+#include "planner/model_trace/recorded_tape.h"
 
 namespace zplan {
 
@@ -57,6 +58,7 @@ std::vector<std::string> why_illegal(const Model& model, const Training& trainin
   Reasons reasons = why_illegal(s.layout, world);
   spec(training.framework).check(model, training, s, reasons);
   check_positions(model, training, reasons);
+  if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
   return reasons;
 }
 

@@ -151,6 +151,8 @@ struct Training {
   bool foundry_modules{};  ///< llm-foundry's MPT: a fused attention kernel in the place of eager attention
   double attention_cost{1.0};  ///< time that attention kernels take, where FlashAttention-2's take 1
   bool alternate_products{};   ///< selective checkpointing keeps the output of every second matrix product
+  bool freezes_vision{};       ///< of an image-text model: the tower is not trained
+  bool freezes_projector{};    ///< nor what projects its output to the language model
   bool packed_keeps_input{};   ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44
   bool operator==(const Training&) const = default;
 };

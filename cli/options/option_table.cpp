@@ -88,6 +88,18 @@ const std::vector<OptionSpec>& option_table() {
        }},
       {"--lora-dropout", "P", kModel, kPlanning, "share of the adapters' inputs that drops out: 0 to 1 [0]",
        [](O o, T t) { o.training.lora_dropout = parse_number("--lora-dropout", t, 0, 1); }},
+      {"--freeze", "LIST", kModel, kPlanning,
+       "of an image-text model, what is not trained: vision, projector",
+       [](O o, T t) {
+         for (const std::string& part : parse_list("--freeze", t)) {
+           if (part != "vision" && part != "projector")
+             throw InputError("--freeze", in_quotes(part), accepted_words(part, {"vision", "projector"}));
+           (part == "vision" ? o.training.freezes_vision : o.training.freezes_projector) = true;
+         }
+       },
+       [] {
+         return Words{"vision", "projector"};
+       }},
       {"--quantization", "KIND", kModel, kPlanning,
        "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]",
        [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },

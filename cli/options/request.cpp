@@ -10,6 +10,7 @@
 #include "cli/commands/compare.h"
 #include "cli/options/ds_config_option.h"
 #include "planner/frameworks/framework.h"
+#include "planner/sharding/rank_model.h"
 
 namespace zplan {
 
@@ -72,6 +73,17 @@ void check_magnitude(const Question& q) {
                      fmt::format("{:.0f} is too many for this model", steps), "accepted: fewer");
 }
 
+/// What is frozen is there.
+void check_frozen(const Question& q) {
+  if (!q.training.freezes_vision && !q.training.freezes_projector) return;
+  bool found = false;
+  for_each_tensor(q.model.inventory,
+                  [&](const Tensor& tensor, int) { found = found || freezes(q.training, tensor); });
+  if (!found)
+    throw InputError("--freeze", fmt::format("{} has no such part", q.model.name),
+                     "accepted: with an image-text model whose tower is known");
+}
+
 void choose_defaults(const Options& options, Question& q) {
   const std::int64_t positions = q.model.shape.max_positions;
   const bool too_long = positions > 0 && positions < q.training.sequence_length;
@@ -112,6 +124,7 @@ Request make_request(const Options& options, const Environment& environment) {
       {}};
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   choose_defaults(options, request.question);
+  check_frozen(request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;
   request.question.space.micro_batch_follows =
       free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");

@@ -63,7 +63,7 @@ Json cluster_json(const Question& q) {
 
 Json training_json(const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
-  return {
+  Json json = {
       {"method", name_json(training.method)},
       {"lora_rank", adapters ? Json(training.lora_rank) : Json(nullptr)},
       {"lora_targets", adapters ? Json(training.lora_targets.modules) : Json(nullptr)},
@@ -79,6 +79,9 @@ Json training_json(const Training& training, Framework framework) {
       {"expandable_segments", training.expandable_segments},
       {"framework", name_json(framework)},
       {"deepspeed_version", to_text(training.deepspeed)}};
+  if (training.freezes_vision) json["frozen_parts"].push_back("vision");
+  if (training.freezes_projector) json["frozen_parts"].push_back("projector");
+  return json;
 }
 
 Json strategy_json(const Strategy& s, Framework framework) {

@@ -21,6 +21,7 @@ constexpr std::array kLabels{
     Label{"--lora-rank", QT_TRANSLATE_NOOP("zplan::gui::Options", "LoRA rank")},
     Label{"--lora-targets", QT_TRANSLATE_NOOP("zplan::gui::Options", "LoRA targets")},
     Label{"--lora-dropout", QT_TRANSLATE_NOOP("zplan::gui::Options", "LoRA dropout")},
+    Label{"--freeze", QT_TRANSLATE_NOOP("zplan::gui::Options", "Frozen parts")},
     Label{"--prepare-kbit", QT_TRANSLATE_NOOP("zplan::gui::Options", "Prepared for k-bit")},
     Label{"--quantization", QT_TRANSLATE_NOOP("zplan::gui::Options", "Quantization")},
     Label{"--gpus", QT_TRANSLATE_NOOP("zplan::gui::Options", "GPUs")},

@@ -28,6 +28,8 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "share of the adapters' inputs that drops out: 0 to 1 [0]"),  // --lora-dropout
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "of an image-text model, what is not trained: vision, projector"),  // --freeze
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, "
                         "gptq-int8 [nf4]"),  // --quantization
       QT_TRANSLATE_NOOP("zplan::gui::Options",

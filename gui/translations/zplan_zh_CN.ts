@@ -1229,6 +1229,10 @@
         <translation>LoRA 目标模块</translation>
     </message>
     <message>
+        <source>Frozen parts</source>
+        <translation>冻结的部分</translation>
+    </message>
+    <message>
         <source>LoRA dropout</source>
         <translation>LoRA dropout</translation>
     </message>
@@ -1395,6 +1399,10 @@
     <message>
         <source>share of the adapters&apos; inputs that drops out: 0 to 1 [0]</source>
         <translation>适配器输入中随机置零的比例：0 到 1 [0]</translation>
+    </message>
+    <message>
+        <source>of an image-text model, what is not trained: vision, projector</source>
+        <translation>图文模型中不训练的部分：vision（视觉塔）、projector（投影层）</translation>
     </message>
     <message>
         <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]</source>

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "planner/frameworks/framework.h"
+#include "planner/model_trace/analogous_tape.h"
 #include "planner/model_trace/program.h"
+#include "planner/model_trace/recorded_tape.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -291,6 +293,9 @@ class MicroStep {
 }  // namespace symbolic
 
 Tape record_tape(const Model& model, const Training& training, const Strategy& strategy) {
+  if (model.recorded) return recorded_tape(model, training, strategy);
+  if (model.analogue)
+    return analogous_tape(model, record_tape(*model.analogue, training, strategy), training);
   return symbolic::MicroStep(model, training, strategy).record();
 }
 

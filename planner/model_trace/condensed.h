@@ -46,6 +46,7 @@ struct CondensedTape {
 /// on.
 template <class Handler>
 void play(const CondensedTape& tape, Handler& handler) {
+  const int layers = static_cast<int>(tape.layers.size());
   const auto section = [&](const CondensedSection& part, int layer, bool backward) {
     handler.section(layer, backward);
     for (const CondensedEvent& each : part) {
@@ -54,9 +55,12 @@ void play(const CondensedTape& tape, Handler& handler) {
           handler.delta(tape.deltas[static_cast<std::size_t>(each.delta)], each.delta);
           break;
         case CondensedEvent::Kind::gradient:
-          handler.gradient(layer, each.event.index, each.event.size, each.event.term);
+          handler.gradient(named_layer(each.event.index_part, layer, layers), each.event.index,
+                           each.event.size, each.event.term);
           break;
-        case CondensedEvent::Kind::module: handler.module(each.event, layer); break;
+        case CondensedEvent::Kind::module:
+          handler.module(each.event, named_layer(each.event.index_part, layer, layers));
+          break;
         case CondensedEvent::Kind::workspace: handler.workspace(each.event.index); break;
         case CondensedEvent::Kind::phase: handler.phase(static_cast<Phase>(each.event.index)); break;
         case CondensedEvent::Kind::communicate:
@@ -69,7 +73,6 @@ void play(const CondensedTape& tape, Handler& handler) {
       }
     }
   };
-  const int layers = static_cast<int>(tape.layers.size());
   const auto part = [&](int i) -> const CondensedTape::Layer& {
     return tape.classes[tape.layers[static_cast<std::size_t>(i)]];
   };

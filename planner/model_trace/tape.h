@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/recorded/recorded.h"
 #include "planner/model_trace/load.h"
 #include "planner/terms.h"
 
@@ -20,6 +21,7 @@ enum class Owner : std::uint8_t {
   model,            ///< what stands before or behind the layers
   previous_output,  ///< the hidden states that the layer before returned (or the embedding)
   next_gradient,    ///< the gradient that the layer behind left for this one (or the head)
+  other_part,       ///< the part that Event::block_part names
 };
 
 /// What a tensor-parallel group exchanges.
@@ -58,6 +60,9 @@ struct Event {
   std::int32_t index{
       -1};  ///< parameter (adopt_gradient) or module (enter, leave): an index into the part's list
   Bytes size{};
+  /// Whose parameter or module `index` is, and, under Owner::other_part, whose block: kOwnPart,
+  /// kAroundLayers or another layer as RecordedEvent has it.
+  std::int32_t index_part{kOwnPart}, block_part{kOwnPart};
   bool operator==(const Event&) const = default;
 };
 

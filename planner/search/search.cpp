@@ -181,10 +181,27 @@ void find_alternative(const Question& q, Answer& result) {
 
 void warn(const Question& q, Answer& result) {
   result.warnings = spec(q.training.framework).warnings(q.training);
-  if (!result.plans.empty() && !result.plans.front().measured_activations)
+  if (q.model.analogue)
+    result.warnings.insert(
+        result.warnings.begin(),
+        fmt::format("{} was not recorded: its micro-step is planned by analogy with {}, {}; "
+                    "zplan trace would make it exact",
+                    q.model.name.empty() ? q.model.shape.architecture : q.model.name,
+                    q.model.analogue->shape.architecture,
+                    q.model.inventory == q.model.analogue->inventory ? "its parameters too"
+                                                                     : "its parameters are exact"));
+  else if (!result.plans.empty() && !result.plans.front().measured_activations)
     result.warnings.push_back(
         fmt::format("the activations of {} are derived by analogy with measured architectures, not measured",
                     q.model.shape.architecture));
+  bool has_tower = false;
+  for_each_tensor(q.model.inventory,
+                  [&](const Tensor& tensor, int) { has_tower = has_tower || tensor.idle; });
+  if (has_tower)
+    result.warnings.emplace_back(
+        "planned for text alone: no gradient reaches the tower for images, and what images would take in it "
+        "is "
+        "not counted");
   const ModelShape& shape = q.model.shape;
   if (shape.max_positions > 0 && q.training.sequence_length > shape.max_positions)
     result.warnings.push_back(fmt::format("{} was made for sequences of up to {} tokens, not {}",

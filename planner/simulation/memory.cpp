@@ -126,6 +126,8 @@ MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Clus
   }
   plan.required = std::max(cards.smallest(), plan.required_low);
   plan.required_high = std::max(plan.required_high, plan.required);
+  if (inputs.step.model.analogue)
+    plan.required_high = std::max(plan.required_high, Bytes(plan.required.value / 10 * kAnalogyTenths));
   return plan;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -26,6 +27,7 @@ TEST(References, AreReadWhole) {
       {"steps/steps.json", Kind::step, 307},
       {"steps/one_card.json", Kind::step, 60},
       {"steps/communication_types.json", Kind::step, 22},
+      {"architectures/steps.json", Kind::step, 113},
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"capacity/capacity.json", Kind::step, 50},
@@ -109,6 +111,20 @@ TEST(References, OneRankReservesWhatItReducesInto) {
     EXPECT_LE(std::abs(*record.error), 0.001) << record.id;
   }
   EXPECT_EQ(seen, 5U);
+}
+
+// Steps of architectures that were recorded: every one is judged on its peak of live memory.
+TEST(References, RecordedModelsAreAsMeasured) {
+  std::vector<double> errors;
+  for (const Record& record : judge(reference("architectures/steps.json"))) {
+    if (record.statistic != Statistic::allocated) continue;
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    errors.push_back(std::abs(*record.error));
+    EXPECT_LE(errors.back(), 0.03) << record.id;
+  }
+  EXPECT_EQ(errors.size(), 113U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(median_of(errors), 0.001);
 }
 
 // Gradients that travel in another type than they are computed in, and adapters that drop out: allocated

@@ -7,6 +7,7 @@
 #include "models/base/format.h"
 #include "models/config.h"
 #include "models/lora.h"
+#include "models/recorded/library.h"
 #include "planner/check/readers/links.h"
 
 namespace zplan::check {
@@ -15,8 +16,11 @@ Bytes bytes_at(const JsonReader& value) { return Bytes(value.integer(0, kMostByt
 
 std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
   const std::string architecture = config.at("model_type").text();
+  if (config.has("vision_config"))
+    if (auto model = recorded_model(config); model && model->recorded) return model;
   const std::vector<std::string> known = supported_architectures();
   if (std::find(known.begin(), known.end(), architecture) != known.end()) return read_config(config);
+  if (auto model = recorded_model(config)) return model;
   skip.add("architecture " + architecture);
   return std::nullopt;
 }

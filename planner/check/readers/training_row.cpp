@@ -69,7 +69,9 @@ void read_row_optimizer(const JsonReader& options, Training& training, Skip& ski
 }
 
 /// Rows name the kernel: PyTorch's own choice of it is what ran, and in fp32 there is no flash kernel.
+/// "none": the model has no attention.
 Attention attention_of(const JsonReader& options) {
+  if (options.text_or("attention", "") == "none") return Attention::sdpa;
   const auto attention = named<Attention>(options.at("attention"));
   return attention == Attention::flash ? Attention::sdpa : attention;
 }
@@ -94,6 +96,10 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
   training.lora_dropout = options.find("lora_dropout") ? options.at("lora_dropout").number(0, 1) : 0.0;
   training.autocast = options.boolean_or("autocast", false);
+  if (const auto frozen = options.find("frozen")) {
+    if (frozen->text() != "vision tower") skip.add("frozen " + frozen->text());
+    training.freezes_vision = true;
+  }
   if (options.at("loss").text() != "full") skip.add("loss " + options.at("loss").text());
   training.fsdp_reduces_fp32 = options.text_or("reduce", "fp32") == "fp32";
   training.syncs_each_micro_step = !options.boolean_or("no_sync", false);

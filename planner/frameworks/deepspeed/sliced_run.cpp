@@ -165,6 +165,15 @@ void SlicedRun::keep(const Pending& each) {
     device_.spike(Term::gradient_copy, piece * Bytes(4));
 }
 
+void SlicedRun::make_missing_gradients() {
+  if (keeps_flat_fp32() || offloaded()) return;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    const RankTensor& tensor = state_.tensors()[i];
+    if (tensor.idle && piece_of({i, tensor.elements, start_[i]}).value > 0)
+      missing_.push_back(device_.allocate(Term::gradient_partition, tensor.elements * weight()));
+  }
+}
+
 SlicedRun::Parts SlicedRun::parts() const {
   const std::int64_t size = in().slice.size.value;
   Parts parts;
@@ -308,6 +317,7 @@ void SlicedRun::end_backward(bool last) {
   if (is_second_stage()) {
     flush();
     state_.wait(reduced_);
+    if (last) make_missing_gradients();
     release_buckets();
     if (in().strategy.gradient_accumulation_steps > 1 && !accumulates_fp32() && !offloaded()) {
       // Sums of earlier micro-steps are added up into them and replaced.
@@ -327,9 +337,10 @@ void SlicedRun::end_backward(bool last) {
   }
   if (!reduces_in_hooks())
     for (std::size_t i = 0; i < state_.tensors().size(); ++i)
-      if (state_.tensors()[i].trainable) put_in_bucket(i);
+      if (state_.tensors()[i].trainable && !state_.tensors()[i].idle) put_in_bucket(i);
   flush();
   state_.wait(reduced_);
+  make_missing_gradients();
   // fp32 sums of other ranks' parameters stay until the step, as views of the bucket.
   if (!keeps_flat_fp32() || in().strategy.layout.data() == 1) release_buckets();
   state_.release_gradients();
@@ -370,7 +381,8 @@ void SlicedRun::step_on_device(bool first) {
   // again.
   if (!bf16_optimizer) {
     copy = keeps_flat_fp32() ? std::exchange(partition_, Device::kNone) : copied_gradients();
-    device_.release(partition_), device_.release(earlier_partition_);
+    device_.release(partition_), device_.release(earlier_partition_), device_.release(missing_);
+    missing_.clear();
     state_.release_gradients();
   }
   const Bytes element = in().shard.master_weights.value > 0 ? Bytes(drops ? 2 : 4) : weight();
