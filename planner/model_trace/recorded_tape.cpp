@@ -214,6 +214,11 @@ std::optional<std::string> why_not_recorded(const Model& model, const Training& 
   const Way way = way_of(training, strategy);
   if (find_tape(*model.recorded, way, strategy.micro_batch_size, training.sequence_length) != nullptr)
     return std::nullopt;
+  Way other = way;
+  other.checkpointed = !way.checkpointed;
+  if (find_tape(*model.recorded, other, strategy.micro_batch_size, training.sequence_length) != nullptr)
+    return fmt::format("the model was recorded {} checkpointing alone: --checkpointing {}",
+                       way.checkpointed ? "without" : "with", way.checkpointed ? "none" : "full");
   return missing(fmt::format("of {} training{}{}{} at a sequence length of {}",
                              way.method == RecordedMethod::full ? "full" : "LoRA",
                              way.checkpointed ? " with checkpointing" : " without checkpointing",

@@ -5,7 +5,7 @@ needed."""
 
 import json
 
-from zplan.trace.__main__ import main
+from zplan.trace.command import main
 
 __all__ = ["main", "trace"]
 

@@ -48,7 +48,7 @@ def config_of(source):
         try:
             return AutoConfig.for_model(kind, **said)
         except (ValueError, TypeError, KeyError) as error:
-            raise NoModel(f"{path}: {str(error).splitlines()[0]}") from error
+            raise NoModel(str(error).splitlines()[0][:200]) from error
     try:
         return AutoConfig.from_pretrained(source, local_files_only=True)
     except (OSError, ValueError) as error:

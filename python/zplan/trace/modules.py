@@ -45,6 +45,9 @@ def embeddings(model):
             found.append(getattr(model, getter)())
         except (AttributeError, NotImplementedError, TypeError):
             found.append(None)
+    if found[0] is None:
+        tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+        found[0] = max(tables, key=lambda table: table.weight.numel(), default=None)
     if found[1] is None:
         found[1] = getattr(model, "lm_head", None)
     return found

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import time
 from math import gcd
 
 import torch
@@ -16,6 +17,7 @@ from zplan.trace.record import Recording, Subject, token_inputs
 
 FORMAT = "zplan.model/1"
 FEW_TOKENS = 3072  # up to which torch's embedding backward sorts nothing. Source: torch 2.11 ATen/native/cuda/Embedding.cu
+PACE_TOKENS, SLOW_SECONDS = 256, 4.0  # three micro-steps of so many tokens take longer: the model loops over tokens
 RANKS = (8, 16)  # of LoRA; sizes are linear in it
 WAYS = ("full", "autocast", "lora")
 
@@ -189,10 +191,11 @@ class Tapes:
     def __init__(self, subject, kept, inputs=token_inputs):
         self.subject, self.kept, self.inputs = subject, kept, inputs
         self.listed, self.notes, self.logs, self.failed = [], [], {}, False
+        self.divide = None
 
     def record(self, about, ranks=(0,), wrap=None, **how):
         """`wrap`: of a rank, what is called instead of the model, and its undoing."""
-        for low, high, single, several in regimes(self.subject.config):
+        for low, high, single, several in self.sizes():
             for batch, sequences, batches in ((1, single, (1,)), (2, several, (2, 3))):
                 points = [(b, s) for b in batches for s in sequences[:3]]
                 checks = [(batches[0], sequences[3])]
@@ -207,6 +210,19 @@ class Tapes:
                     self.failed = True
                     return
                 self.listed.append({**about, "batch": batch, "sequence": [low, high], **tape})
+
+    def sizes(self):
+        """Regimes; models that loop over the tokens are recorded at short lengths, where they have no window."""
+        if self.divide is None:
+            started = time.monotonic()
+            with contextlib.suppress(Exception):  # what cannot run is told where it is recorded
+                Recording(self.subject, self.inputs).run([(1, PACE_TOKENS)])
+            self.divide = 8 if time.monotonic() - started > SLOW_SECONDS else 1
+        found = regimes(self.subject.config)
+        if self.divide > 1 and len(found) == 1:
+            low, high, single, several = found[0]
+            found = [(low, high, [s // self.divide for s in single], [s // self.divide for s in several])]
+        return found
 
     def note(self, about, reason):
         way = ", ".join(f"{key} {value}" if not isinstance(value, bool) else key for key, value in about.items() if value)
