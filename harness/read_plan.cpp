@@ -11,8 +11,14 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 46;
 
+/// Ranks that divide a sample's tokens are neighbours among the data-parallel ones.
+GroupKind kind_of(const JsonReader& group) {
+  if (group.text() == "sequence" || group.text() == "context") return GroupKind::data;
+  return parse_name<GroupKind>(group.place(), group.text());
+}
+
 Groups groups_of(const JsonReader& call, std::int64_t tensor) {
-  const GroupKind kind = parse_name<GroupKind>(call.at("group").place(), call.at("group").text());
+  const GroupKind kind = kind_of(call.at("group"));
   return {.kind = kind,
           .size = call.at("group_size").integer(2, 1 << 20),
           .stride = call.integer_or("stride", 1, 1, 1 << 20),

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "models/analogy.h"
 #include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
+#include "models/recorded/library.h"
 
 namespace zplan {
 
@@ -20,10 +25,24 @@ std::string model_type_place(const JsonReader& config) {
   return place + (place.find('#') == std::string::npos ? "#/" : "/") + "model_type";
 }
 
-const Descriptor& descriptor_of_type(const JsonReader& config) {
+const Descriptor* descriptor_named(const JsonReader& config) {
   const std::string given = config.at("model_type").text();
   for (const Descriptor& each : descriptors())
-    if (each.model_type == given) return each;
+    if (each.model_type == given) return &each;
+  return nullptr;
+}
+
+/// Whether a name is no other architecture's: not empty, and no known one in capitals.
+bool is_a_name(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::vector<std::string> known = supported_architectures();
+  return !name.empty() && std::find(known.begin(), known.end(), name) == known.end();
+}
+
+const Descriptor& descriptor_of_type(const JsonReader& config) {
+  if (const Descriptor* found = descriptor_named(config)) return *found;
+  const std::string given = config.at("model_type").text();
   throw InputError(model_type_place(config), in_quotes(given) + " is not supported",
                    accepted_words(given, supported_architectures()));
 }
@@ -47,14 +66,54 @@ void check_total(const JsonReader& config, const Inventory& inventory) {
 
 }  // namespace
 
-Model read_config(const JsonReader& config) {
-  if (!config.raw().is_object()) config.fail_type("a JSON object");
+namespace {
+
+Model described(const JsonReader& config) {
   const Descriptor& about =
       config.has("model_type") ? descriptor_of_type(config) : descriptor_of_class(config);
   Model model = about.read(config, about);
   architectures::leave_whole(model.inventory, about.left_whole);
-  check_total(config, model.inventory);
   return model;
+}
+
+/// As it was recorded, where a descriptor knows the language model alone: of image-text models. Where only
+/// tensors were, the language model's micro-step stands in.
+std::optional<Model> recorded_with_tower(const JsonReader& config) {
+  if (!config.has("model_type") || !config.has("vision_config")) return std::nullopt;
+  std::optional<Model> model = recorded_model(config);
+  if (model && !model->recorded && descriptor_named(config) != nullptr)
+    model->analogue = std::make_shared<Model>(described(config));
+  return model;
+}
+
+/// Of an architecture without a descriptor: as it was recorded, or by analogy.
+std::optional<Model> undescribed(const JsonReader& config) {
+  if (!config.has("model_type") || descriptor_named(config) != nullptr) return std::nullopt;
+  if (!is_a_name(config.at("model_type").text())) return std::nullopt;
+  std::optional<Model> model = recorded_model(config);
+  return model ? std::move(model) : model_by_analogy(config);
+}
+
+/// A descriptor may ask for more than a config that transformers wrote says.
+Model described_or_recorded(const JsonReader& config) {
+  try {
+    return described(config);
+  } catch (const InputError&) {
+    if (config.has("model_type") && config.has("transformers_version"))
+      if (auto model = recorded_model(config)) return *std::move(model);
+    throw;
+  }
+}
+
+}  // namespace
+
+Model read_config(const JsonReader& config) {
+  if (!config.raw().is_object()) config.fail_type("a JSON object");
+  std::optional<Model> model = recorded_with_tower(config);
+  if (!model) model = undescribed(config);
+  if (!model) model = described_or_recorded(config);
+  check_total(config, model->inventory);
+  return *std::move(model);
 }
 
 std::vector<std::string> supported_architectures() {

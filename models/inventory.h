@@ -68,6 +68,7 @@ struct Tensor {
   /// The last part of the path of the module that holds it: "q_proj"; "experts" for expert stacks. Adapters
   /// of LoRA have their base weight's.
   std::string module;
+  bool idle{};  ///< no gradient reaches it: a tower for images, trained on text alone
 
   [[nodiscard]] Elements elements() const;
   bool operator==(const Tensor&) const = default;

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "models/inventory.h"
 #include "models/operators.h"
+#include "models/recorded/recorded.h"
 
 namespace zplan {
 
@@ -75,6 +77,9 @@ struct Model {
                        ///< inferred
   ModelShape shape;
   Inventory inventory;
+  std::shared_ptr<const Recorded> recorded{};  ///< its micro-steps, where no descriptor's program runs
+  /// Whose micro-step stands in for this model's, which nobody knows: activations are planned by analogy.
+  std::shared_ptr<const Model> analogue{};
 };
 
 [[nodiscard]] Elements parameters(const Model& model);

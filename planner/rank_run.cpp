@@ -12,19 +12,19 @@ namespace zplan {
 namespace {
 
 RankRun::Parts record_parts(const Model& model, const Training& training, const Strategy& strategy,
-                            std::int64_t tensor_rank) {
-  return {std::make_shared<Model>(model),
-          std::make_shared<RankModel>(rank_model(model, training, strategy.layout.tensor, tensor_rank)),
-          std::make_shared<Recording>(record(model, training, strategy))};
+                            std::int64_t rank) {
+  const auto place = [&](Group group) { return process_group(strategy.layout, group).place_of(rank); };
+  return {
+      std::make_shared<Model>(model),
+      std::make_shared<RankModel>(rank_model(model, training, strategy.layout.tensor, place(Group::tensor))),
+      std::make_shared<Recording>(record(model, training, strategy, place(Group::context)))};
 }
 
 }  // namespace
 
 RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, Target target,
                  std::int64_t rank)
-    : RankRun(record_parts(model, training, strategy,
-                           process_group(strategy.layout, Group::tensor).place_of(rank)),
-              training, strategy, std::move(target)) {
+    : RankRun(record_parts(model, training, strategy, rank), training, strategy, std::move(target)) {
   if (is_sliced())
     slice_ =
         slices_->at(static_cast<std::size_t>(process_group(strategy_.layout, Group::data).place_of(rank)));

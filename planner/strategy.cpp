@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "planner/frameworks/framework.h"
+#include "planner/frameworks/token_rules.h"
+#include "planner/model_trace/recorded_tape.h"
 
 namespace zplan {
 
@@ -40,6 +42,17 @@ Training with_framework(Training training, Framework framework) {
   return spec(framework).adapt(std::move(training));
 }
 
+std::int64_t mlp_tiles(const Strategy& s, const Training& training, std::int64_t hidden_size) {
+  if (s.tiled_mlp != Strategy::kAutoTiles) return s.tiled_mlp;
+  return divide_up(local_tokens(training, s), hidden_size);
+}
+
+std::int64_t loss_tiles(const Strategy& s, const Training& training, std::int64_t vocabulary_size) {
+  constexpr std::int64_t kSlice = std::int64_t{1} << 30, kLogit = 4;
+  if (s.tiled_loss != Strategy::kAutoTiles) return s.tiled_loss;
+  return divide_up(s.micro_batch_size * local_tokens(training, s) * vocabulary_size * kLogit, kSlice);
+}
+
 std::string strategy_id(const Strategy& s) { return plan_id(Framework::deepspeed, s); }
 
 std::string plan_id(Framework framework, const Strategy& s) {
@@ -49,6 +62,16 @@ std::string plan_id(Framework framework, const Strategy& s) {
   if (offload != Offload{}) id += fmt::format("+offload-{}", to_name(offload));
   if (s.checkpointing != Checkpointing::full)
     id += fmt::format("+checkpointing-{}", to_name(s.checkpointing));
+  if (s.checkpoint_offload != CheckpointOffload::none)
+    id += fmt::format("+checkpoint-offload-{}", to_name(s.checkpoint_offload));
+  const auto tiles = [&id](std::string_view what, std::int64_t count) {
+    if (count == 0) return;
+    id += fmt::format("+tiled-{}", what);
+    if (count != Strategy::kAutoTiles) id += fmt::format("{}", count);
+  };
+  tiles("mlp", s.tiled_mlp), tiles("loss", s.tiled_loss);
+  if (s.layout.context > 1 && s.rotation != KeyRotation::all_gather)
+    id += fmt::format("+rotate-{}", to_name(s.rotation));
   return id;
 }
 
@@ -56,7 +79,9 @@ std::vector<std::string> why_illegal(const Model& model, const Training& trainin
                                      World world) {
   Reasons reasons = why_illegal(s.layout, world);
   spec(training.framework).check(model, training, s, reasons);
+  check_tokens(model, training, s, reasons);
   check_positions(model, training, reasons);
+  if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
   return reasons;
 }
 

@@ -66,6 +66,26 @@ struct EnumNames<Checkpointing> {
        {Checkpointing::full, "full"}}};
 };
 
+/// Where the inputs of checkpointed layers wait for the backward: on the device; in pageable host memory, as
+/// ArcticTraining's replacement of torch.utils.checkpoint keeps them; in pinned host memory by DeepSpeed's
+/// hooks on saved tensors, which find nothing to move at ZeRO-3.
+enum class CheckpointOffload { none, host, pinned };
+template <>
+struct EnumNames<CheckpointOffload> {
+  static constexpr std::array<std::pair<CheckpointOffload, std::string_view>, 3> table{
+      {{CheckpointOffload::none, "none"},
+       {CheckpointOffload::host, "alst"},
+       {CheckpointOffload::pinned, "deepspeed"}}};
+};
+
+/// How ring attention passes keys and values on.
+enum class KeyRotation { all_gather, all_to_all };
+template <>
+struct EnumNames<KeyRotation> {
+  static constexpr std::array<std::pair<KeyRotation, std::string_view>, 2> table{
+      {{KeyRotation::all_gather, "allgather"}, {KeyRotation::all_to_all, "alltoall"}}};
+};
+
 enum class Attention { flash, sdpa, eager };
 template <>
 struct EnumNames<Attention> {
@@ -146,6 +166,14 @@ struct Training {
   bool vocabulary_parallel_head{};
   bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used
   bool fsdp_makes_shards{};      ///< FSDP: the model is made without memory; only shards reach the device
+  /// FSDP2's units as accelerate makes them: the embedding by itself, final norm and head together (of tied
+  /// embeddings all three), the latter not resharded behind the forward. Absent: under context parallelism.
+  std::optional<bool> fsdp_wraps_ends{};
+  /// Context parallelism without an attention mask in the batch: positions of a rank that do not follow one
+  /// another are taken for packed samples, and a mask is made that attention is not given.
+  bool packed_mask{};
+  bool freezes_vision{};     ///< of an image-text model: the tower is not trained
+  bool freezes_projector{};  ///< nor what projects its output to the language model
   bool operator==(const Training&) const = default;
 };
 
@@ -170,6 +198,9 @@ struct ZeroOptions {
   /// Stages 1 and 2 all-reduce a bucket whole; off: each owner's part is reduced to it.
   bool multi_rank_bucket_allreduce{true};
   std::optional<Precision> communication_type{};  ///< gradients travel in it: communication_data_type
+  /// The same under sequence parallelism (seq_parallel_communication_data_type), which stages 1 and 2 do not
+  /// ask: there it is always fp32.
+  Precision sequence_communication_type{Precision::fp32};
   /// Norm that gradients are clipped to; 0: they are not. Without the key DeepSpeed clips at 1.0 since
   /// 0.19.3.
   double gradient_clipping{1.0};
@@ -196,6 +227,12 @@ struct Strategy {
   Checkpointing checkpointing{Checkpointing::full};
   std::int64_t micro_batch_size{1};
   std::int64_t gradient_accumulation_steps{1};
+  /// Slices of the tokens that the feed-forward and head with loss run over one by one (ALST); 0: not tiled,
+  /// kAutoTiles: as many as its authors take.
+  std::int64_t tiled_mlp{}, tiled_loss{};
+  static constexpr std::int64_t kAutoTiles = -1;
+  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
+  KeyRotation rotation{KeyRotation::all_gather};
   ZeroOptions zero{};
   bool operator==(const Strategy&) const = default;
 
@@ -205,6 +242,20 @@ struct Strategy {
   /// Whether gradients are reduced while the backward still runs, on a stream of their own.
   [[nodiscard]] bool overlaps_communication() const { return zero.overlap_comm.value_or(zero_stage == 3); }
 };
+
+/// Tokens of a sample that one rank computes with, where several divide them.
+[[nodiscard]] inline std::int64_t local_tokens(const Training& training, const Strategy& strategy) {
+  return training.sequence_length / strategy.layout.token_ranks();
+}
+
+/// Slices of the tokens that the feed-forward runs over; 0: it is not tiled. Automatic: as many as a rank's
+/// tokens hold hidden sizes. Source: DeepSpeed 0.19.8 runtime/sequence_parallel/ulysses_sp.py TiledMLP.
+[[nodiscard]] std::int64_t mlp_tiles(const Strategy& strategy, const Training& training,
+                                     std::int64_t hidden_size);
+/// The same of head and loss. Automatic: so many that fp32 logits of a slice take 1 GiB. Source:
+/// ArcticTraining's trainer.
+[[nodiscard]] std::int64_t loss_tiles(const Strategy& strategy, const Training& training,
+                                      std::int64_t vocabulary_size);
 
 /// How people write a strategy: "zero3", "tp4+zero1", "zero3+offload-all", "zero2+offload-optimizer-nvme",
 /// "zero3+replicas2".

@@ -84,8 +84,12 @@ std::vector<Model> models_for(std::int64_t sequence) {
 }
 
 SolvedQuestion solved(const OpenQuestion& open, Solve asked) {
-  SolvedQuestion out{
-      .inverse = solve(open, asked), .at = open.question, .cards = {}, .models = {}, .instead = {}};
+  SolvedQuestion out{.inverse = solve(open, asked),
+                     .at = open.question,
+                     .cards = {},
+                     .models = {},
+                     .ladder = {},
+                     .instead = {}};
   const Solution& first = out.inverse.solutions.front();
   out.at = question_at(open, asked, first.value.value_or(first.next.value_or(1)));
   if (!first.value) out.instead = answer(out.at);
@@ -121,6 +125,7 @@ int fit_command(const Options& options, const std::vector<std::string>& argument
                    .warnings = request.warnings};
   for (const Solve each : asked)
     if (asked.size() == 1 || can_be_asked(open, each)) report.solved.push_back(solved(open, each));
+  if (options.solve == Solve::sequence) report.solved.front().ladder = sequence_ladder(open);
   out << (options.format == OutputFormat::json ? json_text(fit_json(report))
                                                : in_format(fit_document(report), options.format, style));
   return has_answer(report) ? kFits : kNothingFits;

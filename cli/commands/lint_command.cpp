@@ -22,6 +22,10 @@ LintOptions lint_options(const Options& options, const Environment& environment)
   if (options.space.tensor_parallel.size() > 1)
     throw InputError("--tp", "several degrees with lint", "accepted: one");
   if (!options.space.tensor_parallel.empty()) lint.tensor_parallel = options.space.tensor_parallel.front();
+  if (options.space.sequence_parallel.size() > 1)
+    throw InputError("--sp", "several degrees with lint", "accepted: one");
+  if (!options.space.sequence_parallel.empty())
+    lint.sequence_parallel = options.space.sequence_parallel.front();
   if (options.has("--gpu"))
     lint.compute_capability =
         assemble_cluster(options.cluster, with_user_profiles(user_hardware_folder(environment)))
@@ -71,6 +75,25 @@ void add_misfit(LintedFile& file) {
        .advice = "zplan with --model and --gpus says what fits"});
 }
 
+/// What DeepSpeed says to the model under sequence parallelism; whether it refuses it.
+bool add_refusals(LintedFile& file, const Question& question) {
+  const Candidates found = candidates(question);
+  if (!found.legal.empty() || found.rejected.empty()) return false;
+  const Rejection& first = found.rejected.front();
+  if (first.strategy.layout.sequence == 1) return false;
+  for (const std::string& reason : first.reasons)
+    file.findings.push_back(
+        {.rule = "sequence-parallel-refused",
+         .severity = Severity::error,
+         .pointer = "",
+         .outcome = Outcome::raises,
+         .found = fmt::format("sequence parallel {} of this model", first.strategy.layout.sequence),
+         .effect = reason,
+         .advice = "take another degree, or other samples"});
+  file.not_planned = first.reasons.front();
+  return true;
+}
+
 /// The plan of the file as --fix writes it, which is what it says wherever nothing is wrong.
 void plan_file(LintedFile& file, const Options& options, const LintOptions& asked,
                const Environment& environment) {
@@ -87,6 +110,7 @@ void plan_file(LintedFile& file, const Options& options, const LintOptions& aske
   }
   try {
     const Request request = make_request(planning, environment);
+    if (add_refusals(file, request.question)) return;
     const Answer result = answer(request.question);
     if (result.plans.empty()) {
       file.not_planned = result.rejected.empty() || result.rejected.front().reasons.empty()

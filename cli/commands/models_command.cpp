@@ -7,6 +7,8 @@
 #include "cli/document/table.h"
 #include "cli/options/request.h"
 #include "models/base/json_text.h"
+#include "models/config.h"
+#include "models/recorded/library.h"
 
 namespace zplan {
 
@@ -54,6 +56,37 @@ std::string list_text(const std::vector<const CatalogueEntry*>& entries, const S
                            fmt::format("{}", shape.vocabulary_size), shape.architecture}});
   }
   return render_text(table, style);
+}
+
+/// How zplan knows each architecture: by a descriptor, as it was recorded, or by its tensors alone.
+std::string architectures_text(const Style& style) {
+  Table table{{{"architecture", "", false, kAlways},
+               {"tensors", "", false, kAlways},
+               {"micro-step", "", false, kAlways},
+               {"recorded sizes", "", true, 3}},
+              {}};
+  for (const std::string& name : supported_architectures())
+    table.rows.push_back({{name, "descriptor", "descriptor", ""}});
+  for (const RecordedArchitecture& each : recorded_architectures())
+    table.rows.push_back(
+        {{each.name, fmt::format("recorded ({})", each.sizes),
+          each.sizes_with_steps > 0 ? "recorded" : "by analogy", fmt::format("{}", each.sizes_with_steps)}});
+  return render_text(table, style) +
+         paragraph("",
+                   "Sizes that were not recorded, and architectures that are not listed, are "
+                   "planned by analogy; zplan trace records them.",
+                   style.width);
+}
+
+Json architectures_json() {
+  Json listed = Json::array();
+  for (const std::string& name : supported_architectures())
+    listed.push_back({{"name", name}, {"known_by", "descriptor"}, {"recorded_sizes", 0}});
+  for (const RecordedArchitecture& each : recorded_architectures())
+    listed.push_back({{"name", each.name},
+                      {"known_by", each.sizes_with_steps > 0 ? "recorded" : "analogy"},
+                      {"recorded_sizes", each.sizes_with_steps}});
+  return Json{{"schema", "zplan.architectures/1"}, {"architectures", std::move(listed)}};
 }
 
 std::vector<const CatalogueEntry*> all_entries() {
@@ -144,6 +177,7 @@ CatalogueAction catalogue_action(const Options& options) {
   const std::string command(to_name(options.command));
   if (options.words.empty()) return {"list", ""};
   std::vector<std::string> verbs{"list", "show", "search"};
+  if (options.command == Command::models) verbs.emplace_back("architectures");
   const std::string& verb = options.words.front();
   if (std::find(verbs.begin(), verbs.end(), verb) == verbs.end()) {
     if (options.command == Command::hardware) verbs.emplace_back("import");
@@ -158,8 +192,10 @@ CatalogueAction catalogue_action(const Options& options) {
 }
 
 std::string models_command(const Options& options, const Environment& environment, const Style& style) {
-  const CatalogueAction action = catalogue_action(options);
   const bool json = options.format == OutputFormat::json;
+  if (options.words == std::vector<std::string>{"architectures"})
+    return json ? architectures_json().dump(2) + "\n" : architectures_text(style);
+  const CatalogueAction action = catalogue_action(options);
   if (action.verb == "show") {
     const Model model = resolve_model(action.text, model_search(environment));
     return json ? show_json(model) : show_text(model, style);

@@ -81,11 +81,7 @@ Question pinned_question(const Question& question, const Found& found) {
   if (pinned.training.framework != found.name.framework)
     pinned.training = with_framework(pinned.training, found.name.framework);
   SearchSpace& space = pinned.space;
-  space = {};
-  space.zero_stages = {s.zero_stage};
-  space.tensor_parallel = {s.layout.tensor};
-  space.offloads = {{s.offload_optimizer, s.offload_parameters}};
-  space.checkpointing = s.checkpointing;
+  space = pinned_to({}, s);
   space.micro_batch_size = s.micro_batch_size;
   space.gradient_accumulation_steps = s.gradient_accumulation_steps;
   space.buckets = found.name.buckets.value_or(question.space.buckets);

@@ -93,6 +93,7 @@ std::vector<std::string> apply_ds_config(const Options& options, Question& quest
   pin_list(space.offloads, "--offload", pins.offload);
   pin_list(space.tensor_parallel, "--tp", pins.tensor_parallel);
   if (space.tensor_parallel.empty()) space.tensor_parallel = {1};
+  pin_list(space.sequence_parallel, "--sp", pins.sequence_parallel);
   pin_value(options, "--precision", question.training.precision, pins.precision);
   pin_value(options, "--optimizer", question.training.optimizer, pins.optimizer);
   pin_value(options, "--no-master-weights", question.training.master_weights, pins.master_weights);

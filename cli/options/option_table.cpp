@@ -18,6 +18,7 @@ constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr double kMostHeadroom = 90;  // percent
+constexpr std::int64_t kMostTiles = 1'000'000;
 
 void set_micro_batch(Options& o, const std::string& text) {
   if (text == "max") return o.space.micro_batch_size.reset();
@@ -27,6 +28,16 @@ void set_micro_batch(Options& o, const std::string& text) {
     throw InputError("--micro-batch", in_quotes(text),
                      fmt::format("accepted: a whole number from 1 to {}, or max", kMostMicroBatch));
   o.space.micro_batch_size = size;
+}
+
+std::int64_t parse_tiles(std::string_view option, const std::string& text) {
+  if (text == "auto") return Strategy::kAutoTiles;
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > kMostTiles)
+    throw InputError(std::string(option), in_quotes(text),
+                     fmt::format("accepted: a whole number from 1 to {}, or auto", kMostTiles));
+  return count;
 }
 
 void set_zero(Options& o, const std::string& text) {
@@ -88,6 +99,18 @@ const std::vector<OptionSpec>& option_table() {
        }},
       {"--lora-dropout", "P", kModel, kPlanning, "share of the adapters' inputs that drops out: 0 to 1 [0]",
        [](O o, T t) { o.training.lora_dropout = parse_number("--lora-dropout", t, 0, 1); }},
+      {"--freeze", "LIST", kModel, kPlanning,
+       "of an image-text model, what is not trained: vision, projector",
+       [](O o, T t) {
+         for (const std::string& part : parse_list("--freeze", t)) {
+           if (part != "vision" && part != "projector")
+             throw InputError("--freeze", in_quotes(part), accepted_words(part, {"vision", "projector"}));
+           (part == "vision" ? o.training.freezes_vision : o.training.freezes_projector) = true;
+         }
+       },
+       [] {
+         return Words{"vision", "projector"};
+       }},
       {"--quantization", "KIND", kModel, kPlanning,
        "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]",
        [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },
@@ -124,6 +147,16 @@ const std::vector<OptionSpec>& option_table() {
       {"--tp", "LIST", kSearch, plan | search | fit | check | lint,
        "tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]",
        [](O o, T t) { o.space.tensor_parallel = parse_integers("--tp", t, 1, kMostDegree); }},
+      {"--sp", "LIST", kSearch, plan | search | fit | check | lint,
+       "sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]",
+       [](O o, T t) { o.space.sequence_parallel = parse_integers("--sp", t, 1, kMostDegree); }},
+      {"--cp", "LIST", kSearch, plan | search | fit | check,
+       "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]",
+       [](O o, T t) { o.space.context_parallel = parse_integers("--cp", t, 1, kMostDegree); }},
+      {"--cp-rotate", "allgather|alltoall", kSearch, plan | search | fit | check,
+       "how the ring passes keys and values on [allgather]",
+       [](O o, T t) { o.space.rotation = parse_name<KeyRotation>("--cp-rotate", t); },
+       all_names<KeyRotation>},
       {"--offload", "LIST", kSearch, plan | search | fit | check,
        "where optimizer states and parameters go: none, optimizer, all, … [none,optimizer,all]",
        [](O o, T t) { o.space.offloads = parse_names<Offload>("--offload", t); }, all_names<Offload>},
@@ -156,6 +189,18 @@ const std::vector<OptionSpec>& option_table() {
       {"--checkpointing", "none|selective|full", kTraining, kPlanning, "activation checkpointing [full]",
        [](O o, T t) { o.space.checkpointing = parse_name<Checkpointing>("--checkpointing", t); },
        all_names<Checkpointing>},
+      {"--checkpoint-offload", "none|alst|deepspeed", kTraining, kPlanning,
+       "checkpointed inputs in host memory: ArcticTraining's patch, or DeepSpeed's hooks [none]",
+       [](O o, T t) {
+         o.space.checkpoint_offload = parse_name<CheckpointOffload>("--checkpoint-offload", t);
+       },
+       all_names<CheckpointOffload>},
+      {"--tiled-mlp", "auto|N", kTraining, kPlanning,
+       "the feed-forward over N slices of the tokens (ALST) [whole]",
+       [](O o, T t) { o.space.tiled_mlp = parse_tiles("--tiled-mlp", t); }, [] { return Words{"auto"}; }},
+      {"--tiled-loss", "auto|N", kTraining, kPlanning,
+       "head and loss over N slices of the tokens (ALST) [whole]",
+       [](O o, T t) { o.space.tiled_loss = parse_tiles("--tiled-loss", t); }, [] { return Words{"auto"}; }},
       {"--attention", "flash|sdpa|eager", kTraining, kPlanning, "attention kernel [flash]",
        [](O o, T t) { o.training.attention = parse_name<Attention>("--attention", t); },
        all_names<Attention>},

@@ -10,6 +10,7 @@
 #include "cli/commands/compare.h"
 #include "cli/options/ds_config_option.h"
 #include "planner/frameworks/framework.h"
+#include "planner/sharding/rank_model.h"
 
 namespace zplan {
 
@@ -81,6 +82,17 @@ void check_loss(const Training& training) {
     throw InputError("--sliced-head", "given without slices", "accepted: with --loss-chunks of 2 or more");
 }
 
+/// What is frozen is there.
+void check_frozen(const Question& q) {
+  if (!q.training.freezes_vision && !q.training.freezes_projector) return;
+  bool found = false;
+  for_each_tensor(q.model.inventory,
+                  [&](const Tensor& tensor, int) { found = found || freezes(q.training, tensor); });
+  if (!found)
+    throw InputError("--freeze", fmt::format("{} has no such part", q.model.name),
+                     "accepted: with an image-text model whose tower is known");
+}
+
 void choose_defaults(const Options& options, Question& q) {
   check_loss(q.training);
   const std::int64_t positions = q.model.shape.max_positions;
@@ -122,6 +134,7 @@ Request make_request(const Options& options, const Environment& environment) {
       {}};
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   choose_defaults(options, request.question);
+  check_frozen(request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;
   request.question.space.micro_batch_follows =
       free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");

@@ -17,6 +17,11 @@ namespace {
 [[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
   std::vector<std::string> words{"zero0", "zero1",      "zero2", "zero3", "tp2", "tp4",
                                  "tp8",   "no-reshard", "fsdp",  "ddp",   "b2",  "a2"};
+  for (const char* word : {"sp2", "sp4", "sp8", "cp2", "cp4", "cp8", "tiled-mlp", "tiled-loss"})
+    words.emplace_back(word);
+  for (const std::string& name : all_names<CheckpointOffload>())
+    if (name != "none") words.push_back("checkpoint-offload-" + name);
+  words.emplace_back("rotate-alltoall");
   for (const std::string& name : all_names<Offload>())
     if (name != "none") words.push_back("offload-" + name);
   for (const std::string& name : all_names<Checkpointing>()) words.push_back("checkpointing-" + name);
@@ -31,7 +36,10 @@ std::string_view kind_of(std::string_view part) {
   if (part == "fsdp" || part == "ddp") return "zero";
   if (part == "no-reshard") return part;
   if (from_name<Method>(part)) return "method";
-  for (const std::string_view kind : {"offload-", "checkpointing-", "zero", "tp", "b", "a"})
+  for (const std::string_view kind : {"tiled-mlp", "tiled-loss"})
+    if (part.starts_with(kind)) return kind;
+  for (const std::string_view kind :
+       {"offload-", "checkpointing-", "checkpoint-offload-", "rotate-", "zero", "tp", "sp", "cp", "b", "a"})
     if (part.starts_with(kind) && part.size() > kind.size()) return kind;
   return {};
 }
@@ -74,26 +82,45 @@ bool take_batch(PinnedStrategy& strategy, std::string_view kind, std::string_vie
   return true;
 }
 
+/// The degree that "tp4" and the like name.
+bool take_degree(std::int64_t& degree, std::string_view kind, std::string_view value) {
+  if (!all_digits(value) || value.size() > 4) return false;
+  degree = parse_integer(kind, value, 1, kMostDegree);
+  return true;
+}
+
+/// Slices of "tiled-mlp4"; as many as its authors take without a number.
+bool take_tiles(std::int64_t& tiles, std::string_view kind, std::string_view value) {
+  constexpr std::int64_t kMostTiles = 1'000'000;
+  if (!all_digits(value)) return false;
+  tiles = value.empty() ? Strategy::kAutoTiles : parse_integer(kind, value, 1, kMostTiles);
+  return true;
+}
+
+template <class E>
+bool take_name(E& to, std::string_view value) {
+  const auto named = from_name<E>(value);
+  if (named) to = *named;
+  return named.has_value();
+}
+
 /// False where the part is none of the known ones.
 bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_view value) {
   if (kind == "zero") {
     if (value.size() != 1 || value.front() < '0' || value.front() > '3') return false;
     strategy.zero_stage = value.front() - '0';
-  } else if (kind == "tp") {
-    if (!all_digits(value) || value.size() > 4) return false;
-    strategy.tensor_parallel = parse_integer("tp", value, 1, kMostDegree);
-  } else if (kind == "offload-") {
-    const auto offload = from_name<Offload>(value);
-    if (!offload) return false;
-    strategy.offload = *offload;
-  } else if (kind == "checkpointing-") {
-    const auto checkpointing = from_name<Checkpointing>(value);
-    if (!checkpointing) return false;
-    strategy.checkpointing = *checkpointing;
-  } else {
-    return (kind == "b" || kind == "a") && take_batch(strategy, kind, value);
+    return true;
   }
-  return true;
+  if (kind == "tp") return take_degree(strategy.tensor_parallel, kind, value);
+  if (kind == "sp") return take_degree(strategy.sequence_parallel, kind, value);
+  if (kind == "cp") return take_degree(strategy.context_parallel, kind, value);
+  if (kind == "tiled-mlp") return take_tiles(strategy.tiled_mlp, kind, value);
+  if (kind == "tiled-loss") return take_tiles(strategy.tiled_loss, kind, value);
+  if (kind == "offload-") return take_name(strategy.offload, value);
+  if (kind == "checkpointing-") return take_name(strategy.checkpointing, value);
+  if (kind == "checkpoint-offload-") return take_name(strategy.checkpoint_offload, value);
+  if (kind == "rotate-") return take_name(strategy.rotation, value);
+  return (kind == "b" || kind == "a") && take_batch(strategy, kind, value);
 }
 
 bool take_method(PinnedStrategy& strategy, std::string_view part) {
@@ -141,12 +168,36 @@ PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing
 SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   space.zero_stages = {strategy.zero_stage};
   space.tensor_parallel = {strategy.tensor_parallel};
+  space.sequence_parallel = {strategy.sequence_parallel};
+  space.context_parallel = {strategy.context_parallel};
+  if (strategy.tiled_mlp != 0) space.tiled_mlp = strategy.tiled_mlp;
+  if (strategy.tiled_loss != 0) space.tiled_loss = strategy.tiled_loss;
+  if (strategy.checkpoint_offload != CheckpointOffload::none)
+    space.checkpoint_offload = strategy.checkpoint_offload;
+  if (strategy.rotation != KeyRotation::all_gather) space.rotation = strategy.rotation;
   space.offloads = {strategy.offload};
   space.checkpointing = strategy.checkpointing;
   if (strategy.micro_batch_size) space.micro_batch_size = strategy.micro_batch_size;
   if (strategy.gradient_accumulation_steps)
     space.gradient_accumulation_steps = strategy.gradient_accumulation_steps;
   return space;
+}
+
+std::vector<std::pair<std::string, std::string>> token_options(const Strategy& s) {
+  std::vector<std::pair<std::string, std::string>> options;
+  const auto tiles = [](std::int64_t count) {
+    return count == Strategy::kAutoTiles ? "auto" : fmt::format("{}", count);
+  };
+  if (s.layout.sequence > 1) options.emplace_back("--sp", fmt::format("{}", s.layout.sequence));
+  if (s.layout.context > 1) {
+    options.emplace_back("--cp", fmt::format("{}", s.layout.context));
+    options.emplace_back("--cp-rotate", to_name(s.rotation));
+  }
+  if (s.checkpoint_offload != CheckpointOffload::none)
+    options.emplace_back("--checkpoint-offload", to_name(s.checkpoint_offload));
+  if (s.tiled_mlp != 0) options.emplace_back("--tiled-mlp", tiles(s.tiled_mlp));
+  if (s.tiled_loss != 0) options.emplace_back("--tiled-loss", tiles(s.tiled_loss));
+  return options;
 }
 
 bool names_file(std::string_view word) {

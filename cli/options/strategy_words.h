@@ -3,14 +3,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "planner/search/search.h"
 
 namespace zplan {
 
 /// A strategy as plan_id writes it: "zero3", "tp8+zero1", "zero2+offload-optimizer",
-/// "zero3+checkpointing-none", "fsdp", "fsdp+no-reshard", "ddp"; and what else is pinned with it: "zero3+b4"
-/// (micro-batch), "zero3+a8" (micro-batches per step), "lora+zero2" (method).
+/// "zero3+checkpointing-none", "fsdp", "fsdp+no-reshard", "ddp", "sp8+zero3+tiled-loss", "cp4+fsdp"; and what
+/// else is pinned with it: "zero3+b4" (micro-batch), "zero3+a8" (micro-batches per step), "lora+zero2"
+/// (method).
 struct PinnedStrategy {
   Framework framework{Framework::deepspeed};
   int zero_stage{};
@@ -19,12 +22,20 @@ struct PinnedStrategy {
   Checkpointing checkpointing{Checkpointing::full};
   std::optional<std::int64_t> micro_batch_size{}, gradient_accumulation_steps{};
   std::optional<Method> method{};
+  std::int64_t sequence_parallel{1}, context_parallel{1};
+  std::int64_t tiled_mlp{}, tiled_loss{};
+  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
+  KeyRotation rotation{KeyRotation::all_gather};
   bool operator==(const PinnedStrategy&) const = default;
 };
 
 /// Parts may come in any order. Throws InputError for an unknown part, one given twice, or where no part says
 /// whose sharding it is. `checkpointing` is what holds where the text does not say.
 [[nodiscard]] PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing);
+
+/// Options beside --zero, --tp and --offload that say what of a strategy divides or tiles a sample's tokens;
+/// none of those that are as they are left.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> token_options(const Strategy& strategy);
 
 /// Whether a word of the command line is a file to read rather than a strategy: it ends in ".json" or holds a
 /// "/".

@@ -35,12 +35,16 @@ std::vector<Symbol> model_symbols(const Plan& plan, const Question& q) {
 
 std::vector<Symbol> training_symbols(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
-  return {count("N", "data-parallel ranks", s.layout.data()),
+  const bool divides = s.layout.token_ranks() > 1;
+  return {count("N",
+                divides ? "ranks that share states: data-parallel, and of one sample" : "data-parallel ranks",
+                s.layout.gradient_ranks()),
           count("t", "tensor-parallel ranks", s.layout.tensor),
           count("w", "bytes of a stored weight or gradient", weight_size(q.training).value),
-          count("s", "tokens per sample", q.training.sequence_length),
+          count("s", divides ? "tokens of a sample on one rank" : "tokens per sample",
+                local_tokens(q.training, s)),
           count("b", "samples per micro-batch", s.micro_batch_size),
-          count("T", "tokens per micro-batch, b·s", s.micro_batch_size * q.training.sequence_length),
+          count("T", "tokens per micro-batch, b·s", s.micro_batch_size * local_tokens(q.training, s)),
           count("A", "micro-batches per optimizer step", s.gradient_accumulation_steps)};
 }
 

@@ -52,6 +52,18 @@ std::string_view unit_key(Solve solve) {
   return "";
 }
 
+Json ladder_json(const std::vector<Rung>& ladder) {
+  Json out = Json::array();
+  for (const Rung& each : ladder) {
+    Json rung = figures_json(each.plan);
+    rung["means"] = each.step, rung["options"] = each.options;
+    rung["value"] = or_null(each.tokens);
+    rung["gained"] = each.gained, rung["kept"] = each.kept;
+    out.push_back(std::move(rung));
+  }
+  return out;
+}
+
 Json question_json(const SolvedQuestion& solved) {
   const Inverse& inverse = solved.inverse;
   Json solutions = Json::array(), cards = Json::array(), models = Json::array();
@@ -66,15 +78,17 @@ Json question_json(const SolvedQuestion& solved) {
     model["name"] = each.name, model["parameters"] = each.size.value;
     models.push_back(std::move(model));
   }
-  return {{"solve", std::string(to_name(inverse.solve))},
-          {"unit", std::string(unit_key(inverse.solve))},
-          {"answer", inverse.fits() ? or_null(inverse.best()->value) : Json(nullptr)},
-          {"strategy", inverse.fits() ? Json(inverse.best()->plan.id()) : Json(nullptr)},
-          {"why", inverse.solutions.front().plan.why},
-          {"solutions", std::move(solutions)},
-          {"rejected", rejected_json(inverse.rejected)},
-          {"cards", std::move(cards)},
-          {"models", std::move(models)}};
+  Json out{{"solve", std::string(to_name(inverse.solve))},
+           {"unit", std::string(unit_key(inverse.solve))},
+           {"answer", inverse.fits() ? or_null(inverse.best()->value) : Json(nullptr)},
+           {"strategy", inverse.fits() ? Json(inverse.best()->plan.id()) : Json(nullptr)},
+           {"why", inverse.solutions.front().plan.why},
+           {"solutions", std::move(solutions)},
+           {"rejected", rejected_json(inverse.rejected)},
+           {"cards", std::move(cards)},
+           {"models", std::move(models)}};
+  if (!solved.ladder.empty()) out["ladder"] = ladder_json(solved.ladder);
+  return out;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/options/command_line.h"
+#include "cli/options/strategy_words.h"
 #include "cli/report/report_text.h"
 #include "planner/search/scale.h"
 
@@ -134,6 +135,7 @@ std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion
       {"--zero", fmt::format("{}", s.zero_stage)},
       {"--tp", fmt::format("{}", s.layout.tensor)},
       {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
+  for (auto& each : token_options(s)) options.push_back(std::move(each));
   const auto add = [&](const char* name, std::string text) { options.emplace_back(name, std::move(text)); };
   switch (asked) {
     case Solve::micro_batch: add("--micro-batch", fmt::format("{}", value)); break;
@@ -207,6 +209,32 @@ void add_models(Document& doc, const SolvedQuestion& solved) {
   doc.table(std::move(table));
 }
 
+void add_ladder(Document& doc, const SolvedQuestion& solved) {
+  if (solved.ladder.empty()) return;
+  Table table{{{"on top", "", false, kAlways},
+               {"tokens", "", true, kAlways},
+               {"gained", "", true, kAlways},
+               {"needs", unit_name(solved.at.unit), true, 6},
+               {"host", unit_name(solved.at.unit), true, 4},
+               {"step", "s", true, 5},
+               {"tok/s", "", true, 8}},
+              {}};
+  for (const Rung& each : solved.ladder) {
+    const Bytes host = each.plan.memory.host.total;
+    table.rows.push_back(
+        {{each.step + (each.options.empty() ? "" : " (" + each.options + ")"),
+          each.tokens ? fmt::format("{}", *each.tokens) : "none",
+          each.options.empty() ? "" : fmt::format("{:+}", each.gained),
+          size_cell(each.plan.memory.required, solved.at), host.value > 0 ? size_cell(host, solved.at) : "",
+          fmt::format("{:.3g}", each.plan.time.step.value),
+          fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
+         each.kept ? Tone::plain : Tone::faint});
+  }
+  doc.heading("What makes sequences longer, each on top of those before that lost nothing");
+  doc.table(std::move(table));
+  doc.line("positions are taken to reach as far (RoPE scaling): memory and time alone");
+}
+
 void add_answer(Document& doc, const FitReport& report, const SolvedQuestion& solved) {
   const Solution& first = solved.inverse.solutions.front();
   doc.heading(fmt::format("{}: {} with {}", capital(asked_words(solved.inverse.solve)),
@@ -215,6 +243,7 @@ void add_answer(Document& doc, const FitReport& report, const SolvedQuestion& so
   doc.items(answer_sentences(solved));
   add_cards(doc, solved);
   add_models(doc, solved);
+  add_ladder(doc, solved);
   doc.heading("Next");
   doc.line(next_command(report, solved));
 }
@@ -226,6 +255,7 @@ void add_miss(Document& doc, const FitReport& report, const SolvedQuestion& solv
   doc.paragraph("", fmt::format("Not even {}: {}",
                                 value_text(solved.inverse.solve, first.next.value_or(1), solved.at.unit),
                                 first.reason));
+  add_ladder(doc, solved);
   if (!solved.instead) return;
   add_verdict(doc, {solved.at, *solved.instead, report.options, report.arguments, {}, {}});
   add_models(doc, solved);

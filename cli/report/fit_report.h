@@ -9,6 +9,7 @@
 #include "cli/options/options.h"
 #include "models/base/json_reader.h"
 #include "planner/search/inverse.h"
+#include "planner/search/ladder.h"
 
 namespace zplan {
 
@@ -18,6 +19,7 @@ struct SolvedQuestion {
   Question at;                   ///< the question at the answer; where there is none, where it comes nearest
   std::vector<CardFit> cards;    ///< of memory
   std::vector<ModelFit> models;  ///< of model
+  std::vector<Rung> ladder{};    ///< of sequence, where it alone is asked for
   std::optional<Answer> instead{};  ///< where nothing fits: the search's answer there, with what would
 };
 

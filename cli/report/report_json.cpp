@@ -63,7 +63,7 @@ Json cluster_json(const Question& q) {
 
 Json training_json(const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
-  return {
+  Json json = {
       {"method", name_json(training.method)},
       {"lora_rank", adapters ? Json(training.lora_rank) : Json(nullptr)},
       {"lora_targets", adapters ? Json(training.lora_targets.modules) : Json(nullptr)},
@@ -82,22 +82,41 @@ Json training_json(const Training& training, Framework framework) {
       {"expandable_segments", training.expandable_segments},
       {"framework", name_json(framework)},
       {"deepspeed_version", to_text(training.deepspeed)}};
+  if (training.freezes_vision) json["frozen_parts"].push_back("vision");
+  if (training.freezes_projector) json["frozen_parts"].push_back("projector");
+  return json;
+}
+
+/// Slices, or "auto".
+Json tiles_json(std::int64_t tiles) { return tiles == Strategy::kAutoTiles ? Json("auto") : Json(tiles); }
+
+/// What divides, tiles or keeps a sample's tokens elsewhere; without it keys are not there.
+void add_tokens(Json& out, const Strategy& s) {
+  if (s.layout.sequence > 1) out["sequence_parallel"] = s.layout.sequence;
+  if (s.layout.context > 1)
+    out["context_parallel"] = s.layout.context, out["key_rotation"] = name_json(s.rotation);
+  if (s.tiled_mlp != 0) out["tiled_mlp"] = tiles_json(s.tiled_mlp);
+  if (s.tiled_loss != 0) out["tiled_loss"] = tiles_json(s.tiled_loss);
+  if (s.checkpoint_offload != CheckpointOffload::none)
+    out["checkpoint_offload"] = name_json(s.checkpoint_offload);
 }
 
 Json strategy_json(const Strategy& s, Framework framework) {
-  return {{"framework", name_json(framework)},
-          {"zero_stage", s.zero_stage},
-          {"tensor_parallel", s.layout.tensor},
-          {"data_parallel", s.layout.data()},
-          {"offload_optimizer", name_json(s.offload_optimizer)},
-          {"offload_parameters", name_json(s.offload_parameters)},
-          {"activation_checkpointing", name_json(s.checkpointing)},
-          {"micro_batch_size", s.micro_batch_size},
-          {"gradient_accumulation_steps", s.gradient_accumulation_steps},
-          {"global_batch_size", s.global_batch_size()},
-          {"reduce_bucket_elements", s.zero.reduce_bucket_size.value},
-          {"prefetch_bucket_elements", s.zero.prefetch_bucket_size.value},
-          {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
+  Json out{{"framework", name_json(framework)},
+           {"zero_stage", s.zero_stage},
+           {"tensor_parallel", s.layout.tensor},
+           {"data_parallel", s.layout.data()},
+           {"offload_optimizer", name_json(s.offload_optimizer)},
+           {"offload_parameters", name_json(s.offload_parameters)},
+           {"activation_checkpointing", name_json(s.checkpointing)},
+           {"micro_batch_size", s.micro_batch_size},
+           {"gradient_accumulation_steps", s.gradient_accumulation_steps},
+           {"global_batch_size", s.global_batch_size()},
+           {"reduce_bucket_elements", s.zero.reduce_bucket_size.value},
+           {"prefetch_bucket_elements", s.zero.prefetch_bucket_size.value},
+           {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
+  add_tokens(out, s);
+  return out;
 }
 
 Json timeline_json(const std::vector<Moment>& timeline) {
@@ -273,16 +292,19 @@ Json schedule_json(const Plan& plan, const Question& question) {
   if (!issued.complete || issued.calls.size() > kMostListed) return nullptr;
   Json calls = Json::array();
   for (const IssuedCall& each : issued.calls) calls.push_back(issued_json(each));
-  return {{"plan", plan.id()},
-          {"ranks", question.cluster.gpus},
-          {"tensor_parallel", strategy.layout.tensor},
-          {"data_parallel", strategy.layout.data()},
-          {"device_memory_bytes", plan.memory.required.value},
-          {"step_seconds", plan.time.step.value},
-          {"communication_seconds", issued.communication().value},
-          {"offload_seconds", plan.time.offload.value},
-          {"compute_seconds_behind", issued.compute_behind.value},
-          {"calls", std::move(calls)}};
+  Json out{{"plan", plan.id()},
+           {"ranks", question.cluster.gpus},
+           {"tensor_parallel", strategy.layout.tensor},
+           {"data_parallel", strategy.layout.data()},
+           {"device_memory_bytes", plan.memory.required.value},
+           {"step_seconds", plan.time.step.value},
+           {"communication_seconds", issued.communication().value},
+           {"offload_seconds", plan.time.offload.value},
+           {"compute_seconds_behind", issued.compute_behind.value},
+           {"calls", std::move(calls)}};
+  if (strategy.layout.sequence > 1) out["sequence_parallel"] = strategy.layout.sequence;
+  if (strategy.layout.context > 1) out["context_parallel"] = strategy.layout.context;
+  return out;
 }
 
 Json all_deltas_json(const Report& report) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/options/command_line.h"
+#include "cli/options/strategy_words.h"
 #include "cli/report/output_files.h"
 #include "cli/report/report_text.h"
 #include "cli/report/search_report.h"
@@ -70,9 +71,11 @@ void add_rejections(Document& doc, const Report& report) {
 
 Changes pinning(const Strategy& s) {
   const Offload offload{s.offload_optimizer, s.offload_parameters};
-  return {{"--zero", fmt::format("{}", s.zero_stage)},
-          {"--tp", fmt::format("{}", s.layout.tensor)},
-          {"--offload", std::string(to_name(offload))}};
+  Changes changes{{"--zero", fmt::format("{}", s.zero_stage)},
+                  {"--tp", fmt::format("{}", s.layout.tensor)},
+                  {"--offload", std::string(to_name(offload))}};
+  for (auto& each : token_options(s)) changes.push_back(std::move(each));
+  return changes;
 }
 
 /// What turns the question into the one that the alternative answers.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/document/table.h"
+#include "cli/options/strategy_words.h"
 #include "cli/report/accuracy.h"
 #include "planner/search/explore.h"
 
@@ -257,6 +258,7 @@ std::vector<std::pair<std::string, std::string>> pinning_options(const Found& fo
       {"--offload", std::string(to_name(offload))},
       {"--checkpointing", std::string(to_name(s.checkpointing))},
       {"--micro-batch", fmt::format("{}", s.micro_batch_size)}};
+  for (auto& each : token_options(s)) all.push_back(std::move(each));
   if (found.name.framework != Training{}.framework || options.has("--framework"))
     all.emplace_back("--framework", std::string(to_name(found.name.framework)));
   if (found.name.buckets && (*found.name.buckets != Buckets::hf_auto || options.has("--buckets")))

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/options/command_line.h"
+#include "cli/options/strategy_words.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_text.h"
 #include "models/base/json_text.h"
@@ -74,9 +75,11 @@ std::vector<std::string> pinned_arguments(const Subject& subject) {
   if (subject.index == 0) return arguments;
   const Strategy& s = subject.plan().strategy;
   const Offload offload{s.offload_optimizer, s.offload_parameters};
-  return with_options(arguments, {{"--zero", std::to_string(s.zero_stage)},
-                                  {"--tp", std::to_string(s.layout.tensor)},
-                                  {"--offload", std::string(to_name(offload))}});
+  std::vector<std::pair<std::string, std::string>> pinned{{"--zero", std::to_string(s.zero_stage)},
+                                                          {"--tp", std::to_string(s.layout.tensor)},
+                                                          {"--offload", std::string(to_name(offload))}};
+  for (auto& each : token_options(s)) pinned.push_back(std::move(each));
+  return with_options(arguments, pinned);
 }
 
 QString copy_as_command(const Scenario& scenario) {

@@ -17,6 +17,7 @@
 
 #include "cli/commands/check_command.h"
 #include "cli/options/command_line.h"
+#include "cli/options/strategy_words.h"
 #include "gui/output/export.h"
 #include "gui/output/text_label.h"
 #include "planner/check/read.h"
@@ -34,11 +35,13 @@ std::optional<check::Format> format_of(const std::string& file) {
 std::vector<std::string> plan_arguments(const Subject& subject) {
   const Strategy& s = subject.plan().strategy;
   const Offload offload{s.offload_optimizer, s.offload_parameters};
-  return with_options(subject.planned->scenario.arguments,
-                      {{"--zero", std::to_string(s.zero_stage)},
-                       {"--tp", std::to_string(s.layout.tensor)},
-                       {"--offload", std::string(to_name(offload))},
-                       {"--micro-batch", std::to_string(s.micro_batch_size)}});
+  std::vector<std::pair<std::string, std::string>> pinned{
+      {"--zero", std::to_string(s.zero_stage)},
+      {"--tp", std::to_string(s.layout.tensor)},
+      {"--offload", std::string(to_name(offload))},
+      {"--micro-batch", std::to_string(s.micro_batch_size)}};
+  for (auto& each : token_options(s)) pinned.push_back(std::move(each));
+  return with_options(subject.planned->scenario.arguments, pinned);
 }
 
 QStringList lines_of(const std::string& text) {

@@ -28,6 +28,8 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "share of the adapters' inputs that drops out: 0 to 1 [0]"),  // --lora-dropout
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "of an image-text model, what is not trained: vision, projector"),  // --freeze
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, "
                         "gptq-int8 [nf4]"),  // --quantization
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -88,6 +90,19 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
           "whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]"),  // --modules
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]"),  // --sp
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]"),  // --cp
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "how the ring passes keys and values on [allgather]"),  // --cp-rotate
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "checkpointed inputs in host memory: ArcticTraining's patch, or DeepSpeed's hooks "
+                        "[none]"),  // --checkpoint-offload
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "the feed-forward over N slices of the tokens (ALST) [whole]"),  // --tiled-mlp
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "head and loss over N slices of the tokens (ALST) [whole]"),  // --tiled-loss
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "PyTorch's allocator with expandable_segments:True"),  // --expandable-segments
       QT_TRANSLATE_NOOP("zplan::gui::Options",

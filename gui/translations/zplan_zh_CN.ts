@@ -12,7 +12,7 @@
         <translation>GPU 数量</translation>
     </message>
     <message>
-        <source>GPU</source>
+        <source>card</source>
         <translation>GPU 型号</translation>
     </message>
     <message>
@@ -1229,6 +1229,10 @@
         <translation>LoRA 目标模块</translation>
     </message>
     <message>
+        <source>Frozen parts</source>
+        <translation>冻结的部分</translation>
+    </message>
+    <message>
         <source>LoRA dropout</source>
         <translation>LoRA dropout</translation>
     </message>
@@ -1275,6 +1279,54 @@
     <message>
         <source>ZeRO stages</source>
         <translation>ZeRO 阶段</translation>
+    </message>
+    <message>
+        <source>Sequence parallel</source>
+        <translation>序列并行</translation>
+    </message>
+    <message>
+        <source>Context parallel</source>
+        <translation>上下文并行</translation>
+    </message>
+    <message>
+        <source>Ring rotation</source>
+        <translation>环形传递方式</translation>
+    </message>
+    <message>
+        <source>Checkpoints on the host</source>
+        <translation>检查点放在主机内存</translation>
+    </message>
+    <message>
+        <source>Tiled MLP</source>
+        <translation>分块 MLP</translation>
+    </message>
+    <message>
+        <source>Tiled loss</source>
+        <translation>分块损失</translation>
+    </message>
+    <message>
+        <source>sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]</source>
+        <translation>序列并行度（DeepSpeed Ulysses），如 1,8 [1]</translation>
+    </message>
+    <message>
+        <source>context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]</source>
+        <translation>上下文并行度（FSDP2 的环形注意力），如 1,8 [1]</translation>
+    </message>
+    <message>
+        <source>how the ring passes keys and values on [allgather]</source>
+        <translation>环形注意力如何传递键和值 [allgather]</translation>
+    </message>
+    <message>
+        <source>checkpointed inputs in host memory: ArcticTraining&apos;s patch, or DeepSpeed&apos;s hooks [none]</source>
+        <translation>把检查点的输入放在主机内存：ArcticTraining 的补丁，或 DeepSpeed 的钩子 [none]</translation>
+    </message>
+    <message>
+        <source>the feed-forward over N slices of the tokens (ALST) [whole]</source>
+        <translation>前馈层按 N 段词元逐段计算（ALST）[整体]</translation>
+    </message>
+    <message>
+        <source>head and loss over N slices of the tokens (ALST) [whole]</source>
+        <translation>输出层与损失按 N 段词元逐段计算（ALST）[整体]</translation>
     </message>
     <message>
         <source>Tensor parallel</source>
@@ -1407,6 +1459,10 @@
     <message>
         <source>share of the adapters&apos; inputs that drops out: 0 to 1 [0]</source>
         <translation>适配器输入中随机置零的比例：0 到 1 [0]</translation>
+    </message>
+    <message>
+        <source>of an image-text model, what is not trained: vision, projector</source>
+        <translation>图文模型中不训练的部分：vision（视觉塔）、projector（投影层）</translation>
     </message>
     <message>
         <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]</source>
@@ -2192,7 +2248,7 @@
         <translation>可用上限</translation>
     </message>
     <message>
-        <source>GPU</source>
+        <source>card</source>
         <translation>整卡</translation>
     </message>
     <message>

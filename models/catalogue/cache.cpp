@@ -9,6 +9,7 @@
 
 #include "models/base/json_reader.h"
 #include "models/config.h"
+#include "models/recorded/read.h"
 
 namespace zplan {
 
@@ -62,8 +63,9 @@ std::string main_revision(std::string_view id, const fs::path& folder) {
 Model config_model(const std::string& path, const std::string& fallback_name) {
   const Json config = parse_json(read_file(path), path);
   const JsonReader reader(config, path);
-  Model model = read_config(reader);
-  model.name = reader.text_or("_name_or_path", "");
+  const bool recorded = is_recorded_model(config);
+  Model model = recorded ? read_recorded_model(reader) : read_config(reader);
+  if (!recorded) model.name = reader.text_or("_name_or_path", "");
   if (model.name.empty()) model.name = fallback_name;
   model.source = ModelSource::config;
   model.origin = path;

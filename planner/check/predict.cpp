@@ -63,7 +63,8 @@ class ActivationMeter {
   void step() {
     const StepInputs& in = inputs_.step;
     Device::Block ids = device_.allocate(
-        Term::model_inputs, token_ids(in.strategy.micro_batch_size, in.training.sequence_length));
+        Term::model_inputs, token_ids(in.strategy.micro_batch_size, local_tokens(in.training, in.strategy)) *
+                                numbers_per_token(in.strategy));
     base_ = device_.allocated();
     device_.begin_step();
     play(inputs_.recording.tape, layout_, *this);
@@ -93,6 +94,7 @@ class ActivationMeter {
   void gradient(int layer, std::int32_t index, std::int32_t block) {
     state_.take_gradient(state_.tensor_of(layer, index), std::exchange(blocks_[at(block)], Device::kNone));
   }
+  void part_of_gradient(int layer, std::int32_t index, std::int32_t block) { gradient(layer, index, block); }
   void module(const Event& /*unused*/, int /*unused*/) {}
   void workspace(std::int32_t library) {
     if (workspaces_.is_new(library, backward_)) state_.workspace(library);

@@ -42,8 +42,8 @@ struct ClockEvent {
   bool operator==(const ClockEvent&) const = default;
 };
 
-/// A collective of a step. Those of the tensor-parallel group that the tape names have its number, and the
-/// size of the micro-batch they were noted for.
+/// A collective of a step. Those that the tape names have its number, and the size of the micro-batch they
+/// were noted for.
 struct TimedCall {
   Call call;
   std::int32_t exchange{-1};
@@ -73,8 +73,9 @@ class Clock {
   }
   /// A collective of the data-parallel group is issued, and does not begin before `earliest`; when it is
   /// through.
-  [[nodiscard]] Instant issue(const Call& call, Instant earliest) {
-    add({.kind = ClockEvent::Kind::issue, .index = number(call, -1), .instant = number(earliest)});
+  /// `exchange`: its number on the tape, where it has one.
+  [[nodiscard]] Instant issue(const Call& call, Instant earliest, std::int32_t exchange = -1) {
+    add({.kind = ClockEvent::Kind::issue, .index = number(call, exchange), .instant = number(earliest)});
     return {++program_.instants, step_};
   }
   void wait(Instant until, Phase phase) {

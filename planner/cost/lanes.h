@@ -25,6 +25,10 @@ struct Lanes {
   }
   friend Lanes operator+(Lanes a, const Lanes& b) { return a += b; }
   friend Lanes operator-(Lanes a, const Lanes& b) { return a -= b; }
+  friend Lanes operator*(Lanes a, double b) {
+    for (double& each : a.of) each *= b;
+    return a;
+  }
   bool operator==(const Lanes&) const = default;
 };
 

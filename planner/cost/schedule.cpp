@@ -51,7 +51,8 @@ void add_offload(Schedule& schedule, const Training& training, const Strategy& s
       schedule.host_to_device += shard.optimizer_elements * weight;
   }
   if (s.offload_parameters != OffloadDevice::none) {
-    const Bytes kept = std::min(shard.parameters, share(s.zero.max_reuse_distance, s.layout.data()) * weight);
+    const Bytes kept =
+        std::min(shard.parameters, share(s.zero.max_reuse_distance, s.layout.gradient_ranks()) * weight);
     schedule.host_to_device += (shard.parameters * 2 - kept) * micro_steps;
   }
 }

@@ -80,7 +80,7 @@ MicroStepFlops micro_step_flops(const Model& model, const Training& training, co
                            static_cast<double>(shape.attention_heads * shape.head_size) *
                            static_cast<double>(training.sequence_length);
   const double forward = (2.0 * active_matrix_parameters(model) + attention) * tokens /
-                         static_cast<double>(strategy.layout.tensor);
+                         static_cast<double>(strategy.layout.tensor * strategy.layout.token_ranks());
   const double passes = training.method == Method::full ? 3 : 2;
   const double again = strategy.checkpointing == Checkpointing::full ? 1 : 0;
   return {Flops(forward * passes), Flops(forward * (passes + again))};

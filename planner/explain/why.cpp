@@ -55,7 +55,7 @@ std::string device_verdict(const Plan& plan, const Question& q) {
 /// Which replicated state is to blame where a lower stage does not fit.
 std::optional<std::string> replication(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
-  if (s.zero_stage == 3 || s.layout.data() == 1) return std::nullopt;
+  if (s.zero_stage == 3 || s.layout.gradient_ranks() == 1) return std::nullopt;
   return spec(plan.framework).replication(plan, q);
 }
 
@@ -115,7 +115,7 @@ Bytes smallest_card(const Plan& plan, const Question& q) {
 std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, PlanContext& context,
                                         std::int64_t most) {
   if (plan.strategy.zero_stage == 0) return std::nullopt;
-  const std::int64_t t = plan.strategy.layout.tensor;
+  const std::int64_t t = plan.strategy.layout.of_model().world();
   const Bytes limit = available(q.cluster, q.headroom);
   const auto on = [&](std::int64_t gpus) {
     Strategy more = plan.strategy;

@@ -42,7 +42,9 @@ struct FrameworkSpec {
   // ---- what the search tries where nothing is said
   std::span<const int> stages;
   std::span<const Offload> offloads;
-  bool splits_layers;                        ///< tensor parallelism
+  bool splits_layers;  ///< tensor parallelism
+  bool splits_heads;   ///< sequence parallelism: tokens for heads (Ulysses), and ALST's tiles and offload
+  bool passes_keys;    ///< context parallelism: a ring
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
 
   // ---- how it holds and computes with a model

@@ -38,7 +38,8 @@ ProcessGroup process_group(const ParallelLayout& layout, Group group) {
   const auto along = [&layout](std::int64_t ParallelLayout::*axis) {
     return ProcessGroup{layout.*axis, stride_of(layout, axis)};
   };
-  const ProcessGroup data{layout.data(), along(&ParallelLayout::shard).stride};
+  // Ranks that divide a sample's tokens are neighbours among those that average gradients.
+  const ProcessGroup data{layout.gradient_ranks(), along(&ParallelLayout::sequence).stride};
   switch (group) {
     case Group::data: break;
     case Group::tensor: return along(&ParallelLayout::tensor);

@@ -28,6 +28,14 @@ struct ParallelLayout {
 
   /// Ranks that train on different samples.
   [[nodiscard]] std::int64_t data() const { return shard * replicate; }
+  /// Ranks that divide a sample's tokens among them.
+  [[nodiscard]] std::int64_t token_ranks() const { return sequence * context; }
+  /// Ranks that share one copy of what is sharded: those that divide a sample's tokens hold the same
+  /// parameters, so ZeRO and FSDP shard over them too (DeepSpeed's sequence-data-parallel group, accelerate's
+  /// mesh dimension dp_shard_cp).
+  [[nodiscard]] std::int64_t shard_ranks() const { return token_ranks() * shard; }
+  /// Ranks whose gradients are averaged.
+  [[nodiscard]] std::int64_t gradient_ranks() const { return shard_ranks() * replicate; }
   /// All ranks.
   [[nodiscard]] std::int64_t world() const { return tensor * sequence * context * data() * pipeline; }
   /// The same without the axes that leave a rank's model and tokens as they are: layouts for which a
@@ -55,7 +63,7 @@ inline constexpr std::array<Axis, 7> kAxes{{
     {"expert parallel", "ep", &ParallelLayout::expert, true, false},
 }};
 
-/// Process groups by what they are made for.
+/// Process groups by what they are made for. `data` is that over which gradients are averaged.
 enum class Group { data, tensor, sequence, context, expert, expert_data, pipeline };
 template <>
 struct EnumNames<Group> {

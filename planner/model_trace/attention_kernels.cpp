@@ -151,15 +151,30 @@ void keep_in_cache(Program& p, Heads& heads, bool sliding) {
   p.cache.insert(p.cache.end(), {heads.key, heads.value});
 }
 
-Attention attention_of(const Program& p) { return available(p, p.training.attention); }
+/// The ring runs scaled_dot_product_attention's kernels, whatever is asked for.
+Attention attention_of(const Program& p) {
+  return available(p, p.strategy.layout.context > 1 ? Attention::sdpa : p.training.attention);
+}
 
-Tensor attend(Program& p, const Parameters& of, const Tensor& q, const Tensor& k, const Tensor& v) {
+namespace {
+
+Tensor implemented(Program& p, const Parameters& of, const Tensor& q, const Tensor& k, const Tensor& v) {
   switch (attention_of(p)) {
     case Attention::eager: return eager(p, of, q, k, v);
     case Attention::sdpa: return fused_with_repeated_heads(p, q, k, v);
     case Attention::flash: return packaged(p, q, k, v);
   }
   return {};
+}
+
+}  // namespace
+
+Tensor attend(Program& p, const Parameters& of, const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (p.strategy.layout.context > 1) return merged(p, ring_attention(p, q, k, v));
+  if (p.strategy.layout.sequence == 1) return implemented(p, of, q, k, v);
+  return ulysses_attention(p, q, k, v, [&](const Tensor& query, const Tensor& key, const Tensor& value) {
+    return implemented(p, of, query, key, value);
+  });
 }
 
 }  // namespace zplan::symbolic

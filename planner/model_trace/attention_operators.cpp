@@ -334,6 +334,26 @@ bool efficient_takes(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 }  // namespace
 
+FlashStep flash_step(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  torch.attend(attention_flops(torch, q, k, v, causal), false);
+  FlashStep step;
+  step.output = in_order_of(torch, q);
+  step.sums = fresh(torch, {q.size(0), q.size(1), q.size(2)}, DType::fp32);
+  {
+    const std::array<Tensor, 2> split = split_memory(torch, q, k.size(2));
+    const Tensor seed = fresh(torch, {2}, DType::int64), unused = fresh(torch, {1}, DType::int64);
+  }
+  torch.drop_kernel();
+  return step;
+}
+
+Tensors flash_step_backward(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                            const FlashStep& step, const Tensor& gradient, bool causal) {
+  const FlashKept kept{{q, torch},         {k, torch}, {v, torch}, {step.output, torch},
+                       {step.sums, torch}, {},         {},         attention_flops(torch, q, k, v, causal)};
+  return flash_backward(torch, kept, gradient);
+}
+
 Tensor flash_attention(Autograd& torch, const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
                        bool dropout, std::int64_t samples) {
   const Tensor v = torch.autocast().narrow(torch, given_v);

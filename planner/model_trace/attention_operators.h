@@ -28,4 +28,15 @@ struct AttentionOptions {
 [[nodiscard]] Tensor flash_attention(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
                                      bool dropout = false, std::int64_t samples = 1);
 
+/// One of the steps of ring attention, outside the graph: queries on keys of some rank, `causal` where they
+/// are the same tokens.
+struct FlashStep {
+  Tensor output, sums;
+};
+[[nodiscard]] FlashStep flash_step(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                                   bool causal);
+/// Gradients of its queries, keys and values.
+[[nodiscard]] Tensors flash_step_backward(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                                          const FlashStep& step, const Tensor& gradient, bool causal);
+
 }  // namespace zplan::symbolic

@@ -178,7 +178,9 @@ void Autograd::accumulate_into(Tensor& leaf, std::int32_t index, bool summed) {
   sink->parameter = index;
   sink->backward = [this, index, summed](Tensors& gradients) {
     if (summed) recorder_.communicate(TensorCall::replicated_gradient, gradients[0].bytes());
-    if (gradients[0].storage) recorder_.adopt_gradient(*gradients[0].storage, index);
+    if (!gradients[0].storage) return Tensors{};
+    holds_gradients ? recorder_.add_gradient(*gradients[0].storage, index)
+                    : recorder_.adopt_gradient(*gradients[0].storage, index);
     return Tensors{};
   };
   leaf.requires_gradient = true;
@@ -197,15 +199,35 @@ void Autograd::require_gradient(Tensor& x) {
   x.gradient = {std::move(sink), 0};
 }
 
-Tensor Autograd::checkpoint(const std::function<Tensor(const Tensor&)>& call, const Tensor& input,
-                            CheckpointKind kind) {
-  if (kind == CheckpointKind::reentrant) return checkpoint_reentrant(call, input);
+namespace {
+/// The same without its memory, where that is let go.
+Tensor kept_as(Tensor input, CheckpointInput where) {
+  const bool leaves = where == CheckpointInput::on_host || where == CheckpointInput::pinned;
+  if (leaves) input.storage.reset();
+  return input;
+}
+}  // namespace
+
+Tensor Autograd::fetch(const Tensor& kept, CheckpointInput from) {
+  if (from == CheckpointInput::on_device) return kept;
+  Tensor fetched = kept;
+  if (!fetched.storage) fetched.storage = make(kept.layout, kept.type).storage, drop_kernel();
+  if (from != CheckpointInput::on_host) fetched_.push_back(fetched.detached());
+  return fetched;
+}
+
+Tensor Autograd::checkpoint(const std::function<Tensor(const Tensor&)>& call, const Tensor& given,
+                            CheckpointKind kind, CheckpointInput where) {
+  if (kind == CheckpointKind::reentrant) return checkpoint_reentrant(call, given, where);
   auto frame = std::make_shared<CheckpointFrame>();
   frame->selective = kind == CheckpointKind::selective;
   const std::weak_ptr<CheckpointFrame> itself = frame;
   const int part = recorder_.current();
-  frame->recompute = [this, call, input, itself, part, autocasts = autocast_.enabled()] {
+  frame->recompute = [this, call, kept = kept_as(given, where), where, itself, part,
+                      autocasts = autocast_.enabled()] {
     const std::shared_ptr<CheckpointFrame> again = itself.lock();
+    recorder_.enter(part);
+    const Tensor input = fetch(kept, where);
     const Autocast::Context context(autocast_, autocasts);
     const bool was_enabled = std::exchange(enabled_, true);
     frames_.push_back(again);
@@ -218,7 +240,7 @@ Tensor Autograd::checkpoint(const std::function<Tensor(const Tensor&)>& call, co
     enabled_ = was_enabled;
   };
   frames_.push_back(frame);
-  Tensor output = call(input);
+  Tensor output = call(given);
   frames_.pop_back();
   return output;
 }
@@ -233,17 +255,18 @@ Tensor Autograd::expensive(const std::function<Tensor()>& make, bool is_product)
   return output;
 }
 
-Tensor Autograd::checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call, const Tensor& input) {
+Tensor Autograd::checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call, const Tensor& input,
+                                      CheckpointInput where) {
   const auto made = node({&input});
   const bool was_enabled = std::exchange(enabled_, false);
   Tensor output = call(input);
   enabled_ = was_enabled;
   if (!made) return output;
   made->attribute = std::make_shared<std::function<Tensor(const Tensor&)>>(call);  // and what it was given
-  made->backward = [this, call, kept = input.detached(),
+  made->backward = [this, call, kept = kept_as(input.detached(), where), where,
                     autocasts = autocast_.enabled()](Tensors& gradients) {
     const bool outer = std::exchange(enabled_, true);
-    Tensor leaf = kept;
+    Tensor leaf = fetch(kept, where);
     Tensor gradient_of_input;
     auto sink = std::make_shared<Node>();
     sink->sequence = Node::kLeaf;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "planner/model_trace/autocast.h"
@@ -92,6 +93,11 @@ struct CheckpointFrame {
 
 /// How a checkpointed call keeps what its backward needs.
 enum class CheckpointKind : std::uint8_t { full, reentrant, selective };
+/// Where it keeps its input meanwhile. DeepSpeed's hooks let go of none that they handed back until the
+/// micro-step is over: of those that they fetched from pinned host memory, and of those that were still on
+/// the device (retained). Source: DeepSpeed 0.19.8 runtime/activation_checkpointing/offload_activations.py
+/// _restore_tensor.
+enum class CheckpointInput : std::uint8_t { on_device, on_host, pinned, retained };
 
 class Autograd {
  public:
@@ -171,7 +177,25 @@ class Autograd {
   /// torch.utils.checkpoint.checkpoint: `call` runs without keeping what it saves and is run again when its
   /// backward asks. `inputs` are kept.
   [[nodiscard]] Tensor checkpoint(const std::function<Tensor(const Tensor&)>& call, const Tensor& input,
-                                  CheckpointKind kind);
+                                  CheckpointKind kind, CheckpointInput kept = CheckpointInput::on_device);
+  /// Lets go of what was fetched for checkpointed calls.
+  void drop_fetched() { fetched_.clear(); }
+
+  /// torch.no_grad or torch.enable_grad, as long as it stands.
+  class GradMode {
+   public:
+    GradMode(Autograd& torch, bool enabled)
+        : torch_(torch), before_(std::exchange(torch.enabled_, enabled)) {}
+    ~GradMode() { torch_.enabled_ = before_; }
+    GradMode(const GradMode&) = delete;
+    GradMode& operator=(const GradMode&) = delete;
+
+   private:
+    Autograd& torch_;
+    bool before_;
+  };
+  /// Gradients of parameters add up, and frameworks are not told (DeepSpeed's ds_grad_is_ready).
+  bool holds_gradients{};
 
   /// Runs the backward from `root` with gradient `gradient`.
   void backward(const Tensor& root, Tensor gradient);
@@ -184,7 +208,9 @@ class Autograd {
   [[nodiscard]] Tensor recomputed(const Tensor& tensor);
   void recompute(CheckpointFrame& frame);
   [[nodiscard]] Tensor checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call,
-                                            const Tensor& input);
+                                            const Tensor& input, CheckpointInput kept);
+  /// A copy of what was kept on the host.
+  [[nodiscard]] Tensor fetch(const Tensor& kept, CheckpointInput from);
   void run(Node& node, std::vector<std::shared_ptr<Node>>& ready);
   void pass_on(Tensor gradient, const Edge& edge, std::vector<std::shared_ptr<Node>>& ready);
   void sum_into(Tensor& buffer, Tensor gradient);
@@ -205,6 +231,7 @@ class Autograd {
   bool running_{};                                      ///< whether a backward runs
   std::array<std::array<bool, 2>, 2> has_workspace_{};  ///< by thread, of cuBLAS and of cuBLASLt
   std::uint64_t sequence_{1};
+  Tensors fetched_;
   std::vector<std::shared_ptr<CheckpointFrame>> frames_;  ///< checkpointed calls that run now
 };
 

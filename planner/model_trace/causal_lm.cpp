@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "planner/frameworks/framework.h"
+#include "planner/model_trace/analogous_tape.h"
 #include "planner/model_trace/program.h"
+#include "planner/model_trace/recorded_tape.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -48,7 +50,15 @@ bool rotates(const ModelShape& shape, std::size_t layer) {
   return true;
 }
 
-Outline outline(const Model& model) {
+/// Where a layer stands: 0 first, 2 last, 3 the one before where hooks on saved tensors tell it from others.
+int place_of(std::size_t layer, std::size_t count, const Strategy& strategy) {
+  if (layer == 0) return 0;
+  if (layer + 1 == count) return 2;
+  const bool hooks = strategy.checkpoint_offload == CheckpointOffload::pinned;
+  return hooks && layer + 2 == count ? 3 : 1;
+}
+
+Outline outline(const Model& model, const Strategy& strategy) {
   Outline result;
   const std::size_t count = model.inventory.layers.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -56,9 +66,7 @@ Outline outline(const Model& model) {
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
     const LayerClass own{model.inventory.layers[i], sliding, rotates(model.shape, i), is_first,
-                         i == 0           ? 0
-                         : i + 1 == count ? 2
-                                          : 1};
+                         place_of(i, count, strategy)};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) at = result.classes.insert(at, own);
     result.of_layer.push_back(static_cast<std::size_t>(at - result.classes.begin()));
@@ -101,7 +109,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
   const std::int64_t t = strategy.layout.tensor;
   const std::int64_t kv_heads = units_on_rank(shape.key_value_heads, t, 0);
   return {.b = strategy.micro_batch_size,
-          .s = training.sequence_length,
+          .s = local_tokens(training, strategy),
           .h = shape.hidden_size,
           .f = share(Elements(shape.intermediate_size), t).value,
           .a = kv_heads * (shape.attention_heads / shape.key_value_heads),
@@ -113,15 +121,16 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
 /// Runs the program of one micro-step over a model of one layer per class.
 class MicroStep {
  public:
-  MicroStep(const Model& model, const Training& training, const Strategy& strategy)
-      : outline_(outline(model)),
+  MicroStep(const Model& model, const Training& training, const Strategy& strategy, std::int64_t context_rank)
+      : outline_(outline(model, strategy)),
         recorder_(outline_.classes.size()),
         torch_(recorder_),
         program_{.torch = torch_,
                  .model = model,
                  .training = training,
                  .strategy = strategy,
-                 .sizes = sizes_of(model, training, strategy)} {
+                 .sizes = sizes_of(model, training, strategy),
+                 .context_rank = context_rank} {
     choose_types();
     load_parameters();
   }
@@ -138,6 +147,7 @@ class MicroStep {
     recorder_.leave_layers();
     ones.reset();
     recorder_.end_layers(1, [&] {
+      torch_.drop_fetched();
       loss.gradient = {};
       loss.reset();
     });
@@ -208,8 +218,10 @@ class MicroStep {
     const auto with_head = [&] {
       return around("model with head", [&] { return head_loss(around("model", [&] { return decoder(); })); });
     };
-    if (program_.training.method == Method::full) return with_head();
-    return around("adapted model", [&] { return around("adapters", with_head); });
+    Tensor loss = program_.training.method == Method::full
+                      ? with_head()
+                      : around("adapted model", [&] { return around("adapters", with_head); });
+    return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
   }
 
   Tensor head_loss(const Tensor& hidden) {
@@ -221,7 +233,10 @@ class MicroStep {
   Tensor decoder() {
     recorder_.take_for(Term::model_inputs);
     Tensor hidden = before_layers(program_, around_);
-    for (std::size_t i = 0; i < layers_.size(); ++i) hidden = layer(i, hidden);
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      hidden = layer(i, hidden);
+      if (kept_input(i) == CheckpointInput::pinned) recorder_.return_output(*hidden.storage);
+    }
     recorder_.enter(Recorder::kModel);
     recorder_.take_for(Term::model_inputs);
     Tensor normed = after_layers(program_, around_, hidden);
@@ -254,13 +269,30 @@ class MicroStep {
       switch (program_.strategy.checkpointing) {
         case Checkpointing::none: break;
         case Checkpointing::selective: return torch_.checkpoint(run, input, CheckpointKind::selective);
-        case Checkpointing::full:
-          return torch_.checkpoint(
-              run, input,
-              program_.training.reentrant_checkpointing ? CheckpointKind::reentrant : CheckpointKind::full);
+        case Checkpointing::full: return torch_.checkpoint(run, input, checkpoint_kind(), kept_input(i));
       }
       return run(input);
     });
+  }
+
+  /// ArcticTraining keeps inputs on the host in a function of reentrant checkpointing.
+  [[nodiscard]] CheckpointKind checkpoint_kind() const {
+    const bool reentrant = program_.training.reentrant_checkpointing ||
+                           program_.strategy.checkpoint_offload == CheckpointOffload::host;
+    return reentrant ? CheckpointKind::reentrant : CheckpointKind::full;
+  }
+  /// DeepSpeed's hooks leave the last layer's input where it is, and hold on to the one before, which they
+  /// copy; at ZeRO-3 all of them stay: there a hook of the module replaces the tensor that was marked before
+  /// the checkpoint saves it.
+  [[nodiscard]] CheckpointInput kept_input(std::size_t layer) const {
+    switch (program_.strategy.checkpoint_offload) {
+      case CheckpointOffload::none: break;
+      case CheckpointOffload::host: return CheckpointInput::on_host;
+      case CheckpointOffload::pinned:
+        if (program_.strategy.zero_stage == 3) break;
+        return outline_.classes[layer].place < 2 ? CheckpointInput::pinned : CheckpointInput::retained;
+    }
+    return CheckpointInput::on_device;
   }
 
   /// Marks where the loss's backward ends, and what memory the node's backward is for.
@@ -290,8 +322,12 @@ class MicroStep {
 
 }  // namespace symbolic
 
-Tape record_tape(const Model& model, const Training& training, const Strategy& strategy) {
-  return symbolic::MicroStep(model, training, strategy).record();
+Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
+                 std::int64_t context_rank) {
+  if (model.recorded) return recorded_tape(model, training, strategy);
+  if (model.analogue)
+    return analogous_tape(model, record_tape(*model.analogue, training, strategy, context_rank), training);
+  return symbolic::MicroStep(model, training, strategy, context_rank).record();
 }
 
 }  // namespace zplan

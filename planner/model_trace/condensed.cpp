@@ -30,6 +30,7 @@ class Condenser {
 
   void section(int layer, bool backward) {
     close();
+    layer_ = layer;
     if (layer < 0) {
       target_ = !begun_ ? &result_.start : backward ? &result_.end : &result_.head;
       begun_ = true;
@@ -52,10 +53,11 @@ class Condenser {
     total_ -= gone.size;
     open_ = true;
   }
-  void gradient(int, std::int32_t index, std::int32_t block) {
-    const Block& given = blocks_[static_cast<std::size_t>(block)];
-    mark(CondensedEvent::Kind::gradient,
-         {.kind = Event::Kind::adopt_gradient, .term = given.term, .index = index, .size = given.size});
+  void gradient(int layer, std::int32_t index, std::int32_t block) {
+    give(CondensedEvent::Kind::gradient, Event::Kind::adopt_gradient, layer, index, block);
+  }
+  void part_of_gradient(int layer, std::int32_t index, std::int32_t block) {
+    give(CondensedEvent::Kind::part_of_gradient, Event::Kind::add_gradient, layer, index, block);
   }
   void module(const Event& event, int) { mark(CondensedEvent::Kind::module, event); }
   void workspace(std::int32_t library) {
@@ -70,6 +72,11 @@ class Condenser {
                          .index = static_cast<std::int32_t>(call),
                          .size = size}});
   }
+  void await(TensorCall call) {
+    target_->push_back({CondensedEvent::Kind::await,
+                        -1,
+                        {.kind = Event::Kind::await, .index = static_cast<std::int32_t>(call)}});
+  }
   void compute(std::int32_t load) {
     target_->push_back({CondensedEvent::Kind::compute, -1, {.kind = Event::Kind::compute, .index = load}});
   }
@@ -80,6 +87,22 @@ class Condenser {
   }
 
  private:
+  void give(CondensedEvent::Kind kind, Event::Kind event, int layer, std::int32_t index, std::int32_t block) {
+    const Block& given = blocks_[static_cast<std::size_t>(block)];
+    mark(kind, {.kind = event,
+                .term = given.term,
+                .index = index,
+                .size = given.size,
+                .index_part = part_of(layer)});
+  }
+  /// A layer as the section that is played names it.
+  [[nodiscard]] std::int32_t part_of(int layer) const {
+    if (layer == layer_) return kOwnPart;
+    if (layer < 0) return kAroundLayers;
+    if (layer_ >= 0) return layer - layer_;
+    const int layers = static_cast<int>(tape_.layers.size());
+    return 2 * layer < layers ? layer : layer - layers;
+  }
   void mark(CondensedEvent::Kind kind, Event event) {
     close();
     target_->push_back({kind, -1, event});
@@ -99,6 +122,7 @@ class Condenser {
   CondensedSection unwanted_;
   CondensedSection* target_{&unwanted_};
   bool begun_{}, open_{};
+  int layer_{-1};  ///< that is played
   MemoryDelta delta_;
   Bytes total_{}, highest_{};
 };
@@ -107,13 +131,28 @@ class Condenser {
 
 namespace {
 
+/// Whether a part names others than its neighbours.
+bool names_far_parts(const Tape& tape) {
+  const auto is_near = [](std::int32_t part) {
+    return part == kOwnPart || part == kAroundLayers || (part >= -1 && part <= 1);
+  };
+  const auto any_far = [&](const std::vector<Event>& events) {
+    return std::any_of(events.begin(), events.end(), [&](const Event& each) {
+      return !is_near(each.index_part) || !is_near(each.block_part);
+    });
+  };
+  return any_far(tape.model.forward) || any_far(tape.head) || any_far(tape.model.backward) ||
+         std::any_of(tape.classes.begin(), tape.classes.end(),
+                     [&](const TapePart& each) { return any_far(each.forward) || any_far(each.backward); });
+}
+
 /// Equal layers in a row, but for two of them, tell nothing new: their sections are noted once. Not so where
 /// the head frees something of every layer.
 std::vector<std::size_t> telling_layers(const Tape& tape) {
   const bool freed_together = std::any_of(tape.classes.begin(), tape.classes.end(), [](const TapePart& part) {
     return !part.endings[0].empty() || !part.endings[1].empty();
   });
-  if (freed_together) return tape.layers;
+  if (freed_together || names_far_parts(tape)) return tape.layers;
   std::vector<std::size_t> layers;
   for (const std::size_t each : tape.layers) {
     const std::size_t n = layers.size();

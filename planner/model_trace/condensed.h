@@ -16,7 +16,17 @@ struct MemoryDelta {
 };
 
 struct CondensedEvent {
-  enum class Kind : std::uint8_t { delta, gradient, module, workspace, phase, communicate, compute };
+  enum class Kind : std::uint8_t {
+    delta,
+    gradient,
+    part_of_gradient,
+    module,
+    workspace,
+    phase,
+    communicate,
+    await,
+    compute
+  };
   Kind kind{Kind::delta};
   std::int32_t delta{-1};  ///< into the tape's memory deltas
   Event event{};           ///< of the other kinds; a gradient's carries its size and term
@@ -42,10 +52,11 @@ struct CondensedTape {
 [[nodiscard]] CondensedTape condense(Tape& tape);
 
 /// As play() of a whole tape, with handler.delta(delta, number) for allocate and release, and
-/// handler.gradient(layer, parameter, size, term) where the gradient's memory is the framework's from here
-/// on.
+/// handler.gradient(layer, parameter, size, term) (part_of_gradient) where the gradient's memory is the
+/// framework's from here on.
 template <class Handler>
 void play(const CondensedTape& tape, Handler& handler) {
+  const int layers = static_cast<int>(tape.layers.size());
   const auto section = [&](const CondensedSection& part, int layer, bool backward) {
     handler.section(layer, backward);
     for (const CondensedEvent& each : part) {
@@ -54,14 +65,25 @@ void play(const CondensedTape& tape, Handler& handler) {
           handler.delta(tape.deltas[static_cast<std::size_t>(each.delta)], each.delta);
           break;
         case CondensedEvent::Kind::gradient:
-          handler.gradient(layer, each.event.index, each.event.size, each.event.term);
+          handler.gradient(named_layer(each.event.index_part, layer, layers), each.event.index,
+                           each.event.size, each.event.term);
           break;
-        case CondensedEvent::Kind::module: handler.module(each.event, layer); break;
+        case CondensedEvent::Kind::module:
+          handler.module(each.event, named_layer(each.event.index_part, layer, layers));
+          break;
+        case CondensedEvent::Kind::part_of_gradient:
+          handler.part_of_gradient(named_layer(each.event.index_part, layer, layers), each.event.index,
+                                   each.event.size, each.event.term);
+          break;
         case CondensedEvent::Kind::workspace: handler.workspace(each.event.index); break;
         case CondensedEvent::Kind::phase: handler.phase(static_cast<Phase>(each.event.index)); break;
         case CondensedEvent::Kind::communicate:
           if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
             handler.communicate(static_cast<TensorCall>(each.event.index), each.event.size, each.event.block);
+          break;
+        case CondensedEvent::Kind::await:
+          if constexpr (requires { handler.await(TensorCall{}); })
+            handler.await(static_cast<TensorCall>(each.event.index));
           break;
         case CondensedEvent::Kind::compute:
           if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(each.event.index);
@@ -69,7 +91,6 @@ void play(const CondensedTape& tape, Handler& handler) {
       }
     }
   };
-  const int layers = static_cast<int>(tape.layers.size());
   const auto part = [&](int i) -> const CondensedTape::Layer& {
     return tape.classes[tape.layers[static_cast<std::size_t>(i)]];
   };

@@ -38,8 +38,15 @@ Tensor embed_tokens(Program& p, const Parameter& weight, const Tensor& ids) {
   });
 }
 
-/// 0, 1, … as the model counts where it is given no positions.
+/// 0, 1, … as the model counts where it is given no positions. Where ranks divide a sample's tokens, they
+/// come with the batch.
 Tensor count_positions(Program& p) {
+  if (p.strategy.layout.token_ranks() > 1) {
+    Tensor given;
+    given.type = DType::int64;
+    given.layout = Layout::contiguous({p.sizes.s});
+    return given;
+  }
   const Tensor range = p.torch.operate({}, Layout::contiguous({p.sizes.s}), DType::int64);
   return p.torch.operate({&range}, Layout::contiguous({p.sizes.s}), DType::int64);
 }

@@ -9,6 +9,8 @@ namespace zplan::symbolic {
 
 namespace {
 
+constexpr const char* kFeedForward = "feed-forward";  ///< the module
+
 Tensor gelu_by_parts(Program& p, const Tensor& x) {
   Autograd& torch = p.torch;
   const Tensor half = scale(torch, x);
@@ -123,7 +125,7 @@ bool is_routed(const Parameters& of) {
 
 /// DeepSpeed gathers some architectures' blocks of experts as one, since not every rank uses each of them.
 Tensor routed(Program& p, const Parameters& of, const Tensor& x) {
-  const ModuleCall how{.name = "feed-forward", .leaf = p.shape().libraries.leaf_experts};
+  const ModuleCall how{.name = kFeedForward, .leaf = p.shape().libraries.leaf_experts};
   return hooked(
       p, how.leaf ? parameters_under(of, "mlp") : std::vector<const Parameter*>{}, x,
       [&](const Tensor& input) { return routed_feed_forward(p, of, input); }, how);
@@ -140,9 +142,30 @@ Tensor dense(Program& p, const Parameters& of, const Tensor& x) {
 
 }  // namespace
 
+namespace {
+
+/// DeepSpeed's example names the weights to TiledMLP, outermost first: reading them makes them the module's
+/// own at ZeRO-3. Of a model with adapters all that trains is listed, which reads nothing.
+void name_tiled_weights(Program& p, const Parameters& of) {
+  if (!hooks_modules(p) || p.training.method != Method::full) return;
+  Recorder& recorder = p.torch.recorder();
+  const std::int32_t module = recorder.module_number({.name = kFeedForward});
+  for (const TensorParallelSplit split : {TensorParallelSplit::row, TensorParallelSplit::column})
+    for (const Parameter* weight : of.linears(TensorRole::mlp, split))
+      recorder.read_parameter(module, weight->index);
+}
+
+}  // namespace
+
 Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
   if (is_routed(of)) return routed(p, of, x);
-  return hooked(p, {.name = "feed-forward"}, x, [&](const Tensor& input) { return dense(p, of, input); });
+  const std::int64_t tiles = mlp_tiles(p.strategy, p.training, p.shape().hidden_size);
+  const auto call = [&p, &of](const Tensor& input) { return dense(p, of, input); };
+  return hooked(p, {.name = kFeedForward}, x, [&](const Tensor& input) {
+    if (tiles == 0) return call(input);
+    name_tiled_weights(p, of);
+    return tiled(p, input, tiles, call);
+  });
 }
 
 }  // namespace zplan::symbolic

@@ -21,6 +21,11 @@ struct Labels {
 
 Labels labels_of(Program& p) {
   Labels labels;
+  if (p.strategy.layout.token_ranks() > 1) {  // shifted before they were divided
+    labels.shifted.type = DType::int64;
+    labels.shifted.layout = Layout::contiguous({p.sizes.tokens()});
+    return labels;
+  }
   labels.padded = p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s + 1}), DType::int64);
   labels.shifted = labels.padded;
   p.torch.issue(2);
@@ -150,6 +155,30 @@ Tensor fused_loss(Program& p, const Parameter& weight, const Tensor& hidden) {
   return loss;
 }
 
+/// The patched forward of the model names the head's weight to TiledFusedLogitsLoss: reading it makes it the
+/// model's own at ZeRO-3.
+void name_tiled_head(Program& p, const Parameter& weight) {
+  if (!hooks_modules(p)) return;
+  Recorder& recorder = p.torch.recorder();
+  recorder.read_parameter(recorder.module_number({.name = "model with head"}), weight.index);
+}
+
+/// Of some tokens [t, h].
+Tensor loss_of(Program& p, const Parameters& of, const Parameter& weight, const Tensor& hidden) {
+  Recorder& recorder = p.torch.recorder();
+  recorder.take_for(Term::logits);
+  Tensor logits = linear_layer(p, of, weight, hidden);
+  if (p.operators().scales_logits) logits = scale(p.torch, logits);
+  logits = capped(p, std::move(logits));
+  recorder.take_for(Term::loss_temporaries);
+  const Tensor wide = to(p.torch, logits, DType::fp32);
+  logits.reset();
+  Tensor labels;
+  labels.type = DType::int64;
+  labels.layout = Layout::contiguous({hidden.size(0)});
+  return cross_entropy(p.torch, wide, labels);
+}
+
 }  // namespace
 
 Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
@@ -157,6 +186,10 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   const Parameter& weight = head_weight(of);
   recorder.take_for(Term::loss_temporaries);
   if (p.training.fused_loss) return fused_loss(p, weight, hidden);
+  if (const std::int64_t tiles = loss_tiles(p.strategy, p.training, p.shape().vocabulary_size); tiles > 0) {
+    name_tiled_head(p, weight);
+    return tiled_loss(p, hidden, tiles, [&](const Tensor& slice) { return loss_of(p, of, weight, slice); });
+  }
   if (p.training.sliced_head && p.training.loss_chunks > 1) return loss_of_sliced_head(p, of, weight, hidden);
   recorder.take_for(Term::logits);
   const bool divided = p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
@@ -168,6 +201,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   }
   if (p.operators().scales_logits) logits = scale(p.torch, logits);
   logits = capped(p, std::move(logits));
+  logits = hooked_logits(p, logits);
   recorder.take_for(Term::loss_temporaries);
   if (spec(p.training.modules).widens_logits) logits = to(p.torch, logits, DType::fp32);
   if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);

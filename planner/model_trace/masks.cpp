@@ -87,6 +87,7 @@ Tensor additive_mask(Program& p, const Tensor& allowed) {
 bool can_skip(Program& p, bool windowed) {
   if (p.operators().attention == AttentionForm::falcon) return false;
   if (windowed && p.sizes.s >= p.shape().sliding_window) return false;
+  if (p.training.packed_mask && p.context_rank + 1 < p.strategy.layout.context) return false;
   if (!p.training.padding_mask) return true;
   ask_whether_all(p), ask_whether_all(p);
   return false;

@@ -185,6 +185,33 @@ Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b)
   return result;
 }
 
+namespace {
+
+Layout permuted(const Layout& layout, const std::vector<std::size_t>& order) {
+  Layout result;
+  for (const std::size_t each : order) {
+    result.sizes.push_back(layout.sizes[each]);
+    result.strides.push_back(layout.strides[each]);
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor permute(Autograd& torch, const Tensor& x, const std::vector<std::size_t>& order) {
+  const auto node = torch.node({&x});
+  Tensor result = seen_as(torch, x, permuted(x.layout, order));
+  if (node) {
+    std::vector<std::size_t> back(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = i;
+    node->backward = [back = std::move(back)](Tensors& gradients) {
+      return Tensors{alias(gradients[0], permuted(gradients[0].layout, back))};
+    };
+    torch.connect(result, node);
+  }
+  return result;
+}
+
 Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length) {
   if (length == x.size(axis)) return view(torch, x, x.layout.sizes);
   const auto node = torch.node({&x});

@@ -24,6 +24,8 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 /// A view where strides allow one, a copy otherwise.
 [[nodiscard]] Tensor reshape(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes);
 [[nodiscard]] Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b);
+/// Dimension i of the result is dimension `order[i]` of x.
+[[nodiscard]] Tensor permute(Autograd& torch, const Tensor& x, const std::vector<std::size_t>& order);
 /// A slice of `length` along `axis`; its backward pads with zeros to the whole.
 [[nodiscard]] Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length);
 /// torch.split / chunk into parts of these lengths along the last axis; the backward concatenates.

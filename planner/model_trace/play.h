@@ -7,6 +7,14 @@
 
 namespace zplan {
 
+/// The layer that `part` names, as seen from layer `layer` of `layers`; −1: around the layers.
+[[nodiscard]] inline int named_layer(std::int32_t part, int layer, int layers) {
+  if (part == kOwnPart) return layer;
+  if (part == kAroundLayers) return -1;
+  if (layer >= 0) return layer + part;
+  return part >= 0 ? part : layers + part;
+}
+
 /// Blocks of the whole micro-step, numbered 0 … blocks − 1.
 class TapeLayout {
  public:
@@ -28,6 +36,10 @@ class TapeLayout {
       case Owner::previous_output: {
         const int before = layer < 0 ? last : layer - 1;
         return start(before) + part(before).output;
+      }
+      case Owner::other_part: {
+        const int other = named_layer(event.block_part, layer, last + 1);
+        return (other < 0 ? 0 : start(other)) + event.block;
       }
       case Owner::next_gradient: {
         const int next = layer < 0 && behind ? 0 : layer + 1;
@@ -52,14 +64,17 @@ class TapeLayout {
 ///   handler.section(layer, backward)      a layer begins (−1: around the layers)
 ///   handler.allocate(block, term, size), handler.release(block)
 ///   handler.gradient(layer, parameter, block)  the block is that parameter's gradient from here on
+///   handler.part_of_gradient(layer, parameter, block)  likewise, and more of it follows
 ///   handler.module(event, layer)          modules are entered and left, parameters read, kept and freed
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
-///   handler.communicate(call, size, number) the tensor-parallel group exchanges, where the handler has it
+///   handler.communicate(call, size, number) ranks exchange, where the handler has it
+///   handler.await(call)                   what follows needs the last of these, where the handler has it
 ///   handler.compute(load)                 load `load` of the tape runs from here on, where the handler has
 ///   it
 template <class Handler>
 void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
+  const int layers = static_cast<int>(tape.layers.size());
   const auto ending = [&](std::size_t which) {
     for (int i = 0; i < static_cast<int>(tape.layers.size()); ++i)
       for (const Event& event : tape.classes[tape.layers[static_cast<std::size_t>(i)]].endings[which])
@@ -74,7 +89,11 @@ void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
           break;
         case Event::Kind::release: handler.release(layout.block(event, layer, backward)); break;
         case Event::Kind::adopt_gradient:
-          handler.gradient(layer, event.index, layout.block(event, layer, backward));
+          handler.gradient(named_layer(event.index_part, layer, layers), event.index,
+                           layout.block(event, layer, backward));
+          break;
+        case Event::Kind::add_gradient:
+          handler.part_of_gradient(layer, event.index, layout.block(event, layer, backward));
           break;
         case Event::Kind::workspace: handler.workspace(event.index); break;
         case Event::Kind::phase: handler.phase(static_cast<Phase>(event.index)); break;
@@ -82,15 +101,18 @@ void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
           if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
             handler.communicate(static_cast<TensorCall>(event.index), event.size, event.block);
           break;
+        case Event::Kind::await:
+          if constexpr (requires { handler.await(TensorCall{}); })
+            handler.await(static_cast<TensorCall>(event.index));
+          break;
         case Event::Kind::compute:
           if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(event.index);
           break;
         case Event::Kind::end_layers: ending(static_cast<std::size_t>(event.index)); break;
-        default: handler.module(event, layer);
+        default: handler.module(event, named_layer(event.index_part, layer, layers));
       }
     }
   };
-  const int layers = static_cast<int>(tape.layers.size());
   const auto part = [&](int i) -> const TapePart& {
     return tape.classes[tape.layers[static_cast<std::size_t>(i)]];
   };

@@ -62,6 +62,11 @@ class Flagged {
 
 }  // namespace
 
+Tensor hooked_logits(Program& p, const Tensor& logits) {
+  const bool is_unit = p.training.fsdp_wraps_ends.value_or(p.strategy.layout.context > 1);
+  return is_unit ? tapped(p, logits, Event::Kind::enter_backward, kHeadUnit) : logits;
+}
+
 bool hooks_modules(const Program& p) { return !p.in_leaf && gathers_at_modules(p.training, p.strategy); }
 
 Tensor hooked(Program& p, const std::vector<const Parameter*>& own, const Tensor& x,

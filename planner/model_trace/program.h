@@ -13,7 +13,8 @@
 
 namespace zplan::symbolic {
 
-/// Sizes of one rank's share of the model for one micro-batch, in the letters of docs/symbols.md.
+/// Sizes of one rank's share of the model for one micro-batch, in the letters of docs/symbols.md. s: of the
+/// tokens of a sample, those that this rank computes with.
 struct Sizes {
   std::int64_t b{}, s{}, h{}, f{}, a{}, k{}, d{}, V{};
   [[nodiscard]] std::int64_t tokens() const { return b * s; }
@@ -63,6 +64,7 @@ struct Program {
   const Training& training;
   const Strategy& strategy;
   Sizes sizes;
+  std::int64_t context_rank{};  ///< of the ring, where there is one
   DType weights{DType::bf16};   ///< of what is not packed
   DType adapters{DType::fp32};  ///< of LoRA's parameters
   bool in_leaf{};               ///< whether a module runs below which none is hooked
@@ -98,6 +100,8 @@ struct ModuleCall {
 /// The same of a module without parameters of its own.
 [[nodiscard]] Tensor hooked(Program& p, const ModuleCall& how, const Tensor& x,
                             const std::function<Tensor(const Tensor&)>& call);
+/// The same tensor, at whose gradient FSDP2's unit of the head gets ready for its backward.
+[[nodiscard]] Tensor hooked_logits(Program& p, const Tensor& logits);
 /// Whether a framework hooks modules here.
 [[nodiscard]] bool hooks_modules(const Program& p);
 
@@ -123,6 +127,24 @@ struct ModuleCall {
 /// ready for the output projection.
 [[nodiscard]] Tensor attend(Program& p, const Parameters& of, const Tensor& q, const Tensor& k,
                             const Tensor& v);
+
+/// The same by heads and tokens as one kernel gets them, whoever divides them.
+using AttentionKernel = std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v)>;
+
+/// Where ranks divide a sample's tokens by heads (Ulysses): all_to_alls before and behind `kernel`, which
+/// gets all tokens of its heads.
+[[nodiscard]] Tensor ulysses_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v,
+                                       const AttentionKernel& kernel);
+/// Where ranks divide a sample's tokens and pass keys and values on in a ring.
+[[nodiscard]] Tensor ring_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v);
+/// `call` of slices of the tokens one by one, once more in the backward (TiledMLP).
+[[nodiscard]] Tensor tiled(Program& p, const Tensor& x, std::int64_t tiles,
+                           const std::function<Tensor(const Tensor&)>& call);
+/// The loss of slices of the tokens, forward and backward one by one (TiledFusedLogitsLoss).
+[[nodiscard]] Tensor tiled_loss(Program& p, const Tensor& hidden, std::int64_t tiles,
+                                const std::function<Tensor(const Tensor&)>& loss);
+/// The mean over all ranks' tokens of a sample, from each rank's own.
+[[nodiscard]] Tensor loss_over_ranks(Program& p, const Tensor& loss);
 
 /// The feed-forward behind its norm, dense or routed.
 [[nodiscard]] Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x);

@@ -54,8 +54,8 @@ void Recorder::release(std::int32_t block) {
   list().push_back(event);
 }
 
-void Recorder::adopt_gradient(Storage& storage, std::int32_t index) {
-  Event event{.kind = Event::Kind::adopt_gradient, .index = index};
+void Recorder::give_gradient(Event::Kind kind, Storage& storage, std::int32_t index) {
+  Event event{.kind = kind, .index = index};
   name(event, storage.block());
   storage.give_away();
   step_in(event);

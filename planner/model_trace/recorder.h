@@ -44,14 +44,28 @@ class Recorder {
   [[nodiscard]] std::shared_ptr<Storage> allocate(Bytes size);
   void release(std::int32_t block);
   /// The block becomes the gradient of parameter `index` of the current part.
-  void adopt_gradient(Storage& storage, std::int32_t index);
+  void adopt_gradient(Storage& storage, std::int32_t index) {
+    give_gradient(Event::Kind::adopt_gradient, storage, index);
+  }
+  /// The same of a part of it, where more follows.
+  void add_gradient(Storage& storage, std::int32_t index) {
+    give_gradient(Event::Kind::add_gradient, storage, index);
+  }
   void mark(Event::Kind kind, std::int32_t index);
   /// What is computed between the last moment at which a framework stepped in and the next.
   [[nodiscard]] Load& load();
   /// Called before the program goes on elsewhere, or a framework steps in.
   std::function<void()> before_step_in;
-  /// The tensor-parallel group exchanges `size`.
+  /// The call's group exchanges `size`.
   void communicate(TensorCall call, Bytes size);
+  /// What is computed next needs the last call of this kind, which was issued ahead.
+  void await(TensorCall call) { mark(Event::Kind::await, static_cast<std::int32_t>(call)); }
+  /// The block is what its layer returns, where no event of the next one says so: what that keeps of it is
+  /// freed with all layers.
+  void return_output(const Storage& storage) {
+    const Block& block = blocks_[static_cast<std::size_t>(storage.block())];
+    if (block.part != kModel) part(block.part).output = block.number;
+  }
   /// Autograd keeps a view of parameter `index` of the current part until the handle goes. A view, not the
   /// parameter, holds on to the memory that a framework gathers a sharded parameter into
   /// (Event::keep_parameter).
@@ -66,6 +80,7 @@ class Recorder {
   [[nodiscard]] Tape finish(const std::vector<std::size_t>& classes);
 
  private:
+  void give_gradient(Event::Kind kind, Storage& storage, std::int32_t index);
   struct Block {
     int part;
     std::int32_t number;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/recorded/recorded.h"
 #include "planner/model_trace/load.h"
 #include "planner/terms.h"
 
@@ -20,9 +21,11 @@ enum class Owner : std::uint8_t {
   model,            ///< what stands before or behind the layers
   previous_output,  ///< the hidden states that the layer before returned (or the embedding)
   next_gradient,    ///< the gradient that the layer behind left for this one (or the head)
+  other_part,       ///< the part that Event::block_part names
 };
 
-/// What a tensor-parallel group exchanges.
+/// What ranks exchange within a micro-step: those that divide layers' tensors, and those that divide a
+/// sample's tokens.
 enum class TensorCall : std::uint8_t {
   row_output,           ///< a row-split layer's partial outputs are summed
   column_input,         ///< gradients of a column-split layer's input are summed
@@ -31,13 +34,25 @@ enum class TensorCall : std::uint8_t {
   token_maxima,         ///< of the vocabulary-parallel loss
   token_sums,           ///< the same: sums of exponentials, and logits of the targets
   replicated_gradient,  ///< of a weight that each rank applies to heads of its own
+  token_exchange,       ///< Ulysses: all tokens of some heads for some tokens of all heads, and back
+  positions,            ///< Ulysses: every rank gathers the positions of all tokens
+  rank_losses,          ///< Ulysses: the loss of each rank's tokens
+  rank_token_counts,    ///< Ulysses: how many of them count
+  loss_gradient,        ///< Ulysses: of each rank's loss
+  tile_count,           ///< tiled feed-forward: all ranks take the most slices that one takes
+  gathered_keys,        ///< ring attention: keys and values of all ranks at once
+  passed_keys,          ///< ring attention: to the next rank
+  passed_key_gradients  ///< ring attention: to the next rank, in fp32
 };
+
+inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::passed_key_gradients) + 1;
 
 struct Event {
   enum class Kind : std::uint8_t {
     allocate,
     release,
     adopt_gradient,  ///< the block is a parameter's gradient from here on: the framework frees it
+    add_gradient,    ///< likewise, but more of it follows in this backward: the framework is not told
     enter_module,    ///< its parameters are needed now
     leave_module,    ///< and not any more
     enter_backward,  ///< its parameters are needed for its backward
@@ -49,6 +64,7 @@ struct Event {
     workspace,       ///< a library keeps one from here on: `index` 0 is cuBLAS, 1 cuBLASLt
     phase,           ///< `index` is a Phase
     communicate,     ///< `index` is a TensorCall, `size` its buffer
+    await,           ///< the last of TensorCall `index`, which ran beside what was computed, is through
     compute,         ///< the stretch that begins here computes load `index` of the tape
   };
   Kind kind{Kind::allocate};
@@ -58,8 +74,14 @@ struct Event {
   std::int32_t index{
       -1};  ///< parameter (adopt_gradient) or module (enter, leave): an index into the part's list
   Bytes size{};
+  /// Whose parameter or module `index` is, and, under Owner::other_part, whose block: kOwnPart,
+  /// kAroundLayers or another layer as RecordedEvent has it.
+  std::int32_t index_part{kOwnPart}, block_part{kOwnPart};
   bool operator==(const Event&) const = default;
 };
+
+/// In the place of a module's number: the unit that FSDP2 makes of final norm and head.
+inline constexpr std::int32_t kHeadUnit = -1;
 
 /// A module that a framework hooks.
 struct TapeModule {

@@ -19,6 +19,8 @@ bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
 void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
                   std::vector<FamilyReport>& all) {
   for (const Checkpointing checkpointing : scope.checkpointing) {
+    if (checkpointing != Checkpointing::full && name.strategy.checkpoint_offload != CheckpointOffload::none)
+      continue;
     std::vector<ZeroOptions> tried;
     for (const Buckets buckets : scope.buckets) {
       FamilyReport family{.name = name, .best = {}, .reason = {}};
@@ -90,14 +92,11 @@ std::vector<FamilyReport> families(const Question& question, const Scope& scope)
   for (const Framework framework : scope.frameworks) {
     Question q = question;
     if (q.training.framework != framework) q.training = with_framework(q.training, framework);
-    for (const std::int64_t t : tensor_parallel_degrees(q))
+    for (const ParallelLayout& layout : layouts(q))
       for (const int stage : stages(q))
         for (const Offload offload : offloads(q)) {
-          const Strategy strategy{.zero_stage = stage,
-                                  .layout = ParallelLayout{.tensor = t}.filling(q.cluster.gpus),
-                                  .offload_optimizer = offload.optimizer,
-                                  .offload_parameters = offload.parameters,
-                                  .zero = zero_knobs(q, stage)};
+          Strategy strategy = strategy_of(q, layout, stage, offload);
+          strategy.checkpointing = Checkpointing::full;
           add_strategy(q, scope, {framework, strategy, {}}, all);
         }
   }

@@ -71,10 +71,10 @@ class Explorer {
   }
 
  private:
-  using FamilyGroup = std::tuple<Framework, int, std::int64_t, OffloadDevice, OffloadDevice>;
+  using FamilyGroup = std::tuple<Framework, int, ParallelLayout, OffloadDevice, OffloadDevice>;
   static FamilyGroup group_of(const FamilyName& name) {
     const Strategy& s = name.strategy;
-    return {name.framework, s.zero_stage, s.layout.tensor, s.offload_optimizer, s.offload_parameters};
+    return {name.framework, s.zero_stage, s.layout.of_model(), s.offload_optimizer, s.offload_parameters};
   }
   [[nodiscard]] bool stopped() const { return watch_.stop != nullptr && watch_.stop->load(); }
   /// Whether f came to its end before the search was stopped.

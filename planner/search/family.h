@@ -93,6 +93,9 @@ class PlanScreen {
     ParallelLayout of_model;
     bool stage3{};
     Checkpointing checkpointing{};
+    std::int64_t tiled_mlp{}, tiled_loss{};
+    CheckpointOffload checkpoint_offload{};
+    KeyRotation rotation{};
     auto operator<=>(const TapeKind&) const = default;
   };
   PlanContext& context_;

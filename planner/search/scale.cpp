@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace zplan {
 
@@ -46,9 +47,21 @@ std::int64_t longest_sequence(const Question& q) {
   return positions > 0 ? std::min(positions, most) : most;
 }
 
+/// Lengths that all ranks that divide a sample's tokens do divide.
+std::int64_t token_step(const SearchSpace& space) {
+  std::int64_t step = 1;
+  for (const std::int64_t degree : space.sequence_parallel) step = std::lcm(step, degree);
+  for (const std::int64_t degree : space.context_parallel)
+    if (degree > 1) step = std::lcm(step, 2 * degree);
+  return step;
+}
+
 Scale scale_of(const OpenQuestion& open, Solve solve) {
   switch (solve) {
-    case Solve::sequence: return counted(longest_sequence(open.question), 1);
+    case Solve::sequence: {
+      const std::int64_t step = token_step(open.question.space);
+      return counted(longest_sequence(open.question) / step, step);
+    }
     case Solve::model: return counted(kMostModelSteps, kModelStep);
     case Solve::memory: return descending(kMostCard);
     case Solve::host_memory: return descending(kMostHost);
@@ -115,12 +128,14 @@ std::int64_t node_of_open(const OpenQuestion& open) {
 }
 
 Family family_of(const Strategy& s) {
-  return {s.zero_stage, s.layout.tensor, s.offload_optimizer, s.offload_parameters};
+  return {s.zero_stage, s.layout.of_model(), s.offload_optimizer, s.offload_parameters};
 }
 
 Question pinned_to(Question question, const Family& family) {
   question.space.zero_stages = {family.zero_stage};
-  question.space.tensor_parallel = {family.tensor_parallel};
+  question.space.tensor_parallel = {family.of_model.tensor};
+  question.space.sequence_parallel = {family.of_model.sequence};
+  question.space.context_parallel = {family.of_model.context};
   question.space.offloads = {{family.offload_optimizer, family.offload_parameters}};
   return question;
 }

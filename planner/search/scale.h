@@ -14,7 +14,7 @@ namespace zplan {
 /// Of a strategy what stays whatever is solved for.
 struct Family {
   int zero_stage{};
-  std::int64_t tensor_parallel{1};
+  ParallelLayout of_model{};
   OffloadDevice offload_optimizer{}, offload_parameters{};
   auto operator<=>(const Family&) const = default;
 };

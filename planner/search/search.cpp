@@ -9,6 +9,7 @@
 
 #include "planner/explain/why.h"
 #include "planner/frameworks/framework.h"
+#include "planner/frameworks/token_rules.h"
 #include "planner/search/candidates.h"
 #include "planner/search/first.h"
 #include "planner/search/parallel.h"
@@ -36,6 +37,48 @@ std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
   for (std::int64_t t = 2; t <= std::min<std::int64_t>(8, q.cluster.gpus_per_node); t *= 2)
     if (q.cluster.gpus % t == 0) degrees.push_back(t);
   return degrees;
+}
+
+std::vector<ParallelLayout> layouts(const Question& q) {
+  const auto degrees = [](const std::vector<std::int64_t>& given) {
+    return given.empty() ? std::vector<std::int64_t>{1} : given;
+  };
+  std::vector<ParallelLayout> all;
+  for (const std::int64_t tensor : tensor_parallel_degrees(q))
+    for (const std::int64_t sequence : degrees(q.space.sequence_parallel))
+      for (const std::int64_t context : degrees(q.space.context_parallel)) {
+        const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
+        if (sequence > 1 && context > 1 && both_open) continue;
+        all.push_back(ParallelLayout{.tensor = tensor, .sequence = sequence, .context = context}.filling(
+            q.cluster.gpus));
+      }
+  return all;
+}
+
+Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage, const Offload& offload) {
+  return {.zero_stage = stage,
+          .layout = layout,
+          .offload_optimizer = offload.optimizer,
+          .offload_parameters = offload.parameters,
+          .checkpointing = q.space.checkpointing,
+          .tiled_mlp = q.space.tiled_mlp,
+          .tiled_loss = q.space.tiled_loss,
+          .checkpoint_offload = q.space.checkpoint_offload,
+          .rotation = q.space.rotation,
+          .zero = zero_knobs(q, stage)};
+}
+
+SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
+  space.zero_stages = {s.zero_stage};
+  space.tensor_parallel = {s.layout.tensor};
+  space.sequence_parallel = {s.layout.sequence};
+  space.context_parallel = {s.layout.context};
+  space.offloads = {{s.offload_optimizer, s.offload_parameters}};
+  space.checkpointing = s.checkpointing;
+  space.tiled_mlp = s.tiled_mlp, space.tiled_loss = s.tiled_loss;
+  space.checkpoint_offload = s.checkpoint_offload;
+  space.rotation = s.rotation;
+  return space;
 }
 
 std::vector<Offload> offloads(const Question& q) {
@@ -181,10 +224,30 @@ void find_alternative(const Question& q, Answer& result) {
 
 void warn(const Question& q, Answer& result) {
   result.warnings = spec(q.training.framework).warnings(q.training);
-  if (!result.plans.empty() && !result.plans.front().measured_activations)
+  if (!result.plans.empty())
+    for (std::string& each : warnings_of_tokens(q.training, result.plans.front().strategy))
+      result.warnings.push_back(std::move(each));
+  if (q.model.analogue)
+    result.warnings.insert(
+        result.warnings.begin(),
+        fmt::format("{} was not recorded: its micro-step is planned by analogy with {}, {}; "
+                    "zplan trace would make it exact",
+                    q.model.name.empty() ? q.model.shape.architecture : q.model.name,
+                    q.model.analogue->shape.architecture,
+                    q.model.inventory == q.model.analogue->inventory ? "its parameters too"
+                                                                     : "its parameters are exact"));
+  else if (!result.plans.empty() && !result.plans.front().measured_activations)
     result.warnings.push_back(
         fmt::format("the activations of {} are derived by analogy with measured architectures, not measured",
                     q.model.shape.architecture));
+  bool has_tower = false;
+  for_each_tensor(q.model.inventory,
+                  [&](const Tensor& tensor, int) { has_tower = has_tower || tensor.idle; });
+  if (has_tower)
+    result.warnings.emplace_back(
+        "planned for text alone: no gradient reaches the tower for images, and what images would take in it "
+        "is "
+        "not counted");
   const ModelShape& shape = q.model.shape;
   if (shape.max_positions > 0 && q.training.sequence_length > shape.max_positions)
     result.warnings.push_back(fmt::format("{} was made for sequences of up to {} tokens, not {}",
@@ -227,16 +290,11 @@ void warn(const Question& q, Answer& result) {
 Candidates candidates(const Question& q) {
   stop_if_asked();
   Candidates found;
-  for (const std::int64_t t : tensor_parallel_degrees(q))
+  for (const ParallelLayout& layout : layouts(q))
     for (const int stage : stages(q))
       for (const Offload offload : offloads(q)) {
-        Strategy s{.zero_stage = stage,
-                   .layout = ParallelLayout{.tensor = t}.filling(q.cluster.gpus),
-                   .offload_optimizer = offload.optimizer,
-                   .offload_parameters = offload.parameters,
-                   .checkpointing = q.space.checkpointing,
-                   .micro_batch_size = q.space.micro_batch_size.value_or(1),
-                   .zero = zero_knobs(q, stage)};
+        Strategy s = strategy_of(q, layout, stage, offload);
+        s.micro_batch_size = q.space.micro_batch_size.value_or(1);
         if (!worth_trying(q, s)) continue;
         std::vector<std::string> reasons = why_illegal(q.model, q.training, s, world(q));
         const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
@@ -258,7 +316,7 @@ bool better_plan(const Plan& a, const Plan& b) {
   const auto key = [](const Plan& p) {
     const auto need = static_cast<double>(p.memory.required.value);
     return std::tuple(!p.fits_device, p.fits ? -p.time.tokens_per_second : need, p.strategy.zero_stage,
-                      p.strategy.layout.tensor);
+                      p.strategy.layout.of_model());
   };
   return key(a) < key(b);
 }

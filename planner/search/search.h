@@ -15,6 +15,10 @@ namespace zplan {
 struct SearchSpace {
   std::vector<int> zero_stages;
   std::vector<std::int64_t> tensor_parallel;
+  std::vector<std::int64_t> sequence_parallel, context_parallel;  ///< empty: 1
+  std::int64_t tiled_mlp{}, tiled_loss{};                         ///< as in Strategy
+  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
+  KeyRotation rotation{KeyRotation::all_gather};
   std::vector<Offload> offloads;
   Checkpointing checkpointing{Checkpointing::full};
   std::optional<std::int64_t> micro_batch_size{1};  ///< absent: the largest that fits
@@ -80,6 +84,14 @@ struct Candidates {
 /// Tensor-parallel degrees that a question asks for: those that are pinned, else 1 and powers of two up to 8
 /// that divide the GPUs of a node.
 [[nodiscard]] std::vector<std::int64_t> tensor_parallel_degrees(const Question& question);
+/// Layouts of the question's GPUs by the degrees that it asks for, in the order in which they are planned.
+/// Ulysses and a ring exclude each other.
+[[nodiscard]] std::vector<ParallelLayout> layouts(const Question& question);
+/// A strategy of the question, whose batch is open.
+[[nodiscard]] Strategy strategy_of(const Question& question, const ParallelLayout& layout, int stage,
+                                   const Offload& offload);
+/// The same space with that strategy alone, whose batch and buckets are left as they are.
+[[nodiscard]] SearchSpace pinned_to(SearchSpace space, const Strategy& strategy);
 /// Offloads likewise: none, the optimizer, everything.
 [[nodiscard]] std::vector<Offload> offloads(const Question& question);
 /// DeepSpeed's knobs: a config's where one is given; else bucket sizes as asked for, and overlap_comm at

@@ -16,7 +16,9 @@ class OrderHash {
       add(static_cast<std::uint64_t>(each.kind));
       add(static_cast<std::uint64_t>(each.delta));
       add(static_cast<std::uint64_t>(each.event.index));
-      if (each.kind == CondensedEvent::Kind::gradient) add(static_cast<std::uint64_t>(each.event.size.value));
+      const bool gives =
+          each.kind == CondensedEvent::Kind::gradient || each.kind == CondensedEvent::Kind::part_of_gradient;
+      if (gives) add(static_cast<std::uint64_t>(each.event.size.value));
     }
   }
   [[nodiscard]] std::uint64_t value() const { return hash_; }
@@ -36,11 +38,11 @@ std::uint64_t order_of(const CondensedTape& tape) {
 double bytes(Bytes size) { return static_cast<double>(size.value); }
 
 MicroStepFigures<double> figures_of(const Recording& recording, const Gpu& gpu, const Training& training,
-                                    std::int64_t micro_batch_size) {
+                                    std::int64_t tokens, std::int64_t micro_batch_size) {
   MicroStepFigures<double> result;
   for (const MemoryDelta& each : recording.condensed.deltas)
     result.live.deltas.push_back({bytes(each.highest.total()), bytes(each.net.total())});
-  result.live.inputs = bytes(token_ids(micro_batch_size, training.sequence_length));
+  result.live.inputs = bytes(token_ids(micro_batch_size, tokens));
   for (const Load& each : recording.tape.loads) {
     const LoadTime time = load_time(each, gpu, training);
     result.loads.push_back({time.products.value, time.attention.value, time.other.value, time.host.value});
@@ -90,7 +92,8 @@ const SizedFigures& TapeFigures::recorded(std::int64_t b) {
   if (known != sized_.end()) return known->second;
   const Recording& recording = recorder_(b);
   return sized_
-      .emplace(b, SizedFigures{order_of(recording.condensed), figures_of(recording, gpu_, training_, b)})
+      .emplace(
+          b, SizedFigures{order_of(recording.condensed), figures_of(recording, gpu_, training_, tokens_, b)})
       .first->second;
 }
 

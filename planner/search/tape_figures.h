@@ -34,10 +34,11 @@ struct SizedFigures {
 /// Figures of every micro-batch size of one kind of tape. May be asked from several threads at once.
 class TapeFigures {
  public:
-  /// `recording(b)` gives the tape of micro-batch b; what it returns and `training` outlive this.
+  /// `recording(b)` gives the tape of micro-batch b, whose samples have `tokens` tokens on a rank; what it
+  /// returns and `training` outlive this.
   using Recorder = std::function<const Recording&(std::int64_t micro_batch_size)>;
-  TapeFigures(const Gpu& gpu, const Training& training, Recorder recorder)
-      : gpu_(gpu), training_(training), recorder_(std::move(recorder)) {}
+  TapeFigures(const Gpu& gpu, const Training& training, std::int64_t tokens, Recorder recorder)
+      : gpu_(gpu), training_(training), tokens_(tokens), recorder_(std::move(recorder)) {}
 
   /// Exact at powers of two, and where the powers around a size differ in order; else between those.
   [[nodiscard]] const SizedFigures& at(std::int64_t micro_batch_size);
@@ -52,6 +53,7 @@ class TapeFigures {
 
   const Gpu& gpu_;
   const Training& training_;
+  std::int64_t tokens_;
   Recorder recorder_;
   std::mutex mutex_;
   std::map<std::int64_t, SizedFigures> sized_;

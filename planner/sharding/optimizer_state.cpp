@@ -78,7 +78,8 @@ std::vector<OptimizerTensor> tensors_by_rows(const RankModel& model, std::int64_
                                              std::optional<Bytes> element) {
   std::vector<OptimizerTensor> result;
   for (const RankTensor& tensor : model.tensors) {
-    if (!tensor.trainable) continue;
+    // PyTorch's optimizers make states where there is a gradient.
+    if (!tensor.trainable || (tensor.idle && !element)) continue;
     result.push_back({.elements = fsdp_shard(tensor, ranks),
                       .element = element.value_or(Bytes(tensor.stored.value / tensor.elements.value)),
                       .rows = share(Elements(tensor.rows), ranks).value,

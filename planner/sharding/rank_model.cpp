@@ -11,6 +11,15 @@ bool is_packed(const Tensor& tensor) {
          tensor.role != TensorRole::router;
 }
 
+bool freezes(const Training& training, const Tensor& tensor) {
+  const auto any = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view word) { return tensor.name.find(word) != std::string::npos; });
+  };
+  return (training.freezes_vision && any({"visual", "vision"})) ||
+         (training.freezes_projector && any({"projector", "connector", "merger"}));
+}
+
 namespace {
 
 class Collector {
@@ -19,7 +28,7 @@ class Collector {
       : training_(training), ranks_(ranks), rank_(rank) {}
 
   void base(const Tensor& tensor, int layer) {
-    const bool trainable = training_.method == Method::full;
+    const bool trainable = training_.method == Method::full && !freezes(training_, tensor);
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
     const bool packed = training_.method == Method::qlora && is_packed(tensor);
     const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
@@ -37,6 +46,7 @@ class Collector {
   void add(const Tensor& tensor, RankTensor here) {
     if (here.elements.value == 0) return;
     here.role = tensor.role;
+    here.idle = tensor.idle && here.trainable;
     if (!tensor.shape.empty()) here.rows = tensor.shape.front();
     if (tensor.shape.size() > 1) here.columns = tensor.shape.back();
     model_.tensors.push_back(here);

@@ -18,6 +18,7 @@ struct RankTensor {
   std::int64_t rows{1};     ///< its first dimension, along which FSDP divides it
   std::int64_t columns{0};  ///< its last dimension; 0 where there is but one
   bool packed{};            ///< by bitsandbytes: blocks of packed_blocks
+  bool idle{};              ///< it trains, but no gradient reaches it
   bool operator==(const RankTensor&) const = default;
 };
 
@@ -38,6 +39,11 @@ struct RankModel {
 /// Under LoRA the base is frozen and adapters train; under QLoRA the base's linear layers are packed.
 [[nodiscard]] RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
                                    std::int64_t rank = 0);
+
+/// Whether the tensor is of a part that is not trained: a tower for images (its module's name has "visual" or
+/// "vision" in it), or what projects its output to the language model's width ("projector", "connector",
+/// "merger").
+[[nodiscard]] bool freezes(const Training& training, const Tensor& tensor);
 
 /// Whether QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers
 /// are plain parameters in transformers 5, which bitsandbytes leaves in 16 bits.

@@ -53,7 +53,7 @@ Shard make_shard(const RankModel& model, const Training& training, const Strateg
 }
 
 SteadyState steady_state(const RankModel& model, const Training& training, const Strategy& s) {
-  const std::int64_t n = s.layout.data();
+  const std::int64_t n = s.layout.gradient_ranks();
   const Bytes weights = model.trainable * weight_size(training);
   // The papers' table: a dropped master copy is simply not there, and moments stay fp32.
   const bool master = training.master_weights && training.precision != Precision::fp32;

@@ -17,6 +17,10 @@ namespace zplan {
 /// Source: torch 2.11 aten/src/ATen/cuda/CublasHandlePool.cpp parseCUDABlasLtWorkspaceSize; measured.
 [[nodiscard]] Bytes cublaslt_workspace();
 
+/// Tenths of what a model planned by analogy is predicted to need that it may need: its activations are
+/// another architecture's. Without a measurement behind it: a margin, not a bound.
+inline constexpr std::int64_t kAnalogyTenths = 14;
+
 /// CUDA context with PyTorch's kernels loaded as they are first used (since CUDA 11.7; before, 1 GiB and
 /// more). Compute capability 8.9: 426 MiB, measured on an RTX 6000 Ada with PyTorch 2.10 for CUDA 13
 /// (nvidia-smi; unslothai/unsloth-zoo#1053). Others: 512 MiB, within the 0.3-0.6 GiB that idle processes

@@ -40,7 +40,10 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
 }
 
 void Device::log(Term term, Bytes size, bool made) {
-  if (term == Term::model_inputs) return log_->inputs(made ? 1 : -1);
+  if (term == Term::model_inputs) {
+    const auto units = static_cast<std::int32_t>(size.value / input_unit_.value);
+    return log_->inputs(made ? units : -units);
+  }
   made ? log_->allocate(size) : log_->release(size);
 }
 

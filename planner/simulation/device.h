@@ -43,6 +43,8 @@ class Device {
   /// From here on the program of a step is written down; only where no allocator runs.
   void keep_log() { log_.emplace(); }
   /// Of the step since begin_step.
+  /// What a kept log counts model inputs in.
+  void set_input_unit(Bytes unit) { input_unit_ = unit; }
   [[nodiscard]] LiveProgram take_log() { return log_ ? log_->take() : LiveProgram{}; }
   /// From here on every block that is asked for is written down; the last one was refused where memory ran
   /// out.
@@ -105,6 +107,7 @@ class Device {
   std::optional<CachingAllocator> allocator_;
   std::optional<Bytes> capacity_;
   std::optional<LiveLog> log_;
+  Bytes input_unit_{1};
   std::vector<BlockRequest>* requests_{};
   std::optional<AllocatorTrace> trace_;
   std::vector<Held> blocks_;

@@ -16,7 +16,7 @@ namespace zplan {
 /// delta.
 struct LiveEvent {
   Bytes highest, net;
-  std::int32_t inputs{};   ///< 1: allocated, −1: freed
+  std::int32_t inputs{};   ///< so many are allocated, or freed (below 0)
   std::int32_t delta{-1};  ///< number in the tape
   bool operator==(const LiveEvent&) const = default;
 };
@@ -45,7 +45,7 @@ template <class T>
     if (each.highest.value > 0) most = larger(most, live + T(static_cast<double>(each.highest.value)));
     live += static_cast<double>(each.net.value);
     if (each.inputs != 0) {
-      live += each.inputs > 0 ? sizes.inputs : T{} - sizes.inputs;
+      live += sizes.inputs * static_cast<double>(each.inputs);
       most = larger(most, live);
     }
     if (each.delta < 0) continue;

@@ -12,9 +12,21 @@ namespace zplan {
 
 namespace {
 
+/// Inputs of checkpointed layers. DeepSpeed's hooks leave the last one on the device, and all at ZeRO-3.
+void tally_checkpoints(const StepInputs& in, HostTally& host) {
+  const Strategy& s = in.strategy;
+  const std::int64_t layers = in.model.shape.layers;
+  const Bytes each = weight_size(in.training) *
+                     (s.micro_batch_size * local_tokens(in.training, s) * in.model.shape.hidden_size);
+  if (s.checkpoint_offload == CheckpointOffload::host) host.pageable(each * layers);
+  if (s.checkpoint_offload != CheckpointOffload::pinned || s.zero_stage == 3) return;
+  for (std::int64_t i = 1; i < layers; ++i) host.pinned(each);
+}
+
 HostTally host_tally(const StepInputs& in) {
   HostTally host;
   spec(in.training.framework).offload(in, host);
+  tally_checkpoints(in, host);
   return host;
 }
 
@@ -37,9 +49,19 @@ Bytes nccl_buffers(const Strategy& s, std::string_view compute_capability, std::
   return sum;
 }
 
+/// Ranks that divide a sample's tokens: with Ulysses each sends to every other, in a ring to its neighbours.
+Bytes token_connections(const Strategy& s, std::string_view compute_capability, std::int64_t gpus_per_node) {
+  const std::int64_t ranks = s.layout.token_ranks();
+  const std::int64_t peers = std::min<std::int64_t>(ranks - 1, s.layout.context > 1 ? 2 : ranks);
+  const std::int64_t of_node = gpus_per_node > 0 ? std::min(ranks, gpus_per_node) : ranks;
+  const std::int64_t inside = std::min(peers, of_node - 1);
+  return nccl_connections(inside, compute_capability) + nccl_network_connections(peers - inside);
+}
+
 /// Quantised gradients go around the node and between nodes by all_to_alls, in communicators of their own.
 Bytes all_to_all_connections(const Strategy& s, std::string_view compute_capability,
                              std::int64_t gpus_per_node) {
+  if (s.layout.token_ranks() > 1) return token_connections(s, compute_capability, gpus_per_node);
   if (!quantizes_gradients(s, gpus_per_node)) return {};
   const std::int64_t nodes = s.layout.world() / gpus_per_node;
   return nccl_connections(gpus_per_node - 1, compute_capability) + nccl_network_connections(nodes - 1);
@@ -92,6 +114,7 @@ std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per
   const std::int64_t world = s.layout.world();
   std::vector<std::int64_t> groups{world};
   if (s.layout.data() > 1) groups.push_back(s.layout.tensor);
+  if (s.layout.token_ranks() > 1) groups.push_back(s.layout.token_ranks());
   if (s.zero_stage < 3) return groups;
   groups.push_back(s.zero.secondary_partition);
   if (quantizes_gradients(s, gpus_per_node)) {
@@ -126,6 +149,8 @@ MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Clus
   }
   plan.required = std::max(cards.smallest(), plan.required_low);
   plan.required_high = std::max(plan.required_high, plan.required);
+  if (inputs.step.model.analogue)
+    plan.required_high = std::max(plan.required_high, Bytes(plan.required.value / 10 * kAnalogyTenths));
   return plan;
 }
 

@@ -27,9 +27,12 @@ class Player {
     if (inputs.logs_memory) device_.keep_log();
     device_.record_requests(inputs.requests);
     if (allocator && !allocator->capacity) device_.keep_trace();
-    add_form(inputs.recording.tape, inputs.step.training.sequence_length);
+    const std::int64_t ranks = inputs.step.strategy.layout.token_ranks();
+    add_form(inputs.recording.tape, inputs.step.training.sequence_length / ranks);
+    device_.set_input_unit(token_ids(inputs.step.strategy.micro_batch_size, forms_.front().tokens));
     if (inputs.varied == nullptr) return;
-    for (const VariedMicroStep& each : *inputs.varied) add_form(each.recording.tape, each.sequence_length);
+    for (const VariedMicroStep& each : *inputs.varied)
+      add_form(each.recording.tape, each.sequence_length / ranks);
   }
 
   PhasePeak initialise() {
@@ -86,9 +89,15 @@ class Player {
   void gradient(int layer, std::int32_t index, std::int32_t block) {
     framework_.gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
   }
+  void part_of_gradient(int layer, std::int32_t index, std::int32_t block) {
+    state_.take_gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
+  }
   void delta(const MemoryDelta& delta, std::int32_t number) { device_.delta(delta, number); }
   void gradient(int layer, std::int32_t index, Bytes size, Term term) {
     framework_.gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
+  }
+  void part_of_gradient(int layer, std::int32_t index, Bytes size, Term term) {
+    state_.take_gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
   }
   void module(const Event& event, int layer) { framework_.module(event, layer); }
   void phase(Phase phase) {
@@ -98,6 +107,7 @@ class Player {
   void communicate(TensorCall call, Bytes size, std::int32_t number) {
     state_.communicate(call, size, number);
   }
+  void await(TensorCall call) { state_.await(call); }
   void compute(std::int32_t load) { state_.clock().compute(load); }
   void workspace(std::int32_t library) {
     if (first_) state_.workspace(library);
@@ -107,14 +117,14 @@ class Player {
   /// The micro-step of one length, and its blocks.
   struct Form {
     const Tape* tape{};
-    std::int64_t sequence_length{};
+    std::int64_t tokens{};  ///< of a sample on this rank
     TapeLayout layout;
     std::vector<Device::Block> blocks;
   };
-  void add_form(const Tape& tape, std::int64_t sequence_length) {
+  void add_form(const Tape& tape, std::int64_t tokens) {
     TapeLayout layout(tape);
     std::vector<Device::Block> blocks(static_cast<std::size_t>(layout.blocks()), Device::kNone);
-    forms_.push_back({&tape, sequence_length, std::move(layout), std::move(blocks)});
+    forms_.push_back({&tape, tokens, std::move(layout), std::move(blocks)});
   }
   [[nodiscard]] Device::Block& held(std::int32_t block) {
     return forms_[form_].blocks[static_cast<std::size_t>(block)];
@@ -138,8 +148,11 @@ class Player {
     const std::int64_t played = std::min<std::int64_t>(micro_steps, 3);
     for (std::int64_t i = 0; i < played && !device_.out_of_memory(); ++i) {
       first_ = first && i == 0;
+      device_.enter(Phase::forward, "forward");
       const bool last = i + 1 == played;
       const bool repeats = i == 1 && !last;
+      state_.calls().repeat(1);
+      state_.refill_batches(state_.batch_refills(last ? micro_steps - 1 : i, repeats ? micro_steps - 2 : 1));
       state_.calls().repeat(repeats ? micro_steps - 2 : 1);
       if (repeats) state_.clock().begin_repeated();
       play_micro_step(last);
@@ -157,6 +170,7 @@ class Player {
     for (std::size_t i = 1; i <= forms_.size() && !device_.out_of_memory(); ++i) {
       form_ = i % forms_.size();
       const bool last = form_ == 0 || static_cast<std::int64_t>(i) % micro_steps == 0;
+      device_.enter(Phase::forward, "forward");
       play_micro_step(last);
       first_ = false;
       if (!last) continue;
@@ -167,9 +181,9 @@ class Player {
 
   void play_micro_step(bool last) {
     Form& form = forms_[form_];
-    device_.enter(Phase::forward, "forward");
+    const Strategy& strategy = inputs_.step.strategy;
     Device::Block ids = device_.allocate(
-        Term::model_inputs, token_ids(inputs_.step.strategy.micro_batch_size, form.sequence_length));
+        Term::model_inputs, token_ids(strategy.micro_batch_size, form.tokens) * numbers_per_token(strategy));
     framework_.begin_micro_step(last);
     if (condensed_)
       zplan::play(inputs_.recording.condensed, *this);

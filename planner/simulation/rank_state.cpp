@@ -8,6 +8,11 @@
 
 namespace zplan {
 
+namespace {
+/// UlyssesSPDataLoaderAdapter shards what a batch has: input_ids, labels and position_ids.
+constexpr std::int64_t kBatchTensors = 3;
+}  // namespace
+
 RankState::RankState(const RunInputs& inputs, Device& device)
     : inputs_(inputs),
       device_(device),
@@ -122,6 +127,37 @@ void RankState::cast(std::size_t tensor, Bytes size) {
   parameters_[tensor] = {copy};
 }
 
+std::int64_t RankState::batch_refills(std::int64_t first, std::int64_t micro_steps) const {
+  const std::int64_t ranks = in().strategy.layout.sequence;
+  return ranks == 1 ? 0 : divide_up(first + micro_steps, ranks) - divide_up(first, ranks);
+}
+
+void RankState::refill_batches(std::int64_t times) {
+  if (times == 0) return;
+  const std::int64_t ranks = in().strategy.layout.sequence;
+  const Elements tokens(in().strategy.micro_batch_size * in().training.sequence_length);
+  const auto gather = [&](Elements elements) {
+    Call call = call_of(Group::sequence, Operation::all_gather, elements, Bytes(8), "batches", "int64");
+    for (std::int64_t each = 0; each < times; ++each) clock_.exchange(call, -1, device_.phase());
+    call.times = times;
+    calls_.add(call);
+  };
+  std::vector<Device::Block> whole;
+  gather(Elements(ranks));
+  for (std::int64_t tensor = 0; tensor < kBatchTensors; ++tensor) {
+    for (std::int64_t each = 0; each <= ranks; ++each)  // this rank's, then those of all
+      whole.push_back(device_.allocate(Term::model_inputs, tokens * Bytes(8)));
+    gather(tokens * ranks);
+  }
+  device_.release(whole);
+}
+
+void RankState::count_tokens() {
+  exchange(call_of(Group::data, Operation::all_gather, Elements(in().strategy.layout.gradient_ranks()),
+                   Bytes(8), "token counts", "int64"),
+           -1);
+}
+
 void RankState::move_trainable_parameters_to_host() {
   for (std::size_t i = 0; i < tensors().size(); ++i) {
     if (!tensors()[i].trainable) continue;
@@ -174,21 +210,44 @@ std::string_view dtype_of(Bytes element, Precision precision) {
   }
 }
 
+enum class ElementOf : std::uint8_t { model, fp32, int64 };
+
 struct TensorCallAbout {
   Operation operation;
+  Group group;
   std::string_view purpose;
-  bool wide;  ///< fp32
+  ElementOf element;
+  bool runs_ahead{};  ///< what is computed next does not need it
 };
 
 TensorCallAbout about(TensorCall call) {
+  constexpr auto kModel = ElementOf::model, kFp32 = ElementOf::fp32, kInt64 = ElementOf::int64;
   switch (call) {
-    case TensorCall::row_output: return {Operation::all_reduce, "row-split outputs", false};
-    case TensorCall::column_input: return {Operation::all_reduce, "column-split input gradients", false};
-    case TensorCall::split_embedding: return {Operation::all_reduce, "split embedding", false};
-    case TensorCall::logits: return {Operation::all_gather, "logits", false};
+    case TensorCall::row_output: return {Operation::all_reduce, Group::tensor, "row-split outputs", kModel};
+    case TensorCall::column_input:
+      return {Operation::all_reduce, Group::tensor, "column-split input gradients", kModel};
+    case TensorCall::split_embedding:
+      return {Operation::all_reduce, Group::tensor, "split embedding", kModel};
+    case TensorCall::logits: return {Operation::all_gather, Group::tensor, "logits", kModel};
     case TensorCall::token_maxima:
-    case TensorCall::token_sums: return {Operation::all_reduce, "vocabulary-parallel loss", true};
-    case TensorCall::replicated_gradient: return {Operation::all_reduce, "replicated norms", false};
+    case TensorCall::token_sums:
+      return {Operation::all_reduce, Group::tensor, "vocabulary-parallel loss", kFp32};
+    case TensorCall::replicated_gradient:
+      return {Operation::all_reduce, Group::tensor, "replicated norms", kModel};
+    case TensorCall::token_exchange:
+      return {Operation::all_to_all, Group::sequence, "heads for tokens", kModel};
+    case TensorCall::positions: return {Operation::all_gather, Group::sequence, "positions", kInt64};
+    case TensorCall::rank_losses: return {Operation::all_gather, Group::sequence, "losses", kFp32};
+    case TensorCall::rank_token_counts:
+      return {Operation::all_gather, Group::sequence, "token counts", kInt64};
+    case TensorCall::loss_gradient: return {Operation::reduce_scatter, Group::sequence, "losses", kFp32};
+    case TensorCall::tile_count: return {Operation::all_reduce, Group::data, "slices", kInt64};
+    case TensorCall::gathered_keys:
+      return {Operation::all_gather, Group::context, "keys and values", kModel, true};
+    case TensorCall::passed_keys:
+      return {Operation::send_recv, Group::context, "keys and values", kModel, true};
+    case TensorCall::passed_key_gradients:
+      return {Operation::send_recv, Group::context, "gradients of keys and values", kFp32, true};
   }
   return {};
 }
@@ -228,27 +287,39 @@ Bytes RankState::sent_gradient() const {
 
 void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
   const TensorCallAbout which = about(call);
-  const Bytes element = which.wide ? Bytes(4) : weight();
-  exchange(which.operation, Elements(size.value / element.value), element, which.purpose, number);
+  Bytes element = weight();
+  std::string_view dtype{};
+  if (which.element == ElementOf::fp32) element = Bytes(4);
+  if (which.element == ElementOf::int64) element = Bytes(8), dtype = "int64";
+  const Call made = call_of(which.group, which.operation, Elements(size.value / element.value), element,
+                            which.purpose, dtype);
+  if (!which.runs_ahead) return exchange(made, number);
+  calls_.add(made);
+  under_way_[static_cast<std::size_t>(call)] = clock_.issue(made, clock_.computed(), number);
 }
 
-void RankState::exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                         std::int32_t number) {
-  const Call call{.operation = operation,
-                  .group = Group::tensor,
-                  .group_size = process_group(in().strategy.layout, Group::tensor).size,
-                  .phase = pass_of(device_.phase()),
-                  .dtype = dtype_of(element, in().training.precision),
-                  .element = element,
-                  .purpose = purpose,
-                  .elements = elements};
+void RankState::await(TensorCall call) { wait(under_way_[static_cast<std::size_t>(call)]); }
+
+Call RankState::call_of(Group group, Operation operation, Elements elements, Bytes element,
+                        std::string_view purpose, std::string_view dtype) const {
+  return {.operation = operation,
+          .group = group,
+          .group_size = process_group(in().strategy.layout, group).size,
+          .phase = pass_of(device_.phase()),
+          .dtype = dtype.empty() ? dtype_of(element, in().training.precision) : dtype,
+          .element = element,
+          .purpose = purpose,
+          .elements = elements};
+}
+
+void RankState::exchange(const Call& call, std::int32_t number) {
   calls_.add(call);
   if (call.group_size > 1) clock_.exchange(call, number, device_.phase());
 }
 
 void RankState::agree(Group group, Bytes element, std::string_view purpose) {
   if (group == Group::data) return communicate(Operation::all_reduce, Elements(1), element, purpose);
-  exchange(Operation::all_reduce, Elements(1), element, purpose, -1);
+  exchange(call_of(group, Operation::all_reduce, Elements(1), element, purpose), -1);
 }
 
 }  // namespace zplan

@@ -2,6 +2,7 @@
 // What every framework's run has in common: parameters as the model makes them, gradients as autograd leaves
 // them, the optimizer's states and temporaries.
 
+#include <array>
 #include <vector>
 
 #include "planner/simulation/call.h"
@@ -54,7 +55,8 @@ class RankState {
                 std::int64_t stride = 1);
   /// One of the whole group, for which the compute stream waits at once.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
-    wait(issue(clock_.computed(), operation, elements, element, purpose, in().strategy.layout.data()));
+    wait(issue(clock_.computed(), operation, elements, element, purpose,
+               in().strategy.layout.gradient_ranks()));
   }
   void wait(Instant until) { clock_.wait(until, device_.phase()); }
   /// Whole trainable gradients as DeepSpeed's engine all-reduces them.
@@ -67,7 +69,19 @@ class RankState {
   [[nodiscard]] std::vector<EngineBucket> engine_buckets() const;
   /// Of one element of a gradient on its way.
   [[nodiscard]] Bytes sent_gradient() const;
-  /// A collective of the tensor-parallel group; `number` is the tape's for it.
+  /// How often the micro-steps `first` … `first` + `micro_steps` − 1 refill the data loader: under sequence
+  /// parallelism the batches that its ranks gather serve as many micro-steps as there are ranks.
+  [[nodiscard]] std::int64_t batch_refills(std::int64_t first, std::int64_t micro_steps) const;
+  /// So often every rank of the sequence-parallel group gathers the batches of all, divides them and keeps
+  /// its share on the host. Source: DeepSpeed 0.19.8 runtime/sequence_parallel/ulysses_sp.py
+  /// UlyssesSPDataLoaderAdapter.refill.
+  void refill_batches(std::int64_t times);
+  /// Every rank of the world gathers how many tokens of the step each counts. Source: transformers 5.23
+  /// trainer.py _get_num_items_in_batch.
+  void count_tokens();
+  /// The last collective of this kind, which was issued ahead, is needed now.
+  void await(TensorCall call);
+  /// A collective within a micro-step; `number` is the tape's for it.
   void communicate(TensorCall call, Bytes size, std::int32_t number);
   /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
   void agree(Group group, Bytes element, std::string_view purpose);
@@ -78,9 +92,10 @@ class RankState {
   void workspace(std::int32_t library);
 
  private:
-  /// Among the tensor-parallel group: what is computed next needs the result.
-  void exchange(Operation operation, Elements elements, Bytes element, std::string_view purpose,
-                std::int32_t number);
+  [[nodiscard]] Call call_of(Group group, Operation operation, Elements elements, Bytes element,
+                             std::string_view purpose, std::string_view dtype = {}) const;
+  /// What is computed next needs the result.
+  void exchange(const Call& call, std::int32_t number);
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   void make_packed(std::size_t tensor);
   void make_base();
@@ -99,6 +114,8 @@ class RankState {
   std::size_t behind_{};  ///< where tensors behind them begin
   std::vector<std::vector<Device::Block>> parameters_;
   std::vector<Device::Block> gradients_;
+  std::array<Instant, kTensorCalls>
+      under_way_{};  ///< by kind: when the last that was issued ahead is through
 };
 
 }  // namespace zplan

@@ -27,8 +27,10 @@ RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& a
 
 }  // namespace
 
-Recording record(const Model& model, const Training& training, const Strategy& strategy) {
-  Tape tape = record_tape(model, training, strategy);
+Recording record(const Model& model, const Training& training, const Strategy& strategy,
+                 std::int64_t context_rank) {
+  const std::int64_t last = strategy.layout.context - 1;
+  Tape tape = record_tape(model, training, strategy, context_rank < 0 ? last : context_rank);
   CondensedTape condensed = condense(tape);
   return {std::move(tape), std::move(condensed)};
 }

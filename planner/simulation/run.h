@@ -29,11 +29,19 @@ struct Recording {
   Tape tape;
   CondensedTape condensed;
 };
-/// The samples of a micro-batch on the device: 8 B a token.
-[[nodiscard]] inline Bytes token_ids(std::int64_t micro_batch_size, std::int64_t sequence_length) {
-  return Bytes(8) * micro_batch_size * sequence_length;
+/// One number for each token of a micro-batch on the device: 8 B.
+[[nodiscard]] inline Bytes token_ids(std::int64_t micro_batch_size, std::int64_t tokens) {
+  return Bytes(8) * micro_batch_size * tokens;
 }
-[[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy);
+/// How many of them a micro-step is given: where ranks divide a sample's tokens, positions and shifted labels
+/// come with the ids.
+[[nodiscard]] inline std::int64_t numbers_per_token(const Strategy& strategy) {
+  return strategy.layout.token_ranks() > 1 ? 3 : 1;
+}
+/// `context_rank`: which of a ring, whose ranks differ in what their attention takes; below 0 the last, which
+/// takes most.
+[[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy,
+                               std::int64_t context_rank = -1);
 
 /// A micro-step whose samples have another length than the longest.
 struct VariedMicroStep {

@@ -9,7 +9,7 @@ from typing import List, NoReturn
 
 def _trace(words: List[str]) -> NoReturn:
     try:
-        command = importlib.import_module("zplan.trace.__main__")
+        command = importlib.import_module("zplan.trace.command")
     except ModuleNotFoundError as missing:
         print(f"zplan: trace: {missing}; needed: pip install torch transformers", file=sys.stderr)
         sys.exit(2)

@@ -71,7 +71,7 @@ class Value:
             if value is not None:
                 data[key] = reader(value)
         made = object.__new__(cls)
-        made.__dict__.update(data)
+        object.__setattr__(made, "__dict__", data)
         return made
 
 
@@ -80,10 +80,17 @@ def one(cls: Type[Value]) -> Reader:
 
 
 def each(cls: Type[Value]) -> Reader:
-    """A list of objects, as a tuple."""
+    """A list of objects, as a tuple. Those with nothing to read further are many, and made at once."""
 
     def read(values: List[Dict[str, Any]]) -> Tuple[Any, ...]:
-        return tuple(map(cls._from_json, values))
+        if cls._parts:
+            return tuple(map(cls._from_json, values))
+        new, put, made = object.__new__, object.__setattr__, []
+        for value in values:
+            item = new(cls)
+            put(item, "__dict__", value)
+            made.append(item)
+        return tuple(made)
 
     return read
 

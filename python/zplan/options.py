@@ -31,6 +31,7 @@ class ModelOptions(TypedDict, total=False):
     lora_dropout: float
     quantization: Literal["nf4", "nf4-double", "int8", "gptq-int4", "gptq-int8"]
     prepare_kbit: bool
+    freeze: Names  # "vision", "projector"
 
 
 class ClusterOptions(TypedDict, total=False):
@@ -48,8 +49,14 @@ class TrainingOptions(TypedDict, total=False):
     optimizer: str  # also as TrainingArguments.optim names it
     no_master_weights: bool
     checkpointing: Literal["none", "selective", "full"]
+    checkpoint_offload: Literal["none", "alst", "deepspeed"]
+    tiled_mlp: Union[int, Literal["auto"]]
+    tiled_loss: Union[int, Literal["auto"]]
     attention: Literal["flash", "sdpa", "eager"]
     fused_loss: bool
+    loss_chunks: int
+    sliced_head: bool
+    modules: Literal["transformers", "litgpt", "llm-foundry", "torchtitan"]
     expandable_segments: bool
 
 
@@ -84,6 +91,9 @@ class CompareOptions(PlanningOptions, total=False):
 class SearchOptions(PlanningOptions, total=False):
     zero: Integers
     tp: Integers
+    sp: Integers
+    cp: Integers
+    cp_rotate: Literal["allgather", "alltoall"]
     offload: Names
     buckets: Literal["default", "hf-auto"]
     framework: Literal["deepspeed", "fsdp", "torch"]
@@ -99,6 +109,9 @@ class PlanOptions(SearchOptions, total=False):
 class FitOptions(PlanningOptions, total=False):
     zero: Integers
     tp: Integers
+    sp: Integers
+    cp: Integers
+    cp_rotate: Literal["allgather", "alltoall"]
     offload: Names
     buckets: Literal["default", "hf-auto"]
     framework: Literal["deepspeed", "fsdp", "torch"]
@@ -109,6 +122,7 @@ class FitOptions(PlanningOptions, total=False):
 
 class LintOptions(PlanningOptions, total=False):
     tp: Integers
+    sp: Integers
     framework: Literal["deepspeed", "fsdp", "torch"]
     fix: bool
     emit: Path
@@ -118,6 +132,9 @@ class LintOptions(PlanningOptions, total=False):
 class CheckOptions(QuestionOptions, total=False):
     zero: Integers
     tp: Integers
+    sp: Integers
+    cp: Integers
+    cp_rotate: Literal["allgather", "alltoall"]
     offload: Names
     buckets: Literal["default", "hf-auto"]
     framework: Literal["deepspeed", "fsdp", "torch"]

@@ -114,11 +114,15 @@ class Training(Value):
     sequence_length: int  # tokens
     attention: str
     fused_loss: bool
+    loss_chunks: int
+    sliced_head: bool
+    modules: str  # the library whose layers run
     expandable_segments: bool
     framework: str
     deepspeed_version: str
+    frozen_parts: Tuple[str, ...] = ()  # of an image-text model: "vision", "projector"
 
-    _parts = {"lora_targets": tuple}
+    _parts = {"lora_targets": tuple, "frozen_parts": tuple}
 
 
 # ---- a plan ----
@@ -141,6 +145,12 @@ class Strategy(Value):
     reduce_bucket_elements: int
     prefetch_bucket_elements: int
     persistence_threshold_elements: int
+    sequence_parallel: int = 1  # ranks that divide a sample's tokens for its heads (Ulysses)
+    context_parallel: int = 1  # ranks that divide a sample's tokens in a ring
+    key_rotation: Optional[str] = None  # "allgather" or "alltoall", of a ring
+    tiled_mlp: Union[int, str, None] = None  # slices of the tokens
+    tiled_loss: Union[int, str, None] = None
+    checkpoint_offload: Optional[str] = None  # "alst" or "deepspeed"
 
 
 @dataclass(init=False, repr=False, eq=False)

@@ -159,8 +159,10 @@ TEST(BadConfig, MissingAndAbsurdFields) {
   expect_one_line(with("vocab_size", 1e30), {"config.json", "vocab_size"}, "huge");
   expect_one_line(with("num_attention_heads", "four"), {"config.json", "num_attention_heads", "four"},
                   "text");
-  expect_one_line(with("model_type", "llamma"), {"config.json", "model_type", "llamma"},
-                  "unknown architecture");
+  json unknown = kConfig;
+  unknown["model_type"] = "llamma", unknown.erase("hidden_size");
+  expect_one_line(as_process({"--model", folder.write("unknown/config.json", unknown.dump())}),
+                  {"config.json", "model_type", "llamma"}, "unknown architecture without a shape");
 }
 
 TEST(BadConfig, FilesThatCannotBeRead) {

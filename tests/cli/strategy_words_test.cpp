@@ -42,6 +42,25 @@ TEST(StrategyWords, ReadsWhatThePlannerWritesOfPyTorchsOwn) {
       }
 }
 
+TEST(StrategyWords, ReadsWhatDividesAndTilesTokens) {
+  const Strategy ulysses{.zero_stage = 3,
+                         .layout = {.sequence = 8},
+                         .tiled_mlp = 4,
+                         .tiled_loss = Strategy::kAutoTiles,
+                         .checkpoint_offload = CheckpointOffload::host};
+  EXPECT_EQ(strategy_id(ulysses), "sp8+zero3+checkpoint-offload-alst+tiled-mlp4+tiled-loss");
+  const PinnedStrategy read = parse_strategy(strategy_id(ulysses), Checkpointing::full);
+  EXPECT_EQ(read.sequence_parallel, 8);
+  EXPECT_EQ(read.tiled_mlp, 4);
+  EXPECT_EQ(read.tiled_loss, Strategy::kAutoTiles);
+  EXPECT_EQ(read.checkpoint_offload, CheckpointOffload::host);
+  const Strategy ring{.zero_stage = 3, .layout = {.context = 4}, .rotation = KeyRotation::all_to_all};
+  EXPECT_EQ(plan_id(Framework::fsdp, ring), "cp4+fsdp+rotate-alltoall");
+  const PinnedStrategy again = parse_strategy("cp4+fsdp+rotate-alltoall", Checkpointing::full);
+  EXPECT_EQ(again.context_parallel, 4);
+  EXPECT_EQ(again.rotation, KeyRotation::all_to_all);
+}
+
 TEST(StrategyWords, PartsComeInAnyOrder) {
   EXPECT_EQ(parse_strategy("zero1+tp4", Checkpointing::full),
             parse_strategy("tp4+zero1", Checkpointing::full));

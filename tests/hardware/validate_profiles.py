@@ -63,12 +63,12 @@ def unchecked_schema_faults(validator, profile):
 
 def main(folder):
     faults, count = [], 0
-    for folder, kind in FOLDERS.items():
+    for group, kind in FOLDERS.items():
         validator = schema_of(folder, kind)
-        paths = sorted((folder / folder).glob("*.json"))
+        paths = sorted((folder / group).glob("*.json"))
         for path in paths:
             count += 1
-            faults += [f"{folder}/{path.name}: {fault}" for fault in faults_of(path, validator)]
+            faults += [f"{group}/{path.name}: {fault}" for fault in faults_of(path, validator)]
         faults += [f"{kind}.schema.json: {fault}" for fault in unchecked_schema_faults(validator, read(paths[0]))]
     print("\n".join(faults) or f"{count} profiles match their schemas")
     return 1 if faults or count == 0 else 0

@@ -130,21 +130,35 @@ TEST(ReadConfig, RemoteCodeModels) {
             6'243'584'000);
 }
 
-TEST(ReadConfig, UnknownArchitectureNamesTheNearestAndTheSupported) {
-  const std::string message = message_of(llama_with("model_type", R"("lama")"));
+TEST(ReadConfig, UnknownArchitectureWithoutAShapeNamesTheNearestAndTheSupported) {
+  const std::string message = message_of(R"({"model_type": "lama", "hidden_size": 64})");
   EXPECT_THAT(message, StartsWith("config.json#/model_type: \"lama\" is not supported"));
   EXPECT_THAT(message, AllOf(HasSubstr("did you mean llama?"), HasSubstr("starcoder2")));
 }
 
-/// However much like Llama it looks, it is not planned as if it were.
+/// However much like Llama it looks, it is not planned as if it were without saying so.
 TEST(ReadConfig, UnknownArchitectureIsNeverLlamaInSilence) {
   Json config = parse_json(llama_with("model_type", R"("fictional")"), "test");
   config["architectures"] = {"LlamaForCausalLM"};
-  EXPECT_THAT(message_of(config.dump()),
-              StartsWith("config.json#/model_type: \"fictional\" is not supported"));
+  const Model model = model_of(config);
+  EXPECT_EQ(model.shape.architecture, "fictional");
+  ASSERT_NE(model.analogue, nullptr);
+  EXPECT_EQ(model.analogue->shape.architecture, "llama");
+  EXPECT_EQ(model.inventory, model.analogue->inventory);
   config["architectures"] = {"FictionalForCausalLM"};
   config.erase("model_type");
   EXPECT_THAT(message_of(config.dump()), StartsWith("config.json#/model_type: is missing; "));
+}
+
+TEST(ReadConfig, UnknownMixtureIsPlannedLikeOne) {
+  const Model model = model_of(parse_json(R"({"model_type": "fictional_vl", "text_config": {
+    "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000, "n_routed_experts": 8,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 64}})",
+                                          "test"));
+  ASSERT_NE(model.analogue, nullptr);
+  ASSERT_TRUE(model.shape.experts);
+  EXPECT_EQ(model.shape.experts->experts, 8);
+  EXPECT_EQ(elements(model.inventory, TensorRole::expert), Elements(2 * 8 * 3 * 64 * 256));
 }
 
 TEST(ReadConfig, MissingArchitecture) {

@@ -35,6 +35,7 @@ class EventList {
   void section(int, bool) {}
   void allocate(std::int32_t block, Term, Bytes size) { events.push_back(at(block) = size.value); }
   void release(std::int32_t block) { events.push_back(-at(block)); }
+  void part_of_gradient(int, std::int32_t, std::int32_t) {}
   void gradient(int, std::int32_t, std::int32_t) {}
   void module(const Event&, int) {}
   void workspace(std::int32_t) {}

@@ -32,6 +32,7 @@ class LoadSums {
   void section(int, bool) {}
   void allocate(std::int32_t, Term, Bytes) {}
   void release(std::int32_t) {}
+  void part_of_gradient(int, std::int32_t, std::int32_t) {}
   void gradient(int, std::int32_t, std::int32_t) {}
   void module(const Event&, int) {}
   void workspace(std::int32_t) {}

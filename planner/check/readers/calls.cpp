@@ -6,9 +6,14 @@ namespace zplan::check {
 
 namespace {
 
-/// "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single" and plain names.
+/// "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "functional.all_gather_tensor" and
+/// plain names. permute_tensor sends to the next rank: an all_to_all_single in which all but one part is
+/// empty.
 Operation operation_at(const JsonReader& name) {
-  const std::string text = name.text();
+  constexpr std::string_view kFunctional = "functional.";
+  std::string text = name.text();
+  if (text.starts_with(kFunctional)) text.erase(0, kFunctional.size());
+  if (text == "permute_tensor") return Operation::send_recv;
   for (const auto& [operation, prefix] : EnumNames<Operation>::table)
     if (text == prefix || (text.starts_with(prefix) && text[prefix.size()] == '_')) return operation;
   name.fail_type("an operation of torch.distributed");
@@ -16,10 +21,10 @@ Operation operation_at(const JsonReader& name) {
 
 Phase phase_at(const JsonReader& name) {
   const std::string text = name.text();
-  if (text == "forward" || text == "loss") return Phase::forward;
+  if (text == "data" || text == "forward" || text == "loss") return Phase::forward;
   if (text == "loss_backward" || text == "backward") return Phase::backward;
   if (text == "micro_step" || text == "clip" || text == "step") return Phase::step;
-  name.fail_type("forward, loss, loss_backward, backward or step");
+  name.fail_type("data, forward, loss, loss_backward, backward or step");
 }
 
 }  // namespace

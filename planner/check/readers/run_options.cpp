@@ -7,22 +7,36 @@
 #include "models/base/format.h"
 #include "models/config.h"
 #include "models/lora.h"
+#include "models/recorded/library.h"
 #include "planner/check/readers/links.h"
 
 namespace zplan::check {
+
+namespace {
+/// Whether a row says how many ranks divide a sample; Megatron's sequence parallelism is a switch.
+bool divides_samples(const JsonReader& options) {
+  const auto given = options.find("sequence_parallel");
+  return given && given->raw().is_number_integer();
+}
+}  // namespace
 
 Bytes bytes_at(const JsonReader& value) { return Bytes(value.integer(0, kMostBytes)); }
 
 std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
   const std::string architecture = config.at("model_type").text();
+  if (config.has("vision_config"))
+    if (auto model = recorded_model(config); model && model->recorded) return model;
   const std::vector<std::string> known = supported_architectures();
   if (std::find(known.begin(), known.end(), architecture) != known.end()) return read_config(config);
+  if (auto model = recorded_model(config)) return model;
   skip.add("architecture " + architecture);
   return std::nullopt;
 }
 
 void read_adapters(const JsonReader& options, const Model& model, Training& training, Skip& skip) {
   training.lora_rank = options.at("lora_rank").integer(1, 65'536);
+  const std::optional<JsonReader> given = options.find("lora_targets");
+  if (!given && divides_samples(options)) return;  // rows with it adapt all linear layers
   const JsonReader targets = options.at("lora_targets");
   training.lora_targets.modules.clear();
   if (targets.raw().is_string()) {
@@ -105,13 +119,18 @@ Cluster linked_cluster(const std::string& profile, const std::string& descriptio
 
 Strategy read_arrangement(const JsonReader& options, std::int64_t gpus) {
   Strategy s;
-  s.layout.tensor = options.at("tensor_parallel").integer(1, kMostRanks);
-  if (gpus % s.layout.tensor != 0)
-    options.at("tensor_parallel").fail(std::to_string(s.layout.tensor), "accepted: a divisor of gpus");
+  const bool divides_tokens = divides_samples(options);
+  const char* degree = divides_tokens ? "sequence_parallel" : "tensor_parallel";
+  const std::int64_t ranks = options.at(degree).integer(1, kMostRanks);
+  if (gpus % ranks != 0) options.at(degree).fail(std::to_string(ranks), "accepted: a divisor of gpus");
+  const bool in_ring = options.text_or("framework", "") == "fsdp_cp";
+  (!divides_tokens ? s.layout.tensor : in_ring ? s.layout.context : s.layout.sequence) = ranks;
   s.layout = s.layout.filling(gpus);
   s.micro_batch_size = options.at("micro_batch").integer(1, kMostBatch);
   s.gradient_accumulation_steps = options.at("grad_accum").integer(1, kMostBatch);
-  s.checkpointing = named<Checkpointing>(options.at("checkpointing"));
+  const JsonReader checkpointing = options.at("checkpointing");
+  s.checkpointing =
+      checkpointing.text() == "reentrant" ? Checkpointing::full : named<Checkpointing>(checkpointing);
   return s;
 }
 

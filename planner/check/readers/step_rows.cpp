@@ -26,7 +26,10 @@ Case step_case(const JsonReader& row) {
                         planned_phases(step.at("peak_phase"), split)};
   if (const auto host = row.find("host_bytes")) {
     memory.figures.push_back(bytes_figure(Statistic::host_pinned, host->at("pinned")));
-    memory.figures.push_back(bytes_figure(Statistic::host_pageable, host->at("pageable")));
+    // Checkpoints on the host are gone when the step is over.
+    const bool passes = row.at("options").text_or("activation_offload", "") == "alst";
+    memory.figures.push_back(
+        bytes_figure(Statistic::host_pageable, host->at(passes ? "pageable_peak" : "pageable")));
   }
   return {.id = training.id,
           .file = {},
@@ -53,7 +56,7 @@ Case capacity_case(const JsonReader& row) {
 
 std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel) {
   const std::string name = phase.text();
-  if (name == "forward") return {Phase::forward};
+  if (name == "data" || name == "forward") return {Phase::forward};
   if (name == "loss")
     return tensor_parallel ? std::vector{Phase::forward, Phase::loss} : std::vector{Phase::loss};
   if (name == "loss_backward") return {Phase::loss_backward};
@@ -61,7 +64,7 @@ std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel)
     return tensor_parallel ? std::vector{Phase::loss_backward, Phase::backward}
                            : std::vector{Phase::backward};
   if (name == "micro_step" || name == "clip" || name == "step") return {Phase::step};
-  phase.fail_type("forward, loss, loss_backward, backward, micro_step, clip or step");
+  phase.fail_type("data, forward, loss, loss_backward, backward, micro_step, clip or step");
 }
 
 MeasuredFigure bytes_figure(Statistic statistic, const JsonReader& value) {

@@ -15,9 +15,9 @@ Framework framework_of(const JsonReader& options) {
   const JsonReader framework = options.at("framework");
   const std::string name = framework.text();
   if (name == "deepspeed") return Framework::deepspeed;
-  if (name == "fsdp") return Framework::fsdp;
+  if (name == "fsdp" || name == "fsdp_cp") return Framework::fsdp;
   if (name == "single") return Framework::torch;
-  framework.fail(in_quotes(name), "accepted: deepspeed, fsdp, single");
+  framework.fail(in_quotes(name), "accepted: deepspeed, fsdp, fsdp_cp, single");
 }
 
 void read_precision(const JsonReader& options, Training& training) {
@@ -69,7 +69,10 @@ void read_row_optimizer(const JsonReader& options, Training& training, Skip& ski
 }
 
 /// Rows name the kernel: PyTorch's own choice of it is what ran, and in fp32 there is no flash kernel.
+/// "none": the model has no attention.
 Attention attention_of(const JsonReader& options) {
+  const std::string named_kernel = options.text_or("attention", "");
+  if (named_kernel == "none" || named_kernel == "flash (sdpa)") return Attention::sdpa;
   const auto attention = named<Attention>(options.at("attention"));
   return attention == Attention::flash ? Attention::sdpa : attention;
 }
@@ -90,14 +93,40 @@ Training read_training(const JsonReader& options, Skip& skip) {
   read_precision(options, training);
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
   training.attention = attention_of(options);
-  training.reentrant_checkpointing = options.boolean_or("reentrant", false);
+  training.reentrant_checkpointing =
+      options.boolean_or("reentrant", false) || options.at("checkpointing").text() == "reentrant";
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
   training.lora_dropout = options.find("lora_dropout") ? options.at("lora_dropout").number(0, 1) : 0.0;
   training.autocast = options.boolean_or("autocast", false);
-  if (options.at("loss").text() != "full") skip.add("loss " + options.at("loss").text());
+  if (const std::string loss = options.text_or("loss", "full"); loss != "full") skip.add("loss " + loss);
+  if (const auto frozen = options.find("frozen")) {
+    if (frozen->text() != "vision tower") skip.add("frozen " + frozen->text());
+    training.freezes_vision = true;
+  }
   training.fsdp_reduces_fp32 = options.text_or("reduce", "fp32") == "fp32";
+  if (const auto policy = options.find("mp_policy"))
+    training.fsdp_reduces_fp32 = policy->text().find("reduce_dtype=torch.float32") != std::string::npos;
+  if (const auto wrap = options.find("wrap")) training.fsdp_wraps_ends = wrap->text() == "accelerate";
+  training.packed_mask = options.text_or("mask", "none") == "4d";
   training.syncs_each_micro_step = !options.boolean_or("no_sync", false);
   return training;
+}
+
+/// "auto", a number of slices, or nothing.
+std::int64_t tiles_at(const JsonReader& options, const char* key) {
+  const auto given = options.find(key);
+  if (!given || given->raw().is_null()) return 0;
+  if (!given->raw().is_string()) return given->integer(1, kMostSequence);
+  if (given->text() != "auto") given->fail_type("auto or a number of slices");
+  return Strategy::kAutoTiles;
+}
+
+CheckpointOffload checkpoint_offload_at(const JsonReader& options) {
+  const std::string name = options.text_or("activation_offload", "none");
+  if (name == "none") return CheckpointOffload::none;
+  if (name == "alst") return CheckpointOffload::host;
+  if (name == "ds") return CheckpointOffload::pinned;
+  options.at("activation_offload").fail_type("alst or ds");
 }
 
 int stage_of(const JsonReader& options, Framework framework) {
@@ -116,6 +145,10 @@ Strategy read_row_strategy(const JsonReader& row, const Setup& setup, std::int64
     options.at("replicas").fail(std::to_string(s.layout.replicate), "accepted: a divisor of gpus");
   s.layout.shard /= s.layout.replicate;
   read_offload(options.text_or("offload", "none"), s);
+  s.tiled_mlp = tiles_at(options, "tiled_mlp"), s.tiled_loss = tiles_at(options, "tiled_loss");
+  s.checkpoint_offload = checkpoint_offload_at(options);
+  if (const std::string rotation = options.text_or("rotate", ""); !rotation.empty())
+    s.rotation = named<KeyRotation>(options.at("rotate"));
   if (const auto config = row.find("ds_config"))
     s.zero = read_ds_config(config->raw().dump(), config->place(), setup.model.shape.hidden_size).zero;
   return s;

@@ -78,6 +78,8 @@ const FrameworkSpec& ddp_spec() {
       .stages = kDdpStages,
       .offloads = kDdpOffloads,
       .splits_layers = false,
+      .splits_heads = false,
+      .passes_keys = false,
       .sharded_instead = Framework::fsdp,
       .casts_model = false,
       .gathers_at_modules = false,

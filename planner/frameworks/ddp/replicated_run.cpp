@@ -120,7 +120,7 @@ void ReplicatedRun::send() {
   state_.clock().move(open_ * 2);
   reduced_ =
       state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(open_.value / element.value),
-                   element, "gradients", in().strategy.layout.data());
+                   element, "gradients", in().strategy.layout.gradient_ranks());
   open_ = {}, first_bucket_ = false;
 }
 
@@ -173,8 +173,10 @@ void ReplicatedRun::agree() {
   const bool wide = in().training.precision == Precision::fp32;
   if (wide && !clips()) return;
   if (wide) state_.communicate(Operation::all_reduce, Elements(1), Bytes(4), "gradient norm");
-  if (!wide) state_.agree(Group::tensor, Bytes(1), "overflow flag");
-  state_.agree(Group::tensor, Bytes(4), "gradient norm");
+  // Ulysses' process groups call the sequence-parallel one model-parallel.
+  const Group model = in().strategy.layout.sequence > 1 ? Group::sequence : Group::tensor;
+  if (!wide) state_.agree(model, Bytes(1), "overflow flag");
+  state_.agree(model, Bytes(4), "gradient norm");
 }
 
 /// An fp32 list and a flat fp32 copy of all gradients.

@@ -24,7 +24,9 @@ class ReplicatedRun {
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
   [[nodiscard]] bool is_deepspeed() const { return spec(in().training.framework).casts_model; }
-  [[nodiscard]] bool is_distributed() const { return !is_deepspeed() && in().strategy.layout.data() > 1; }
+  [[nodiscard]] bool is_distributed() const {
+    return !is_deepspeed() && in().strategy.layout.gradient_ranks() > 1;
+  }
   [[nodiscard]] bool has_master() const;
   [[nodiscard]] bool clips() const { return in().strategy.zero.gradient_clipping > 0; }
   [[nodiscard]] bool flattens() const;  ///< FP16_Optimizer: DeepSpeed's FusedAdam wants one flat parameter

@@ -699,7 +699,7 @@ StepGathers step_of(Coordinator& coordinator, std::int64_t micro_steps) {
 
 GatherOptions gather_options(const Strategy& strategy) {
   GatherOptions options;
-  options.data_parallel = strategy.layout.data();
+  options.data_parallel = strategy.layout.gradient_ranks();
   options.micro_steps = strategy.gradient_accumulation_steps;
   options.prefetch_bucket_size = strategy.zero.prefetch_bucket_size;
   options.max_live_parameters = strategy.zero.max_live_parameters;

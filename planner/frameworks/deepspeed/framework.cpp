@@ -95,6 +95,8 @@ const FrameworkSpec& deepspeed_spec() {
       .stages = kZeroStages,
       .offloads = kZeroOffloads,
       .splits_layers = true,
+      .splits_heads = true,
+      .passes_keys = false,
       .sharded_instead = {},
       .casts_model = true,
       .gathers_at_modules = true,

@@ -46,7 +46,7 @@ void pin_parameters(const StepInputs& in, HostTally& host) {
   for (const RankTensor& tensor : in.rank.tensors)
     for (int times = in.model.shape.tied_embeddings && tensor.role == TensorRole::token_embedding ? 2 : 1;
          times > 0; --times)
-      host.pinned(share(tensor.elements, in.strategy.layout.data()) * weight);
+      host.pinned(share(tensor.elements, in.strategy.layout.gradient_ranks()) * weight);
 }
 
 /// On NVMe: five buffers (buffer_count) of buffer_size elements; up to 1e9 elements stay in memory

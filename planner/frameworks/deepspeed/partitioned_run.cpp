@@ -37,6 +37,7 @@ struct HookList {
   void allocate(std::int32_t, Term, Bytes) {}
   void release(std::int32_t) {}
   void gradient(int, std::int32_t, std::int32_t) {}
+  void part_of_gradient(int, std::int32_t, std::int32_t) {}
   void workspace(std::int32_t) {}
   void phase(Phase) {}
   void module(const Event& event, int layer) {
@@ -136,7 +137,7 @@ void PartitionedRun::list_modules() {
 }
 
 Elements PartitionedRun::shard_of(std::size_t tensor) const {
-  return share(state_.tensors()[tensor].elements, in().strategy.layout.data());
+  return share(state_.tensors()[tensor].elements, in().strategy.layout.gradient_ranks());
 }
 
 void PartitionedRun::initialise() {
@@ -251,8 +252,8 @@ void PartitionedRun::gather_each() {
   for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
     if (!state_.tensors()[i].trainable) continue;
     const Bytes shard = shard_of(i) * element_size(i);
-    Device::Block whole =
-        device_.allocate(Term::gathered_parameters, Bytes(shard.value * in().strategy.layout.data()));
+    Device::Block whole = device_.allocate(Term::gathered_parameters,
+                                           Bytes(shard.value * in().strategy.layout.gradient_ranks()));
     if (on_host(in().strategy.offload_parameters)) device_.spike(Term::gathered_parameters, shard);
     device_.release(whole);
   }
@@ -368,7 +369,7 @@ void PartitionedRun::reduce(std::size_t tensor) {
 /// brought to where they are kept.
 void PartitionedRun::flush() {
   if (pending_.empty()) return;
-  const std::int64_t ranks = in().strategy.layout.data();
+  const std::int64_t ranks = in().strategy.layout.gradient_ranks();
   const int stream = reduce_stream();
   const auto number = [this](std::size_t tensor) { return numbers_[tensor]; };
   std::sort(pending_.begin(), pending_.end(),
@@ -422,7 +423,7 @@ std::vector<Device::Block> PartitionedRun::cast_to_send() {
 
 Device::Block PartitionedRun::put_in_order(Bytes padded) {
   const bool alone = pending_.size() == 1;
-  const std::int64_t ranks = in().strategy.layout.data();
+  const std::int64_t ranks = in().strategy.layout.gradient_ranks();
   if (alone && state_.tensors()[pending_.front()].elements.value % ranks == 0) return Device::kNone;
   return device_.allocate(Term::bucket_copy, padded, reduce_stream());
 }
@@ -452,7 +453,7 @@ std::vector<Device::Block> PartitionedRun::reduce_each_quantized() {
 
 /// Vectors, and what two times the ranks do not divide.
 void PartitionedRun::reduce_alone(const RankTensor& tensor, std::vector<Device::Block>& reduced) {
-  const std::int64_t ranks = in().strategy.layout.data();
+  const std::int64_t ranks = in().strategy.layout.gradient_ranks();
   const Elements padded = round_up(tensor.elements, ranks);
   if (padded != tensor.elements)
     reduced.push_back(device_.allocate(Term::bucket_copy, padded * state_.sent_gradient(), reduce_stream()));

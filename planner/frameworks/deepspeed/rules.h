@@ -19,7 +19,9 @@ inline constexpr DeepSpeedRelease kAutoTpTraining{0, 16, 4}, kMuon{0, 17, 6}, kB
 [[nodiscard]] bool needs_reentrant_checkpointing(const Training& training, const Strategy& strategy);
 /// Whether ZeRO++ reduces gradients in 4 bits, by all_to_alls: stage 3 on several nodes.
 [[nodiscard]] bool quantizes_gradients(const Strategy& strategy, std::int64_t gpus_per_node);
-/// The type that DeepSpeed's gradients travel in: communication_data_type, else the training's.
+/// The type that DeepSpeed's gradients travel in: communication_data_type, else the training's. Under
+/// sequence parallelism fp32 at stages 1 and 2, else seq_parallel_communication_data_type. Source: DeepSpeed
+/// 0.19.8 runtime/engine.py _configure_distributed_model, stage_1_and_2.py allreduce_bucket.
 [[nodiscard]] Precision sent_gradient_type(const Training& training, const Strategy& strategy);
 /// Whether DeepSpeed can do without an fp32 master copy: not at stage 0; fp16 ones only for its CPU Adam;
 /// bf16 ones on the device, or for its CPU Adam. Source: DeepSpeed 0.19.8 runtime/base_optimizer.py

@@ -36,16 +36,16 @@ Shard zero12_shard(const RankModel& model, const Training& training, const Strat
   const Elements slice = zero12_slice(model, training, s);
   Shard shard;
   shard.optimizer_elements = slice;
-  shard.parameters = slice * s.layout.data() * weight_size(training) + model.frozen_size;
+  shard.parameters = slice * s.layout.gradient_ranks() * weight_size(training) + model.frozen_size;
   shard.master_weights = master_copy(slice, training, s);
   shard.moments = stored_states(model, training, s, slice);
-  if (uses_bf16_optimizer(training, s)) shard.gradients = slice * s.layout.data() * Bytes(4);
+  if (uses_bf16_optimizer(training, s)) shard.gradients = slice * s.layout.gradient_ranks() * Bytes(4);
   return shard;
 }
 
 Shard zero3_full_shard(const RankModel& model, const Training& training, const Strategy& s) {
-  const Elements trained = zero3_shard(model, s.layout.data(), true);
-  const Elements frozen = zero3_shard(model, s.layout.data(), false);
+  const Elements trained = zero3_shard(model, s.layout.gradient_ranks(), true);
+  const Elements frozen = zero3_shard(model, s.layout.gradient_ranks(), false);
   const Bytes gradient_size = s.zero.fp32_gradient_accumulation ? Bytes(4) : weight_size(training);
   Shard shard;
   shard.optimizer_elements = trained;
@@ -89,12 +89,12 @@ Elements zero12_slice(const RankModel& model, const Training& training, const St
   Elements flat{};
   for (const RankTensor& tensor : model.tensors)
     if (tensor.trainable) flat = flat_start(flat, training, s) + tensor.elements;
-  return share(round_up(flat, 2 * s.layout.data()), s.layout.data());
+  return share(round_up(flat, 2 * s.layout.gradient_ranks()), s.layout.gradient_ranks());
 }
 
 std::vector<Slice> slices(const RankModel& model, const Training& training, const Strategy& s) {
   const Elements size = zero12_slice(model, training, s);
-  std::vector<Slice> all(static_cast<std::size_t>(s.layout.data()), Slice{size, {}, {}, 0});
+  std::vector<Slice> all(static_cast<std::size_t>(s.layout.gradient_ranks()), Slice{size, {}, {}, 0});
   for (std::size_t i = 0; i < all.size(); ++i) all[i].rank = static_cast<std::int64_t>(i);
   if (size.value == 0) return all;
   std::size_t rank = 0;
@@ -136,7 +136,7 @@ Elements persistent_parameters(const RankModel& model, const Strategy& s) {
   Elements sum{};
   for (const RankTensor& tensor : model.tensors)
     if (tensor.elements <= s.zero.persistence_threshold)
-      sum += share(tensor.elements, s.layout.data()) * s.layout.data();
+      sum += share(tensor.elements, s.layout.gradient_ranks()) * s.layout.gradient_ranks();
   return sum;
 }
 
@@ -145,7 +145,7 @@ std::vector<Elements> sub_groups(const RankModel& model, const Strategy& s) {
   Elements open{};
   for (const RankTensor& tensor : model.tensors) {
     if (!tensor.trainable) continue;
-    open += share(tensor.elements, s.layout.data());
+    open += share(tensor.elements, s.layout.gradient_ranks());
     if (open >= s.zero.sub_group_size) groups.push_back(open), open = {};
   }
   if (open.value > 0) groups.push_back(open);
@@ -153,7 +153,7 @@ std::vector<Elements> sub_groups(const RankModel& model, const Strategy& s) {
 }
 
 Elements swap_buffer_size(const RankModel& model, const Strategy& s) {
-  return std::max(Elements(100'000'000), share(model.largest_tensor, s.layout.data()));
+  return std::max(Elements(100'000'000), share(model.largest_tensor, s.layout.gradient_ranks()));
 }
 
 Elements largest_sub_group(const RankModel& model, const Strategy& s) {

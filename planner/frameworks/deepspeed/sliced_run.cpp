@@ -35,7 +35,7 @@ bool SlicedRun::flattens_on_host(Bytes card) const {
 /// The flat copy is made beside the parameters, which then become views of it; where the GPU has no memory
 /// for it, parameters move to the host, are flattened there, and the copy comes back.
 void SlicedRun::flatten() {
-  const Bytes flat = in().slice.size * in().strategy.layout.data() * weight();
+  const Bytes flat = in().slice.size * in().strategy.layout.gradient_ranks() * weight();
   device_.empty_cache();
   if (!uses_bf16_optimizer(in().training, in().strategy)) {
     flattening_ = {
@@ -123,7 +123,7 @@ void SlicedRun::put_in_bucket(std::size_t tensor) {
 }
 
 bool SlicedRun::spans_slices() const {
-  if (in().strategy.layout.data() == 1) return false;
+  if (in().strategy.layout.gradient_ranks() == 1) return false;
   Elements low = pending_.front().start, high = low;
   for (const Pending& each : pending_)
     low = std::min(low, each.start), high = std::max(high, each.start + each.elements);
@@ -163,6 +163,15 @@ void SlicedRun::keep(const Pending& each) {
   // What arrived in fp32 is added as it is.
   if (keeps_flat_fp32() && state_.sent_gradient() != Bytes(4))
     device_.spike(Term::gradient_copy, piece * Bytes(4));
+}
+
+void SlicedRun::make_missing_gradients() {
+  if (keeps_flat_fp32() || offloaded()) return;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    const RankTensor& tensor = state_.tensors()[i];
+    if (tensor.idle && piece_of({i, tensor.elements, start_[i]}).value > 0)
+      missing_.push_back(device_.allocate(Term::gradient_partition, tensor.elements * weight()));
+  }
 }
 
 SlicedRun::Parts SlicedRun::parts() const {
@@ -233,7 +242,7 @@ Device::Block SlicedRun::flattened() {
 /// average_tensor, allreduce_and_scatter, allreduce_no_retain.
 void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
-  if (in().strategy.layout.data() == 1) return;
+  if (in().strategy.layout.gradient_ranks() == 1) return;
   if (!zero.reduce_scatter) return send(Operation::all_reduce, open_);
   const Parts parts = this->parts();
   if (!zero.multi_rank_bucket_allreduce) return send_to_owners(parts);
@@ -247,7 +256,7 @@ void SlicedRun::send() {
 
 void SlicedRun::send(Operation operation, Elements elements) {
   reduced_ = state_.issue(state_.clock().computed(), operation, elements, state_.sent_gradient(), "gradients",
-                          in().strategy.layout.data());
+                          in().strategy.layout.gradient_ranks());
   if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
 }
 
@@ -280,7 +289,7 @@ void SlicedRun::agree_and_gather() {
     if (in().training.precision != Precision::fp32) agree(Bytes(1), "overflow flag");
     agree(Bytes(4), "gradient norm");
   }
-  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.layout.data(), weight(),
+  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.layout.gradient_ranks(), weight(),
                      "updated weights");
 }
 
@@ -308,6 +317,7 @@ void SlicedRun::end_backward(bool last) {
   if (is_second_stage()) {
     flush();
     state_.wait(reduced_);
+    if (last) make_missing_gradients();
     release_buckets();
     if (in().strategy.gradient_accumulation_steps > 1 && !accumulates_fp32() && !offloaded()) {
       // Sums of earlier micro-steps are added up into them and replaced.
@@ -327,11 +337,12 @@ void SlicedRun::end_backward(bool last) {
   }
   if (!reduces_in_hooks())
     for (std::size_t i = 0; i < state_.tensors().size(); ++i)
-      if (state_.tensors()[i].trainable) put_in_bucket(i);
+      if (state_.tensors()[i].trainable && !state_.tensors()[i].idle) put_in_bucket(i);
   flush();
   state_.wait(reduced_);
+  make_missing_gradients();
   // fp32 sums of other ranks' parameters stay until the step, as views of the bucket.
-  if (!keeps_flat_fp32() || in().strategy.layout.data() == 1) release_buckets();
+  if (!keeps_flat_fp32() || in().strategy.layout.gradient_ranks() == 1) release_buckets();
   state_.release_gradients();
 }
 
@@ -370,7 +381,8 @@ void SlicedRun::step_on_device(bool first) {
   // again.
   if (!bf16_optimizer) {
     copy = keeps_flat_fp32() ? std::exchange(partition_, Device::kNone) : copied_gradients();
-    device_.release(partition_), device_.release(earlier_partition_);
+    device_.release(partition_), device_.release(earlier_partition_), device_.release(missing_);
+    missing_.clear();
     state_.release_gradients();
   }
   const Bytes element = in().shard.master_weights.value > 0 ? Bytes(drops ? 2 : 4) : weight();

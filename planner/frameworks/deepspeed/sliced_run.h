@@ -50,6 +50,9 @@ class SlicedRun {
   [[nodiscard]] Elements piece_of(const Pending& each) const;
   void make_partition();
   void keep(const Pending& each);
+  /// Zeros in the place of gradients that never came, of parameters that touch this rank's slice. Source:
+  /// DeepSpeed 0.19.8 stage_1_and_2.py get_all_grad_tensors.
+  void make_missing_gradients();
   void put_in_bucket(std::size_t tensor);
   /// What is pending, in order: neighbours of one owner are one part.
   [[nodiscard]] Parts parts() const;
@@ -80,6 +83,7 @@ class SlicedRun {
   std::vector<Device::Block> accumulators_;         ///< whole fp32 gradients, by tensor
   Device::Block partition_{Device::kNone};          ///< the reduced gradients that this rank keeps
   Device::Block earlier_partition_{Device::kNone};  ///< of the micro-steps before
+  std::vector<Device::Block> missing_;              ///< zeros of make_missing_gradients
   std::vector<Pending> pending_;
   Instant reduced_;  ///< when the last reduction is through
   Elements open_{};

@@ -65,6 +65,10 @@ Json accelerate_config(const Plan& plan, const Question& question) {
   if (plan.strategy.layout.replicate > 1)
     config["parallelism_config"] = {{"parallelism_config_dp_replicate_size", plan.strategy.layout.replicate},
                                     {"parallelism_config_dp_shard_size", plan.strategy.layout.shard}};
+  if (plan.strategy.layout.context > 1)
+    config["parallelism_config"] = {{"parallelism_config_dp_shard_size", plan.strategy.layout.shard},
+                                    {"parallelism_config_cp_size", plan.strategy.layout.context},
+                                    {"parallelism_config_cp_comm_strategy", to_name(plan.strategy.rotation)}};
   return config;
 }
 
@@ -87,6 +91,13 @@ std::vector<std::string> script_notes(const Plan& plan, const Question& question
   if (!fsdp && s.checkpointing == Checkpointing::full)
     notes.emplace_back(
         "activation checkpointing is the training script's: model.gradient_checkpointing_enable()");
+  if (s.layout.context > 1)
+    notes.push_back(
+        fmt::format("context parallelism loads the model with attn_implementation=\"sdpa\", pads samples to "
+                    "a multiple of "
+                    "{} tokens, and wants an attention_mask of ones in the batch: without one a mask of {} "
+                    "squared is made",
+                    2 * s.layout.context, local_tokens(training, s)));
   if (s.checkpointing == Checkpointing::selective)
     notes.emplace_back(
         "selective checkpointing is the training script's: torch.utils.checkpoint with a policy that "

@@ -69,7 +69,7 @@ std::optional<std::string> fsdp_replication(const Plan& plan, const Question&) {
 }
 
 Shard fsdp_rank_shard(const RankModel& model, const Training& training, const Strategy& s) {
-  return shard_by_rows(model, training, s.layout.shard);
+  return shard_by_rows(model, training, s.layout.shard_ranks());
 }
 
 RunResult play_fsdp(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
@@ -83,7 +83,7 @@ RunResult play_fsdp(const RunInputs& inputs, const std::optional<AllocatorOption
 void offload_fsdp(const StepInputs& in, HostTally& host) {
   for (const RankTensor& tensor : in.rank.tensors) {
     const Bytes stored(tensor.stored.value / std::max<std::int64_t>(tensor.elements.value, 1));
-    const Bytes part = fsdp_shard(tensor, in.strategy.layout.shard) * stored;
+    const Bytes part = fsdp_shard(tensor, in.strategy.layout.shard_ranks()) * stored;
     host.pinned(part);
     if (tensor.trainable) host.pinned(part);
   }
@@ -108,6 +108,8 @@ const FrameworkSpec& fsdp_spec() {
       .stages = kFsdpStages,
       .offloads = kFsdpOffloads,
       .splits_layers = false,
+      .splits_heads = false,
+      .passes_keys = true,
       .sharded_instead = {},
       .casts_model = false,
       .gathers_at_modules = false,
@@ -124,7 +126,7 @@ const FrameworkSpec& fsdp_spec() {
       .replication = fsdp_replication,
       .shard = fsdp_rank_shard,
       .optimizer_tensors = [](const RankModel& model, const Training&,
-                              const Strategy& s) { return tensors_by_rows(model, s.layout.shard); },
+                              const Strategy& s) { return tensors_by_rows(model, s.layout.shard_ranks()); },
       .play = play_fsdp,
       .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
       .offload = offload_fsdp_if_asked,

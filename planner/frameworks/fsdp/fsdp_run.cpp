@@ -10,7 +10,7 @@ namespace zplan {
 FsdpRun::FsdpRun(RankState& state)
     : state_(state),
       device_(state.device()),
-      groups_(state.in().model.inventory.layers.size() + 1),
+      groups_(state.in().model.inventory.layers.size() + (wraps_embedding() ? 2 : 1)),
       optimized_(optimizer_tensors(state.in().rank, state.in().training, state.in().strategy)) {
   // MixedPrecisionPolicy(param_dtype=torch.bfloat16) over fp32 shards; without one, what is stored is
   // gathered.
@@ -18,7 +18,11 @@ FsdpRun::FsdpRun(RankState& state)
   for (std::size_t i = 0; i < state.tensors().size(); ++i) {
     const RankTensor& tensor = state.tensors()[i];
     const Bytes stored(tensor.stored.value / tensor.elements.value);
-    ParameterGroup& group = tensor.layer < 0 ? root() : groups_[static_cast<std::size_t>(tensor.layer)];
+    const bool embeds = wraps_embedding() && (tensor.role == TensorRole::token_embedding ||
+                                              tensor.role == TensorRole::position_embedding);
+    ParameterGroup& group = tensor.layer >= 0 ? groups_[static_cast<std::size_t>(tensor.layer)]
+                            : embeds          ? embedding()
+                                              : root();
     if (tensor.packed) {  // bytes of it are divided, and are not cast
       group.parameters.push_back({.tensor = i,
                                   .shard = share(Elements(tensor.stored.value), ranks()),
@@ -144,19 +148,34 @@ void FsdpRun::reshard(ParameterGroup& group) {
 void FsdpRun::begin_micro_step(bool last) {
   last_micro_step_ = last;
   in_backward_ = false;
-  gather(root());
-  copy_out(root(), true);
+  if (std::exchange(first_micro_step_, false) && counts_trainer()) state_.count_tokens();
+  ParameterGroup& first = wraps_embedding() ? embedding() : root();
+  gather(first);
+  copy_out(first, true);
 }
 
 void FsdpRun::section(int layer, bool backward) {
   leave_group();
+  const bool is_behind_layers = open_ >= 0 && layer < 0;
   open_ = layer, in_backward_ = backward;
+  if (wraps_embedding()) pass_ends(layer, backward, is_behind_layers);
   if (layer < 0) return;
   if (ranks() > 1) state_.clock().host(backward ? host_time::kGroupBackward : host_time::kGroupForward);
   if (backward) return before_backward(static_cast<std::size_t>(layer));
   ParameterGroup& group = groups_[static_cast<std::size_t>(layer)];
   gather(group);
   copy_out(group, true);
+}
+
+/// What stands before and behind the layers, in units of its own.
+void FsdpRun::pass_ends(int layer, bool backward, bool is_behind_layers) {
+  if (is_behind_layers) {
+    ParameterGroup& next = backward ? embedding() : root();
+    gather(next);
+    copy_out(next, !backward);
+  }
+  if (!backward && layer == 0 && reshards_after_forward()) reshard(embedding());
+  if (backward && layer + 1 == static_cast<int>(layers())) after_backward(root());
 }
 
 void FsdpRun::leave_group() {
@@ -171,16 +190,27 @@ void FsdpRun::leave_group() {
 /// The root's forward ends with the loss; its backward begins with the loss's.
 void FsdpRun::phase(Phase phase) {
   if (phase != Phase::loss_backward) return;
-  if (reshards_after_forward()) reshard(root());
+  if (reshards_after_forward() && !wraps_ends()) reshard(root());
   device_.release(last_gathered_);
-  before_backward(groups_.size() - 1);
+  if (!wraps_ends()) before_backward(groups_.size() - 1);
+}
+
+/// The root's hook is on the loss, the head's unit's on the logits.
+void FsdpRun::module(const Event& event, int layer) {
+  if (layer < 0 && event.kind == Event::Kind::enter_backward && event.index == kHeadUnit)
+    before_backward(groups_.size() - 1);
 }
 
 /// The group that ran before this one in the forward is gathered ahead.
 void FsdpRun::before_backward(std::size_t group) {
   gather(groups_[group]);
   copy_out(groups_[group], false);
-  if (group > 0) gather(groups_[group - 1]);
+  if (group >= layers())
+    gather(groups_[layers() - 1]);
+  else if (group > 0)
+    gather(groups_[group - 1]);
+  else if (wraps_embedding())
+    gather(embedding());
 }
 
 void FsdpRun::after_backward(ParameterGroup& group) {
@@ -266,13 +296,18 @@ void FsdpRun::drop_reduced(Device::Block reduced, bool all_reduced) {
 
 void FsdpRun::end_backward(bool last) {
   (void)last;
-  after_backward(root());
+  after_backward(wraps_embedding() ? embedding() : root());
   state_.wait(reduced_);
   device_.release(last_reduced_);
   device_.release(all_reduced_);
 }
 
 void FsdpRun::step(bool first) {
+  first_micro_step_ = true;
+  if (counts_trainer() && ranks() > 1)  // DTensor's norm of all parameters' norms
+    state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce,
+                             Elements(static_cast<std::int64_t>(optimized_.size())), Bytes(4),
+                             "gradient norm", ranks()));
   if (offloads()) return;
   clip_gradient_norm(device_, optimized_);
   optimizer_step(device_, in().training, optimized_, first);

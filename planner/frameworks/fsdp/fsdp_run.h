@@ -18,7 +18,7 @@ class FsdpRun {
   void section(int layer, bool backward);
   void phase(Phase phase);
   void gradient(std::size_t tensor, Device::Block block) { state_.take_gradient(tensor, block); }
-  void module(const Event& event, int layer) { (void)event, (void)layer; }
+  void module(const Event& event, int layer);
   void end_backward(bool last);
   void step(bool first);
 
@@ -42,13 +42,25 @@ class FsdpRun {
   };
 
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
-  [[nodiscard]] std::int64_t ranks() const { return in().strategy.layout.shard; }
+  [[nodiscard]] std::int64_t ranks() const { return in().strategy.layout.shard_ranks(); }
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
   [[nodiscard]] bool replicates() const { return in().strategy.layout.replicate > 1; }
   [[nodiscard]] bool offloads() const { return in().strategy.offload_parameters != OffloadDevice::none; }
   [[nodiscard]] bool reshards_after_forward() const { return in().strategy.zero_stage == 3; }
   [[nodiscard]] bool reduces() const { return last_micro_step_ || in().training.syncs_each_micro_step; }
   [[nodiscard]] ParameterGroup& root() { return groups_.back(); }
+  /// Whether units are accelerate's: final norm and head in the root's place, which stay whole behind the
+  /// forward, and an untied embedding by itself.
+  [[nodiscard]] bool wraps_ends() const {
+    return in().training.fsdp_wraps_ends.value_or(in().strategy.layout.context > 1);
+  }
+  [[nodiscard]] bool wraps_embedding() const { return wraps_ends() && !in().model.shape.tied_embeddings; }
+  [[nodiscard]] std::size_t layers() const { return in().model.inventory.layers.size(); }
+  [[nodiscard]] ParameterGroup& embedding() { return groups_[layers()]; }
+  /// Whether the Trainer's own collectives are counted: token counts, and the norm of sharded gradients.
+  [[nodiscard]] bool counts_trainer() const {
+    return in().training.fsdp_wraps_ends.has_value() || in().strategy.layout.context > 1;
+  }
   [[nodiscard]] Bytes reduced_size(const Parameter& parameter) const;
   [[nodiscard]] bool has_gradient(const Parameter& parameter) const;
 
@@ -59,6 +71,7 @@ class FsdpRun {
   void copy_out_alone(ParameterGroup& group);
   void reshard(ParameterGroup& group);
 
+  void pass_ends(int layer, bool backward, bool is_behind_layers);
   void leave_group();
   void before_backward(std::size_t group);
   void after_backward(ParameterGroup& group);
@@ -74,7 +87,7 @@ class FsdpRun {
   std::vector<OptimizerTensor> optimized_;
   int open_{-1};  ///< layer whose forward or backward runs
   bool in_backward_{};
-  bool last_micro_step_{};
+  bool first_micro_step_{true}, last_micro_step_{};
   Device::Block last_gathered_{-1};         ///< forward: kept until the next group has copied out
   Device::Block last_reduced_{-1};          ///< the reduce-scatter's input: kept until the next one's
   std::vector<Device::Block> all_reduced_;  ///< kept until the backward is over, beside what was made of them

@@ -54,7 +54,26 @@ std::string accelerate_line(const Cluster& cluster, const std::string& config) {
   return join(words);
 }
 
+/// What accelerate makes its ParallelismConfig of, before a line of any launcher: under DeepSpeed it refuses
+/// the options of its own. Source: accelerate 1.15 commands/launch.py _validate_launch_command,
+/// parallelism_config.py ParallelismConfig.__post_init__.
+std::string with_ulysses(const Plan& plan, const Question& question, const std::string& line) {
+  const ParallelLayout& layout = plan.strategy.layout;
+  if (layout.sequence == 1) return line;
+  return join({"ACCELERATE_USE_PARALLELISM_CONFIG=true",
+               "PARALLELISM_CONFIG_SP_SIZE=" + std::to_string(layout.sequence),
+               "PARALLELISM_CONFIG_DP_SHARD_SIZE=" + std::to_string(layout.shard),
+               "PARALLELISM_CONFIG_SP_SEQ_LENGTH_IS_VARIABLE=true",
+               "PARALLELISM_CONFIG_SP_ATTN_IMPLEMENTATION=" +
+                   std::string(ulysses_attention(question.training.attention)),
+               line});
+}
+
 }  // namespace
+
+std::string_view ulysses_attention(Attention attention) {
+  return attention == Attention::flash ? "flash_attention_2" : "sdpa";
+}
 
 // FSDP2 is described by accelerate's own config; torchrun has no words for it.
 Launch fsdp_launch(const Plan& plan, const Question& question, const std::string& config) {
@@ -83,10 +102,11 @@ Launch ddp_launch(const Plan& plan, const Question& question, const std::string&
 }
 
 Launch deepspeed_launch(const Plan& plan, const Question& question, const std::string& config) {
-  return {.deepspeed = deepspeed_line(question.cluster, config),
-          .torchrun = torchrun_line(question.cluster, config),
+  const auto line = [&](const std::string& words) { return with_ulysses(plan, question, words); };
+  return {.deepspeed = line(deepspeed_line(question.cluster, config)),
+          .torchrun = line(torchrun_line(question.cluster, config)),
           .swift = swift_line(plan, question, config),
-          .accelerate = accelerate_line(question.cluster, config)};
+          .accelerate = line(accelerate_line(question.cluster, config))};
 }
 
 Launcher launcher(const Launch& launch, ConfigStyle style) {

@@ -34,6 +34,9 @@ struct Launcher {
 [[nodiscard]] Launch launch_lines(const Plan& plan, const Question& question,
                                   const std::string& config = "ds_config.json");
 
+/// transformers' name of the implementation that Ulysses wraps.
+[[nodiscard]] std::string_view ulysses_attention(Attention attention);
+
 /// The same by framework.
 [[nodiscard]] Launch deepspeed_launch(const Plan& plan, const Question& question, const std::string& config);
 [[nodiscard]] Launch fsdp_launch(const Plan& plan, const Question& question, const std::string& config);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/rules.h"
@@ -93,6 +94,17 @@ void add_training(Words& words, const Plan& plan, const Training& training) {
   if (training.fused_loss) add(words, {"--use_liger_kernel", "true"});
 }
 
+/// ms-swift's own sequence parallelism: Ulysses over as many ranks as divide the key-value heads too, a ring
+/// over the rest, which packs and needs flash attention. Source: ms-swift 4.6
+/// swift/trainers/sequence_parallel/ulysses.py.
+void add_token_ranks(Words& words, const Plan& plan, const Question& question) {
+  const std::int64_t ranks = plan.strategy.layout.token_ranks();
+  if (ranks == 1) return;
+  add(words, {"--sequence_parallel_size", std::to_string(ranks)});
+  const bool has_ring = std::gcd(question.model.shape.key_value_heads, ranks) < ranks;
+  if (has_ring) add(words, {"--padding_free", "true"});
+}
+
 std::string model_word(const Model& model) {
   // A shape that was inferred from a size has no weights anywhere.
   return model.source == ModelSource::size || model.name.empty() ? "MODEL" : shell_word(model.name);
@@ -179,6 +191,7 @@ std::string swift_line(const Plan& plan, const Question& question, const std::st
   add(words, {"swift", "sft", "--model", model_word(question.model), "--dataset", "train.jsonl"});
   add_method(words, question.training);
   add_training(words, plan, question.training);
+  add_token_ranks(words, plan, question);
   if (plan.framework == Framework::deepspeed) add_deepspeed(words, plan, question, config);
   if (plan.framework == Framework::fsdp) add(words, {"--fsdp", swift_fsdp(plan)});
   return join(words);

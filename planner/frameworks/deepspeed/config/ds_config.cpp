@@ -8,6 +8,7 @@
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/launch/launch.h"
 
 namespace zplan {
 
@@ -40,7 +41,10 @@ void add_batch(Json& config, const Inputs& in) {
   const Strategy& s = in.strategy();
   config["train_micro_batch_size_per_gpu"] = in.filled(s.micro_batch_size);
   config["gradient_accumulation_steps"] = in.filled(s.gradient_accumulation_steps);
-  if (s.layout.tensor == 1) config["train_batch_size"] = in.filled(s.global_batch_size());
+  // Under sequence parallelism accelerate works it out, and zero.Init by sequence_parallel_size.
+  if (s.layout.sequence > 1) config["sequence_parallel_size"] = s.layout.sequence;
+  if (s.layout.tensor == 1 && s.layout.sequence == 1)
+    config["train_batch_size"] = in.filled(s.global_batch_size());
   config["gradient_clipping"] = in.filled(s.zero.gradient_clipping);
 }
 
@@ -225,6 +229,31 @@ void note_limits(const Plan& plan, const Training& training, Notes& notes) {
   if (s.zero_stage == 0 && s.zero.fp32_gradient_accumulation && is_16_bit(training))
     notes.emplace_back(
         "DeepSpeed stops at fp32 accumulation of 16-bit gradients without ZeRO: it is left out");
+  if (s.layout.sequence > 1) {
+    notes.push_back(fmt::format(
+        "sequence parallelism is the training script's: TrainingArguments(parallelism_config="
+        "ParallelismConfig(sp_size={}, sp_backend=\"deepspeed\", dp_shard_size={}, sp_handler="
+        "DeepSpeedSequenceParallelConfig(sp_seq_length_is_variable=True, sp_attn_implementation=\"{}\")))",
+        s.layout.sequence, s.layout.shard, ulysses_attention(training.attention)));
+    notes.emplace_back(
+        "every batch needs position_ids and samples whose length sequence parallelism divides; "
+        "train_batch_size is left out: accelerate works it out");
+  }
+  if (s.tiled_mlp != 0 || s.tiled_loss != 0)
+    notes.emplace_back(
+        "tiles are code, not settings: deepspeed.runtime.sequence_parallel.ulysses_sp.TiledMLP and "
+        "TiledFusedLogitsLoss in the place of the model's forward (ArcticTraining: tiled_mlp_compute)");
+  if (s.checkpoint_offload == CheckpointOffload::host)
+    notes.emplace_back(
+        "checkpoints on the host are code: torch.utils.checkpoint.CheckpointFunction is replaced by one that "
+        "keeps its first tensor there, with use_reentrant=True (ArcticTraining: "
+        "activation_checkpoint_cpu_offload)");
+  if (s.checkpoint_offload == CheckpointOffload::pinned)
+    notes.emplace_back(
+        "checkpoints on the host are code: forward and backward run inside "
+        "deepspeed.runtime.activation_checkpointing.offload_activations."
+        "get_checkpoint_hidden_states_offloading_ctx_manager(); activation_checkpointing.cpu_checkpointing "
+        "does not reach Hugging Face models");
   if (s.layout.tensor > 1)
     notes.emplace_back(
         "train_batch_size is left out under AutoTP: DeepSpeed works it out, and without an mpu it counts "
@@ -254,6 +283,10 @@ Json newest_config(const Plan& plan, const Question& question, const DsConfigOpt
     config["tensor_parallel"]["vocab_parallel_lm_head"] = true;
   if (const auto& type = plan.strategy.zero.communication_type)
     config["communication_data_type"] = to_name(*type);
+  const ParallelLayout& layout = plan.strategy.layout;
+  if (const Precision type = plan.strategy.zero.sequence_communication_type;
+      layout.sequence > 1 && type != Precision::fp32)
+    config["seq_parallel_communication_data_type"] = to_name(type);
   add_disk(config, in);
   return config;
 }

@@ -72,6 +72,7 @@ struct LintOptions {
   std::optional<ConfigStyle> style{};  ///< who fills in "auto"; absent: by what the file holds
   std::optional<std::int64_t> gpus{};
   std::optional<std::int64_t> tensor_parallel{};
+  std::optional<std::int64_t> sequence_parallel{};
   std::string compute_capability{};  ///< of the GPU: "7.5"; empty: not known
   DeepSpeedRelease release{};        ///< decides how gradients are clipped where no key says it
 };

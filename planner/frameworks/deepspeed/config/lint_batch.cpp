@@ -93,7 +93,8 @@ void check_product(LintContext& context) {
   if (!batch.train || open) return;
   if (batch.micro && batch.steps && *batch.micro > kLargest / *batch.steps) return;
   const auto sequences = count(context, "/sequence_parallel_size");
-  if (sequences && *sequences > 1) return;  // without an mpu these ranks are counted once
+  const std::int64_t ranks = context.options.sequence_parallel.value_or(sequences.value_or(1));
+  if (ranks > 1) return;  // these ranks are counted once: lint_sequence
   if (context.options.gpus)
     check_given_gpus(context, batch, *context.options.gpus);
   else

@@ -213,6 +213,9 @@ void warn_of_misread_gradients(const Zero& zero, DsConfigPins& pins) {
 void read_communication(const JsonReader& root, DsConfigPins& pins) {
   const Section given = decided(root, "communication_data_type");
   if (given && !given->raw().is_null()) pins.zero.communication_type = type_named(*given);
+  const Section of_sequence = decided(root, "seq_parallel_communication_data_type");
+  if (of_sequence && !of_sequence->raw().is_null())
+    pins.zero.sequence_communication_type = type_named(*of_sequence);
 }
 
 /// gradient_clipping; "auto" is the Trainer's max_grad_norm, 1.0.
@@ -267,6 +270,13 @@ void read_tensor_parallel(const JsonReader& root, DsConfigPins& pins) {
   pins.tensor_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
 }
 
+/// The key counts batches alone; whoever writes it trains so.
+void read_sequence_parallel(const JsonReader& root, DsConfigPins& pins) {
+  const Section size = decided(root, "sequence_parallel_size");
+  if (size && !size->raw().is_null())
+    pins.sequence_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
+}
+
 std::optional<Optimizer> optimizer_of(std::string type, bool momentum) {
   for (char& c : type)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -310,6 +320,7 @@ DsConfigPins read_ds_config(std::string_view text, const std::string& source, st
   read_clipping(root, release, pins);
   read_batch(root, pins);
   read_tensor_parallel(root, pins);
+  read_sequence_parallel(root, pins);
   read_optimizer(root, pins);
   const std::vector<std::string> left_out = not_counted(root, zero.stage);
   pins.warnings.insert(pins.warnings.end(), left_out.begin(), left_out.end());

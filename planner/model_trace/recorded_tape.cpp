@@ -1,0 +1,245 @@
+#include "planner/model_trace/recorded_tape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "planner/frameworks/framework.h"
+
+namespace zplan {
+
+namespace {
+
+/// What of a training decides which of the recorded tapes is meant.
+struct Way {
+  RecordedMethod method{};
+  bool fp32_adapters{}, checkpointed{}, partitioned{}, autocast{};
+};
+
+Way way_of(const Training& training, const Strategy& strategy) {
+  const FrameworkSpec& framework = spec(training.framework);
+  Way way;
+  way.method = training.method == Method::full ? RecordedMethod::full : RecordedMethod::lora;
+  way.fp32_adapters =
+      training.method != Method::full && training.fp32_adapters && !framework.casts_adapters(strategy);
+  way.checkpointed = strategy.checkpointing == Checkpointing::full;
+  way.partitioned = gathers_at_modules(training, strategy);
+  way.autocast = framework.autocasts_masters && training.master_weights && training.method == Method::full;
+  return way;
+}
+
+bool has_way(const RecordedTape& tape, const Way& way) {
+  return tape.method == way.method && tape.checkpointed == way.checkpointed &&
+         tape.partitioned == way.partitioned && tape.autocast == way.autocast &&
+         (way.method == RecordedMethod::full || tape.fp32_adapters == way.fp32_adapters);
+}
+
+/// torch's embedding backward takes other memory above this many tokens, and a batch of one is recorded below
+/// it. Source: torch 2.11 aten/src/ATen/native/cuda/Embedding.cu.
+constexpr std::int64_t kFewTokens = 3072;
+
+const RecordedTape* find_tape(const Recorded& recorded, const Way& way, std::int64_t b, std::int64_t s) {
+  const RecordedTape* found = nullptr;
+  for (const RecordedTape& each : recorded.tapes) {
+    if (!has_way(each, way) || s < each.from || (each.below > 0 && s >= each.below)) continue;
+    const bool single = b == 1 && s <= kFewTokens;
+    if (found == nullptr || (each.batch == 1) == single) found = &each;
+  }
+  return found;
+}
+
+/// A tape of events made of what was recorded, sizes worked out.
+class Maker {
+ public:
+  Maker(const Model& model, const RecordedTape& tape, std::int64_t b, std::int64_t s, std::int64_t rank)
+      : model_(model), recorded_(*model.recorded), tape_(tape) {
+    for (const RecordedSize& each : tape.sizes) sizes_.push_back(each.at(b, s, rank));
+  }
+
+  Tape make() {
+    Tape tape;
+    tape.layers = layers();
+    phase_ = Phase::forward, in_layers_ = false;
+    tape.model = part(tape_.around, -1, recorded_.modules);
+    made_ = 0;
+    tape.model.forward = events(tape_.around.forward);
+    phase_ = Phase::forward;
+    tape.head = events(tape_.around.head);
+    phase_ = Phase::backward;
+    tape.model.backward = events(tape_.around.backward);
+    in_layers_ = true;
+    for (const auto& [kind, inventory_kind] : classes_) {
+      const RecordedPart& recorded = tape_.kinds[kind];
+      TapePart made = part(recorded, 0, recorded_.layer_modules[inventory_kind]);
+      made_ = 0;
+      phase_ = Phase::forward;
+      made.forward = events(recorded.forward);
+      phase_ = Phase::backward;
+      made.backward = events(recorded.backward);
+      tape.classes.push_back(std::move(made));
+    }
+    for (const RecordedLoad& each : tape_.loads) tape.loads.push_back(load(each));
+    give_workspaces(tape);
+    return tape;
+  }
+
+ private:
+  /// Layers of one kind of tape and of one kind of tensors are a class.
+  std::vector<std::size_t> layers() {
+    std::vector<std::size_t> of_layer;
+    for (std::size_t i = 0; i < tape_.layers.size(); ++i) {
+      const std::pair own{tape_.layers[i], model_.inventory.layers[i]};
+      auto at = std::find(classes_.begin(), classes_.end(), own);
+      if (at == classes_.end()) at = classes_.insert(at, own);
+      of_layer.push_back(static_cast<std::size_t>(at - classes_.begin()));
+    }
+    return of_layer;
+  }
+
+  static TapePart part(const RecordedPart& recorded, int, const std::vector<RecordedModule>& modules) {
+    TapePart made;
+    made.blocks = recorded.blocks;
+    for (const RecordedModule& each : recorded.modules ? *recorded.modules : modules)
+      made.modules.push_back({.name = {}, .own = each.own, .leaf = each.leaf});
+    return made;
+  }
+
+  [[nodiscard]] Term term() const {
+    switch (phase_) {
+      case Phase::loss: return Term::logits;
+      case Phase::loss_backward: return Term::loss_temporaries;
+      case Phase::backward: return Term::layer_working_set;
+      default: return in_layers_ ? Term::saved_activations : Term::model_inputs;
+    }
+  }
+
+  std::vector<Event> events(std::size_t section) {
+    std::vector<Event> made;
+    for (const RecordedEvent& each : recorded_.sections[section]) made.push_back(event(each));
+    return made;
+  }
+
+  Event event(const RecordedEvent& given) {
+    Event made{.index = given.index, .index_part = given.index_part, .block_part = given.block_part};
+    const auto block = [&](Event::Kind kind) {
+      made.kind = kind;
+      made.block = given.block;
+      made.owner = given.block_part == kOwnPart ? Owner::here : Owner::other_part;
+    };
+    const auto phase = [&](Phase begins) {
+      made.kind = Event::Kind::phase, made.index = static_cast<std::int32_t>(begins);
+      phase_ = begins;
+    };
+    switch (given.kind) {
+      case RecordedEvent::Kind::allocate:
+        return {.kind = Event::Kind::allocate,
+                .term = term(),
+                .block = made_++,
+                .size = sizes_[static_cast<std::size_t>(given.index)]};
+      case RecordedEvent::Kind::free: block(Event::Kind::release), made.index = -1; break;
+      case RecordedEvent::Kind::gradient: block(Event::Kind::adopt_gradient); break;
+      case RecordedEvent::Kind::enter: made.kind = Event::Kind::enter_module; break;
+      case RecordedEvent::Kind::leave: made.kind = Event::Kind::leave_module; break;
+      case RecordedEvent::Kind::enter_backward: made.kind = Event::Kind::enter_backward; break;
+      case RecordedEvent::Kind::leave_backward: made.kind = Event::Kind::leave_backward; break;
+      case RecordedEvent::Kind::read:
+        made.kind = Event::Kind::read_parameter;
+        made.block = given.index, made.index = given.block;
+        break;
+      case RecordedEvent::Kind::keep: made.kind = Event::Kind::keep_parameter; break;
+      case RecordedEvent::Kind::let_go: made.kind = Event::Kind::free_parameter; break;
+      case RecordedEvent::Kind::loss: phase(Phase::loss); break;
+      case RecordedEvent::Kind::loss_backward: phase(Phase::loss_backward); break;
+      case RecordedEvent::Kind::backward: phase(Phase::backward); break;
+      case RecordedEvent::Kind::compute: made.kind = Event::Kind::compute; break;
+    }
+    return made;
+  }
+
+  [[nodiscard]] Load load(const RecordedLoad& given) const {
+    const auto value = [&](std::int32_t number) { return sizes_[static_cast<std::size_t>(number)].value; };
+    Load made;
+    for (const RecordedLoad::Product& each : given.products)
+      made.add({.batch = value(each.batch),
+                .rows = value(each.rows),
+                .inner = value(each.inner),
+                .columns = value(each.columns),
+                .element = Bytes(2),
+                .times = value(each.times)});
+    if (given.attention >= 0)
+      (given.backward ? made.attention_backward : made.attention_forward) =
+          Flops(static_cast<double>(value(given.attention)));
+    if (given.moved >= 0) made.moved = Bytes(value(given.moved));
+    made.kernels = made.operators = given.kernels;
+    if (given.backward) made.nodes = given.kernels / 2;
+    return made;
+  }
+
+  /// The first product of the forward, and of the backward, makes cuBLAS keep a workspace.
+  static void give_workspaces(Tape& tape) {
+    const Event workspace{.kind = Event::Kind::workspace, .index = 0};
+    tape.model.forward.insert(tape.model.forward.begin(), workspace);
+    const auto at = std::find_if(tape.head.begin(), tape.head.end(), [](const Event& each) {
+      return each.kind == Event::Kind::phase && each.index == static_cast<std::int32_t>(Phase::loss_backward);
+    });
+    tape.head.insert(at == tape.head.end() ? at : at + 1, workspace);
+  }
+
+  const Model& model_;
+  const Recorded& recorded_;
+  const RecordedTape& tape_;
+  std::vector<Bytes> sizes_;
+  std::vector<std::pair<std::size_t, std::size_t>> classes_;  ///< kinds of the tape and of the inventory
+  std::int32_t made_{};                                       ///< blocks of the part so far
+  Phase phase_{};
+  bool in_layers_{};
+};
+
+}  // namespace
+
+std::optional<std::string> why_not_recorded(const Model& model, const Training& training,
+                                            const Strategy& strategy) {
+  if (!model.recorded) return std::nullopt;
+  const auto missing = [](std::string_view what) {
+    return fmt::format("the recorded model has no micro-step {}; zplan trace can record one", what);
+  };
+  if (strategy.layout.tensor > 1) return "tensor parallelism of a recorded model is not known";
+  if (strategy.layout.token_ranks() > 1)
+    return "sequence and context parallelism of a recorded model are not known";
+  if (strategy.tiled_mlp != 0 || strategy.tiled_loss != 0) return missing("with tiles");
+  if (strategy.checkpoint_offload != CheckpointOffload::none)
+    return missing("whose checkpoints wait on the host");
+  if (training.modules != ModuleLibrary::transformers) return missing("of another library's layers");
+  if (training.fused_loss || training.loss_chunks > 1) return missing("with a fused or sliced loss");
+  if (training.lora_dropout > 0 && training.method != Method::full)
+    return missing("with dropout in front of adapters");
+  if (training.method == Method::qlora) return missing("with a quantised base");
+  if (training.precision == Precision::fp32) return missing("in fp32");
+  if (strategy.checkpointing == Checkpointing::selective) return missing("with selective checkpointing");
+  if (training.method == Method::lora && training.lora_targets != LoraTargets{})
+    return missing("with adapters on other modules than all-linear");
+  const Way way = way_of(training, strategy);
+  if (find_tape(*model.recorded, way, strategy.micro_batch_size, training.sequence_length) != nullptr)
+    return std::nullopt;
+  Way other = way;
+  other.checkpointed = !way.checkpointed;
+  if (find_tape(*model.recorded, other, strategy.micro_batch_size, training.sequence_length) != nullptr)
+    return fmt::format("the model was recorded {} checkpointing alone: --checkpointing {}",
+                       way.checkpointed ? "without" : "with", way.checkpointed ? "none" : "full");
+  return missing(fmt::format("of {} training{}{}{} at a sequence length of {}",
+                             way.method == RecordedMethod::full ? "full" : "LoRA",
+                             way.checkpointed ? " with checkpointing" : " without checkpointing",
+                             way.partitioned ? " under ZeRO-3" : "", way.autocast ? " under autocast" : "",
+                             training.sequence_length));
+}
+
+Tape recorded_tape(const Model& model, const Training& training, const Strategy& strategy) {
+  const RecordedTape* tape = find_tape(*model.recorded, way_of(training, strategy), strategy.micro_batch_size,
+                                       training.sequence_length);
+  if (tape == nullptr) throw std::logic_error("a micro-step that was not recorded is asked for");
+  return Maker(model, *tape, strategy.micro_batch_size, training.sequence_length, training.lora_rank).make();
+}
+
+}  // namespace zplan

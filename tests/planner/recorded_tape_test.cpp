@@ -1,0 +1,99 @@
+// A model that was recorded while PyTorch ran it, against the planner's own program of the same model: two
+// derivations of one micro-step that share nothing but the run around it.
+
+#include "planner/model_trace/recorded_tape.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "models/config.h"
+#include "models/recorded/read.h"
+#include "planner/rank_run.h"
+
+namespace zplan {
+namespace {
+
+struct Pair {
+  Model described, recorded;
+};
+
+const Pair& llama() {
+  static const Pair pair = [] {
+    const std::string path = std::string(ZPLAN_TEST_DATA) + "/reference/recorded/llama-4L.json";
+    const Json document = parse_json(read_file(path), path);
+    const JsonReader reader(document, path);
+    return Pair{read_config(reader.at("config")), read_recorded_model(reader)};
+  }();
+  return pair;
+}
+
+struct Way {
+  Framework framework;
+  Method method;
+  int stage;
+  Checkpointing checkpointing;
+  std::int64_t micro_batch, sequence;
+};
+
+Training training_of(const Way& way) {
+  Training training;
+  training.method = way.method;
+  training.sequence_length = way.sequence;
+  training.attention = Attention::sdpa;
+  return with_framework(training, way.framework);
+}
+
+Strategy strategy_of(const Way& way) {
+  Strategy strategy;
+  strategy.zero_stage = way.stage;
+  strategy.layout.shard = 4;
+  strategy.checkpointing = way.checkpointing;
+  strategy.micro_batch_size = way.micro_batch;
+  return strategy;
+}
+
+double peak(const Model& model, const Way& way) {
+  return static_cast<double>(
+      RankRun(model, training_of(way), strategy_of(way), {}).live().peak_allocated.value);
+}
+
+TEST(RecordedTape, TensorsAreTheDescriptors) {
+  EXPECT_EQ(parameters(llama().recorded), parameters(llama().described));
+  EXPECT_EQ(llama().recorded.inventory.layers.size(), llama().described.inventory.layers.size());
+}
+
+TEST(RecordedTape, PeaksAreThoseOfTheDescriptorsProgram) {
+  constexpr double kTolerance = 0.003;
+  for (const Method method : {Method::full, Method::lora})
+    for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::full})
+      for (const auto& [b, s] : {std::pair{1, 1024}, {1, 2048}, {2, 3072}, {3, 4096}})
+        for (const auto& [framework, stage] : {std::pair{Framework::deepspeed, 0},
+                                               {Framework::deepspeed, 2},
+                                               {Framework::deepspeed, 3},
+                                               {Framework::fsdp, 3}}) {
+          const Way way{framework, method, stage, checkpointing, b, s};
+          ASSERT_FALSE(why_not_recorded(llama().recorded, training_of(way), strategy_of(way)));
+          const double recorded = peak(llama().recorded, way), described = peak(llama().described, way);
+          EXPECT_LE(std::abs(recorded / described - 1), kTolerance)
+              << to_name(framework) << " stage " << stage << " " << to_name(method) << " "
+              << to_name(checkpointing) << " b" << b << " s" << s;
+        }
+}
+
+TEST(RecordedTape, WhatWasNotRecordedIsRefused) {
+  const Way way{Framework::deepspeed, Method::full, 3, Checkpointing::full, 1, 2048};
+  Training training = training_of(way);
+  Strategy strategy = strategy_of(way);
+  strategy.checkpointing = Checkpointing::selective;
+  EXPECT_TRUE(why_not_recorded(llama().recorded, training, strategy));
+  EXPECT_FALSE(why_not_recorded(llama().described, training, strategy));
+  strategy = strategy_of(way), strategy.layout.tensor = 2;
+  EXPECT_TRUE(why_not_recorded(llama().recorded, training, strategy));
+  training.precision = Precision::fp32;
+  EXPECT_TRUE(why_not_recorded(llama().recorded, training, strategy_of(way)));
+}
+
+}  // namespace
+}  // namespace zplan
