@@ -221,33 +221,32 @@ struct TensorCallAbout {
 };
 
 TensorCallAbout about(TensorCall call) {
-  constexpr auto kModel = ElementOf::model, kFp32 = ElementOf::fp32, kInt64 = ElementOf::int64;
+  using enum ElementOf;
   switch (call) {
-    case TensorCall::row_output: return {Operation::all_reduce, Group::tensor, "row-split outputs", kModel};
+    case TensorCall::row_output: return {Operation::all_reduce, Group::tensor, "row-split outputs", model};
     case TensorCall::column_input:
-      return {Operation::all_reduce, Group::tensor, "column-split input gradients", kModel};
-    case TensorCall::split_embedding:
-      return {Operation::all_reduce, Group::tensor, "split embedding", kModel};
-    case TensorCall::logits: return {Operation::all_gather, Group::tensor, "logits", kModel};
+      return {Operation::all_reduce, Group::tensor, "column-split input gradients", model};
+    case TensorCall::split_embedding: return {Operation::all_reduce, Group::tensor, "split embedding", model};
+    case TensorCall::logits: return {Operation::all_gather, Group::tensor, "logits", model};
     case TensorCall::token_maxima:
     case TensorCall::token_sums:
-      return {Operation::all_reduce, Group::tensor, "vocabulary-parallel loss", kFp32};
+      return {Operation::all_reduce, Group::tensor, "vocabulary-parallel loss", fp32};
     case TensorCall::replicated_gradient:
-      return {Operation::all_reduce, Group::tensor, "replicated norms", kModel};
+      return {Operation::all_reduce, Group::tensor, "replicated norms", model};
     case TensorCall::token_exchange:
-      return {Operation::all_to_all, Group::sequence, "heads for tokens", kModel};
-    case TensorCall::positions: return {Operation::all_gather, Group::sequence, "positions", kInt64};
-    case TensorCall::rank_losses: return {Operation::all_gather, Group::sequence, "losses", kFp32};
+      return {Operation::all_to_all, Group::sequence, "heads for tokens", model};
+    case TensorCall::positions: return {Operation::all_gather, Group::sequence, "positions", int64};
+    case TensorCall::rank_losses: return {Operation::all_gather, Group::sequence, "losses", fp32};
     case TensorCall::rank_token_counts:
-      return {Operation::all_gather, Group::sequence, "token counts", kInt64};
-    case TensorCall::loss_gradient: return {Operation::reduce_scatter, Group::sequence, "losses", kFp32};
-    case TensorCall::tile_count: return {Operation::all_reduce, Group::data, "slices", kInt64};
+      return {Operation::all_gather, Group::sequence, "token counts", int64};
+    case TensorCall::loss_gradient: return {Operation::reduce_scatter, Group::sequence, "losses", fp32};
+    case TensorCall::tile_count: return {Operation::all_reduce, Group::data, "slices", int64};
     case TensorCall::gathered_keys:
-      return {Operation::all_gather, Group::context, "keys and values", kModel, true};
+      return {Operation::all_gather, Group::context, "keys and values", model, true};
     case TensorCall::passed_keys:
-      return {Operation::send_recv, Group::context, "keys and values", kModel, true};
+      return {Operation::send_recv, Group::context, "keys and values", model, true};
     case TensorCall::passed_key_gradients:
-      return {Operation::send_recv, Group::context, "gradients of keys and values", kFp32, true};
+      return {Operation::send_recv, Group::context, "gradients of keys and values", fp32, true};
   }
   return {};
 }
