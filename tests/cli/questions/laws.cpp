@@ -58,7 +58,8 @@ std::vector<std::string> pinned_words(const Answered& answered, const Plan& plan
   std::vector<std::string> words;
   const std::vector<std::string>& all = answered.words;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const bool strategy = all[i] == "--zero" || all[i] == "--tp" || all[i] == "--offload";
+    static const std::set<std::string> kStrategy{"--zero", "--tp", "--sp", "--cp", "--offload"};
+    const bool strategy = kStrategy.contains(all[i]);
     if (strategy)
       ++i;
     else
@@ -69,6 +70,8 @@ std::vector<std::string> pinned_words(const Answered& answered, const Plan& plan
     words.emplace_back(option), words.push_back(value);
   };
   add("--zero", std::to_string(s.zero_stage)), add("--tp", std::to_string(s.layout.tensor));
+  if (s.layout.sequence > 1) add("--sp", std::to_string(s.layout.sequence));
+  if (s.layout.context > 1) add("--cp", std::to_string(s.layout.context));
   add("--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters})));
   return words;
 }

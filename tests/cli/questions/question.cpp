@@ -77,10 +77,25 @@ void add_cluster(Random& random, Typed& typed) {
   if (random.chance(15)) typed.option("--headroom", number(random.between(0, 50)));
 }
 
+/// What makes long samples fit: ranks that divide their tokens, tiles, checkpoints on the host.
+void add_long_context(Random& random, Typed& typed, const std::string& framework) {
+  const std::string degrees = random.of(Words{"1", "2", "2", "4", "8", "1,2", "2,4"});
+  if (framework == "fsdp") {
+    typed.option("--cp", degrees);
+    if (random.chance(40)) typed.option("--cp-rotate", any<KeyRotation>(random));
+    return;
+  }
+  if (random.chance(60)) typed.option("--sp", degrees);
+  if (random.chance(30)) typed.option("--tiled-mlp", random.of(Words{"auto", "2", "5"}));
+  if (random.chance(30)) typed.option("--tiled-loss", random.of(Words{"auto", "3", "16"}));
+  if (random.chance(30)) typed.option("--checkpoint-offload", any<CheckpointOffload>(random));
+}
+
 void add_strategies(Random& random, Typed& typed, bool one) {
   const std::string framework = random.of(Words{"deepspeed", "deepspeed", "deepspeed", "fsdp", "torch"});
   if (framework != "deepspeed") typed.option("--framework", framework);
   if (framework == "fsdp" && random.chance(30)) typed.option("--offload", "all");
+  if (framework != "torch" && random.chance(20)) add_long_context(random, typed, framework);
   if (framework != "deepspeed") return;
   if (one || random.chance(40))
     typed.option("--zero",
