@@ -31,6 +31,10 @@ struct Gpu {
   std::vector<std::string> aliases{};
   Bytes memory{};           ///< what nvidia-smi prints as total
   Bytes driver_reserved{};  ///< of that, what cudaMemGetInfo does not count: the driver keeps it
+  /// What the rates follow from, where the profile says: multiprocessors x FLOP per clock x clock, and bus x
+  /// rate of a pin.
+  std::optional<std::int64_t> multiprocessors{}, boost_mhz{}, memory_bus_bits{};
+  std::optional<double> memory_gbit_per_pin{};  ///< 1e9 bits per second
   BytesPerSecond memory_bandwidth{};
   /// Dense peak rates of matrix products with fp32 accumulation; absent where the GPU does not do the type
   /// in its matrix units. fp32: the plain units.

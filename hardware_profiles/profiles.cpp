@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <deque>
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "models/base/embedded.h"
@@ -91,15 +93,76 @@ HardwareProfiles read_text(std::string_view text, const std::string& source) {
   return read_profiles(JsonReader(json, source));
 }
 
-HardwareProfiles read_embedded() {
+// Not parse_json: the tests check these files once and for all, every start of the program would pay for it.
+HardwareProfiles read_embedded(const embedded::EmbeddedFile& file) {
+  const Json json = Json::parse(file.text);
+  return read_profiles(JsonReader(json, "hardware_profiles/" + std::string(file.name)));
+}
+
+HardwareProfiles read_folder(std::string_view folder) {
   HardwareProfiles all;
-  for (const auto& file : embedded::hardware_profiles) {
-    // Not parse_json: the tests check these files once and for all, every start of the program would pay for
-    // it.
-    const Json json = Json::parse(file.text);
-    const std::string source = "hardware_profiles/" + std::string(file.name);
-    all = merge_profiles(std::move(all), read_profiles(JsonReader(json, source)));
+  for (const auto& file : embedded::hardware_profiles)
+    if (file.name.starts_with(folder)) all = merge_profiles(std::move(all), read_embedded(file));
+  return all;
+}
+
+/// Nodes and networks: few, and any question may need them.
+const HardwareProfiles& built_in_surroundings() {
+  static const HardwareProfiles profiles = merge_profiles(read_folder("nodes/"), read_folder("networks/"));
+  return profiles;
+}
+
+/// A GPU that is compiled in, read when it is first asked for.
+class BuiltInGpu {
+ public:
+  explicit BuiltInGpu(const embedded::EmbeddedFile& file) : file_(&file), keys_(keys_of(file.text)) {}
+
+  [[nodiscard]] bool is_called(const std::string& key) const {
+    return std::find(keys_.begin(), keys_.end(), key) != keys_.end();
   }
+  [[nodiscard]] const Gpu& read() const {
+    std::call_once(once_, [this] { gpu_ = std::move(read_embedded(*file_).gpus.front()); });
+    return gpu_;
+  }
+
+ private:
+  /// Name and aliases stand first: whose profile it is can be seen without reading the rest.
+  static std::vector<std::string> keys_of(std::string_view text) {
+    const Json head = Json::parse(std::string(text.substr(0, text.find(",\n  \"memory_mib\""))) + "}");
+    std::vector<std::string> keys{key_of(head.at("name").get_ref<const std::string&>())};
+    if (const auto aliases = head.find("aliases"); aliases != head.end())
+      for (const Json& alias : *aliases) keys.push_back(key_of(alias.get_ref<const std::string&>()));
+    return keys;
+  }
+
+  const embedded::EmbeddedFile* file_;
+  std::vector<std::string> keys_;
+  mutable std::once_flag once_;
+  mutable Gpu gpu_;
+};
+
+const std::deque<BuiltInGpu>& built_in_gpus() {
+  static const std::deque<BuiltInGpu> gpus = [] {
+    std::deque<BuiltInGpu> all;
+    for (const auto& file : embedded::hardware_profiles)
+      if (file.name.starts_with("gpus/")) all.emplace_back(file);
+    return all;
+  }();
+  return gpus;
+}
+
+void add_called(HardwareProfiles& profiles, std::string_view name) {
+  const std::string key = key_of(name);
+  for (const BuiltInGpu& each : built_in_gpus()) {
+    if (!each.is_called(key)) continue;
+    put(profiles.gpus, each.read());
+    if (!each.read().collectives_as.empty()) add_called(profiles, each.read().collectives_as);
+  }
+}
+
+HardwareProfiles read_all() {
+  HardwareProfiles all = built_in_surroundings();
+  for (const BuiltInGpu& each : built_in_gpus()) all.gpus.push_back(each.read());
   return all;
 }
 
@@ -113,12 +176,23 @@ std::vector<std::string> profile_files(const std::string& folder) {
   return files;
 }
 
+HardwareProfiles user_profiles(const std::string& folder) {
+  HardwareProfiles profiles;
+  std::error_code ignored;
+  if (folder.empty() || !fs::exists(folder, ignored)) return profiles;
+  for (const std::string& path : profile_files(folder))
+    profiles = merge_profiles(std::move(profiles), read_text(read_file(path), path));
+  return profiles;
+}
+
 }  // namespace
 
 const HardwareProfiles& built_in_profiles() {
-  static const HardwareProfiles profiles = read_embedded();
+  static const HardwareProfiles profiles = read_all();
   return profiles;
 }
+
+const std::vector<Network>& built_in_networks() { return built_in_surroundings().networks; }
 
 HardwareProfiles merge_profiles(HardwareProfiles profiles, const HardwareProfiles& added) {
   for (const Gpu& gpu : added.gpus) put(profiles.gpus, gpu);
@@ -128,12 +202,17 @@ HardwareProfiles merge_profiles(HardwareProfiles profiles, const HardwareProfile
 }
 
 HardwareProfiles with_user_profiles(const std::string& folder) {
-  HardwareProfiles all = built_in_profiles();
-  std::error_code ignored;
-  if (folder.empty() || !fs::exists(folder, ignored)) return all;
-  for (const std::string& path : profile_files(folder))
-    all = merge_profiles(std::move(all), read_text(read_file(path), path));
-  return all;
+  return merge_profiles(built_in_profiles(), user_profiles(folder));
+}
+
+HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_folder) {
+  const HardwareProfiles own = user_profiles(user_folder);
+  HardwareProfiles profiles = built_in_surroundings();
+  add_called(profiles, gpu.empty() ? "generic" : gpu);
+  if (profiles.gpus.empty()) return merge_profiles(built_in_profiles(), own);
+  for (const Gpu& each : own.gpus)
+    if (!each.collectives_as.empty()) add_called(profiles, each.collectives_as);
+  return merge_profiles(std::move(profiles), own);
 }
 
 const Gpu& find_gpu(const HardwareProfiles& profiles, std::string_view name, std::string_view place) {

@@ -21,6 +21,14 @@ struct HardwareProfiles {
 /// The profiles compiled into the program, in order of file name.
 [[nodiscard]] const HardwareProfiles& built_in_profiles();
 
+/// The networks among them.
+[[nodiscard]] const std::vector<Network>& built_in_networks();
+
+/// As with_user_profiles, but of the GPUs that are compiled in only those that a question about `gpu` (empty:
+/// the generic one) needs: those of that name or alias, and whose curves they take. All of them where none is
+/// called so.
+[[nodiscard]] HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_folder);
+
 /// One profile file (`zplan.gpu/1`, `zplan.node/1`, `zplan.network/1`), checked: unknown keys, types, ranges,
 /// and a source for every figure and no other. Throws InputError naming file and pointer.
 [[nodiscard]] HardwareProfiles read_profiles(const JsonReader& file);

@@ -31,6 +31,16 @@ std::optional<FlopsPerSecond> teraflops(const JsonReader& file, std::string_view
   return FlopsPerSecond(at->number(kLeastRate, kLargestRate) * 1e12);
 }
 
+std::optional<std::int64_t> count(const JsonReader& file, std::string_view key, std::int64_t most) {
+  const auto at = file.find(key);
+  return at ? std::optional(at->integer(1, most)) : std::nullopt;
+}
+
+std::optional<double> gigabits_per_pin(const JsonReader& file) {
+  const auto at = file.find("memory_gbit_per_s_per_pin");
+  return at ? std::optional(at->number(kLeastRate, 1000)) : std::nullopt;
+}
+
 Bytes mebibytes(const JsonReader& at, std::int64_t low, std::int64_t high) {
   return kMiB * at.integer(low, high);
 }
@@ -235,6 +245,10 @@ void check_gpu(const JsonReader& file) {
                   "aliases",
                   "memory_mib",
                   "driver_reserved_mib",
+                  "multiprocessors",
+                  "boost_mhz",
+                  "memory_bus_bits",
+                  "memory_gbit_per_s_per_pin",
                   "memory_bandwidth_gb_per_s",
                   "bf16_dense_tflops",
                   "fp16_dense_tflops",
@@ -277,6 +291,10 @@ Gpu read_gpu(const JsonReader& file) {
           .aliases = aliases_of(file),
           .memory = mebibytes(file.at("memory_mib"), 512, 4194304),
           .driver_reserved = mebibytes(file.at("driver_reserved_mib"), 0, 65536),
+          .multiprocessors = count(file, "multiprocessors", 10'000),
+          .boost_mhz = count(file, "boost_mhz", 100'000),
+          .memory_bus_bits = count(file, "memory_bus_bits", 1'000'000),
+          .memory_gbit_per_pin = gigabits_per_pin(file),
           .memory_bandwidth = gigabytes_per_second(file.at("memory_bandwidth_gb_per_s")),
           .bf16 = teraflops(file, "bf16_dense_tflops"),
           .fp16 = teraflops(file, "fp16_dense_tflops"),

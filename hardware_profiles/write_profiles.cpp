@@ -64,7 +64,16 @@ Json curve_json(const CollectiveCurve& curve) {
   return out;
 }
 
+template <class Number>
+void put(Json& out, const char* key, const std::optional<Number>& figure) {
+  if (figure) out[key] = *figure;
+}
+
 void put_speeds(Json& out, const Gpu& gpu) {
+  put(out, "multiprocessors", gpu.multiprocessors);
+  put(out, "boost_mhz", gpu.boost_mhz);
+  put(out, "memory_bus_bits", gpu.memory_bus_bits);
+  put(out, "memory_gbit_per_s_per_pin", gpu.memory_gbit_per_pin);
   put(out, "memory_bandwidth_gb_per_s", gpu.memory_bandwidth);
   put(out, "bf16_dense_tflops", gpu.bf16);
   put(out, "fp16_dense_tflops", gpu.fp16);

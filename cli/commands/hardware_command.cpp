@@ -40,6 +40,11 @@ std::string link_text(const LinkSpeed& speed) {
                      format_rate(speed.all_gather), format_seconds(speed.latency));
 }
 
+template <class Number>
+std::string unit_text(const std::optional<Number>& figure, std::string_view unit) {
+  return figure ? fmt::format("{:g} {}", static_cast<double>(*figure), unit) : std::string("-");
+}
+
 /// Figures without a value in the profile are left out: they have no source either.
 void keep_known(std::vector<Fact>& facts) {
   std::erase_if(facts, [](const Fact& fact) { return fact.value == "-"; });
@@ -48,6 +53,10 @@ void keep_known(std::vector<Fact>& facts) {
 std::vector<Fact> gpu_facts(const Gpu& gpu) {
   std::vector<Fact> facts{{"memory_mib", format_bytes(gpu.memory)},
                           {"driver_reserved_mib", format_bytes(gpu.driver_reserved)},
+                          {"multiprocessors", unit_text(gpu.multiprocessors, "SMs")},
+                          {"boost_mhz", unit_text(gpu.boost_mhz, "MHz")},
+                          {"memory_bus_bits", unit_text(gpu.memory_bus_bits, "bits")},
+                          {"memory_gbit_per_s_per_pin", unit_text(gpu.memory_gbit_per_pin, "Gbit/s per pin")},
                           {"memory_bandwidth_gb_per_s", rate(gpu.memory_bandwidth)},
                           {"bf16_dense_tflops", teraflops(gpu.bf16)},
                           {"fp16_dense_tflops", teraflops(gpu.fp16)},

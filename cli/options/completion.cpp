@@ -31,7 +31,7 @@ std::vector<std::string> node_names() {
 
 std::vector<std::string> network_names() {
   std::vector<std::string> names;
-  for (const Network& network : built_in_profiles().networks) names.push_back(network.name);
+  for (const Network& network : built_in_networks()) names.push_back(network.name);
   return names;
 }
 

@@ -186,7 +186,7 @@ void add_cards(Document& doc, const SolvedQuestion& solved) {
                            fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
                           Tone::plain});
   }
-  doc.heading("Cards that would do, least memory first");
+  doc.heading("GPUs that would do, least memory first");
   doc.table(std::move(table));
   if (solved.cards.size() > kMost)
     doc.line(fmt::format("and {} more (--json lists them)", solved.cards.size() - kMost));

@@ -200,7 +200,7 @@ std::string value_text(Solve solve, std::int64_t value, ByteUnit unit) {
     case Solve::sequence: return fmt::format("{} tokens", value);
     case Solve::gpus: return fmt::format("{} GPU{}", value, value == 1 ? "" : "s");
     case Solve::model: return fmt::format("{} parameters", format_count(Elements(value)));
-    case Solve::memory: return fmt::format("cards of {}", format_bytes(kGiB * value, unit));
+    case Solve::memory: return fmt::format("GPUs of {}", format_bytes(kGiB * value, unit));
     case Solve::host_memory: return fmt::format("{} of host memory", format_bytes(kGiB * value, unit));
   }
   return "";

@@ -122,9 +122,28 @@ TEST(BuiltInProfiles, RatesAreDenseWithFp32Accumulation) {
   EXPECT_FALSE(find_gpu(profiles(), "a100").fp8);
 }
 
+TEST(BuiltInProfiles, AQuestionAboutOneReadsWhatItNeeds) {
+  for (const Gpu& gpu : profiles().gpus) {
+    std::vector<std::string> names = gpu.aliases;
+    names.push_back(gpu.name);
+    for (const std::string& name : names) {
+      const HardwareProfiles few = profiles_for(name, "");
+      EXPECT_EQ(find_gpu(few, name), find_gpu(profiles(), name)) << name;
+      EXPECT_LE(few.gpus.size(), 3U) << name;
+      if (!gpu.collectives_as.empty()) {
+        EXPECT_EQ(find_gpu(few, gpu.collectives_as).name, gpu.collectives_as);
+      }
+    }
+  }
+  EXPECT_EQ(profiles_for("", "").gpus.front().name, "generic");
+  EXPECT_EQ(profiles_for("no such GPU", ""), profiles()) << "to name what there is";
+  EXPECT_EQ(profiles_for("a100", "").networks, profiles().networks);
+}
+
 void expect_rates_in_order(const Gpu& gpu) {
   ASSERT_TRUE(gpu.fp16 && gpu.fp32) << gpu.name;
-  EXPECT_GT(*gpu.fp16, *gpu.fp32) << gpu.name;
+  EXPECT_GE(*gpu.fp16, *gpu.fp32) << gpu.name;
+  EXPECT_EQ(*gpu.fp16 == *gpu.fp32, gpu.compute_capability == "6.1") << gpu.name << ": fp16 computed in fp32";
   if (gpu.bf16) {
     EXPECT_EQ(*gpu.bf16, *gpu.fp16) << gpu.name << ": one unit does both";
   }

@@ -9,7 +9,7 @@ namespace zplan::check {
 namespace {
 
 bool is_network(const std::string& name) {
-  for (const Network& network : built_in_profiles().networks)
+  for (const Network& network : built_in_networks())
     if (network.name == name) return true;
   return false;
 }
