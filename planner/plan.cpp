@@ -57,7 +57,8 @@ bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, Cards& c
   return !memory.failing_start.contains(cluster.usable_memory) && cards.completes_on(cluster.usable_memory);
 }
 
-bool fits_by_allocator(const RunInputs& run, const Cluster& cluster, Bytes limit) {
+bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit) {
+  run.notes_calls = false;
   const RunResult played = simulate(run);
   Cards cards(run, played);
   const MemoryPlan memory = plan_live_memory(run, played, cluster);
@@ -80,7 +81,8 @@ bool fits_by_allocator(const Cluster& cluster, Bytes limit, Cards& cards, Memory
 }  // namespace
 
 Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
-  const WorstRank worst = worst_rank(run(strategy));
+  const bool complete = depth == Depth::complete, times_live_run = depth == Depth::outline;
+  const WorstRank worst = worst_rank(run(strategy), times_live_run);
   const RankRun& run = worst.run;
   const RunInputs inputs = run.inputs();
   Plan plan;
@@ -89,8 +91,10 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   plan.shard = run.shard();
   plan.measured_activations = model_->shape.operators.measured;
   const Bytes limit = available(cluster_, headroom_);
-  const bool complete = depth == Depth::complete;
-  RunResult played = complete ? run.full() : worst.live ? *worst.live : run.live();
+  RunResult played = complete         ? run.full()
+                     : worst.live     ? *worst.live
+                     : times_live_run ? run.live()
+                                      : run.live_memory();
   if (complete) {
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);

@@ -50,6 +50,12 @@ RunInputs RankRun::inputs() const {
           .outside = outside_};
 }
 
+RunResult RankRun::live_memory() const {
+  RunInputs memory_alone = inputs();
+  memory_alone.notes_calls = false;
+  return simulate_live(memory_alone);
+}
+
 Schedule RankRun::schedule(const RunResult& played) const {
   return zplan::schedule(played.calls, training_, strategy_, *parts_.rank, shard_);
 }
@@ -73,12 +79,12 @@ std::vector<RankRun> RankRun::distinct_ranks() const {
   return runs;
 }
 
-WorstRank worst_rank(const RankRun& run) {
+WorstRank worst_rank(const RankRun& run, bool noted) {
   std::vector<RankRun> runs = run.distinct_ranks();
   if (runs.size() == 1) return {std::move(runs.front())};
   std::optional<WorstRank> worst;
   for (RankRun& each : runs) {
-    RunResult live = each.live();
+    RunResult live = noted ? each.live() : each.live_memory();
     if (!worst || live.peak_allocated > worst->live->peak_allocated)
       worst.emplace(WorstRank{std::move(each), std::move(live)});
   }

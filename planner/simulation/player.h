@@ -54,8 +54,7 @@ class Player {
     result.flattening = flattening();
     for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
       device_.begin_step();
-      state_.calls().begin_step();
-      state_.clock().begin_step();
+      state_.begin_step(inputs_.notes_calls && step > 0);  // the first is never the steady one
       play_step(step == 0);
     }
     result.completed = !device_.out_of_memory();

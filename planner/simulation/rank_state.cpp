@@ -137,6 +137,7 @@ void RankState::refill_batches(std::int64_t times) {
   const std::int64_t ranks = in().strategy.layout.sequence;
   const Elements tokens(in().strategy.micro_batch_size * in().training.sequence_length);
   const auto gather = [&](Elements elements) {
+    if (!notes_calls_) return;
     Call call = call_of(Group::sequence, Operation::all_gather, elements, Bytes(8), "batches", "int64");
     for (std::int64_t each = 0; each < times; ++each) clock_.exchange(call, -1, device_.phase());
     call.times = times;
@@ -256,6 +257,7 @@ TensorCallAbout about(TensorCall call) {
 Instant RankState::issue(Instant earliest, Operation operation, Elements elements, Bytes element,
                          std::string_view purpose, std::int64_t ranks, std::string_view dtype,
                          std::int64_t stride) {
+  if (!notes_calls_) return {};
   const Call call{.operation = operation,
                   .group = Group::data,
                   .group_size = ranks,
@@ -285,6 +287,7 @@ Bytes RankState::sent_gradient() const {
 }
 
 void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
+  if (!notes_calls_) return;
   const TensorCallAbout which = about(call);
   Bytes element = weight();
   std::string_view dtype{};
@@ -312,6 +315,7 @@ Call RankState::call_of(Group group, Operation operation, Elements elements, Byt
 }
 
 void RankState::exchange(const Call& call, std::int32_t number) {
+  if (!notes_calls_) return;
   calls_.add(call);
   if (call.group_size > 1) clock_.exchange(call, number, device_.phase());
 }

@@ -85,6 +85,13 @@ class RankState {
   void communicate(TensorCall call, Bytes size, std::int32_t number);
   /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
   void agree(Group group, Bytes element, std::string_view purpose);
+  /// An optimizer step begins, whose calls and program are written down where they are `noted`.
+  void begin_step(bool noted) {
+    calls_.begin_step();
+    clock_.begin_step(noted);
+    notes_calls_ = noted;
+  }
+  [[nodiscard]] bool notes_calls() const { return notes_calls_; }
   [[nodiscard]] CallLog& calls() { return calls_; }
   [[nodiscard]] Clock& clock() { return clock_; }
 
@@ -109,6 +116,7 @@ class RankState {
   Device& device_;
   CallLog calls_;
   Clock clock_;
+  bool notes_calls_{};
   std::vector<std::size_t> layer_start_;
   std::size_t before_{};  ///< tensors in front of the layers
   std::size_t behind_{};  ///< where tensors behind them begin

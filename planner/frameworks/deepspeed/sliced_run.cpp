@@ -242,7 +242,7 @@ Device::Block SlicedRun::flattened() {
 /// average_tensor, allreduce_and_scatter, allreduce_no_retain.
 void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
-  if (in().strategy.layout.gradient_ranks() == 1) return;
+  if (in().strategy.layout.gradient_ranks() == 1 || !state_.notes_calls()) return;
   if (!zero.reduce_scatter) return send(Operation::all_reduce, open_);
   const Parts parts = this->parts();
   if (!zero.multi_rank_bucket_allreduce) return send_to_owners(parts);
