@@ -206,6 +206,7 @@ bool CachingAllocator::reserve(std::int64_t size) {
   const Bytes reserved = current_.reserved + Bytes(size);
   if (options_.capacity && reserved > *options_.capacity) return false;
   current_.reserved = reserved;
+  ++device_calls_;
   raise(peak_.reserved, reserved);
   return true;
 }
@@ -393,6 +394,7 @@ void CachingAllocator::release_cached(Pool& pool) {
 
 // `block` is a free segment of its own.
 void CachingAllocator::release_segment(Pool& pool, Index block) {
+  ++device_calls_;
   current_.reserved -= Bytes(at(block).size);
   erase_free(pool, block);
   drop_block(block);
@@ -404,6 +406,7 @@ void CachingAllocator::unmap(Pool& pool, Index block) {
   const std::int64_t begin = at(block).address, end = begin + at(block).size;
   const std::int64_t first = round_to(begin, page), last = end / page * page;
   if (first >= last) return;
+  ++device_calls_;
   erase_free(pool, block);
   Index middle = block;
   if (begin < first) insert_free(pool, cut_front(block, first - begin));

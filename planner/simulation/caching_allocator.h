@@ -80,6 +80,17 @@ class CachingAllocator {
   void limit(Bytes capacity) { options_.capacity = capacity; }
   /// How often cached segments had to be given back to go on (each stalls the device): num_alloc_retries.
   [[nodiscard]] std::int64_t retries() const { return retries_; }
+  /// Where a live allocation lies.
+  struct Place {
+    std::int64_t address{}, size{};
+    bool operator==(const Place&) const = default;
+  };
+  [[nodiscard]] Place place(Handle handle) const {
+    return handle == kNoMemory ? Place{} : Place{at(handle).address, at(handle).size};
+  }
+  /// How often memory was taken from the device or given back. Free neighbours are always joined: between two
+  /// moments with the same count free memory differs only as live allocations do.
+  [[nodiscard]] std::int64_t device_calls() const { return device_calls_; }
   /// By address.
   [[nodiscard]] std::vector<AllocatorSegment> segments() const;
 
@@ -189,7 +200,7 @@ class CachingAllocator {
   int streams_{};
   std::int64_t next_address_{};
   AllocatorStatistics current_, peak_;
-  std::int64_t retries_{};
+  std::int64_t retries_{}, device_calls_{};
 };
 
 }  // namespace zplan
