@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "planner/cost/price.h"
 #include "planner/model_trace/causal_lm.h"
@@ -62,8 +63,10 @@ bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit) {
   const RunResult played = simulate(run);
   Cards cards(run, played);
   const MemoryPlan memory = plan_live_memory(run, played, cluster);
-  return memory.required_low <= limit && completes_itself(cluster, memory, cards) &&
-         (cards.completes_within(limit) || cards.smallest_is_within(limit));
+  if (memory.required_low > limit || memory.failing_start.contains(cluster.usable_memory)) return false;
+  // The smaller GPU first: the larger one does the same until the smaller one refuses.
+  const bool within = cards.completes_within(limit);
+  return cards.completes_on(cluster.usable_memory) && (within || cards.smallest_is_within(limit));
 }
 
 /// The same of a whole plan. `required`, which was bisected to half a percent and as if larger GPUs never
@@ -81,8 +84,8 @@ bool fits_by_allocator(const Cluster& cluster, Bytes limit, Cards& cards, Memory
 }  // namespace
 
 Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
-  const bool complete = depth == Depth::complete, times_live_run = depth == Depth::outline;
-  const WorstRank worst = worst_rank(run(strategy), times_live_run);
+  const bool complete = depth == Depth::complete;
+  const WorstRank worst = worst_rank(run(strategy), !complete);
   const RankRun& run = worst.run;
   const RunInputs inputs = run.inputs();
   Plan plan;
@@ -91,10 +94,7 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   plan.shard = run.shard();
   plan.measured_activations = model_->shape.operators.measured;
   const Bytes limit = available(cluster_, headroom_);
-  RunResult played = complete         ? run.full()
-                     : worst.live     ? *worst.live
-                     : times_live_run ? run.live()
-                                      : run.live_memory();
+  RunResult played = complete ? run.full() : worst.live ? *worst.live : run.live();
   if (complete) {
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);
@@ -102,9 +102,7 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   } else {
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);
-    if (depth == Depth::live) return plan;
     plan.fits_device = plan.memory.required_low <= limit && fits_by_allocator(inputs, cluster_, limit);
-    if (depth == Depth::fits) return plan;
   }
   plan.communication = run.schedule(played);
   CostModel cost_model = run.cost_model(cluster_);
@@ -130,11 +128,24 @@ StepCalls PlanContext::calls(const Strategy& strategy) {
 
 Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, Depth::outline); }
 Plan PlanContext::complete(const Strategy& strategy) { return plan(strategy, Depth::complete); }
-bool PlanContext::may_fit(const Strategy& strategy, Bytes limit) {
-  if (held_states(make_shard(rank_of(strategy), training_, strategy), strategy) > limit) return false;
-  return plan(strategy, Depth::live).memory.required_low <= limit;
+
+std::optional<WorstRank> PlanContext::may_fit(const Strategy& strategy, Bytes limit) {
+  std::optional<WorstRank> worst;
+  for (RankRun& each : run(strategy).distinct_ranks()) {
+    RunResult live = each.live_memory();
+    if (live.peak_allocated + each.outside() > limit) return std::nullopt;
+    if (!worst || live.peak_allocated > worst->live->peak_allocated)
+      worst.emplace(WorstRank{std::move(each), std::move(live)});
+  }
+  const RunInputs inputs = worst->run.inputs();
+  worst->live->flattening = flattening_of(inputs);
+  if (plan_live_memory(inputs, *worst->live, cluster_).required_low > limit) return std::nullopt;
+  return worst;
 }
-bool PlanContext::fits_device(const Strategy& strategy) { return plan(strategy, Depth::fits).fits_device; }
+
+bool PlanContext::fits_device(const WorstRank& worst) const {
+  return fits_by_allocator(worst.run.inputs(), cluster_, available(cluster_, headroom_));
+}
 
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
                Headroom headroom) {

@@ -61,10 +61,11 @@ class PlanContext {
   /// The plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it open, and
   /// `memory.required` is at its low end.
   [[nodiscard]] Plan outline(const Strategy& strategy);
-  /// Whether a device with `limit` bytes may run it: `memory.required_low` of its plan is within them.
-  [[nodiscard]] bool may_fit(const Strategy& strategy, Bytes limit);
-  /// `fits_device` of its outline.
-  [[nodiscard]] bool fits_device(const Strategy& strategy);
+  /// The neediest rank of a strategy that a device with `limit` bytes may run: `memory.required_low` of its
+  /// plan is within them. Nothing where none will.
+  [[nodiscard]] std::optional<WorstRank> may_fit(const Strategy& strategy, Bytes limit);
+  /// Whether available memory suffices for it by the allocator: `fits_device` of its outline.
+  [[nodiscard]] bool fits_device(const WorstRank& worst) const;
   /// The plan with all its figures.
   [[nodiscard]] Plan complete(const Strategy& strategy);
   /// What a step of a legal strategy takes, whether it fits or not.
@@ -96,7 +97,7 @@ class PlanContext {
     KeyRotation rotation{};
     auto operator<=>(const TapeKey&) const = default;
   };
-  enum class Depth : std::uint8_t { live, fits, outline, complete };
+  enum class Depth : std::uint8_t { outline, complete };
   [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
   [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);
   [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "planner/frameworks/framework.h"
 #include "planner/search/first.h"
@@ -128,10 +129,16 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
                          std::int64_t step) -> std::optional<std::int64_t> {
     const std::int64_t count = (high - low) / step;
     const auto gpus = [&](std::int64_t i) { return low + (i + 1) * step; };
-    const std::int64_t open =
-        first_that(count, [&](std::int64_t i) { return context.may_fit(on(gpus(i)), limit); });
+    std::map<std::int64_t, std::optional<WorstRank>> live;
+    const auto may_fit = [&](std::int64_t i) -> const std::optional<WorstRank>& {
+      const auto [place, is_new] = live.try_emplace(i);
+      if (is_new) place->second = context.may_fit(on(gpus(i)), limit);
+      return place->second;
+    };
+    const std::int64_t open = first_that(count, [&](std::int64_t i) { return may_fit(i).has_value(); });
     const std::int64_t found = open + first_that(count - open, [&](std::int64_t i) {
-                                 return context.fits_device(on(gpus(open + i)));
+                                 const std::optional<WorstRank>& worst = may_fit(open + i);
+                                 return worst && context.fits_device(*worst);
                                });
     return found < count ? std::optional(gpus(found)) : std::nullopt;
   };

@@ -46,6 +46,7 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
   for (const RankRun& each : run.distinct_ranks()) {
     RunInputs inputs = each.inputs();
     inputs.logs_memory = true;
+    inputs.notes_calls = noted.live.empty();
     RunResult played = simulate_live(inputs);
     if (noted.live.empty()) noted.program = std::move(played.program);
     noted.live.push_back(std::move(played.live));

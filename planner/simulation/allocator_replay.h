@@ -64,10 +64,14 @@ class AllocatorReplay {
         allocator_.release(std::exchange(handle, CachingAllocator::kNoMemory));
         continue;
       }
+      if (request.is_spike && allocator_.spike_cached(request.size, request.stream)) continue;
       const auto cached = allocator_.allocate_cached(request.size, request.stream);
       const auto made = cached ? cached : grow(*this, request);
       if (!made) return false;
-      handle = *made;
+      if (request.is_spike)
+        allocator_.release(*made);
+      else
+        handle = *made;
     }
     return true;
   }

@@ -12,9 +12,11 @@ using Request = AllocatorTrace::Request;
 /// Blocks that are held behind `requests`, in the order in which they were made.
 std::vector<Request> held_behind(std::span<const Request> requests, std::size_t slots) {
   std::vector<std::size_t> made(slots);
-  for (std::size_t i = 0; i < requests.size(); ++i)
-    if (requests[i].slot != AllocatorTrace::kEmptyCache)
-      made[static_cast<std::size_t>(requests[i].slot)] = requests[i].size.value > 0 ? i + 1 : 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const Request& each = requests[i];
+    if (each.slot != AllocatorTrace::kEmptyCache)
+      made[static_cast<std::size_t>(each.slot)] = each.size.value > 0 && !each.is_spike ? i + 1 : 0;
+  }
   std::erase(made, std::size_t{});
   std::sort(made.begin(), made.end());
   std::vector<Request> held;

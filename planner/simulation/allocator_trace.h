@@ -21,16 +21,24 @@ class AllocatorTrace {
   struct Request {
     Bytes size;  ///< 0: the block is released
     Slot slot{};
-    std::int32_t stream{};
+    std::int16_t stream{};
+    bool is_spike{};  ///< the next request releases the block: there is none for that
     bool operator==(const Request&) const = default;
   };
 
   /// `size` > 0 bytes.
   void allocate(Slot slot, Bytes size, int stream) {
-    requests_.push_back({size, slot, static_cast<std::int32_t>(stream)});
+    requests_.push_back({size, slot, static_cast<std::int16_t>(stream)});
     slots_ = slot < static_cast<Slot>(slots_) ? slots_ : static_cast<std::size_t>(slot) + 1;
   }
-  void release(Slot slot) { requests_.push_back({.size = {}, .slot = slot}); }
+  void release(Slot slot) {
+    const bool is_next = requests_.size() > (steps_.empty() ? 0 : steps_.back()) &&
+                         requests_.back().slot == slot && requests_.back().size.value > 0;
+    if (is_next && !requests_.back().is_spike)
+      requests_.back().is_spike = true;
+    else
+      requests_.push_back({.size = {}, .slot = slot});
+  }
   void empty_cache() { requests_.push_back({.size = {}, .slot = kEmptyCache}); }
   void begin_step() { steps_.push_back(requests_.size()); }
   /// One more step asks what the last one asked, of the same slots.

@@ -81,6 +81,18 @@ std::optional<CachingAllocator::Handle> CachingAllocator::allocate_cached(Bytes 
   return hand_out(pool, block, needed, size);
 }
 
+bool CachingAllocator::spike_cached(Bytes size, int stream) {
+  if (size.value == 0) return true;
+  const std::int64_t needed = rounded(size.value);
+  Pool& pool = pool_at(pool_for(needed, stream));
+  const Index block = cached_block(pool, needed);
+  if (block == kNone) return false;
+  const Bytes taken(should_split(pool, block, needed) ? needed : at(block).size);
+  raise(peak_.requested, current_.requested + size);
+  raise(peak_.allocated, current_.allocated + taken);
+  return true;
+}
+
 /// The free `block` to whoever asked for `size` bytes, which are `needed` as rounded.
 CachingAllocator::Handle CachingAllocator::hand_out(Pool& pool, Index block, std::int64_t needed,
                                                     Bytes size) {

@@ -66,6 +66,9 @@ class CachingAllocator {
   [[nodiscard]] std::optional<Handle> allocate(Bytes size, int stream = 0);
   /// The same from what is cached; nullopt where the device would have to be asked for more.
   [[nodiscard]] std::optional<Handle> allocate_cached(Bytes size, int stream = 0);
+  /// allocate_cached() and release() at once: such a block goes back to where it came from, and only peaks
+  /// tell. False, and nothing done, where the device would have to be asked for more.
+  [[nodiscard]] bool spike_cached(Bytes size, int stream = 0);
   /// `handle`: from allocate(), not yet released.
   void release(Handle handle);
   /// Gives wholly free segments back to the device: torch.cuda.empty_cache().

@@ -42,6 +42,9 @@ class Player {
     return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
   }
 
+  /// What the allocator was asked so far.
+  [[nodiscard]] AllocatorTrace take_trace() { return device_.take_trace(); }
+
   [[nodiscard]] std::optional<Flattening> flattening() const {
     if constexpr (requires { framework_.flattening(); }) return framework_.flattening();
     return std::nullopt;

@@ -98,6 +98,8 @@ struct RunResult {
   StepProgram program;      ///< likewise: what its time is worked out from
   LiveProgram live;         ///< likewise, where it is asked for
   AllocatorTrace asked;     ///< of the allocator, on a GPU with memory to spare
+  /// What initialisation asks of it with `least_initialisation`; empty where no GPU decides it.
+  AllocatorTrace least_start;
 };
 
 /// The allocator as the training configures it, on a GPU without limit.

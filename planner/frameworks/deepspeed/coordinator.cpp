@@ -1,5 +1,6 @@
 #include "planner/frameworks/deepspeed/coordinator.h"
 
+#include <memory>
 #include <utility>
 
 #include "planner/frameworks/deepspeed/narrow_index.h"
@@ -750,13 +751,23 @@ StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options,
   return step_of(coordinator, options.micro_steps);
 }
 
-RunGathers gathers_of_run(const ModuleTape& tape, const GatherOptions& options) {
+std::shared_ptr<const RunGathers> gathers_of_run(const ModuleTape& tape, const GatherOptions& options) {
+  // A plan plays its run by live memory and then with the allocator, a search runs that differ in the
+  // micro-batch alone: each thread keeps what it worked out last.
+  struct Last {
+    ModuleTape tape;
+    GatherOptions options;
+    std::shared_ptr<const RunGathers> gathers;
+  };
+  thread_local Last last;
+  if (last.gathers && last.options == options && last.tape == tape) return last.gathers;
   check(tape, options);
   Coordinator coordinator(tape, options);
   RunGathers run;
   run.first = step_of(coordinator, options.micro_steps);
   run.steady = step_of(coordinator, options.micro_steps);
-  return run;
+  last = {tape, options, std::make_shared<const RunGathers>(std::move(run))};
+  return last.gathers;
 }
 
 std::int64_t quantized_groups(Elements elements) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -171,7 +172,8 @@ enum class StepKind : std::uint8_t { first, steady };
 struct RunGathers {
   StepGathers first, steady;
 };
-[[nodiscard]] RunGathers gathers_of_run(const ModuleTape& tape, const GatherOptions& options);
+[[nodiscard]] std::shared_ptr<const RunGathers> gathers_of_run(const ModuleTape& tape,
+                                                               const GatherOptions& options);
 
 /// Where persistent parameters lie after the optimizer's step. A single one is gathered even by one rank.
 [[nodiscard]] Placement persistent_placement(const ModuleTape& tape, const GatherOptions& options);

@@ -57,8 +57,9 @@ RunResult play_sliced(const RunInputs& inputs, const std::optional<AllocatorOpti
   RunResult result = Player<SlicedRun>(inputs, allocator).play(steps, condensed);
   if (!allocator || !result.flattening) return result;
   const RunInputs least = flattening_on_host(inputs);
-  result.least_initialisation =
-      Player<SlicedRun>(least, allocator_options(inputs.step.training)).initialise();
+  Player<SlicedRun> player(least, allocator_options(inputs.step.training));
+  result.least_initialisation = player.initialise();
+  result.least_start = player.take_trace();
   return result;
 }
 

@@ -261,7 +261,7 @@ void PartitionedRun::gather_each() {
 
 void PartitionedRun::begin_micro_step(bool last) {
   last_micro_step_ = last;
-  if (micro_step_ == 0) gathers_ = first_step_ ? &of_run_.first : &of_run_.steady;
+  if (micro_step_ == 0) gathers_ = first_step_ ? &of_run_->first : &of_run_->steady;
   event_ = 0;
   begin(gathers_->micro_step(micro_step_));
 }

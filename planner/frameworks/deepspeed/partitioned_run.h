@@ -3,6 +3,7 @@
 // Source: DeepSpeed 0.19.8 runtime/zero/{stage3,partition_parameters,partitioned_param_coordinator}.py;
 // compared with allocator traces of whole steps (docs/accuracy.md).
 
+#include <memory>
 #include <optional>
 
 #include "planner/frameworks/deepspeed/gathered_memory.h"
@@ -85,7 +86,7 @@ class PartitionedRun {
   std::vector<std::int32_t> first_module_;  ///< of each layer; behind the last: of the model around them
   GatherOptions options_;
   std::optional<GatheredMemory> memory_;
-  RunGathers of_run_;
+  std::shared_ptr<const RunGathers> of_run_;
   const StepGathers* gathers_{};  ///< of this step
   std::size_t micro_step_{};
   bool first_step_{true}, last_micro_step_{};
