@@ -92,7 +92,7 @@ bool other_network(const CollectiveCurve& curve, const Cluster& cluster) {
 
 /// Built-in GPUs are measured on built-in networks; of others nothing is known to scale by.
 const Network* network_of(const CollectiveCurve& curve) {
-  for (const Network& network : built_in_profiles().networks)
+  for (const Network& network : built_in_networks())
     if (network.name == curve.network) return &network;
   return nullptr;
 }

@@ -91,9 +91,20 @@ HardwareProfiles read_text(std::string_view text, const std::string& source) {
   return read_profiles(JsonReader(json, source));
 }
 
-HardwareProfiles read_embedded() {
+/// Of the file of a built-in GPU, which has its name (test BuiltIn.FilesOfGpusHaveTheirNames); else empty.
+std::string gpu_key(std::string_view file) {
+  constexpr std::string_view kFolder = "gpus/", kEnding = ".json";
+  if (!file.starts_with(kFolder) || !file.ends_with(kEnding)) return {};
+  file.remove_prefix(kFolder.size()), file.remove_suffix(kEnding.size());
+  return key_of(file);
+}
+
+/// Files for which `wanted`(name).
+template <class Wanted>
+HardwareProfiles read_embedded(const Wanted& wanted) {
   HardwareProfiles all;
   for (const auto& file : embedded::hardware_profiles) {
+    if (!wanted(file.name)) continue;
     // Not parse_json: the tests check these files once and for all, every start of the program would pay for
     // it.
     const Json json = Json::parse(file.text);
@@ -116,8 +127,31 @@ std::vector<std::string> profile_files(const std::string& folder) {
 }  // namespace
 
 const HardwareProfiles& built_in_profiles() {
-  static const HardwareProfiles profiles = read_embedded();
+  static const HardwareProfiles profiles = read_embedded([](std::string_view) { return true; });
   return profiles;
+}
+
+const std::vector<Network>& built_in_networks() {
+  static const std::vector<Network> networks =
+      read_embedded([](std::string_view file) { return file.starts_with("networks/"); }).networks;
+  return networks;
+}
+
+HardwareProfiles profiles_for(std::string_view gpu, const std::string& folder) {
+  const std::string key = key_of(gpu.empty() ? "generic" : gpu);
+  std::error_code ignored;
+  const bool has_others = !folder.empty() && fs::exists(folder, ignored);
+  HardwareProfiles read;
+  if (!has_others)
+    read = read_embedded([&key](std::string_view file) {
+      const std::string of_gpu = gpu_key(file);
+      return of_gpu.empty() || of_gpu == key;
+    });
+  if (read.gpus.empty()) return with_user_profiles(folder);
+  const std::string like = key_of(read.gpus.front().collectives_as);
+  if (like.empty()) return read;
+  return merge_profiles(std::move(read),
+                        read_embedded([&like](std::string_view file) { return gpu_key(file) == like; }));
 }
 
 HardwareProfiles merge_profiles(HardwareProfiles profiles, const HardwareProfiles& added) {

@@ -37,6 +37,11 @@ struct HardwareProfiles {
 /// built-in one of its name. A folder that does not exist adds nothing; a file that is no profile is an
 /// InputError.
 [[nodiscard]] HardwareProfiles with_user_profiles(const std::string& folder);
+/// Of them what a cluster of `gpu` (empty: the generic one) is assembled from. Only the files that this needs
+/// are read where `gpu` is the name of a built-in GPU and there is no `folder`.
+[[nodiscard]] HardwareProfiles profiles_for(std::string_view gpu, const std::string& folder);
+/// The networks of built_in_profiles().
+[[nodiscard]] const std::vector<Network>& built_in_networks();
 
 /// By name or alias, case, punctuation and the words NVIDIA, GeForce and Tesla in front ignored; InputError
 /// naming `place` with the nearest name otherwise. Names win over aliases, later profiles' aliases over

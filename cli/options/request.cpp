@@ -123,15 +123,15 @@ Request make_request(const Options& options, const Environment& environment) {
   check_method(options);
   check_framework(options);
   // The catalogues of hardware and of models are read side by side.
-  const auto read_ahead = std::async(std::launch::async, [] { static_cast<void>(built_in_profiles()); });
-  Request request{
-      {.model = resolve_model(options.model, model_search(environment)),
-       .cluster = assemble_cluster(options.cluster, with_user_profiles(user_hardware_folder(environment))),
-       .training = with_framework(options.training, options.training.framework),
-       .space = options.space,
-       .headroom = options.headroom,
-       .unit = options.unit},
-      {}};
+  auto profiles =
+      std::async(std::launch::async, profiles_for, options.cluster.gpu, user_hardware_folder(environment));
+  Request request{{.model = resolve_model(options.model, model_search(environment)),
+                   .cluster = assemble_cluster(options.cluster, profiles.get()),
+                   .training = with_framework(options.training, options.training.framework),
+                   .space = options.space,
+                   .headroom = options.headroom,
+                   .unit = options.unit},
+                  {}};
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   choose_defaults(options, request.question);
   check_frozen(request.question);

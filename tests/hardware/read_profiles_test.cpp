@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
 #include "hardware_profiles/profiles.h"
 
 namespace zplan {
@@ -226,6 +228,32 @@ TEST(ReadProfiles, TheExampleOfTheGuideIsAProfile) {
   const Gpu gpu = read(parse_json(text.substr(start, end - start), path)).gpus.at(0);
   EXPECT_EQ(gpu.name, "RTX-4080-16GB");
   EXPECT_EQ(gpu.memory, kMiB * 16376);
+}
+
+// What is read for one GPU is what the whole catalogue has of it.
+TEST(BuiltIn, FilesOfGpusHaveTheirNames) {
+  const HardwareProfiles& all = built_in_profiles();
+  EXPECT_EQ(built_in_networks(), all.networks);
+  for (const Gpu& gpu : all.gpus) {
+    const HardwareProfiles some = profiles_for(gpu.name, "");
+    EXPECT_LE(some.gpus.size(), 2U) << gpu.name;
+    EXPECT_EQ(some.nodes, all.nodes) << gpu.name;
+    EXPECT_EQ(some.networks, all.networks) << gpu.name;
+    EXPECT_EQ(find_gpu(some, gpu.name), gpu) << gpu.name;
+    const ClusterRequest request{.gpu = gpu.name, .gpus = 8};
+    EXPECT_EQ(assemble_cluster(request, some), assemble_cluster(request, all)) << gpu.name;
+  }
+}
+
+TEST(BuiltIn, WhereAnAliasIsGivenAllAreRead) {
+  const HardwareProfiles& all = built_in_profiles();
+  for (const Gpu& gpu : all.gpus)
+    for (const std::string& alias : gpu.aliases) {
+      const HardwareProfiles some = profiles_for(alias, "");
+      EXPECT_EQ(find_gpu(some, alias), find_gpu(all, alias)) << alias;
+    }
+  EXPECT_EQ(profiles_for("no such GPU", ""), all);
+  EXPECT_EQ(profiles_for("", "").gpus.size(), 1U);
 }
 
 class UserFolder : public testing::Test {
