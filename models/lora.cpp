@@ -122,16 +122,20 @@ void check_whole_stacks(const Model& model, const Names& targets) {
 /// Which weights of a model get adapters, at which rank.
 struct Plan {
   bool all_linear{};
-  Names targets;
+  Names targets, excluded;
   ExpertModules experts{};
   std::int64_t rank{};
 
   [[nodiscard]] bool adapts(const Tensor& tensor) const {
     const Names names = target_names(tensor, experts);
-    if (names.empty()) return false;
+    if (names.empty() || is_excluded(tensor)) return false;
     if (all_linear) return tensor.role != TensorRole::head;
     return std::all_of(names.begin(), names.end(),
                        [&](const std::string& name) { return matches(tensor, name, targets); });
+  }
+  [[nodiscard]] bool is_excluded(const Tensor& tensor) const {
+    return std::any_of(excluded.begin(), excluded.end(),
+                       [&](const std::string& path) { return tensor.name.starts_with(path + "."); });
   }
   /// gate and up are fused, so their adapter has the ranks of both.
   [[nodiscard]] std::int64_t rank_of(const Tensor& tensor) const {
@@ -180,6 +184,7 @@ Plan make_plan(const Model& model, std::int64_t rank, const LoraTargets& targets
     throw InputError("--lora-targets", "no module", accepted_words("", adaptable_modules(model)));
   Plan plan{.all_linear = contains(targets.modules, "all-linear"),
             .targets = {},
+            .excluded = targets.excluded,
             .experts = model.shape.libraries.expert_modules,
             .rank = rank};
   if (plan.all_linear) return plan;

@@ -14,6 +14,7 @@ namespace zplan {
 /// "self_attn.v_proj").
 struct LoraTargets {
   std::vector<std::string> modules{"all-linear"};
+  std::vector<std::string> excluded{};  ///< paths below which nothing is adapted (peft's exclude_modules)
   bool operator==(const LoraTargets&) const = default;
 };
 

@@ -21,6 +21,21 @@ void check_positions(const Model& model, const Training& training, Reasons& reas
                                   shape.architecture, shape.max_positions, training.sequence_length));
 }
 
+/// What is not known of a model that is run with images.
+void check_images(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (!model.vision) return;
+  const auto unknown = [&](bool is_so, std::string_view what) {
+    if (is_so) reasons.push_back(fmt::format("{} with images as input is not known", what));
+  };
+  unknown(s.layout.tensor > 1, "tensor parallelism");
+  unknown(s.layout.token_ranks() > 1, "sequence or context parallelism");
+  unknown(s.long_context.tiles() || s.long_context.checkpoint_offload != CheckpointOffload::none,
+          "tiling or offloaded checkpoints");
+  unknown(training.precision == Precision::fp32, "training in fp32");
+  unknown(training.attention == Attention::eager, "eager attention");
+  unknown(training.modules != ModuleLibrary::transformers, "another library's layers");
+}
+
 }  // namespace
 
 std::string to_text(DeepSpeedRelease release) {
@@ -81,6 +96,7 @@ std::vector<std::string> why_illegal(const Model& model, const Training& trainin
   spec(training.framework).check(model, training, s, reasons);
   check_tokens(model, training, s, reasons);
   check_positions(model, training, reasons);
+  check_images(model, training, s, reasons);
   if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
   return reasons;
 }

@@ -174,6 +174,7 @@ struct Training {
   bool packed_mask{};
   bool freezes_vision{};     ///< of an image-text model: the tower is not trained
   bool freezes_projector{};  ///< nor what projects its output to the language model
+  ImageBatch images{};       ///< of each sample, where the model is run with images (Model::vision)
   bool operator==(const Training&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 
 #include "cli/options/options.h"
 #include "cli/options/values.h"
@@ -18,6 +19,7 @@ constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr double kMostHeadroom = 90;  // percent
 constexpr std::int64_t kMostTiles = 1'000'000;
+constexpr std::int64_t kMostImages = 10'000, kMostImageTokens = 1'000'000;
 
 void set_micro_batch(Options& o, const std::string& text) {
   o.space.micro_batch_size = parse_count_or("--micro-batch", "max", text, kMostMicroBatch);
@@ -25,6 +27,24 @@ void set_micro_batch(Options& o, const std::string& text) {
 
 std::int64_t parse_tiles(std::string_view option, const std::string& text) {
   return parse_count_or(option, "auto", text, kMostTiles).value_or(LongContext::kAutoTiles);
+}
+
+/// "1344x1008": width and height in pixels.
+void set_image_size(Options& o, const std::string& text) {
+  constexpr std::int64_t kMostPixels = 65'536;  // along a side
+  const std::size_t cross = text.find('x');
+  const auto side = [&](const std::string& digits) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool whole = error == std::errc() && end == digits.data() + digits.size();
+    if (!whole || value < 1 || value > kMostPixels)
+      throw InputError(
+          "--image-size", in_quotes(text),
+          fmt::format("accepted: width x height in pixels, such as 1344x1008, each up to {}", kMostPixels));
+    return value;
+  };
+  o.images.width = side(text.substr(0, cross));
+  o.images.height = side(cross == std::string::npos ? std::string() : text.substr(cross + 1));
 }
 
 void set_zero(Options& o, const std::string& text) {
@@ -98,6 +118,13 @@ const std::vector<OptionSpec>& option_table() {
        [] {
          return Words{"vision", "projector"};
        }},
+      {"--images", "N", kModel, kPlanning, "images in each sample, of an image-text model [none: text alone]",
+       [](O o, T t) { o.images.per_sample = parse_integer("--images", t, 1, kMostImages); }},
+      {"--image-size", "WxH", kModel, kPlanning,
+       "their size in pixels before the processor resizes or cuts them", set_image_size},
+      {"--image-tokens", "T", kModel, kPlanning,
+       "tokens of each image in the sequence [by the processor's own rule]",
+       [](O o, T t) { o.images.tokens = parse_integer("--image-tokens", t, 1, kMostImageTokens); }},
       {"--quantization", "KIND", kModel, kPlanning,
        "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]",
        [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },

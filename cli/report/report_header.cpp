@@ -132,6 +132,29 @@ std::string training_line(const Report& report) {
          (any_named(report.answer.plans) ? "; but as a strategy's own name or config says" : "");
 }
 
+/// How images reach the model, where there are any.
+std::vector<std::string> image_lines(const Report& report) {
+  const Question& q = report.question;
+  if (!q.model.vision) return {};
+  const ImageBatch& images = q.training.images;
+  std::vector<std::string> lines{
+      fmt::format("{} per sample, each {} tokens of {} x {} patches{}; {} of {} tokens are text",
+                  plural(images.per_sample, "image"), group_digits(images.tokens), images.columns,
+                  images.rows, images.tiles > 1 ? fmt::format(" in {} tiles", images.tiles) : "",
+                  group_digits(q.training.sequence_length - images.sequence()),
+                  group_digits(q.training.sequence_length))};
+  lines.push_back(fmt::format("tokens per image: {}", report.options.has("--image-tokens")
+                                                          ? "--image-tokens"
+                                                          : q.model.vision->rule.source));
+  lines.emplace_back(
+      "the batch holds images in fp32 until the backward is over; cuDNN's workspace for the convolution over "
+      "patches is not known and not counted");
+  if (!report.options.has("--seq"))
+    lines.push_back(fmt::format("sequence of the images' {} tokens and as many of text as the default has",
+                                group_digits(images.sequence())));
+  return lines;
+}
+
 /// Options that shape the answer and were left to their defaults: the values are in the line above.
 std::string defaults_line(const Options& options) {
   const bool searches = options.command == Command::search;
@@ -171,6 +194,7 @@ std::vector<std::string> assumption_lines(const Report& report) {
                            : "FSDP2 as accelerate 1.15 sets it up: fp32 shards of what trains, computed and "
                              "reduced in 16 bits, "
                              "loaded shard by shard");
+  for (std::string& each : image_lines(report)) lines.push_back(std::move(each));
   if (deepspeed && !report.options.has("--buckets") && report.found == nullptr)
     lines.push_back(buckets_line(report));
   if (deepspeed && !report.question.space.zero)

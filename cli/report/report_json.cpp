@@ -84,6 +84,12 @@ Json training_json(const Training& training, Framework framework) {
       {"deepspeed_version", to_text(training.deepspeed)}};
   if (training.freezes_vision) json["frozen_parts"].push_back("vision");
   if (training.freezes_projector) json["frozen_parts"].push_back("projector");
+  if (const ImageBatch& images = training.images; images.per_sample > 0)
+    json["images"] = {{"per_sample", images.per_sample},
+                      {"tokens", images.tokens},
+                      {"tiles", images.tiles},
+                      {"rows", images.rows},
+                      {"columns", images.columns}};
   return json;
 }
 

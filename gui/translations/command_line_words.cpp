@@ -30,6 +30,13 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "of an image-text model, what is not trained: vision, projector"),  // --freeze
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "images in each sample, of an image-text model [none: text alone]"),  // --images
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "their size in pixels before the processor resizes or cuts them"),  // --image-size
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "tokens of each image in the sequence [by the processor's own rule]"),  // --image-tokens
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, "
                         "gptq-int8 [nf4]"),  // --quantization
       QT_TRANSLATE_NOOP("zplan::gui::Options",

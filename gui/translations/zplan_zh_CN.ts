@@ -1233,6 +1233,18 @@
         <translation>冻结的部分</translation>
     </message>
     <message>
+        <source>Images per sample</source>
+        <translation>每个样本的图片数</translation>
+    </message>
+    <message>
+        <source>Image size</source>
+        <translation>图片大小</translation>
+    </message>
+    <message>
+        <source>Tokens per image</source>
+        <translation>每张图片的 token 数</translation>
+    </message>
+    <message>
         <source>LoRA dropout</source>
         <translation>LoRA dropout</translation>
     </message>
@@ -1463,6 +1475,18 @@
     <message>
         <source>of an image-text model, what is not trained: vision, projector</source>
         <translation>图文模型中不训练的部分：vision（视觉塔）、projector（投影层）</translation>
+    </message>
+    <message>
+        <source>images in each sample, of an image-text model [none: text alone]</source>
+        <translation>图文模型每个样本中的图片数 [无：只有文本]</translation>
+    </message>
+    <message>
+        <source>their size in pixels before the processor resizes or cuts them</source>
+        <translation>图片在处理器缩放或切分之前的像素大小</translation>
+    </message>
+    <message>
+        <source>tokens of each image in the sequence [by the processor's own rule]</source>
+        <translation>每张图片在序列中的 token 数 [按处理器自己的规则]</translation>
     </message>
     <message>
         <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]</source>

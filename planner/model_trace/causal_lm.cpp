@@ -7,6 +7,7 @@
 #include "planner/model_trace/analogous_tape.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/recorded_tape.h"
+#include "planner/model_trace/vision.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -146,6 +147,7 @@ class MicroStep {
     recorder_.enter(Recorder::kModel);
     recorder_.leave_layers();
     ones.reset();
+    program_.pixels.reset();
     recorder_.end_layers(1, [&] {
       torch_.drop_fetched();
       loss.gradient = {};
@@ -185,12 +187,17 @@ class MicroStep {
     adapters_ = adapters;
     const auto load = [&](Parameters& list, const std::vector<zplan::Tensor>& base,
                           const std::vector<zplan::Tensor>* adapted) {
-      for (const zplan::Tensor& each : base) add_parameter(program_, list, each, full);
+      for (const zplan::Tensor& each : base)
+        add_parameter(program_, list, each, full && !each.idle && !freezes(program_.training, each));
       if (adapted != nullptr)
         for (const zplan::Tensor& each : *adapted) add_parameter(program_, list, each, true);
     };
     load(around_, inventory.before, full ? nullptr : &adapters_.before);
     load(around_, inventory.after, full ? nullptr : &adapters_.after);
+    if (program_.model.vision) {
+      parts_ = image_text_parameters(*program_.model.vision, around_);
+      program_.tower = &parts_.tower;
+    }
     for (std::size_t i = 0; i < outline_.classes.size(); ++i) {
       recorder_.enter(static_cast<int>(i));
       layers_.emplace_back();
@@ -227,21 +234,25 @@ class MicroStep {
   Tensor head_loss(const Tensor& hidden) {
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
     head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
-    return head_and_loss(program_, around_, hidden);
+    return head_and_loss(program_, text(), hidden);
   }
+
+  /// The language model's parameters that are not its layers'.
+  [[nodiscard]] const Parameters& text() const { return program_.model.vision ? parts_.text : around_; }
 
   Tensor decoder() {
     recorder_.take_for(Term::model_inputs);
-    Tensor hidden = before_layers(program_, around_);
+    Tensor hidden = before_layers(program_, text());
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       hidden = layer(i, hidden);
       if (kept_input(i) == CheckpointInput::pinned) recorder_.return_output(*hidden.storage);
     }
     recorder_.enter(Recorder::kModel);
     recorder_.take_for(Term::model_inputs);
-    Tensor normed = after_layers(program_, around_, hidden);
+    Tensor normed = after_layers(program_, text(), hidden);
     program_.given = {};
     program_.locals.clear();
+    program_.image_locals.clear();
     return normed;
   }
 
@@ -313,6 +324,7 @@ class MicroStep {
   Program program_;
   Inventory adapters_;
   Parameters around_;
+  ImageTextParameters parts_;  ///< of an image-text model, around_ told apart
   std::vector<Parameters> layers_;
   std::uint64_t head_sequence_{};
   bool in_layers_{};

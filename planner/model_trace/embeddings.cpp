@@ -110,6 +110,7 @@ Tensor opt_positions(Program& p, const Parameters& of, const Parameter& table, c
 Tensor before_layers(Program& p, const Parameters& of) {
   const Tensor ids = of_batch({p.sizes.b, p.sizes.s}, DType::int64);
   Tensor embedded = embed_tokens(p, of.all().front(), ids);
+  if (p.tower != nullptr) embedded = with_images(p, embedded);
   if (p.operators().scales_residual) embedded = scale(p.torch, embedded);
   const Parameter* table = position_embedding(of);
   if (table != nullptr && p.operators().positions == LearnedPositions::summed)

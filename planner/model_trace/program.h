@@ -57,6 +57,8 @@ struct Given {
   Tensor alibi;                                         ///< biases by position, where the model has them
 };
 
+struct TowerParameters;
+
 /// What a part of the program runs in.
 struct Program {
   Autograd& torch;
@@ -70,7 +72,11 @@ struct Program {
   bool in_leaf{};               ///< whether a module runs below which none is hooked
   bool autocasts{};             ///< whether products run in 16 bits whatever their operands are
 
+  const TowerParameters* tower{};  ///< of an image-text model that is run with images
+
   // Of one forward.
+  Tensor pixels{};         ///< of the batch
+  Tensors image_locals{};  ///< what the model's own variables keep of the tower until its layers are through
   Given given{};
   bool rotates{true};          ///< whether the layer that runs turns queries and keys
   Tensors locals{};            ///< what the model's own variables keep until its layers are through
@@ -109,6 +115,9 @@ struct ModuleCall {
 
 /// RMSNorm or LayerNorm as the architecture writes it, of the weights under `module` ("input_layernorm").
 [[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x);
+/// The same of a given form.
+[[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x,
+                               NormForm form);
 
 /// The linear layer of this weight, with its bias, its adapter and its packed storage where it has them.
 [[nodiscard]] Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x);
@@ -164,6 +173,12 @@ void prepare_positions(Program& p);
 [[nodiscard]] Given given_to_layer(const Program& p, bool sliding);
 /// Rotary tables, where the architecture has them.
 void rotary_tables(Program& p);
+
+/// Whether tokens of one image see each other in the language model: attention is given a mask.
+[[nodiscard]] bool sees_images_whole(const Program& p);
+
+/// Embeddings with the features of all images in the places of their tokens.
+[[nodiscard]] Tensor with_images(Program& p, const Tensor& embedded);
 
 /// Embeddings and all else that stands before the layers: the hidden states that the first one gets.
 [[nodiscard]] Tensor before_layers(Program& p, const Parameters& of);

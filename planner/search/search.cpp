@@ -235,10 +235,7 @@ void warn(const Question& q, Answer& result) {
     result.warnings.push_back(
         fmt::format("the activations of {} are derived by analogy with measured architectures, not measured",
                     q.model.shape.architecture));
-  bool has_tower = false;
-  for_each_tensor(q.model.inventory,
-                  [&](const Tensor& tensor, int) { has_tower = has_tower || tensor.idle; });
-  if (has_tower)
+  if (has_tower(q.model))
     result.warnings.emplace_back(
         "planned for text alone: no gradient reaches the tower for images, and what images would take in it "
         "is "

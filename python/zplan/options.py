@@ -32,6 +32,9 @@ class ModelOptions(TypedDict, total=False):
     quantization: Literal["nf4", "nf4-double", "int8", "gptq-int4", "gptq-int8"]
     prepare_kbit: bool
     freeze: Names  # "vision", "projector"
+    images: int  # of each sample
+    image_size: str  # "1344x1008"
+    image_tokens: int  # of each image
 
 
 class ClusterOptions(TypedDict, total=False):

@@ -121,6 +121,7 @@ class Training(Value):
     framework: str
     deepspeed_version: str
     frozen_parts: Tuple[str, ...] = ()  # of an image-text model: "vision", "projector"
+    images: Optional[Dict[str, int]] = None  # where it is planned with images: per_sample, tokens, tiles, rows, columns
 
     _parts = {"lora_targets": tuple, "frozen_parts": tuple}
 

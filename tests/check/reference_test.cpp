@@ -33,6 +33,7 @@ TEST(References, AreReadWhole) {
       {"steps/one_card.json", Kind::step, 60},
       {"steps/communication_types.json", Kind::step, 22},
       {"architectures/steps.json", Kind::step, 113},
+      {"images/steps.json", Kind::step, 57},
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"capacity/capacity.json", Kind::step, 50},
@@ -132,6 +133,21 @@ TEST(References, RecordedModelsAreAsMeasured) {
   EXPECT_EQ(errors.size(), 113U);
   std::sort(errors.begin(), errors.end());
   EXPECT_LE(median_of(errors), 0.001);
+}
+
+// Steps with images as input: towers, projectors and the scatter into the embeddings, trained, frozen and
+// with adapters; every one is judged on its peak of live memory.
+TEST(References, StepsWithImagesAreAsMeasured) {
+  std::vector<double> errors;
+  for (const Record& record : judge(reference("images/steps.json"))) {
+    if (record.statistic != Statistic::allocated) continue;
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    errors.push_back(std::abs(*record.error));
+    EXPECT_LE(errors.back(), 0.03) << record.id;
+  }
+  EXPECT_EQ(errors.size(), 57U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(median_of(errors), 0.005);
 }
 
 // Gradients that travel in another type than they are computed in, and adapters that drop out: allocated

@@ -29,7 +29,8 @@ TEST(Options, EveryValueReachesItsField) {
       "--checkpointing none --attention sdpa --fused-loss --loss-chunks 8 --sliced-head --modules litgpt "
       "--expandable-segments --emit x.json --config-style "
       "hf-auto --units GB "
-      "--explain --no-color");
+      "--explain --no-color --images 4 --image-size 1344x1008 --image-tokens 300");
+  EXPECT_EQ(o.images, (ImageRequest{.per_sample = 4, .width = 1344, .height = 1008, .tokens = 300}));
   EXPECT_EQ(o.command, Command::plan);
   EXPECT_EQ(o.model, "8B");
   EXPECT_EQ(o.cluster.gpus, 16);

@@ -1,5 +1,7 @@
 #include "planner/check/readers/training_row.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -87,6 +89,38 @@ void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
     training.quantization = named<Quantization>(options.at("quantization"));
 }
 
+/// "vision tower", or parts by --freeze's words.
+void read_frozen(const JsonReader& options, Training& training, Skip& skip) {
+  const auto frozen = options.find("frozen");
+  if (!frozen) return;
+  const std::string parts = frozen->text();
+  training.freezes_vision = true;
+  training.freezes_projector = parts == "vision,projector";
+  if (parts != "vision tower" && parts != "vision" && parts != "vision,projector")
+    skip.add("frozen " + parts);
+}
+
+/// Images of each sample: how many, their size, and the model as it runs with them.
+void read_images(const JsonReader& options, Setup& setup, Skip& skip) {
+  const auto count = options.find("images");
+  if (!count) return;
+  if (!setup.model.with_images) return skip.add("images of a model whose tower is not known");
+  constexpr std::int64_t kMostPixels = 65'536;
+  ImageRequest request{.per_sample = count->integer(1, kMostPixels)};
+  if (const auto size = options.find("image_size")) {
+    const std::vector<JsonReader> sides = size->items();
+    if (sides.size() != 2) size->fail_type("width and height");
+    request.width = sides[0].integer(1, kMostPixels), request.height = sides[1].integer(1, kMostPixels);
+  }
+  const Model with_images = *setup.model.with_images;
+  setup.model = with_images;
+  setup.training.images = image_batch(with_images.vision->rule, with_images.vision->tower, request);
+  if (const auto tokens = options.find("image_tokens"))
+    if (tokens->integer(1, kMostSequence) != setup.training.images.tokens)
+      tokens->fail(fmt::format("{} tokens an image", tokens->integer(1, kMostSequence)),
+                   fmt::format("by the processor's rule: {}", setup.training.images.tokens));
+}
+
 Training read_training(const JsonReader& options, Skip& skip) {
   Training training;
   training.framework = framework_of(options);
@@ -99,10 +133,7 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.lora_dropout = options.find("lora_dropout") ? options.at("lora_dropout").number(0, 1) : 0.0;
   training.autocast = options.boolean_or("autocast", false);
   if (const std::string loss = options.text_or("loss", "full"); loss != "full") skip.add("loss " + loss);
-  if (const auto frozen = options.find("frozen")) {
-    if (frozen->text() != "vision tower") skip.add("frozen " + frozen->text());
-    training.freezes_vision = true;
-  }
+  read_frozen(options, training, skip);
   training.fsdp_reduces_fp32 = options.text_or("reduce", "fp32") == "fp32";
   if (const auto policy = options.find("mp_policy"))
     training.fsdp_reduces_fp32 = policy->text().find("reduce_dtype=torch.float32") != std::string::npos;
@@ -164,6 +195,7 @@ TrainingRow read_training_row(const JsonReader& row) {
   if (!model) return result;
   Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
   setup.training = read_training(options, result.skip);
+  read_images(options, setup, result.skip);
   read_row_method(options, setup, result.skip);
   read_row_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);
