@@ -99,10 +99,13 @@ std::optional<Model> undescribed(const JsonReader& config) {
 void add_images(const JsonReader& config, Model& model) {
   if (!config.raw().contains("vision_config")) return;
   try {
-    if (auto with_images = image_text_model(config))
-      model.with_images = std::make_shared<const Model>(*std::move(with_images));
-    else
+    std::optional<Model> with_images = image_text_model(config);
+    if (!with_images) {
       model.image_rule = image_rule(config);
+      return;
+    }
+    check_total(config, with_images->inventory);
+    model.with_images = std::make_shared<const Model>(*std::move(with_images));
   } catch (const InputError& error) {
     model.why_no_images = error.what();
   }

@@ -1,8 +1,6 @@
 // Families of image-text models: how their configs are read, what their tensors are called, how their
 // processors count. Source: transformers 5.23 models/*/configuration_*.py, modeling_*.py; bounds of images:
 // preprocessor_config.json of the published models.
-#include "models/vision/families.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
+#include "models/vision/families.h"
 
 namespace zplan {
 
@@ -30,8 +29,18 @@ struct Family {
   Vision (*read)(const JsonReader& config, const JsonReader& tower, std::int64_t text_width);
 };
 
+/// A width, or pixels.
 std::int64_t whole(const JsonReader& config, std::string_view key, std::int64_t otherwise) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  return config.integer_or(key, otherwise, 1, architectures::kWidest);
+}
+
+std::int64_t layer_count(const JsonReader& config, std::string_view key, std::int64_t otherwise) {
+  return config.integer_or(key, otherwise, 1, architectures::kMostLayers);
+}
+
+/// Patches along a side, frames, channels: what sizes are multiplied by.
+std::int64_t factor(const JsonReader& config, std::string_view key, std::int64_t otherwise) {
+  constexpr std::int64_t kMost = 1024;
   return config.integer_or(key, otherwise, 1, kMost);
 }
 
@@ -82,14 +91,14 @@ ImageRule qwen_rule(const TowerShape& tower) {
 Vision qwen2_5_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_width) {
   Vision vision{.text_width = text_width};
   TowerShape& shape = vision.tower;
-  shape = {.layers = whole(tower, "depth", 32),
+  shape = {.layers = layer_count(tower, "depth", 32),
            .hidden_size = whole(tower, "hidden_size", 3584),
            .intermediate_size = whole(tower, "intermediate_size", 3420),
            .heads = whole(tower, "num_heads", 16),
-           .channels = whole(tower, "in_channels", 3),
-           .patch_size = whole(tower, "patch_size", 14),
-           .frames = whole(tower, "temporal_patch_size", 2),
-           .merge = whole(tower, "spatial_merge_size", 2),
+           .channels = factor(tower, "in_channels", 3),
+           .patch_size = factor(tower, "patch_size", 14),
+           .frames = factor(tower, "temporal_patch_size", 2),
+           .merge = factor(tower, "spatial_merge_size", 2),
            .activation = activation(tower, "silu"),
            .rms_norm = true,
            .gated = true,
@@ -111,14 +120,14 @@ Vision qwen2_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_wi
   const std::int64_t width = whole(tower, "embed_dim", 1280);
   const auto ratio = tower.find("mlp_ratio");
   const double times = ratio ? ratio->number(0.1, 64) : 4;
-  shape = {.layers = whole(tower, "depth", 32),
+  shape = {.layers = layer_count(tower, "depth", 32),
            .hidden_size = width,
            .intermediate_size = static_cast<std::int64_t>(static_cast<double>(width) * times),
            .heads = whole(tower, "num_heads", 16),
-           .channels = whole(tower, "in_channels", 3),
-           .patch_size = whole(tower, "patch_size", 14),
-           .frames = whole(tower, "temporal_patch_size", 2),
-           .merge = whole(tower, "spatial_merge_size", 2),
+           .channels = factor(tower, "in_channels", 3),
+           .patch_size = factor(tower, "patch_size", 14),
+           .frames = factor(tower, "temporal_patch_size", 2),
+           .merge = factor(tower, "spatial_merge_size", 2),
            .activation = activation(tower, "quick_gelu")};
   vision.names = qwen_names();
   vision.names.up = "mlp.fc1", vision.names.down = "mlp.fc2";
@@ -148,12 +157,12 @@ TowerNames clip_names() {
 
 /// SigLIP's and CLIP's tower, of defaults by the caller.
 TowerShape clip_tower(const JsonReader& tower, TowerShape otherwise, std::int64_t image_size) {
-  otherwise.layers = whole(tower, "num_hidden_layers", otherwise.layers);
+  otherwise.layers = layer_count(tower, "num_hidden_layers", otherwise.layers);
   otherwise.hidden_size = whole(tower, "hidden_size", otherwise.hidden_size);
   otherwise.intermediate_size = whole(tower, "intermediate_size", otherwise.intermediate_size);
   otherwise.heads = whole(tower, "num_attention_heads", otherwise.heads);
-  otherwise.channels = whole(tower, "num_channels", 3);
-  otherwise.patch_size = whole(tower, "patch_size", otherwise.patch_size);
+  otherwise.channels = factor(tower, "num_channels", 3);
+  otherwise.patch_size = factor(tower, "patch_size", otherwise.patch_size);
   const std::int64_t side = image_size / otherwise.patch_size;
   if (side == 0) tower.fail("patches larger than images", "accepted: a patch_size up to image_size");
   otherwise.positions = side * side + (otherwise.class_token ? 1 : 0);
@@ -419,13 +428,12 @@ std::int64_t image_side(const JsonReader& tower, std::int64_t otherwise) {
   const auto given = tower.find("image_size");
   if (!given || !given->raw().is_array()) return whole(tower, "image_size", otherwise);
   const std::vector<JsonReader> sides = given->items();
-  constexpr std::int64_t kMost = std::int64_t{1} << 24;
-  return sides.empty() ? otherwise : sides.front().integer(1, kMost);
+  return sides.empty() ? otherwise : sides.front().integer(1, architectures::kWidest);
 }
 
 ImageRule qwen3_rule(const JsonReader&, const JsonReader& tower) {
   return {.kind = TokenRule::resized,
-          .unit = whole(tower, "patch_size", 16) * whole(tower, "spatial_merge_size", 2),
+          .unit = factor(tower, "patch_size", 16) * factor(tower, "spatial_merge_size", 2),
           .least = 65'536,
           .most = 16'777'216,
           .source = "65,536 to 16,777,216 pixels, as the published preprocessor_config.json has it"};
@@ -441,18 +449,18 @@ ImageRule internvl_rule(const JsonReader& config, const JsonReader& tower) {
 }
 
 ImageRule idefics3_rule(const JsonReader& config, const JsonReader& tower) {
-  const std::int64_t side = image_side(tower, 364), patches = side / whole(tower, "patch_size", 14);
-  const std::int64_t factor = whole(config, "scale_factor", 2);
+  const std::int64_t side = image_side(tower, 364), patches = side / factor(tower, "patch_size", 14);
+  const std::int64_t along = factor(config, "scale_factor", 2);
   return {.kind = TokenRule::squares,
           .unit = side,
           .most = 4 * side,
-          .tokens = std::max<std::int64_t>(1, patches * patches / (factor * factor)),
+          .tokens = std::max<std::int64_t>(1, patches * patches / (along * along)),
           .source = "squares of the tower's side, four along the longest, and the whole image"};
 }
 
 ImageRule mistral3_rule(const JsonReader& config, const JsonReader& tower) {
   return {.kind = TokenRule::longest,
-          .unit = whole(tower, "patch_size", 14) * whole(config, "spatial_merge_size", 2),
+          .unit = factor(tower, "patch_size", 14) * factor(config, "spatial_merge_size", 2),
           .most = image_side(tower, 1540),
           .row_ends = true,
           .source = "the longest side within image_size, a token more for each row"};
