@@ -5,6 +5,7 @@
 
 #include "planner/cost/price.h"
 #include "planner/model_trace/causal_lm.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/simulation/cards.h"
 
 namespace zplan {
@@ -21,28 +22,39 @@ Bytes available_on_host(const Cluster& cluster, Headroom headroom) {
   return less(cluster.host_memory_per_node, headroom);
 }
 
-const std::shared_ptr<const RankModel>& PlanContext::shared_rank(const Strategy& strategy) {
+const std::shared_ptr<const Model>& PlanContext::shared_model(const Strategy& strategy) {
+  if (!strategy.experts.enabled) return model_;
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const RankModel>& rank = ranks_[strategy.layout.of_model()];
-  if (!rank) rank = std::make_shared<RankModel>(rank_model(*model_, training_, strategy.layout.tensor));
+  std::shared_ptr<const Model>& model = models_[{strategy.layout.of_model(), true}];
+  if (!model) model = std::make_shared<Model>(with_local_experts(*model_, strategy));
+  return model;
+}
+
+const std::shared_ptr<const RankModel>& PlanContext::shared_rank(const Strategy& strategy) {
+  const std::shared_ptr<const Model>& model = shared_model(strategy);
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const RankModel>& rank = ranks_[{strategy.layout.of_model(), strategy.experts.enabled}];
+  if (!rank) rank = std::make_shared<RankModel>(rank_model(*model, training_, strategy.layout.tensor));
   return rank;
 }
 
 const std::shared_ptr<const Recording>& PlanContext::shared_recording(const Strategy& strategy) {
   const TapeKey key{strategy.layout.of_model(),  strategy.micro_batch_size, strategy.zero_stage == 3,
                     strategy.checkpointing,      strategy.tiled_mlp,        strategy.tiled_loss,
-                    strategy.checkpoint_offload, strategy.rotation};
+                    strategy.checkpoint_offload, strategy.rotation,         strategy.experts};
   Recorded& slot = [&]() -> Recorded& {
     const std::lock_guard lock(mutex_);
     return recordings_[key];
   }();
-  std::call_once(slot.once,
-                 [&] { slot.recording = std::make_shared<Recording>(record(*model_, training_, strategy)); });
+  std::call_once(slot.once, [&] {
+    slot.recording = std::make_shared<Recording>(record(
+        *shared_model(strategy), training_, strategy, {.compute_capability = cluster_.gpu.compute_capability}));
+  });
   return slot.recording;
 }
 
 RankRun PlanContext::run(const Strategy& strategy) {
-  return {{model_, shared_rank(strategy), shared_recording(strategy)},
+  return {{shared_model(strategy), shared_rank(strategy), shared_recording(strategy)},
           training_,
           strategy,
           RankRun::target_of(cluster_)};

@@ -94,10 +94,13 @@ class PlanContext {
     std::int64_t tiled_mlp{}, tiled_loss{};
     CheckpointOffload checkpoint_offload{};
     KeyRotation rotation{};
+    ExpertParallel experts{};
     auto operator<=>(const TapeKey&) const = default;
   };
   enum class Depth : std::uint8_t { live, fits, outline, complete };
   [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
+  /// The model with the experts of one rank.
+  [[nodiscard]] const std::shared_ptr<const Model>& shared_model(const Strategy& strategy);
   [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);
   [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy);
 
@@ -112,7 +115,10 @@ class PlanContext {
   const Cluster& cluster_;
   const Training& training_;
   Headroom headroom_;
-  std::map<ParallelLayout, std::shared_ptr<const RankModel>> ranks_;
+  /// By layout, and whether experts are divided among ranks.
+  using ModelKey = std::pair<ParallelLayout, bool>;
+  std::map<ModelKey, std::shared_ptr<const Model>> models_;
+  std::map<ModelKey, std::shared_ptr<const RankModel>> ranks_;
   std::map<TapeKey, Recorded> recordings_;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/simulation/memory.h"
 
 namespace zplan {
@@ -12,19 +13,22 @@ namespace zplan {
 namespace {
 
 RankRun::Parts record_parts(const Model& model, const Training& training, const Strategy& strategy,
-                            std::int64_t rank) {
+                            const RankRun::Target& target, std::int64_t rank) {
   const auto place = [&](Group group) { return process_group(strategy.layout, group).place_of(rank); };
-  return {
-      std::make_shared<Model>(model),
-      std::make_shared<RankModel>(rank_model(model, training, strategy.layout.tensor, place(Group::tensor))),
-      std::make_shared<Recording>(record(model, training, strategy, place(Group::context)))};
+  const RecordedRank recorded{.context = place(Group::context),
+                              .expert = place(Group::expert),
+                              .compute_capability = target.compute_capability};
+  auto own = std::make_shared<Model>(with_local_experts(model, strategy));
+  return {own,
+          std::make_shared<RankModel>(rank_model(*own, training, strategy.layout.tensor, place(Group::tensor))),
+          std::make_shared<Recording>(record(*own, training, strategy, recorded))};
 }
 
 }  // namespace
 
 RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, Target target,
                  std::int64_t rank)
-    : RankRun(record_parts(model, training, strategy, rank), training, strategy, std::move(target)) {
+    : RankRun(record_parts(model, training, strategy, target, rank), training, strategy, target) {
   if (is_sliced())
     slice_ =
         slices_->at(static_cast<std::size_t>(process_group(strategy_.layout, Group::data).place_of(rank)));

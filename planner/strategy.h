@@ -172,6 +172,10 @@ struct Training {
   /// Context parallelism without an attention mask in the batch: positions of a rank that do not follow one
   /// another are taken for packed samples, and a mask is made that attention is not given.
   bool packed_mask{};
+  /// Under expert parallelism the first rank of a group gets so many times the rows that it would get were
+  /// they spread evenly; the others share the rest.
+  double routing_skew{1};
+  bool partitions_made_models{};  ///< ZeRO-3 without zero.Init: the engine partitions what was made whole
   bool freezes_vision{};     ///< of an image-text model: the tower is not trained
   bool freezes_projector{};  ///< nor what projects its output to the language model
   bool operator==(const Training&) const = default;
@@ -182,6 +186,31 @@ struct Training {
 /// FSDP2 shards alone reach the device, and gradients are reduced in the type that computes. DeepSpeed's is
 /// returned as it is. Source: docs/fsdp.md.
 [[nodiscard]] Training with_framework(Training training, Framework framework);
+
+/// How AutoEP adds up the chosen experts' outputs of a token: products with its weights in fp32, then their
+/// sum; the same in one kernel; one batched matrix product in fp32.
+enum class ExpertCombine { weighted_sum, fused_weighted_sum, legacy_bmm };
+template <>
+struct EnumNames<ExpertCombine> {
+  static constexpr std::array<std::pair<ExpertCombine, std::string_view>, 3> table{
+      {{ExpertCombine::weighted_sum, "weighted_sum"},
+       {ExpertCombine::fused_weighted_sum, "fused_weighted_sum"},
+       {ExpertCombine::legacy_bmm, "legacy_bmm"}}};
+};
+
+/// DeepSpeed's expert parallelism (AutoEP), as far as its config changes memory, traffic or time. The degree
+/// is ParallelLayout::expert, which may be 1. Source: DeepSpeed 0.19.8 module_inject/auto_ep_layer.py.
+struct ExpertParallel {
+  bool enabled{};             ///< blocks of experts are replaced by AutoEPMoELayer
+  bool weighs_rows{};         ///< score_apply "pre": rows are weighed before the experts
+  ExpertCombine combine{ExpertCombine::weighted_sum};
+  bool fused_gate_up{};       ///< gate_up_impl "fused": one product of the two weights side by side
+  bool without_triton{};      ///< disable_triton_grouped_mm: torch._grouped_mm on every GPU
+  bool async_split_plan{};    ///< the host reads split sizes while rows are brought into order
+  std::optional<bool> route_norm{};  ///< weights are divided by their sum; absent: as the model's config says
+  bool operator==(const ExpertParallel&) const = default;
+  auto operator<=>(const ExpertParallel&) const = default;
+};
 
 /// DeepSpeed's knobs that change what a rank holds or sends. Bucket sizes are elements, not bytes.
 /// Defaults: DeepSpeed 0.19.8 runtime/zero/config.py.
@@ -233,6 +262,7 @@ struct Strategy {
   static constexpr std::int64_t kAutoTiles = -1;
   CheckpointOffload checkpoint_offload{CheckpointOffload::none};
   KeyRotation rotation{KeyRotation::all_gather};
+  ExpertParallel experts{};
   ZeroOptions zero{};
   bool operator==(const Strategy&) const = default;
 

@@ -121,7 +121,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
 /// Runs the program of one micro-step over a model of one layer per class.
 class MicroStep {
  public:
-  MicroStep(const Model& model, const Training& training, const Strategy& strategy, std::int64_t context_rank)
+  MicroStep(const Model& model, const Training& training, const Strategy& strategy, const TapeRank& rank)
       : outline_(outline(model, strategy)),
         recorder_(outline_.classes.size()),
         torch_(recorder_),
@@ -130,7 +130,9 @@ class MicroStep {
                  .training = training,
                  .strategy = strategy,
                  .sizes = sizes_of(model, training, strategy),
-                 .context_rank = context_rank} {
+                 .context_rank = rank.context,
+                 .rows = rank.rows,
+                 .triton_products = rank.triton_products} {
     choose_types();
     load_parameters();
   }
@@ -323,11 +325,11 @@ class MicroStep {
 }  // namespace symbolic
 
 Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
-                 std::int64_t context_rank) {
+                 const TapeRank& rank) {
   if (model.recorded) return recorded_tape(model, training, strategy);
   if (model.analogue)
-    return analogous_tape(model, record_tape(*model.analogue, training, strategy, context_rank), training);
-  return symbolic::MicroStep(model, training, strategy, context_rank).record();
+    return analogous_tape(model, record_tape(*model.analogue, training, strategy, rank), training);
+  return symbolic::MicroStep(model, training, strategy, rank).record();
 }
 
 }  // namespace zplan

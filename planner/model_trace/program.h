@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "planner/model_trace/operators.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/strategy.h"
 
 namespace zplan::symbolic {
@@ -65,6 +66,8 @@ struct Program {
   const Strategy& strategy;
   Sizes sizes;
   std::int64_t context_rank{};  ///< of the ring, where there is one
+  RoutedRows rows{};            ///< that go to other ranks' experts, and that come to this one's
+  bool triton_products{};       ///< AutoEP's grouped products are Triton's
   DType weights{DType::bf16};   ///< of what is not packed
   DType adapters{DType::fp32};  ///< of LoRA's parameters
   bool in_leaf{};               ///< whether a module runs below which none is hooked
@@ -151,6 +154,9 @@ using AttentionKernel = std::function<Tensor(const Tensor& q, const Tensor& k, c
 
 /// The feed-forward of a layer with routed experts: router, experts, and the experts that every token passes.
 [[nodiscard]] Tensor routed_feed_forward(Program& p, const Parameters& of, const Tensor& x);
+
+/// The same as DeepSpeed's AutoEP replaces it: rows go to the ranks that have their experts, and come back.
+[[nodiscard]] Tensor expert_parallel_feed_forward(Program& p, const Parameters& of, const Tensor& x);
 
 /// The architecture's activation function.
 [[nodiscard]] Tensor activate(Program& p, const Tensor& x);

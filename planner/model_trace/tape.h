@@ -42,10 +42,18 @@ enum class TensorCall : std::uint8_t {
   tile_count,           ///< tiled feed-forward: all ranks take the most slices that one takes
   gathered_keys,        ///< ring attention: keys and values of all ranks at once
   passed_keys,          ///< ring attention: to the next rank
-  passed_key_gradients  ///< ring attention: to the next rank, in fp32
+  passed_key_gradients,  ///< ring attention: to the next rank, in fp32
+  expert_counts,         ///< AutoEP: how many rows each expert is sent by each rank
+  expert_rows,           ///< AutoEP: rows to the ranks that have their experts, and back
+  row_counts,            ///< AutoTP with AutoEP: how many rows each tensor-parallel rank has
+  combined_rows,         ///< the same: every rank gathers the experts' outputs
+  row_places,            ///< the same: whose outputs they are
+  row_weights,           ///< the same: what they are weighed by
+  combined_gradients,    ///< the same: gradients of the outputs and weights are summed
+  averaged_gradients     ///< the same: gradients of the layer's input are averaged
 };
 
-inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::passed_key_gradients) + 1;
+inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::averaged_gradients) + 1;
 
 struct Event {
   enum class Kind : std::uint8_t {

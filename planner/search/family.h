@@ -96,6 +96,7 @@ class PlanScreen {
     std::int64_t tiled_mlp{}, tiled_loss{};
     CheckpointOffload checkpoint_offload{};
     KeyRotation rotation{};
+    ExpertParallel experts{};
     auto operator<=>(const TapeKind&) const = default;
   };
   PlanContext& context_;

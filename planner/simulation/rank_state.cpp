@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/framework.h"
 #include "planner/simulation/allowances.h"
 
@@ -210,7 +211,7 @@ std::string_view dtype_of(Bytes element, Precision precision) {
   }
 }
 
-enum class ElementOf : std::uint8_t { model, fp32, int64 };
+enum class ElementOf : std::uint8_t { model, fp32, int32, int64 };
 
 struct TensorCallAbout {
   Operation operation;
@@ -247,6 +248,16 @@ TensorCallAbout about(TensorCall call) {
       return {Operation::send_recv, Group::context, "keys and values", model, true};
     case TensorCall::passed_key_gradients:
       return {Operation::send_recv, Group::context, "gradients of keys and values", fp32, true};
+    case TensorCall::expert_counts: return {Operation::all_to_all, Group::expert, "rows of experts", int32};
+    case TensorCall::expert_rows: return {Operation::all_to_all, Group::expert, "routed tokens", model};
+    case TensorCall::row_counts: return {Operation::all_gather, Group::tensor, "rows of ranks", int64};
+    case TensorCall::combined_rows: return {Operation::all_gather, Group::tensor, "routed tokens", model};
+    case TensorCall::row_places: return {Operation::all_gather, Group::tensor, "places of tokens", int64};
+    case TensorCall::row_weights: return {Operation::all_gather, Group::tensor, "weights of tokens", model};
+    case TensorCall::combined_gradients:
+      return {Operation::all_reduce, Group::tensor, "gradients of routed tokens", model};
+    case TensorCall::averaged_gradients:
+      return {Operation::all_reduce, Group::tensor, "gradients of a mixture's input", model};
   }
   return {};
 }
@@ -254,11 +265,11 @@ TensorCallAbout about(TensorCall call) {
 }  // namespace
 
 Instant RankState::issue(Instant earliest, Operation operation, Elements elements, Bytes element,
-                         std::string_view purpose, std::int64_t ranks, std::string_view dtype,
+                         std::string_view purpose, Over over, std::string_view dtype,
                          std::int64_t stride) {
   const Call call{.operation = operation,
-                  .group = Group::data,
-                  .group_size = ranks,
+                  .group = over.group,
+                  .group_size = over.ranks,
                   .stride = stride,
                   .phase = pass_of(device_.phase()),
                   .dtype = dtype.empty() ? dtype_of(element, in().training.precision) : dtype,
@@ -266,16 +277,21 @@ Instant RankState::issue(Instant earliest, Operation operation, Elements element
                   .purpose = purpose,
                   .elements = elements};
   calls_.add(call);
-  return ranks > 1 ? clock_.issue(call, earliest) : Instant{};
+  return over.ranks > 1 ? clock_.issue(call, earliest) : Instant{};
 }
 
 std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
   constexpr Elements kBucket{500'000'000};
   std::vector<EngineBucket> buckets;
-  for (const RankTensor& tensor : tensors()) {
-    if (!tensor.trainable) continue;
-    if (buckets.empty() || buckets.back().elements > kBucket) buckets.emplace_back();
-    buckets.back().elements += tensor.elements, ++buckets.back().tensors;
+  for (const Sharing sharing : {Sharing::dense, Sharing::experts}) {
+    const Over over(group_of(sharing), ranks_of(sharing, in().training, in().strategy));
+    bool open = false;
+    for (const RankTensor& tensor : tensors()) {
+      if (!tensor.trainable || sharing_of(tensor, in().training, in().strategy) != sharing) continue;
+      if (!open || buckets.back().elements > kBucket) buckets.push_back({.elements = {}, .over = over});
+      open = true;
+      buckets.back().elements += tensor.elements, ++buckets.back().tensors;
+    }
   }
   return buckets;
 }
@@ -289,6 +305,7 @@ void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
   Bytes element = weight();
   std::string_view dtype{};
   if (which.element == ElementOf::fp32) element = Bytes(4);
+  if (which.element == ElementOf::int32) element = Bytes(4), dtype = "int32";
   if (which.element == ElementOf::int64) element = Bytes(8), dtype = "int64";
   const Call made = call_of(which.group, which.operation, Elements(size.value / element.value), element,
                             which.purpose, dtype);

@@ -12,6 +12,15 @@
 
 namespace zplan {
 
+/// Whom a collective of gradients, weights or norms reaches: so many ranks of a group; of the data-parallel
+/// one unless another is named.
+struct Over {
+  Over(std::int64_t some) : ranks(some) {}  // NOLINT(google-explicit-constructor)
+  Over(Group kind, std::int64_t some) : group(kind), ranks(some) {}
+  Group group{Group::data};
+  std::int64_t ranks{1};
+};
+
 /// Blocks of one rank, by tensor of RankModel.
 class RankState {
  public:
@@ -46,26 +55,30 @@ class RankState {
   /// `element` bytes).
   void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
 
-  /// A collective of the data-parallel group (or of `ranks` of it) over `elements` of `element` bytes each.
+  /// A collective over `elements` of `element` bytes each.
   /// `dtype` is what torch calls a type of that size unless it is named; neighbours of the group are `stride`
   /// ranks of the data-parallel group apart. It does not begin before `earliest`: what it takes from the
   /// compute stream is there when that is computed. Returns when it is through.
   Instant issue(Instant earliest, Operation operation, Elements elements, Bytes element,
-                std::string_view purpose, std::int64_t ranks, std::string_view dtype = {},
-                std::int64_t stride = 1);
-  /// One of the whole group, for which the compute stream waits at once.
+                std::string_view purpose, Over over, std::string_view dtype = {}, std::int64_t stride = 1);
+  /// One for which the compute stream waits at once.
+  void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                   Over over) {
+    wait(issue(clock_.computed(), operation, elements, element, purpose, over));
+  }
+  /// The same of the whole data-parallel group.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
-    wait(issue(clock_.computed(), operation, elements, element, purpose,
-               in().strategy.layout.gradient_ranks()));
+    communicate(operation, elements, element, purpose, in().strategy.layout.gradient_ranks());
   }
   void wait(Instant until) { clock_.wait(until, device_.phase()); }
   /// Whole trainable gradients as DeepSpeed's engine all-reduces them.
   struct EngineBucket {
     Elements elements;
     int tensors{};
+    Over over{1};
   };
-  /// They close once they exceed 5e8 elements. Source: DeepSpeed 0.19.8 runtime/engine.py
-  /// allreduce_no_retain.
+  /// They close once they exceed 5e8 elements; experts' come behind the others'. Source: DeepSpeed 0.19.8
+  /// runtime/engine.py buffered_allreduce_fallback, allreduce_no_retain.
   [[nodiscard]] std::vector<EngineBucket> engine_buckets() const;
   /// Of one element of a gradient on its way.
   [[nodiscard]] Bytes sent_gradient() const;

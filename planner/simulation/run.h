@@ -38,10 +38,15 @@ struct Recording {
 [[nodiscard]] inline std::int64_t numbers_per_token(const Strategy& strategy) {
   return strategy.layout.token_ranks() > 1 ? 3 : 1;
 }
-/// `context_rank`: which of a ring, whose ranks differ in what their attention takes; below 0 the last, which
-/// takes most.
+/// Which rank's micro-step is recorded, where ranks differ in what they compute, and on which GPU.
+struct RecordedRank {
+  std::int64_t context{-1};  ///< of a ring; below 0 the last, whose attention takes most
+  std::int64_t expert{};     ///< of an expert-parallel group; the first gets most rows
+  std::string_view compute_capability{"8.0"};
+};
+/// `model`: as a rank has it (with_local_experts).
 [[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy,
-                               std::int64_t context_rank = -1);
+                               RecordedRank rank = {});
 
 /// A micro-step whose samples have another length than the longest.
 struct VariedMicroStep {

@@ -27,13 +27,14 @@ void offload_slice(const StepInputs& in, HostTally& host) {
 void offload_shard(const StepInputs& in, HostTally& host) {
   host.pinned(in.shard.gradients);
   if (in.strategy.offload_optimizer == OffloadDevice::cpu) {
-    for (const Elements group : sub_groups(in.rank, in.strategy)) host.pinned(group * Bytes(4));
+    for (const SubGroup& group : sub_groups(in.rank, in.training, in.strategy))
+      host.pinned(group.elements * Bytes(4));
     host.pageable(in.shard.master_weights + in.shard.moments);
     return;
   }
   // On NVMe the states pass through buffers: four (buffer_count) of the largest sub-group.
   constexpr std::int64_t kBuffers = 4;
-  host.exact_pinned(largest_sub_group(in.rank, in.strategy) * Bytes(4 * kBuffers));
+  host.exact_pinned(largest_sub_group(in.rank, in.training, in.strategy) * Bytes(4 * kBuffers));
   host.nvme(in.shard.master_weights + in.shard.moments + in.shard.optimizer_elements * Bytes(4));
 }
 
@@ -46,14 +47,14 @@ void pin_parameters(const StepInputs& in, HostTally& host) {
   for (const RankTensor& tensor : in.rank.tensors)
     for (int times = in.model.shape.tied_embeddings && tensor.role == TensorRole::token_embedding ? 2 : 1;
          times > 0; --times)
-      host.pinned(share(tensor.elements, in.strategy.layout.gradient_ranks()) * weight);
+      host.pinned(share(tensor.elements, ranks_of(tensor, in.training, in.strategy)) * weight);
 }
 
 /// On NVMe: five buffers (buffer_count) of buffer_size elements; up to 1e9 elements stay in memory
 /// (max_in_cpu).
 void swap_parameters(const StepInputs& in, HostTally& host) {
   const Bytes weight = weight_size(in.training);
-  host.exact_pinned(swap_buffer_size(in.rank, in.strategy) * weight * 5);
+  host.exact_pinned(swap_buffer_size(in.rank, in.training, in.strategy) * weight * 5);
   host.pageable(std::min(Elements(1'000'000'000) * weight, in.shard.parameters));
   host.nvme(in.shard.parameters);
 }

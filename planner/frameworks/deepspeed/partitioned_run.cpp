@@ -83,13 +83,20 @@ PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.
   of_run_ = gathers_of_run(modules_, options_);
 }
 
-/// In the order in which they are made: adapters behind the whole model.
+/// In the order in which they are made: adapters behind the whole model, then what AutoEP makes in the place
+/// of experts, then its routers, which the engine partitions.
 void PartitionedRun::number_parameters() {
+  const auto made = [this](std::size_t i) {
+    if (is_adapter(i)) return 1;
+    if (in().training.partitions_made_models) return 0;
+    const Sharing sharing = sharing_of(state_.tensors()[i], in().training, in().strategy);
+    return sharing == Sharing::experts ? 2 : sharing == Sharing::routers ? 3 : 0;
+  };
   numbers_.resize(state_.tensors().size());
   std::int32_t next = 0;
-  for (const bool adapters : {false, true})
+  for (const int when : {0, 1, 2, 3})
     for (std::size_t i = 0; i < numbers_.size(); ++i)
-      if (is_adapter(i) == adapters) numbers_[i] = next++;
+      if (made(i) == when) numbers_[i] = next++;
   tensors_.resize(numbers_.size());
   for (std::size_t i = 0; i < numbers_.size(); ++i) tensors_[static_cast<std::size_t>(numbers_[i])] = i;
 }
@@ -118,10 +125,15 @@ void PartitionedRun::list_modules() {
   modules_.parameters.resize(state_.tensors().size());
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const RankTensor& tensor = state_.tensors()[i];
+    const Sharing sharing = sharing_of(tensor, in().training, in().strategy);
     modules_.parameters[static_cast<std::size_t>(numbers_[i])] = {
-        .elements = tensor.elements, .element_size = element_size(i), .trainable = tensor.trainable};
+        .elements = tensor.elements,
+        .element_size = element_size(i),
+        .trainable = tensor.trainable,
+        .group = static_cast<std::int32_t>(sharing),
+        .ranks = static_cast<std::int32_t>(ranks_of(sharing, in().training, in().strategy))};
   }
-  if (in().training.method != Method::full) modules_.named = numbers_;
+  if (in().training.method != Method::full || in().strategy.experts.enabled) modules_.named = numbers_;
   mark_persistent(modules_, in().strategy.zero.persistence_threshold);
   HookList hooks{modules_.events, first_module_, numbers_, state_};
   const TapeLayout layout(tape);
@@ -137,7 +149,15 @@ void PartitionedRun::list_modules() {
 }
 
 Elements PartitionedRun::shard_of(std::size_t tensor) const {
-  return share(state_.tensors()[tensor].elements, in().strategy.layout.gradient_ranks());
+  return share(state_.tensors()[tensor].elements, ranks(tensor));
+}
+
+std::int64_t PartitionedRun::ranks(std::size_t tensor) const {
+  return ranks_of(state_.tensors()[tensor], in().training, in().strategy);
+}
+
+Over PartitionedRun::over(std::size_t tensor) const {
+  return {group_of(sharing_of(state_.tensors()[tensor], in().training, in().strategy)), ranks(tensor)};
 }
 
 void PartitionedRun::initialise() {
@@ -234,7 +254,7 @@ void PartitionedRun::make_masters() {
                       std::max<std::int64_t>(1, in().shard.optimizer_elements.value));
   Device::Block cast = Device::kNone;
   Elements largest{};
-  for (const Elements group : sub_groups(in().rank, in().strategy)) {
+  for (const auto& [group, sharing] : sub_groups(in().rank, in().training, in().strategy)) {
     largest = std::max(largest, group);
     // Weights of the masters' type are only cloned.
     const Device::Block next =
@@ -252,8 +272,8 @@ void PartitionedRun::gather_each() {
   for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
     if (!state_.tensors()[i].trainable) continue;
     const Bytes shard = shard_of(i) * element_size(i);
-    Device::Block whole = device_.allocate(Term::gathered_parameters,
-                                           Bytes(shard.value * in().strategy.layout.gradient_ranks()));
+    Device::Block whole =
+        device_.allocate(Term::gathered_parameters, Bytes(shard.value * ranks(i)));
     if (on_host(in().strategy.offload_parameters)) device_.spike(Term::gathered_parameters, shard);
     device_.release(whole);
   }
@@ -305,19 +325,20 @@ void PartitionedRun::communicate(std::int32_t event) {
 void PartitionedRun::issue(const GatherAction& action) {
   const auto parameters = plan_->parameters_of(action);
   const Elements whole = call_elements(parameters, modules_.parameters, action.ranks);
+  const Over sharers = of_call(parameters.front(), action.ranks);
   const bool queues = action.on_compute_stream || !in().strategy.overlaps_communication();
   const Instant earliest = queues ? state_.clock().computed() : Instant{};
   Instant until;
   if (action.quantized) {
-    state_.issue(earliest, Operation::all_gather, whole, Bytes(1), "layer weights", action.ranks, "int8");
+    state_.issue(earliest, Operation::all_gather, whole, Bytes(1), "layer weights", sharers, "int8");
     until = state_.issue(earliest, Operation::all_gather,
                          Elements(quantized_groups(share(whole, action.ranks)) * action.ranks), Bytes(4),
-                         "scales of weights", action.ranks);
+                         "scales of weights", sharers);
   } else {
     until = state_.issue(
         earliest, in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
         whole, modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
-        device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
+        device_.phase() == Phase::step ? "small weights" : "layer weights", sharers);
   }
   for (const std::int32_t each : parameters) whole_[static_cast<std::size_t>(each)] = until;
   if (device_.phase() == Phase::step) state_.wait(until);
@@ -357,6 +378,7 @@ void PartitionedRun::gradient(std::size_t tensor, Device::Block block) {
 
 void PartitionedRun::reduce(std::size_t tensor) {
   const Elements n = state_.tensors()[tensor].elements;
+  if (!pending_.empty() && !shared_alike(pending_.front(), tensor)) flush();
   if (!pending_.empty() && open_ + n > in().strategy.zero.reduce_bucket_size) flush();
   pending_.push_back(tensor);
   open_ += n;
@@ -369,7 +391,7 @@ void PartitionedRun::reduce(std::size_t tensor) {
 /// brought to where they are kept.
 void PartitionedRun::flush() {
   if (pending_.empty()) return;
-  const std::int64_t ranks = in().strategy.layout.gradient_ranks();
+  const Over sharers = over(pending_.front());
   const int stream = reduce_stream();
   const auto number = [this](std::size_t tensor) { return numbers_[tensor]; };
   std::sort(pending_.begin(), pending_.end(),
@@ -377,7 +399,7 @@ void PartitionedRun::flush() {
   const bool quantizes = quantizes_gradients();
   const Bytes element = state_.sent_gradient();
   Bytes padded{};
-  for (const std::size_t each : pending_) padded += shard_of(each) * ranks * element;
+  for (const std::size_t each : pending_) padded += shard_of(each) * sharers.ranks * element;
   std::vector<Device::Block> sent = cast_to_send(), reduced, casts;
   if (quantizes) reduced = reduce_each_quantized();
   Device::Block flat = quantizes ? Device::kNone : put_in_order(padded);
@@ -402,7 +424,7 @@ void PartitionedRun::flush() {
     reduced_ =
         state_.issue(state_.clock().computed(),
                      in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
-                     Elements(padded.value / element.value), element, "gradients", ranks);
+                     Elements(padded.value / element.value), element, "gradients", sharers);
   }
   if (stream == kCompute) state_.wait(reduced_);
   pending_.clear();
@@ -423,7 +445,7 @@ std::vector<Device::Block> PartitionedRun::cast_to_send() {
 
 Device::Block PartitionedRun::put_in_order(Bytes padded) {
   const bool alone = pending_.size() == 1;
-  const std::int64_t ranks = in().strategy.layout.gradient_ranks();
+  const std::int64_t ranks = this->ranks(pending_.front());
   if (alone && state_.tensors()[pending_.front()].elements.value % ranks == 0) return Device::kNone;
   return device_.allocate(Term::bucket_copy, padded, reduce_stream());
 }
@@ -533,7 +555,7 @@ void PartitionedRun::end_backward(bool last) {
 /// torch.isinf takes the gradients' magnitudes and compares them, torch.isnan only compares.
 void PartitionedRun::look_for_overflow() {
   Elements n{};
-  for (const Elements group : sub_groups(in().rank, in().strategy)) n += group;
+  for (const SubGroup& group : sub_groups(in().rank, in().training, in().strategy)) n += group.elements;
   const int stream = reduce_stream();
   Device::Block magnitudes = device_.allocate(Term::gradient_copy, n * accumulated_size(), stream);
   device_.spike(Term::gradient_copy, n * Bytes(1), stream);
@@ -551,8 +573,12 @@ void PartitionedRun::agree() {
   if (in().training.precision == Precision::fp16)
     for (const Group group : {Group::data, Group::tensor}) state_.agree(group, Bytes(1), "overflow flag");
   const Bytes element(on_host(in().strategy.offload_optimizer) ? 4 : 8);
-  for (std::size_t i = 0; i < sub_groups(in().rank, in().strategy).size(); ++i)
-    for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, "gradient norm");
+  for (const SubGroup& each : sub_groups(in().rank, in().training, in().strategy)) {
+    const bool experts = each.sharing == Sharing::experts;
+    state_.communicate(Operation::all_reduce, Elements(1), element, "gradient norm",
+                       {group_of(each.sharing), ranks_of(each.sharing, in().training, in().strategy)});
+    state_.agree(experts ? Group::expert : Group::tensor, element, "gradient norm");
+  }
 }
 
 void PartitionedRun::step(bool first) {
@@ -569,7 +595,8 @@ void PartitionedRun::step(bool first) {
   agree();
   if (on_device) {
     norm();
-    for (const Elements group : sub_groups(in().rank, in().strategy)) update(group, first);
+    for (const SubGroup& group : sub_groups(in().rank, in().training, in().strategy))
+      update(group.elements, first);
   }
   asked_ = std::move(behind);
   next_ = 0, next_action_ = 0;

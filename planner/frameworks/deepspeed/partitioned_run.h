@@ -7,6 +7,7 @@
 
 #include "planner/frameworks/deepspeed/gathered_memory.h"
 #include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/simulation/rank_state.h"
 
 namespace zplan {
@@ -34,6 +35,18 @@ class PartitionedRun {
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
   [[nodiscard]] bool on_host(OffloadDevice device) const { return device != OffloadDevice::none; }
   [[nodiscard]] Elements shard_of(std::size_t tensor) const;
+  /// That share it.
+  [[nodiscard]] std::int64_t ranks(std::size_t tensor) const;
+  [[nodiscard]] Over over(std::size_t tensor) const;
+  /// Whether both are reduced in one bucket.
+  [[nodiscard]] bool shared_alike(std::size_t a, std::size_t b) const {
+    return sharing_of(state_.tensors()[a], in().training, in().strategy) ==
+           sharing_of(state_.tensors()[b], in().training, in().strategy);
+  }
+  /// Of a call that gathers this parameter, by DeepSpeed's number, among so many ranks.
+  [[nodiscard]] Over of_call(std::int32_t parameter, std::int64_t ranks) const {
+    return {over(tensors_[static_cast<std::size_t>(parameter)]).group, ranks};
+  }
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   [[nodiscard]] Bytes element_size(std::size_t tensor) const;
   void number_parameters();

@@ -8,6 +8,7 @@
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/frameworks/launch/launch.h"
 
 namespace zplan {
@@ -153,7 +154,9 @@ Json device(OffloadDevice where, const Inputs& in) {
 
 Elements swap_buffer(const Inputs& in) {
   const Strategy& s = in.strategy();
-  return swap_buffer_size(rank_model(in.question.model, in.training(), s.layout.tensor), s);
+  const RankModel rank =
+      rank_model(with_local_experts(in.question.model, s), in.training(), s.layout.tensor);
+  return swap_buffer_size(rank, in.training(), s);
 }
 
 void add_offload(Json& section, const Inputs& in) {
