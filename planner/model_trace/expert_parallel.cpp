@@ -300,7 +300,7 @@ Tensor packed_swiglu(Autograd& torch, const Tensor& both) {
   Tensor result = torch.make(Layout::contiguous({both.size(0), both.size(1) / 2}), both.type);
   torch.end_kernel();
   if (node) {
-    node->backward = [&torch, kept = torch.save(both)](Tensors& gradients) {
+    node->backward = [&torch, kept = torch.save(both)](Tensors&) {
       const Tensor held = kept.get();
       return Tensors{like(torch, held)};
     };

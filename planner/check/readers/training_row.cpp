@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/check/readers/run_options.h"
+#include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/read_config.h"
 #include "planner/frameworks/framework.h"
 
@@ -43,6 +44,7 @@ constexpr std::array kOptimizers{
     NamedOptimizer{"torch_foreach", Optimizer::adamw, OptimizerKernel::foreach},
     NamedOptimizer{"torch_single", Optimizer::adamw, OptimizerKernel::single},
     NamedOptimizer{"ds_fused", Optimizer::adamw, OptimizerKernel::deepspeed_fused},
+    NamedOptimizer{"ds_torch_adam", Optimizer::adamw, OptimizerKernel::foreach},
     NamedOptimizer{"ds_cpu", Optimizer::adamw, OptimizerKernel::deepspeed_fused},
     NamedOptimizer{"bnb_adamw32bit", Optimizer::adamw32bit, OptimizerKernel::fused},
     NamedOptimizer{"adafactor_hf", Optimizer::adafactor, OptimizerKernel::single},
@@ -154,6 +156,29 @@ Strategy read_row_strategy(const JsonReader& row, const Setup& setup, std::int64
   return s;
 }
 
+/// DeepSpeed's expert parallelism: its section of the ds_config, and how rows are spread.
+void read_experts(const JsonReader& row, Setup& setup) {
+  const JsonReader options = row.at("options");
+  const auto given = options.find("expert_parallel");
+  if (!given || given->raw().is_null()) return;
+  Strategy& s = setup.strategy;
+  s.layout.expert = given->integer(1, kMostRanks);
+  if (s.layout.world() % s.layout.expert != 0)
+    given->fail(std::to_string(s.layout.expert), "accepted: a divisor of gpus");
+  const JsonReader config = row.at("ds_config");
+  s.experts = expert_parallel_of(read_expert_config(config.at("expert_parallel")));
+  s.layout.data_before_expert = config.boolean_or("use_data_before_expert_parallelism", false);
+  if (const auto skew = options.find("routing_skew")) setup.training.routing_skew = skew->number(0, 1e6);
+  const bool is_made = options.text_or("model_built_on", "zero.Init") != "zero.Init";
+  setup.training.partitions_made_models = s.zero_stage == 3 && is_made;
+}
+
+/// The GPU that a row pretends to run on.
+std::string profile_at(const JsonReader& options) {
+  const std::string capability = options.text_or("compute_capability", "80");
+  return capability == "90" ? "H100-SXM-80GB" : "A100-SXM-80GB";
+}
+
 }  // namespace
 
 TrainingRow read_training_row(const JsonReader& row) {
@@ -167,7 +192,8 @@ TrainingRow read_training_row(const JsonReader& row) {
   read_row_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);
   setup.strategy = read_row_strategy(row, setup, gpus);
-  setup.cluster = usual_cluster("A100-SXM-80GB", gpus, std::nullopt);
+  read_experts(row, setup);
+  setup.cluster = usual_cluster(profile_at(options), gpus, std::nullopt);
   read_ranks_per_node(options, setup.cluster);
   setup.rank = options.integer_or("rank", 0, 0, gpus - 1);
   result.setup = std::move(setup);

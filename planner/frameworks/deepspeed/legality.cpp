@@ -30,7 +30,7 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
   if (training.deepspeed < kAutoTpTraining)
     reasons.push_back(fmt::format("DeepSpeed {} does not train under AutoTP: that came with {}",
                                   to_text(training.deepspeed), to_text(kAutoTpTraining)));
-  if (shape.libraries.autotp_refuses)
+  if (shape.libraries.autotp_refuses && !s.experts.enabled)
     reasons.push_back(fmt::format("DeepSpeed 0.19 refuses AutoTP for {}", shape.architecture));
   if (shape.key_value_heads % t != 0)
     reasons.push_back(
@@ -42,7 +42,8 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
                                   shape.intermediate_size));
   if (norms_each_head(model))
     reasons.emplace_back("AutoTP does not split query and key norms with a row of weights for each head");
-  if (shape.experts) reasons.emplace_back("AutoTP training does not split stacked experts (DeepSpeed 0.19)");
+  if (shape.experts && !s.experts.enabled)
+    reasons.emplace_back("AutoTP training does not split stacked experts (DeepSpeed 0.19)");
   if (training.method != Method::full)
     reasons.emplace_back("AutoTP training does not split LoRA adapters with their layers (DeepSpeed 0.19)");
   if (s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none)
