@@ -129,8 +129,23 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSent& see
   return {record};
 }
 
-std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule& schedule) {
-  const std::vector<CallTally> planned = predict_calls(*measured.setup);
+/// The same without what all_to_alls moved.
+std::vector<CallTally> without_rows(const std::vector<CallTally>& calls) {
+  std::vector<CallTally> result;
+  for (CallTally each : calls) {
+    if (each.operation == Operation::all_to_all) each.elements = {};
+    append_folded(result, std::move(each));
+  }
+  return result;
+}
+
+std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule& seen) {
+  std::vector<CallTally> planned = predict_calls(*measured.setup);
+  MeasuredSchedule schedule = seen;
+  if (seen.routed) {
+    planned = without_rows(planned);
+    schedule.calls = without_rows(seen.calls), schedule.sequence = without_rows(seen.sequence);
+  }
   const ScheduleDifference difference = compare_calls(planned, schedule.calls);
   Record record = blank(measured, Statistic::schedule);
   record.predicted = static_cast<double>(difference.planned);

@@ -200,4 +200,31 @@ TrainingRow read_training_row(const JsonReader& row) {
   return result;
 }
 
+TrainingRow read_routed_row(const JsonReader& row) {
+  const JsonReader options = row.at("options");
+  TrainingRow result{.id = row.at("id").text(), .setup = std::nullopt, .skip = {}};
+  // The architecture is the script's, which its rows do not repeat.
+  Json config = row.at("config").raw();
+  if (!config.contains("model_type")) config["model_type"] = "qwen3_moe";
+  std::optional<Model> model = model_at(JsonReader(config, row.place()), result.skip);
+  if (!model) return result;
+  Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
+  setup.training.sequence_length = 32;
+  setup.training.attention = Attention::eager;
+  setup.training.optimizer_kernel = OptimizerKernel::foreach;
+  const std::int64_t ranks = options.at("world").integer(1, kMostRanks);
+  Strategy& s = setup.strategy;
+  s.zero_stage = static_cast<int>(options.at("zero").integer(0, 3));
+  s.layout.tensor = options.integer_or("tp", 1, 1, ranks);
+  s.layout = s.layout.filling(ranks);
+  s.layout.expert = options.at("ep").integer(1, ranks);
+  s.experts.enabled = true;
+  s.gradient_accumulation_steps = options.integer_or("gas", 1, 1, kMostBatch);
+  s.checkpointing = options.boolean_or("ckpt", false) ? Checkpointing::full : Checkpointing::none;
+  setup.training.partitions_made_models = s.zero_stage == 3;
+  setup.cluster = usual_cluster("A100-SXM-80GB", ranks, std::nullopt);
+  result.setup = std::move(setup);
+  return result;
+}
+
 }  // namespace zplan::check

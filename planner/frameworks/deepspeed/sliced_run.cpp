@@ -388,8 +388,9 @@ void SlicedRun::end_backward(bool last) {
     return;
   }
   if (!reduces_in_hooks())
-    for (std::size_t i = 0; i < state_.tensors().size(); ++i)
-      if (state_.tensors()[i].trainable && !state_.tensors()[i].idle) put_in_bucket(i);
+    for (const OptimizerGroup& group : groups_)
+      for (const std::size_t i : group.tensors)
+        if (!state_.tensors()[i].idle) put_in_bucket(i);
   flush();
   state_.wait(reduced_);
   make_missing_gradients();
