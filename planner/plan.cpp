@@ -91,6 +91,22 @@ bool fits_by_allocator(const Cluster& cluster, Bytes limit, Cards& cards, Memory
 
 }  // namespace
 
+namespace {
+
+/// What the first rank of an expert-parallel group needs more where tokens are routed unevenly, twice the
+/// mean of rows to it. Nothing where the question gives a routing of its own.
+Bytes more_if_skewed(const Model& model, const Cluster& cluster, const Training& training,
+                     const RankRun& even) {
+  constexpr double kSkew = 2;
+  if (even.strategy().layout.expert == 1 || training.routing_skew != 1) return {};
+  Training skewed = training;
+  skewed.routing_skew = kSkew;
+  const RankRun uneven(model, skewed, even.strategy(), RankRun::target_of(cluster));
+  return std::max(Bytes{}, uneven.live().peak_allocated - even.live().peak_allocated);
+}
+
+}  // namespace
+
 Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   const WorstRank worst = worst_rank(run(strategy));
   const RankRun& run = worst.run;
@@ -107,6 +123,7 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);
     plan.fits_device = fits_by_allocator(cluster_, limit, cards, plan.memory);
+    plan.memory.required_high += more_if_skewed(*model_, cluster_, training_, this->run(strategy));
   } else {
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);

@@ -45,6 +45,17 @@ void set_zero(Options& o, const std::string& text) {
     o.space.zero_stages.push_back(static_cast<int>(stage));
 }
 
+void set_routing(Options& o, const std::string& text) {
+  constexpr std::string_view kSkew = "skew=";
+  constexpr double kMostSkew = 1e6;
+  if (text == "balanced")
+    o.training.routing_skew = 1;
+  else if (text.starts_with(kSkew))
+    o.training.routing_skew = parse_number("--routing", text.substr(kSkew.size()), 0, kMostSkew);
+  else
+    throw InputError("--routing", in_quotes(text), "accepted: balanced, or skew=S such as skew=2");
+}
+
 void set_units(Options& o, const std::string& text) {
   if (text != "GiB" && text != "GB")
     throw InputError("--units", in_quotes(text), accepted_words(text, {"GiB", "GB"}));
@@ -153,6 +164,14 @@ const std::vector<OptionSpec>& option_table() {
       {"--cp", "LIST", kSearch, plan | search | fit | check,
        "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]",
        [](O o, T t) { o.space.context_parallel = parse_integers("--cp", t, 1, kMostDegree); }},
+      {"--ep", "LIST", kSearch, plan | search | fit | check,
+       "expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]",
+       [](O o, T t) { o.space.expert_parallel = parse_integers("--ep", t, 1, kMostDegree); }},
+      {"--routing", "balanced|skew=S", kSearch, plan | search | compare | fit | check,
+       "rows of the first rank of an expert-parallel group, S times the mean [balanced]", set_routing,
+       [] {
+         return Words{"balanced", "skew=2"};
+       }},
       {"--cp-rotate", "allgather|alltoall", kSearch, plan | search | fit | check,
        "how the ring passes keys and values on [allgather]",
        [](O o, T t) { o.space.rotation = parse_name<KeyRotation>("--cp-rotate", t); },

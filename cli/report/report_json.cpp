@@ -95,6 +95,7 @@ void add_tokens(Json& out, const Strategy& s) {
   if (s.layout.sequence > 1) out["sequence_parallel"] = s.layout.sequence;
   if (s.layout.context > 1)
     out["context_parallel"] = s.layout.context, out["key_rotation"] = name_json(s.rotation);
+  if (s.experts.enabled) out["expert_parallel"] = s.layout.expert;
   if (s.tiled_mlp != 0) out["tiled_mlp"] = tiles_json(s.tiled_mlp);
   if (s.tiled_loss != 0) out["tiled_loss"] = tiles_json(s.tiled_loss);
   if (s.checkpoint_offload != CheckpointOffload::none)
@@ -304,6 +305,7 @@ Json schedule_json(const Plan& plan, const Question& question) {
            {"calls", std::move(calls)}};
   if (strategy.layout.sequence > 1) out["sequence_parallel"] = strategy.layout.sequence;
   if (strategy.layout.context > 1) out["context_parallel"] = strategy.layout.context;
+  if (strategy.layout.expert > 1) out["expert_parallel"] = strategy.layout.expert;
   return out;
 }
 

@@ -35,6 +35,8 @@ constexpr std::array kLabels{
     Label{"--zero", QT_TRANSLATE_NOOP("zplan::gui::Options", "ZeRO stages")},
     Label{"--tp", QT_TRANSLATE_NOOP("zplan::gui::Options", "Tensor parallel")},
     Label{"--sp", QT_TRANSLATE_NOOP("zplan::gui::Options", "Sequence parallel")},
+    Label{"--ep", QT_TRANSLATE_NOOP("zplan::gui::Options", "Expert parallel")},
+    Label{"--routing", QT_TRANSLATE_NOOP("zplan::gui::Options", "Routing of tokens")},
     Label{"--cp", QT_TRANSLATE_NOOP("zplan::gui::Options", "Context parallel")},
     Label{"--cp-rotate", QT_TRANSLATE_NOOP("zplan::gui::Options", "Ring rotation")},
     Label{"--checkpoint-offload", QT_TRANSLATE_NOOP("zplan::gui::Options", "Checkpoints on the host")},

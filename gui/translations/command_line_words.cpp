@@ -93,6 +93,11 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]"),  // --sp
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]"),  // --ep
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "rows of the first rank of an expert-parallel group, S times the mean [balanced]"),  // --routing
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]"),  // --cp
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "how the ring passes keys and values on [allgather]"),  // --cp-rotate

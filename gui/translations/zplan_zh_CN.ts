@@ -1281,6 +1281,14 @@
         <translation>ZeRO 阶段</translation>
     </message>
     <message>
+        <source>Expert parallel</source>
+        <translation>专家并行</translation>
+    </message>
+    <message>
+        <source>Routing of tokens</source>
+        <translation>路由</translation>
+    </message>
+    <message>
         <source>Sequence parallel</source>
         <translation>序列并行</translation>
     </message>
@@ -1303,6 +1311,14 @@
     <message>
         <source>Tiled loss</source>
         <translation>分块损失</translation>
+    </message>
+    <message>
+        <source>expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]</source>
+        <translation>混合专家模型的专家并行度（DeepSpeed AutoEP），如 1,8 [1]</translation>
+    </message>
+    <message>
+        <source>rows of the first rank of an expert-parallel group, S times the mean [balanced]</source>
+        <translation>专家并行组中第一个 rank 的行数，为平均值的 S 倍 [balanced]</translation>
     </message>
     <message>
         <source>sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]</source>

@@ -26,6 +26,7 @@ struct ClockEvent {
     move,            ///< kernels of a framework that read and write `amount` bytes
     optimize,        ///< the optimizer's
     host,            ///< the host is busy with the framework's own code for `amount` seconds
+    read_back,       ///< the host reads what the compute stream has made: it waits for that
     note,            ///< how far the compute stream is becomes the next instant
     issue,           ///< call `index`, not before instant `instant`; its end is the next instant
     wait,            ///< the compute stream goes on at instant `instant`
@@ -66,6 +67,7 @@ class Clock {
   void move(Bytes size) { amount(ClockEvent::Kind::move, static_cast<double>(size.value)); }
   void optimize(Bytes moved) { amount(ClockEvent::Kind::optimize, static_cast<double>(moved.value)); }
   void host(Seconds time) { amount(ClockEvent::Kind::host, time.value); }
+  void read_back() { add({.kind = ClockEvent::Kind::read_back}); }
   /// How far the compute stream is.
   [[nodiscard]] Instant computed() {
     add({.kind = ClockEvent::Kind::note});

@@ -100,7 +100,7 @@ void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, boo
                       static_cast<std::int32_t>(list.all().size())};
   if (trainable)
     p.torch.accumulate_into(parameter.tensor, parameter.index,
-                            p.strategy.layout.tensor > 1 && is_head_norm(about));
+                            p.strategy.layout.tensor > 1 && !p.strategy.experts.enabled && is_head_norm(about));
   list.add(std::move(parameter));
 }
 

@@ -412,29 +412,37 @@ Tensor weighed_rows(Autograd& torch, const Tensor& rows, const Tensor& weights) 
 
 // ---- what every token passes ------------------------------------------------------------------------------
 
+/// Of gate, up and down; nothing where there are no shared experts.
+std::vector<const Parameter*> shared_weights(const ExpertBlock& block) {
+  std::vector<const Parameter*> weights;
+  for (const Parameter& each : block.of.all())
+    if (each.about->role == TensorRole::shared_expert && each.about->module.ends_with("_proj"))
+      weights.push_back(&each);
+  return weights;
+}
+
 /// The experts that every token passes, a module with modules of its own.
 Tensor shared_experts_of(const ExpertBlock& block, const Tensor& x) {
   Program& p = block.p;
-  const auto inner = block.of.linears(TensorRole::shared_expert, TensorParallelSplit::column);
-  const auto outer = block.of.linears(TensorRole::shared_expert, TensorParallelSplit::row);
+  const std::vector<const Parameter*> weights = shared_weights(block);
   return hooked(p, {.name = "shared experts"}, x, [&](const Tensor& input) {
     Tensor product;
     {
       Tensor activated;
       {
-        const Tensor gate = linear_layer(p, block.of, *inner[0], input);
+        const Tensor gate = linear_layer(p, block.of, *weights[0], input);
         activated = activate(p, gate);
       }
-      const Tensor up = linear_layer(p, block.of, *inner[1], input);
+      const Tensor up = linear_layer(p, block.of, *weights[1], input);
       product = mul(p.torch, activated, up);
     }
-    return linear_layer(p, block.of, *outer[0], product);
+    return linear_layer(p, block.of, *weights[2], product);
   });
 }
 
 /// _finalize_output. Qwen 2 weighs its shared expert by a gate of its own.
 Tensor with_shared(const ExpertBlock& block, const Tensor& output, const Tensor& rows, const Tensor& given) {
-  if (block.of.linears(TensorRole::shared_expert, TensorParallelSplit::column).empty()) return output;
+  if (shared_weights(block).empty()) return output;
   Program& p = block.p;
   const Parameter* gate = block.of.find("shared_expert_gate.weight");
   Tensor shared = shared_experts_of(block, gate != nullptr ? rows : given);
@@ -446,20 +454,159 @@ Tensor with_shared(const ExpertBlock& block, const Tensor& output, const Tensor&
   return add(p.torch, output, shared);
 }
 
+// ---- among tensor-parallel ranks ---------------------------------------------------------------------------
+// Tokens are the same on all of them, so each sends every t-th row of an expert, and gathers what the others
+// got.
+
+/// _AverageGradientOverTP.
+Tensor with_averaged_gradient(const ExpertBlock& block, const Tensor& x) {
+  Autograd& torch = block.torch();
+  const auto node = torch.node({&x});
+  if (!node) return x;
+  Tensor result = alias(x, x.layout);
+  node->backward = [&torch](Tensors& gradients) {
+    Tensor gradient = torch.kernel({&gradients[0]}, Layout::contiguous(gradients[0].layout.sizes),
+                                   gradients[0].type);
+    torch.recorder().communicate(TensorCall::averaged_gradients, gradient.bytes());
+    torch.change(gradient);
+    return Tensors{gradient};
+  };
+  Autograd::connect(result, node);
+  return result;
+}
+
+/// x.index_select(0, indices).
+Tensor selected(Autograd& torch, const Tensor& x, const Tensor& indices) {
+  const auto node = torch.node({&x});
+  std::vector<std::int64_t> sizes = x.layout.sizes;
+  sizes[0] = indices.elements();
+  Tensor result = torch.make(Layout::contiguous(sizes), x.type);
+  if (node) {
+    node->backward = [&torch, kept = torch.save(indices), whole = x.layout.sizes](Tensors& gradients) {
+      const Tensor held = kept.get();
+      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+    };
+    Autograd::connect(result, node);
+  }
+  return result;
+}
+
+/// RoutedAssignmentPayload of all pairs, and of those that this rank sends.
+struct Assignments {
+  Tensors of_all, own;
+  Tensor of_all_weights, indices, tokens, weights, weights_again;
+};
+
+Assignments partition_assignments(const ExpertBlock& block, const Tensor& weights, std::int64_t own) {
+  const std::int64_t pairs = weights.elements();
+  Assignments result;
+  result.of_all_weights = weights;
+  const auto all = [&](DType type) { result.of_all.push_back(block.whole_numbers(pairs, type)); };
+  all(DType::int64);  // tokens
+  {
+    const Tensor positions = block.whole_numbers(pairs), starts = block.whole_numbers(pairs);
+    const Tensor begins = block.whole_numbers(pairs, DType::boolean);
+    all(DType::int64);  // their numbers among those of an expert
+  }
+  for (const DType type : {DType::int64, DType::boolean, DType::boolean, DType::int64}) all(type);
+  {
+    const Tensor remainders = block.whole_numbers(pairs);
+    const Tensor active = block.whole_numbers(pairs, DType::boolean),
+                 kept = block.whole_numbers(pairs, DType::boolean);
+    result.indices = block.whole_numbers(own);
+  }
+  for (const DType type :
+       {DType::int64, DType::int64, DType::int64, DType::int64, DType::boolean, DType::boolean, DType::int64})
+    result.own.push_back(block.whole_numbers(own, type));
+  result.weights = selected(block.torch(), weights, result.indices);
+  result.weights_again = selected(block.torch(), weights, result.indices);
+  result.tokens = block.whole_numbers(own);
+  return result;
+}
+
+/// _all_gather_variable_rows: what all tensor-parallel ranks have, one behind the other.
+Tensor gathered_from_all(const ExpertBlock& block, const Tensor& own, TensorCall call) {
+  Autograd& torch = block.torch();
+  const std::int64_t ranks = block.tensor_ranks();
+  const auto node = is_floating(own.type) ? torch.node({&own}) : nullptr;
+  torch.recorder().communicate(TensorCall::row_counts, Bytes(8) * ranks);
+  Tensors parts;
+  for (std::int64_t i = 0; i < ranks; ++i)
+    parts.push_back(torch.operate({}, Layout::contiguous(own.layout.sizes), own.type));
+  torch.recorder().communicate(call, own.bytes() * ranks);
+  std::vector<std::int64_t> sizes = own.layout.sizes;
+  sizes[0] *= ranks;
+  Tensor result = torch.operate({&own}, Layout::contiguous(sizes), own.type);
+  if (node) {
+    node->backward = [&torch, ranks, of = own.layout.sizes](Tensors& gradients) {
+      Tensors summed;
+      for (std::int64_t i = 0; i < ranks; ++i) {
+        summed.push_back(torch.kernel({}, Layout::contiguous(of), gradients[0].type));
+        torch.recorder().communicate(TensorCall::combined_gradients, summed.back().bytes());
+      }
+      return Tensors{summed.front()};
+    };
+    Autograd::connect(result, node);
+  }
+  return result;
+}
+
+/// into.index_add_(0, places, rows).
+void add_rows(Autograd& torch, Tensor& into, const Tensor& places, const Tensor& rows) {
+  const auto node = torch.node({&into, &rows});
+  torch.change(rows, &rows);
+  if (!node) return;
+  node->backward = [&torch, &itself = *node, kept = torch.save(places),
+                    of = rows.layout.sizes](Tensors& gradients) {
+    const Tensor held = kept.get();
+    Tensors outputs(2);
+    outputs[1] = torch.kernel({&gradients[0]}, Layout::contiguous(of), gradients[0].type);
+    if (itself.needs(0)) outputs[0] = gradients[0];
+    return outputs;
+  };
+  Autograd::connect(into, node);
+}
+
+/// restore_combined: rows of all tensor-parallel ranks, weighed and added up, one of a token's after the other.
+Tensor restored(const ExpertBlock& block, const Tensor& rows, const Assignments& assigned, std::int64_t tokens) {
+  Autograd& torch = block.torch();
+  const std::int64_t own = rows.size(0), pairs = own * block.tensor_ranks();
+  const Tensor own_tokens = block.whole_numbers(own), own_slots = block.whole_numbers(own);
+  const Tensor own_weights = to(torch, selected(torch, assigned.of_all_weights, assigned.indices), rows.type);
+  const Tensor all_rows = gathered_from_all(block, rows, TensorCall::combined_rows);
+  const Tensor all_tokens = gathered_from_all(block, own_tokens, TensorCall::row_places);
+  const Tensor all_slots = gathered_from_all(block, own_slots, TensorCall::row_places);
+  const Tensor all_weights = gathered_from_all(block, own_weights, TensorCall::row_weights);
+  Tensor output = torch.operate({}, Layout::contiguous({tokens, block.hidden()}), rows.type);
+  const Tensor weighed = mul(torch, all_rows, view(torch, all_weights, {pairs, 1}));
+  Tensor chosen, places;
+  for (std::int64_t slot = 0; slot < block.chosen(); ++slot) {
+    chosen = block.whole_numbers(pairs, DType::boolean);
+    places = block.whole_numbers(tokens);
+    const Tensor of = block.whole_numbers(tokens);
+    add_rows(torch, output, of, index(torch, weighed, places));
+  }
+  return output;
+}
+
 /// _forward.
 Tensor expert_block(const ExpertBlock& block, const Tensor& given) {
   Program& p = block.p;
   Autograd& torch = p.torch;
-  const Tensor x = reshape(torch, given, {p.sizes.tokens(), block.hidden()});
+  const bool folds = block.tensor_ranks() > 1;
+  const Tensor input = folds ? with_averaged_gradient(block, given) : given;
+  const Tensor x = reshape(torch, input, {p.sizes.tokens(), block.hidden()});
   const Choice choice = route_hooked(block, x);
   const std::int64_t pairs = choice.experts.elements();
   torch.issue(1);  // tokens_per_expert.add_
   const Tensor order = sort(torch, view(torch, choice.experts, {pairs})).indices;
   const Tensor sorted_weights = index(torch, view(torch, choice.weights, {pairs}), order);
   const Tensor sorted_experts = block.whole_numbers(pairs);
-  Tensor routed, permuted;
+  Assignments assigned;
+  if (folds) assigned = partition_assignments(block, sorted_weights, p.rows.sent);
+  Tensor routed;
   {
-    const Tensor tokens = block.whole_numbers(pairs);
+    const Tensor tokens = block.whole_numbers(p.rows.sent);
     routed = index(torch, x, tokens);
   }
   if (block.how().weighs_rows) routed = weighed_rows(torch, routed, sorted_weights);
@@ -467,6 +614,7 @@ Tensor expert_block(const ExpertBlock& block, const Tensor& given) {
   Tensor output;
   const std::int64_t received = p.rows.received;
   if (block.ranks() > 1) {
+    if (folds) const Tensor own_counts = count_by_expert(block, p.rows.sent);
     const Tensor counts = exchange_counts(block);
     routed = exchange_rows(block, routed, received);
     by_expert = permute_rows(block, routed);
@@ -479,11 +627,15 @@ Tensor expert_block(const ExpertBlock& block, const Tensor& given) {
     output = own_experts(block, by_expert.rows);
     output = unpermute_rows(block, output, by_expert.places, received);
   }
-  Tensor result = block.how().combine == ExpertCombine::fused_weighted_sum
-                      ? fused_restore(block, output, choice.weights)
-                      : combined(block, output, choice.weights, order);
+  Tensor result;
+  if (folds)
+    result = restored(block, output, assigned, x.size(0));
+  else if (block.how().combine == ExpertCombine::fused_weighted_sum)
+    result = fused_restore(block, output, choice.weights);
+  else
+    result = combined(block, output, choice.weights, order);
   result = view(torch, result, given.layout.sizes);
-  return with_shared(block, result, x, given);
+  return with_shared(block, result, x, input);
 }
 
 }  // namespace

@@ -49,13 +49,21 @@ std::vector<ParallelLayout> layouts(const Question& q) {
       for (const std::int64_t context : degrees(q.space.context_parallel)) {
         const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
         if (sequence > 1 && context > 1 && both_open) continue;
-        all.push_back(ParallelLayout{.tensor = tensor, .sequence = sequence, .context = context}.filling(
-            q.cluster.gpus));
+        for (const std::int64_t expert : degrees(q.space.expert_parallel))
+          all.push_back(ParallelLayout{.tensor = tensor,
+                                       .sequence = sequence,
+                                       .context = context,
+                                       .expert = expert,
+                                       .data_before_expert = q.space.data_before_expert}
+                            .filling(q.cluster.gpus));
       }
   return all;
 }
 
 Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage, const Offload& offload) {
+  ExpertParallel experts = q.space.experts;
+  experts.enabled = experts.enabled || layout.expert > 1;
+  if (!experts.enabled) experts = {};
   return {.zero_stage = stage,
           .layout = layout,
           .offload_optimizer = offload.optimizer,
@@ -65,6 +73,7 @@ Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage,
           .tiled_loss = q.space.tiled_loss,
           .checkpoint_offload = q.space.checkpoint_offload,
           .rotation = q.space.rotation,
+          .experts = experts,
           .zero = zero_knobs(q, stage)};
 }
 
@@ -73,6 +82,8 @@ SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
   space.tensor_parallel = {s.layout.tensor};
   space.sequence_parallel = {s.layout.sequence};
   space.context_parallel = {s.layout.context};
+  space.expert_parallel = {s.layout.expert};
+  space.experts = s.experts, space.data_before_expert = s.layout.data_before_expert;
   space.offloads = {{s.offload_optimizer, s.offload_parameters}};
   space.checkpointing = s.checkpointing;
   space.tiled_mlp = s.tiled_mlp, space.tiled_loss = s.tiled_loss;

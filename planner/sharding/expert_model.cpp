@@ -52,6 +52,14 @@ LayerKind divided(const LayerKind& kind, const ModelShape& shape, std::int64_t r
   return result;
 }
 
+/// Beside AutoEP, AutoTP divides what its partition_config names, and the presets that go with AutoEP name the
+/// projections of attention and of dense feed-forwards alone.
+void leave_whole(std::vector<Tensor>& tensors) {
+  for (Tensor& each : tensors)
+    if (each.role != TensorRole::attention && each.role != TensorRole::mlp)
+      each.split = TensorParallelSplit::replicated, each.split_units = 1;
+}
+
 std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t part) {
   return whole / parts + (part < whole % parts ? 1 : 0);
 }
@@ -70,6 +78,9 @@ Model with_local_experts(const Model& model, const Strategy& strategy) {
   if (!strategy.experts.enabled || !model.shape.experts) return model;
   Model result = model;
   for (LayerKind& kind : result.inventory.kinds) kind = divided(kind, model.shape, strategy.layout.expert);
+  if (strategy.layout.tensor == 1) return result;
+  for (std::vector<Tensor>* some : {&result.inventory.before, &result.inventory.after}) leave_whole(*some);
+  for (LayerKind& kind : result.inventory.kinds) leave_whole(kind.tensors);
   return result;
 }
 

@@ -47,6 +47,7 @@ class Collector {
     if (here.elements.value == 0) return;
     here.role = tensor.role;
     here.idle = tensor.idle && here.trainable;
+    here.divided = ranks_ > 1 && tensor.split != TensorParallelSplit::replicated;
     if (!tensor.shape.empty()) here.rows = tensor.shape.front();
     if (tensor.shape.size() > 1) here.columns = tensor.shape.back();
     model_.tensors.push_back(here);

@@ -19,6 +19,7 @@ struct RankTensor {
   std::int64_t columns{0};  ///< its last dimension; 0 where there is but one
   bool packed{};            ///< by bitsandbytes: blocks of packed_blocks
   bool idle{};              ///< it trains, but no gradient reaches it
+  bool divided{};           ///< among tensor-parallel ranks
   bool operator==(const RankTensor&) const = default;
 };
 

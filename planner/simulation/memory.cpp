@@ -115,6 +115,10 @@ std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per
   std::vector<std::int64_t> groups{world};
   if (s.layout.data() > 1) groups.push_back(s.layout.tensor);
   if (s.layout.token_ranks() > 1) groups.push_back(s.layout.token_ranks());
+  if (s.experts.enabled) {
+    groups.push_back(s.layout.expert);
+    groups.push_back(process_group(s.layout, Group::expert_data).size);
+  }
   if (s.zero_stage < 3) return groups;
   groups.push_back(s.zero.secondary_partition);
   if (quantizes_gradients(s, gpus_per_node)) {

@@ -296,6 +296,19 @@ std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
   return buckets;
 }
 
+void RankState::average_replicated(std::size_t tensor) {
+  const RankTensor& of = tensors()[tensor];
+  const bool folds = in().strategy.experts.enabled && in().strategy.layout.tensor > 1;
+  if (!folds || of.divided || of.role == TensorRole::expert || !of.trainable) return;
+  const bool widens = weight() != Bytes(4);
+  Device::Block wide =
+      widens ? device_.allocate(Term::gradient_copy, of.elements * Bytes(4)) : Device::kNone;
+  exchange(call_of(Group::tensor, Operation::all_reduce, of.elements, Bytes(4), "replicated gradients"), -1);
+  if (widens) device_.spike(Term::gradient_copy, of.elements * weight());
+  clock_.move(of.elements * (weight() + Bytes(4)) * 2);
+  device_.release(wide);
+}
+
 Bytes RankState::sent_gradient() const {
   return Bytes(sent_gradient_type(in().training, in().strategy) == Precision::fp32 ? 4 : 2);
 }
@@ -309,7 +322,12 @@ void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
   if (which.element == ElementOf::int64) element = Bytes(8), dtype = "int64";
   const Call made = call_of(which.group, which.operation, Elements(size.value / element.value), element,
                             which.purpose, dtype);
-  if (!which.runs_ahead) return exchange(made, number);
+  if (!which.runs_ahead) {
+    exchange(made, number);
+    // Split sizes are read from the device, unless a copy of them runs beside what is computed.
+    if (call == TensorCall::expert_counts && !in().strategy.experts.async_split_plan) clock_.read_back();
+    return;
+  }
   calls_.add(made);
   under_way_[static_cast<std::size_t>(call)] = clock_.issue(made, clock_.computed(), number);
 }

@@ -101,6 +101,11 @@ class RankState {
   [[nodiscard]] CallLog& calls() { return calls_; }
   [[nodiscard]] Clock& clock() { return clock_; }
 
+  /// Under AutoTP with expert parallelism the gradient of a parameter that all tensor-parallel ranks have is
+  /// averaged over them in fp32; of others, and elsewhere, nothing happens. Source: DeepSpeed 0.19.8
+  /// module_inject/auto_ep_folding.py reduce_autoep_folding_gradient.
+  void average_replicated(std::size_t tensor);
+
   /// The workspace that cuBLAS (0) or cuBLASLt (1) keeps for a thread.
   void workspace(std::int32_t library);
 

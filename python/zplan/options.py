@@ -80,6 +80,7 @@ class PlanningOptions(QuestionOptions, total=False):
 
 
 class CompareOptions(PlanningOptions, total=False):
+    routing: str
     buckets: Literal["default", "hf-auto"]
     baseline: Config
     differences: bool
@@ -93,6 +94,8 @@ class SearchOptions(PlanningOptions, total=False):
     tp: Integers
     sp: Integers
     cp: Integers
+    ep: Integers
+    routing: str
     cp_rotate: Literal["allgather", "alltoall"]
     offload: Names
     buckets: Literal["default", "hf-auto"]
@@ -111,6 +114,8 @@ class FitOptions(PlanningOptions, total=False):
     tp: Integers
     sp: Integers
     cp: Integers
+    ep: Integers
+    routing: str
     cp_rotate: Literal["allgather", "alltoall"]
     offload: Names
     buckets: Literal["default", "hf-auto"]
@@ -134,6 +139,8 @@ class CheckOptions(QuestionOptions, total=False):
     tp: Integers
     sp: Integers
     cp: Integers
+    ep: Integers
+    routing: str
     cp_rotate: Literal["allgather", "alltoall"]
     offload: Names
     buckets: Literal["default", "hf-auto"]

@@ -147,6 +147,7 @@ class Strategy(Value):
     persistence_threshold_elements: int
     sequence_parallel: int = 1  # ranks that divide a sample's tokens for its heads (Ulysses)
     context_parallel: int = 1  # ranks that divide a sample's tokens in a ring
+    expert_parallel: int = 1  # ranks that divide a layer's experts (DeepSpeed AutoEP)
     key_rotation: Optional[str] = None  # "allgather" or "alltoall", of a ring
     tiled_mlp: Union[int, str, None] = None  # slices of the tokens
     tiled_loss: Union[int, str, None] = None

@@ -45,6 +45,8 @@ TEST(References, AreReadWhole) {
       {"sharding_options/steps.json", Kind::step, 28},
       {"sequence_parallel/steps.json", Kind::step, 119},
       {"sequence_parallel/schedules.json", Kind::schedule, 62},
+      {"expert_parallel/steps.json", Kind::step, 2 * 101},
+      {"expert_parallel/schedules.json", Kind::schedule, 90},
       {"activations/activations.json", Kind::activation, 652},
       {"published/memory.json", Kind::measurement, 206},
       {"published/speed.json", Kind::speed, 179},
@@ -187,6 +189,33 @@ TEST(References, LongContextSchedulesAreAsRecorded) {
   EXPECT_EQ(off, std::set<std::string>{});
   EXPECT_EQ(ordered, 37U);
   EXPECT_GE(in_order, 33U);
+}
+
+// AutoEP: every step is judged, the median within 0.2 %, none off by more than 3 %; states to the byte.
+TEST(References, ExpertParallelStepsAreAsMeasured) {
+  std::vector<double> errors;
+  std::size_t held = 0;
+  for (const Record& record : judge(reference("expert_parallel/steps.json"))) {
+    if (record.statistic != Statistic::allocated && record.statistic != Statistic::held) continue;
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    if (record.statistic == Statistic::held) {
+      EXPECT_TRUE(record.exact) << record.id << ": " << *record.predicted - record.measured->low;
+      ++held;
+      continue;
+    }
+    errors.push_back(std::abs(*record.error));
+    EXPECT_LE(errors.back(), 0.03) << record.id;
+  }
+  EXPECT_EQ(held, 101U);
+  ASSERT_EQ(errors.size(), 101U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(errors[errors.size() / 2], 0.002);
+}
+
+// Every collective of them by kind; of real runs, whose tokens were routed by their values, all but the rows.
+TEST(References, ExpertParallelSchedulesAreAsRecorded) {
+  for (const Case& each : reference("expert_parallel/schedules.json"))
+    EXPECT_TRUE(judge(each).front().exact) << each.id;
 }
 
 // What DeepSpeed refused is refused, with its own words.

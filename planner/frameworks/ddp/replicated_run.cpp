@@ -152,6 +152,7 @@ void ReplicatedRun::end_backward(bool last) {
     state_.wait(reduced_);
   }
   if (!last || !is_deepspeed()) return;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) state_.average_replicated(i);
   for (const RankState::EngineBucket& bucket : state_.engine_buckets()) {
     // One tensor alone is a view.
     Device::Block flat =
@@ -193,8 +194,10 @@ void ReplicatedRun::step_flat() {
   std::vector<Device::Block> flat;
   for (const OptimizerGroup& group : optimizer_groups(in().rank, in().training, in().strategy)) {
     std::vector<Device::Block> list;
+    // One alone is flat as it is.
     for (const std::size_t i : group.tensors)
-      list.push_back(device_.allocate(Term::gradient_copy, state_.tensors()[i].elements * Bytes(4)));
+      if (group.tensors.size() > 1)
+        list.push_back(device_.allocate(Term::gradient_copy, state_.tensors()[i].elements * Bytes(4)));
     flat.push_back(device_.allocate(Term::gradient_copy, group.elements * Bytes(4)));
     device_.release(list);
     for (const std::size_t i : group.tensors) state_.release_gradient(i);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/rules.h"
 
 namespace zplan {
@@ -90,6 +91,70 @@ void check_method(const Training& training, const Strategy& s, Reasons& reasons)
     reasons.emplace_back("DeepSpeed does not accumulate 16-bit gradients in fp32 at stage 0");
 }
 
+bool adapts_experts(const Model& model, const Training& training) {
+  if (training.method == Method::full) return false;
+  const Inventory adapters = lora_adapters(model, training.lora_rank, training.lora_targets);
+  return std::any_of(adapters.kinds.begin(), adapters.kinds.end(), [](const LayerKind& kind) {
+    return std::any_of(kind.tensors.begin(), kind.tensors.end(), [](const Tensor& each) {
+      return each.role == TensorRole::expert || each.role == TensorRole::router;
+    });
+  });
+}
+
+/// What DeepSpeed is asked, as a plan writes the config: with the preset, pattern or partition that a model
+/// needs.
+ExpertUse expert_use(const Model& model, const Training& training, const Strategy& s) {
+  ExpertUse use;
+  use.config.enabled = true;
+  use.config.autoep_size = s.layout.expert;
+  use.config.preset_model = preset_for(model.shape.architecture);
+  if (training.method != Method::full) use.config.moe_layer_pattern = kAdaptedMixtures;
+  use.config.async_split_plan = s.experts.async_split_plan;
+  use.config.score_apply = s.experts.weighs_rows ? "pre" : "auto";
+  use.config.combine_impl = to_name(s.experts.combine);
+  use.architecture = model.shape.architecture;
+  use.experts = model.shape.experts ? model.shape.experts->experts : 0;
+  use.ranks = s.layout.world();
+  use.tensor_parallel = s.layout.tensor;
+  use.has_partition_config = true;
+  use.zero_stage = s.zero_stage;
+  use.precision = training.precision;
+  use.offloads = s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none;
+  use.data_before_expert = s.layout.data_before_expert;
+  use.reduce_scatter = s.zero.reduce_scatter;
+  use.quantized_gradients = s.zero.quantized_gradients;
+  use.secondary_partition = s.zero.secondary_partition;
+  use.fp32_accumulation = s.zero.fp32_gradient_accumulation;
+  use.adapted = training.method != Method::full;
+  return use;
+}
+
+void check_experts(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (!s.experts.enabled) return;
+  const ExpertAnswer answer = answer_of_deepspeed(expert_use(model, training, s));
+  if (answer.error)
+    reasons.push_back(fmt::format("DeepSpeed 0.19.8 refuses: {}", *answer.error));
+  else if (!answer.replaces)
+    reasons.push_back(fmt::format("AutoEP replaces nothing in {}: DeepSpeed 0.19.8 warns of it and trains "
+                                  "without expert parallelism",
+                                  model.shape.architecture));
+  if (adapts_experts(model, training))
+    reasons.emplace_back(
+        "AutoEP makes routers and experts anew, without the adapters that peft gave them: name modules of "
+        "attention with --lora-targets");
+  const auto unseen = [&](bool asked, std::string_view what) {
+    if (asked)
+      reasons.push_back(fmt::format("expert parallelism {} is not planned: no recorded run of DeepSpeed to "
+                                    "validate it against",
+                                    what));
+  };
+  unseen(training.method == Method::qlora, "with quantised weights");
+  unseen(s.layout.sequence > 1, "with sequence parallelism");
+  unseen(training.optimizer == Optimizer::muon, "with Muon");
+  unseen(s.offload_optimizer == OffloadDevice::nvme || s.offload_parameters == OffloadDevice::nvme,
+         "with states on NVMe");
+}
+
 }  // namespace
 
 void check_deepspeed(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
@@ -97,6 +162,7 @@ void check_deepspeed(const Model& model, const Training& training, const Strateg
     reasons.emplace_back(
         "hybrid sharding is planned for FSDP2 alone: DeepSpeed's MiCS is not, and 0.19.7 removed it");
   check_tensor_parallel(model, training, s, reasons);
+  check_experts(model, training, s, reasons);
   check_offload(training, s, reasons);
   check_method(training, s, reasons);
 }

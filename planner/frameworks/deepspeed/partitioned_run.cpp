@@ -84,13 +84,13 @@ PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.
 }
 
 /// In the order in which they are made: adapters behind the whole model, then what AutoEP makes in the place
-/// of experts, then its routers, which the engine partitions.
+/// of experts, then what the engine partitions of what was made anew.
 void PartitionedRun::number_parameters() {
   const auto made = [this](std::size_t i) {
     if (is_adapter(i)) return 1;
     if (in().training.partitions_made_models) return 0;
     const Sharing sharing = sharing_of(state_.tensors()[i], in().training, in().strategy);
-    return sharing == Sharing::experts ? 2 : sharing == Sharing::routers ? 3 : 0;
+    return sharing == Sharing::experts ? 2 : sharing == Sharing::remade ? 3 : 0;
   };
   numbers_.resize(state_.tensors().size());
   std::int32_t next = 0;
@@ -380,6 +380,7 @@ void PartitionedRun::reduce(std::size_t tensor) {
   const Elements n = state_.tensors()[tensor].elements;
   if (!pending_.empty() && !shared_alike(pending_.front(), tensor)) flush();
   if (!pending_.empty() && open_ + n > in().strategy.zero.reduce_bucket_size) flush();
+  state_.average_replicated(tensor);
   pending_.push_back(tensor);
   open_ += n;
   // What fits is copied into the bucket, and the gradient becomes a view of it.
@@ -404,6 +405,12 @@ void PartitionedRun::flush() {
   if (quantizes) reduced = reduce_each_quantized();
   Device::Block flat = quantizes ? Device::kNone : put_in_order(padded);
   const bool as_it_is = flat == Device::kNone;
+  // Experts' are averaged over all data-parallel ranks, in new memory.
+  const bool rescales = sharers.ranks != in().strategy.layout.gradient_ranks() && sharers.group != Group::data;
+  if (rescales)
+    for (const std::size_t each : pending_)
+      casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * element, stream));
+  if (rescales) device_.release(flat), device_.release(sent);
   if (casts_reduced()) {
     for (const std::size_t each : pending_)
       casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * accumulated_size(), stream));

@@ -92,7 +92,7 @@ Sharing sharing_of(const RankTensor& tensor, const Training& training, const Str
   if (!s.experts.enabled) return Sharing::dense;
   if (tensor.role == TensorRole::expert) return Sharing::experts;
   const bool apart = s.zero_stage == 3 && !training.partitions_made_models;
-  return apart && tensor.role == TensorRole::router ? Sharing::routers : Sharing::dense;
+  return apart && (tensor.role == TensorRole::router || tensor.divided) ? Sharing::remade : Sharing::dense;
 }
 
 std::int64_t ranks_of(Sharing sharing, const Training& training, const Strategy& s) {
@@ -114,17 +114,26 @@ std::vector<OptimizerGroup> optimizer_groups(const RankModel& model, const Train
                                              const Strategy& s) {
   constexpr Elements kMostExpertElements{178'956'971};
   std::vector<OptimizerGroup> groups(1);
+  const auto add = [&](std::size_t tensor) {
+    groups.back().tensors.push_back(tensor);
+    groups.back().elements += model.tensors[tensor].elements;
+  };
+  const auto is_new = [&](const RankTensor& tensor) {
+    return s.experts.enabled && tensor.role == TensorRole::router;
+  };
+  // The parameters that the engine was given; what AutoEP made anew takes its place behind them.
+  for (const bool anew : {false, true})
+    for (std::size_t i = 0; i < model.tensors.size(); ++i) {
+      const RankTensor& tensor = model.tensors[i];
+      const bool dense = sharing_of(tensor, training, s) != Sharing::experts;
+      if (tensor.trainable && dense && is_new(tensor) == anew) add(i);
+    }
   for (std::size_t i = 0; i < model.tensors.size(); ++i) {
     const RankTensor& tensor = model.tensors[i];
-    if (!tensor.trainable) continue;
-    OptimizerGroup* group = &groups.front();
-    if (sharing_of(tensor, training, s) == Sharing::experts) {
-      const bool full = groups.size() > 1 && groups.back().elements + tensor.elements > kMostExpertElements;
-      if (groups.size() == 1 || full) groups.push_back({.sharing = Sharing::experts});
-      group = &groups.back();
-    }
-    group->tensors.push_back(i);
-    group->elements += tensor.elements;
+    if (!tensor.trainable || sharing_of(tensor, training, s) != Sharing::experts) continue;
+    const bool full = groups.back().elements + tensor.elements > kMostExpertElements;
+    if (groups.size() == 1 || full) groups.push_back({.sharing = Sharing::experts});
+    add(i);
   }
   return groups;
 }
@@ -247,7 +256,7 @@ void add_sub_groups(const RankModel& model, const OptimizerGroup& group, Sharing
 std::vector<SubGroup> sub_groups(const RankModel& model, const Training& training, const Strategy& s) {
   std::vector<SubGroup> groups;
   for (const OptimizerGroup& group : optimizer_groups(model, training, s))
-    for (const Sharing sharing : {Sharing::dense, Sharing::routers, Sharing::experts})
+    for (const Sharing sharing : {Sharing::dense, Sharing::remade, Sharing::experts})
       add_sub_groups(model, group, sharing, training, s, groups);
   return groups;
 }

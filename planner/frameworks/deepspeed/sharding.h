@@ -9,9 +9,9 @@
 namespace zplan {
 
 /// With whom a rank shares a parameter: with its data-parallel group, or, of experts under expert parallelism,
-/// with the ranks that have the same. AutoEP's routers, which the engine partitions behind zero.Init, are
-/// shared by the data-parallel group too, but as one of their own.
-enum class Sharing : std::uint8_t { dense, routers, experts };
+/// with the ranks that have the same. What AutoEP and AutoTP make anew, routers and divided weights, is
+/// partitioned by the engine behind zero.Init, over a data-parallel group of its own.
+enum class Sharing : std::uint8_t { dense, remade, experts };
 [[nodiscard]] Sharing sharing_of(const RankTensor& tensor, const Training& training,
                                  const Strategy& strategy);
 /// How many ranks share what is shared so at ZeRO 1 to 3. zero.Init partitions what is not AutoEP's over all

@@ -15,6 +15,7 @@ SlicedRun::SlicedRun(RankState& state)
     : state_(state),
       device_(state.device()),
       groups_(optimizer_groups(in().rank, in().training, in().strategy)),
+      flat_partitions_(groups_.size(), Device::kNone),
       of_group_(state.tensors().size()),
       start_(state.tensors().size()),
       accumulators_(state.tensors().size(), Device::kNone) {
@@ -99,6 +100,10 @@ bool SlicedRun::reduces_in_hooks() const {
          !uses_bf16_optimizer(in().training, in().strategy);
 }
 
+bool SlicedRun::averages_in_hooks() const {
+  return reduces_in_hooks() || uses_bf16_optimizer(in().training, in().strategy);
+}
+
 bool SlicedRun::keeps_flat_fp32() const {
   return is_second_stage() ? accumulates_fp32() : accumulates_whole_fp32(in().training, in().strategy);
 }
@@ -123,6 +128,7 @@ void SlicedRun::gradient(std::size_t tensor, Device::Block block) {
       device_.spike(Term::gradients, size);  // cast before it is added
     state_.release_gradient(tensor);
   }
+  if (averages_in_hooks()) state_.average_replicated(tensor);
   if (reduces_in_hooks()) put_in_bucket(tensor), state_.clock().host(host_time::kGradientHook);
 }
 
@@ -162,11 +168,16 @@ Elements SlicedRun::piece_of(const Pending& each) const {
   return std::max(std::min(each.start + each.elements, high) - std::max(each.start, low), Elements{});
 }
 
-void SlicedRun::make_partition() {
-  if (partition_ == Device::kNone)
-    partition_ =
-        device_.allocate(Term::gradient_partition,
-                         keeps_flat_fp32() ? in().slice.size * Bytes(4) : in().slice.touching * weight());
+/// In fp32 a group's slice by itself, when the first of it comes; else one for all.
+void SlicedRun::make_partition(std::size_t tensor) {
+  if (!keeps_flat_fp32()) {
+    if (partition_ == Device::kNone)
+      partition_ = device_.allocate(Term::gradient_partition, in().slice.touching * weight());
+    return;
+  }
+  Device::Block& flat = flat_partitions_[of_group_[tensor]];
+  if (flat == Device::kNone)
+    flat = device_.allocate(Term::gradient_partition, slice_of(tensor).size * Bytes(4));
 }
 
 /// What this rank keeps of a reduced gradient: whole parameters that touch its slice, in one buffer made with
@@ -175,7 +186,7 @@ void SlicedRun::keep(const Pending& each) {
   const Elements piece = piece_of(each);
   if (piece.value == 0) return;
   if (offloaded()) return device_.spike(Term::norm_in_fp64, piece * Bytes(8));
-  make_partition();
+  make_partition(each.tensor);
   // What arrived in fp32 is added as it is.
   if (keeps_flat_fp32() && state_.sent_gradient() != Bytes(4))
     device_.spike(Term::gradient_copy, piece * Bytes(4));
@@ -221,8 +232,15 @@ std::vector<SlicedRun::Parts> SlicedRun::parts_by_sharing() const {
 /// What is flattened at once: parts up to the one that exceeds the bucket's size. A part that is sent alone
 /// is a view.
 Elements SlicedRun::largest_flattened() const {
-  if (keeps_flat_fp32()) return std::min(open_, Elements(500'000'000));
   Elements most{};
+  if (keeps_flat_fp32()) {
+    for (const Parts& list : parts_by_sharing()) {
+      Elements together{};
+      for (const Part& part : list) together += part.elements;
+      most = std::max(most, std::min(together, Elements(500'000'000)));
+    }
+    return most;
+  }
   for (const Parts& list : parts_by_sharing()) {
     Elements together{};
     int count = 0;
@@ -321,6 +339,26 @@ void SlicedRun::send_whole() {
                        bucket.over);
 }
 
+/// The same of several groups: their flat fp32 gradients are put together until they exceed 5e8 elements, one
+/// alone is a view, and cast to what travels.
+void SlicedRun::send_groups() {
+  constexpr Elements kBucket{500'000'000};
+  const bool casts = sent_gradient_type(in().training, in().strategy) != Precision::fp32;
+  for (std::size_t group = 0; group < groups_.size();) {
+    const Sharing sharing = groups_[group].sharing;
+    Elements together{};
+    int count = 0;
+    for (; group < groups_.size() && groups_[group].sharing == sharing && together <= kBucket; ++group, ++count)
+      together += flat_size(group);
+    Device::Block flat =
+        count > 1 ? device_.allocate(Term::bucket_copy, together * Bytes(4)) : Device::kNone;
+    if (casts) device_.spike(Term::bucket_copy, together * state_.sent_gradient());
+    device_.release(flat);
+    state_.communicate(Operation::all_reduce, together, state_.sent_gradient(), "gradients",
+                       {zplan::group_of(sharing), ranks_of(sharing)});
+  }
+}
+
 /// Around the update: whether a gradient overflowed, the norm of each group, that of experts averaged over
 /// the ranks that share them, and one gather of each flat group. BF16_Optimizer does not ask for an overflow.
 void SlicedRun::agree_and_gather() {
@@ -348,9 +386,9 @@ void SlicedRun::agree_on_expert_norms() {
 void SlicedRun::flush() {
   if (pending_.empty()) return;
   send();
-  const bool owns = std::any_of(pending_.begin(), pending_.end(),
-                                [&](const Pending& each) { return piece_of(each).value > 0; });
-  if (keeps_flat_fp32() && owns && !offloaded()) make_partition();
+  if (keeps_flat_fp32() && !offloaded())
+    for (const Pending& each : pending_)
+      if (piece_of(each).value > 0) make_partition(each.tensor);
   Device::Block sent = flattened();
   // Only what is added to the fp32 slice is still read.
   if (!keeps_flat_fp32()) device_.release(sent);
@@ -379,11 +417,17 @@ void SlicedRun::end_backward(bool last) {
     return;
   }
   if (!last) return;
+  if (!averages_in_hooks())
+    for (std::size_t i = 0; i < state_.tensors().size(); ++i) state_.average_replicated(i);
   if (uses_bf16_optimizer(in().training, in().strategy)) {
-    // Its fp32 gradients are cast to what travels.
-    if (sent_gradient_type(in().training, in().strategy) != Precision::fp32)
-      device_.spike(Term::bucket_copy, in().rank.trainable * state_.sent_gradient());
-    send_whole();
+    if (groups_.size() > 1) {
+      send_groups();
+    } else {
+      // Its fp32 gradients are cast to what travels.
+      if (sent_gradient_type(in().training, in().strategy) != Precision::fp32)
+        device_.spike(Term::bucket_copy, in().rank.trainable * state_.sent_gradient());
+      send_whole();
+    }
     state_.release_gradients();
     return;
   }
@@ -428,8 +472,6 @@ void SlicedRun::step_on_device(bool first) {
     device_.spike(Term::norm_in_fp64, slice.largest * Bytes(8));
   release_buckets();
   for (std::size_t group = 0; group < groups_.size(); ++group) update(group, first);
-  if (keeps_flat_fp32() && !uses_bf16_optimizer(in().training, in().strategy))
-    device_.release(partition_);
   device_.release(accumulators_);
   accumulators_.assign(state_.tensors().size(), Device::kNone);
 }
@@ -456,6 +498,7 @@ void SlicedRun::update(std::size_t group, bool first) {
       device_.allocate(Term::optimizer_moments, state);
   state_.optimizer_temporaries({slice.size}, element);
   device_.release(copy);
+  device_.release(flat_partitions_[group]);
 }
 
 }  // namespace zplan

@@ -45,6 +45,8 @@ class SlicedRun {
   /// Reduced gradients go into a flat fp32 slice, which the step then takes as it is.
   [[nodiscard]] bool keeps_flat_fp32() const;
   [[nodiscard]] bool reduces_in_hooks() const;
+  /// Whether what tensor-parallel ranks all have is averaged as gradients come (RankState::average_replicated).
+  [[nodiscard]] bool averages_in_hooks() const;
   [[nodiscard]] Elements bucket_size() const { return in().strategy.zero.reduce_bucket_size; }
   /// Whether what is pending is sent in several parts, which are flattened for it.
   [[nodiscard]] bool sends_parts() const;
@@ -71,7 +73,7 @@ class SlicedRun {
   void make_buckets();
   /// Elements of the parameter that lie in this rank's slice.
   [[nodiscard]] Elements piece_of(const Pending& each) const;
-  void make_partition();
+  void make_partition(std::size_t tensor);
   void keep(const Pending& each);
   /// Zeros in the place of gradients that never came, of parameters that touch this rank's slice. Source:
   /// DeepSpeed 0.19.8 stage_1_and_2.py get_all_grad_tensors.
@@ -95,6 +97,7 @@ class SlicedRun {
   void send(Operation operation, Elements elements, Sharing sharing);
   void send_to_owners(const Parts& parts);
   void send_whole();
+  void send_groups();
   void agree_and_gather();
   /// BF16_Optimizer's norm of the experts' gradients, over the ranks that divide a layer's experts.
   void agree_on_expert_norms();
@@ -107,7 +110,8 @@ class SlicedRun {
   Device& device_;
   std::optional<Flattening> flattening_;
   std::vector<OptimizerGroup> groups_;
-  std::vector<std::size_t> of_group_;  ///< of each tensor that trains
+  std::vector<Device::Block> flat_partitions_;  ///< of reduced fp32 gradients, by group
+  std::vector<std::size_t> of_group_;           ///< of each tensor that trains
   std::vector<Elements> start_;        ///< of each tensor in its flattened group
   std::vector<Device::Block> buckets_;
   std::vector<Device::Block> accumulators_;         ///< whole fp32 gradients, by tensor

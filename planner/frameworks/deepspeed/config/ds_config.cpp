@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/deepspeed/sharding.h"
@@ -183,6 +184,40 @@ void add_zero(Json& config, const Inputs& in) {
   config["zero_optimization"] = section;
 }
 
+/// What AutoTP divides beside AutoEP: Hugging Face's plans for mixtures have styles that it refuses.
+Json attention_partition() {
+  const auto layers = [](const char* pattern, const char* kind) {
+    return Json{{"patterns", {pattern}}, {"partition_type", kind}};
+  };
+  return {{"use_default_specs", false},
+          {"layer_specs",
+           {layers(".*\\.self_attn\\.o_proj\\.weight$", "row"),
+            layers(".*\\.self_attn\\.[qkv]_proj\\.weight$", "column")}}};
+}
+
+/// expert_parallel: what is not DeepSpeed's default.
+void add_experts(Json& config, const Inputs& in) {
+  const Strategy& s = in.strategy();
+  if (!s.experts.enabled) return;
+  Json section = {{"enabled", true}, {"autoep_size", s.layout.expert}};
+  if (const auto preset = preset_for(in.question.model.shape.architecture)) section["preset_model"] = *preset;
+  if (in.training().method != Method::full) {
+    section["preset_model"] = expert_preset_of(in.question.model.shape.architecture)
+                                  .value_or(section.value("preset_model", std::string("qwen3_moe")));
+    section["moe_layer_pattern"] = kAdaptedMixtures;
+  }
+  if (s.experts.weighs_rows) section["score_apply"] = "pre";
+  if (s.experts.combine != ExpertCombine::weighted_sum)
+    section["combine_impl"] = to_name(s.experts.combine);
+  if (s.experts.fused_gate_up) section["gate_up_impl"] = "fused";
+  if (s.experts.without_triton) section["disable_triton_grouped_mm"] = true;
+  if (s.experts.async_split_plan) section["async_split_plan"] = true;
+  if (s.experts.route_norm) section["route_norm"] = *s.experts.route_norm;
+  config["expert_parallel"] = section;
+  if (s.layout.data_before_expert) config["use_data_before_expert_parallelism"] = true;
+  if (s.layout.tensor > 1) config["tensor_parallel"]["partition_config"] = attention_partition();
+}
+
 void add_disk(Json& config, const Inputs& in) {
   const Strategy& s = in.strategy();
   if (s.offload_optimizer != OffloadDevice::nvme && s.offload_parameters != OffloadDevice::nvme) return;
@@ -223,7 +258,7 @@ void note_optimizer(const Training& training, Notes& notes) {
                   name));
 }
 
-void note_limits(const Plan& plan, const Training& training, Notes& notes) {
+void note_limits(const Plan& plan, const Training& training, const std::string& architecture, Notes& notes) {
   const Strategy& s = plan.strategy;
   if (is_16_bit(training) && !training.master_weights && !can_drop_master(training, s))
     notes.push_back(fmt::format(
@@ -242,6 +277,16 @@ void note_limits(const Plan& plan, const Training& training, Notes& notes) {
         "every batch needs position_ids and samples whose length sequence parallelism divides; "
         "train_batch_size is left out: accelerate works it out");
   }
+  if (s.experts.enabled && (s.zero_stage == 1 || s.zero_stage == 2))
+    notes.emplace_back(
+        "expert parallelism at stages 1 and 2 needs the \"optimizer\" section: with an optimizer of the "
+        "script's DeepSpeed 0.19.8 stops with \"The model has moe layers, but None of the param groups are "
+        "marked as MoE\"");
+  const auto preset = s.experts.enabled ? expert_preset_of(architecture) : std::nullopt;
+  if (preset && breaks_with_recorders(*preset))
+    notes.emplace_back(
+        "transformers 5.23.0 and DeepSpeed 0.19.8 do not go together for this model (TypeError: "
+        "_CanRecordRegistry.get() takes 2 positional arguments but 3 were given): take transformers 5.22");
   if (s.tiled_mlp != 0 || s.tiled_loss != 0)
     notes.emplace_back(
         "tiles are code, not settings: deepspeed.runtime.sequence_parallel.ulysses_sp.TiledMLP and "
@@ -282,6 +327,7 @@ Json newest_config(const Plan& plan, const Question& question, const DsConfigOpt
   add_zero(config, in);
   if (plan.strategy.layout.tensor > 1)
     config["tensor_parallel"] = {{"autotp_size", plan.strategy.layout.tensor}};
+  add_experts(config, in);
   if (plan.strategy.layout.tensor > 1 && question.training.vocabulary_parallel_head)
     config["tensor_parallel"]["vocab_parallel_lm_head"] = true;
   if (const auto& type = plan.strategy.zero.communication_type)
@@ -310,7 +356,7 @@ std::vector<std::string> ds_config_notes(const Plan& plan, const Question& quest
   Notes notes;
   note_checkpointing(plan, question.training, notes);
   note_optimizer(question.training, notes);
-  note_limits(plan, question.training, notes);
+  note_limits(plan, question.training, question.model.shape.architecture, notes);
   Json config = newest_config(plan, question, {});
   for (std::string& lost : fit_to_release(config, question.training.deepspeed))
     notes.push_back(std::move(lost));

@@ -100,6 +100,12 @@ std::optional<std::string_view> expert_preset_of(std::string_view architecture) 
   return std::nullopt;
 }
 
+std::optional<std::string> preset_for(std::string_view architecture) {
+  if (architecture == "olmoe") return "qwen3_moe";
+  if (architecture == "glm4_moe") return "deepseek_v3";
+  return std::nullopt;
+}
+
 bool breaks_with_recorders(std::string_view preset) {
   return std::any_of(kPresets.begin(), kPresets.end(),
                      [&](const Preset& each) { return each.name == preset && each.records_routers; });

@@ -71,6 +71,10 @@ struct ExpertAnswer {
 
 /// AutoEP's preset for a model type, where there is one.
 [[nodiscard]] std::optional<std::string_view> expert_preset_of(std::string_view architecture);
+/// The preset to name for a model type that fits one but has none of its own (OLMoE, GLM-4-MoE).
+[[nodiscard]] std::optional<std::string> preset_for(std::string_view architecture);
+/// moe_layer_pattern of a model under peft, whose modules' names have a prefix.
+inline constexpr const char* kAdaptedMixtures = R"(.*model\.layers\.\d+\.mlp)";
 /// Whether transformers 5.23.0 and DeepSpeed 0.19.8 do not go together for this preset.
 [[nodiscard]] bool breaks_with_recorders(std::string_view preset);
 

@@ -1,0 +1,59 @@
+"""Writes docs/expert-parallel.md from what `zplan compare` says.
+
+usage: generate_expert_parallel.py [--check] ZPLAN
+
+docs/expert-parallel.in.md is the page, with lines {{MODEL | STRATEGY STRATEGY … | GPUS GPUS …}}: a row per number of H100 and
+strategy that can be trained. --check writes nothing and fails where the page is not what would be written."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+DOCS = pathlib.Path(__file__).resolve().parent
+COMMON = "--gpu h100 --seq 4096 --checkpointing full"
+PER_NODE = 8
+
+
+def plan(program, model, strategy, gpus):
+    words = f"{strategy} --model {model} --gpus {gpus} --nodes {max(1, gpus // PER_NODE)} {COMMON} --json"
+    result = subprocess.run([program, "compare", *words.split()], capture_output=True, text=True, check=False)
+    if result.returncode not in (0, 1):
+        return result.stderr.strip().splitlines()[-1]
+    return json.loads(result.stdout)["plans"][0]
+
+
+def row(gpus, strategy, found):
+    if isinstance(found, str):
+        return f"| {gpus} | {strategy} | – | cannot be trained | – | – |"
+    memory, time = found["memory"], found["time"]
+    return "| " + " | ".join([
+        str(gpus), strategy, f"{memory['required'] / 2**30:.1f}", "fits" if found["fits"] else "does not fit",
+        f"{time['step']:.2f}", f"{time['tokens_per_second'] / gpus:.0f}"]) + " |"
+
+
+def table(program, line):
+    model, strategies, counts = (part.strip() for part in line.split("|"))
+    lines = [f"    zplan compare STRATEGY --model {model} --gpus N {COMMON}", "",
+             "| H100 | strategy | needs, GiB | | step, s | tokens/s per GPU |", "| ---: | --- | ---: | --- | ---: | ---: |"]
+    for gpus in map(int, counts.split()):
+        lines += [row(gpus, each, plan(program, model, each, gpus)) for each in strategies.split()]
+    return lines
+
+
+def page(program):
+    text = []
+    for line in (DOCS / "expert-parallel.in.md").read_text().splitlines():
+        found = re.fullmatch(r"\{\{(.*)\}\}", line)
+        text += table(program, found[1]) if found else [line]
+    return "\n".join(text) + "\n"
+
+
+check = sys.argv[1] == "--check"
+written = page(sys.argv[-1])
+path = DOCS / "expert-parallel.md"
+if not check:
+    path.write_text(written)
+elif path.read_text() != written:
+    sys.exit("docs/expert-parallel.md is not what docs/generate_expert_parallel.py writes")
