@@ -129,11 +129,12 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSent& see
   return {record};
 }
 
-/// The same without what all_to_alls moved.
-std::vector<CallTally> without_rows(const std::vector<CallTally>& calls) {
+/// The same without what all_to_alls moved, or tensor-parallel ranks shared of it.
+std::vector<CallTally> without_rows(const std::vector<CallTally>& calls, const ParallelLayout& layout) {
   std::vector<CallTally> result;
   for (CallTally each : calls) {
-    if (each.operation == Operation::all_to_all) each.elements = {};
+    const bool folded = layout.tensor > 1 && each.group_size == layout.tensor && each.phase != Phase::step;
+    if (each.operation == Operation::all_to_all || folded) each.elements = {};
     append_folded(result, std::move(each));
   }
   return result;
@@ -143,8 +144,10 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule&
   std::vector<CallTally> planned = predict_calls(*measured.setup);
   MeasuredSchedule schedule = seen;
   if (seen.routed) {
-    planned = without_rows(planned);
-    schedule.calls = without_rows(seen.calls), schedule.sequence = without_rows(seen.sequence);
+    const ParallelLayout& layout = measured.setup->strategy.layout;
+    planned = without_rows(planned, layout);
+    schedule.calls = without_rows(seen.calls, layout);
+    schedule.sequence = without_rows(seen.sequence, layout);
   }
   const ScheduleDifference difference = compare_calls(planned, schedule.calls);
   Record record = blank(measured, Statistic::schedule);

@@ -551,16 +551,17 @@ Tensor gathered_from_all(const ExpertBlock& block, const Tensor& own, TensorCall
   return result;
 }
 
-/// into.index_add_(0, places, rows).
+/// into.index_add_(0, places, rows): keeps both, the rows for their sizes alone. Source: torch 2.11
+/// tools/autograd/derivatives.yaml index_add.
 void add_rows(Autograd& torch, Tensor& into, const Tensor& places, const Tensor& rows) {
   const auto node = torch.node({&into, &rows});
   torch.change(rows, &rows);
   if (!node) return;
-  node->backward = [&torch, &itself = *node, kept = torch.save(places),
-                    of = rows.layout.sizes](Tensors& gradients) {
-    const Tensor held = kept.get();
+  const Saved kept = torch.save(places), kept_rows = torch.save(rows);
+  node->backward = [&torch, &itself = *node, kept, kept_rows](Tensors& gradients) {
+    const Tensor held = kept.get(), held_rows = kept_rows.get();
     Tensors outputs(2);
-    outputs[1] = torch.kernel({&gradients[0]}, Layout::contiguous(of), gradients[0].type);
+    outputs[1] = torch.kernel({&gradients[0]}, Layout::contiguous(held_rows.layout.sizes), gradients[0].type);
     if (itself.needs(0)) outputs[0] = gradients[0];
     return outputs;
   };

@@ -11,12 +11,12 @@ namespace {
 /// ZeRO 1 and 2: master, fp32 gradient, 16-bit staging and the largest parameter pinned, Adam pageable; at
 /// stage 2 accumulators of whole parameters where gradients accumulate.
 void offload_slice(const StepInputs& in, HostTally& host) {
-  const Elements slice = in.shard.optimizer_elements;
   const Bytes weight = weight_size(in.training);
-  host.pinned(in.shard.master_weights);
+  const Bytes master(in.shard.master_weights.value /
+                     std::max<std::int64_t>(1, in.shard.optimizer_elements.value));
   host.pageable(in.shard.moments);
-  host.pinned(slice * Bytes(4));
-  host.pinned(slice * weight);
+  for (const GroupSlice& slice : in.slice.groups)
+    for (const Bytes element : {master, Bytes(4), weight}) host.pinned(slice.size * element);
   host.pinned(in.rank.largest_trainable * weight);
   if (in.strategy.zero_stage == 2 && in.strategy.gradient_accumulation_steps > 1)
     host.pinned(in.slice.touching * weight);

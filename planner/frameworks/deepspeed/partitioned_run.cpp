@@ -581,10 +581,13 @@ void PartitionedRun::agree() {
     for (const Group group : {Group::data, Group::tensor}) state_.agree(group, Bytes(1), "overflow flag");
   const Bytes element(on_host(in().strategy.offload_optimizer) ? 4 : 8);
   for (const SubGroup& each : sub_groups(in().rank, in().training, in().strategy)) {
-    const bool experts = each.sharing == Sharing::experts;
+    const std::int64_t ranks = ranks_of(each.sharing, in().training, in().strategy);
     state_.communicate(Operation::all_reduce, Elements(1), element, "gradient norm",
-                       {group_of(each.sharing), ranks_of(each.sharing, in().training, in().strategy)});
-    state_.agree(experts ? Group::expert : Group::tensor, element, "gradient norm");
+                       {group_of(each.sharing), ranks});
+    if (each.sharing == Sharing::experts)
+      state_.agree(Group::expert, element, "gradient norm");
+    else if (ranks == in().strategy.layout.gradient_ranks())  // else tensor-parallel ranks are among them
+      state_.agree(Group::tensor, element, "gradient norm");
   }
 }
 
