@@ -16,17 +16,23 @@ COMMON = "--gpu h100 --seq 4096 --checkpointing full"
 PER_NODE = 8
 
 
-def plan(program, model, strategy, gpus):
-    words = f"{strategy} --model {model} --gpus {gpus} --nodes {max(1, gpus // PER_NODE)} {COMMON} --json"
-    result = subprocess.run([program, "compare", *words.split()], capture_output=True, text=True, check=False)
-    if result.returncode not in (0, 1):
-        return result.stderr.strip().splitlines()[-1]
-    return json.loads(result.stdout)["plans"][0]
+def plans(program, model, strategies, gpus):
+    """Plan by strategy; those that cannot be trained are not in it. zplan compares at least two."""
+    words = f"--model {model} --gpus {gpus} --nodes {max(1, gpus // PER_NODE)} {COMMON} --json"
+    while len(strategies) > 1:
+        result = subprocess.run([program, "compare", *strategies, *words.split()], capture_output=True, text=True, check=False)
+        if result.returncode in (0, 1) and result.stdout:
+            return {each["id"]: each for each in json.loads(result.stdout)["plans"]}
+        refused = re.search(r'strategy "([^"]*)"', result.stderr)
+        if not refused or refused[1] not in strategies:
+            sys.exit(f"{model} on {gpus}: {result.stderr}")
+        strategies = [each for each in strategies if each != refused[1]]
+    sys.exit(f"{model} on {gpus}: fewer than two strategies can be trained")
 
 
 def row(gpus, strategy, found):
-    if isinstance(found, str):
-        return f"| {gpus} | {strategy} | – | cannot be trained | – | – |"
+    if not found:
+        return f"| {gpus} | {strategy} | – | refused | – | – |"
     memory, time = found["memory"], found["time"]
     return "| " + " | ".join([
         str(gpus), strategy, f"{memory['required'] / 2**30:.1f}", "fits" if found["fits"] else "does not fit",
@@ -35,10 +41,11 @@ def row(gpus, strategy, found):
 
 def table(program, line):
     model, strategies, counts = (part.strip() for part in line.split("|"))
-    lines = [f"    zplan compare STRATEGY --model {model} --gpus N {COMMON}", "",
+    lines = [f"    zplan compare STRATEGY… --model {model} --gpus N --nodes N/8 {COMMON}", "",
              "| H100 | strategy | needs, GiB | | step, s | tokens/s per GPU |", "| ---: | --- | ---: | --- | ---: | ---: |"]
     for gpus in map(int, counts.split()):
-        lines += [row(gpus, each, plan(program, model, each, gpus)) for each in strategies.split()]
+        found = plans(program, model, strategies.split(), gpus)
+        lines += [row(gpus, each, found.get(each)) for each in strategies.split()]
     return lines
 
 

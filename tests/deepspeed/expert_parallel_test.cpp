@@ -48,8 +48,9 @@ ExpertUse use_of(const Json& asked) {
   if (asked.value("groups", std::string()) == "plain") use.optimizer = OptimizerMaker::unnamed_groups;
   use.adapted = asked.contains("lora");
   use.records_routers = !asked.value("unpatched", false);
-  use.layers_are_first = use.architecture != "deepseek_v2" && use.architecture != "deepseek_v3" &&
-                         use.architecture != "glm4_moe";
+  const bool begins_dense = use.architecture == "deepseek_v2" || use.architecture == "deepseek_v3" ||
+                            use.architecture == "glm4_moe";
+  use.mixtures = begins_dense ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{0, 1};
   return use;
 }
 

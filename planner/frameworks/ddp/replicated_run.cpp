@@ -178,7 +178,11 @@ void ReplicatedRun::agree() {
   const bool wide = in().training.precision == Precision::fp32;
   if (wide && !clips()) return;
   if (wide) state_.communicate(Operation::all_reduce, Elements(1), Bytes(4), "gradient norm");
-  const bool divides_experts = in().strategy.experts.enabled;
+  const auto is_expert = [this](const RankTensor& tensor) {
+    return tensor.trainable &&
+           sharing_of(tensor, in().training, in().strategy) == Sharing::experts;
+  };
+  const bool divides_experts = std::any_of(state_.tensors().begin(), state_.tensors().end(), is_expert);
   if (divides_experts && !wide) {
     state_.agree(Group::expert, Bytes(1), "overflow flag");
     if (flattens()) state_.agree(Group::expert, Bytes(4), "gradient norm");

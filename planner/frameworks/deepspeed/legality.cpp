@@ -91,6 +91,11 @@ void check_method(const Training& training, const Strategy& s, Reasons& reasons)
     reasons.emplace_back("DeepSpeed does not accumulate 16-bit gradients in fp32 at stage 0");
 }
 
+bool holds_experts(const LayerKind& kind) {
+  return std::any_of(kind.tensors.begin(), kind.tensors.end(),
+                     [](const Tensor& each) { return each.role == TensorRole::expert; });
+}
+
 bool adapts_experts(const Model& model, const Training& training) {
   if (training.method == Method::full) return false;
   const Inventory adapters = lora_adapters(model, training.lora_rank, training.lora_targets);
@@ -114,6 +119,12 @@ ExpertUse expert_use(const Model& model, const Training& training, const Strateg
   use.config.combine_impl = to_name(s.experts.combine);
   use.architecture = model.shape.architecture;
   use.experts = model.shape.experts ? model.shape.experts->experts : 0;
+  const auto& layers = model.inventory.layers;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (holds_experts(model.inventory.kinds[layers[i]])) {
+      use.mixtures = {static_cast<std::int64_t>(i)};
+      break;
+    }
   use.ranks = s.layout.world();
   use.tensor_parallel = s.layout.tensor;
   use.has_partition_config = true;

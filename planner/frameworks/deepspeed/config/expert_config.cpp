@@ -230,7 +230,7 @@ Error tensor_plan_error(const ExpertUse& use) {
 
 /// The path of the first mixture, as DeepSpeed names it.
 std::string first_mixture(const ExpertUse& use) {
-  return fmt::format("model.layers.{}.mlp", use.layers_are_first ? 0 : 1);
+  return fmt::format("model.layers.{}.mlp", use.mixtures.front());
 }
 
 /// How a mixture is found: by preset, by its own pattern, or by the model's type.
@@ -248,11 +248,14 @@ Error detection_error(const ExpertUse& use) {
   if (preset || c.moe_layer_pattern) return std::nullopt;
   std::vector<std::string_view> names;
   for (const Preset& each : kPresets) names.push_back(each.name);
+  std::vector<std::string> found;
+  for (const std::int64_t layer : use.mixtures)
+    found.push_back(fmt::format("model.layers.{}.mlp: {}", layer, fmt::join(names, ", ")));
   return fmt::format(
-      "AutoEP detection is ambiguous and produced multiple replacement specs for the same MoE module(s): {}: "
-      "{}. Set expert_parallel.preset_model or provide custom AutoEP patterns so each MoE module matches "
+      "AutoEP detection is ambiguous and produced multiple replacement specs for the same MoE module(s): {}. "
+      "Set expert_parallel.preset_model or provide custom AutoEP patterns so each MoE module matches "
       "exactly one preset.",
-      first_mixture(use), fmt::join(names, ", "));
+      fmt::join(found, "; "));
 }
 
 /// validate_autoep_post_detection.

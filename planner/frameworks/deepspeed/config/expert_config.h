@@ -58,7 +58,7 @@ struct ExpertUse {
   OptimizerMaker optimizer{OptimizerMaker::ds_config};
   bool adapted{};               ///< under peft, whose names the presets' patterns do not match
   bool records_routers{true};   ///< transformers before 5.23, whose output recorders are plain dicts
-  bool layers_are_first{true};  ///< the first decoder layer is a mixture
+  std::vector<std::int64_t> mixtures{0};  ///< layers that are named in what DeepSpeed says
 };
 
 /// The error with which DeepSpeed stops, in its own words; nothing where it trains. Where it replaces nothing
