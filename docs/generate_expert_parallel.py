@@ -2,8 +2,8 @@
 
 usage: generate_expert_parallel.py [--check] ZPLAN
 
-docs/expert-parallel.in.md is the page, with lines {{MODEL | STRATEGY STRATEGY … | GPUS GPUS …}}: a row per number of H100 and
-strategy that can be trained. --check writes nothing and fails where the page is not what would be written."""
+docs/expert-parallel.in.md is the page, with lines {{MODEL | STRATEGY STRATEGY … | GPUS GPUS … | OPTIONS}}: a row per number of
+GPUs and strategy. --check writes nothing and fails where the page is not what would be written."""
 
 import json
 import pathlib
@@ -12,13 +12,12 @@ import subprocess
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent
-COMMON = "--gpu h100 --seq 4096 --checkpointing full"
 PER_NODE = 8
 
 
-def plans(program, model, strategies, gpus):
+def plans(program, model, strategies, gpus, options):
     """Plan by strategy; those that cannot be trained are not in it. zplan compares at least two."""
-    words = f"--model {model} --gpus {gpus} --nodes {max(1, gpus // PER_NODE)} {COMMON} --json"
+    words = f"--model {model} --gpus {gpus} --nodes {max(1, gpus // PER_NODE)} {options} --json"
     while len(strategies) > 1:
         result = subprocess.run([program, "compare", *strategies, *words.split()], capture_output=True, text=True, check=False)
         if result.returncode in (0, 1) and result.stdout:
@@ -40,11 +39,12 @@ def row(gpus, strategy, found):
 
 
 def table(program, line):
-    model, strategies, counts = (part.strip() for part in line.split("|"))
-    lines = [f"    zplan compare STRATEGY… --model {model} --gpus N --nodes N/8 {COMMON}", "",
-             "| H100 | strategy | needs, GiB | | step, s | tokens/s per GPU |", "| ---: | --- | ---: | --- | ---: | ---: |"]
+    model, strategies, counts, options = (part.strip() for part in line.split("|"))
+    nodes = f" --nodes N/{PER_NODE}" if max(map(int, counts.split())) > PER_NODE else ""
+    lines = [f"    zplan compare STRATEGY… --model {model} --gpus N{nodes} {options}", "",
+             "| GPUs | strategy | needs, GiB | | step, s | tokens/s per GPU |", "| ---: | --- | ---: | --- | ---: | ---: |"]
     for gpus in map(int, counts.split()):
-        found = plans(program, model, strategies.split(), gpus)
+        found = plans(program, model, strategies.split(), gpus, options)
         lines += [row(gpus, each, found.get(each)) for each in strategies.split()]
     return lines
 

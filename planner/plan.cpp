@@ -47,8 +47,9 @@ const std::shared_ptr<const Recording>& PlanContext::shared_recording(const Stra
     return recordings_[key];
   }();
   std::call_once(slot.once, [&] {
-    slot.recording = std::make_shared<Recording>(record(
-        *shared_model(strategy), training_, strategy, {.compute_capability = cluster_.gpu.compute_capability}));
+    slot.recording =
+        std::make_shared<Recording>(record(*shared_model(strategy), training_, strategy,
+                                           {.compute_capability = cluster_.gpu.compute_capability}));
   });
   return slot.recording;
 }

@@ -19,9 +19,10 @@ RankRun::Parts record_parts(const Model& model, const Training& training, const 
                               .expert = place(Group::expert),
                               .compute_capability = target.compute_capability};
   auto own = std::make_shared<Model>(with_local_experts(model, strategy));
-  return {own,
-          std::make_shared<RankModel>(rank_model(*own, training, strategy.layout.tensor, place(Group::tensor))),
-          std::make_shared<Recording>(record(*own, training, strategy, recorded))};
+  return {
+      own,
+      std::make_shared<RankModel>(rank_model(*own, training, strategy.layout.tensor, place(Group::tensor))),
+      std::make_shared<Recording>(record(*own, training, strategy, recorded))};
 }
 
 }  // namespace

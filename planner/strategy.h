@@ -176,8 +176,8 @@ struct Training {
   /// they spread evenly; the others share the rest.
   double routing_skew{1};
   bool partitions_made_models{};  ///< ZeRO-3 without zero.Init: the engine partitions what was made whole
-  bool freezes_vision{};     ///< of an image-text model: the tower is not trained
-  bool freezes_projector{};  ///< nor what projects its output to the language model
+  bool freezes_vision{};          ///< of an image-text model: the tower is not trained
+  bool freezes_projector{};       ///< nor what projects its output to the language model
   bool operator==(const Training&) const = default;
 };
 
@@ -201,12 +201,12 @@ struct EnumNames<ExpertCombine> {
 /// DeepSpeed's expert parallelism (AutoEP), as far as its config changes memory, traffic or time. The degree
 /// is ParallelLayout::expert, which may be 1. Source: DeepSpeed 0.19.8 module_inject/auto_ep_layer.py.
 struct ExpertParallel {
-  bool enabled{};             ///< blocks of experts are replaced by AutoEPMoELayer
-  bool weighs_rows{};         ///< score_apply "pre": rows are weighed before the experts
+  bool enabled{};      ///< blocks of experts are replaced by AutoEPMoELayer
+  bool weighs_rows{};  ///< score_apply "pre": rows are weighed before the experts
   ExpertCombine combine{ExpertCombine::weighted_sum};
-  bool fused_gate_up{};       ///< gate_up_impl "fused": one product of the two weights side by side
-  bool without_triton{};      ///< disable_triton_grouped_mm: torch._grouped_mm on every GPU
-  bool async_split_plan{};    ///< the host reads split sizes while rows are brought into order
+  bool fused_gate_up{};              ///< gate_up_impl "fused": one product of the two weights side by side
+  bool without_triton{};             ///< disable_triton_grouped_mm: torch._grouped_mm on every GPU
+  bool async_split_plan{};           ///< the host reads split sizes while rows are brought into order
   std::optional<bool> route_norm{};  ///< weights are divided by their sum; absent: as the model's config says
   bool operator==(const ExpertParallel&) const = default;
   auto operator<=>(const ExpertParallel&) const = default;

@@ -38,8 +38,8 @@ std::string_view kind_of(std::string_view part) {
   if (from_name<Method>(part)) return "method";
   for (const std::string_view kind : {"tiled-mlp", "tiled-loss"})
     if (part.starts_with(kind)) return kind;
-  for (const std::string_view kind :
-       {"offload-", "checkpointing-", "checkpoint-offload-", "rotate-", "zero", "tp", "sp", "cp", "ep", "b", "a"})
+  for (const std::string_view kind : {"offload-", "checkpointing-", "checkpoint-offload-", "rotate-", "zero",
+                                      "tp", "sp", "cp", "ep", "b", "a"})
     if (part.starts_with(kind) && part.size() > kind.size()) return kind;
   return {};
 }

@@ -229,10 +229,9 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
 }
 
 HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
-  const RankModel model =
-      rank_model(with_local_experts(setup.model, setup.strategy), setup.training,
-                 setup.strategy.layout.tensor,
-                 process_group(setup.strategy.layout, Group::tensor).place_of(rank));
+  const RankModel model = rank_model(with_local_experts(setup.model, setup.strategy), setup.training,
+                                     setup.strategy.layout.tensor,
+                                     process_group(setup.strategy.layout, Group::tensor).place_of(rank));
   const Shard shard = make_shard(model, setup.training, setup.strategy);
   HeldBytes held{.parameters = shard.parameters,
                  .parameters_on_host = std::nullopt,

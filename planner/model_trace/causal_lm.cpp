@@ -99,8 +99,9 @@ void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, boo
   Parameter parameter{&about, parameter_tensor(p, about, trainable),
                       static_cast<std::int32_t>(list.all().size())};
   if (trainable)
-    p.torch.accumulate_into(parameter.tensor, parameter.index,
-                            p.strategy.layout.tensor > 1 && !p.strategy.experts.enabled && is_head_norm(about));
+    p.torch.accumulate_into(
+        parameter.tensor, parameter.index,
+        p.strategy.layout.tensor > 1 && !p.strategy.experts.enabled && is_head_norm(about));
   list.add(std::move(parameter));
 }
 

@@ -155,7 +155,8 @@ Tensor exchange_counts(const ExpertBlock& block) {
   Autograd& torch = block.torch();
   Tensor received = block.whole_numbers(block.experts(), DType::int32);
   torch.recorder().communicate(TensorCall::expert_counts, received.bytes());
-  const Tensor sent_sums = block.whole_numbers(block.ranks()), received_sums = block.whole_numbers(block.ranks());
+  const Tensor sent_sums = block.whole_numbers(block.ranks()),
+               received_sums = block.whole_numbers(block.ranks());
   const Tensor both = block.whole_numbers(2 * block.ranks());
   return received;
 }
@@ -254,7 +255,8 @@ Tensor triton_grouped_mm(Autograd& torch, const Tensor& x, const Tensor& weights
   if (node) {
     node->backward = [&torch, &itself = *node, kept_x, kept_weights, kept_offsets, meta, experts, out, in,
                       rows](Tensors& gradients) {
-      const Tensor held_x = kept_x.get(), held_weights = kept_weights.get(), held_offsets = kept_offsets.get();
+      const Tensor held_x = kept_x.get(), held_weights = kept_weights.get(),
+                   held_offsets = kept_offsets.get();
       const Tensor gradient = contiguous(torch, gradients[0]);
       Tensors outputs(2);
       if (itself.needs(0)) {
@@ -336,8 +338,9 @@ Tensor run_own_experts(const ExpertBlock& block, const Tensor& x) {
 }
 
 Tensor own_experts(const ExpertBlock& block, const Tensor& x) {
-  return hooked(block.p, {&block.of.get("experts.w1"), &block.of.get("experts.w2"), &block.of.get("experts.w3")},
-                x, [&](const Tensor& input) { return run_own_experts(block, input); });
+  return hooked(block.p,
+                {&block.of.get("experts.w1"), &block.of.get("experts.w2"), &block.of.get("experts.w3")}, x,
+                [&](const Tensor& input) { return run_own_experts(block, input); });
 }
 
 // ---- combining --------------------------------------------------------------------------------------------
@@ -454,9 +457,9 @@ Tensor with_shared(const ExpertBlock& block, const Tensor& output, const Tensor&
   return add(p.torch, output, shared);
 }
 
-// ---- among tensor-parallel ranks ---------------------------------------------------------------------------
-// Tokens are the same on all of them, so each sends every t-th row of an expert, and gathers what the others
-// got.
+// ---- among tensor-parallel ranks
+// --------------------------------------------------------------------------- Tokens are the same on all of
+// them, so each sends every t-th row of an expert, and gathers what the others got.
 
 /// _AverageGradientOverTP.
 Tensor with_averaged_gradient(const ExpertBlock& block, const Tensor& x) {
@@ -465,8 +468,8 @@ Tensor with_averaged_gradient(const ExpertBlock& block, const Tensor& x) {
   if (!node) return x;
   Tensor result = alias(x, x.layout);
   node->backward = [&torch](Tensors& gradients) {
-    Tensor gradient = torch.kernel({&gradients[0]}, Layout::contiguous(gradients[0].layout.sizes),
-                                   gradients[0].type);
+    Tensor gradient =
+        torch.kernel({&gradients[0]}, Layout::contiguous(gradients[0].layout.sizes), gradients[0].type);
     torch.recorder().communicate(TensorCall::averaged_gradients, gradient.bytes());
     torch.change(gradient);
     return Tensors{gradient};
@@ -568,8 +571,10 @@ void add_rows(Autograd& torch, Tensor& into, const Tensor& places, const Tensor&
   Autograd::connect(into, node);
 }
 
-/// restore_combined: rows of all tensor-parallel ranks, weighed and added up, one of a token's after the other.
-Tensor restored(const ExpertBlock& block, const Tensor& rows, const Assignments& assigned, std::int64_t tokens) {
+/// restore_combined: rows of all tensor-parallel ranks, weighed and added up, one of a token's after the
+/// other.
+Tensor restored(const ExpertBlock& block, const Tensor& rows, const Assignments& assigned,
+                std::int64_t tokens) {
   Autograd& torch = block.torch();
   const std::int64_t own = rows.size(0), pairs = own * block.tensor_ranks();
   const Tensor own_tokens = block.whole_numbers(own), own_slots = block.whole_numbers(own);

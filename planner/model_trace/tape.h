@@ -27,21 +27,21 @@ enum class Owner : std::uint8_t {
 /// What ranks exchange within a micro-step: those that divide layers' tensors, and those that divide a
 /// sample's tokens.
 enum class TensorCall : std::uint8_t {
-  row_output,           ///< a row-split layer's partial outputs are summed
-  column_input,         ///< gradients of a column-split layer's input are summed
-  split_embedding,      ///< rows that other ranks hold are summed in
-  logits,               ///< every rank gathers the logits of all
-  token_maxima,         ///< of the vocabulary-parallel loss
-  token_sums,           ///< the same: sums of exponentials, and logits of the targets
-  replicated_gradient,  ///< of a weight that each rank applies to heads of its own
-  token_exchange,       ///< Ulysses: all tokens of some heads for some tokens of all heads, and back
-  positions,            ///< Ulysses: every rank gathers the positions of all tokens
-  rank_losses,          ///< Ulysses: the loss of each rank's tokens
-  rank_token_counts,    ///< Ulysses: how many of them count
-  loss_gradient,        ///< Ulysses: of each rank's loss
-  tile_count,           ///< tiled feed-forward: all ranks take the most slices that one takes
-  gathered_keys,        ///< ring attention: keys and values of all ranks at once
-  passed_keys,          ///< ring attention: to the next rank
+  row_output,            ///< a row-split layer's partial outputs are summed
+  column_input,          ///< gradients of a column-split layer's input are summed
+  split_embedding,       ///< rows that other ranks hold are summed in
+  logits,                ///< every rank gathers the logits of all
+  token_maxima,          ///< of the vocabulary-parallel loss
+  token_sums,            ///< the same: sums of exponentials, and logits of the targets
+  replicated_gradient,   ///< of a weight that each rank applies to heads of its own
+  token_exchange,        ///< Ulysses: all tokens of some heads for some tokens of all heads, and back
+  positions,             ///< Ulysses: every rank gathers the positions of all tokens
+  rank_losses,           ///< Ulysses: the loss of each rank's tokens
+  rank_token_counts,     ///< Ulysses: how many of them count
+  loss_gradient,         ///< Ulysses: of each rank's loss
+  tile_count,            ///< tiled feed-forward: all ranks take the most slices that one takes
+  gathered_keys,         ///< ring attention: keys and values of all ranks at once
+  passed_keys,           ///< ring attention: to the next rank
   passed_key_gradients,  ///< ring attention: to the next rank, in fp32
   expert_counts,         ///< AutoEP: how many rows each expert is sent by each rank
   expert_rows,           ///< AutoEP: rows to the ranks that have their experts, and back

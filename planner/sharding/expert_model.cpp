@@ -52,8 +52,8 @@ LayerKind divided(const LayerKind& kind, const ModelShape& shape, std::int64_t r
   return result;
 }
 
-/// Beside AutoEP, AutoTP divides what its partition_config names, and the presets that go with AutoEP name the
-/// projections of attention and of dense feed-forwards alone.
+/// Beside AutoEP, AutoTP divides what its partition_config names, and the presets that go with AutoEP name
+/// the projections of attention and of dense feed-forwards alone.
 void leave_whole(std::vector<Tensor>& tensors) {
   for (Tensor& each : tensors)
     if (each.role != TensorRole::attention && each.role != TensorRole::mlp)
@@ -67,8 +67,8 @@ std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t part
 /// Of `rows` that one rank sends, those for rank `to`.
 std::int64_t rows_for(std::int64_t rows, std::int64_t ranks, std::int64_t to, double skew) {
   if (skew == 1 || ranks == 1) return even_part(rows, ranks, to);
-  const std::int64_t first =
-      std::min<std::int64_t>(rows, std::llrint(skew * static_cast<double>(rows) / static_cast<double>(ranks)));
+  const std::int64_t first = std::min<std::int64_t>(
+      rows, std::llrint(skew * static_cast<double>(rows) / static_cast<double>(ranks)));
   return to == 0 ? first : even_part(rows - first, ranks - 1, to - 1);
 }
 
@@ -87,8 +87,8 @@ Model with_local_experts(const Model& model, const Strategy& strategy) {
 RoutedRows routed_rows(const Model& model, const Training& training, const Strategy& strategy,
                        std::int64_t expert_rank) {
   const std::int64_t ranks = strategy.layout.expert;
-  const std::int64_t pairs = strategy.micro_batch_size * local_tokens(training, strategy) *
-                             model.shape.experts->experts_per_token;
+  const std::int64_t pairs =
+      strategy.micro_batch_size * local_tokens(training, strategy) * model.shape.experts->experts_per_token;
   const std::int64_t sent = even_part(pairs, strategy.layout.tensor, 0);
   return {sent, rows_for(sent, ranks, expert_rank, training.routing_skew) * ranks};
 }

@@ -18,8 +18,8 @@ struct RoutedRows {
   std::int64_t sent{}, received{};
   bool operator==(const RoutedRows&) const = default;
 };
-/// Of rank `expert_rank` of an expert-parallel group. Under AutoTP each tensor-parallel rank sends its part of
-/// the pairs.
+/// Of rank `expert_rank` of an expert-parallel group. Under AutoTP each tensor-parallel rank sends its part
+/// of the pairs.
 [[nodiscard]] RoutedRows routed_rows(const Model& model, const Training& training, const Strategy& strategy,
                                      std::int64_t expert_rank);
 

@@ -8,7 +8,8 @@
 
 namespace zplan {
 
-/// The slice of one flattened group of trainable parameters that one rank's optimizer updates at ZeRO 1 and 2.
+/// The slice of one flattened group of trainable parameters that one rank's optimizer updates at ZeRO 1
+/// and 2.
 struct GroupSlice {
   Elements size;        ///< P: every rank's slice, padding included
   Elements touching;    ///< elements of the parameters that touch it, whole: their gradients are kept whole

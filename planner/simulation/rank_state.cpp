@@ -265,8 +265,7 @@ TensorCallAbout about(TensorCall call) {
 }  // namespace
 
 Instant RankState::issue(Instant earliest, Operation operation, Elements elements, Bytes element,
-                         std::string_view purpose, Over over, std::string_view dtype,
-                         std::int64_t stride) {
+                         std::string_view purpose, Over over, std::string_view dtype, std::int64_t stride) {
   const Call call{.operation = operation,
                   .group = over.group,
                   .group_size = over.ranks,
@@ -301,8 +300,7 @@ void RankState::average_replicated(std::size_t tensor) {
   const bool folds = in().strategy.experts.enabled && in().strategy.layout.tensor > 1;
   if (!folds || of.divided || of.role == TensorRole::expert || !of.trainable) return;
   const bool widens = weight() != Bytes(4);
-  Device::Block wide =
-      widens ? device_.allocate(Term::gradient_copy, of.elements * Bytes(4)) : Device::kNone;
+  Device::Block wide = widens ? device_.allocate(Term::gradient_copy, of.elements * Bytes(4)) : Device::kNone;
   exchange(call_of(Group::tensor, Operation::all_reduce, of.elements, Bytes(4), "replicated gradients"), -1);
   if (widens) device_.spike(Term::gradient_copy, of.elements * weight());
   clock_.move(of.elements * (weight() + Bytes(4)) * 2);

@@ -34,8 +34,7 @@ RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& a
 
 }  // namespace
 
-Recording record(const Model& model, const Training& training, const Strategy& strategy,
-                 RecordedRank rank) {
+Recording record(const Model& model, const Training& training, const Strategy& strategy, RecordedRank rank) {
   const std::int64_t last = strategy.layout.context - 1;
   TapeRank of{.context = rank.context < 0 ? last : rank.context};
   if (strategy.experts.enabled && model.shape.experts) {

@@ -199,7 +199,8 @@ TEST(References, ExpertParallelStepsAreAsMeasured) {
     if (record.statistic != Statistic::allocated && record.statistic != Statistic::held) continue;
     ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
     if (record.statistic == Statistic::held) {
-      // Two runs keep torch's AdamW, with a step counter per parameter; small adapters that ZeRO-3 keeps whole are counted in 16 bits.
+      // Two runs keep torch's AdamW, with a step counter per parameter; small adapters that ZeRO-3 keeps
+      // whole are counted in 16 bits.
       exact += record.exact ? 1 : 0;
       EXPECT_LE(std::abs(*record.error), record.exact ? 0.0 : 0.002) << record.id << ": " << *record.error;
       ++held;

@@ -77,7 +77,8 @@ TEST(LintRules, EachHasAnExample) {
       {R"({"train_batch_size": 8, "sequence_parallel_size": 4})", {.gpus = 8, .sequence_parallel = 3}},
       {R"({"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 3, "autoep": 1}})",
        {.gpus = 8}},
-      {R"({"train_batch_size": 8, "zero_optimization": {"stage": 2}, "expert_parallel": {"enabled": true}})", {}},
+      {R"({"train_batch_size": 8, "zero_optimization": {"stage": 2}, "expert_parallel": {"enabled": true}})",
+       {}},
       {R"({"train_batch_size": 8, "expert_parallel": {"enabled": true}})", {.architecture = "llama"}},
       {R"({"train_batch_size": "auto"})", trainer},
       {R"({"train_batch_size": "auto"})", alone}};

@@ -15,10 +15,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 Model mixture(std::int64_t experts = 16) {
-  const Json config = {{"model_type", "qwen3_moe"},   {"hidden_size", 256},        {"intermediate_size", 512},
-                       {"num_hidden_layers", 4},      {"num_attention_heads", 8},  {"num_key_value_heads", 4},
-                       {"vocab_size", 1024},          {"head_dim", 32},            {"num_experts", experts},
-                       {"num_experts_per_tok", 4},    {"moe_intermediate_size", 96}, {"norm_topk_prob", true},
+  const Json config = {{"model_type", "qwen3_moe"},   {"hidden_size", 256},
+                       {"intermediate_size", 512},    {"num_hidden_layers", 4},
+                       {"num_attention_heads", 8},    {"num_key_value_heads", 4},
+                       {"vocab_size", 1024},          {"head_dim", 32},
+                       {"num_experts", experts},      {"num_experts_per_tok", 4},
+                       {"moe_intermediate_size", 96}, {"norm_topk_prob", true},
                        {"tie_word_embeddings", false}};
   return read_config(JsonReader(config, "test model"));
 }
@@ -108,7 +110,8 @@ TEST(ExpertParallel, IsDeepSpeedsAndForMixtures) {
     return why_illegal(model, training, strategy, {strategy.layout.world(), strategy.layout.world()});
   };
   EXPECT_THAT(refused(mixture(), {}, autoep(4, 8, 2)), IsEmpty());
-  EXPECT_THAT(refused(mixture(12), {}, autoep(8, 8, 2)), Contains(HasSubstr("is not divisible by autoep_size=8")));
+  EXPECT_THAT(refused(mixture(12), {}, autoep(8, 8, 2)),
+              Contains(HasSubstr("is not divisible by autoep_size=8")));
   Training adapted;
   adapted.method = Method::lora;
   adapted.lora_targets.modules = {"q_proj", "v_proj"};

@@ -60,8 +60,7 @@ HeldBytes states_of(const JsonReader& states, bool on_host) {
 std::optional<Case> states_case(const JsonReader& row) {
   if (!row.at("options").has("expert_parallel") || !row.has("states")) return std::nullopt;
   TrainingRow training = read_training_row(row);
-  const bool on_host =
-      training.setup && training.setup->strategy.offload_parameters != OffloadDevice::none;
+  const bool on_host = training.setup && training.setup->strategy.offload_parameters != OffloadDevice::none;
   return Case{.id = training.id,
               .file = {},
               .kind = Kind::step,

@@ -179,8 +179,7 @@ void ReplicatedRun::agree() {
   if (wide && !clips()) return;
   if (wide) state_.communicate(Operation::all_reduce, Elements(1), Bytes(4), "gradient norm");
   const auto is_expert = [this](const RankTensor& tensor) {
-    return tensor.trainable &&
-           sharing_of(tensor, in().training, in().strategy) == Sharing::experts;
+    return tensor.trainable && sharing_of(tensor, in().training, in().strategy) == Sharing::experts;
   };
   const bool divides_experts = std::any_of(state_.tensors().begin(), state_.tensors().end(), is_expert);
   if (divides_experts && !wide) {

@@ -494,8 +494,9 @@ void Coordinator::issue_by_group(const CallGroup& group, bool secondary) {
            of(at(gathered_, part.first + part.count)) == kind)
       ++part.count;
     first += part.count;
-    issue(part, secondary ? static_cast<std::int32_t>(options_.secondary_partition)
-                          : ranks_of(at(gathered_, part.first)),
+    issue(part,
+          secondary ? static_cast<std::int32_t>(options_.secondary_partition)
+                    : ranks_of(at(gathered_, part.first)),
           secondary);
   }
 }

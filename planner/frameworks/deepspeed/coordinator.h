@@ -20,7 +20,7 @@ struct ShardedParameter {
   Elements elements;
   Bytes element_size{2};
   bool trainable{true};
-  bool persistent{};  ///< kept whole between steps: mark_persistent()
+  bool persistent{};     ///< kept whole between steps: mark_persistent()
   std::int32_t group{};  ///< which of several process groups shares it
   std::int32_t ranks{};  ///< that share it; 0: GatherOptions::data_parallel
   bool operator==(const ShardedParameter&) const = default;

@@ -146,18 +146,20 @@ void check_experts(const Model& model, const Training& training, const Strategy&
   if (answer.error)
     reasons.push_back(fmt::format("DeepSpeed 0.19.8 refuses: {}", *answer.error));
   else if (!answer.replaces)
-    reasons.push_back(fmt::format("AutoEP replaces nothing in {}: DeepSpeed 0.19.8 warns of it and trains "
-                                  "without expert parallelism",
-                                  model.shape.architecture));
+    reasons.push_back(
+        fmt::format("AutoEP replaces nothing in {}: DeepSpeed 0.19.8 warns of it and trains "
+                    "without expert parallelism",
+                    model.shape.architecture));
   if (adapts_experts(model, training))
     reasons.emplace_back(
         "AutoEP makes routers and experts anew, without the adapters that peft gave them: name modules of "
         "attention with --lora-targets");
   const auto unseen = [&](bool asked, std::string_view what) {
     if (asked)
-      reasons.push_back(fmt::format("expert parallelism {} is not planned: no recorded run of DeepSpeed to "
-                                    "validate it against",
-                                    what));
+      reasons.push_back(
+          fmt::format("expert parallelism {} is not planned: no recorded run of DeepSpeed to "
+                      "validate it against",
+                      what));
   };
   unseen(training.method == Method::qlora, "with quantised weights");
   unseen(s.layout.sequence > 1, "with sequence parallelism");

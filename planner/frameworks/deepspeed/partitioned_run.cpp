@@ -272,8 +272,7 @@ void PartitionedRun::gather_each() {
   for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
     if (!state_.tensors()[i].trainable) continue;
     const Bytes shard = shard_of(i) * element_size(i);
-    Device::Block whole =
-        device_.allocate(Term::gathered_parameters, Bytes(shard.value * ranks(i)));
+    Device::Block whole = device_.allocate(Term::gathered_parameters, Bytes(shard.value * ranks(i)));
     if (on_host(in().strategy.offload_parameters)) device_.spike(Term::gathered_parameters, shard);
     device_.release(whole);
   }
@@ -406,7 +405,8 @@ void PartitionedRun::flush() {
   Device::Block flat = quantizes ? Device::kNone : put_in_order(padded);
   const bool as_it_is = flat == Device::kNone;
   // Experts' are averaged over all data-parallel ranks, in new memory.
-  const bool rescales = sharers.ranks != in().strategy.layout.gradient_ranks() && sharers.group != Group::data;
+  const bool rescales =
+      sharers.ranks != in().strategy.layout.gradient_ranks() && sharers.group != Group::data;
   if (rescales)
     for (const std::size_t each : pending_)
       casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * element, stream));

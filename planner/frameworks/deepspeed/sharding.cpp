@@ -77,8 +77,7 @@ std::vector<OptimizerTensor> flat_tensors(const RankModel& model, const Training
   std::vector<OptimizerTensor> tensors;
   if (strategy.zero_stage < 3) {
     for (const OptimizerGroup& group : optimizer_groups(model, training, strategy))
-      tensors.push_back(
-          {.elements = zero12_slice(model, group, training, strategy), .element = element});
+      tensors.push_back({.elements = zero12_slice(model, group, training, strategy), .element = element});
     return tensors;
   }
   for (const SubGroup& each : sub_groups(model, training, strategy))
@@ -97,14 +96,12 @@ Sharing sharing_of(const RankTensor& tensor, const Training& training, const Str
 
 std::int64_t ranks_of(Sharing sharing, const Training& training, const Strategy& s) {
   if (sharing == Sharing::experts) return process_group(s.layout, Group::expert_data).size;
-  const bool over_all = sharing == Sharing::dense && s.experts.enabled && s.zero_stage == 3 &&
-                        !training.partitions_made_models;
+  const bool over_all =
+      sharing == Sharing::dense && s.experts.enabled && s.zero_stage == 3 && !training.partitions_made_models;
   return over_all ? s.layout.world() : s.layout.gradient_ranks();
 }
 
-Group group_of(Sharing sharing) {
-  return sharing == Sharing::experts ? Group::expert_data : Group::data;
-}
+Group group_of(Sharing sharing) { return sharing == Sharing::experts ? Group::expert_data : Group::data; }
 
 std::int64_t ranks_of(const RankTensor& tensor, const Training& training, const Strategy& s) {
   return ranks_of(sharing_of(tensor, training, s), training, s);

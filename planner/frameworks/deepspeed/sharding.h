@@ -8,9 +8,9 @@
 
 namespace zplan {
 
-/// With whom a rank shares a parameter: with its data-parallel group, or, of experts under expert parallelism,
-/// with the ranks that have the same. What AutoEP and AutoTP make anew, routers and divided weights, is
-/// partitioned by the engine behind zero.Init, over a data-parallel group of its own.
+/// With whom a rank shares a parameter: with its data-parallel group, or, of experts under expert
+/// parallelism, with the ranks that have the same. What AutoEP and AutoTP make anew, routers and divided
+/// weights, is partitioned by the engine behind zero.Init, over a data-parallel group of its own.
 enum class Sharing : std::uint8_t { dense, remade, experts };
 [[nodiscard]] Sharing sharing_of(const RankTensor& tensor, const Training& training,
                                  const Strategy& strategy);

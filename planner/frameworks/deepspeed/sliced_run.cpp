@@ -306,8 +306,7 @@ void SlicedRun::send() {
     Elements together{};
     for (const Part& part : list) {
       together += part.elements;
-      if (together > bucket_size())
-        send(Operation::all_reduce, std::exchange(together, Elements{}), sharing);
+      if (together > bucket_size()) send(Operation::all_reduce, std::exchange(together, Elements{}), sharing);
     }
     if (together.value > 0) send(Operation::all_reduce, together, sharing);
   }
@@ -348,10 +347,10 @@ void SlicedRun::send_groups() {
     const Sharing sharing = groups_[group].sharing;
     Elements together{};
     int count = 0;
-    for (; group < groups_.size() && groups_[group].sharing == sharing && together <= kBucket; ++group, ++count)
+    for (; group < groups_.size() && groups_[group].sharing == sharing && together <= kBucket;
+         ++group, ++count)
       together += flat_size(group);
-    Device::Block flat =
-        count > 1 ? device_.allocate(Term::bucket_copy, together * Bytes(4)) : Device::kNone;
+    Device::Block flat = count > 1 ? device_.allocate(Term::bucket_copy, together * Bytes(4)) : Device::kNone;
     if (casts) device_.spike(Term::bucket_copy, together * state_.sent_gradient());
     device_.release(flat);
     state_.communicate(Operation::all_reduce, together, state_.sent_gradient(), "gradients",

@@ -45,7 +45,8 @@ class SlicedRun {
   /// Reduced gradients go into a flat fp32 slice, which the step then takes as it is.
   [[nodiscard]] bool keeps_flat_fp32() const;
   [[nodiscard]] bool reduces_in_hooks() const;
-  /// Whether what tensor-parallel ranks all have is averaged as gradients come (RankState::average_replicated).
+  /// Whether what tensor-parallel ranks all have is averaged as gradients come
+  /// (RankState::average_replicated).
   [[nodiscard]] bool averages_in_hooks() const;
   [[nodiscard]] Elements bucket_size() const { return in().strategy.zero.reduce_bucket_size; }
   /// Whether what is pending is sent in several parts, which are flattened for it.
@@ -112,7 +113,7 @@ class SlicedRun {
   std::vector<OptimizerGroup> groups_;
   std::vector<Device::Block> flat_partitions_;  ///< of reduced fp32 gradients, by group
   std::vector<std::size_t> of_group_;           ///< of each tensor that trains
-  std::vector<Elements> start_;        ///< of each tensor in its flattened group
+  std::vector<Elements> start_;                 ///< of each tensor in its flattened group
   std::vector<Device::Block> buckets_;
   std::vector<Device::Block> accumulators_;         ///< whole fp32 gradients, by tensor
   Device::Block partition_{Device::kNone};          ///< the reduced gradients that this rank keeps

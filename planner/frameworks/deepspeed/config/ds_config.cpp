@@ -9,8 +9,8 @@
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/deepspeed/sharding.h"
-#include "planner/sharding/expert_model.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/sharding/expert_model.h"
 
 namespace zplan {
 
@@ -155,8 +155,7 @@ Json device(OffloadDevice where, const Inputs& in) {
 
 Elements swap_buffer(const Inputs& in) {
   const Strategy& s = in.strategy();
-  const RankModel rank =
-      rank_model(with_local_experts(in.question.model, s), in.training(), s.layout.tensor);
+  const RankModel rank = rank_model(with_local_experts(in.question.model, s), in.training(), s.layout.tensor);
   return swap_buffer_size(rank, in.training(), s);
 }
 
@@ -207,8 +206,7 @@ void add_experts(Json& config, const Inputs& in) {
     section["moe_layer_pattern"] = kAdaptedMixtures;
   }
   if (s.experts.weighs_rows) section["score_apply"] = "pre";
-  if (s.experts.combine != ExpertCombine::weighted_sum)
-    section["combine_impl"] = to_name(s.experts.combine);
+  if (s.experts.combine != ExpertCombine::weighted_sum) section["combine_impl"] = to_name(s.experts.combine);
   if (s.experts.fused_gate_up) section["gate_up_impl"] = "fused";
   if (s.experts.without_triton) section["disable_triton_grouped_mm"] = true;
   if (s.experts.async_split_plan) section["async_split_plan"] = true;

@@ -29,19 +29,42 @@ constexpr std::array kPresets{
 };
 
 /// Keys of the section. Source: DeepSpeed 0.19.8 module_inject/auto_ep_config.py parse_autoep_config.
-constexpr std::array<std::string_view, 36> kKeys{
-    "enabled",          "autoep_size",       "expert_tensor_parallel_size",
-    "preset_model",     "moe_layer_pattern", "router_pattern",
-    "expert_pattern",   "num_experts_attr",  "top_k_attr",
-    "use_grouped_mm",   "route_norm",        "disable_triton_grouped_mm",
-    "score_apply",      "combine_impl",      "gate_up_impl",
-    "comm_backend",     "comm_num_sm",       "row_weighting_impl",
-    "comm_qp_margin",   "async_split_plan",  "comm_max_tokens_per_rank",
-    "route_scale",      "score_func",        "validate_folding_routing",
-    "top_k",            "num_expert_groups", "routed_scaling_factor",
-    "expert_w1",        "expert_w2",         "num_limited_groups",
-    "expert_w3",        "expert_activation", "load_balance_coeff",
-    "has_shared_experts", "shared_experts_pattern", "shared_experts_gate_pattern"};
+constexpr std::array<std::string_view, 36> kKeys{"enabled",
+                                                 "autoep_size",
+                                                 "expert_tensor_parallel_size",
+                                                 "preset_model",
+                                                 "moe_layer_pattern",
+                                                 "router_pattern",
+                                                 "expert_pattern",
+                                                 "num_experts_attr",
+                                                 "top_k_attr",
+                                                 "use_grouped_mm",
+                                                 "route_norm",
+                                                 "disable_triton_grouped_mm",
+                                                 "score_apply",
+                                                 "combine_impl",
+                                                 "gate_up_impl",
+                                                 "comm_backend",
+                                                 "comm_num_sm",
+                                                 "row_weighting_impl",
+                                                 "comm_qp_margin",
+                                                 "async_split_plan",
+                                                 "comm_max_tokens_per_rank",
+                                                 "route_scale",
+                                                 "score_func",
+                                                 "validate_folding_routing",
+                                                 "top_k",
+                                                 "num_expert_groups",
+                                                 "routed_scaling_factor",
+                                                 "expert_w1",
+                                                 "expert_w2",
+                                                 "num_limited_groups",
+                                                 "expert_w3",
+                                                 "expert_activation",
+                                                 "load_balance_coeff",
+                                                 "has_shared_experts",
+                                                 "shared_experts_pattern",
+                                                 "shared_experts_gate_pattern"};
 
 std::optional<std::string> text_at(const JsonReader& section, std::string_view key) {
   const auto found = section.find(key);
@@ -76,7 +99,8 @@ ExpertConfig read_expert_config(const JsonReader& section) {
   config.disable_triton_grouped_mm = section.boolean_or("disable_triton_grouped_mm", false);
   config.async_split_plan = section.boolean_or("async_split_plan", false);
   if (section.has("route_norm")) config.route_norm = section.at("route_norm").boolean();
-  if (section.has("load_balance_coeff")) config.load_balance_coeff = section.at("load_balance_coeff").raw().dump();
+  if (section.has("load_balance_coeff"))
+    config.load_balance_coeff = section.at("load_balance_coeff").raw().dump();
   for (const std::string& key : section.keys())
     if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) config.unknown.push_back(key);
   return config;
@@ -123,14 +147,16 @@ Error folding_error(const ExpertUse& use) {
     return fmt::format("expert_parallel.autoep_size must be a positive integer, got {}", c.autoep_size);
   if (use.ranks % width != 0)
     return fmt::format(
-        "expert_parallel.autoep_size * expert_parallel.expert_tensor_parallel_size ({} * {} = {}) must divide "
+        "expert_parallel.autoep_size * expert_parallel.expert_tensor_parallel_size ({} * {} = {}) must "
+        "divide "
         "the stage size (world_size={} / pp_size=1 = {}). Computed edp would be non-integral. Valid "
         "expert-width values: [{}]",
         c.autoep_size, c.expert_tensor_parallel_size, width, use.ranks, use.ranks,
         fmt::join(divisors_of(use.ranks), ", "));
   if (c.expert_tensor_parallel_size != 1)
     return fmt::format(
-        "expert_parallel.expert_tensor_parallel_size={} is reserved for expert-internal tensor parallelism and "
+        "expert_parallel.expert_tensor_parallel_size={} is reserved for expert-internal tensor parallelism "
+        "and "
         "is not supported yet. Use expert_tensor_parallel_size=1; ETP support is planned as follow-up work.",
         c.expert_tensor_parallel_size);
   if (use.tensor_parallel == 1) return std::nullopt;
@@ -138,10 +164,12 @@ Error folding_error(const ExpertUse& use) {
     return "AutoEP+AutoTP folding requires expert_parallel.autoep_size > 1. The ep=1 local-computation path "
            "would duplicate routed-token gradients across TP lanes.";
   if (use.data_before_expert)
-    return "expert_parallel with use_data_before_expert_parallel_ is not supported with AutoEP+AutoTP folding. "
+    return "expert_parallel with use_data_before_expert_parallel_ is not supported with AutoEP+AutoTP "
+           "folding. "
            "Disable use_data_before_expert_parallel_.";
   if (use.offloads)
-    return "ZeRO optimizer/parameter offload with AutoEP+AutoTP folding is not validated yet. Disable offload "
+    return "ZeRO optimizer/parameter offload with AutoEP+AutoTP folding is not validated yet. Disable "
+           "offload "
            "or run a follow-up proof for per-family replica groups.";
   if (use.tensor_preset && c.preset_model && *use.tensor_preset != *c.preset_model)
     return fmt::format(
@@ -177,7 +205,8 @@ Error value_error(const ExpertConfig& c) {
   if (Error e = one_of("comm_backend", c.comm_backend, {"comm", "deepep"})) return e;
   if (c.row_weighting_impl == "fused" && c.comm_backend != "deepep")
     return fmt::format(
-        "row_weighting_impl=\"fused\" only runs inside the DeepEP route, but comm_backend=\"{}\" was selected. "
+        "row_weighting_impl=\"fused\" only runs inside the DeepEP route, but comm_backend=\"{}\" was "
+        "selected. "
         "Set comm_backend to \"deepep\", or leave row_weighting_impl unset.",
         c.comm_backend);
   if (c.row_weighting_impl == "fused" && c.autoep_size == 1)
@@ -207,13 +236,15 @@ Error config_error(const ExpertUse& use) {
   if (c.combine_impl == "fused_weighted_sum" && use.tensor_parallel > 1)
     return fmt::format(
         "combine_impl=\"fused_weighted_sum\" does not support folded tensor parallelism "
-        "(tensor_parallel.autotp_size={}), which restores combined tokens from assignment metadata instead of "
+        "(tensor_parallel.autotp_size={}), which restores combined tokens from assignment metadata instead "
+        "of "
         "the weighted reduction it implements. Set tensor_parallel.autotp_size to 1, or leave combine_impl "
         "unset.",
         use.tensor_parallel);
   if (c.combine_impl == "fused_weighted_sum" && c.comm_backend == "deepep" && c.autoep_size > 1)
     return "combine_impl=\"fused_weighted_sum\" cannot be used with comm_backend=\"deepep\" because DeepEP "
-           "already restores and reduces the routed rows. Set comm_backend to \"comm\", or leave combine_impl "
+           "already restores and reduces the routed rows. Set comm_backend to \"comm\", or leave "
+           "combine_impl "
            "unset.";
   if (Error e = folding_error(use)) return e;
   return value_error(c);
@@ -225,7 +256,8 @@ Error tensor_plan_error(const ExpertUse& use) {
     return std::nullopt;
   return "HuggingFace tp_plan contains unsupported partition style(s): ['moe_tp_experts', 'packed_colwise']. "
          "Applying only the supported entries could shard one half of a column/row pair, so the plan is "
-         "rejected as a whole. Provide an explicit 'tensor_parallel.partition_config' for this model instead.";
+         "rejected as a whole. Provide an explicit 'tensor_parallel.partition_config' for this model "
+         "instead.";
 }
 
 /// The path of the first mixture, as DeepSpeed names it.
@@ -299,7 +331,8 @@ Error engine_error(const ExpertUse& use) {
                        use.precision == Precision::bf16 ? "bfloat16" : "float16");
   if (use.zero_stage != 1 && use.zero_stage != 2) return std::nullopt;
   if (use.zero_stage == 2 && !use.contiguous_gradients)
-    return "Contiguous Gradients in ZeRO Stage 2 must be set to True for MoE. Other code paths are not tested "
+    return "Contiguous Gradients in ZeRO Stage 2 must be set to True for MoE. Other code paths are not "
+           "tested "
            "with MoE";
   if (!use.reduce_scatter)
     return "Reduce Scatter in ZeRO Stage 2 must be set to True for MoE. Other code paths are not tested with "
@@ -313,7 +346,8 @@ Error engine_error(const ExpertUse& use) {
 }  // namespace
 
 ExpertAnswer answer_of_deepspeed(const ExpertUse& use) {
-  if (Error e = config_error(use); e && (use.config.enabled || use.config.load_balance_coeff)) return {e, false};
+  if (Error e = config_error(use); e && (use.config.enabled || use.config.load_balance_coeff))
+    return {e, false};
   if (!use.config.enabled) return {};
   if (Error e = tensor_plan_error(use)) return {e, false};
   const bool is_found = use.architecture != "gpt_oss" && use.experts > 0;

@@ -1,7 +1,8 @@
 #pragma once
 // The expert_parallel section of a ds_config (AutoEP): what it says, and where DeepSpeed refuses it.
 // Source: DeepSpeed 0.19.8 module_inject/{auto_ep_config,auto_ep_folding,auto_ep}.py,
-// module_inject/auto_ep_presets/, runtime/engine.py; answers to 89 configs recorded (docs/expert-parallel.md).
+// module_inject/auto_ep_presets/, runtime/engine.py; answers to 89 configs recorded
+// (docs/expert-parallel.md).
 
 #include <cstdint>
 #include <optional>
@@ -42,9 +43,9 @@ enum class OptimizerMaker : std::uint8_t {
 /// What DeepSpeed looks at beside the section.
 struct ExpertUse {
   ExpertConfig config{};
-  std::string architecture{};       ///< model_type
-  std::int64_t experts{};           ///< of a layer; 0: a dense model
-  std::int64_t ranks{1};            ///< of the world
+  std::string architecture{};  ///< model_type
+  std::int64_t experts{};      ///< of a layer; 0: a dense model
+  std::int64_t ranks{1};       ///< of the world
   std::int64_t tensor_parallel{1};
   std::optional<std::string> tensor_preset{};  ///< tensor_parallel.preset_model
   bool has_partition_config{};                 ///< tensor_parallel.partition_config
@@ -56,8 +57,8 @@ struct ExpertUse {
   std::int64_t secondary_partition{1};
   bool fp32_accumulation{};
   OptimizerMaker optimizer{OptimizerMaker::ds_config};
-  bool adapted{};               ///< under peft, whose names the presets' patterns do not match
-  bool records_routers{true};   ///< transformers before 5.23, whose output recorders are plain dicts
+  bool adapted{};              ///< under peft, whose names the presets' patterns do not match
+  bool records_routers{true};  ///< transformers before 5.23, whose output recorders are plain dicts
   std::vector<std::int64_t> mixtures{0};  ///< layers that are named in what DeepSpeed says
 };
 

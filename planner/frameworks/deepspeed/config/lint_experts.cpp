@@ -18,7 +18,8 @@ ExpertUse use_of(const LintContext& context, const ExpertConfig& config) {
   use.experts = knows_model ? context.options.experts : std::max<std::int64_t>(1, config.autoep_size);
   use.ranks = context.options.gpus.value_or(std::max<std::int64_t>(1, config.autoep_size) *
                                             std::max<std::int64_t>(1, config.expert_tensor_parallel_size));
-  use.tensor_parallel = std::max<std::int64_t>(1, context.options.tensor_parallel.value_or(context.whole("/tensor_parallel/autotp_size").value_or(1)));
+  use.tensor_parallel = std::max<std::int64_t>(
+      1, context.options.tensor_parallel.value_or(context.whole("/tensor_parallel/autotp_size").value_or(1)));
   if (const std::string preset = context.text("/tensor_parallel/preset_model"); !preset.empty())
     use.tensor_preset = preset;
   use.has_partition_config = context.has("/tensor_parallel/partition_config") || !knows_model;
@@ -40,13 +41,14 @@ ExpertUse use_of(const LintContext& context, const ExpertConfig& config) {
 void check_optimizer(LintContext& context) {
   if (context.stage != 1 && context.stage != 2) return;
   if (context.has("/optimizer")) return;
-  context.add("expert-parallel-optimizer", kExperts,
-              {.found = fmt::format("expert parallelism at ZeRO-{} without \"optimizer\"", context.stage),
-               .outcome = Outcome::raises,
-               .effect = "with an optimizer of the script's, the HF Trainer's among them, DeepSpeed stops: \"The "
-                         "model has moe layers, but None of the param groups are marked as MoE. Create a param "
-                         "group with 'moe' key set to True before creating optimizer\"",
-               .advice = "write an \"optimizer\" section"});
+  context.add(
+      "expert-parallel-optimizer", kExperts,
+      {.found = fmt::format("expert parallelism at ZeRO-{} without \"optimizer\"", context.stage),
+       .outcome = Outcome::raises,
+       .effect = "with an optimizer of the script's, the HF Trainer's among them, DeepSpeed stops: \"The "
+                 "model has moe layers, but None of the param groups are marked as MoE. Create a param "
+                 "group with 'moe' key set to True before creating optimizer\"",
+       .advice = "write an \"optimizer\" section"});
 }
 
 }  // namespace
@@ -76,11 +78,12 @@ void lint_experts(LintContext& context) {
                  .effect = fmt::format("DeepSpeed stops: {}", *answer.error)});
   if (!config.enabled) return;
   if (!answer.error && !answer.replaces)
-    context.add("expert-parallel-nothing", kExperts,
-                {.found = fmt::format("expert parallelism of {}", context.options.architecture),
-                 .outcome = Outcome::ignored,
-                 .effect = "AutoEP finds nothing to replace, warns of it and trains without expert parallelism",
-                 .advice = "leave the section out"});
+    context.add(
+        "expert-parallel-nothing", kExperts,
+        {.found = fmt::format("expert parallelism of {}", context.options.architecture),
+         .outcome = Outcome::ignored,
+         .effect = "AutoEP finds nothing to replace, warns of it and trains without expert parallelism",
+         .advice = "leave the section out"});
   else if (!answer.error)
     check_optimizer(context);
 }
