@@ -54,8 +54,9 @@ std::optional<std::string> weigh_experts(const Question& question, const Answer&
   if (!best.fits) return need + ", which does not fit";
   const std::string step = fmt::format("{} and takes {:.3g} s a step", need, best.time.step.value);
   const Plan* taken = answer.recommended();
-  return taken == nullptr ? step
-                          : fmt::format("{}: {}", step, beside(best, *taken, question.training.framework));
+  if (taken == nullptr) return step;
+  return fmt::format("{}: {}; times of expert parallelism are not validated", step,
+                     beside(best, *taken, question.training.framework));
 }
 
 }  // namespace zplan
