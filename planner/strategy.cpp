@@ -98,6 +98,12 @@ Bytes parameter_size(const Training& training) {
   return keeps_fp32 ? Bytes(4) : weight_size(training);
 }
 
+bool shards_packed(const Training& training) {
+  const bool four_bits =
+      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
+  return training.method == Method::qlora && four_bits && training.quant_storage != QuantStorage::uint8;
+}
+
 Bytes adapter_size(const Training& training) {
   return training.fp32_adapters ? Bytes(4) : parameter_size(training);
 }

@@ -48,6 +48,22 @@ struct EnumNames<Quantization> {
   return quantization == Quantization::gptq_int4 || quantization == Quantization::gptq_int8;
 }
 
+/// In what bitsandbytes stores packed 4-bit values (bnb_4bit_quant_storage): bytes, or numbers of a floating
+/// type that hold the same bits, which FSDP2 and ZeRO-3 take for weights and shard.
+enum class QuantStorage { uint8, bf16, fp16, fp32 };
+template <>
+struct EnumNames<QuantStorage> {
+  static constexpr std::array<std::pair<QuantStorage, std::string_view>, 4> table{
+      {{QuantStorage::uint8, "uint8"},
+       {QuantStorage::bf16, "bf16"},
+       {QuantStorage::fp16, "fp16"},
+       {QuantStorage::fp32, "fp32"}}};
+};
+/// Bytes of one number of it.
+[[nodiscard]] constexpr Bytes storage_size(QuantStorage storage) {
+  return Bytes(storage == QuantStorage::uint8 ? 1 : storage == QuantStorage::fp32 ? 4 : 2);
+}
+
 enum class OffloadDevice { none, cpu, nvme };
 template <>
 struct EnumNames<OffloadDevice> {
@@ -172,7 +188,8 @@ struct Training {
   /// Context parallelism without an attention mask in the batch: positions of a rank that do not follow one
   /// another are taken for packed samples, and a mask is made that attention is not given.
   bool packed_mask{};
-  bool freezes_vision{};     ///< of an image-text model: the tower is not trained
+  QuantStorage quant_storage{QuantStorage::uint8};  ///< of packed 4-bit values under qlora
+  bool freezes_vision{};                            ///< of an image-text model: the tower is not trained
   bool freezes_projector{};  ///< nor what projects its output to the language model
   bool operator==(const Training&) const = default;
 };
@@ -300,6 +317,8 @@ struct EnumNames<Offload> {
 /// Whether peft.prepare_model_for_kbit_training makes fp32 of what is not packed; it leaves GPTQ's models
 /// alone. Source: peft 0.21.2 utils/other.py.
 [[nodiscard]] bool widens_unpacked(const Training& training);
+/// Whether packed weights can be divided among ranks: 4-bit values stored in a floating type.
+[[nodiscard]] bool shards_packed(const Training& training);
 /// Weights of adapters as peft makes them: fp32 beside 16-bit weights unless autocast_adapter_dtype is off.
 [[nodiscard]] Bytes adapter_size(const Training& training);
 }  // namespace zplan

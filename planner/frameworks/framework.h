@@ -56,8 +56,8 @@ struct FrameworkSpec {
   bool fused_lion;          ///< its Lion is one kernel, without copies
   bool makes_shards;        ///< the model is made without memory; only shards reach the device
   OptimizerKernel kernel;   ///< that AdamW runs in where a training script leaves it to the framework
-  bool (*casts_adapters)(const Strategy&);  ///< to the model's type
-  Training (*adapt)(Training);              ///< as the Hugging Face Trainer runs it; see with_framework
+  bool (*casts_adapters)(const Training&, const Strategy&);  ///< to the model's type
+  Training (*adapt)(Training);                               ///< as the Hugging Face Trainer runs it; see with_framework
 
   // ---- legality, names, warnings
   void (*check)(const Model&, const Training&, const Strategy&, Reasons&);
@@ -79,6 +79,9 @@ struct FrameworkSpec {
 };
 
 [[nodiscard]] const FrameworkSpec& spec(Framework framework);
+
+/// Why `framework` does not shard the training's packed weights, where shards_packed() does not hold.
+[[nodiscard]] std::string packed_reason(const Training& training, std::string_view framework);
 
 [[nodiscard]] const FrameworkSpec& deepspeed_spec();  // deepspeed/framework.cpp
 [[nodiscard]] const FrameworkSpec& fsdp_spec();       // fsdp/framework.cpp

@@ -172,7 +172,7 @@ class MicroStep {
     torch_.gather_parameters(gathers_at_modules(t, program_.strategy));
     program_.autocasts = mixed || t.autocast;
     torch_.alternate_products = spec(t.modules).alternate_products;
-    const bool casts = framework.casts_adapters(program_.strategy);
+    const bool casts = framework.casts_adapters(t, program_.strategy);
     program_.adapters = t.fp32_adapters && !casts ? DType::fp32 : program_.weights;
   }
 

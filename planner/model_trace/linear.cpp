@@ -97,11 +97,14 @@ Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const 
 /// peft's layers around bitsandbytes': the adapter's output is brought to the layer's type before the sum,
 /// unless autocast is on, and a 4-bit layer's output is copied. Source: peft 0.21.2 tuners/lora/bnb.py.
 Tensor adapted_packed(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
-                      Tensor x) {
+                      Tensor x, const ModuleCall& module) {
   Tensor result = base_layer(p, of, weight, x);
   if (p.training.quantization != Quantization::int8) result = clone(p.torch, result);
   const bool converts = !p.torch.autocast().enabled();
-  if (converts) x = to(p.torch, x, adapter.down->tensor.type);
+  if (converts) {
+    read_type(p, module, adapter);
+    x = to(p.torch, x, adapter.down->tensor.type);
+  }
   Tensor output = low_rank(p, adapter, x);
   if (converts) output = to(p.torch, output, result.type);
   result = add(p.torch, result, output);
@@ -120,7 +123,7 @@ Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, c
   const bool by_bitsandbytes = packed(p, weight) && !is_gptq(p.training.quantization);
   const ModuleCall module{.name = "adapted " + weight.about->name};
   return hooked(p, module, x, [&](const Tensor& input) {
-    return by_bitsandbytes ? adapted_packed(p, of, weight, adapter, input)
+    return by_bitsandbytes ? adapted_packed(p, of, weight, adapter, input, module)
                            : adapted(p, of, weight, adapter, input, module);
   });
 }

@@ -33,12 +33,19 @@ class Collector {
     const bool packed = training_.method == Method::qlora && is_packed(tensor);
     const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
                               : here * unpacked_size();
-    add(tensor, {.elements = here, .layer = layer, .trainable = trainable, .stored = size, .packed = packed});
+    RankTensor made{.elements = here, .layer = layer, .trainable = trainable, .stored = size, .packed = packed};
+    if (packed) {
+      const Quantization quantization = training_.quantization;
+      made.values =
+          packed_blocks(quantization, here, tensor.linear->out_features)[values_block(quantization)];
+      made.number = storage_size(shards_packed(training_) ? training_.quant_storage : QuantStorage::uint8);
+    }
+    add(tensor, made);
     if (!trainable) model_.frozen += here, model_.frozen_size += size;
   }
   void adapter(const Tensor& tensor, int layer) {
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
-    add(tensor, {.elements = here, .layer = layer, .stored = here * adapter_size(training_)});
+    add(tensor, {.elements = here, .layer = layer, .stored = here * adapter_size(training_), .added = true});
   }
   RankModel take() { return std::move(model_); }
 
@@ -94,6 +101,10 @@ std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements, s
     case Quantization::gptq_int8: return gptq_blocks(8, elements, out_features);
   }
   return {};
+}
+
+std::size_t values_block(Quantization quantization) {
+  return quantization == Quantization::nf4 || quantization == Quantization::int8 ? 1 : 0;
 }
 
 Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features) {

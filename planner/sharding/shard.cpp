@@ -32,7 +32,7 @@ Shard shard_by_rows(const RankModel& model, const Training& training, std::int64
   Shard shard;
   for (const RankTensor& tensor : model.tensors)
     shard.parameters += tensor.packed
-                            ? tensor.stored
+                            ? share(numbers_of(tensor), ranks) * tensor.number + (tensor.stored - tensor.values)
                             : fsdp_shard(tensor, ranks) * Bytes(tensor.stored.value / tensor.elements.value);
   for (const OptimizerTensor& tensor : tensors_by_rows(model, ranks)) {
     shard.optimizer_elements += tensor.elements;

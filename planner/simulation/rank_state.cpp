@@ -41,12 +41,15 @@ void RankState::make_parameters() {
   if (prepares) prepare_unpacked();
   make_adapters();
   const FrameworkSpec& framework = spec(in().training.framework);
-  const bool casts = framework.casts_model && framework.casts_adapters(in().strategy);
+  const bool casts = framework.casts_model && framework.casts_adapters(in().training, in().strategy);
   if (casts && in().training.method != Method::full) cast_module(prepares);
 }
 
-bool RankState::is_adapter(std::size_t tensor) const {
-  return tensors()[tensor].trainable && in().training.method != Method::full;
+bool RankState::is_adapter(std::size_t tensor) const { return tensors()[tensor].added; }
+
+void RankState::release_parameter(std::size_t tensor) {
+  if (!tensors()[tensor].packed) return device_.release(parameters_[tensor]);
+  device_.release(parameters_[tensor][values_block(in().training.quantization)]);
 }
 
 /// Weights come in 16 bits and are packed one by one, then what is not packed.
@@ -101,6 +104,16 @@ void RankState::make_packed(std::size_t i) {
   }
   std::reverse(temporary.begin(), temporary.end());
   device_.release(temporary);
+}
+
+void RankState::make_quant_states() {
+  const Quantization quantization = in().training.quantization;
+  for (std::size_t i = 0; i < tensors().size(); ++i) {
+    if (!tensors()[i].packed) continue;
+    const std::vector<Bytes> blocks = packed_blocks(quantization, tensors()[i].elements, tensors()[i].rows);
+    for (std::size_t block = 0; block < blocks.size(); ++block)
+      if (block != values_block(quantization)) device_.allocate(Term::frozen_parameters, blocks[block]);
+  }
 }
 
 /// peft makes adapters on the host and moves them in the base weight's type, or that in which a packed weight

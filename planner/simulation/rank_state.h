@@ -34,7 +34,10 @@ class RankState {
   void move_trainable_parameters_to_host();
   /// The trainable ones are let go: a flat copy took their place.
   void release_trainable_parameters();
-  void release_parameter(std::size_t tensor) { device_.release(parameters_[tensor]); }
+  /// Of a packed one its values: what scales them stays.
+  void release_parameter(std::size_t tensor);
+  /// What scales packed weights, which were packed on the host.
+  void make_quant_states();
 
   /// The gradient of `tensor` is in `block`, or was added to the one that is there.
   void take_gradient(std::size_t tensor, Device::Block block);

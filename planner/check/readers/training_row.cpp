@@ -85,6 +85,8 @@ void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
   training.fp32_adapters = options.text_or("adapter_dtype", "fp32") == "fp32";
   if (training.method == Method::qlora)
     training.quantization = named<Quantization>(options.at("quantization"));
+  if (training.method == Method::qlora && options.find("quant_storage"))
+    training.quant_storage = named<QuantStorage>(options.at("quant_storage"));
 }
 
 Training read_training(const JsonReader& options, Skip& skip) {

@@ -87,7 +87,7 @@ const FrameworkSpec& ddp_spec() {
       .fused_lion = false,
       .makes_shards = false,
       .kernel = OptimizerKernel::foreach,
-      .casts_adapters = [](const Strategy&) { return false; },
+      .casts_adapters = [](const Training&, const Strategy&) { return false; },
       .adapt = adapt_to_torch,
       .check = check_ddp,
       .sharding_name = [](const Strategy&) { return std::string("ddp"); },

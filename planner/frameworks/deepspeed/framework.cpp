@@ -104,7 +104,11 @@ const FrameworkSpec& deepspeed_spec() {
       .fused_lion = true,
       .makes_shards = false,
       .kernel = OptimizerKernel::deepspeed_fused,
-      .casts_adapters = [](const Strategy& s) { return s.zero_stage < 3; },  // zero.Init leaves them
+      .casts_adapters =
+          [](const Training& training, const Strategy& s) {
+            // zero.Init leaves them; transformers makes a quantised model without it.
+            return s.zero_stage < 3 || training.method == Method::qlora;
+          },
       .adapt = [](Training training) { return training; },
       .check = check_deepspeed,
       .sharding_name = [](const Strategy& s) { return fmt::format("zero{}", s.zero_stage); },

@@ -74,11 +74,19 @@ void check_muon(const Training& training, const Strategy& s, Reasons& reasons) {
                                   to_text(kMuonAtStage3)));
 }
 
+/// The engine casts every floating parameter to its own type, which would change the bits that a wider one
+/// holds. Source: DeepSpeed 0.19.8 runtime/engine.py _configure_distributed_model.
+void check_packed_partitions(const Training& training, Reasons& reasons) {
+  if (!shards_packed(training)) return reasons.push_back(packed_reason(training, "ZeRO-3"));
+  if (to_name(training.quant_storage) != to_name(training.precision))
+    reasons.push_back(
+        fmt::format("under ZeRO-3 packed weights are stored in the type that the engine casts to: "
+                    "--quant-storage {}, not {}",
+                    to_name(training.precision), to_name(training.quant_storage)));
+}
+
 void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (training.method == Method::qlora && s.zero_stage == 3)
-    reasons.emplace_back(
-        "ZeRO-3 does not shard bitsandbytes' packed 4- and 8-bit weights without special storage: "
-        "use stage 2 or lower, or LoRA on 16-bit weights");
+  if (training.method == Method::qlora && s.zero_stage == 3) check_packed_partitions(training, reasons);
   if (training.optimizer == Optimizer::muon) check_muon(training, s, reasons);
   if (needs_reentrant_checkpointing(training, s) && s.checkpointing == Checkpointing::selective)
     reasons.push_back(fmt::format(

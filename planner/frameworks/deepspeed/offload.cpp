@@ -46,7 +46,8 @@ void pin_parameters(const StepInputs& in, HostTally& host) {
   for (const RankTensor& tensor : in.rank.tensors)
     for (int times = in.model.shape.tied_embeddings && tensor.role == TensorRole::token_embedding ? 2 : 1;
          times > 0; --times)
-      host.pinned(share(tensor.elements, in.strategy.layout.gradient_ranks()) * weight);
+      host.pinned(share(numbers_of(tensor), in.strategy.layout.gradient_ranks()) *
+                  (tensor.packed ? tensor.number : weight));
 }
 
 /// On NVMe: five buffers (buffer_count) of buffer_size elements; up to 1e9 elements stay in memory

@@ -83,23 +83,28 @@ PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.
   of_run_ = gathers_of_run(modules_, options_);
 }
 
-/// In the order in which they are made: adapters behind the whole model.
+/// In the order in which they are sharded: adapters behind the whole model, which zero.Init makes; a model
+/// that is there whole as it is named.
 void PartitionedRun::number_parameters() {
   numbers_.resize(state_.tensors().size());
   std::int32_t next = 0;
-  for (const bool adapters : {false, true})
+  const bool by_init = !is_made_whole();
+  for (const bool behind : {false, true})
     for (std::size_t i = 0; i < numbers_.size(); ++i)
-      if (is_adapter(i) == adapters) numbers_[i] = next++;
+      if ((by_init && is_adapter(i)) == behind) numbers_[i] = next++;
   tensors_.resize(numbers_.size());
   for (std::size_t i = 0; i < numbers_.size(); ++i) tensors_[static_cast<std::size_t>(numbers_[i])] = i;
 }
 
-bool PartitionedRun::is_adapter(std::size_t tensor) const {
-  return in().training.method != Method::full && state_.tensors()[tensor].trainable;
-}
+bool PartitionedRun::is_adapter(std::size_t tensor) const { return state_.tensors()[tensor].added; }
+
+bool PartitionedRun::is_made_whole() const { return in().training.method == Method::qlora; }
+
+Elements PartitionedRun::elements(std::size_t tensor) const { return numbers_of(state_.tensors()[tensor]); }
 
 Bytes PartitionedRun::element_size(std::size_t tensor) const {
-  return is_adapter(tensor) && in().training.fp32_adapters ? Bytes(4) : weight();
+  if (state_.tensors()[tensor].packed) return state_.tensors()[tensor].number;
+  return is_adapter(tensor) && in().training.fp32_adapters && !is_made_whole() ? Bytes(4) : weight();
 }
 
 void PartitionedRun::list_modules() {
@@ -119,9 +124,9 @@ void PartitionedRun::list_modules() {
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const RankTensor& tensor = state_.tensors()[i];
     modules_.parameters[static_cast<std::size_t>(numbers_[i])] = {
-        .elements = tensor.elements, .element_size = element_size(i), .trainable = tensor.trainable};
+        .elements = elements(i), .element_size = element_size(i), .trainable = tensor.trainable};
   }
-  if (in().training.method != Method::full) modules_.named = numbers_;
+  if (in().training.method != Method::full && !is_made_whole()) modules_.named = numbers_;
   mark_persistent(modules_, in().strategy.zero.persistence_threshold);
   HookList hooks{modules_.events, first_module_, numbers_, state_};
   const TapeLayout layout(tape);
@@ -137,7 +142,7 @@ void PartitionedRun::list_modules() {
 }
 
 Elements PartitionedRun::shard_of(std::size_t tensor) const {
-  return share(state_.tensors()[tensor].elements, in().strategy.layout.gradient_ranks());
+  return share(elements(tensor), in().strategy.layout.gradient_ranks());
 }
 
 void PartitionedRun::initialise() {
@@ -150,6 +155,10 @@ void PartitionedRun::initialise() {
 /// module holds, are all made before. Adapters come later and are sharded when the engine is made.
 void PartitionedRun::partition_parameters() {
   std::vector<Device::Block> frozen, trained;
+  if (is_made_whole()) {
+    partition_whole_model(trained);
+    return flatten_trained(trained);
+  }
   const std::size_t count = state_.tensors().size();
   const auto of_one_module = [](const RankTensor& a, const RankTensor& b) {
     return a.role == TensorRole::expert && b.role == TensorRole::expert && a.layer == b.layer;
@@ -165,10 +174,31 @@ void PartitionedRun::partition_parameters() {
     device_.release(head);
   }
   partition_adapters(trained);
+  flatten_trained(trained);
+}
+
+/// transformers makes a quantised model without zero.Init; the optimizer shards it parameter by parameter.
+/// What scales packed values is no parameter and stays. Source: transformers 5.23 modeling_utils.py
+/// get_init_context; DeepSpeed 0.19.8 stage3.py (Init(module=…)).
+void PartitionedRun::partition_whole_model(std::vector<Device::Block>& trained) {
+  state_.make_parameters();
+  std::vector<Device::Block> frozen;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    const bool trains = state_.tensors()[i].trainable;
+    make_second_shard(i, trains ? trained : frozen);
+    if (!on_host(in().strategy.offload_parameters))
+      (trains ? trained : frozen)
+          .push_back(device_.allocate(trains ? Term::trained_parameters : Term::frozen_parameters,
+                                      shard_of(i) * element_size(i)));
+    state_.release_parameter(i);
+  }
+}
+
+/// Trained shards pass the host on their way into one flat buffer.
+void PartitionedRun::flatten_trained(std::vector<Device::Block>& trained) {
   if (on_host(in().strategy.offload_parameters)) return;
-  // Trained shards pass the host on their way into one flat buffer.
   Bytes flat{};
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i)
     if (state_.tensors()[i].trainable) flat += shard_of(i) * element_size(i);
   device_.release(trained);
   device_.empty_cache();

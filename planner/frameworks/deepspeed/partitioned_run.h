@@ -35,10 +35,16 @@ class PartitionedRun {
   [[nodiscard]] bool on_host(OffloadDevice device) const { return device != OffloadDevice::none; }
   [[nodiscard]] Elements shard_of(std::size_t tensor) const;
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
+  /// Whether the model is there whole before it is sharded: zero.Init did not make it.
+  [[nodiscard]] bool is_made_whole() const;
+  /// Of the parameter as DeepSpeed sees it, and the bytes of one.
+  [[nodiscard]] Elements elements(std::size_t tensor) const;
   [[nodiscard]] Bytes element_size(std::size_t tensor) const;
   void number_parameters();
   void list_modules();
   void partition_parameters();
+  void partition_whole_model(std::vector<Device::Block>& trained);
+  void flatten_trained(std::vector<Device::Block>& trained);
   /// Makes tensors `first` … `end` − 1 whole and leaves their shards.
   void partition(std::size_t first, std::size_t end, std::vector<Device::Block>& shards);
   void make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards);

@@ -43,13 +43,23 @@ Shard zero12_shard(const RankModel& model, const Training& training, const Strat
   return shard;
 }
 
+/// Of packed weights: a rank's part of their values, and all that scales them.
+Bytes packed_shards(const RankModel& model, std::int64_t ranks) {
+  Bytes sum{};
+  for (const RankTensor& tensor : model.tensors)
+    if (tensor.packed)
+      sum += share(numbers_of(tensor), ranks) * tensor.number + (tensor.stored - tensor.values);
+  return sum;
+}
+
 Shard zero3_full_shard(const RankModel& model, const Training& training, const Strategy& s) {
   const Elements trained = zero3_shard(model, s.layout.gradient_ranks(), true);
   const Elements frozen = zero3_shard(model, s.layout.gradient_ranks(), false);
   const Bytes gradient_size = s.zero.fp32_gradient_accumulation ? Bytes(4) : weight_size(training);
   Shard shard;
   shard.optimizer_elements = trained;
-  shard.parameters = (trained + frozen) * weight_size(training);
+  shard.parameters = (trained + frozen) * weight_size(training) +
+                     packed_shards(model, s.layout.gradient_ranks());
   shard.persistent_parameters = persistent_parameters(model, s) * weight_size(training);
   shard.master_weights = master_copy(trained, training, s);
   shard.moments = stored_states(model, training, s, trained);
@@ -128,14 +138,14 @@ Slice worst_slice(const RankModel& model, const Training& training, const Strate
 Elements zero3_shard(const RankModel& model, std::int64_t data_parallel, bool trainable) {
   Elements sum{};
   for (const RankTensor& tensor : model.tensors)
-    if (tensor.trainable == trainable) sum += share(tensor.elements, data_parallel);
+    if (tensor.trainable == trainable && !tensor.packed) sum += share(tensor.elements, data_parallel);
   return sum;
 }
 
 Elements persistent_parameters(const RankModel& model, const Strategy& s) {
   Elements sum{};
   for (const RankTensor& tensor : model.tensors)
-    if (tensor.elements <= s.zero.persistence_threshold)
+    if (!tensor.packed && tensor.elements <= s.zero.persistence_threshold)
       sum += share(tensor.elements, s.layout.gradient_ranks()) * s.layout.gradient_ranks();
   return sum;
 }

@@ -23,11 +23,11 @@ FsdpRun::FsdpRun(RankState& state)
     ParameterGroup& group = tensor.layer >= 0 ? groups_[static_cast<std::size_t>(tensor.layer)]
                             : embeds          ? embedding()
                                               : root();
-    if (tensor.packed) {  // bytes of it are divided, and are not cast
+    if (tensor.packed) {  // the numbers that hold its values are divided, and are not cast
       group.parameters.push_back({.tensor = i,
-                                  .shard = share(Elements(tensor.stored.value), ranks()),
-                                  .stored = Bytes(1),
-                                  .computed = Bytes(1)});
+                                  .shard = share(numbers_of(tensor), ranks()),
+                                  .stored = tensor.number,
+                                  .computed = tensor.number});
       continue;
     }
     group.parameters.push_back({.tensor = i,
@@ -49,7 +49,10 @@ bool FsdpRun::has_gradient(const Parameter& parameter) const {
 // ---- parameters -------------------------------------------------------------------------------------------
 
 void FsdpRun::initialise() {
-  if (!in().training.fsdp_makes_shards) state_.make_parameters();
+  if (!in().training.fsdp_makes_shards)
+    state_.make_parameters();
+  else
+    state_.make_quant_states();
   for (ParameterGroup& group : groups_) shard(group);
 }
 
@@ -84,6 +87,16 @@ std::vector<Device::Block> FsdpRun::gather_inputs(const ParameterGroup& group) {
   return inputs;
 }
 
+/// Parameters of several types travel as bytes. Source: torch 2.11
+/// distributed/fsdp/_fully_shard/_fsdp_collectives.py _get_param_all_gather_inputs.
+Bytes FsdpRun::sent_as(const ParameterGroup& group) const {
+  const Bytes first = group.parameters.front().computed;
+  const bool packs = in().training.method == Method::qlora;
+  const bool alike = std::all_of(group.parameters.begin(), group.parameters.end(),
+                                 [&](const Parameter& each) { return each.computed == first; });
+  return packs && !alike ? Bytes(1) : first;
+}
+
 void FsdpRun::gather(ParameterGroup& group) {
   if (group.is_gathered || group.is_whole || group.parameters.empty()) return;
   group.is_gathered = true;
@@ -93,7 +106,7 @@ void FsdpRun::gather(ParameterGroup& group) {
   for (const Parameter& each : group.parameters) output += each.shard * each.computed * ranks();
   group.gathered = device_.allocate(Term::gathered_parameters, output, kGather);
   while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
-  const Bytes computed = std::max(group.parameters.front().computed, Bytes(1));  // packed ones go as bytes
+  const Bytes computed = sent_as(group);
   group.arrives = state_.issue(copied_out_, Operation::all_gather, Elements(output.value / computed.value),
                                computed, "layer weights", ranks());
 }

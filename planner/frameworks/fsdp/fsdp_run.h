@@ -62,6 +62,8 @@ class FsdpRun {
     return in().training.fsdp_wraps_ends.has_value() || in().strategy.layout.context > 1;
   }
   [[nodiscard]] Bytes reduced_size(const Parameter& parameter) const;
+  /// Of an element of the group's all-gather.
+  [[nodiscard]] Bytes sent_as(const ParameterGroup& group) const;
   [[nodiscard]] bool has_gradient(const Parameter& parameter) const;
 
   void shard(ParameterGroup& group);
