@@ -26,6 +26,29 @@ struct EnumNames<Method> {
       {{Method::full, "full"}, {Method::lora, "lora"}, {Method::qlora, "qlora"}}};
 };
 
+/// What is trained for: next tokens (sft), or preferences of one answer over another as TRL's trainers have
+/// them, whose samples are pairs: two sequences each.
+enum class Objective { sft, dpo, orpo, simpo };
+template <>
+struct EnumNames<Objective> {
+  static constexpr std::array<std::pair<Objective, std::string_view>, 4> table{{{Objective::sft, "sft"},
+                                                                                {Objective::dpo, "dpo"},
+                                                                                {Objective::orpo, "orpo"},
+                                                                                {Objective::simpo, "simpo"}}};
+};
+
+/// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
+/// whole or, under ZeRO-3, an engine of its own shards; the model itself with its adapters switched off; or
+/// log-probabilities that were computed before training.
+enum class ReferenceModel { copy, adapters_off, precomputed };
+template <>
+struct EnumNames<ReferenceModel> {
+  static constexpr std::array<std::pair<ReferenceModel, std::string_view>, 3> table{
+      {{ReferenceModel::copy, "copy"},
+       {ReferenceModel::adapters_off, "adapters-off"},
+       {ReferenceModel::precomputed, "precomputed"}}};
+};
+
 enum class Precision { bf16, fp16, fp32 };
 template <>
 struct EnumNames<Precision> {
@@ -189,10 +212,27 @@ struct Training {
   /// another are taken for packed samples, and a mask is made that attention is not given.
   bool packed_mask{};
   QuantStorage quant_storage{QuantStorage::uint8};  ///< of packed 4-bit values under qlora
-  bool freezes_vision{};                            ///< of an image-text model: the tower is not trained
-  bool freezes_projector{};  ///< nor what projects its output to the language model
+  bool dora{};                                      ///< adapters with magnitudes (use_dora)
+  std::vector<std::string> modules_to_save{};       ///< copies trained beside adapters: embed_tokens, lm_head
+  bool ties_saved_modules{};                        ///< ensure_weight_tying: of tied embeddings one copy
+  Objective objective{Objective::sft};
+  std::optional<ReferenceModel> reference{};  ///< absent: as reference_of has it
+  bool freezes_vision{};                      ///< of an image-text model: the tower is not trained
+  bool freezes_projector{};                   ///< nor what projects its output to the language model
   bool operator==(const Training&) const = default;
 };
+
+/// What peft adds to the model under lora and qlora.
+[[nodiscard]] AdapterSpec adapters_of(const Training& training);
+
+/// What the objective compares with; nothing where it needs no reference. As TRL chooses where nothing is
+/// said: adapters switched off where there are adapters, else a copy.
+[[nodiscard]] std::optional<ReferenceModel> reference_of(const Training& training);
+
+/// Sequences of a sample: 2 of a pair.
+[[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
+  return training.objective == Objective::sft ? 1 : 2;
+}
 
 /// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one
 /// fused kernel and 16-bit computation under autocast; under LoRA a 16-bit base beside fp32 adapters; under
@@ -251,6 +291,9 @@ struct Strategy {
   CheckpointOffload checkpoint_offload{CheckpointOffload::none};
   KeyRotation rotation{KeyRotation::all_gather};
   ZeroOptions zero{};
+  /// Of the engine of a reference model's own (ZeRO-3); absent: the policy's. TRL 1.16's are: what
+  /// prepare_deepspeed sets, it writes where DeepSpeed does not look.
+  std::optional<ZeroOptions> reference_zero{};
   bool operator==(const Strategy&) const = default;
 
   [[nodiscard]] std::int64_t global_batch_size() const {

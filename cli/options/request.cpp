@@ -43,14 +43,26 @@ void check_method(const Options& options) {
   all.push_back(method);
   const bool adapters = std::ranges::any_of(all, [](Method each) { return each != Method::full; });
   const bool packed = std::ranges::any_of(all, [](Method each) { return each == Method::qlora; });
-  for (const std::string_view option : {"--lora-rank", "--lora-targets", "--lora-dropout"})
+  for (const std::string_view option : {"--lora-rank", "--lora-targets", "--lora-dropout", "--dora",
+                                        "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"})
     if (!adapters && options.has(option))
       throw InputError(std::string(option), "does nothing with --method full",
                        "accepted: with --method lora or qlora");
-  for (const std::string_view option : {"--quantization", "--prepare-kbit"})
+  for (const std::string_view option : {"--quantization", "--quant-storage", "--prepare-kbit"})
     if (!packed && options.has(option))
       throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
                        "accepted: with --method qlora");
+  const Training& training = options.training;
+  if (options.has("--reference") && training.objective != Objective::dpo)
+    throw InputError("--reference",
+                     fmt::format("does nothing with --objective {}", to_name(training.objective)),
+                     "accepted: with --objective dpo");
+  const bool four_bits =
+      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
+  if (options.has("--quant-storage") && !four_bits)
+    throw InputError("--quant-storage",
+                     fmt::format("does nothing with --quantization {}", to_name(training.quantization)),
+                     "accepted: with --quantization nf4 or nf4-double");
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ std::string shape_line(const ModelShape& shape) {
 std::string adapter_remarks(const Training& training) {
   std::string remarks;
   if (training.lora_dropout > 0) remarks += fmt::format(", dropout {}", training.lora_dropout);
+  if (training.dora) remarks += ", DoRA";
+  if (!training.modules_to_save.empty())
+    remarks += fmt::format(", {} {}trained beside them", fmt::join(training.modules_to_save, " and "),
+                           training.ties_saved_modules ? "(one copy) " : "");
   if (training.prepares_kbit_training) remarks += ", prepared for k-bit training";
   return remarks;
 }
@@ -84,7 +88,17 @@ std::vector<std::string> cluster_lines(const Question& q) {
 std::string method_words(const Training& t) {
   if (t.method == Method::full) return "full fine-tuning";
   if (t.method == Method::lora) return "LoRA";
+  if (shards_packed(t))
+    return fmt::format("QLoRA ({} stored in {})", to_name(t.quantization), to_name(t.quant_storage));
   return fmt::format("QLoRA ({})", to_name(t.quantization));
+}
+
+/// "dpo, reference a copy", where it is not next tokens.
+std::string objective_words(const Training& t) {
+  if (t.objective == Objective::sft) return "";
+  const auto reference = reference_of(t);
+  const std::string against = reference ? fmt::format(", reference {}", to_name(*reference)) : "";
+  return fmt::format("{} over pairs{}; ", to_name(t.objective), against);
 }
 
 /// LoRA under PyTorch's own frameworks has no copies to speak of: the base stays as it is loaded.
@@ -122,10 +136,11 @@ bool any_named(const std::vector<Plan>& plans) {
 std::string training_line(const Report& report) {
   const Training& t = report.question.training;
   if (report.found != nullptr)
-    return fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}", method_words(t),
-                       precision_words(t), to_name(t.optimizer), t.sequence_length, to_name(t.attention),
-                       variant_words(t));
-  return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", spec(t.framework).title,
+    return objective_words(t) + fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}",
+                                            method_words(t), precision_words(t), to_name(t.optimizer),
+                                            t.sequence_length, to_name(t.attention), variant_words(t));
+  return objective_words(t) +
+         fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", spec(t.framework).title,
                      method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
                      to_name(report.question.space.checkpointing), to_name(t.attention), variant_words(t)) +
          (t.expandable_segments ? ", expandable segments" : "") +

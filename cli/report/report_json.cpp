@@ -61,6 +61,18 @@ Json cluster_json(const Question& q) {
           {"assumptions", cluster.assumptions}};
 }
 
+/// What is not the usual of adapters and packed weights; without it keys are not there.
+void add_adapters(Json& out, const Training& training) {
+  if (training.method == Method::full) return;
+  if (training.dora) out["dora"] = true;
+  if (!training.modules_to_save.empty()) {
+    out["modules_to_save"] = training.modules_to_save;
+    out["ties_saved_modules"] = training.ties_saved_modules;
+  }
+  if (!training.fp32_adapters) out["fp32_adapters"] = false;
+  if (shards_packed(training)) out["quant_storage"] = name_json(training.quant_storage);
+}
+
 Json training_json(const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
   Json json = {
@@ -82,6 +94,12 @@ Json training_json(const Training& training, Framework framework) {
       {"expandable_segments", training.expandable_segments},
       {"framework", name_json(framework)},
       {"deepspeed_version", to_text(training.deepspeed)}};
+  add_adapters(json, training);
+  if (training.objective != Objective::sft) {
+    json["objective"] = name_json(training.objective);
+    const auto reference = reference_of(training);
+    json["reference"] = reference ? name_json(*reference) : Json(nullptr);
+  }
   if (training.freezes_vision) json["frozen_parts"].push_back("vision");
   if (training.freezes_projector) json["frozen_parts"].push_back("projector");
   return json;

@@ -1245,6 +1245,34 @@
         <translation>量化</translation>
     </message>
     <message>
+        <source>Stored as</source>
+        <translation>存储类型</translation>
+    </message>
+    <message>
+        <source>DoRA</source>
+        <translation>DoRA</translation>
+    </message>
+    <message>
+        <source>Trained copies</source>
+        <translation>训练副本</translation>
+    </message>
+    <message>
+        <source>One copy of tied ones</source>
+        <translation>共享者一个副本</translation>
+    </message>
+    <message>
+        <source>Adapters in 16 bits</source>
+        <translation>16 位适配器</translation>
+    </message>
+    <message>
+        <source>Objective</source>
+        <translation>训练目标</translation>
+    </message>
+    <message>
+        <source>Reference model</source>
+        <translation>参考模型</translation>
+    </message>
+    <message>
         <source>GPUs</source>
         <translation>GPU 数量</translation>
     </message>
@@ -1469,8 +1497,36 @@
         <translation>qlora 下冻结权重的量化：nf4、nf4-double、int8、gptq-int4、gptq-int8 [nf4]</translation>
     </message>
     <message>
+        <source>type that nf4&apos;s values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 shard [uint8]</source>
+        <translation>nf4 值的存储类型：uint8，或可由 FSDP2 与 ZeRO-3 分片的 bf16、fp16、fp32 [uint8]</translation>
+    </message>
+    <message>
         <source>qlora through peft&apos;s prepare_model_for_kbit_training: fp32 embeddings, head and norms</source>
         <translation>qlora 经 peft 的 prepare_model_for_kbit_training：嵌入、输出层和归一化为 fp32</translation>
+    </message>
+    <message>
+        <source>adapters with magnitudes (DoRA)</source>
+        <translation>带幅值的适配器（DoRA）</translation>
+    </message>
+    <message>
+        <source>copies trained beside adapters: embed_tokens, lm_head</source>
+        <translation>与适配器一同训练的副本：embed_tokens、lm_head</translation>
+    </message>
+    <message>
+        <source>one copy of tied embeddings (peft&apos;s ensure_weight_tying)</source>
+        <translation>共享嵌入只保留一个副本（peft 的 ensure_weight_tying）</translation>
+    </message>
+    <message>
+        <source>adapters in the weights&apos; type (peft&apos;s autocast_adapter_dtype=False)</source>
+        <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
+    </message>
+    <message>
+        <source>what is trained for: next tokens, or one answer of a pair over the other [sft]</source>
+        <translation>训练目标：下一个词元，或成对回答中的偏好 [sft]</translation>
+    </message>
+    <message>
+        <source>what dpo compares with: copy, adapters-off, precomputed [adapters-off, without adapters copy]</source>
+        <translation>dpo 的参考：copy、adapters-off、precomputed [adapters-off，无适配器时 copy]</translation>
     </message>
     <message>
         <source>GPUs in all [1]</source>

@@ -75,7 +75,8 @@ Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Sha
 
 MicroStepFlops micro_step_flops(const Model& model, const Training& training, const Strategy& strategy) {
   const ModelShape& shape = model.shape;
-  const auto tokens = static_cast<double>(strategy.micro_batch_size * training.sequence_length);
+  const auto tokens = static_cast<double>(strategy.micro_batch_size * sequences_per_sample(training) *
+                                          training.sequence_length);
   const double attention = 4.0 * static_cast<double>(shape.layers) *
                            static_cast<double>(shape.attention_heads * shape.head_size) *
                            static_cast<double>(training.sequence_length);

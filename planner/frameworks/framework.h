@@ -46,6 +46,7 @@ struct FrameworkSpec {
   bool splits_heads;   ///< sequence parallelism: tokens for heads (Ulysses), and ALST's tiles and offload
   bool passes_keys;    ///< context parallelism: a ring
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
+  std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
 
   // ---- how it holds and computes with a model
   /// In 16-bit training the engine casts the whole model and keeps fp32 master weights apart; else the
@@ -56,8 +57,9 @@ struct FrameworkSpec {
   bool fused_lion;          ///< its Lion is one kernel, without copies
   bool makes_shards;        ///< the model is made without memory; only shards reach the device
   OptimizerKernel kernel;   ///< that AdamW runs in where a training script leaves it to the framework
+  bool (*shards_reference)(const Strategy&);                 ///< a copy that log-probabilities come from
   bool (*casts_adapters)(const Training&, const Strategy&);  ///< to the model's type
-  Training (*adapt)(Training);                               ///< as the Hugging Face Trainer runs it; see with_framework
+  Training (*adapt)(Training);  ///< as the Hugging Face Trainer runs it; see with_framework
 
   // ---- legality, names, warnings
   void (*check)(const Model&, const Training&, const Strategy&, Reasons&);

@@ -7,6 +7,7 @@
 #include "planner/model_trace/analogous_tape.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/recorded_tape.h"
+#include "planner/model_trace/reference.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -83,7 +84,8 @@ Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool train
     divided = elements_on_rank(about, t, 0).value / (about.elements().value / divided);
   }
   tensor.layout = Layout::contiguous(std::move(sizes));
-  tensor.type = p.training.method != Method::full && trainable ? p.adapters : p.weights;
+  const bool is_adapter = p.training.method != Method::full && trainable && !is_saved_copy(about);
+  tensor.type = is_adapter ? p.adapters : p.weights;
   return tensor;
 }
 
@@ -108,7 +110,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
   const ModelShape& shape = model.shape;
   const std::int64_t t = strategy.layout.tensor;
   const std::int64_t kv_heads = units_on_rank(shape.key_value_heads, t, 0);
-  return {.b = strategy.micro_batch_size,
+  return {.b = strategy.micro_batch_size * sequences_per_sample(training),
           .s = local_tokens(training, strategy),
           .h = shape.hidden_size,
           .f = share(Elements(shape.intermediate_size), t).value,
@@ -135,6 +137,17 @@ class MicroStep {
     load_parameters();
   }
 
+  /// The forward of a reference model.
+  Tape record_reference() {
+    program_.is_reference = true;
+    program_.adapters_off = program_.training.method != Method::full;
+    {
+      const Autograd::GradMode off(torch_, false);
+      const Tensor log_probabilities = forward();
+    }
+    return finish();
+  }
+
   Tape record() {
     Tensor loss = forward();
     recorder_.take_for(Term::loss_temporaries);
@@ -151,6 +164,11 @@ class MicroStep {
       loss.gradient = {};
       loss.reset();
     });
+    return finish();
+  }
+
+ private:
+  Tape finish() {
     std::vector<std::size_t> order(outline_.classes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     Tape tape = recorder_.finish(order);
@@ -158,7 +176,6 @@ class MicroStep {
     return tape;
   }
 
- private:
   /// Plain PyTorch with masters is fp32 weights under torch.autocast; DeepSpeed and FSDP compute with 16-bit
   /// weights. DeepSpeed's stages 0 to 2 cast adapters to the model's type, as FSDP does what it gathers;
   /// zero.Init leaves them.
@@ -180,8 +197,7 @@ class MicroStep {
     const Inventory& inventory = program_.model.inventory;
     const bool full = program_.training.method == Method::full;
     const Inventory adapters =
-        full ? Inventory{}
-             : lora_adapters(program_.model, program_.training.lora_rank, program_.training.lora_targets);
+        full ? Inventory{} : added_tensors(program_.model, adapters_of(program_.training));
     adapters_ = adapters;
     const auto load = [&](Parameters& list, const std::vector<zplan::Tensor>& base,
                           const std::vector<zplan::Tensor>* adapted) {
@@ -327,7 +343,13 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   if (model.recorded) return recorded_tape(model, training, strategy);
   if (model.analogue)
     return analogous_tape(model, record_tape(*model.analogue, training, strategy, context_rank), training);
-  return symbolic::MicroStep(model, training, strategy, context_rank).record();
+  Tape tape = symbolic::MicroStep(model, training, strategy, context_rank).record();
+  const std::optional<ReferenceModel> kind = reference_of(training);
+  if (!kind || kind == ReferenceModel::precomputed) return tape;
+  const Training of = reference_training(training);
+  const Strategy plain = reference_strategy(strategy);
+  return with_reference(std::move(tape),
+                        symbolic::MicroStep(model, of, plain, context_rank).record_reference(), *kind);
 }
 
 }  // namespace zplan

@@ -116,7 +116,12 @@ Tensor before_layers(Program& p, const Parameters& of) {
   Tensor ids;
   ids.type = DType::int64;
   ids.layout = Layout::contiguous({p.sizes.b, p.sizes.s});
-  Tensor embedded = embed_tokens(p, of.all().front(), ids);
+  const Parameter& table_of_tokens = of.all().front();
+  const Parameter* copy = saved_copy(p, of, table_of_tokens);
+  Tensor embedded = copy == nullptr ? embed_tokens(p, table_of_tokens, ids)
+                                    : hooked(p, {.name = "saved embedding"}, ids, [&](const Tensor& given) {
+                                        return embed_tokens(p, *copy, given);
+                                      });
   if (p.operators().scales_residual) embedded = scale(p.torch, embedded);
   const Parameter* table = position_embedding(of);
   if (table != nullptr && p.operators().positions == LearnedPositions::summed)

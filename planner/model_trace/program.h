@@ -69,6 +69,8 @@ struct Program {
   DType adapters{DType::fp32};  ///< of LoRA's parameters
   bool in_leaf{};               ///< whether a module runs below which none is hooked
   bool autocasts{};             ///< whether products run in 16 bits whatever their operands are
+  bool is_reference{};          ///< whether log-probabilities alone are asked for, without gradients
+  bool adapters_off{};          ///< whether adapters and trained copies are passed by
 
   // Of one forward.
   Given given{};
@@ -169,6 +171,15 @@ void rotary_tables(Program& p);
 [[nodiscard]] Tensor before_layers(Program& p, const Parameters& of);
 /// The final norm and, where there is one, the projection to the embedding's width.
 [[nodiscard]] Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden);
+
+/// The trained copy of the module that holds `weight`; null where there is none, or adapters are off.
+[[nodiscard]] const Parameter* saved_copy(const Program& p, const Parameters& of, const Parameter& weight);
+/// The weight of the output head as it is used: a trained copy, or the token embedding's, where that is so.
+[[nodiscard]] const Parameter& head_weight(const Program& p, const Parameters& of);
+/// Of the normalised hidden states, as the head's linear layer gives them and the architecture scales them.
+[[nodiscard]] Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden);
+/// Head and loss of pairs of sequences, or of a reference model their log-probabilities.
+[[nodiscard]] Tensor preference_loss(Program& p, const Parameters& of, const Tensor& hidden);
 
 /// Output head and loss of the normalised hidden states.
 [[nodiscard]] Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden);

@@ -207,6 +207,13 @@ Tensor by_groups(Program& p, const Tensor& x, const Parameter& weight, const Ten
 
 }  // namespace
 
+Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in) {
+  const std::int64_t out = weight.tensor.elements() / in;
+  Tensor wide = dequantised(p, {.rows = 0, .in = in, .out = out});
+  wide.layout = Layout::contiguous({out, in});
+  return wide;
+}
+
 Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias) {
   const Quantization quantization = p.training.quantization;
   if (is_gptq(quantization)) return by_groups(p, x, weight, bias);

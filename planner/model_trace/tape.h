@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct Event {
     communicate,     ///< `index` is a TensorCall, `size` its buffer
     await,           ///< the last of TensorCall `index`, which ran beside what was computed, is through
     compute,         ///< the stretch that begins here computes load `index` of the tape
+    reference,       ///< the reference model's forward: kReferenceBegins, its layer `index`, kReferenceEnds
   };
   Kind kind{Kind::allocate};
   Owner owner{Owner::here};
@@ -82,6 +84,9 @@ struct Event {
 
 /// In the place of a module's number: the unit that FSDP2 makes of final norm and head.
 inline constexpr std::int32_t kHeadUnit = -1;
+
+/// In the place of a layer's number, of Event::Kind::reference.
+inline constexpr std::int32_t kReferenceBegins = -1, kReferenceEnds = -2;
 
 /// A module that a framework hooks.
 struct TapeModule {
@@ -104,6 +109,14 @@ struct TapePart {
   bool operator==(const TapePart&) const = default;
 };
 
+/// Modules of a reference model that is not the policy itself, by class of its layers.
+struct ReferenceModules {
+  std::vector<TapeModule> model;
+  std::vector<std::vector<TapeModule>> classes;
+  std::vector<std::size_t> layers;  ///< the class of each layer
+  bool operator==(const ReferenceModules&) const = default;
+};
+
 /// A micro-step: the model's start, its layers forward, its end (head and loss, forward and backward), the
 /// layers backward, the embedding's backward.
 struct Tape {
@@ -112,6 +125,7 @@ struct Tape {
   std::vector<TapePart> classes;    ///< distinct layers
   std::vector<std::size_t> layers;  ///< the class of each layer
   std::vector<Load> loads;
+  std::optional<ReferenceModules> reference;  ///< what module events name between kReferenceBegins and …Ends
   bool operator==(const Tape&) const = default;
 };
 

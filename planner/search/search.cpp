@@ -172,6 +172,29 @@ struct Wider {
   std::string options;  ///< what to type beside the strategy: all that was loosened
 };
 
+/// Packed weights stored so that they can be divided among ranks, by the framework itself or by another.
+std::vector<Wider> with_sharded_weights(const Question& q, const Wider& wider) {
+  std::vector<Wider> sharded;
+  const Training& training = q.training;
+  const bool four_bits =
+      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
+  if (training.method != Method::qlora || !four_bits || shards_packed(training) || q.cluster.gpus == 1)
+    return sharded;
+  const auto storage = from_name<QuantStorage>(to_name(training.precision));
+  const auto offer = [&](Framework framework, const std::string& option) {
+    Wider next = wider;
+    next.question.training = with_framework(training, framework);
+    next.question.training.quant_storage = storage.value_or(QuantStorage::bf16);
+    next.options += fmt::format("{}{}--quant-storage {}", next.options.empty() ? "" : " ", option,
+                                to_name(next.question.training.quant_storage));
+    sharded.push_back(std::move(next));
+  };
+  offer(training.framework, "");
+  if (const auto other = spec(training.framework).packed_instead)
+    offer(*other, fmt::format("--framework {} ", to_name(*other)));
+  return sharded;
+}
+
 /// Questions that loosen what was asked for, least first: the strategy, then the micro-batch and
 /// checkpointing on top, then with those the loss or what is trained.
 std::vector<Wider> wider_questions(const Question& q) {
@@ -197,6 +220,7 @@ std::vector<Wider> wider_questions(const Question& q) {
     sharded.question.training = with_framework(q.training, *other);
     offer(sharded, fmt::format("--framework {}", to_name(*other)));
   }
+  for (Wider& sharded : with_sharded_weights(q, next)) wider.push_back(std::move(sharded));
   // From here on one or the other, not each on top of the one before.
   if (!q.training.fused_loss) {
     Wider fused = next;
@@ -218,6 +242,11 @@ void find_alternative(const Question& q, Answer& result) {
     result.alternative = best_that_fits(wider.question, candidates(wider.question).legal);
     if (!result.alternative) continue;
     result.alternative_change = wider.options;
+    // How packed weights are stored is said where the model is loaded: no launcher has it.
+    const Training& training = wider.question.training;
+    if (shards_packed(training) && !shards_packed(q.training))
+      for (std::string& note : spec(training.framework).config_notes(*result.alternative, wider.question))
+        result.alternative->why.push_back(std::move(note));
     return;
   }
 }

@@ -33,7 +33,8 @@ class Collector {
     const bool packed = training_.method == Method::qlora && is_packed(tensor);
     const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
                               : here * unpacked_size();
-    RankTensor made{.elements = here, .layer = layer, .trainable = trainable, .stored = size, .packed = packed};
+    RankTensor made{
+        .elements = here, .layer = layer, .trainable = trainable, .stored = size, .packed = packed};
     if (packed) {
       const Quantization quantization = training_.quantization;
       made.values =
@@ -45,7 +46,10 @@ class Collector {
   }
   void adapter(const Tensor& tensor, int layer) {
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
-    add(tensor, {.elements = here, .layer = layer, .stored = here * adapter_size(training_), .added = true});
+    add(tensor, {.elements = here,
+                 .layer = layer,
+                 .stored = here * (is_saved_copy(tensor) ? unpacked_size() : adapter_size(training_)),
+                 .added = true});
   }
   RankModel take() { return std::move(model_); }
 
@@ -122,7 +126,7 @@ RankModel rank_model(const Model& model, const Training& training, std::int64_t 
   }
   // peft puts adapters inside the module they adapt; only the order among trainable tensors matters to ZeRO,
   // and that is the order of layers, so a layer's adapters follow its base tensors here.
-  const Inventory adapters = lora_adapters(model, training.lora_rank, training.lora_targets);
+  const Inventory adapters = added_tensors(model, adapters_of(training));
   const auto both = [&](const std::vector<Tensor>& base, const std::vector<Tensor>& adapted, int layer) {
     for (const Tensor& tensor : base) collector.base(tensor, layer);
     for (const Tensor& tensor : adapted) collector.adapter(tensor, layer);

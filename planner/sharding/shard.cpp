@@ -31,9 +31,9 @@ Bytes optimizer_states(const RankModel& model, const Training& training, Element
 Shard shard_by_rows(const RankModel& model, const Training& training, std::int64_t ranks) {
   Shard shard;
   for (const RankTensor& tensor : model.tensors)
-    shard.parameters += tensor.packed
-                            ? share(numbers_of(tensor), ranks) * tensor.number + (tensor.stored - tensor.values)
-                            : fsdp_shard(tensor, ranks) * Bytes(tensor.stored.value / tensor.elements.value);
+    shard.parameters +=
+        tensor.packed ? share(numbers_of(tensor), ranks) * tensor.number + (tensor.stored - tensor.values)
+                      : fsdp_shard(tensor, ranks) * Bytes(tensor.stored.value / tensor.elements.value);
   for (const OptimizerTensor& tensor : tensors_by_rows(model, ranks)) {
     shard.optimizer_elements += tensor.elements;
     shard.moments += total(optimizer_state_blocks(training, tensor));

@@ -16,8 +16,8 @@ namespace {
 void tally_checkpoints(const StepInputs& in, HostTally& host) {
   const Strategy& s = in.strategy;
   const std::int64_t layers = in.model.shape.layers;
-  const Bytes each = weight_size(in.training) *
-                     (s.micro_batch_size * local_tokens(in.training, s) * in.model.shape.hidden_size);
+  const Bytes each = weight_size(in.training) * (s.micro_batch_size * sequences_per_sample(in.training) *
+                                                 local_tokens(in.training, s) * in.model.shape.hidden_size);
   if (s.checkpoint_offload == CheckpointOffload::host) host.pageable(each * layers);
   if (s.checkpoint_offload != CheckpointOffload::pinned || s.zero_stage == 3) return;
   for (std::int64_t i = 1; i < layers; ++i) host.pinned(each);

@@ -29,7 +29,7 @@ class Player {
     if (allocator && !allocator->capacity) device_.keep_trace();
     const std::int64_t ranks = inputs.step.strategy.layout.token_ranks();
     add_form(inputs.recording.tape, inputs.step.training.sequence_length / ranks);
-    device_.set_input_unit(token_ids(inputs.step.strategy.micro_batch_size, forms_.front().tokens));
+    device_.set_input_unit(token_ids(sequences(), forms_.front().tokens));
     if (inputs.varied == nullptr) return;
     for (const VariedMicroStep& each : *inputs.varied)
       add_form(each.recording.tape, each.sequence_length / ranks);
@@ -104,6 +104,9 @@ class Player {
     device_.enter(phase, name_of(phase));
     if constexpr (requires { framework_.phase(phase); }) framework_.phase(phase);
   }
+  void reference(std::int32_t index) {
+    if constexpr (requires { framework_.reference(index); }) framework_.reference(index);
+  }
   void communicate(TensorCall call, Bytes size, std::int32_t number) {
     state_.communicate(call, size, number);
   }
@@ -114,6 +117,10 @@ class Player {
   }
 
  private:
+  /// Of a micro-batch.
+  [[nodiscard]] std::int64_t sequences() const {
+    return inputs_.step.strategy.micro_batch_size * sequences_per_sample(inputs_.step.training);
+  }
   /// The micro-step of one length, and its blocks.
   struct Form {
     const Tape* tape{};
@@ -182,8 +189,8 @@ class Player {
   void play_micro_step(bool last) {
     Form& form = forms_[form_];
     const Strategy& strategy = inputs_.step.strategy;
-    Device::Block ids = device_.allocate(
-        Term::model_inputs, token_ids(strategy.micro_batch_size, form.tokens) * numbers_per_token(strategy));
+    Device::Block ids = device_.allocate(Term::model_inputs,
+                                         token_ids(sequences(), form.tokens) * numbers_per_token(strategy));
     framework_.begin_micro_step(last);
     if (condensed_)
       zplan::play(inputs_.recording.condensed, *this);

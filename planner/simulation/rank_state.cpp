@@ -41,6 +41,7 @@ void RankState::make_parameters() {
   if (prepares) prepare_unpacked();
   make_adapters();
   const FrameworkSpec& framework = spec(in().training.framework);
+  if (!framework.shards_reference(in().strategy)) make_reference();
   const bool casts = framework.casts_model && framework.casts_adapters(in().training, in().strategy);
   if (casts && in().training.method != Method::full) cast_module(prepares);
 }
@@ -67,6 +68,13 @@ void RankState::make_base() {
   // first.
   if (in().model.shape.tied_embeddings && !packs)
     device_.spike(Term::trained_parameters, tensors().front().stored);
+}
+
+void RankState::make_reference() {
+  if (reference_of(in().training) != ReferenceModel::copy) return;
+  for (const RankTensor& tensor : tensors())
+    if (!tensor.added) device_.allocate(Term::frozen_parameters, tensor.stored);
+  if (in().model.shape.tied_embeddings) device_.spike(Term::frozen_parameters, tensors().front().stored);
 }
 
 /// prepare_model_for_kbit_training: what is not packed becomes fp32.

@@ -102,6 +102,8 @@ class RankState {
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   void make_packed(std::size_t tensor);
   void make_base();
+  /// A frozen copy of the model that this rank holds whole.
+  void make_reference();
   void prepare_unpacked();
   void make_adapters();
   void cast_module(bool prepared);

@@ -30,7 +30,14 @@ class ModelOptions(TypedDict, total=False):
     lora_targets: Names
     lora_dropout: float
     quantization: Literal["nf4", "nf4-double", "int8", "gptq-int4", "gptq-int8"]
+    quant_storage: Literal["uint8", "bf16", "fp16", "fp32"]
     prepare_kbit: bool
+    dora: bool
+    modules_to_save: Names  # "embed_tokens", "lm_head"
+    tie_saved_modules: bool
+    no_autocast_adapters: bool
+    objective: Literal["sft", "dpo", "orpo", "simpo"]
+    reference: Literal["copy", "adapters-off", "precomputed"]
     freeze: Names  # "vision", "projector"
 
 

@@ -121,8 +121,15 @@ class Training(Value):
     framework: str
     deepspeed_version: str
     frozen_parts: Tuple[str, ...] = ()  # of an image-text model: "vision", "projector"
+    dora: bool = False
+    modules_to_save: Tuple[str, ...] = ()  # trained beside adapters, as copies
+    ties_saved_modules: bool = False
+    fp32_adapters: bool = True
+    quant_storage: Optional[str] = None  # of packed weights, where it can be sharded
+    objective: str = "sft"
+    reference: Optional[str] = None  # of preference training
 
-    _parts = {"lora_targets": tuple, "frozen_parts": tuple}
+    _parts = {"lora_targets": tuple, "frozen_parts": tuple, "modules_to_save": tuple}
 
 
 # ---- a plan ----

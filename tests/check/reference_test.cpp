@@ -35,6 +35,7 @@ TEST(References, AreReadWhole) {
       {"architectures/steps.json", Kind::step, 113},
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
+      {"methods/steps.json", Kind::step, 42},
       {"capacity/capacity.json", Kind::step, 50},
       {"schedules/schedules.json", Kind::schedule, 76},
       {"schedules/one_card.json", Kind::schedule, 15},
@@ -151,6 +152,28 @@ TEST(References, ActivationsAreAsMeasured) {
     const double tolerance = record.statistic == Statistic::requested ? 0.001 : 0.01;
     EXPECT_LE(std::abs(*record.error), tolerance) << record.id << ": " << record.part;
   }
+}
+
+// Trained copies and DoRA beside adapters, QLoRA over sharded weights, DPO with either reference: every step
+// is judged on its peak of live memory and on what the allocator reserved.
+TEST(References, MethodsAreAsMeasured) {
+  std::vector<double> allocated;
+  std::size_t reserved = 0;
+  for (const Record& record : judge(reference("methods/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    const double error = std::abs(*record.error);
+    if (record.statistic == Statistic::reserved) {
+      ++reserved;
+      EXPECT_LE(error, 0.10) << record.id;
+      continue;
+    }
+    allocated.push_back(error);
+    EXPECT_LE(error, 0.03) << record.id;
+  }
+  ASSERT_EQ(allocated.size(), 42U);
+  EXPECT_EQ(reserved, 42U);
+  std::sort(allocated.begin(), allocated.end());
+  EXPECT_LE(median_of(allocated), 0.005);
 }
 
 // Ulysses, ALST's tiles and checkpoints on the host, rings under FSDP2: every step is judged, the median

@@ -95,6 +95,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--model 8B --method lora --lora-dropout 5", {"--lora-dropout", "5", "0 to 1"}},
         Case{"--model 8B --method lora --prepare-kbit", {"--prepare-kbit", "qlora"}},
         Case{"--model 8B --method lora --quantization int8", {"--quantization", "qlora"}},
+        Case{"--model 8B --method lora --quant-storage bf16", {"--quant-storage", "qlora"}},
+        Case{"--model 8B --method qlora --quantization int8 --quant-storage bf16", {"--quant-storage", "nf4"}},
+        Case{"--model 8B --dora", {"--dora", "lora"}},
+        Case{"--model 8B --modules-to-save lm_head", {"--modules-to-save", "lora"}},
+        Case{"--model 8B --method lora --modules-to-save wte", {"--modules-to-save", "wte", "embed_tokens"}},
+        Case{"--model 8B --reference copy", {"--reference", "dpo"}},
+        Case{"--model 8B --objective ppo", {"--objective", "ppo", "dpo"}},
         Case{"--model Qwen/Qwen3-8B --method lora --lora-targets q_porj", {"--lora-targets", "q_porj"}}));
 
 INSTANTIATE_TEST_SUITE_P(Output, BadUsage,

@@ -77,16 +77,53 @@ Attention attention_of(const JsonReader& options) {
   return attention == Attention::flash ? Attention::sdpa : attention;
 }
 
+/// Rows of preference training name it as their method, and what is trained apart.
+void read_objective(const JsonReader& options, Training& training) {
+  training.objective = named<Objective>(options.at("method"));
+  training.method = named<Method>(options.at("trained"));
+  if (reference_of(training) && training.method != Method::full)
+    training.reference = options.has("reference_model") && !options.at("reference_model").raw().is_null()
+                             ? ReferenceModel::copy
+                             : ReferenceModel::adapters_off;
+}
+
+/// Weights that are trained as copies beside adapters: modules_to_save.
+void read_saved_modules(const JsonReader& options, Training& training) {
+  training.dora = options.boolean_or("use_dora", false);
+  const auto saved = options.find("modules_to_save");
+  if (!saved || saved->raw().is_null()) return;
+  for (const JsonReader& module : saved->items()) training.modules_to_save.push_back(module.text());
+}
+
 void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
   Training& training = setup.training;
-  training.method = named<Method>(options.at("method"));
+  const auto loss = options.find("loss");
+  const bool names_loss =
+      loss && from_name<Objective>(loss->text()).value_or(Objective::sft) != Objective::sft;
+  if (names_loss)
+    read_objective(options, training);
+  else
+    training.method =
+        options.at("method").text() == "dora" ? Method::lora : named<Method>(options.at("method"));
   if (training.method == Method::full) return;
+  read_saved_modules(options, training);
   read_adapters(options, setup.model, training, skip);
   training.fp32_adapters = options.text_or("adapter_dtype", "fp32") == "fp32";
   if (training.method == Method::qlora)
     training.quantization = named<Quantization>(options.at("quantization"));
   if (training.method == Method::qlora && options.find("quant_storage"))
     training.quant_storage = named<QuantStorage>(options.at("quant_storage"));
+}
+
+/// Rows do not name ensure_weight_tying: how many parameters train tells.
+void read_tying(const JsonReader& row, Setup& setup) {
+  Training& training = setup.training;
+  const auto trained = row.find("trainable");
+  if (!setup.model.shape.tied_embeddings || training.modules_to_save.size() < 2 || !trained) return;
+  Training tied = training;
+  tied.ties_saved_modules = true;
+  if (elements(added_tensors(setup.model, adapters_of(tied))).value == bytes_at(*trained).value)
+    training = tied;
 }
 
 Training read_training(const JsonReader& options, Skip& skip) {
@@ -100,7 +137,8 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
   training.lora_dropout = options.find("lora_dropout") ? options.at("lora_dropout").number(0, 1) : 0.0;
   training.autocast = options.boolean_or("autocast", false);
-  if (const std::string loss = options.text_or("loss", "full"); loss != "full") skip.add("loss " + loss);
+  if (const std::string loss = options.text_or("loss", "full"); loss != "full" && !from_name<Objective>(loss))
+    skip.add("loss " + loss);
   if (const auto frozen = options.find("frozen")) {
     if (frozen->text() != "vision tower") skip.add("frozen " + frozen->text());
     training.freezes_vision = true;
@@ -151,6 +189,9 @@ Strategy read_row_strategy(const JsonReader& row, const Setup& setup, std::int64
   s.checkpoint_offload = checkpoint_offload_at(options);
   if (const std::string rotation = options.text_or("rotate", ""); !rotation.empty())
     s.rotation = named<KeyRotation>(options.at("rotate"));
+  if (const auto config = row.find("ds_config_reference"); config && s.zero_stage == 3)
+    s.reference_zero =
+        read_ds_config(config->raw().dump(), config->place(), setup.model.shape.hidden_size).zero;
   if (const auto config = row.find("ds_config"))
     s.zero = read_ds_config(config->raw().dump(), config->place(), setup.model.shape.hidden_size).zero;
   return s;
@@ -166,6 +207,7 @@ TrainingRow read_training_row(const JsonReader& row) {
   Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
   setup.training = read_training(options, result.skip);
   read_row_method(options, setup, result.skip);
+  read_tying(row, setup);
   read_row_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);
   setup.strategy = read_row_strategy(row, setup, gpus);

@@ -339,7 +339,7 @@ GatherPlan Coordinator::micro_step() {
   for (; event_ < size_of(tape_.events); ++event_) play(at(tape_.events, event_));
   release_leftovers();
   decided_ = recorded_;
-  recorded_ = true;
+  recorded_ = options_.traces;
   repeats_ = starts_as_before();
   return std::move(plan_);
 }

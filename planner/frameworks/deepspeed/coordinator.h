@@ -82,8 +82,9 @@ struct GatherOptions {
   bool by_all_reduce{};     ///< stage3_use_all_reduce_for_fetch_params
   /// zero_hpz_partition_size: ranks that hold a second shard of parameters once gathered.
   std::int64_t secondary_partition{1};
-  bool quantized{};  ///< zero_quantized_weights
-  bool fp16{};       ///< weights are in fp16, from which and to which they are quantised
+  bool quantized{};   ///< zero_quantized_weights
+  bool traces{true};  ///< whether the trace of a micro-step holds for the next one
+  bool fp16{};        ///< weights are in fp16, from which and to which they are quantised
   bool operator==(const GatherOptions&) const = default;
 };
 

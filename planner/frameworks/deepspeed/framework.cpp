@@ -98,12 +98,14 @@ const FrameworkSpec& deepspeed_spec() {
       .splits_heads = true,
       .passes_keys = false,
       .sharded_instead = {},
+      .packed_instead = Framework::fsdp,
       .casts_model = true,
       .gathers_at_modules = true,
       .autocasts_masters = false,
       .fused_lion = true,
       .makes_shards = false,
       .kernel = OptimizerKernel::deepspeed_fused,
+      .shards_reference = [](const Strategy& s) { return s.zero_stage == 3; },
       .casts_adapters =
           [](const Training& training, const Strategy& s) {
             // zero.Init leaves them; transformers makes a quantised model without it.

@@ -85,8 +85,19 @@ void check_packed_partitions(const Training& training, Reasons& reasons) {
                     to_name(training.precision), to_name(training.quant_storage)));
 }
 
+/// Source: DeepSpeed 0.19.8 stage3.py defragment, which asserts one type of all trained parameters.
+void check_types_of_trained(const Training& training, Reasons& reasons) {
+  const bool mixed = training.method == Method::lora && training.fp32_adapters &&
+                     !training.modules_to_save.empty() && training.precision != Precision::fp32;
+  if (mixed)
+    reasons.emplace_back(
+        "DeepSpeed 0.19 stops at ZeRO-3 where trained copies are 16-bit beside fp32 adapters: "
+        "--no-autocast-adapters");
+}
+
 void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.method == Method::qlora && s.zero_stage == 3) check_packed_partitions(training, reasons);
+  if (s.zero_stage == 3) check_types_of_trained(training, reasons);
   if (training.optimizer == Optimizer::muon) check_muon(training, s, reasons);
   if (needs_reentrant_checkpointing(training, s) && s.checkpointing == Checkpointing::selective)
     reasons.push_back(fmt::format(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "planner/cost/host_time.h"
@@ -27,12 +28,14 @@ Kind kind_of(Event::Kind kind) {
   }
 }
 
-/// Notes the hooks of a whole micro-step.
+/// Notes the hooks of a whole micro-step; those of a reference with an engine of its own apart.
 struct HookList {
   std::vector<ModuleEvent>& events;
   const std::vector<std::int32_t>& first_module;
-  const std::vector<std::int32_t>& numbers;
-  const RankState& state;
+  std::function<std::int32_t(int layer, std::int32_t index)> number;
+  HookList* reference_hooks{};
+  bool in_reference{};
+  void reference(std::int32_t index) { in_reference = index != kReferenceEnds; }
   void section(int, bool) {}
   void allocate(std::int32_t, Term, Bytes) {}
   void release(std::int32_t) {}
@@ -41,12 +44,13 @@ struct HookList {
   void workspace(std::int32_t) {}
   void phase(Phase) {}
   void module(const Event& event, int layer) {
+    if (in_reference && reference_hooks != nullptr) return reference_hooks->module(event, layer);
     const Kind kind = kind_of(event.kind);
     const bool names_module = kind <= Kind::read, names_parameter = kind >= Kind::read;
     const std::size_t part = layer < 0 ? first_module.size() - 1 : static_cast<std::size_t>(layer);
     ModuleEvent made{kind, -1, -1};
     if (names_module) made.module = first_module[part] + (names_parameter ? event.block : event.index);
-    if (names_parameter) made.parameter = numbers[state.tensor_of(layer, event.index)];
+    if (names_parameter) made.parameter = number(layer, event.index);
     events.push_back(made);
   }
 };
@@ -75,12 +79,20 @@ void find_subtrees(ModuleTape& tape) {
 
 PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.device()) {
   number_parameters();
+  policy_.options = gather_options(in().strategy);
+  policy_.options.fp16 = in().training.precision == Precision::fp16;
+  policy_.options.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
+  // A forward without adapters begins the trace anew and does not follow it.
+  policy_.options.traces = reference_of(in().training) != ReferenceModel::adapters_off;
   list_modules();
-  options_ = gather_options(in().strategy);
-  options_.fp16 = in().training.precision == Precision::fp16;
-  options_.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
-  memory_.emplace(modules_, options_, StepKind::first);
-  of_run_ = gathers_of_run(modules_, options_);
+  policy_.prepare();
+  if (has_reference()) reference_.prepare();
+}
+
+void PartitionedRun::Engine::prepare() {
+  memory.emplace(modules, options, StepKind::first);
+  of_run = gathers_of_run(modules, options);
+  whole.resize(modules.parameters.size());
 }
 
 /// In the order in which they are sharded: adapters behind the whole model, which zero.Init makes; a model
@@ -104,41 +116,83 @@ Elements PartitionedRun::elements(std::size_t tensor) const { return numbers_of(
 
 Bytes PartitionedRun::element_size(std::size_t tensor) const {
   if (state_.tensors()[tensor].packed) return state_.tensors()[tensor].number;
-  return is_adapter(tensor) && in().training.fp32_adapters && !is_made_whole() ? Bytes(4) : weight();
+  const RankTensor& of = state_.tensors()[tensor];
+  return of.added && !is_made_whole() ? Bytes(of.stored.value / of.elements.value) : weight();
 }
 
 void PartitionedRun::list_modules() {
   const Tape& tape = state_.tape();
   const auto add = [&](const TapePart& part, int layer) {
-    first_module_.push_back(static_cast<std::int32_t>(modules_.modules.size()));
+    policy_.first_module.push_back(static_cast<std::int32_t>(policy_.modules.modules.size()));
     for (const TapeModule& each : part.modules) {
       ShardedModule module{.own = {}, .leaf = each.leaf};
       for (const std::int32_t index : each.own)
         module.own.push_back(numbers_[state_.tensor_of(layer, index)]);
-      modules_.modules.push_back(std::move(module));
+      policy_.modules.modules.push_back(std::move(module));
     }
   };
   for (std::size_t i = 0; i < tape.layers.size(); ++i) add(tape.classes[tape.layers[i]], static_cast<int>(i));
   add(tape.model, -1);
-  modules_.parameters.resize(state_.tensors().size());
+  policy_.modules.parameters.resize(state_.tensors().size());
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const RankTensor& tensor = state_.tensors()[i];
-    modules_.parameters[static_cast<std::size_t>(numbers_[i])] = {
+    policy_.modules.parameters[static_cast<std::size_t>(numbers_[i])] = {
         .elements = elements(i), .element_size = element_size(i), .trainable = tensor.trainable};
   }
-  if (in().training.method != Method::full && !is_made_whole()) modules_.named = numbers_;
-  mark_persistent(modules_, in().strategy.zero.persistence_threshold);
-  HookList hooks{modules_.events, first_module_, numbers_, state_};
+  if (in().training.method != Method::full && !is_made_whole()) policy_.modules.named = numbers_;
+  mark_persistent(policy_.modules, in().strategy.zero.persistence_threshold);
+  if (has_reference()) list_reference_modules();
+  HookList hooks{policy_.modules.events, policy_.first_module,
+                 [this](int layer, std::int32_t index) { return numbers_[state_.tensor_of(layer, index)]; }};
+  HookList of_reference{
+      reference_.modules.events, reference_.first_module,
+      [this](int layer, std::int32_t index) { return numbers_[reference_tensor(layer, index)]; }};
+  if (has_reference()) hooks.reference_hooks = &of_reference;
   const TapeLayout layout(tape);
   play(tape, layout, hooks);
-  find_subtrees(modules_);
-  whole_.resize(numbers_.size());
+  find_subtrees(policy_.modules);
+  if (has_reference()) find_subtrees(reference_.modules);
   waits_for_leaf_.resize(numbers_.size());
-  for (const ShardedModule& each : modules_.modules)
+  for (const ShardedModule& each : policy_.modules.modules)
     if (each.leaf)
       for (const std::int32_t p : each.subtree)
         waits_for_leaf_[tensors_[static_cast<std::size_t>(p)]] =
             state_.tensors()[tensors_[static_cast<std::size_t>(p)]].trainable;
+}
+
+void PartitionedRun::list_reference_modules() {
+  Strategy own = in().strategy;
+  own.zero = own.reference_zero.value_or(own.zero);
+  const ReferenceModules& modules = *state_.tape().reference;
+  const auto add = [&](const std::vector<TapeModule>& part, int layer) {
+    reference_.first_module.push_back(static_cast<std::int32_t>(reference_.modules.modules.size()));
+    for (const TapeModule& each : part) {
+      ShardedModule module{.own = {}, .leaf = each.leaf};
+      for (const std::int32_t index : each.own)
+        module.own.push_back(numbers_[reference_tensor(layer, index)]);
+      reference_.modules.modules.push_back(std::move(module));
+    }
+  };
+  for (std::size_t i = 0; i < modules.layers.size(); ++i)
+    add(modules.classes[modules.layers[i]], static_cast<int>(i));
+  add(modules.model, -1);
+  reference_.modules.parameters = policy_.modules.parameters;
+  for (ShardedParameter& each : reference_.modules.parameters)
+    each.trainable = false, each.persistent = false;
+  mark_persistent(reference_.modules, own.zero.persistence_threshold);
+  reference_.options = gather_options(own);
+  reference_.options.fp16 = policy_.options.fp16;
+  reference_.options.micro_steps = 1;
+}
+
+std::size_t PartitionedRun::reference_tensor(int layer, std::int32_t index) const {
+  if (layer >= 0) return state_.tensor_of(layer, index);  // adapters come behind what they adapt
+  std::int32_t seen = 0;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    const RankTensor& tensor = state_.tensors()[i];
+    if (tensor.layer < 0 && !tensor.added && seen++ == index) return i;
+  }
+  return 0;
 }
 
 Elements PartitionedRun::shard_of(std::size_t tensor) const {
@@ -173,8 +227,24 @@ void PartitionedRun::partition_parameters() {
     partition(0, 1, head);
     device_.release(head);
   }
+  if (has_reference()) partition_reference();
   partition_adapters(trained);
   flatten_trained(trained);
+}
+
+/// zero.Init once more, of all that is not added.
+void PartitionedRun::partition_reference() {
+  std::vector<Device::Block> shards;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    if (state_.tensors()[i].added) continue;
+    Device::Block whole =
+        device_.allocate(Term::frozen_parameters, state_.tensors()[i].elements * element_size(i));
+    if (!on_host(in().strategy.offload_parameters))
+      shards.push_back(device_.allocate(Term::frozen_parameters, shard_of(i) * element_size(i)));
+    device_.release(whole);
+  }
+  if (in().model.shape.tied_embeddings)
+    device_.spike(Term::frozen_parameters, state_.tensors().front().elements * element_size(0));
 }
 
 /// transformers makes a quantised model without zero.Init; the optimizer shards it parameter by parameter.
@@ -223,11 +293,11 @@ void PartitionedRun::partition(std::size_t first, std::size_t end, std::vector<D
 /// Of a parameter within secondary_partition ranks; the first optimizer step lets go of it. A tied head's,
 /// which is made after the embedding's, goes with the head.
 void PartitionedRun::make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards) {
-  const std::vector<GatherBlock>& second = memory_->held_before();
+  const std::vector<GatherBlock>& second = engine_->memory->held_before();
   if (second.empty()) return;
   const GatherBlock& asked = second[static_cast<std::size_t>(numbers_[tensor])];
-  gathered_.resize(second.size(), Device::kNone);
-  Device::Block& held = gathered_[static_cast<std::size_t>(asked.block)];
+  engine_->gathered.resize(second.size(), Device::kNone);
+  Device::Block& held = engine_->gathered[static_cast<std::size_t>(asked.block)];
   const Device::Block made = device_.allocate(Term::gathered_parameters, asked.size);
   if (held == Device::kNone)
     held = made;
@@ -291,40 +361,57 @@ void PartitionedRun::gather_each() {
 
 void PartitionedRun::begin_micro_step(bool last) {
   last_micro_step_ = last;
-  if (micro_step_ == 0) gathers_ = first_step_ ? &of_run_.first : &of_run_.steady;
-  event_ = 0;
-  begin(gathers_->micro_step(micro_step_));
+  if (micro_step_ == 0) engine_->gathers = first_step_ ? &engine_->of_run.first : &engine_->of_run.steady;
+  engine_->event = 0;
+  begin(engine_->gathers->micro_step(micro_step_));
+}
+
+/// The reference's engine gathers what its forward needs; what it keeps whole, it keeps from its first one
+/// on.
+void PartitionedRun::reference(std::int32_t index) {
+  if (!has_reference()) return;
+  if (index == kReferenceBegins) {
+    engine_ = &reference_;
+    const RunGathers& run = reference_.of_run;
+    reference_.gathers = std::exchange(first_reference_, false) ? &run.first : &run.steady;
+    reference_.event = 0;
+    begin(reference_.gathers->micro_step(0));
+  } else if (index == kReferenceEnds) {
+    gather(INT32_MAX);
+    engine_ = &policy_;
+  }
 }
 
 void PartitionedRun::module(const Event& event, int layer) {
   (void)event, (void)layer;
-  const ModuleEvent& hook = modules_.events[static_cast<std::size_t>(event_)];
+  const ModuleEvent& hook = engine_->modules.events[static_cast<std::size_t>(engine_->event)];
   if (hook.kind < Kind::read) state_.clock().host(host_time::kModuleHook);
   if (hook.kind == Kind::leave_backward) {
-    const ShardedModule& left = modules_.modules[static_cast<std::size_t>(hook.module)];
+    const ShardedModule& left = engine_->modules.modules[static_cast<std::size_t>(hook.module)];
     if (left.leaf)
       for (const std::int32_t each : left.subtree)
         if (const std::size_t tensor = tensors_[static_cast<std::size_t>(each)]; waits_for_leaf_[tensor])
           reduce(tensor);
   }
-  gather(event_++);
+  gather(engine_->event++);
 }
 
 /// What the plan asks of the allocator is next.
 void PartitionedRun::begin(const GatherPlan& plan) {
-  asked_.clear();
-  next_ = 0;
-  plan_ = &plan;
-  next_action_ = 0;
-  memory_->play(plan, asked_);
+  engine_->asked.clear();
+  engine_->next = 0;
+  engine_->plan = &plan;
+  engine_->next_action = 0;
+  engine_->memory->play(plan, engine_->asked);
 }
 
 /// Issues the calls up to this event, and waits for those that are needed now.
 void PartitionedRun::communicate(std::int32_t event) {
   using Action = GatherAction::Kind;
-  for (; next_action_ < plan_->actions.size() && plan_->actions[next_action_].event <= event;
-       ++next_action_) {
-    const GatherAction& action = plan_->actions[next_action_];
+  for (; engine_->next_action < engine_->plan->actions.size() &&
+         engine_->plan->actions[engine_->next_action].event <= event;
+       ++engine_->next_action) {
+    const GatherAction& action = engine_->plan->actions[engine_->next_action];
     if (is_collective(action)) issue(action);
     if (action.kind == Action::wait || action.kind == Action::gather_now) wait(action);
   }
@@ -333,8 +420,8 @@ void PartitionedRun::communicate(std::int32_t event) {
 /// On a stream of their own calls wait for nothing that is computed. Quantised: values, then the scales of
 /// each rank's.
 void PartitionedRun::issue(const GatherAction& action) {
-  const auto parameters = plan_->parameters_of(action);
-  const Elements whole = call_elements(parameters, modules_.parameters, action.ranks);
+  const auto parameters = engine_->plan->parameters_of(action);
+  const Elements whole = call_elements(parameters, engine_->modules.parameters, action.ranks);
   const bool queues = action.on_compute_stream || !in().strategy.overlaps_communication();
   const Instant earliest = queues ? state_.clock().computed() : Instant{};
   Instant until;
@@ -346,21 +433,22 @@ void PartitionedRun::issue(const GatherAction& action) {
   } else {
     until = state_.issue(
         earliest, in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
-        whole, modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
+        whole, engine_->modules.parameters[static_cast<std::size_t>(parameters.front())].element_size,
         device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
   }
-  for (const std::int32_t each : parameters) whole_[static_cast<std::size_t>(each)] = until;
+  for (const std::int32_t each : parameters) engine_->whole[static_cast<std::size_t>(each)] = until;
   if (device_.phase() == Phase::step) state_.wait(until);
 }
 
 /// What shares a buffer is copied out of it, what is quantised is widened.
 void PartitionedRun::wait(const GatherAction& action) {
   Bytes copied{};
-  for (const std::int32_t each : plan_->parameters_of(action)) {
+  for (const std::int32_t each : engine_->plan->parameters_of(action)) {
     const auto parameter = static_cast<std::size_t>(each);
-    state_.wait(whole_[parameter]);
+    state_.wait(engine_->whole[parameter]);
     if (action.placement == Placement::shared_buffer || action.quantized)
-      copied += modules_.parameters[parameter].elements * modules_.parameters[parameter].element_size;
+      copied += engine_->modules.parameters[parameter].elements *
+                engine_->modules.parameters[parameter].element_size;
   }
   state_.clock().move(copied * 2);
 }
@@ -368,14 +456,16 @@ void PartitionedRun::wait(const GatherAction& action) {
 /// Takes and gives back what is gathered and released up to this event.
 void PartitionedRun::gather(std::int32_t event, Term term) {
   communicate(event);
-  for (; next_ < asked_.size() && asked_[next_].event <= event; ++next_) {
-    const GatherBlock& asked = asked_[next_];
+  for (; engine_->next < engine_->asked.size() && engine_->asked[engine_->next].event <= event;
+       ++engine_->next) {
+    const GatherBlock& asked = engine_->asked[engine_->next];
     const auto name = static_cast<std::size_t>(asked.block);
-    if (name >= gathered_.size()) gathered_.resize(name + 1, Device::kNone);
+    if (name >= engine_->gathered.size()) engine_->gathered.resize(name + 1, Device::kNone);
     if (asked.taken)
-      gathered_[name] = device_.allocate(term, asked.size, asked.on_compute_stream ? kCompute : kGather);
+      engine_->gathered[name] =
+          device_.allocate(term, asked.size, asked.on_compute_stream ? kCompute : kGather);
     else
-      device_.release(gathered_[name]);
+      device_.release(engine_->gathered[name]);
   }
 }
 
@@ -589,20 +679,20 @@ void PartitionedRun::step(bool first) {
   const bool on_device = !on_host(in().strategy.offload_optimizer);
   if (in().training.precision == Precision::fp16 && on_device) look_for_overflow();
   // Everything is let go of at once; what is persistent is gathered when the weights are updated.
-  begin(gathers_->optimizer_step);
+  begin(engine_->gathers->optimizer_step);
   const auto persistent =
-      std::find_if(asked_.begin(), asked_.end(), [](const auto& each) { return each.taken; });
-  std::vector<GatherBlock> behind(persistent, asked_.end());
-  asked_.erase(persistent, asked_.end());
-  next_action_ = plan_->actions.size();  // its calls come behind the update
+      std::find_if(engine_->asked.begin(), engine_->asked.end(), [](const auto& each) { return each.taken; });
+  std::vector<GatherBlock> behind(persistent, engine_->asked.end());
+  engine_->asked.erase(persistent, engine_->asked.end());
+  engine_->next_action = engine_->plan->actions.size();  // its calls come behind the update
   gather(INT32_MAX);
   agree();
   if (on_device) {
     norm();
     for (const Elements group : sub_groups(in().rank, in().strategy)) update(group, first);
   }
-  asked_ = std::move(behind);
-  next_ = 0, next_action_ = 0;
+  engine_->asked = std::move(behind);
+  engine_->next = 0, engine_->next_action = 0;
   gather(INT32_MAX, Term::persistent_parameters);
   micro_step_ = 0;
   first_step_ = false;

@@ -14,16 +14,19 @@ namespace zplan {
 class PartitionedRun {
  public:
   explicit PartitionedRun(RankState& state);
+  PartitionedRun(const PartitionedRun&) = delete;
+  PartitionedRun& operator=(const PartitionedRun&) = delete;
 
   void initialise();
   void begin_micro_step(bool last);
   void gradient(std::size_t tensor, Device::Block block);
   void module(const Event& event, int layer);
+  void reference(std::int32_t index);
   void end_backward(bool last);
   void step(bool first);
 
   /// What DeepSpeed's hooks see of a micro-step.
-  [[nodiscard]] const ModuleTape& modules() const { return modules_; }
+  [[nodiscard]] const ModuleTape& modules() const { return policy_.modules; }
 
  private:
   /// Streams of their own, as DeepSpeed gives them: blocks are used again only on the stream they were made
@@ -42,6 +45,12 @@ class PartitionedRun {
   [[nodiscard]] Bytes element_size(std::size_t tensor) const;
   void number_parameters();
   void list_modules();
+  void list_reference_modules();
+  /// The tensor that the reference's tape knows so.
+  [[nodiscard]] std::size_t reference_tensor(int layer, std::int32_t index) const;
+  /// Whether the reference is a copy with an engine of its own.
+  [[nodiscard]] bool has_reference() const { return state_.tape().reference.has_value(); }
+  void partition_reference();
   void partition_parameters();
   void partition_whole_model(std::vector<Device::Block>& trained);
   void flatten_trained(std::vector<Device::Block>& trained);
@@ -87,23 +96,29 @@ class PartitionedRun {
   std::vector<std::int32_t> numbers_;  ///< DeepSpeed's, by tensor
   std::vector<std::size_t> tensors_;   ///< the other way round
   std::vector<bool> waits_for_leaf_;  ///< by tensor: its gradient is reduced with those of a block of experts
-  ModuleTape modules_;
-  std::vector<std::int32_t> first_module_;  ///< of each layer; behind the last: of the model around them
-  GatherOptions options_;
-  std::optional<GatheredMemory> memory_;
-  RunGathers of_run_;
-  const StepGathers* gathers_{};  ///< of this step
+  /// A parameter coordinator, and where its plan stands.
+  struct Engine {
+    ModuleTape modules;
+    std::vector<std::int32_t> first_module;  ///< of each layer; behind the last: of the model around them
+    GatherOptions options;
+    std::optional<GatheredMemory> memory;
+    RunGathers of_run;
+    const StepGathers* gathers{};         ///< of this step
+    std::int32_t event{};                 ///< hooks that have fired in this micro-step
+    std::vector<GatherBlock> asked;       ///< of the allocator, in this micro-step or the optimizer's step
+    std::size_t next{};                   ///< of them
+    const GatherPlan* plan{};             ///< that is followed now
+    std::size_t next_action{};            ///< of it, for calls
+    std::vector<Device::Block> gathered;  ///< by GatherBlock::block
+    std::vector<Instant> whole;           ///< by parameter: when the call that gathers it is through
+    void prepare();
+  };
+  Engine policy_, reference_;
+  Engine* engine_{&policy_};  ///< whose modules run
   std::size_t micro_step_{};
-  bool first_step_{true}, last_micro_step_{};
-  std::int32_t event_{};                 ///< hooks that have fired in this micro-step
-  std::vector<GatherBlock> asked_;       ///< of the allocator, in this micro-step or the optimizer's step
-  std::size_t next_{};                   ///< of them
-  const GatherPlan* plan_{};             ///< that is followed now
-  std::size_t next_action_{};            ///< of it, for calls
-  std::vector<Device::Block> gathered_;  ///< by GatherBlock::block
-  std::vector<Instant> whole_;           ///< by parameter: when the call that gathers it is through
-  Instant reduced_;                      ///< when the last reduction is through
-  std::vector<std::size_t> pending_;     ///< gradients in the bucket
+  bool first_step_{true}, first_reference_{true}, last_micro_step_{};
+  Instant reduced_;                   ///< when the last reduction is through
+  std::vector<std::size_t> pending_;  ///< gradients in the bucket
   Elements open_{};
 };
 

@@ -58,8 +58,8 @@ Shard zero3_full_shard(const RankModel& model, const Training& training, const S
   const Bytes gradient_size = s.zero.fp32_gradient_accumulation ? Bytes(4) : weight_size(training);
   Shard shard;
   shard.optimizer_elements = trained;
-  shard.parameters = (trained + frozen) * weight_size(training) +
-                     packed_shards(model, s.layout.gradient_ranks());
+  shard.parameters =
+      (trained + frozen) * weight_size(training) + packed_shards(model, s.layout.gradient_ranks());
   shard.persistent_parameters = persistent_parameters(model, s) * weight_size(training);
   shard.master_weights = master_copy(trained, training, s);
   shard.moments = stored_states(model, training, s, trained);

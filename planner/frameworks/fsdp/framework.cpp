@@ -88,6 +88,7 @@ void offload_fsdp(const StepInputs& in, HostTally& host) {
         tensor.packed ? share(numbers_of(tensor), ranks) * tensor.number : fsdp_shard(tensor, ranks) * stored;
     host.pinned(part);
     if (tensor.trainable) host.pinned(part);
+    if (!tensor.added && reference_of(in.training) == ReferenceModel::copy) host.pinned(part);
   }
   host.pageable(in.shard.moments);
 }
@@ -113,12 +114,14 @@ const FrameworkSpec& fsdp_spec() {
       .splits_heads = false,
       .passes_keys = true,
       .sharded_instead = {},
+      .packed_instead = {},
       .casts_model = false,
       .gathers_at_modules = false,
       .autocasts_masters = false,
       .fused_lion = false,
       .makes_shards = true,
       .kernel = OptimizerKernel::foreach,
+      .shards_reference = [](const Strategy&) { return true; },
       .casts_adapters = [](const Training&, const Strategy&) { return true; },
       .adapt = adapt_to_torch,
       .check = check_fsdp,

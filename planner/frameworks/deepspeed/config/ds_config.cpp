@@ -303,8 +303,29 @@ Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
   return ds_config(plan, question, DsConfigOptions{.style = style, .nvme_path = DsConfigOptions{}.nvme_path});
 }
 
+namespace {
+
+/// Source: peft 0.21 docs accelerate/deepspeed (ZeRO-3 with QLoRA); transformers 5.23 modeling_utils.py
+/// get_init_context.
+void note_packed(const Plan& plan, const Question& question, Notes& notes) {
+  if (plan.strategy.zero_stage != 3 || !shards_packed(question.training)) return;
+  constexpr auto torch_name = [](std::string_view type) { return type == "bf16" ? "bfloat16" : "float16"; };
+  const std::string_view type = torch_name(to_name(question.training.quant_storage));
+  notes.push_back(fmt::format(
+      "load with BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+      "bnb_4bit_use_double_quant={}, bnb_4bit_compute_dtype=torch.{}, bnb_4bit_quant_storage=torch.{}) and "
+      "dtype=torch.{}; in accelerate's config zero3_init_flag: true and zero3_save_16bit_model: true",
+      question.training.quantization == Quantization::nf4_double ? "True" : "False", type, type, type));
+  notes.emplace_back(
+      "transformers makes a quantised model without zero.Init: each rank holds the whole packed model before "
+      "DeepSpeed shards it, which the plan counts; quant states are never sharded");
+}
+
+}  // namespace
+
 std::vector<std::string> ds_config_notes(const Plan& plan, const Question& question) {
   Notes notes;
+  note_packed(plan, question, notes);
   note_checkpointing(plan, question.training, notes);
   note_optimizer(question.training, notes);
   note_limits(plan, question.training, notes);
