@@ -237,13 +237,17 @@ class MicroStep {
     Tensor loss = program_.training.method == Method::full
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
+    if (compares()) return preference_loss(program_, std::move(loss));
     return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
   }
+
+  /// Whether the model returns logits, and the loss is made of them behind it.
+  [[nodiscard]] bool compares() const { return program_.training.objective != Objective::sft; }
 
   Tensor head_loss(const Tensor& hidden) {
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
     head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
-    return head_and_loss(program_, around_, hidden);
+    return compares() ? logits_of(program_, around_, hidden) : head_and_loss(program_, around_, hidden);
   }
 
   Tensor decoder() {

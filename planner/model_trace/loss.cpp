@@ -199,7 +199,6 @@ Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden) {
 }
 
 Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
-  if (p.training.objective != Objective::sft) return preference_loss(p, of, hidden);
   Recorder& recorder = p.torch.recorder();
   const Parameter& weight = head_weight(p, of);
   recorder.take_for(Term::loss_temporaries);

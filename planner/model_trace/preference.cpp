@@ -66,10 +66,8 @@ Tensor chosen_likelihood(Program& p, const Tensor& logits) {
 
 }  // namespace
 
-Tensor preference_loss(Program& p, const Parameters& of, const Tensor& hidden) {
-  Recorder& recorder = p.torch.recorder();
-  Tensor logits = logits_of(p, of, hidden);
-  recorder.take_for(Term::loss_temporaries);
+Tensor preference_loss(Program& p, Tensor logits) {
+  p.torch.recorder().take_for(Term::loss_temporaries);
   const Tensor own = log_probabilities(p, logits);
   if (p.is_reference) return own;
   Tensor likelihood;

@@ -178,8 +178,9 @@ void rotary_tables(Program& p);
 [[nodiscard]] const Parameter& head_weight(const Program& p, const Parameters& of);
 /// Of the normalised hidden states, as the head's linear layer gives them and the architecture scales them.
 [[nodiscard]] Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden);
-/// Head and loss of pairs of sequences, or of a reference model their log-probabilities.
-[[nodiscard]] Tensor preference_loss(Program& p, const Parameters& of, const Tensor& hidden);
+/// The loss of pairs of sequences from the logits of both, which it lets go of; of a reference model their
+/// log-probabilities.
+[[nodiscard]] Tensor preference_loss(Program& p, Tensor logits);
 
 /// Output head and loss of the normalised hidden states.
 [[nodiscard]] Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden);

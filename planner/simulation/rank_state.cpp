@@ -49,7 +49,7 @@ void RankState::make_parameters() {
 bool RankState::is_adapter(std::size_t tensor) const { return tensors()[tensor].added; }
 
 void RankState::release_parameter(std::size_t tensor) {
-  if (!tensors()[tensor].packed) return device_.release(parameters_[tensor]);
+  if (!tensors()[tensor].packed || parameters_[tensor].empty()) return device_.release(parameters_[tensor]);
   device_.release(parameters_[tensor][values_block(in().training.quantization)]);
 }
 
@@ -133,6 +133,9 @@ void RankState::make_adapters() {
   const Bytes element = rounds                             ? Bytes(4)
                         : training.method == Method::qlora ? weight()
                                                            : parameter_size(training);
+  // peft makes a head in fp32 before it ties it to the embedding's copy (utils/other.py ModulesToSaveWrapper).
+  if (training.ties_saved_modules && !training.modules_to_save.empty())
+    device_.spike(Term::trained_parameters, tensors().front().elements * Bytes(4));
   for (std::size_t i = 0; i < tensors().size(); ++i)
     if (is_adapter(i))
       parameters_[i] = {device_.allocate(Term::trained_parameters, tensors()[i].elements * element)};

@@ -101,7 +101,7 @@ void add_packed_notes(const Plan& plan, const Question& question, std::vector<st
   notes.push_back(fmt::format(
       "load with BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
       "bnb_4bit_use_double_quant={}, bnb_4bit_compute_dtype=torch.{}, bnb_4bit_quant_storage=torch.{}) and "
-      "dtype=torch.{}, adapters in it too (autocast_adapter_dtype=False)",
+      "dtype=torch.{}; FSDP1 wants adapters in it too (autocast_adapter_dtype=False)",
       training.quantization == Quantization::nf4_double ? "True" : "False",
       torch_name(to_name(training.precision)), torch_name(to_name(training.quant_storage)),
       torch_name(to_name(training.quant_storage))));

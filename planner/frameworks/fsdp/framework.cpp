@@ -91,6 +91,9 @@ void offload_fsdp(const StepInputs& in, HostTally& host) {
     if (!tensor.added && reference_of(in.training) == ReferenceModel::copy) host.pinned(part);
   }
   host.pageable(in.shard.moments);
+  // Each rank loads the packed model whole on the host: accelerate moves none that bitsandbytes packed to the
+  // meta device (utils/fsdp_utils.py fsdp2_prepare_model).
+  if (in.training.fsdp_makes_shards && shards_packed(in.training)) host.pageable(in.rank.frozen_size);
 }
 
 void offload_fsdp_if_asked(const StepInputs& in, HostTally& host) {
