@@ -14,8 +14,8 @@ namespace zplan {
 
 namespace {
 
-int fail(const char* what) {
-  std::fprintf(stderr, "zplan: %s\n", what);
+int fail(const char* what, const char* kind = "") {
+  std::fprintf(stderr, "zplan: %s%s\n", kind, what);
   return kBadInput;
 }
 
@@ -31,8 +31,7 @@ int run_process(const std::vector<std::string>& arguments) noexcept {
   } catch (const std::bad_alloc&) {
     return fail("out of memory");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "zplan: internal error: %s\n", error.what());
-    return kBadInput;
+    return fail(error.what(), "internal error: ");
   }
 }
 

@@ -29,9 +29,8 @@ const std::shared_ptr<const RankModel>& PlanContext::shared_rank(const Strategy&
 }
 
 const std::shared_ptr<const Recording>& PlanContext::shared_recording(const Strategy& strategy) {
-  const TapeKey key{strategy.layout.of_model(),  strategy.micro_batch_size, strategy.zero_stage == 3,
-                    strategy.checkpointing,      strategy.tiled_mlp,        strategy.tiled_loss,
-                    strategy.checkpoint_offload, strategy.rotation};
+  const TapeKey key{strategy.layout.of_model(), strategy.micro_batch_size, strategy.zero_stage == 3,
+                    strategy.checkpointing, strategy.long_context};
   Recorded& slot = [&]() -> Recorded& {
     const std::lock_guard lock(mutex_);
     return recordings_[key];

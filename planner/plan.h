@@ -91,9 +91,7 @@ class PlanContext {
     std::int64_t micro_batch_size{};
     bool stage3{};
     Checkpointing checkpointing{};
-    std::int64_t tiled_mlp{}, tiled_loss{};
-    CheckpointOffload checkpoint_offload{};
-    KeyRotation rotation{};
+    LongContext long_context{};
     auto operator<=>(const TapeKey&) const = default;
   };
   enum class Depth : std::uint8_t { live, fits, outline, complete };

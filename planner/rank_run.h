@@ -82,7 +82,7 @@ class RankRun {
   [[nodiscard]] std::vector<RankRun> distinct_ranks() const;
 
  private:
-  [[nodiscard]] bool is_sliced() const { return strategy_.zero_stage == 1 || strategy_.zero_stage == 2; }
+  [[nodiscard]] bool is_sliced() const { return divides_groups(strategy_.zero_stage); }
 
   Parts parts_;
   Training training_;

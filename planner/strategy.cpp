@@ -25,7 +25,7 @@ void check_preferences(const Model& model, const Training& training, const Strat
   const std::string_view objective = to_name(training.objective);
   if (s.layout.tensor > 1 || s.layout.token_ranks() > 1)
     reasons.push_back(fmt::format("{} is planned for data parallelism alone", objective));
-  if (training.fused_loss || training.loss_chunks > 1 || s.tiled_loss != 0)
+  if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
     reasons.push_back(
         fmt::format("{} compares log-probabilities of whole sequences: its loss is not planned fused or "
                     "in slices",
@@ -68,13 +68,13 @@ Training with_framework(Training training, Framework framework) {
 }
 
 std::int64_t mlp_tiles(const Strategy& s, const Training& training, std::int64_t hidden_size) {
-  if (s.tiled_mlp != Strategy::kAutoTiles) return s.tiled_mlp;
+  if (s.long_context.tiled_mlp != LongContext::kAutoTiles) return s.long_context.tiled_mlp;
   return divide_up(local_tokens(training, s), hidden_size);
 }
 
 std::int64_t loss_tiles(const Strategy& s, const Training& training, std::int64_t vocabulary_size) {
   constexpr std::int64_t kSlice = std::int64_t{1} << 30, kLogit = 4;
-  if (s.tiled_loss != Strategy::kAutoTiles) return s.tiled_loss;
+  if (s.long_context.tiled_loss != LongContext::kAutoTiles) return s.long_context.tiled_loss;
   return divide_up(s.micro_batch_size * local_tokens(training, s) * vocabulary_size * kLogit, kSlice);
 }
 
@@ -87,16 +87,16 @@ std::string plan_id(Framework framework, const Strategy& s) {
   if (offload != Offload{}) id += fmt::format("+offload-{}", to_name(offload));
   if (s.checkpointing != Checkpointing::full)
     id += fmt::format("+checkpointing-{}", to_name(s.checkpointing));
-  if (s.checkpoint_offload != CheckpointOffload::none)
-    id += fmt::format("+checkpoint-offload-{}", to_name(s.checkpoint_offload));
+  if (s.long_context.checkpoint_offload != CheckpointOffload::none)
+    id += fmt::format("+checkpoint-offload-{}", to_name(s.long_context.checkpoint_offload));
   const auto tiles = [&id](std::string_view what, std::int64_t count) {
     if (count == 0) return;
     id += fmt::format("+tiled-{}", what);
-    if (count != Strategy::kAutoTiles) id += fmt::format("{}", count);
+    if (count != LongContext::kAutoTiles) id += fmt::format("{}", count);
   };
-  tiles("mlp", s.tiled_mlp), tiles("loss", s.tiled_loss);
-  if (s.layout.context > 1 && s.rotation != KeyRotation::all_gather)
-    id += fmt::format("+rotate-{}", to_name(s.rotation));
+  tiles("mlp", s.long_context.tiled_mlp), tiles("loss", s.long_context.tiled_loss);
+  if (s.layout.context > 1 && s.long_context.rotation != KeyRotation::all_gather)
+    id += fmt::format("+rotate-{}", to_name(s.long_context.rotation));
   return id;
 }
 

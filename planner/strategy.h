@@ -276,6 +276,22 @@ struct ZeroOptions {
 /// Source: accelerate 1.15 accelerator.py _prepare_deepspeed; transformers integrations/deepspeed.py.
 [[nodiscard]] ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size);
 
+/// What makes long samples fit beside dividing their tokens; each part by itself.
+struct LongContext {
+  static constexpr std::int64_t kAutoTiles = -1;
+  /// Slices of the tokens that the feed-forward and head with loss run over one by one (ALST); 0: not tiled,
+  /// kAutoTiles: as many as its authors take.
+  std::int64_t tiled_mlp{}, tiled_loss{};
+  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
+  KeyRotation rotation{KeyRotation::all_gather};
+  auto operator<=>(const LongContext&) const = default;
+
+  [[nodiscard]] bool tiles() const { return tiled_mlp != 0 || tiled_loss != 0; }
+};
+
+/// ZeRO 1 and 2: optimizer groups are flattened and divided; parameters stay whole.
+[[nodiscard]] constexpr bool divides_groups(int zero_stage) { return zero_stage == 1 || zero_stage == 2; }
+
 struct Strategy {
   int zero_stage{};
   ParallelLayout layout{};
@@ -284,12 +300,7 @@ struct Strategy {
   Checkpointing checkpointing{Checkpointing::full};
   std::int64_t micro_batch_size{1};
   std::int64_t gradient_accumulation_steps{1};
-  /// Slices of the tokens that the feed-forward and head with loss run over one by one (ALST); 0: not tiled,
-  /// kAutoTiles: as many as its authors take.
-  std::int64_t tiled_mlp{}, tiled_loss{};
-  static constexpr std::int64_t kAutoTiles = -1;
-  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
-  KeyRotation rotation{KeyRotation::all_gather};
+  LongContext long_context{};
   ZeroOptions zero{};
   /// Of the engine of a reference model's own (ZeRO-3); absent: the policy's. TRL 1.16's are: what
   /// prepare_deepspeed sets, it writes where DeepSpeed does not look.

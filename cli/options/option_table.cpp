@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "cli/options/options.h"
 #include "cli/options/values.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
@@ -21,23 +19,11 @@ constexpr double kMostHeadroom = 90;  // percent
 constexpr std::int64_t kMostTiles = 1'000'000;
 
 void set_micro_batch(Options& o, const std::string& text) {
-  if (text == "max") return o.space.micro_batch_size.reset();
-  std::int64_t size = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (error != std::errc() || end != text.data() + text.size() || size < 1 || size > kMostMicroBatch)
-    throw InputError("--micro-batch", in_quotes(text),
-                     fmt::format("accepted: a whole number from 1 to {}, or max", kMostMicroBatch));
-  o.space.micro_batch_size = size;
+  o.space.micro_batch_size = parse_count_or("--micro-batch", "max", text, kMostMicroBatch);
 }
 
 std::int64_t parse_tiles(std::string_view option, const std::string& text) {
-  if (text == "auto") return Strategy::kAutoTiles;
-  std::int64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > kMostTiles)
-    throw InputError(std::string(option), in_quotes(text),
-                     fmt::format("accepted: a whole number from 1 to {}, or auto", kMostTiles));
-  return count;
+  return parse_count_or(option, "auto", text, kMostTiles).value_or(LongContext::kAutoTiles);
 }
 
 void set_zero(Options& o, const std::string& text) {
@@ -179,7 +165,7 @@ const std::vector<OptionSpec>& option_table() {
        [](O o, T t) { o.space.context_parallel = parse_integers("--cp", t, 1, kMostDegree); }},
       {"--cp-rotate", "allgather|alltoall", kSearch, plan | search | fit | check,
        "how the ring passes keys and values on [allgather]",
-       [](O o, T t) { o.space.rotation = parse_name<KeyRotation>("--cp-rotate", t); },
+       [](O o, T t) { o.space.long_context.rotation = parse_name<KeyRotation>("--cp-rotate", t); },
        all_names<KeyRotation>},
       {"--offload", "LIST", kSearch, plan | search | fit | check,
        "where optimizer states and parameters go: none, optimizer, all, … [none,optimizer,all]",
@@ -216,15 +202,17 @@ const std::vector<OptionSpec>& option_table() {
       {"--checkpoint-offload", "none|alst|deepspeed", kTraining, kPlanning,
        "checkpointed inputs in host memory: ArcticTraining's patch, or DeepSpeed's hooks [none]",
        [](O o, T t) {
-         o.space.checkpoint_offload = parse_name<CheckpointOffload>("--checkpoint-offload", t);
+         o.space.long_context.checkpoint_offload = parse_name<CheckpointOffload>("--checkpoint-offload", t);
        },
        all_names<CheckpointOffload>},
       {"--tiled-mlp", "auto|N", kTraining, kPlanning,
        "the feed-forward over N slices of the tokens (ALST) [whole]",
-       [](O o, T t) { o.space.tiled_mlp = parse_tiles("--tiled-mlp", t); }, [] { return Words{"auto"}; }},
+       [](O o, T t) { o.space.long_context.tiled_mlp = parse_tiles("--tiled-mlp", t); },
+       [] { return Words{"auto"}; }},
       {"--tiled-loss", "auto|N", kTraining, kPlanning,
        "head and loss over N slices of the tokens (ALST) [whole]",
-       [](O o, T t) { o.space.tiled_loss = parse_tiles("--tiled-loss", t); }, [] { return Words{"auto"}; }},
+       [](O o, T t) { o.space.long_context.tiled_loss = parse_tiles("--tiled-loss", t); },
+       [] { return Words{"auto"}; }},
       {"--attention", "flash|sdpa|eager", kTraining, kPlanning, "attention kernel [flash]",
        [](O o, T t) { o.training.attention = parse_name<Attention>("--attention", t); },
        all_names<Attention>},

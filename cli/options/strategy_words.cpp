@@ -93,7 +93,7 @@ bool take_degree(std::int64_t& degree, std::string_view kind, std::string_view v
 bool take_tiles(std::int64_t& tiles, std::string_view kind, std::string_view value) {
   constexpr std::int64_t kMostTiles = 1'000'000;
   if (!all_digits(value)) return false;
-  tiles = value.empty() ? Strategy::kAutoTiles : parse_integer(kind, value, 1, kMostTiles);
+  tiles = value.empty() ? LongContext::kAutoTiles : parse_integer(kind, value, 1, kMostTiles);
   return true;
 }
 
@@ -114,12 +114,12 @@ bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_vie
   if (kind == "tp") return take_degree(strategy.tensor_parallel, kind, value);
   if (kind == "sp") return take_degree(strategy.sequence_parallel, kind, value);
   if (kind == "cp") return take_degree(strategy.context_parallel, kind, value);
-  if (kind == "tiled-mlp") return take_tiles(strategy.tiled_mlp, kind, value);
-  if (kind == "tiled-loss") return take_tiles(strategy.tiled_loss, kind, value);
+  if (kind == "tiled-mlp") return take_tiles(strategy.long_context.tiled_mlp, kind, value);
+  if (kind == "tiled-loss") return take_tiles(strategy.long_context.tiled_loss, kind, value);
   if (kind == "offload-") return take_name(strategy.offload, value);
   if (kind == "checkpointing-") return take_name(strategy.checkpointing, value);
-  if (kind == "checkpoint-offload-") return take_name(strategy.checkpoint_offload, value);
-  if (kind == "rotate-") return take_name(strategy.rotation, value);
+  if (kind == "checkpoint-offload-") return take_name(strategy.long_context.checkpoint_offload, value);
+  if (kind == "rotate-") return take_name(strategy.long_context.rotation, value);
   return (kind == "b" || kind == "a") && take_batch(strategy, kind, value);
 }
 
@@ -165,16 +165,26 @@ PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing
   return strategy;
 }
 
+namespace {
+
+/// What a strategy's name says, and where it is silent what the options said.
+LongContext merged(LongContext given, const LongContext& named) {
+  if (named.tiled_mlp != 0) given.tiled_mlp = named.tiled_mlp;
+  if (named.tiled_loss != 0) given.tiled_loss = named.tiled_loss;
+  if (named.checkpoint_offload != CheckpointOffload::none)
+    given.checkpoint_offload = named.checkpoint_offload;
+  if (named.rotation != KeyRotation::all_gather) given.rotation = named.rotation;
+  return given;
+}
+
+}  // namespace
+
 SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   space.zero_stages = {strategy.zero_stage};
   space.tensor_parallel = {strategy.tensor_parallel};
   space.sequence_parallel = {strategy.sequence_parallel};
   space.context_parallel = {strategy.context_parallel};
-  if (strategy.tiled_mlp != 0) space.tiled_mlp = strategy.tiled_mlp;
-  if (strategy.tiled_loss != 0) space.tiled_loss = strategy.tiled_loss;
-  if (strategy.checkpoint_offload != CheckpointOffload::none)
-    space.checkpoint_offload = strategy.checkpoint_offload;
-  if (strategy.rotation != KeyRotation::all_gather) space.rotation = strategy.rotation;
+  space.long_context = merged(space.long_context, strategy.long_context);
   space.offloads = {strategy.offload};
   space.checkpointing = strategy.checkpointing;
   if (strategy.micro_batch_size) space.micro_batch_size = strategy.micro_batch_size;
@@ -186,17 +196,17 @@ SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
 std::vector<std::pair<std::string, std::string>> token_options(const Strategy& s) {
   std::vector<std::pair<std::string, std::string>> options;
   const auto tiles = [](std::int64_t count) {
-    return count == Strategy::kAutoTiles ? "auto" : fmt::format("{}", count);
+    return count == LongContext::kAutoTiles ? "auto" : fmt::format("{}", count);
   };
   if (s.layout.sequence > 1) options.emplace_back("--sp", fmt::format("{}", s.layout.sequence));
   if (s.layout.context > 1) {
     options.emplace_back("--cp", fmt::format("{}", s.layout.context));
-    options.emplace_back("--cp-rotate", to_name(s.rotation));
+    options.emplace_back("--cp-rotate", to_name(s.long_context.rotation));
   }
-  if (s.checkpoint_offload != CheckpointOffload::none)
-    options.emplace_back("--checkpoint-offload", to_name(s.checkpoint_offload));
-  if (s.tiled_mlp != 0) options.emplace_back("--tiled-mlp", tiles(s.tiled_mlp));
-  if (s.tiled_loss != 0) options.emplace_back("--tiled-loss", tiles(s.tiled_loss));
+  if (s.long_context.checkpoint_offload != CheckpointOffload::none)
+    options.emplace_back("--checkpoint-offload", to_name(s.long_context.checkpoint_offload));
+  if (s.long_context.tiled_mlp != 0) options.emplace_back("--tiled-mlp", tiles(s.long_context.tiled_mlp));
+  if (s.long_context.tiled_loss != 0) options.emplace_back("--tiled-loss", tiles(s.long_context.tiled_loss));
   return options;
 }
 

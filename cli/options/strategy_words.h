@@ -23,9 +23,7 @@ struct PinnedStrategy {
   std::optional<std::int64_t> micro_batch_size{}, gradient_accumulation_steps{};
   std::optional<Method> method{};
   std::int64_t sequence_parallel{1}, context_parallel{1};
-  std::int64_t tiled_mlp{}, tiled_loss{};
-  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
-  KeyRotation rotation{KeyRotation::all_gather};
+  LongContext long_context{};
   bool operator==(const PinnedStrategy&) const = default;
 };
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <optional>
 
 namespace zplan {
 
@@ -32,6 +31,15 @@ std::int64_t parse_integer(std::string_view option, std::string_view text, std::
   if (!value || *value < low || *value > high)
     reject(option, text, fmt::format("a whole number from {} to {}", low, high));
   return *value;
+}
+
+std::optional<std::int64_t> parse_count_or(std::string_view option, std::string_view word,
+                                           std::string_view text, std::int64_t most) {
+  if (text == word) return std::nullopt;
+  const auto value = whole_number<std::int64_t>(text);
+  if (!value || *value < 1 || *value > most)
+    reject(option, text, fmt::format("a whole number from 1 to {}, or {}", most, word));
+  return value;
 }
 
 double parse_number(std::string_view option, std::string_view text, double low, double high) {

@@ -3,6 +3,7 @@
 // accepted.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,10 @@ inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 6
 
 [[nodiscard]] std::int64_t parse_integer(std::string_view option, std::string_view text, std::int64_t low,
                                          std::int64_t high);
+
+/// A whole number from 1 to `most`; nothing for `word`.
+[[nodiscard]] std::optional<std::int64_t> parse_count_or(std::string_view option, std::string_view word,
+                                                         std::string_view text, std::int64_t most);
 
 /// A finite number in [low, high].
 [[nodiscard]] double parse_number(std::string_view option, std::string_view text, double low, double high);

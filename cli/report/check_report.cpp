@@ -113,7 +113,7 @@ Table slope_table(const CheckReport& report) {
 
 /// What is said of rows by what they are: published peaks have it.
 Table efficiency_table(const CheckReport& report) {
-  Table table{{{"card", "", false, kAlways},
+  Table table{{{"GPU", "", false, kAlways},
                {"products", "", true, kAlways},
                {"attention", "", true, kAlways},
                {"memory", "", true, kAlways},

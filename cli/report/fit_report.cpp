@@ -69,7 +69,7 @@ std::string_view short_name(Solve solve) {
     case Solve::sequence: return "sequence";
     case Solve::gpus: return "GPUs";
     case Solve::model: return "model";
-    case Solve::memory: return "card";
+    case Solve::memory: return "memory";
     case Solve::host_memory: return "host memory";
   }
   return "";
@@ -173,7 +173,7 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
 void add_cards(Document& doc, const SolvedQuestion& solved) {
   constexpr std::size_t kMost = 8;
   if (solved.cards.empty()) return;
-  Table table{{{"card", "", false, kAlways},
+  Table table{{{"GPU", "", false, kAlways},
                {"memory", unit_name(solved.at.unit), true, kAlways},
                {"strategy", "", false, kAlways},
                {"needs", unit_name(solved.at.unit), true, 6},

@@ -125,7 +125,7 @@ const std::vector<Setting>& settings() {
   static const std::vector<Setting> table{
       {"model", [](P, Q q) { return q.model.name; }},
       {"GPUs", [](P, Q q) { return fmt::format("{}", q.cluster.gpus); }},
-      {"card", [](P, Q q) { return q.cluster.gpu.name; }},
+      {"GPU", [](P, Q q) { return q.cluster.gpu.name; }},
       {"memory per GPU", [](P, Q q) { return format_bytes(q.cluster.memory, q.unit); }},
       {"nodes", [](P, Q q) { return fmt::format("{}", q.cluster.nodes); }},
       {"strategy", [](P p, Q) { return p.id(); }},

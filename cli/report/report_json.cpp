@@ -106,17 +106,17 @@ Json training_json(const Training& training, Framework framework) {
 }
 
 /// Slices, or "auto".
-Json tiles_json(std::int64_t tiles) { return tiles == Strategy::kAutoTiles ? Json("auto") : Json(tiles); }
+Json tiles_json(std::int64_t tiles) { return tiles == LongContext::kAutoTiles ? Json("auto") : Json(tiles); }
 
 /// What divides, tiles or keeps a sample's tokens elsewhere; without it keys are not there.
 void add_tokens(Json& out, const Strategy& s) {
   if (s.layout.sequence > 1) out["sequence_parallel"] = s.layout.sequence;
   if (s.layout.context > 1)
-    out["context_parallel"] = s.layout.context, out["key_rotation"] = name_json(s.rotation);
-  if (s.tiled_mlp != 0) out["tiled_mlp"] = tiles_json(s.tiled_mlp);
-  if (s.tiled_loss != 0) out["tiled_loss"] = tiles_json(s.tiled_loss);
-  if (s.checkpoint_offload != CheckpointOffload::none)
-    out["checkpoint_offload"] = name_json(s.checkpoint_offload);
+    out["context_parallel"] = s.layout.context, out["key_rotation"] = name_json(s.long_context.rotation);
+  if (s.long_context.tiled_mlp != 0) out["tiled_mlp"] = tiles_json(s.long_context.tiled_mlp);
+  if (s.long_context.tiled_loss != 0) out["tiled_loss"] = tiles_json(s.long_context.tiled_loss);
+  if (s.long_context.checkpoint_offload != CheckpointOffload::none)
+    out["checkpoint_offload"] = name_json(s.long_context.checkpoint_offload);
 }
 
 Json strategy_json(const Strategy& s, Framework framework) {

@@ -52,7 +52,7 @@ QVector<Mark> memory_marks(const Question& question) {
   };
   add(Words::tr("available"), available(cluster, question.headroom));
   add(Words::tr("usable"), cluster.usable_memory);
-  add(Words::tr("card"), cluster.memory);
+  add(Words::tr("GPU"), cluster.memory);
   return marks;
 }
 

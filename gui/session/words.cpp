@@ -12,7 +12,7 @@ namespace {
 [[maybe_unused]] const char* const kNames[] = {
     QT_TRANSLATE_NOOP("line", "model"),
     QT_TRANSLATE_NOOP("line", "GPUs"),
-    QT_TRANSLATE_NOOP("line", "card"),
+    QT_TRANSLATE_NOOP("line", "GPU"),
     QT_TRANSLATE_NOOP("line", "memory per GPU"),
     QT_TRANSLATE_NOOP("line", "nodes"),
     QT_TRANSLATE_NOOP("line", "strategy"),

@@ -12,7 +12,7 @@
         <translation>GPU 数量</translation>
     </message>
     <message>
-        <source>card</source>
+        <source>GPU</source>
         <translation>GPU 型号</translation>
     </message>
     <message>
@@ -2304,7 +2304,7 @@
         <translation>可用上限</translation>
     </message>
     <message>
-        <source>card</source>
+        <source>GPU</source>
         <translation>整卡</translation>
     </message>
     <message>

@@ -43,8 +43,9 @@ struct FrameworkSpec {
   std::span<const int> stages;
   std::span<const Offload> offloads;
   bool splits_layers;  ///< tensor parallelism
-  bool splits_heads;   ///< sequence parallelism: tokens for heads (Ulysses), and ALST's tiles and offload
-  bool passes_keys;    ///< context parallelism: a ring
+  bool runs_alst;  ///< sequence parallelism (tokens for heads: Ulysses), ALST's tiles and checkpoints on the
+                   ///< host
+  bool passes_keys;                          ///< context parallelism: a ring
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
   std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
 

@@ -34,7 +34,7 @@ void check_sequence_parallel(const Model& model, const Training& training, const
                              Reasons& reasons) {
   const std::int64_t ranks = s.layout.sequence;
   if (ranks == 1) return;
-  if (!spec(training.framework).splits_heads) {
+  if (!spec(training.framework).runs_alst) {
     reasons.emplace_back(
         "sequence parallelism (Ulysses) is DeepSpeed's: take --framework deepspeed, or --cp");
     return;
@@ -91,7 +91,7 @@ void check_context_parallel(const Model& model, const Training& training, const 
 }
 
 void check_tiled_loss(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  if (s.tiled_loss == 0) return;
+  if (s.long_context.tiled_loss == 0) return;
   if (training.fused_loss || training.loss_chunks > 1)
     reasons.emplace_back("a tiled loss takes the place of a fused or chunked one: drop one of them");
   if (s.layout.tensor > 1) reasons.emplace_back("a tiled loss under AutoTP is not planned");
@@ -100,8 +100,7 @@ void check_tiled_loss(const Model& model, const Training& training, const Strate
     reasons.emplace_back(
         "a tiled loss reduces the head's gradient before the embedding's, which tied embeddings share; "
         "DeepSpeed: The parameter model.embed_tokens.weight has already been reduced. Gradient computed "
-        "twice "
-        "for this partition");
+        "twice for this partition");
   if (s.zero_stage == 3 && parameters(model) <= s.zero.reduce_bucket_size)
     reasons.emplace_back(
         "a tiled loss with tied embeddings stops at ZeRO-3 where all gradients fit the bucket; DeepSpeed: "
@@ -109,21 +108,21 @@ void check_tiled_loss(const Model& model, const Training& training, const Strate
 }
 
 void check_tiles(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  const bool tiles = s.tiled_mlp != 0 || s.tiled_loss != 0;
-  if (tiles && !spec(training.framework).splits_heads)
+  const bool tiles = s.long_context.tiles();
+  if (tiles && !spec(training.framework).runs_alst)
     reasons.emplace_back("tiles tell DeepSpeed when a gradient is complete: FSDP2 and DDP have no such word");
-  if (s.tiled_mlp != 0 && model.shape.experts)
+  if (s.long_context.tiled_mlp != 0 && model.shape.experts)
     reasons.emplace_back("the tiled feed-forward is not planned for routed experts");
   check_tiled_loss(model, training, s, reasons);
 }
 
 void check_checkpoint_offload(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (s.checkpoint_offload == CheckpointOffload::none) return;
-  if (!spec(training.framework).splits_heads)
+  if (s.long_context.checkpoint_offload == CheckpointOffload::none) return;
+  if (!spec(training.framework).runs_alst)
     reasons.emplace_back("checkpoints on the host are planned for DeepSpeed alone");
   if (s.checkpointing != Checkpointing::full)
     reasons.emplace_back("there are checkpoints to keep on the host under --checkpointing full alone");
-  if (s.checkpoint_offload == CheckpointOffload::pinned && training.reentrant_checkpointing)
+  if (s.long_context.checkpoint_offload == CheckpointOffload::pinned && training.reentrant_checkpointing)
     reasons.emplace_back("DeepSpeed's hooks see what non-reentrant checkpointing saves: not reentrant");
 }
 
@@ -139,24 +138,23 @@ void check_tokens(const Model& model, const Training& training, const Strategy& 
 Reasons warnings_of_tokens(const Training& training, const Strategy& s) {
   Reasons warnings;
   const std::int64_t ranks = s.layout.sequence;
-  const bool sliced = s.zero_stage == 1 || s.zero_stage == 2;
-  if (ranks > 1 && sliced)
+  if (ranks > 1 && divides_groups(s.zero_stage))
     warnings.push_back(fmt::format(
         "at ZeRO-{0} DeepSpeed {1} reports a gradient norm {2} times too large under sequence parallel {2} "
         "(every rank adds the whole loss's gradient, and stages 1 and 2 divide by a {2}th of the ranks), so "
         "gradient_clipping {3:g} clips at {4:g}: set {2} times the norm that is meant, or take ZeRO-3",
         s.zero_stage, to_text(DeepSpeedRelease{}), ranks, s.zero.gradient_clipping,
         s.zero.gradient_clipping / static_cast<double>(ranks)));
-  if (s.tiled_mlp != 0 && training.method != Method::full)
+  if (s.long_context.tiled_mlp != 0 && training.method != Method::full)
     warnings.emplace_back(
         "tiled MLP with adapters: pass TiledMLP every trained tensor of the module as compute_params; with "
         "the base weights that DeepSpeed's example passes, ZeRO-2 stops (has already been reduced)");
-  if (s.tiled_loss != 0 && (s.gradient_accumulation_steps > 1 || ranks > 1) &&
+  if (s.long_context.tiled_loss != 0 && (s.gradient_accumulation_steps > 1 || ranks > 1) &&
       training.method == Method::full)
     warnings.emplace_back(
         "TiledFusedLogitsLoss scales the gradient of the hidden states by the loss's, not the head's: with "
         "accumulation or loss weights the head learns at another rate");
-  if (s.checkpoint_offload == CheckpointOffload::pinned && s.zero_stage == 3)
+  if (s.long_context.checkpoint_offload == CheckpointOffload::pinned && s.zero_stage == 3)
     warnings.emplace_back(
         "DeepSpeed's checkpoint offload moves nothing at ZeRO-3 (a hook replaces the tensor that it marked): "
         "--checkpoint-offload alst does");

@@ -55,7 +55,7 @@ bool rotates(const ModelShape& shape, std::size_t layer) {
 int place_of(std::size_t layer, std::size_t count, const Strategy& strategy) {
   if (layer == 0) return 0;
   if (layer + 1 == count) return 2;
-  const bool hooks = strategy.checkpoint_offload == CheckpointOffload::pinned;
+  const bool hooks = strategy.long_context.checkpoint_offload == CheckpointOffload::pinned;
   return hooks && layer + 2 == count ? 3 : 1;
 }
 
@@ -298,14 +298,14 @@ class MicroStep {
   /// ArcticTraining keeps inputs on the host in a function of reentrant checkpointing.
   [[nodiscard]] CheckpointKind checkpoint_kind() const {
     const bool reentrant = program_.training.reentrant_checkpointing ||
-                           program_.strategy.checkpoint_offload == CheckpointOffload::host;
+                           program_.strategy.long_context.checkpoint_offload == CheckpointOffload::host;
     return reentrant ? CheckpointKind::reentrant : CheckpointKind::full;
   }
   /// DeepSpeed's hooks leave the last layer's input where it is, and hold on to the one before, which they
   /// copy; at ZeRO-3 all of them stay: there a hook of the module replaces the tensor that was marked before
   /// the checkpoint saves it.
   [[nodiscard]] CheckpointInput kept_input(std::size_t layer) const {
-    switch (program_.strategy.checkpoint_offload) {
+    switch (program_.strategy.long_context.checkpoint_offload) {
       case CheckpointOffload::none: break;
       case CheckpointOffload::host: return CheckpointInput::on_host;
       case CheckpointOffload::pinned:

@@ -41,12 +41,7 @@ Tensor embed_tokens(Program& p, const Parameter& weight, const Tensor& ids) {
 /// 0, 1, … as the model counts where it is given no positions. Where ranks divide a sample's tokens, they
 /// come with the batch.
 Tensor count_positions(Program& p) {
-  if (p.strategy.layout.token_ranks() > 1) {
-    Tensor given;
-    given.type = DType::int64;
-    given.layout = Layout::contiguous({p.sizes.s});
-    return given;
-  }
+  if (p.strategy.layout.token_ranks() > 1) return of_batch({p.sizes.s}, DType::int64);
   const Tensor range = p.torch.operate({}, Layout::contiguous({p.sizes.s}), DType::int64);
   return p.torch.operate({&range}, Layout::contiguous({p.sizes.s}), DType::int64);
 }
@@ -113,9 +108,7 @@ Tensor opt_positions(Program& p, const Parameters& of, const Parameter& table, c
 }  // namespace
 
 Tensor before_layers(Program& p, const Parameters& of) {
-  Tensor ids;
-  ids.type = DType::int64;
-  ids.layout = Layout::contiguous({p.sizes.b, p.sizes.s});
+  const Tensor ids = of_batch({p.sizes.b, p.sizes.s}, DType::int64);
   const Parameter& table_of_tokens = of.all().front();
   const Parameter* copy = saved_copy(p, of, table_of_tokens);
   Tensor embedded = copy == nullptr ? embed_tokens(p, table_of_tokens, ids)

@@ -37,10 +37,6 @@ Tensor relu_squared(Program& p, const Tensor& x) {
   return pow(p.torch, positive);
 }
 
-}  // namespace
-
-namespace {
-
 Tensor activation(Program& p, const Tensor& x) {
   switch (p.operators().activation) {
     case Activation::silu: return silu(p.torch, x);

@@ -32,8 +32,7 @@ struct Labels {
 Labels labels_of(Program& p) {
   Labels labels;
   if (p.strategy.layout.token_ranks() > 1) {  // shifted before they were divided
-    labels.shifted.type = DType::int64;
-    labels.shifted.layout = Layout::contiguous({p.sizes.tokens()});
+    labels.shifted = of_batch({p.sizes.tokens()}, DType::int64);
     return labels;
   }
   labels.padded = p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s + 1}), DType::int64);
@@ -44,8 +43,10 @@ Labels labels_of(Program& p) {
   return labels;
 }
 
-/// Gemma 2's soft cap: tanh(logits / cap) · cap.
-Tensor capped(Program& p, Tensor logits) {
+/// What the model does with its head's product: a factor (Granite, Cohere) and Gemma 2's soft cap,
+/// tanh(logits / cap) · cap.
+Tensor finished_logits(Program& p, Tensor logits) {
+  if (p.operators().scales_logits) logits = scale(p.torch, logits);
   if (!p.shape().logit_soft_cap) return logits;
   logits = scale(p.torch, logits);
   logits = tanh(p.torch, logits);
@@ -64,12 +65,9 @@ Tensor whole_loss(Program& p, const Tensor& logits) {
 Tensor chunked_loss(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
   const std::int64_t T = p.sizes.tokens(), V = logits.layout.sizes.back();
-  const std::int64_t chunk = share(Elements(T), p.training.loss_chunks).value;
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t done = 0; done < T; done += chunk) lengths.push_back(std::min(chunk, T - done));
   const Labels labels = labels_of(p);
   const Tensor flat = view(torch, logits, {T, V});
-  const Tensors parts = split(torch, flat, 0, lengths);
+  const Tensors parts = split(torch, flat, 0, chunks(T, p.training.loss_chunks));
   Tensor sum;
   for (const Tensor& each : parts) {
     const Tensor loss = cross_entropy(torch, to(torch, each, DType::fp32), labels.shifted);
@@ -89,13 +87,10 @@ Tensors all_wide(Program& p, const Tensors& logits) {
 /// chunked_cross_entropy.
 Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& weight, const Tensor& hidden) {
   Autograd& torch = p.torch;
-  const std::int64_t s = p.sizes.s, slice = share(Elements(s), p.training.loss_chunks).value;
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t done = 0; done < s; done += slice) lengths.push_back(std::min(slice, s - done));
   torch.recorder().take_for(Term::logits);
   Tensors logits;
-  for (const Tensor& each : split(torch, hidden, 1, lengths))
-    logits.push_back(capped(p, linear_layer(p, of, weight, each)));
+  for (const Tensor& each : split(torch, hidden, 1, chunks(p.sizes.s, p.training.loss_chunks)))
+    logits.push_back(finished_logits(p, linear_layer(p, of, weight, each)));
   torch.recorder().take_for(Term::loss_temporaries);
   if (spec(p.training.modules).widens_logits) logits = all_wide(p, logits);
   const Labels labels = labels_of(p);
@@ -178,15 +173,11 @@ Tensor loss_of(Program& p, const Parameters& of, const Parameter& weight, const 
   Recorder& recorder = p.torch.recorder();
   recorder.take_for(Term::logits);
   Tensor logits = linear_layer(p, of, weight, hidden);
-  if (p.operators().scales_logits) logits = scale(p.torch, logits);
-  logits = capped(p, std::move(logits));
+  logits = finished_logits(p, std::move(logits));
   recorder.take_for(Term::loss_temporaries);
   const Tensor wide = to(p.torch, logits, DType::fp32);
   logits.reset();
-  Tensor labels;
-  labels.type = DType::int64;
-  labels.layout = Layout::contiguous({hidden.size(0)});
-  return cross_entropy(p.torch, wide, labels);
+  return cross_entropy(p.torch, wide, of_batch({hidden.size(0)}, DType::int64));
 }
 
 }  // namespace
@@ -194,8 +185,7 @@ Tensor loss_of(Program& p, const Parameters& of, const Parameter& weight, const 
 Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden) {
   p.torch.recorder().take_for(Term::logits);
   Tensor logits = linear_layer(p, of, head_weight(p, of), hidden);
-  if (p.operators().scales_logits) logits = scale(p.torch, logits);
-  return hooked_logits(p, capped(p, std::move(logits)));
+  return hooked_logits(p, finished_logits(p, std::move(logits)));
 }
 
 Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
@@ -216,8 +206,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
     Tensor whole = gathered(p, logits, p.shape().vocabulary_size);
     logits = std::move(whole);
   }
-  if (p.operators().scales_logits) logits = scale(p.torch, logits);
-  logits = capped(p, std::move(logits));
+  logits = finished_logits(p, std::move(logits));
   logits = hooked_logits(p, logits);
   recorder.take_for(Term::loss_temporaries);
   if (spec(p.training.modules).widens_logits) logits = to(p.torch, logits, DType::fp32);

@@ -115,6 +115,20 @@ Tensor unary(Autograd& torch, const Tensor& x, const Tensor* keeps_input, bool k
 
 }  // namespace
 
+std::vector<std::int64_t> chunks(std::int64_t length, std::int64_t count) {
+  const std::int64_t each = divide_up(length, std::max<std::int64_t>(count, 1));
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t done = 0; done < length; done += each) lengths.push_back(std::min(each, length - done));
+  return lengths;
+}
+
+Tensor of_batch(std::vector<std::int64_t> sizes, DType type) {
+  Tensor given;
+  given.type = type;
+  given.layout = Layout::contiguous(std::move(sizes));
+  return given;
+}
+
 Tensor alias(const Tensor& x, Layout layout) {
   Tensor result = x.detached();
   result.layout = std::move(layout);

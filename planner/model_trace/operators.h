@@ -31,6 +31,8 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 /// torch.split / chunk into parts of these lengths along the last axis; the backward concatenates.
 [[nodiscard]] Tensors split(Autograd& torch, const Tensor& x, std::size_t axis,
                             const std::vector<std::int64_t>& lengths);
+/// Lengths of `count` slices as torch.chunk makes them: the last is shorter where they do not divide.
+[[nodiscard]] std::vector<std::int64_t> chunks(std::int64_t length, std::int64_t count);
 [[nodiscard]] Tensor unsqueeze(Autograd& torch, const Tensor& x, std::size_t axis);
 /// Size-1 dimensions made `sizes` with stride 0.
 [[nodiscard]] Tensor expand(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes);
@@ -47,6 +49,8 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 
 /// The same memory under another layout, known to autograd as a view.
 [[nodiscard]] Tensor alias(const Tensor& x, Layout layout);
+/// A tensor that comes with the batch: it is there before the step and outlives it.
+[[nodiscard]] Tensor of_batch(std::vector<std::int64_t> sizes, DType type);
 /// A new contiguous tensor.
 [[nodiscard]] Tensor fresh(Autograd& torch, std::vector<std::int64_t> sizes, DType type);
 /// An elementwise result of x's sizes, type and order of strides.

@@ -41,12 +41,7 @@ Tensor of_margin(Program& p, const Tensor& margins) {
 
 /// Of the reference model, whose forward the tape has in this place, or of the batch.
 Tensor compared(Program& p, const Tensor& own) {
-  if (reference_of(p.training) == ReferenceModel::precomputed) {
-    Tensor given;
-    given.type = DType::fp32;
-    given.layout = own.layout;
-    return given;
-  }
+  if (reference_of(p.training) == ReferenceModel::precomputed) return of_batch(own.layout.sizes, DType::fp32);
   p.torch.recorder().mark(Event::Kind::reference, kReferenceBegins);
   return p.torch.operate({}, own.layout, own.type);
 }
@@ -58,10 +53,8 @@ Tensor chosen_likelihood(Program& p, const Tensor& logits) {
   const std::int64_t b = logits.size(0) / 2, s = logits.size(1), V = logits.size(2);
   const Tensor chosen = slice(torch, logits, 0, b);
   const Tensor predicting = contiguous(torch, slice(torch, chosen, 1, s - 1));
-  Tensor labels;
-  labels.type = DType::int64;
-  labels.layout = Layout::contiguous({b * (s - 1)});
-  return cross_entropy(torch, view(torch, predicting, {b * (s - 1), V}), labels);
+  return cross_entropy(torch, view(torch, predicting, {b * (s - 1), V}),
+                       of_batch({b * (s - 1)}, DType::int64));
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ Way way_of(const Training& training, const Strategy& strategy) {
   const FrameworkSpec& framework = spec(training.framework);
   Way way;
   way.method = training.method == Method::full ? RecordedMethod::full : RecordedMethod::lora;
-  way.fp32_adapters =
-      training.method != Method::full && training.fp32_adapters && !framework.casts_adapters(training, strategy);
+  way.fp32_adapters = training.method != Method::full && training.fp32_adapters &&
+                      !framework.casts_adapters(training, strategy);
   way.checkpointed = strategy.checkpointing == Checkpointing::full;
   way.partitioned = gathers_at_modules(training, strategy);
   way.autocast = framework.autocasts_masters && training.master_weights && training.method == Method::full;
@@ -208,8 +208,8 @@ std::optional<std::string> why_not_recorded(const Model& model, const Training& 
   if (strategy.layout.tensor > 1) return "tensor parallelism of a recorded model is not known";
   if (strategy.layout.token_ranks() > 1)
     return "sequence and context parallelism of a recorded model are not known";
-  if (strategy.tiled_mlp != 0 || strategy.tiled_loss != 0) return missing("with tiles");
-  if (strategy.checkpoint_offload != CheckpointOffload::none)
+  if (strategy.long_context.tiles()) return missing("with tiles");
+  if (strategy.long_context.checkpoint_offload != CheckpointOffload::none)
     return missing("whose checkpoints wait on the host");
   if (training.modules != ModuleLibrary::transformers) return missing("of another library's layers");
   if (training.fused_loss || training.loss_chunks > 1) return missing("with a fused or sliced loss");

@@ -118,7 +118,7 @@ Training reference_training(const Training& training) {
 Strategy reference_strategy(const Strategy& strategy) {
   Strategy of = strategy;
   of.checkpointing = Checkpointing::none;
-  of.checkpoint_offload = CheckpointOffload::none;
+  of.long_context.checkpoint_offload = CheckpointOffload::none;
   return of;
 }
 

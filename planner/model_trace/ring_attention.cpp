@@ -23,7 +23,7 @@ class Ring {
       : torch_(p.torch),
         ranks_(p.strategy.layout.context),
         rank_(p.context_rank),
-        gathers_(p.strategy.rotation == KeyRotation::all_gather) {}
+        gathers_(p.strategy.long_context.rotation == KeyRotation::all_gather) {}
 
   struct Merged {
     Tensor output, sums;

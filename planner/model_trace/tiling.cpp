@@ -2,7 +2,6 @@
 // Source: DeepSpeed 0.19.8 runtime/sequence_parallel/ulysses_sp.py TiledMLP, TiledFusedLogitsLoss; compared
 // with PyTorch's own allocations (docs/long-context.md).
 
-#include <algorithm>
 #include <utility>
 
 #include "planner/model_trace/operators.h"
@@ -11,14 +10,6 @@
 namespace zplan::symbolic {
 
 namespace {
-
-/// torch.chunk: lengths of so many slices; the last is shorter where they do not divide.
-std::vector<std::int64_t> chunks(std::int64_t length, std::int64_t count) {
-  const std::int64_t each = divide_up(length, std::max<std::int64_t>(count, 1));
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t done = 0; done < length; done += each) lengths.push_back(std::min(each, length - done));
-  return lengths;
-}
 
 /// A slice of the tokens whose gradient is added to its part of one that is there.
 Tensor slice_with_gradient(Autograd& torch, const Tensor& rows, std::int64_t length) {

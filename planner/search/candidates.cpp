@@ -19,7 +19,8 @@ bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
 void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
                   std::vector<FamilyReport>& all) {
   for (const Checkpointing checkpointing : scope.checkpointing) {
-    if (checkpointing != Checkpointing::full && name.strategy.checkpoint_offload != CheckpointOffload::none)
+    if (checkpointing != Checkpointing::full &&
+        name.strategy.long_context.checkpoint_offload != CheckpointOffload::none)
       continue;
     std::vector<ZeroOptions> tried;
     for (const Buckets buckets : scope.buckets) {

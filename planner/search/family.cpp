@@ -173,8 +173,7 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
 
 PlanFamily PlanScreen::family(const Strategy& strategy) {
   const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing,
-                      strategy.tiled_mlp,         strategy.tiled_loss,      strategy.checkpoint_offload,
-                      strategy.rotation};
+                      strategy.long_context};
   const std::lock_guard lock(mutex_);
   const auto tapes = tapes_.try_emplace(kind, context_.cluster().gpu, context_.training(),
                                         local_tokens(context_.training(), strategy),

@@ -93,9 +93,7 @@ class PlanScreen {
     ParallelLayout of_model;
     bool stage3{};
     Checkpointing checkpointing{};
-    std::int64_t tiled_mlp{}, tiled_loss{};
-    CheckpointOffload checkpoint_offload{};
-    KeyRotation rotation{};
+    LongContext long_context{};
     auto operator<=>(const TapeKind&) const = default;
   };
   PlanContext& context_;

@@ -90,15 +90,15 @@ std::optional<std::int64_t> largest_degree(const Question& base,
 }
 
 std::vector<Means> deepspeed_means(const Question& q) {
-  std::vector<Means> all{
-      {"tiled loss", "--tiled-loss auto", [](SearchSpace& s) { s.tiled_loss = Strategy::kAutoTiles; }}};
+  std::vector<Means> all{{"tiled loss", "--tiled-loss auto",
+                          [](SearchSpace& s) { s.long_context.tiled_loss = LongContext::kAutoTiles; }}};
   if (const auto degree = largest_degree(q, &SearchSpace::sequence_parallel))
     all.push_back({fmt::format("sequence parallel {}", *degree), fmt::format("--sp {}", *degree),
                    [degree](SearchSpace& s) { s.sequence_parallel = {*degree}; }});
-  all.push_back(
-      {"tiled MLP", "--tiled-mlp auto", [](SearchSpace& s) { s.tiled_mlp = Strategy::kAutoTiles; }});
+  all.push_back({"tiled MLP", "--tiled-mlp auto",
+                 [](SearchSpace& s) { s.long_context.tiled_mlp = LongContext::kAutoTiles; }});
   all.push_back({"checkpoints on the host", "--checkpoint-offload alst",
-                 [](SearchSpace& s) { s.checkpoint_offload = CheckpointOffload::host; }});
+                 [](SearchSpace& s) { s.long_context.checkpoint_offload = CheckpointOffload::host; }});
   return all;
 }
 
@@ -111,7 +111,7 @@ std::vector<Means> fsdp_means(const Question& q) {
 
 std::vector<Means> means_of(const Question& q) {
   const FrameworkSpec& framework = spec(q.training.framework);
-  std::vector<Means> all = framework.splits_heads ? deepspeed_means(q) : fsdp_means(q);
+  std::vector<Means> all = framework.runs_alst ? deepspeed_means(q) : fsdp_means(q);
   if (!q.space.offloads.empty()) return all;
   for (const Offload& each : framework.offloads)
     if (each != Offload{})
@@ -136,7 +136,7 @@ Question ground(const OpenQuestion& open) {
 
 std::vector<Rung> sequence_ladder(const OpenQuestion& open) {
   const FrameworkSpec& framework = spec(open.question.training.framework);
-  if (open.question.cluster.gpus == 1 || !(framework.splits_heads || framework.passes_keys)) return {};
+  if (open.question.cluster.gpus == 1 || !(framework.runs_alst || framework.passes_keys)) return {};
   Question base = ground(open);
   if (!legal_strategy(at_length(base, unit_of(base.space)))) return {};
   Question asked = open.question;

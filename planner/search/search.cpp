@@ -19,7 +19,7 @@ namespace zplan {
 ZeroOptions zero_knobs(const Question& q, int stage) {
   if (q.space.zero) return *q.space.zero;
   ZeroOptions options = zero_options(q.space.buckets, q.model.shape.hidden_size);
-  if (stage == 1 || stage == 2) options.overlap_comm = true;
+  if (divides_groups(stage)) options.overlap_comm = true;
   if (stage == 3 && q.training.optimizer == Optimizer::muon) options.reduce_scatter = false;
   return options;
 }
@@ -61,10 +61,7 @@ Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage,
           .offload_optimizer = offload.optimizer,
           .offload_parameters = offload.parameters,
           .checkpointing = q.space.checkpointing,
-          .tiled_mlp = q.space.tiled_mlp,
-          .tiled_loss = q.space.tiled_loss,
-          .checkpoint_offload = q.space.checkpoint_offload,
-          .rotation = q.space.rotation,
+          .long_context = q.space.long_context,
           .zero = zero_knobs(q, stage)};
 }
 
@@ -75,9 +72,7 @@ SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
   space.context_parallel = {s.layout.context};
   space.offloads = {{s.offload_optimizer, s.offload_parameters}};
   space.checkpointing = s.checkpointing;
-  space.tiled_mlp = s.tiled_mlp, space.tiled_loss = s.tiled_loss;
-  space.checkpoint_offload = s.checkpoint_offload;
-  space.rotation = s.rotation;
+  space.long_context = s.long_context;
   return space;
 }
 

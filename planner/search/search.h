@@ -16,9 +16,7 @@ struct SearchSpace {
   std::vector<int> zero_stages;
   std::vector<std::int64_t> tensor_parallel;
   std::vector<std::int64_t> sequence_parallel, context_parallel;  ///< empty: 1
-  std::int64_t tiled_mlp{}, tiled_loss{};                         ///< as in Strategy
-  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
-  KeyRotation rotation{KeyRotation::all_gather};
+  LongContext long_context{};
   std::vector<Offload> offloads;
   Checkpointing checkpointing{Checkpointing::full};
   std::optional<std::int64_t> micro_batch_size{1};  ///< absent: the largest that fits

@@ -133,7 +133,8 @@ void RankState::make_adapters() {
   const Bytes element = rounds                             ? Bytes(4)
                         : training.method == Method::qlora ? weight()
                                                            : parameter_size(training);
-  // peft makes a head in fp32 before it ties it to the embedding's copy (utils/other.py ModulesToSaveWrapper).
+  // peft makes a head in fp32 before it ties it to the embedding's copy (utils/other.py
+  // ModulesToSaveWrapper).
   if (training.ties_saved_modules && !training.modules_to_save.empty())
     device_.spike(Term::trained_parameters, tensors().front().elements * Bytes(4));
   for (std::size_t i = 0; i < tensors().size(); ++i)

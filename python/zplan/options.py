@@ -86,16 +86,9 @@ class PlanningOptions(QuestionOptions, total=False):
     nvme_path: Path
 
 
-class CompareOptions(PlanningOptions, total=False):
-    buckets: Literal["default", "hf-auto"]
-    baseline: Config
-    differences: bool
-    config_style: Literal["plain", "hf-auto", "ms-swift"]
-    emit: Path
-    explain: bool
+class StrategyOptions(TypedDict, total=False):
+    """What of a strategy is given, and so not searched."""
 
-
-class SearchOptions(PlanningOptions, total=False):
     zero: Integers
     tp: Integers
     sp: Integers
@@ -104,24 +97,29 @@ class SearchOptions(PlanningOptions, total=False):
     offload: Names
     buckets: Literal["default", "hf-auto"]
     framework: Literal["deepspeed", "fsdp", "torch"]
+
+
+class OutputOptions(TypedDict, total=False):
     config_style: Literal["plain", "hf-auto", "ms-swift"]
     emit: Path
     explain: bool
+
+
+class CompareOptions(PlanningOptions, OutputOptions, total=False):
+    buckets: Literal["default", "hf-auto"]
+    baseline: Config
+    differences: bool
+
+
+class SearchOptions(PlanningOptions, StrategyOptions, OutputOptions, total=False):
+    pass
 
 
 class PlanOptions(SearchOptions, total=False):
     ds_config: Config
 
 
-class FitOptions(PlanningOptions, total=False):
-    zero: Integers
-    tp: Integers
-    sp: Integers
-    cp: Integers
-    cp_rotate: Literal["allgather", "alltoall"]
-    offload: Names
-    buckets: Literal["default", "hf-auto"]
-    framework: Literal["deepspeed", "fsdp", "torch"]
+class FitOptions(PlanningOptions, StrategyOptions, total=False):
     ds_config: Config
     solve: Literal["micro-batch", "sequence", "gpus", "model", "memory", "host-memory"]
     oom: str
@@ -136,15 +134,7 @@ class LintOptions(PlanningOptions, total=False):
     config_style: Literal["plain", "hf-auto", "ms-swift"]
 
 
-class CheckOptions(QuestionOptions, total=False):
-    zero: Integers
-    tp: Integers
-    sp: Integers
-    cp: Integers
-    cp_rotate: Literal["allgather", "alltoall"]
-    offload: Names
-    buckets: Literal["default", "hf-auto"]
-    framework: Literal["deepspeed", "fsdp", "torch"]
+class CheckOptions(QuestionOptions, StrategyOptions, total=False):
     ds_config: Config
     worst: int
     fit_efficiency: bool

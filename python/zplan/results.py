@@ -5,7 +5,7 @@ Bytes are whole numbers of bytes, times seconds, ratios fractions, unless a name
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from ._read import Value, dataclass, each, one, split
 
@@ -656,14 +656,20 @@ class Report(Document):
 
 
 @dataclass(init=False, repr=False, eq=False)
-class Solution(Value):
-    """The most or the least that fits with one strategy, and what bounds it: bytes, seconds."""
+class PlannedAt(Value):
+    """What the plan of one answer needs and how fast it is: bytes, seconds."""
 
     strategy: str
     required: int
     host: int
     step: float
     tokens_per_second: float
+
+
+@dataclass(init=False, repr=False, eq=False)
+class Solution(PlannedAt):
+    """The most or the least that fits with one strategy, and what bounds it."""
+
     value: Optional[int]
     next: Optional[int]
     limit: str
@@ -671,29 +677,30 @@ class Solution(Value):
 
 
 @dataclass(init=False, repr=False, eq=False)
-class CardFit(Value):
+class CardFit(PlannedAt):
     """A GPU of the catalogue on which it fits."""
 
-    strategy: str
-    required: int
-    host: int
-    step: float
-    tokens_per_second: float
     name: str
     memory_bytes: int
 
 
 @dataclass(init=False, repr=False, eq=False)
-class ModelFit(Value):
+class ModelFit(PlannedAt):
     """A model of the catalogue that fits."""
 
-    strategy: str
-    required: int
-    host: int
-    step: float
-    tokens_per_second: float
     name: str
     parameters: int
+
+
+@dataclass(init=False, repr=False, eq=False)
+class Rung(PlannedAt):
+    """One step of the way to a longer sequence: the longest with all that was kept so far, in tokens."""
+
+    means: str
+    options: str
+    value: Optional[int]
+    gained: int
+    kept: bool
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -709,8 +716,10 @@ class SolvedQuestion(Value):
     rejected: Tuple[Rejection, ...]
     cards: Tuple[CardFit, ...]
     models: Tuple[ModelFit, ...]
+    ladder: Tuple[Rung, ...] = ()
 
-    _parts = {"why": tuple, "solutions": each(Solution), "rejected": each(Rejection), "cards": each(CardFit), "models": each(ModelFit)}
+    _parts = {"why": tuple, "solutions": each(Solution), "rejected": each(Rejection), "cards": each(CardFit), "models": each(ModelFit),
+              "ladder": each(Rung)}
 
 
 @dataclass(init=False, repr=False, eq=False)

@@ -226,8 +226,8 @@ TEST(References, RefusedLongContextIsRefused) {
     if (spec.value("lora", false)) training.method = Method::lora;
     Strategy strategy{.zero_stage = spec["zero"], .layout = {.sequence = spec["sp"]}};
     strategy.layout = strategy.layout.filling(spec["gpus"]);
-    if (spec.contains("tiled_loss")) strategy.tiled_loss = Strategy::kAutoTiles;
-    if (spec.contains("tiled_mlp")) strategy.tiled_mlp = Strategy::kAutoTiles;
+    if (spec.contains("tiled_loss")) strategy.long_context.tiled_loss = LongContext::kAutoTiles;
+    if (spec.contains("tiled_mlp")) strategy.long_context.tiled_mlp = LongContext::kAutoTiles;
     const World world{spec["gpus"], spec["gpus"]};
     const Reasons reasons = why_illegal(read_config(reader.at("config")), training, strategy, world);
     const Reasons warnings = warnings_of_tokens(training, strategy);

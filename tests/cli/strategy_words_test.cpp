@@ -45,20 +45,21 @@ TEST(StrategyWords, ReadsWhatThePlannerWritesOfPyTorchsOwn) {
 TEST(StrategyWords, ReadsWhatDividesAndTilesTokens) {
   const Strategy ulysses{.zero_stage = 3,
                          .layout = {.sequence = 8},
-                         .tiled_mlp = 4,
-                         .tiled_loss = Strategy::kAutoTiles,
-                         .checkpoint_offload = CheckpointOffload::host};
+                         .long_context = {.tiled_mlp = 4,
+                                          .tiled_loss = LongContext::kAutoTiles,
+                                          .checkpoint_offload = CheckpointOffload::host}};
   EXPECT_EQ(strategy_id(ulysses), "sp8+zero3+checkpoint-offload-alst+tiled-mlp4+tiled-loss");
   const PinnedStrategy read = parse_strategy(strategy_id(ulysses), Checkpointing::full);
   EXPECT_EQ(read.sequence_parallel, 8);
-  EXPECT_EQ(read.tiled_mlp, 4);
-  EXPECT_EQ(read.tiled_loss, Strategy::kAutoTiles);
-  EXPECT_EQ(read.checkpoint_offload, CheckpointOffload::host);
-  const Strategy ring{.zero_stage = 3, .layout = {.context = 4}, .rotation = KeyRotation::all_to_all};
+  EXPECT_EQ(read.long_context.tiled_mlp, 4);
+  EXPECT_EQ(read.long_context.tiled_loss, LongContext::kAutoTiles);
+  EXPECT_EQ(read.long_context.checkpoint_offload, CheckpointOffload::host);
+  const Strategy ring{
+      .zero_stage = 3, .layout = {.context = 4}, .long_context = {.rotation = KeyRotation::all_to_all}};
   EXPECT_EQ(plan_id(Framework::fsdp, ring), "cp4+fsdp+rotate-alltoall");
   const PinnedStrategy again = parse_strategy("cp4+fsdp+rotate-alltoall", Checkpointing::full);
   EXPECT_EQ(again.context_parallel, 4);
-  EXPECT_EQ(again.rotation, KeyRotation::all_to_all);
+  EXPECT_EQ(again.long_context.rotation, KeyRotation::all_to_all);
 }
 
 TEST(StrategyWords, PartsComeInAnyOrder) {

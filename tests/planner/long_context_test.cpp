@@ -87,7 +87,8 @@ TEST(LongContext, ARingHidesBehindAttention) {
   Training training = with_framework({}, Framework::fsdp);
   training.sequence_length = 262144;
   const Model model = llama();
-  Strategy ring{.zero_stage = 3, .layout = {.context = 8}, .rotation = KeyRotation::all_to_all};
+  Strategy ring{
+      .zero_stage = 3, .layout = {.context = 8}, .long_context = {.rotation = KeyRotation::all_to_all}};
   const Plan plan = make_plan(model, roomy_cluster(8), training, ring);
   Seconds keys;
   for (const Collective& each : plan.communication.collectives)

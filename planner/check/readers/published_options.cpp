@@ -109,8 +109,7 @@ void read_method(const JsonReader& options, Setup& setup, Skip& skip) {
   Training& training = setup.training;
   training.method = named<Method>(options.at("method"));
   if (training.method == Method::full) return;
-  if (options.boolean_or("lora_trains_embeddings", false))
-    training.modules_to_save = ends_of(setup.model);
+  if (options.boolean_or("lora_trains_embeddings", false)) training.modules_to_save = ends_of(setup.model);
   read_adapters(options, setup.model, training, skip);
   if (training.method != Method::qlora) return;
   const std::string packed = options.at("quantization").text();

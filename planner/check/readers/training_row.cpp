@@ -158,7 +158,7 @@ std::int64_t tiles_at(const JsonReader& options, const char* key) {
   if (!given || given->raw().is_null()) return 0;
   if (!given->raw().is_string()) return given->integer(1, kMostSequence);
   if (given->text() != "auto") given->fail_type("auto or a number of slices");
-  return Strategy::kAutoTiles;
+  return LongContext::kAutoTiles;
 }
 
 CheckpointOffload checkpoint_offload_at(const JsonReader& options) {
@@ -185,10 +185,11 @@ Strategy read_row_strategy(const JsonReader& row, const Setup& setup, std::int64
     options.at("replicas").fail(std::to_string(s.layout.replicate), "accepted: a divisor of gpus");
   s.layout.shard /= s.layout.replicate;
   read_offload(options.text_or("offload", "none"), s);
-  s.tiled_mlp = tiles_at(options, "tiled_mlp"), s.tiled_loss = tiles_at(options, "tiled_loss");
-  s.checkpoint_offload = checkpoint_offload_at(options);
+  s.long_context.tiled_mlp = tiles_at(options, "tiled_mlp"),
+  s.long_context.tiled_loss = tiles_at(options, "tiled_loss");
+  s.long_context.checkpoint_offload = checkpoint_offload_at(options);
   if (const std::string rotation = options.text_or("rotate", ""); !rotation.empty())
-    s.rotation = named<KeyRotation>(options.at("rotate"));
+    s.long_context.rotation = named<KeyRotation>(options.at("rotate"));
   if (const auto config = row.find("ds_config_reference"); config && s.zero_stage == 3)
     s.reference_zero =
         read_ds_config(config->raw().dump(), config->place(), setup.model.shape.hidden_size).zero;

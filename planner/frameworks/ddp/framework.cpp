@@ -78,7 +78,7 @@ const FrameworkSpec& ddp_spec() {
       .stages = kDdpStages,
       .offloads = kDdpOffloads,
       .splits_layers = false,
-      .splits_heads = false,
+      .runs_alst = false,
       .passes_keys = false,
       .sharded_instead = Framework::fsdp,
       .packed_instead = Framework::fsdp,

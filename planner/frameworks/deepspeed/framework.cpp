@@ -95,7 +95,7 @@ const FrameworkSpec& deepspeed_spec() {
       .stages = kZeroStages,
       .offloads = kZeroOffloads,
       .splits_layers = true,
-      .splits_heads = true,
+      .runs_alst = true,
       .passes_keys = false,
       .sharded_instead = {},
       .packed_instead = Framework::fsdp,

@@ -2,10 +2,6 @@
 
 namespace zplan {
 
-namespace {
-bool is_sliced(const Strategy& s) { return s.zero_stage == 1 || s.zero_stage == 2; }
-}  // namespace
-
 bool flattens_replicated(const Training& training) {
   return training.framework == Framework::deepspeed && training.precision != Precision::fp32 &&
          training.optimizer_kernel == OptimizerKernel::deepspeed_fused;
@@ -23,7 +19,8 @@ bool quantizes_gradients(const Strategy& s, std::int64_t gpus_per_node) {
 }
 
 Precision sent_gradient_type(const Training& training, const Strategy& s) {
-  if (s.layout.sequence > 1) return is_sliced(s) ? Precision::fp32 : s.zero.sequence_communication_type;
+  if (s.layout.sequence > 1)
+    return divides_groups(s.zero_stage) ? Precision::fp32 : s.zero.sequence_communication_type;
   return s.zero.communication_type.value_or(training.precision);
 }
 

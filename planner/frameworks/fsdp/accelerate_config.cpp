@@ -68,9 +68,10 @@ Json accelerate_config(const Plan& plan, const Question& question) {
     config["parallelism_config"] = {{"parallelism_config_dp_replicate_size", plan.strategy.layout.replicate},
                                     {"parallelism_config_dp_shard_size", plan.strategy.layout.shard}};
   if (plan.strategy.layout.context > 1)
-    config["parallelism_config"] = {{"parallelism_config_dp_shard_size", plan.strategy.layout.shard},
-                                    {"parallelism_config_cp_size", plan.strategy.layout.context},
-                                    {"parallelism_config_cp_comm_strategy", to_name(plan.strategy.rotation)}};
+    config["parallelism_config"] = {
+        {"parallelism_config_dp_shard_size", plan.strategy.layout.shard},
+        {"parallelism_config_cp_size", plan.strategy.layout.context},
+        {"parallelism_config_cp_comm_strategy", to_name(plan.strategy.long_context.rotation)}};
   return config;
 }
 

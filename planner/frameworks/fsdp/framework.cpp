@@ -114,7 +114,7 @@ const FrameworkSpec& fsdp_spec() {
       .stages = kFsdpStages,
       .offloads = kFsdpOffloads,
       .splits_layers = false,
-      .splits_heads = false,
+      .runs_alst = false,
       .passes_keys = true,
       .sharded_instead = {},
       .packed_instead = {},

@@ -15,8 +15,9 @@ void add_parallelism(Words& words, const Plan& plan) {
   if (fsdp) add(words, {"--parallelism.fsdp_reshard_after_forward", s.zero_stage == 3 ? "always" : "never"});
   add(words, {"--parallelism.tensor_parallel_degree", std::to_string(s.layout.tensor)});
   if (s.layout.context > 1)
-    add(words, {"--parallelism.context_parallel_degree", std::to_string(s.layout.context),
-                "--parallelism.context_parallel_rotate_method", std::string(to_name(s.rotation))});
+    add(words,
+        {"--parallelism.context_parallel_degree", std::to_string(s.layout.context),
+         "--parallelism.context_parallel_rotate_method", std::string(to_name(s.long_context.rotation))});
 }
 
 void add_training_section(Words& words, const Plan& plan, const Training& training) {

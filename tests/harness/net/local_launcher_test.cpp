@@ -15,7 +15,7 @@
 #include <functional>
 #include <thread>
 
-#include "harness/net/tcp_control.h"
+#include "harness/net/socket.h"
 
 namespace zplan::bench {
 namespace {
@@ -109,16 +109,8 @@ TEST_F(Launchers, GiveEveryRankItsPlace) {
     EXPECT_EQ(text(std::to_string(rank)), fmt::format("3 {} 3 127.0.0.1 local 1\n", rank));
 }
 
-/// Run as a rank, by the test below.
-TEST(Rank, DISABLED_Meets) {
-  const Place place = read_place(process_variables());
-  ASSERT_EQ(place.launcher, Launcher::local);
-  EXPECT_EQ(static_cast<int>(TcpControl(place, 60s).all_gather("x").size()), place.size);
-}
-
 TEST_F(Launchers, TwoAtOnceHaveRanksThatMeetOnlyTheirOwn) {
-  const Words command{fs::read_symlink("/proc/self/exe"), "--gtest_filter=Rank.DISABLED_Meets",
-                      "--gtest_also_run_disabled_tests", "--gtest_brief=1", "--gtest_output=xml:/dev/null"};
+  const Words command{(fs::read_symlink("/proc/self/exe").parent_path() / "rank_that_meets").string()};
   const pid_t one = start_local(2, command), other = start_local(4, command);
   EXPECT_EQ(status_of(one), 0);
   EXPECT_EQ(status_of(other), 0);

@@ -1,6 +1,6 @@
 """A real transformers Trainer with real DeepSpeed and zplan's callback, on a stand-in for CUDA's runtime that launches no kernel.
 
-usage: train.py ROWS ZERO_STAGE   (LD_PRELOAD and LD_LIBRARY_PATH as trainer_test.py sets them)
+usage: train.py ROWS ZERO_STAGE   (in the surroundings that trainer_test.py makes)
 
 What is computed there is garbage, so nothing may be decided by it: transformers would look for packed sequences, DeepSpeed compare
 lists between ranks.

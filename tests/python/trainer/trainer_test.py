@@ -1,7 +1,7 @@
 """The callback in a real transformers Trainer with real DeepSpeed, on the stand-in for CUDA's runtime: predicted and measured
 peaks, and the row that `zplan check` reads.
 
-usage: ZPLAN_PROGRAM=zplan trainer_test.py FOLDER_OF_STAND_IN   (see trainer_test.sh)
+usage: ZPLAN_PROGRAM=zplan trainer_test.py   (see trainer_test.sh)
 """
 import json
 import os
@@ -10,7 +10,8 @@ import sys
 import tempfile
 import unittest
 
-STAND_IN = os.path.abspath(sys.argv.pop(1))
+from zplan.trace import stand_in
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -18,8 +19,7 @@ class Trainer(unittest.TestCase):
     def train(self, stage, memory=80 << 30):
         with tempfile.TemporaryDirectory() as folder:
             rows = os.path.join(folder, "runs.json")
-            surroundings = {**os.environ, "LD_PRELOAD": f"{STAND_IN}/libnullcuda.so", "LD_LIBRARY_PATH": STAND_IN, "DS_ACCELERATOR": "cuda",
-                            "NULLCUDA_MEM": str(memory), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1",
+            surroundings = {**stand_in.environment(), "ZPLAN_STAND_IN_MEMORY": str(memory), "DS_ACCELERATOR": "cuda",
                             "DS_SKIP_CUDA_CHECK": "1", "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]}
             done = subprocess.run([sys.executable, os.path.join(HERE, "train.py"), rows, str(stage)], capture_output=True, text=True,
                                   check=False, env=surroundings, timeout=300)

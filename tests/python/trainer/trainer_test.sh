@@ -5,5 +5,4 @@ here=$(cd "$(dirname "$0")" && pwd -P)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$3" -m pip install -q --disable-pip-version-check --no-index --no-deps --target "$work/package" "$1"
-sh "$here/build_stand_in.sh" "$3" "$work/stand-in"
-ZPLAN_PROGRAM=$(realpath "$2") PYTHONPATH=$work/package "$3" "$here/trainer_test.py" "$work/stand-in"
+ZPLAN_PROGRAM=$(realpath "$2") PYTHONPATH=$work/package "$3" "$here/trainer_test.py"

@@ -239,16 +239,16 @@ void note_limits(const Plan& plan, const Training& training, Notes& notes) {
         "every batch needs position_ids and samples whose length sequence parallelism divides; "
         "train_batch_size is left out: accelerate works it out");
   }
-  if (s.tiled_mlp != 0 || s.tiled_loss != 0)
+  if (s.long_context.tiles())
     notes.emplace_back(
         "tiles are code, not settings: deepspeed.runtime.sequence_parallel.ulysses_sp.TiledMLP and "
         "TiledFusedLogitsLoss in the place of the model's forward (ArcticTraining: tiled_mlp_compute)");
-  if (s.checkpoint_offload == CheckpointOffload::host)
+  if (s.long_context.checkpoint_offload == CheckpointOffload::host)
     notes.emplace_back(
         "checkpoints on the host are code: torch.utils.checkpoint.CheckpointFunction is replaced by one that "
         "keeps its first tensor there, with use_reentrant=True (ArcticTraining: "
         "activation_checkpoint_cpu_offload)");
-  if (s.checkpoint_offload == CheckpointOffload::pinned)
+  if (s.long_context.checkpoint_offload == CheckpointOffload::pinned)
     notes.emplace_back(
         "checkpoints on the host are code: forward and backward run inside "
         "deepspeed.runtime.activation_checkpointing.offload_activations."

@@ -123,6 +123,10 @@ bool LintContext::flag(const std::string& pointer, bool fallback) const {
   return converted(rule, value).get<bool>();
 }
 
+std::int64_t LintContext::sequence_parallel() const {
+  return options.sequence_parallel.value_or(whole("/sequence_parallel_size").value_or(1));
+}
+
 std::optional<std::int64_t> LintContext::whole(const std::string& pointer) const {
   const Json& value = at(pointer);
   constexpr double kLargest = 9e18;

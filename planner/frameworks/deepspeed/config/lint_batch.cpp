@@ -92,9 +92,7 @@ void check_product(LintContext& context) {
                     is_auto(context.at("/gradient_accumulation_steps"));
   if (!batch.train || open) return;
   if (batch.micro && batch.steps && *batch.micro > kLargest / *batch.steps) return;
-  const auto sequences = count(context, "/sequence_parallel_size");
-  const std::int64_t ranks = context.options.sequence_parallel.value_or(sequences.value_or(1));
-  if (ranks > 1) return;  // these ranks are counted once: lint_sequence
+  if (context.sequence_parallel() > 1) return;  // these ranks are counted once: lint_sequence
   if (context.options.gpus)
     check_given_gpus(context, batch, *context.options.gpus);
   else

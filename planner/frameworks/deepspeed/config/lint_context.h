@@ -45,8 +45,8 @@ struct LintContext {
   [[nodiscard]] std::string device(const std::string& section) const;
   /// "bf16", "fp16" or "fp32", "" where the Trainer decides.
   [[nodiscard]] std::string precision() const;
-  /// `autotp_size`, or the option, or 1.
-  [[nodiscard]] std::int64_t tensor_parallel() const;
+  /// The option, or `sequence_parallel_size`, or 1.
+  [[nodiscard]] std::int64_t sequence_parallel() const;
 
   [[nodiscard]] LintFix removal(const std::string& pointer) const;
 };

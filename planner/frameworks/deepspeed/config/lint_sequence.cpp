@@ -9,8 +9,6 @@ namespace {
 constexpr const char* kSize = "/sequence_parallel_size";
 constexpr const char* kType = "/seq_parallel_communication_data_type";
 
-bool is_sliced(const LintContext& context) { return context.stage == 1 || context.stage == 2; }
-
 void check_degree(LintContext& context, std::int64_t ranks) {
   const auto written = context.whole(kSize);
   const auto option = context.options.sequence_parallel;
@@ -49,7 +47,7 @@ void check_batch(LintContext& context, std::int64_t ranks) {
 void check_clipping(LintContext& context, std::int64_t ranks) {
   const Json& clipping = context.at("/gradient_clipping");
   const bool clips = !clipping.is_number() || clipping.get<double>() > 0;
-  if (!is_sliced(context) || !clips) return;
+  if (!divides_groups(context.stage) || !clips) return;
   const bool written = context.has("/gradient_clipping");
   context.add(
       "sequence-parallel-clipping", written ? "/gradient_clipping" : "",
@@ -63,7 +61,7 @@ void check_clipping(LintContext& context, std::int64_t ranks) {
 }
 
 void check_type(LintContext& context) {
-  if (!is_sliced(context) || !context.has(kType) || context.text(kType) == "fp32") return;
+  if (!divides_groups(context.stage) || !context.has(kType) || context.text(kType) == "fp32") return;
   context.add("sequence-parallel-type", kType,
               {.found = fmt::format("{} at ZeRO-{}", shown_value(context.at(kType)), context.stage),
                .outcome = Outcome::ignored,
@@ -76,7 +74,7 @@ void check_type(LintContext& context) {
 
 void lint_sequence(LintContext& context) {
   if (!context.at("").is_object()) return;
-  const std::int64_t ranks = context.options.sequence_parallel.value_or(context.whole(kSize).value_or(1));
+  const std::int64_t ranks = context.sequence_parallel();
   if (ranks < 2) return;
   check_degree(context, ranks);
   check_batch(context, ranks);

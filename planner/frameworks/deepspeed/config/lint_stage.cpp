@@ -17,7 +17,7 @@ void check_without_effect(LintContext& context, const std::string& pointer) {
   const auto why = without_effect(context.ds.document, pointer, context.stage);
   if (!why) return;
   const bool odd = pointer == kZero + "/allgather_bucket_size" && context.whole(pointer).value_or(0) % 2 != 0;
-  if (odd && (context.stage == 1 || context.stage == 2)) return;  // see check_alignment
+  if (odd && divides_groups(context.stage)) return;  // see check_alignment
   context.add("no-effect", pointer,
               {.found = fmt::format("{} does nothing at stage {}", pointer.substr(pointer.rfind('/') + 1),
                                     context.stage),
@@ -110,7 +110,7 @@ void check_norm(LintContext& context) {
   if (context.flag(pointer, true)) return;
   const bool wide = context.stage == 1 && context.precision() == "bf16" &&
                     context.text("/data_types/grad_accum_dtype").find("32") != std::string::npos;
-  if ((context.stage == 1 || context.stage == 2) && !wide) return check_norm_and_clipping(context);
+  if (divides_groups(context.stage) && !wide) return check_norm_and_clipping(context);
   context.add("stage-refuses", pointer,
               {.found = wide ? "compute_grad_norm false beside bf16 with fp32 accumulation at stage 1"
                              : fmt::format("compute_grad_norm false at stage {}", context.stage),

@@ -17,14 +17,41 @@
   cudaError_t name(__VA_ARGS__) { DONE; }
 
 enum { kMajor = 8, kMinor = 0, kProcessors = 108 };
-static const size_t kDevice = (size_t)31 << 40; /* bytes that the device says it has */
 static const size_t kSpan = (size_t)62 << 40;   /* addresses, of which each is used once */
 static const size_t kGranularity = 2 << 20;
+
+/* Bytes that the device says it has. No request is refused for them. */
+static size_t device_memory(void) {
+  const char *given = getenv("ZPLAN_STAND_IN_MEMORY");
+  return given ? strtoull(given, 0, 10) : (size_t)31 << 40;
+}
 
 /* ---- memory */
 
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *first, *next;
+static size_t held;
+
+/* Blocks in the order of their addresses, which is the order in which they were asked for. */
+static struct block {
+  char *at;
+  size_t size;
+} *blocks;
+static size_t block_count, block_capacity;
+
+static void remember(char *at, size_t size) {
+  if (block_count == block_capacity) {
+    block_capacity = block_capacity ? 2 * block_capacity : 1024;
+    if (!(blocks = realloc(blocks, block_capacity * sizeof *blocks))) abort();
+  }
+  blocks[block_count++] = (struct block){at, size};
+  held += size;
+}
+
+static int by_address(const void *a, const void *b) {
+  const char *left = ((const struct block *)a)->at, *right = ((const struct block *)b)->at;
+  return (left > right) - (left < right);
+}
 
 static int is_device(const void *p) { return first && (const char *)p >= first && (const char *)p < first + kSpan; }
 
@@ -42,15 +69,29 @@ cudaError_t cudaMalloc(void **p, size_t size) {
   } else {
     *p = next;
     next += size;
+    remember(*p, size);
   }
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
-SUCCEEDS(cudaFree, void *p)
+cudaError_t cudaFree(void *p) {
+  const struct block wanted = {p, 0};
+  pthread_mutex_lock(&memory_lock);
+  struct block *found = bsearch(&wanted, blocks, block_count, sizeof *blocks, by_address);
+  if (found) {
+    held -= found->size;
+    found->size = 0;
+  }
+  pthread_mutex_unlock(&memory_lock);
+  DONE;
+}
 cudaError_t cudaMallocAsync(void **p, size_t size, cudaStream_t s) { return cudaMalloc(p, size); }
-SUCCEEDS(cudaFreeAsync, void *p, cudaStream_t s)
+cudaError_t cudaFreeAsync(void *p, cudaStream_t s) { return cudaFree(p); }
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
-  *free_bytes = *total = kDevice;
+  pthread_mutex_lock(&memory_lock);
+  *total = device_memory();
+  *free_bytes = held < *total ? *total - held : 0;
+  pthread_mutex_unlock(&memory_lock);
   DONE;
 }
 
@@ -111,7 +152,7 @@ cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaE
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *about, int device) {
   memset(about, 0, sizeof *about);
   strcpy(about->name, "stand-in");
-  about->totalGlobalMem = kDevice;
+  about->totalGlobalMem = device_memory();
   about->major = kMajor, about->minor = kMinor;
   about->warpSize = 32;
   about->maxThreadsPerBlock = about->maxThreadsDim[0] = about->maxThreadsDim[1] = 1024;
