@@ -1246,7 +1246,7 @@
     </message>
     <message>
         <source>Stored as</source>
-        <translation>存储类型</translation>
+        <translation>存放类型</translation>
     </message>
     <message>
         <source>DoRA</source>
@@ -1258,7 +1258,7 @@
     </message>
     <message>
         <source>One copy of tied ones</source>
-        <translation>共享者一个副本</translation>
+        <translation>绑定者一个副本</translation>
     </message>
     <message>
         <source>Adapters in 16 bits</source>
@@ -1498,7 +1498,7 @@
     </message>
     <message>
         <source>type that nf4&apos;s values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 shard [uint8]</source>
-        <translation>nf4 值的存储类型：uint8，或可由 FSDP2 与 ZeRO-3 分片的 bf16、fp16、fp32 [uint8]</translation>
+        <translation>nf4 值的存放类型：uint8，或可由 FSDP2 与 ZeRO-3 分片的 bf16、fp16、fp32 [uint8]</translation>
     </message>
     <message>
         <source>qlora through peft&apos;s prepare_model_for_kbit_training: fp32 embeddings, head and norms</source>
@@ -1506,7 +1506,7 @@
     </message>
     <message>
         <source>adapters with magnitudes (DoRA)</source>
-        <translation>带幅值的适配器（DoRA）</translation>
+        <translation>带模长的适配器（DoRA）</translation>
     </message>
     <message>
         <source>copies trained beside adapters: embed_tokens, lm_head</source>
@@ -1514,7 +1514,7 @@
     </message>
     <message>
         <source>one copy of tied embeddings (peft&apos;s ensure_weight_tying)</source>
-        <translation>共享嵌入只保留一个副本（peft 的 ensure_weight_tying）</translation>
+        <translation>绑定的嵌入只保留一个副本（peft 的 ensure_weight_tying）</translation>
     </message>
     <message>
         <source>adapters in the weights&apos; type (peft&apos;s autocast_adapter_dtype=False)</source>
