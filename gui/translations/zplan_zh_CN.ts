@@ -1258,7 +1258,7 @@
     </message>
     <message>
         <source>One copy of tied ones</source>
-        <translation>绑定者一个副本</translation>
+        <translation>相同嵌入一个副本</translation>
     </message>
     <message>
         <source>Adapters in 16 bits</source>
@@ -1514,7 +1514,7 @@
     </message>
     <message>
         <source>one copy of tied embeddings (peft&apos;s ensure_weight_tying)</source>
-        <translation>绑定的嵌入只保留一个副本（peft 的 ensure_weight_tying）</translation>
+        <translation>相同的嵌入只用一个副本（peft 的 ensure_weight_tying）</translation>
     </message>
     <message>
         <source>adapters in the weights&apos; type (peft&apos;s autocast_adapter_dtype=False)</source>
