@@ -46,10 +46,8 @@ class Collector {
   }
   void adapter(const Tensor& tensor, int layer) {
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
-    add(tensor, {.elements = here,
-                 .layer = layer,
-                 .stored = here * (is_saved_copy(tensor) ? unpacked_size() : adapter_size(training_)),
-                 .added = true});
+    const Bytes element = is_saved_copy(tensor) ? copy_size() : adapter_size(training_);
+    add(tensor, {.elements = here, .layer = layer, .stored = here * element, .added = true});
   }
   RankModel take() { return std::move(model_); }
 
@@ -66,6 +64,13 @@ class Collector {
     model_.trainable += here.elements;
     model_.largest_trainable = std::max(model_.largest_trainable, here.elements);
     if (here.layer >= 0 && tensor.shape.size() > 1) model_.trainable_matrices += here.elements;
+  }
+  /// A trained copy has its module's type; accelerate makes fp32 of all that trains before FSDP2 shards it,
+  /// but where bitsandbytes packed something. Source: accelerate 1.15 utils/fsdp_utils.py
+  /// fsdp2_prepare_model.
+  [[nodiscard]] Bytes copy_size() const {
+    const bool widened = training_.fsdp_makes_shards && training_.method == Method::lora;
+    return widened ? Bytes(4) : unpacked_size();
   }
   /// DeepSpeed's engine casts what prepare_model_for_kbit_training made fp32 back to 16 bits.
   [[nodiscard]] Bytes unpacked_size() const {

@@ -181,6 +181,7 @@ void PartitionedRun::list_reference_modules() {
     each.trainable = false, each.persistent = false;
   mark_persistent(reference_.modules, own.zero.persistence_threshold);
   reference_.options = gather_options(own);
+  reference_.stream = kReferenceGather;
   reference_.options.fp16 = policy_.options.fp16;
   reference_.options.micro_steps = 1;
 }
@@ -463,7 +464,7 @@ void PartitionedRun::gather(std::int32_t event, Term term) {
     if (name >= engine_->gathered.size()) engine_->gathered.resize(name + 1, Device::kNone);
     if (asked.taken)
       engine_->gathered[name] =
-          device_.allocate(term, asked.size, asked.on_compute_stream ? kCompute : kGather);
+          device_.allocate(term, asked.size, asked.on_compute_stream ? kCompute : engine_->stream);
     else
       device_.release(engine_->gathered[name]);
   }

@@ -31,7 +31,7 @@ class PartitionedRun {
  private:
   /// Streams of their own, as DeepSpeed gives them: blocks are used again only on the stream they were made
   /// on.
-  static constexpr int kCompute = 0, kGather = 1, kReduce = 2;
+  static constexpr int kCompute = 0, kGather = 1, kReduce = 2, kReferenceGather = 3;
 
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
@@ -111,6 +111,7 @@ class PartitionedRun {
     std::size_t next_action{};            ///< of it, for calls
     std::vector<Device::Block> gathered;  ///< by GatherBlock::block
     std::vector<Instant> whole;           ///< by parameter: when the call that gathers it is through
+    int stream{kGather};                  ///< that gathers run on
     void prepare();
   };
   Engine policy_, reference_;
