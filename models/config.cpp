@@ -11,6 +11,7 @@
 #include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
 #include "models/recorded/library.h"
+#include "models/vision/families.h"
 
 namespace zplan {
 
@@ -94,6 +95,34 @@ std::optional<Model> undescribed(const JsonReader& config) {
   return model ? std::move(model) : model_by_analogy(config);
 }
 
+/// How the model runs with images. What is odd of its tower is said when images are asked for, not before.
+void add_images(const JsonReader& config, Model& model) {
+  if (!config.raw().contains("vision_config")) return;
+  try {
+    std::optional<Model> with_images = image_text_model(config);
+    if (!with_images) {
+      model.image_rule = image_rule(config);
+      return;
+    }
+    check_total(config, with_images->inventory);
+    model.with_images = std::make_shared<const Model>(*std::move(with_images));
+  } catch (const InputError& error) {
+    model.why_no_images = error.what();
+  }
+}
+
+/// An image-text model that only its own reader makes sense of, on text alone: its language model's
+/// micro-step by analogy, its tower idle.
+std::optional<Model> image_text_on_text(const JsonReader& config) {
+  if (config.has("model_type") && descriptor_named(config) != nullptr) return std::nullopt;
+  std::optional<Model> model = image_text_model(config);
+  if (!model) return std::nullopt;
+  for (Tensor& each : model->inventory.before) each.idle = each.role != TensorRole::token_embedding;
+  model->vision.reset();
+  model->analogue = std::make_shared<const Model>(analogue_of(model->shape));
+  return model;
+}
+
 /// A descriptor may ask for more than a config that transformers wrote says.
 Model described_or_recorded(const JsonReader& config) {
   try {
@@ -111,7 +140,9 @@ Model read_config(const JsonReader& config) {
   if (!config.raw().is_object()) config.fail_type("a JSON object");
   std::optional<Model> model = recorded_with_tower(config);
   if (!model) model = undescribed(config);
+  if (!model) model = image_text_on_text(config);
   if (!model) model = described_or_recorded(config);
+  add_images(config, *model);
   check_total(config, model->inventory);
   return *std::move(model);
 }

@@ -121,17 +121,22 @@ void check_whole_stacks(const Model& model, const Names& targets) {
 
 /// Which weights of a model get adapters, at which rank.
 struct Plan {
+  bool magnitudes{};
   bool all_linear{};
-  Names targets;
+  Names targets, excluded;
   ExpertModules experts{};
   std::int64_t rank{};
 
   [[nodiscard]] bool adapts(const Tensor& tensor) const {
     const Names names = target_names(tensor, experts);
-    if (names.empty()) return false;
+    if (names.empty() || is_excluded(tensor)) return false;
     if (all_linear) return tensor.role != TensorRole::head;
     return std::all_of(names.begin(), names.end(),
                        [&](const std::string& name) { return matches(tensor, name, targets); });
+  }
+  [[nodiscard]] bool is_excluded(const Tensor& tensor) const {
+    return std::any_of(excluded.begin(), excluded.end(),
+                       [&](const std::string& path) { return tensor.name.starts_with(path + "."); });
   }
   /// gate and up are fused, so their adapter has the ranks of both.
   [[nodiscard]] std::int64_t rank_of(const Tensor& tensor) const {
@@ -156,6 +161,18 @@ std::array<Tensor, 2> adapter_pair(const Tensor& base, const std::string& path, 
   return {down, up};
 }
 
+/// DoRA's vector beside the pair: one number for each output.
+Tensor magnitude(const Tensor& base, const std::string& path) {
+  if (base.role == TensorRole::expert)
+    throw InputError("--dora", "stacked experts are adapted", "accepted: targets without experts");
+  Tensor vector = base;
+  vector.name = "base_model.model." + path + ".lora_magnitude_vector.default.weight";
+  vector.shape = {base.linear->out_features};
+  vector.linear.reset();
+  if (base.split == TensorParallelSplit::row) vector.split = TensorParallelSplit::replicated;
+  return vector;
+}
+
 std::vector<Tensor> adapters_of(const std::vector<Tensor>& tensors, const Plan& plan) {
   const auto down_stack = [&](const Tensor& tensor) {
     return tensor.role == TensorRole::expert && !is_gate_up(tensor) && plan.adapts(tensor);
@@ -168,6 +185,7 @@ std::vector<Tensor> adapters_of(const std::vector<Tensor>& tensors, const Plan& 
     // peft wraps the experts once per stack, the second wrapper around the first.
     if (tensor.role == TensorRole::expert && is_gate_up(tensor) && nested) path += ".base_layer";
     for (Tensor& each : adapter_pair(tensor, path, plan.rank_of(tensor))) adapters.push_back(std::move(each));
+    if (plan.magnitudes) adapters.push_back(magnitude(tensor, path));
   }
   return adapters;
 }
@@ -180,6 +198,7 @@ Plan make_plan(const Model& model, std::int64_t rank, const LoraTargets& targets
     throw InputError("--lora-targets", "no module", accepted_words("", adaptable_modules(model)));
   Plan plan{.all_linear = contains(targets.modules, "all-linear"),
             .targets = {},
+            .excluded = targets.excluded,
             .experts = model.shape.libraries.expert_modules,
             .rank = rank};
   if (plan.all_linear) return plan;
@@ -191,18 +210,83 @@ Plan make_plan(const Model& model, std::int64_t rank, const LoraTargets& targets
 
 }  // namespace
 
-Inventory lora_adapters(const Model& model, std::int64_t rank, const LoraTargets& targets) {
-  const Plan plan = make_plan(model, rank, targets);
-  Inventory adapters{.before = adapters_of(model.inventory.before, plan),
-                     .kinds = {},
-                     .layers = model.inventory.layers,
-                     .after = adapters_of(model.inventory.after, plan)};
+namespace {
+
+/// The trained copy of a module's weight.
+Tensor saved_copy(Tensor tensor, const std::string& path) {
+  tensor.name = "base_model.model." + path + ".modules_to_save.default.weight";
+  return tensor;
+}
+
+const Tensor* token_embedding(const Model& model) {
+  for (const Tensor& each : model.inventory.before)
+    if (each.role == TensorRole::token_embedding) return &each;
+  return nullptr;
+}
+
+/// The output head, or nothing where it is the token embedding.
+const Tensor* output_head(const Model& model) {
+  for (const Tensor& each : model.inventory.after)
+    if (each.role == TensorRole::head && each.linear) return &each;
+  return nullptr;
+}
+
+/// The head that a tied embedding stands for.
+Tensor untied_head(const Tensor& embedding) {
+  Tensor head = embedding;
+  head.role = TensorRole::head;
+  head.module = "lm_head";
+  head.linear = Linear{.in_features = embedding.shape.back(), .out_features = embedding.shape.front()};
+  return head;
+}
+
+void add_saved_modules(const Model& model, const AdapterSpec& spec, Inventory& added) {
+  const Tensor* embedding = token_embedding(model);
+  const Tensor* head = output_head(model);
+  const std::string head_path = head != nullptr ? module_path(*head) : "lm_head";
+  bool saves_embedding = false, saves_head = false;
+  for (const std::string& name : spec.saved_modules) {
+    const bool is_embedding = embedding != nullptr && targets_module(name, module_path(*embedding));
+    const bool is_head = targets_module(name, head_path);
+    if (!is_embedding && !is_head) {
+      Names accepted{head_path.substr(head_path.rfind('.') + 1)};
+      if (embedding != nullptr) accepted.insert(accepted.begin(), embedding->module);
+      throw InputError("--modules-to-save", in_quotes(name) + " is not what zplan plans copies of",
+                       accepted_words(name, accepted));
+    }
+    saves_embedding = saves_embedding || is_embedding, saves_head = saves_head || is_head;
+  }
+  const bool one_copy = head == nullptr && spec.ties_saved && (saves_embedding || saves_head);
+  if (one_copy || saves_embedding)
+    added.before.insert(added.before.begin(), saved_copy(*embedding, module_path(*embedding)));
+  if (saves_head && !one_copy)
+    added.after.push_back(saved_copy(head != nullptr ? *head : untied_head(*embedding), head_path));
+}
+
+}  // namespace
+
+Inventory added_tensors(const Model& model, const AdapterSpec& spec) {
+  Plan plan = make_plan(model, spec.rank, spec.targets);
+  plan.magnitudes = spec.magnitudes;
+  Inventory added{.before = adapters_of(model.inventory.before, plan),
+                  .kinds = {},
+                  .layers = model.inventory.layers,
+                  .after = adapters_of(model.inventory.after, plan)};
   for (const LayerKind& kind : model.inventory.kinds)
-    adapters.kinds.push_back({kind.name, adapters_of(kind.tensors, plan)});
-  if (approximate_elements(adapters) > kMostParameters)
-    throw InputError("--lora-rank", fmt::format("{} makes more than 2^60 parameters", rank),
+    added.kinds.push_back({kind.name, adapters_of(kind.tensors, plan)});
+  if (approximate_elements(added) > kMostParameters)
+    throw InputError("--lora-rank", fmt::format("{} makes more than 2^60 parameters", spec.rank),
                      "accepted: a lower rank");
-  return adapters;
+  add_saved_modules(model, spec, added);
+  return added;
+}
+
+bool is_saved_copy(const Tensor& tensor) {
+  return tensor.name.find(".modules_to_save.") != std::string::npos;
+}
+
+Inventory lora_adapters(const Model& model, std::int64_t rank, const LoraTargets& targets) {
+  return added_tensors(model, {.rank = rank, .targets = targets});
 }
 
 std::vector<std::string> adaptable_modules(const Model& model) {

@@ -14,8 +14,29 @@ namespace zplan {
 /// "self_attn.v_proj").
 struct LoraTargets {
   std::vector<std::string> modules{"all-linear"};
+  std::vector<std::string> excluded{};  ///< paths below which nothing is adapted (peft's exclude_modules)
   bool operator==(const LoraTargets&) const = default;
 };
+
+/// What peft adds to a model that is frozen otherwise.
+struct AdapterSpec {
+  std::int64_t rank{16};
+  LoraTargets targets{};
+  bool magnitudes{};                         ///< DoRA: a magnitude for each output of an adapted layer
+  std::vector<std::string> saved_modules{};  ///< modules_to_save: embed_tokens, lm_head; trained as copies
+  bool ties_saved{};                         ///< ensure_weight_tying: tied embeddings have one copy
+  bool operator==(const AdapterSpec&) const = default;
+};
+
+/// All tensors of it, as lora_adapters has them; the copy of a saved module stands where its module does.
+/// Tied embeddings become two copies unless they are kept tied. Throws InputError as lora_adapters does, and
+/// ("--modules-to-save", …) for a module that is neither the token embedding nor the output head, ("--dora",
+/// …) where stacked experts are adapted. Source: peft 0.21.2 utils/other.py ModulesToSaveWrapper,
+/// tuners/lora/dora.py.
+[[nodiscard]] Inventory added_tensors(const Model& model, const AdapterSpec& spec);
+
+/// Whether the tensor is a saved module's copy.
+[[nodiscard]] bool is_saved_copy(const Tensor& tensor);
 
 /// The adapter tensors (lora_A and lora_B of each adapted weight) as an inventory of the same layers, named
 /// as peft 0.21 names them. lora_A reads what the base weight reads and lora_B writes what it writes, so that

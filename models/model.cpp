@@ -6,6 +6,12 @@ namespace zplan {
 
 Elements parameters(const Model& model) { return elements(model.inventory); }
 
+bool has_tower(const Model& model) {
+  bool found = false;
+  for_each_tensor(model.inventory, [&](const Tensor& tensor, int) { found = found || tensor.idle; });
+  return found && !model.vision;
+}
+
 Elements active_parameters(const Model& model) {
   const Elements all = parameters(model);
   if (!model.shape.experts) return all;

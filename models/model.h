@@ -8,6 +8,7 @@
 #include "models/inventory.h"
 #include "models/operators.h"
 #include "models/recorded/recorded.h"
+#include "models/vision/vision.h"
 
 namespace zplan {
 
@@ -80,9 +81,15 @@ struct Model {
   std::shared_ptr<const Recorded> recorded{};  ///< its micro-steps, where no descriptor's program runs
   /// Whose micro-step stands in for this model's, which nobody knows: activations are planned by analogy.
   std::shared_ptr<const Model> analogue{};
+  std::shared_ptr<const Vision> vision{};      ///< how images reach it: set where it is run with them
+  std::shared_ptr<const Model> with_images{};  ///< an image-text model as it runs with images as input
+  std::optional<ImageRule> image_rule{};       ///< of one whose tower has no program
+  std::string why_no_images{};                 ///< why there is none, where its config says what no tower has
 };
 
 [[nodiscard]] Elements parameters(const Model& model);
+/// Whether it has a part that reads images and gets no gradient of text.
+[[nodiscard]] bool has_tower(const Model& model);
 /// Parameters that one token passes: routed experts count experts_per_token of experts.
 [[nodiscard]] Elements active_parameters(const Model& model);
 /// The largest layer's parameters.

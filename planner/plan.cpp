@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "planner/cost/price.h"
 #include "planner/model_trace/causal_lm.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/simulation/cards.h"
 
 namespace zplan {
@@ -21,27 +23,39 @@ Bytes available_on_host(const Cluster& cluster, Headroom headroom) {
   return less(cluster.host_memory_per_node, headroom);
 }
 
-const std::shared_ptr<const RankModel>& PlanContext::shared_rank(const Strategy& strategy) {
+const std::shared_ptr<const Model>& PlanContext::shared_model(const Strategy& strategy) {
+  if (!strategy.experts.enabled) return model_;
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const RankModel>& rank = ranks_[strategy.layout.of_model()];
-  if (!rank) rank = std::make_shared<RankModel>(rank_model(*model_, training_, strategy.layout.tensor));
+  std::shared_ptr<const Model>& model = models_[{strategy.layout.of_model(), true}];
+  if (!model) model = std::make_shared<Model>(with_local_experts(*model_, strategy));
+  return model;
+}
+
+const std::shared_ptr<const RankModel>& PlanContext::shared_rank(const Strategy& strategy) {
+  const std::shared_ptr<const Model>& model = shared_model(strategy);
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const RankModel>& rank = ranks_[{strategy.layout.of_model(), strategy.experts.enabled}];
+  if (!rank) rank = std::make_shared<RankModel>(rank_model(*model, training_, strategy.layout.tensor));
   return rank;
 }
 
 const std::shared_ptr<const Recording>& PlanContext::shared_recording(const Strategy& strategy) {
   const TapeKey key{strategy.layout.of_model(), strategy.micro_batch_size, strategy.zero_stage == 3,
-                    strategy.checkpointing, strategy.long_context};
+                    strategy.checkpointing,     strategy.long_context,     strategy.experts};
   Recorded& slot = [&]() -> Recorded& {
     const std::lock_guard lock(mutex_);
     return recordings_[key];
   }();
-  std::call_once(slot.once,
-                 [&] { slot.recording = std::make_shared<Recording>(record(*model_, training_, strategy)); });
+  std::call_once(slot.once, [&] {
+    slot.recording =
+        std::make_shared<Recording>(record(*shared_model(strategy), training_, strategy,
+                                           {.compute_capability = cluster_.gpu.compute_capability}));
+  });
   return slot.recording;
 }
 
 RankRun PlanContext::run(const Strategy& strategy) {
-  return {{model_, shared_rank(strategy), shared_recording(strategy)},
+  return {{shared_model(strategy), shared_rank(strategy), shared_recording(strategy)},
           training_,
           strategy,
           RankRun::target_of(cluster_)};
@@ -56,12 +70,15 @@ bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, Cards& c
   return !memory.failing_start.contains(cluster.usable_memory) && cards.completes_on(cluster.usable_memory);
 }
 
-bool fits_by_allocator(const RunInputs& run, const Cluster& cluster, Bytes limit) {
+bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit) {
+  run.notes_calls = false;
   const RunResult played = simulate(run);
   Cards cards(run, played);
   const MemoryPlan memory = plan_live_memory(run, played, cluster);
-  return memory.required_low <= limit && completes_itself(cluster, memory, cards) &&
-         (cards.completes_within(limit) || cards.smallest_is_within(limit));
+  if (memory.required_low > limit || memory.failing_start.contains(cluster.usable_memory)) return false;
+  // The smaller GPU first: the larger one does the same until the smaller one refuses.
+  const bool within = cards.completes_within(limit);
+  return cards.completes_on(cluster.usable_memory) && (within || cards.smallest_is_within(limit));
 }
 
 /// The same of a whole plan. `required`, which was bisected to half a percent and as if larger GPUs never
@@ -78,8 +95,25 @@ bool fits_by_allocator(const Cluster& cluster, Bytes limit, Cards& cards, Memory
 
 }  // namespace
 
+namespace {
+
+/// What the first rank of an expert-parallel group needs more where tokens are routed unevenly, twice the
+/// mean of rows to it. Nothing where the question gives a routing of its own.
+Bytes more_if_skewed(const Model& model, const Cluster& cluster, const Training& training,
+                     const RankRun& even) {
+  constexpr double kSkew = 2;
+  if (even.strategy().layout.expert == 1 || training.routing_skew != 1) return {};
+  Training skewed = training;
+  skewed.routing_skew = kSkew;
+  const RankRun uneven(model, skewed, even.strategy(), RankRun::target_of(cluster));
+  return std::max(Bytes{}, uneven.live().peak_allocated - even.live().peak_allocated);
+}
+
+}  // namespace
+
 Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
-  const WorstRank worst = worst_rank(run(strategy));
+  const bool complete = depth == Depth::complete;
+  const WorstRank worst = worst_rank(run(strategy), !complete);
   const RankRun& run = worst.run;
   const RunInputs inputs = run.inputs();
   Plan plan;
@@ -88,18 +122,16 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   plan.shard = run.shard();
   plan.measured_activations = model_->shape.operators.measured;
   const Bytes limit = available(cluster_, headroom_);
-  const bool complete = depth == Depth::complete;
   RunResult played = complete ? run.full() : worst.live ? *worst.live : run.live();
   if (complete) {
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);
     plan.fits_device = fits_by_allocator(cluster_, limit, cards, plan.memory);
+    plan.memory.required_high += more_if_skewed(*model_, cluster_, training_, this->run(strategy));
   } else {
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);
-    if (depth == Depth::live) return plan;
     plan.fits_device = plan.memory.required_low <= limit && fits_by_allocator(inputs, cluster_, limit);
-    if (depth == Depth::fits) return plan;
   }
   plan.communication = run.schedule(played);
   CostModel cost_model = run.cost_model(cluster_);
@@ -125,11 +157,24 @@ StepCalls PlanContext::calls(const Strategy& strategy) {
 
 Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, Depth::outline); }
 Plan PlanContext::complete(const Strategy& strategy) { return plan(strategy, Depth::complete); }
-bool PlanContext::may_fit(const Strategy& strategy, Bytes limit) {
-  if (held_states(make_shard(rank_of(strategy), training_, strategy), strategy) > limit) return false;
-  return plan(strategy, Depth::live).memory.required_low <= limit;
+
+std::optional<WorstRank> PlanContext::may_fit(const Strategy& strategy, Bytes limit) {
+  std::optional<WorstRank> worst;
+  for (RankRun& each : run(strategy).distinct_ranks()) {
+    RunResult live = each.live_memory();
+    if (live.peak_allocated + each.outside() > limit) return std::nullopt;
+    if (!worst || live.peak_allocated > worst->live->peak_allocated)
+      worst.emplace(WorstRank{std::move(each), std::move(live)});
+  }
+  const RunInputs inputs = worst->run.inputs();
+  worst->live->flattening = flattening_of(inputs);
+  if (plan_live_memory(inputs, *worst->live, cluster_).required_low > limit) return std::nullopt;
+  return worst;
 }
-bool PlanContext::fits_device(const Strategy& strategy) { return plan(strategy, Depth::fits).fits_device; }
+
+bool PlanContext::fits_device(const WorstRank& worst) const {
+  return fits_by_allocator(worst.run.inputs(), cluster_, available(cluster_, headroom_));
+}
 
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,
                Headroom headroom) {

@@ -61,10 +61,11 @@ class PlanContext {
   /// The plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it open, and
   /// `memory.required` is at its low end.
   [[nodiscard]] Plan outline(const Strategy& strategy);
-  /// Whether a device with `limit` bytes may run it: `memory.required_low` of its plan is within them.
-  [[nodiscard]] bool may_fit(const Strategy& strategy, Bytes limit);
-  /// `fits_device` of its outline.
-  [[nodiscard]] bool fits_device(const Strategy& strategy);
+  /// The neediest rank of a strategy that a device with `limit` bytes may run: `memory.required_low` of its
+  /// plan is within them. Nothing where none will.
+  [[nodiscard]] std::optional<WorstRank> may_fit(const Strategy& strategy, Bytes limit);
+  /// Whether available memory suffices for it by the allocator: `fits_device` of its outline.
+  [[nodiscard]] bool fits_device(const WorstRank& worst) const;
   /// The plan with all its figures.
   [[nodiscard]] Plan complete(const Strategy& strategy);
   /// What a step of a legal strategy takes, whether it fits or not.
@@ -92,10 +93,13 @@ class PlanContext {
     bool stage3{};
     Checkpointing checkpointing{};
     LongContext long_context{};
+    ExpertParallel experts{};
     auto operator<=>(const TapeKey&) const = default;
   };
-  enum class Depth : std::uint8_t { live, fits, outline, complete };
+  enum class Depth : std::uint8_t { outline, complete };
   [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
+  /// The model with the experts of one rank.
+  [[nodiscard]] const std::shared_ptr<const Model>& shared_model(const Strategy& strategy);
   [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);
   [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy);
 
@@ -110,7 +114,10 @@ class PlanContext {
   const Cluster& cluster_;
   const Training& training_;
   Headroom headroom_;
-  std::map<ParallelLayout, std::shared_ptr<const RankModel>> ranks_;
+  /// By layout, and whether experts are divided among ranks.
+  using ModelKey = std::pair<ParallelLayout, bool>;
+  std::map<ModelKey, std::shared_ptr<const Model>> models_;
+  std::map<ModelKey, std::shared_ptr<const RankModel>> ranks_;
   std::map<TapeKey, Recorded> recordings_;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/simulation/memory.h"
 
 namespace zplan {
@@ -12,19 +13,23 @@ namespace zplan {
 namespace {
 
 RankRun::Parts record_parts(const Model& model, const Training& training, const Strategy& strategy,
-                            std::int64_t rank) {
+                            const RankRun::Target& target, std::int64_t rank) {
   const auto place = [&](Group group) { return process_group(strategy.layout, group).place_of(rank); };
+  const RecordedRank recorded{.context = place(Group::context),
+                              .expert = place(Group::expert),
+                              .compute_capability = target.compute_capability};
+  auto own = std::make_shared<Model>(with_local_experts(model, strategy));
   return {
-      std::make_shared<Model>(model),
-      std::make_shared<RankModel>(rank_model(model, training, strategy.layout.tensor, place(Group::tensor))),
-      std::make_shared<Recording>(record(model, training, strategy, place(Group::context)))};
+      own,
+      std::make_shared<RankModel>(rank_model(*own, training, strategy.layout.tensor, place(Group::tensor))),
+      std::make_shared<Recording>(record(*own, training, strategy, recorded))};
 }
 
 }  // namespace
 
 RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, Target target,
                  std::int64_t rank)
-    : RankRun(record_parts(model, training, strategy, rank), training, strategy, std::move(target)) {
+    : RankRun(record_parts(model, training, strategy, target, rank), training, strategy, target) {
   if (is_sliced())
     slice_ =
         slices_->at(static_cast<std::size_t>(process_group(strategy_.layout, Group::data).place_of(rank)));
@@ -50,6 +55,12 @@ RunInputs RankRun::inputs() const {
           .outside = outside_};
 }
 
+RunResult RankRun::live_memory() const {
+  RunInputs memory_alone = inputs();
+  memory_alone.notes_calls = false;
+  return simulate_live(memory_alone);
+}
+
 Schedule RankRun::schedule(const RunResult& played) const {
   return zplan::schedule(played.calls, training_, strategy_, *parts_.rank, shard_);
 }
@@ -73,12 +84,12 @@ std::vector<RankRun> RankRun::distinct_ranks() const {
   return runs;
 }
 
-WorstRank worst_rank(const RankRun& run) {
+WorstRank worst_rank(const RankRun& run, bool noted) {
   std::vector<RankRun> runs = run.distinct_ranks();
   if (runs.size() == 1) return {std::move(runs.front())};
   std::optional<WorstRank> worst;
   for (RankRun& each : runs) {
-    RunResult live = each.live();
+    RunResult live = noted ? each.live() : each.live_memory();
     if (!worst || live.peak_allocated > worst->live->peak_allocated)
       worst.emplace(WorstRank{std::move(each), std::move(live)});
   }

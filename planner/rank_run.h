@@ -60,6 +60,8 @@ class RankRun {
 
   /// By what is requested alone; at a twentieth of the cost of full().
   [[nodiscard]] RunResult live() const { return simulate_live(inputs()); }
+  /// The same without calls and program.
+  [[nodiscard]] RunResult live_memory() const;
   /// On a GPU with memory to spare, through PyTorch's allocator.
   [[nodiscard]] RunResult full() const { return simulate(inputs()); }
   /// On a GPU with `usable` bytes for the process.
@@ -100,7 +102,7 @@ struct WorstRank {
   RankRun run;
   std::optional<RunResult> live{};  ///< its live run, where that told it from others
 };
-/// `run`: of any data-parallel rank.
-[[nodiscard]] WorstRank worst_rank(const RankRun& run);
+/// `run`: of any data-parallel rank. `noted`: the live run's calls and program are asked for, too.
+[[nodiscard]] WorstRank worst_rank(const RankRun& run, bool noted);
 
 }  // namespace zplan

@@ -21,6 +21,48 @@ void check_positions(const Model& model, const Training& training, Reasons& reas
                                   shape.architecture, shape.max_positions, training.sequence_length));
 }
 
+/// What is not known of a model that is run with images.
+void check_images(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (!model.vision) return;
+  const auto unknown = [&](bool is_so, std::string_view what) {
+    if (is_so) reasons.push_back(fmt::format("{} with images as input is not known", what));
+  };
+  unknown(s.layout.tensor > 1, "tensor parallelism");
+  unknown(s.layout.token_ranks() > 1, "sequence or context parallelism");
+  unknown(s.long_context.tiles() || s.long_context.checkpoint_offload != CheckpointOffload::none,
+          "tiling or offloaded checkpoints");
+  unknown(training.precision == Precision::fp32, "training in fp32");
+  unknown(training.attention == Attention::eager, "eager attention");
+  unknown(training.modules != ModuleLibrary::transformers, "another library's layers");
+  unknown(training.objective != Objective::sft, "preference training");
+  unknown(s.experts.enabled, "expert parallelism");
+}
+
+void check_preferences(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  const std::string_view objective = to_name(training.objective);
+  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
+    reasons.push_back(fmt::format("{} is planned for data parallelism alone", objective));
+  if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
+    reasons.push_back(
+        fmt::format("{} compares log-probabilities of whole sequences: its loss is not planned fused or "
+                    "in slices",
+                    objective));
+  if (model.recorded || model.analogue)
+    reasons.push_back(fmt::format("{} of a model without a program of its own is not planned", objective));
+  const std::optional<ReferenceModel> reference = reference_of(training);
+  if (reference == ReferenceModel::adapters_off && training.method == Method::full)
+    reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
+  if (reference == ReferenceModel::copy && training.method == Method::qlora)
+    reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
+}
+
+void check_method(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
+  const bool more = training.dora || !training.modules_to_save.empty();
+  if (training.method != Method::full && more && (model.recorded || model.analogue))
+    reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
+}
+
 }  // namespace
 
 std::string to_text(DeepSpeedRelease release) {
@@ -81,6 +123,8 @@ std::vector<std::string> why_illegal(const Model& model, const Training& trainin
   spec(training.framework).check(model, training, s, reasons);
   check_tokens(model, training, s, reasons);
   check_positions(model, training, reasons);
+  check_images(model, training, s, reasons);
+  check_method(model, training, s, reasons);
   if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
   return reasons;
 }
@@ -96,6 +140,26 @@ Bytes parameter_size(const Training& training) {
   const bool keeps_fp32 =
       !spec(training.framework).casts_model && training.master_weights && training.method != Method::qlora;
   return keeps_fp32 ? Bytes(4) : weight_size(training);
+}
+
+AdapterSpec adapters_of(const Training& training) {
+  return {.rank = training.lora_rank,
+          .targets = training.lora_targets,
+          .magnitudes = training.dora,
+          .saved_modules = training.modules_to_save,
+          .ties_saved = training.ties_saved_modules};
+}
+
+std::optional<ReferenceModel> reference_of(const Training& training) {
+  if (training.objective != Objective::dpo) return std::nullopt;
+  if (training.reference) return training.reference;
+  return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;
+}
+
+bool shards_packed(const Training& training) {
+  const bool four_bits =
+      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
+  return training.method == Method::qlora && four_bits && training.quant_storage != QuantStorage::uint8;
 }
 
 Bytes adapter_size(const Training& training) {

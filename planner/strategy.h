@@ -26,6 +26,29 @@ struct EnumNames<Method> {
       {{Method::full, "full"}, {Method::lora, "lora"}, {Method::qlora, "qlora"}}};
 };
 
+/// What is trained for: next tokens (sft), or preferences of one answer over another as TRL's trainers have
+/// them, whose samples are pairs: two sequences each.
+enum class Objective { sft, dpo, orpo, simpo };
+template <>
+struct EnumNames<Objective> {
+  static constexpr std::array<std::pair<Objective, std::string_view>, 4> table{{{Objective::sft, "sft"},
+                                                                                {Objective::dpo, "dpo"},
+                                                                                {Objective::orpo, "orpo"},
+                                                                                {Objective::simpo, "simpo"}}};
+};
+
+/// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
+/// whole or, under ZeRO-3, an engine of its own shards; the model itself with its adapters switched off; or
+/// log-probabilities that were computed before training.
+enum class ReferenceModel { copy, adapters_off, precomputed };
+template <>
+struct EnumNames<ReferenceModel> {
+  static constexpr std::array<std::pair<ReferenceModel, std::string_view>, 3> table{
+      {{ReferenceModel::copy, "copy"},
+       {ReferenceModel::adapters_off, "adapters-off"},
+       {ReferenceModel::precomputed, "precomputed"}}};
+};
+
 enum class Precision { bf16, fp16, fp32 };
 template <>
 struct EnumNames<Precision> {
@@ -46,6 +69,22 @@ struct EnumNames<Quantization> {
 };
 [[nodiscard]] constexpr bool is_gptq(Quantization quantization) {
   return quantization == Quantization::gptq_int4 || quantization == Quantization::gptq_int8;
+}
+
+/// In what bitsandbytes stores packed 4-bit values (bnb_4bit_quant_storage): bytes, or numbers of a floating
+/// type that hold the same bits, which FSDP2 and ZeRO-3 take for weights and shard.
+enum class QuantStorage { uint8, bf16, fp16, fp32 };
+template <>
+struct EnumNames<QuantStorage> {
+  static constexpr std::array<std::pair<QuantStorage, std::string_view>, 4> table{
+      {{QuantStorage::uint8, "uint8"},
+       {QuantStorage::bf16, "bf16"},
+       {QuantStorage::fp16, "fp16"},
+       {QuantStorage::fp32, "fp32"}}};
+};
+/// Bytes of one number of it.
+[[nodiscard]] constexpr Bytes storage_size(QuantStorage storage) {
+  return Bytes(storage == QuantStorage::uint8 ? 1 : storage == QuantStorage::fp32 ? 4 : 2);
 }
 
 enum class OffloadDevice { none, cpu, nvme };
@@ -172,16 +211,64 @@ struct Training {
   /// Context parallelism without an attention mask in the batch: positions of a rank that do not follow one
   /// another are taken for packed samples, and a mask is made that attention is not given.
   bool packed_mask{};
-  bool freezes_vision{};     ///< of an image-text model: the tower is not trained
-  bool freezes_projector{};  ///< nor what projects its output to the language model
+  /// Under expert parallelism the first rank of a group gets so many times the rows that it would get were
+  /// they spread evenly; the others share the rest.
+  double routing_skew{1};
+  bool partitions_made_models{};  ///< ZeRO-3 without zero.Init: the engine partitions what was made whole
+  QuantStorage quant_storage{QuantStorage::uint8};  ///< of packed 4-bit values under qlora
+  bool dora{};                                      ///< adapters with magnitudes (use_dora)
+  std::vector<std::string> modules_to_save{};       ///< copies trained beside adapters: embed_tokens, lm_head
+  bool ties_saved_modules{};                        ///< ensure_weight_tying: of tied embeddings one copy
+  Objective objective{Objective::sft};
+  std::optional<ReferenceModel> reference{};  ///< absent: as reference_of has it
+  bool freezes_vision{};                      ///< of an image-text model: the tower is not trained
+  bool freezes_projector{};                   ///< nor what projects its output to the language model
+  ImageBatch images{};  ///< of each sample, where the model is run with images (Model::vision)
   bool operator==(const Training&) const = default;
 };
+
+/// What peft adds to the model under lora and qlora.
+[[nodiscard]] AdapterSpec adapters_of(const Training& training);
+
+/// What the objective compares with; nothing where it needs no reference. As TRL chooses where nothing is
+/// said: adapters switched off where there are adapters, else a copy.
+[[nodiscard]] std::optional<ReferenceModel> reference_of(const Training& training);
+
+/// Sequences of a sample: 2 of a pair.
+[[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
+  return training.objective == Objective::sft ? 1 : 2;
+}
 
 /// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one
 /// fused kernel and 16-bit computation under autocast; under LoRA a 16-bit base beside fp32 adapters; under
 /// FSDP2 shards alone reach the device, and gradients are reduced in the type that computes. DeepSpeed's is
 /// returned as it is. Source: docs/fsdp.md.
 [[nodiscard]] Training with_framework(Training training, Framework framework);
+
+/// How AutoEP adds up the chosen experts' outputs of a token: products with its weights in fp32, then their
+/// sum; the same in one kernel; one batched matrix product in fp32.
+enum class ExpertCombine { weighted_sum, fused_weighted_sum, legacy_bmm };
+template <>
+struct EnumNames<ExpertCombine> {
+  static constexpr std::array<std::pair<ExpertCombine, std::string_view>, 3> table{
+      {{ExpertCombine::weighted_sum, "weighted_sum"},
+       {ExpertCombine::fused_weighted_sum, "fused_weighted_sum"},
+       {ExpertCombine::legacy_bmm, "legacy_bmm"}}};
+};
+
+/// DeepSpeed's expert parallelism (AutoEP), as far as its config changes memory, traffic or time. The degree
+/// is ParallelLayout::expert, which may be 1. Source: DeepSpeed 0.19.8 module_inject/auto_ep_layer.py.
+struct ExpertParallel {
+  bool enabled{};      ///< blocks of experts are replaced by AutoEPMoELayer
+  bool weighs_rows{};  ///< score_apply "pre": rows are weighed before the experts
+  ExpertCombine combine{ExpertCombine::weighted_sum};
+  bool fused_gate_up{};              ///< gate_up_impl "fused": one product of the two weights side by side
+  bool without_triton{};             ///< disable_triton_grouped_mm: torch._grouped_mm on every GPU
+  bool async_split_plan{};           ///< the host reads split sizes while rows are brought into order
+  std::optional<bool> route_norm{};  ///< weights are divided by their sum; absent: as the model's config says
+  bool operator==(const ExpertParallel&) const = default;
+  auto operator<=>(const ExpertParallel&) const = default;
+};
 
 /// DeepSpeed's knobs that change what a rank holds or sends. Bucket sizes are elements, not bytes.
 /// Defaults: DeepSpeed 0.19.8 runtime/zero/config.py.
@@ -244,7 +331,11 @@ struct Strategy {
   std::int64_t micro_batch_size{1};
   std::int64_t gradient_accumulation_steps{1};
   LongContext long_context{};
+  ExpertParallel experts{};
   ZeroOptions zero{};
+  /// Of the engine of a reference model's own (ZeRO-3); absent: the policy's. TRL 1.16's are: what
+  /// prepare_deepspeed sets, it writes where DeepSpeed does not look.
+  std::optional<ZeroOptions> reference_zero{};
   bool operator==(const Strategy&) const = default;
 
   [[nodiscard]] std::int64_t global_batch_size() const {
@@ -311,6 +402,8 @@ struct EnumNames<Offload> {
 /// Whether peft.prepare_model_for_kbit_training makes fp32 of what is not packed; it leaves GPTQ's models
 /// alone. Source: peft 0.21.2 utils/other.py.
 [[nodiscard]] bool widens_unpacked(const Training& training);
+/// Whether packed weights can be divided among ranks: 4-bit values stored in a floating type.
+[[nodiscard]] bool shards_packed(const Training& training);
 /// Weights of adapters as peft makes them: fp32 beside 16-bit weights unless autocast_adapter_dtype is off.
 [[nodiscard]] Bytes adapter_size(const Training& training);
 }  // namespace zplan

@@ -126,12 +126,12 @@ void plan_file(LintedFile& file, const Options& options, const LintOptions& aske
   }
 }
 
-/// What is wrong with model and cluster is no matter of the file.
-void check_question(const Options& options, const Environment& environment) {
+/// The model that is planned. What is wrong with it and the cluster is no matter of the file.
+Model model_asked_for(const Options& options, const Environment& environment) {
   Options alone = options;
   alone.command = Command::plan;
   alone.ds_config.clear();
-  (void)make_request(alone, environment);
+  return make_request(alone, environment).question.model;
 }
 
 // ---- writing
@@ -178,8 +178,12 @@ int lint_command(const Options& options, const Environment& environment, const S
                  std::ostream& out, std::ostream& err) {
   check_files(options);
   check_options_matter(options);
-  const LintOptions asked = lint_options(options, environment);
-  if (asks_for_plan(options)) check_question(options, environment);
+  LintOptions asked = lint_options(options, environment);
+  if (asks_for_plan(options)) {
+    const ModelShape shape = model_asked_for(options, environment).shape;
+    asked.architecture = shape.architecture;
+    asked.experts = shape.experts ? shape.experts->experts : 0;
+  }
   LintReport report{.files = {}, .unit = options.unit};
   for (const std::string& path : options.words) {
     report.files.push_back(linted(path, options, asked));

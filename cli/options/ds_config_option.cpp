@@ -94,6 +94,8 @@ std::vector<std::string> apply_ds_config(const Options& options, Question& quest
   pin_list(space.tensor_parallel, "--tp", pins.tensor_parallel);
   if (space.tensor_parallel.empty()) space.tensor_parallel = {1};
   pin_list(space.sequence_parallel, "--sp", pins.sequence_parallel);
+  pin_list(space.expert_parallel, "--ep", pins.expert_parallel);
+  space.experts = pins.experts, space.data_before_expert = pins.data_before_expert;
   pin_value(options, "--precision", question.training.precision, pins.precision);
   pin_value(options, "--optimizer", question.training.optimizer, pins.optimizer);
   pin_value(options, "--no-master-weights", question.training.master_weights, pins.master_weights);

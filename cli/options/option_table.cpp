@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 
 #include "cli/options/options.h"
 #include "cli/options/values.h"
@@ -18,6 +19,7 @@ constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr double kMostHeadroom = 90;  // percent
 constexpr std::int64_t kMostTiles = 1'000'000;
+constexpr std::int64_t kMostImages = 10'000, kMostImageTokens = 1'000'000;
 
 void set_micro_batch(Options& o, const std::string& text) {
   o.space.micro_batch_size = parse_count_or("--micro-batch", "max", text, kMostMicroBatch);
@@ -27,9 +29,38 @@ std::int64_t parse_tiles(std::string_view option, const std::string& text) {
   return parse_count_or(option, "auto", text, kMostTiles).value_or(LongContext::kAutoTiles);
 }
 
+/// "1344x1008": width and height in pixels.
+void set_image_size(Options& o, const std::string& text) {
+  constexpr std::int64_t kMostPixels = 65'536;  // along a side
+  const std::size_t cross = text.find('x');
+  const auto side = [&](const std::string& digits) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool whole = error == std::errc() && end == digits.data() + digits.size();
+    if (!whole || value < 1 || value > kMostPixels)
+      throw InputError(
+          "--image-size", in_quotes(text),
+          fmt::format("accepted: width x height in pixels, such as 1344x1008, each up to {}", kMostPixels));
+    return value;
+  };
+  o.images.width = side(text.substr(0, cross));
+  o.images.height = side(cross == std::string::npos ? std::string() : text.substr(cross + 1));
+}
+
 void set_zero(Options& o, const std::string& text) {
   for (const std::int64_t stage : parse_integers("--zero", text, 0, 3))
     o.space.zero_stages.push_back(static_cast<int>(stage));
+}
+
+void set_routing(Options& o, const std::string& text) {
+  constexpr std::string_view kSkew = "skew=";
+  constexpr double kMostSkew = 1e6;
+  if (text == "balanced")
+    o.training.routing_skew = 1;
+  else if (text.starts_with(kSkew))
+    o.training.routing_skew = parse_number("--routing", text.substr(kSkew.size()), 0, kMostSkew);
+  else
+    throw InputError("--routing", in_quotes(text), "accepted: balanced, or skew=S such as skew=2");
 }
 
 void set_units(Options& o, const std::string& text) {
@@ -98,13 +129,44 @@ const std::vector<OptionSpec>& option_table() {
        [] {
          return Words{"vision", "projector"};
        }},
+      {"--images", "N", kModel, kPlanning, "images in each sample, of an image-text model [none: text alone]",
+       [](O o, T t) { o.images.per_sample = parse_integer("--images", t, 1, kMostImages); }},
+      {"--image-size", "WxH", kModel, kPlanning,
+       "their size in pixels before the processor resizes or cuts them", set_image_size},
+      {"--image-tokens", "T", kModel, kPlanning,
+       "tokens of each image in the sequence [by the processor's own rule]",
+       [](O o, T t) { o.images.tokens = parse_integer("--image-tokens", t, 1, kMostImageTokens); }},
       {"--quantization", "KIND", kModel, kPlanning,
        "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]",
        [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },
        all_names<Quantization>},
+      {"--quant-storage", "KIND", kModel, kPlanning,
+       "type that nf4's values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 shard "
+       "[uint8]",
+       [](O o, T t) { o.training.quant_storage = parse_name<QuantStorage>("--quant-storage", t); },
+       all_names<QuantStorage>},
       {"--prepare-kbit", "", kModel, kPlanning,
        "qlora through peft's prepare_model_for_kbit_training: fp32 embeddings, head and norms",
        [](O o, T) { o.training.prepares_kbit_training = true; }},
+      {"--dora", "", kModel, kPlanning, "adapters with magnitudes (DoRA)",
+       [](O o, T) { o.training.dora = true; }},
+      {"--modules-to-save", "LIST", kModel, kPlanning,
+       "copies trained beside adapters: embed_tokens, lm_head",
+       [](O o, T t) { o.training.modules_to_save = parse_list("--modules-to-save", t); }},
+      {"--tie-saved-modules", "", kModel, kPlanning,
+       "one copy of tied embeddings (peft's ensure_weight_tying)",
+       [](O o, T) { o.training.ties_saved_modules = true; }},
+      {"--no-autocast-adapters", "", kModel, kPlanning,
+       "adapters in the weights' type (peft's autocast_adapter_dtype=False)",
+       [](O o, T) { o.training.fp32_adapters = false; }},
+      {"--objective", "sft|dpo|orpo|simpo", kModel, kPlanning,
+       "what is trained for: next tokens, or one answer of a pair over the other [sft]",
+       [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
+       all_names<Objective>},
+      {"--reference", "KIND", kModel, kPlanning,
+       "what dpo compares with: copy, adapters-off, precomputed [adapters-off, without adapters copy]",
+       [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
+       all_names<ReferenceModel>},
 
       {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
        [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},
@@ -140,6 +202,14 @@ const std::vector<OptionSpec>& option_table() {
       {"--cp", "LIST", kSearch, plan | search | fit | check,
        "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]",
        [](O o, T t) { o.space.context_parallel = parse_integers("--cp", t, 1, kMostDegree); }},
+      {"--ep", "LIST", kSearch, plan | search | fit | check,
+       "expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]",
+       [](O o, T t) { o.space.expert_parallel = parse_integers("--ep", t, 1, kMostDegree); }},
+      {"--routing", "balanced|skew=S", kSearch, plan | search | compare | fit | check,
+       "rows of the first rank of an expert-parallel group, S times the mean [balanced]", set_routing,
+       [] {
+         return Words{"balanced", "skew=2"};
+       }},
       {"--cp-rotate", "allgather|alltoall", kSearch, plan | search | fit | check,
        "how the ring passes keys and values on [allgather]",
        [](O o, T t) { o.space.long_context.rotation = parse_name<KeyRotation>("--cp-rotate", t); },

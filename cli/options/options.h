@@ -69,6 +69,7 @@ struct Options {
   bool help{}, version{};
 
   std::string model;
+  ImageRequest images;  ///< of each sample
   ClusterRequest cluster;
   Training training;
   SearchSpace space;

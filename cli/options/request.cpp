@@ -1,6 +1,7 @@
 #include "cli/options/request.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 
 #include "cli/commands/compare.h"
 #include "cli/options/ds_config_option.h"
+#include "models/vision/families.h"
 #include "planner/frameworks/framework.h"
 #include "planner/sharding/rank_model.h"
 
@@ -43,14 +45,26 @@ void check_method(const Options& options) {
   all.push_back(method);
   const bool adapters = std::ranges::any_of(all, [](Method each) { return each != Method::full; });
   const bool packed = std::ranges::any_of(all, [](Method each) { return each == Method::qlora; });
-  for (const std::string_view option : {"--lora-rank", "--lora-targets", "--lora-dropout"})
+  for (const std::string_view option : {"--lora-rank", "--lora-targets", "--lora-dropout", "--dora",
+                                        "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"})
     if (!adapters && options.has(option))
       throw InputError(std::string(option), "does nothing with --method full",
                        "accepted: with --method lora or qlora");
-  for (const std::string_view option : {"--quantization", "--prepare-kbit"})
+  for (const std::string_view option : {"--quantization", "--quant-storage", "--prepare-kbit"})
     if (!packed && options.has(option))
       throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
                        "accepted: with --method qlora");
+  const Training& training = options.training;
+  if (options.has("--reference") && training.objective != Objective::dpo)
+    throw InputError("--reference",
+                     fmt::format("does nothing with --objective {}", to_name(training.objective)),
+                     "accepted: with --objective dpo");
+  const bool four_bits =
+      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
+  if (options.has("--quant-storage") && !four_bits)
+    throw InputError("--quant-storage",
+                     fmt::format("does nothing with --quantization {}", to_name(training.quantization)),
+                     "accepted: with --quantization nf4 or nf4-double");
 }
 
 }  // namespace
@@ -91,6 +105,62 @@ void check_frozen(const Question& q) {
   if (!found)
     throw InputError("--freeze", fmt::format("{} has no such part", q.model.name),
                      "accepted: with an image-text model whose tower is known");
+}
+
+void check_image_options(const Options& options) {
+  if (options.has("--images")) return;
+  for (const std::string_view option : {"--image-size", "--image-tokens"})
+    if (options.has(option))
+      throw InputError(std::string(option), "does nothing without --images", "accepted: with --images");
+}
+
+/// Why a model cannot be planned with images, and what of them is known.
+std::string why_no_images(const Model& model, const ImageRequest& request) {
+  if (!model.why_no_images.empty()) return model.why_no_images;
+  const std::string& architecture = model.shape.architecture;
+  if (model.image_rule)
+    return fmt::format(
+        "the tower of {} has no program yet; by its processor's rule each image is {} tokens: on "
+        "text alone, without --images, --seq counts them",
+        architecture, image_batch(*model.image_rule, {.patch_size = 1}, request).tokens);
+  if (has_tower(model))
+    return fmt::format(
+        "neither tokens per image nor the tower of {} are known: it can be planned on text "
+        "alone, without --images",
+        architecture);
+  return fmt::format("{} is not known to read images", model.name.empty() ? architecture : model.name);
+}
+
+/// The model as it runs with images.
+const Model& with_images(const Model& model, const ImageRequest& request) {
+  if (model.with_images) return *model.with_images;
+  throw InputError("--images", why_no_images(model, request),
+                   fmt::format("accepted: models of {}", fmt::join(image_text_architectures(), ", ")));
+}
+
+/// Frozen parts get no adapters. A projector may lie within its tower.
+void exclude_frozen(const Vision& vision, Training& training) {
+  std::vector<std::string>& excluded = training.lora_targets.excluded;
+  if (training.freezes_vision) excluded.push_back(vision.names.tower);
+  if (training.freezes_projector) excluded.push_back(vision.names.projector);
+}
+
+/// Images in each sample: how many tokens and patches they are, and a sequence that holds them.
+void add_images(const Options& options, Question& q) {
+  check_image_options(options);
+  if (!options.has("--images")) return;
+  Model model = with_images(q.model, options.images);
+  model.name = q.model.name, model.source = q.model.source, model.origin = q.model.origin;
+  q.model = std::move(model);
+  ImageBatch& images = q.training.images;
+  images = image_batch(q.model.vision->rule, q.model.vision->tower, options.images);
+  exclude_frozen(*q.model.vision, q.training);
+  if (!options.has("--seq")) q.training.sequence_length += images.sequence();
+  if (images.sequence() > q.training.sequence_length)
+    throw InputError("--seq",
+                     fmt::format("{} tokens do not hold {} images of {} tokens each",
+                                 q.training.sequence_length, images.per_sample, images.tokens),
+                     fmt::format("accepted: {} and more", images.sequence()));
 }
 
 void choose_defaults(const Options& options, Question& q) {
@@ -134,6 +204,7 @@ Request make_request(const Options& options, const Environment& environment) {
                    .unit = options.unit},
                   {}};
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
+  add_images(options, request.question);
   choose_defaults(options, request.question);
   check_frozen(request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;

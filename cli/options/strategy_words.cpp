@@ -38,8 +38,8 @@ std::string_view kind_of(std::string_view part) {
   if (from_name<Method>(part)) return "method";
   for (const std::string_view kind : {"tiled-mlp", "tiled-loss"})
     if (part.starts_with(kind)) return kind;
-  for (const std::string_view kind :
-       {"offload-", "checkpointing-", "checkpoint-offload-", "rotate-", "zero", "tp", "sp", "cp", "b", "a"})
+  for (const std::string_view kind : {"offload-", "checkpointing-", "checkpoint-offload-", "rotate-", "zero",
+                                      "tp", "sp", "cp", "ep", "b", "a"})
     if (part.starts_with(kind) && part.size() > kind.size()) return kind;
   return {};
 }
@@ -114,6 +114,7 @@ bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_vie
   if (kind == "tp") return take_degree(strategy.tensor_parallel, kind, value);
   if (kind == "sp") return take_degree(strategy.sequence_parallel, kind, value);
   if (kind == "cp") return take_degree(strategy.context_parallel, kind, value);
+  if (kind == "ep") return take_degree(strategy.expert_parallel, kind, value);
   if (kind == "tiled-mlp") return take_tiles(strategy.long_context.tiled_mlp, kind, value);
   if (kind == "tiled-loss") return take_tiles(strategy.long_context.tiled_loss, kind, value);
   if (kind == "offload-") return take_name(strategy.offload, value);
@@ -184,6 +185,7 @@ SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   space.tensor_parallel = {strategy.tensor_parallel};
   space.sequence_parallel = {strategy.sequence_parallel};
   space.context_parallel = {strategy.context_parallel};
+  space.expert_parallel = {strategy.expert_parallel};
   space.long_context = merged(space.long_context, strategy.long_context);
   space.offloads = {strategy.offload};
   space.checkpointing = strategy.checkpointing;
@@ -203,6 +205,7 @@ std::vector<std::pair<std::string, std::string>> token_options(const Strategy& s
     options.emplace_back("--cp", fmt::format("{}", s.layout.context));
     options.emplace_back("--cp-rotate", to_name(s.long_context.rotation));
   }
+  if (s.layout.expert > 1) options.emplace_back("--ep", fmt::format("{}", s.layout.expert));
   if (s.long_context.checkpoint_offload != CheckpointOffload::none)
     options.emplace_back("--checkpoint-offload", to_name(s.long_context.checkpoint_offload));
   if (s.long_context.tiled_mlp != 0) options.emplace_back("--tiled-mlp", tiles(s.long_context.tiled_mlp));

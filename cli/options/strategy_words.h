@@ -22,7 +22,7 @@ struct PinnedStrategy {
   Checkpointing checkpointing{Checkpointing::full};
   std::optional<std::int64_t> micro_batch_size{}, gradient_accumulation_steps{};
   std::optional<Method> method{};
-  std::int64_t sequence_parallel{1}, context_parallel{1};
+  std::int64_t sequence_parallel{1}, context_parallel{1}, expert_parallel{1};
   LongContext long_context{};
   bool operator==(const PinnedStrategy&) const = default;
 };

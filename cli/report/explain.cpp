@@ -7,6 +7,7 @@
 
 #include "cli/document/text.h"
 #include "planner/frameworks/framework.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/simulation/allowances.h"
 
 namespace zplan {
@@ -19,7 +20,8 @@ Symbol count(std::string symbol, std::string meaning, std::int64_t value) {
 
 std::vector<Symbol> model_symbols(const Plan& plan, const Question& q) {
   const ModelShape& shape = q.model.shape;
-  const RankModel rank = rank_model(q.model, q.training, plan.strategy.layout.tensor);
+  const RankModel rank =
+      rank_model(with_local_experts(q.model, plan.strategy), q.training, plan.strategy.layout.tensor);
   return {count("Ψ", "trainable parameters on one tensor-parallel rank", rank.trainable.value),
           count("F", "frozen parameters on one tensor-parallel rank", rank.frozen.value),
           count("P", "parameters whose optimizer states one rank holds", plan.shard.optimizer_elements.value),

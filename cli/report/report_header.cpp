@@ -36,6 +36,10 @@ std::string shape_line(const ModelShape& shape) {
 std::string adapter_remarks(const Training& training) {
   std::string remarks;
   if (training.lora_dropout > 0) remarks += fmt::format(", dropout {}", training.lora_dropout);
+  if (training.dora) remarks += ", DoRA";
+  if (!training.modules_to_save.empty())
+    remarks += fmt::format(", {} {}trained beside them", fmt::join(training.modules_to_save, " and "),
+                           training.ties_saved_modules ? "(one copy) " : "");
   if (training.prepares_kbit_training) remarks += ", prepared for k-bit training";
   return remarks;
 }
@@ -84,7 +88,17 @@ std::vector<std::string> cluster_lines(const Question& q) {
 std::string method_words(const Training& t) {
   if (t.method == Method::full) return "full fine-tuning";
   if (t.method == Method::lora) return "LoRA";
+  if (shards_packed(t))
+    return fmt::format("QLoRA ({} stored in {})", to_name(t.quantization), to_name(t.quant_storage));
   return fmt::format("QLoRA ({})", to_name(t.quantization));
+}
+
+/// "dpo, reference a copy", where it is not next tokens.
+std::string objective_words(const Training& t) {
+  if (t.objective == Objective::sft) return "";
+  const auto reference = reference_of(t);
+  const std::string against = reference ? fmt::format(", reference {}", to_name(*reference)) : "";
+  return fmt::format("{} over pairs{}; ", to_name(t.objective), against);
 }
 
 /// LoRA under PyTorch's own frameworks has no copies to speak of: the base stays as it is loaded.
@@ -122,14 +136,38 @@ bool any_named(const std::vector<Plan>& plans) {
 std::string training_line(const Report& report) {
   const Training& t = report.question.training;
   if (report.found != nullptr)
-    return fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}", method_words(t),
-                       precision_words(t), to_name(t.optimizer), t.sequence_length, to_name(t.attention),
-                       variant_words(t));
-  return fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", spec(t.framework).title,
+    return objective_words(t) + fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}",
+                                            method_words(t), precision_words(t), to_name(t.optimizer),
+                                            t.sequence_length, to_name(t.attention), variant_words(t));
+  return objective_words(t) +
+         fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", spec(t.framework).title,
                      method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
                      to_name(report.question.space.checkpointing), to_name(t.attention), variant_words(t)) +
          (t.expandable_segments ? ", expandable segments" : "") +
          (any_named(report.answer.plans) ? "; but as a strategy's own name or config says" : "");
+}
+
+/// How images reach the model, where there are any.
+std::vector<std::string> image_lines(const Report& report) {
+  const Question& q = report.question;
+  if (!q.model.vision) return {};
+  const ImageBatch& images = q.training.images;
+  std::vector<std::string> lines{
+      fmt::format("{} per sample, each {} tokens of {} x {} patches{}; {} of {} tokens are text",
+                  plural(images.per_sample, "image"), group_digits(images.tokens), images.columns,
+                  images.rows, images.tiles > 1 ? fmt::format(" in {} tiles", images.tiles) : "",
+                  group_digits(q.training.sequence_length - images.sequence()),
+                  group_digits(q.training.sequence_length))};
+  lines.push_back(fmt::format("tokens per image: {}", report.options.has("--image-tokens")
+                                                          ? "--image-tokens"
+                                                          : q.model.vision->rule.source));
+  lines.emplace_back(
+      "the batch holds images in fp32 until the backward is over; cuDNN's workspace for the convolution over "
+      "patches is not known and not counted");
+  if (!report.options.has("--seq"))
+    lines.push_back(fmt::format("sequence of the images' {} tokens and as many of text as the default has",
+                                group_digits(images.sequence())));
+  return lines;
 }
 
 /// Options that shape the answer and were left to their defaults: the values are in the line above.
@@ -171,6 +209,7 @@ std::vector<std::string> assumption_lines(const Report& report) {
                            : "FSDP2 as accelerate 1.15 sets it up: fp32 shards of what trains, computed and "
                              "reduced in 16 bits, "
                              "loaded shard by shard");
+  for (std::string& each : image_lines(report)) lines.push_back(std::move(each));
   if (deepspeed && !report.options.has("--buckets") && report.found == nullptr)
     lines.push_back(buckets_line(report));
   if (deepspeed && !report.question.space.zero)

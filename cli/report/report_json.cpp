@@ -61,6 +61,18 @@ Json cluster_json(const Question& q) {
           {"assumptions", cluster.assumptions}};
 }
 
+/// What is not the usual of adapters and packed weights; without it keys are not there.
+void add_adapters(Json& out, const Training& training) {
+  if (training.method == Method::full) return;
+  if (training.dora) out["dora"] = true;
+  if (!training.modules_to_save.empty()) {
+    out["modules_to_save"] = training.modules_to_save;
+    out["ties_saved_modules"] = training.ties_saved_modules;
+  }
+  if (!training.fp32_adapters) out["fp32_adapters"] = false;
+  if (shards_packed(training)) out["quant_storage"] = name_json(training.quant_storage);
+}
+
 Json training_json(const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
   Json json = {
@@ -82,8 +94,20 @@ Json training_json(const Training& training, Framework framework) {
       {"expandable_segments", training.expandable_segments},
       {"framework", name_json(framework)},
       {"deepspeed_version", to_text(training.deepspeed)}};
+  add_adapters(json, training);
+  if (training.objective != Objective::sft) {
+    json["objective"] = name_json(training.objective);
+    const auto reference = reference_of(training);
+    json["reference"] = reference ? name_json(*reference) : Json(nullptr);
+  }
   if (training.freezes_vision) json["frozen_parts"].push_back("vision");
   if (training.freezes_projector) json["frozen_parts"].push_back("projector");
+  if (const ImageBatch& images = training.images; images.per_sample > 0)
+    json["images"] = {{"per_sample", images.per_sample},
+                      {"tokens", images.tokens},
+                      {"tiles", images.tiles},
+                      {"rows", images.rows},
+                      {"columns", images.columns}};
   return json;
 }
 
@@ -95,6 +119,7 @@ void add_tokens(Json& out, const Strategy& s) {
   if (s.layout.sequence > 1) out["sequence_parallel"] = s.layout.sequence;
   if (s.layout.context > 1)
     out["context_parallel"] = s.layout.context, out["key_rotation"] = name_json(s.long_context.rotation);
+  if (s.experts.enabled) out["expert_parallel"] = s.layout.expert;
   if (s.long_context.tiled_mlp != 0) out["tiled_mlp"] = tiles_json(s.long_context.tiled_mlp);
   if (s.long_context.tiled_loss != 0) out["tiled_loss"] = tiles_json(s.long_context.tiled_loss);
   if (s.long_context.checkpoint_offload != CheckpointOffload::none)
@@ -304,6 +329,7 @@ Json schedule_json(const Plan& plan, const Question& question) {
            {"calls", std::move(calls)}};
   if (strategy.layout.sequence > 1) out["sequence_parallel"] = strategy.layout.sequence;
   if (strategy.layout.context > 1) out["context_parallel"] = strategy.layout.context;
+  if (strategy.layout.expert > 1) out["expert_parallel"] = strategy.layout.expert;
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/report/output_files.h"
 #include "cli/report/report_text.h"
 #include "cli/report/search_report.h"
+#include "planner/explain/weigh_experts.h"
 #include "planner/explain/why.h"
 #include "planner/frameworks/framework.h"
 #include "planner/frameworks/launch/launch.h"
@@ -67,6 +68,15 @@ void add_rejections(Document& doc, const Report& report) {
     doc.paragraph("  ", fmt::format("{}: {}", fmt::join(groups[i].ids, ", "), groups[i].reason));
   if (groups.size() > kMostRejections)
     doc.line(fmt::format("  and {} more (--json lists them)", groups.size() - kMostRejections));
+}
+
+/// Of a mixture: whether to divide its experts.
+void add_experts(Document& doc, const Report& report) {
+  if (report.found != nullptr || !report.order.empty()) return;
+  const auto sentence = weigh_experts(report.question, report.answer);
+  if (!sentence) return;
+  doc.heading("Expert parallelism");
+  doc.items({*sentence});
 }
 
 Changes pinning(const Strategy& s) {
@@ -176,6 +186,7 @@ void add_verdict(Document& doc, const Report& report) {
   }
   add_misses(doc, report);
   add_rejections(doc, report);
+  add_experts(doc, report);
   if (plan != nullptr)
     add_next(doc, report, *plan);
   else

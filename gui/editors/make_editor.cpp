@@ -59,7 +59,8 @@ ValueEditor* make_editor(const OptionSpec& spec, const Environment& environment)
   // Of releases there are more than those that stand for their series.
   if (!words.isEmpty() && spec.value != "LIST" && spec.value != "V") return new ChoiceEditor(words);
   if (spec.value == "FILE") return new FileEditor;
-  const bool is_degree = spec.name == "--tp" || spec.name == "--sp" || spec.name == "--cp";
+  const bool is_degree =
+      spec.name == "--tp" || spec.name == "--sp" || spec.name == "--cp" || spec.name == "--ep";
   return new TextEditor(is_degree ? QStringList{"1", "2", "4", "8", "1,2,4,8"} : words);
 }
 

@@ -57,6 +57,7 @@ constexpr std::array kUsed{
     Used{"--zero", [](const Planned& p) { return joined(stages(p.question)); }},
     Used{"--tp", [](const Planned& p) { return joined(tensor_parallel_degrees(p.question)); }},
     Used{"--sp", [](const Planned& p) { return number(strategy(p).layout.sequence); }},
+    Used{"--ep", [](const Planned& p) { return number(strategy(p).layout.expert); }},
     Used{"--cp", [](const Planned& p) { return number(strategy(p).layout.context); }},
     Used{"--cp-rotate", [](const Planned& p) { return name(strategy(p).long_context.rotation); }},
     Used{"--checkpoint-offload",

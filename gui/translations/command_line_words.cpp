@@ -30,11 +30,36 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "of an image-text model, what is not trained: vision, projector"),  // --freeze
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "images in each sample, of an image-text model [none: text alone]"),  // --images
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "their size in pixels before the processor resizes or cuts them"),  // --image-size
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "tokens of each image in the sequence [by the processor's own rule]"),  // --image-tokens
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, "
                         "gptq-int8 [nf4]"),  // --quantization
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "type that nf4's values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and "
+                        "ZeRO-3 shard [uint8]"),  // --quant-storage
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "qlora through peft's prepare_model_for_kbit_training: fp32 embeddings, head and "
                         "norms"),  // --prepare-kbit
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "adapters with magnitudes (DoRA)"),  // --dora
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "copies trained beside adapters: embed_tokens, lm_head"),  // --modules-to-save
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "one copy of tied embeddings (peft's ensure_weight_tying)"),  // --tie-saved-modules
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "adapters in the weights' type (peft's autocast_adapter_dtype=False)"),  // --no-autocast-adapters
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "what is trained for: next tokens, or one answer of a pair over the other [sft]"),  // --objective
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what dpo compares with: copy, adapters-off, precomputed [adapters-off, without "
+                        "adapters copy]"),  // --reference
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs in all [1]"),  // --gpus
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -92,6 +117,11 @@ const std::vector<const char*>& command_line_words() {
           "whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]"),  // --modules
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]"),  // --sp
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]"),  // --ep
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "rows of the first rank of an expert-parallel group, S times the mean [balanced]"),  // --routing
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]"),  // --cp
       QT_TRANSLATE_NOOP("zplan::gui::Options",

@@ -1233,6 +1233,18 @@
         <translation>冻结的部分</translation>
     </message>
     <message>
+        <source>Images per sample</source>
+        <translation>每个样本的图片数</translation>
+    </message>
+    <message>
+        <source>Image size</source>
+        <translation>图片大小</translation>
+    </message>
+    <message>
+        <source>Tokens per image</source>
+        <translation>每张图片的 token 数</translation>
+    </message>
+    <message>
         <source>LoRA dropout</source>
         <translation>LoRA dropout</translation>
     </message>
@@ -1243,6 +1255,34 @@
     <message>
         <source>Quantization</source>
         <translation>量化</translation>
+    </message>
+    <message>
+        <source>Stored as</source>
+        <translation>存放类型</translation>
+    </message>
+    <message>
+        <source>DoRA</source>
+        <translation>DoRA</translation>
+    </message>
+    <message>
+        <source>Trained copies</source>
+        <translation>训练副本</translation>
+    </message>
+    <message>
+        <source>One copy of tied ones</source>
+        <translation>相同嵌入一个副本</translation>
+    </message>
+    <message>
+        <source>Adapters in 16 bits</source>
+        <translation>16 位适配器</translation>
+    </message>
+    <message>
+        <source>Objective</source>
+        <translation>训练目标</translation>
+    </message>
+    <message>
+        <source>Reference model</source>
+        <translation>参考模型</translation>
     </message>
     <message>
         <source>GPUs</source>
@@ -1281,6 +1321,14 @@
         <translation>ZeRO 阶段</translation>
     </message>
     <message>
+        <source>Expert parallel</source>
+        <translation>专家并行</translation>
+    </message>
+    <message>
+        <source>Routing of tokens</source>
+        <translation>路由</translation>
+    </message>
+    <message>
         <source>Sequence parallel</source>
         <translation>序列并行</translation>
     </message>
@@ -1303,6 +1351,14 @@
     <message>
         <source>Tiled loss</source>
         <translation>分块损失</translation>
+    </message>
+    <message>
+        <source>expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]</source>
+        <translation>混合专家模型的专家并行度（DeepSpeed AutoEP），如 1,8 [1]</translation>
+    </message>
+    <message>
+        <source>rows of the first rank of an expert-parallel group, S times the mean [balanced]</source>
+        <translation>专家并行组中第一个 rank 的行数，为平均值的 S 倍 [balanced]</translation>
     </message>
     <message>
         <source>sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]</source>
@@ -1465,12 +1521,52 @@
         <translation>图文模型中不训练的部分：vision（视觉塔）、projector（投影层）</translation>
     </message>
     <message>
+        <source>images in each sample, of an image-text model [none: text alone]</source>
+        <translation>图文模型每个样本中的图片数 [无：只有文本]</translation>
+    </message>
+    <message>
+        <source>their size in pixels before the processor resizes or cuts them</source>
+        <translation>图片在处理器缩放或切分之前的像素大小</translation>
+    </message>
+    <message>
+        <source>tokens of each image in the sequence [by the processor's own rule]</source>
+        <translation>每张图片在序列中的 token 数 [按处理器自己的规则]</translation>
+    </message>
+    <message>
         <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]</source>
         <translation>qlora 下冻结权重的量化：nf4、nf4-double、int8、gptq-int4、gptq-int8 [nf4]</translation>
     </message>
     <message>
+        <source>type that nf4&apos;s values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 shard [uint8]</source>
+        <translation>nf4 值的存放类型：uint8，或可由 FSDP2 与 ZeRO-3 分片的 bf16、fp16、fp32 [uint8]</translation>
+    </message>
+    <message>
         <source>qlora through peft&apos;s prepare_model_for_kbit_training: fp32 embeddings, head and norms</source>
         <translation>qlora 经 peft 的 prepare_model_for_kbit_training：嵌入、输出层和归一化为 fp32</translation>
+    </message>
+    <message>
+        <source>adapters with magnitudes (DoRA)</source>
+        <translation>带模长的适配器（DoRA）</translation>
+    </message>
+    <message>
+        <source>copies trained beside adapters: embed_tokens, lm_head</source>
+        <translation>与适配器一同训练的副本：embed_tokens、lm_head</translation>
+    </message>
+    <message>
+        <source>one copy of tied embeddings (peft&apos;s ensure_weight_tying)</source>
+        <translation>相同的嵌入只用一个副本（peft 的 ensure_weight_tying）</translation>
+    </message>
+    <message>
+        <source>adapters in the weights&apos; type (peft&apos;s autocast_adapter_dtype=False)</source>
+        <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
+    </message>
+    <message>
+        <source>what is trained for: next tokens, or one answer of a pair over the other [sft]</source>
+        <translation>训练目标：下一个词元，或成对回答中的偏好 [sft]</translation>
+    </message>
+    <message>
+        <source>what dpo compares with: copy, adapters-off, precomputed [adapters-off, without adapters copy]</source>
+        <translation>dpo 的参考：copy、adapters-off、precomputed [adapters-off，无适配器时 copy]</translation>
     </message>
     <message>
         <source>GPUs in all [1]</source>

@@ -78,6 +78,8 @@ struct MeasuredSchedule {
   std::vector<CallTally> calls;
   /// In order of issue, equal ones behind each other folded; empty: not recorded.
   std::vector<CallTally> sequence;
+  /// Tokens were routed by their values: how many rows an all_to_all moved is not the plan's to know.
+  bool routed{};
 };
 
 /// Calls of one kind in a step that was replayed, as they were planned and as they were counted where they

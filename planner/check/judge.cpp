@@ -129,8 +129,26 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSent& see
   return {record};
 }
 
-std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule& schedule) {
-  const std::vector<CallTally> planned = predict_calls(*measured.setup);
+/// The same without what all_to_alls moved, or tensor-parallel ranks shared of it.
+std::vector<CallTally> without_rows(const std::vector<CallTally>& calls, const ParallelLayout& layout) {
+  std::vector<CallTally> result;
+  for (CallTally each : calls) {
+    const bool folded = layout.tensor > 1 && each.group_size == layout.tensor && each.phase != Phase::step;
+    if (each.operation == Operation::all_to_all || folded) each.elements = {};
+    append_folded(result, std::move(each));
+  }
+  return result;
+}
+
+std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule& seen) {
+  std::vector<CallTally> planned = predict_calls(*measured.setup);
+  MeasuredSchedule schedule = seen;
+  if (seen.routed) {
+    const ParallelLayout& layout = measured.setup->strategy.layout;
+    planned = without_rows(planned, layout);
+    schedule.calls = without_rows(seen.calls, layout);
+    schedule.sequence = without_rows(seen.sequence, layout);
+  }
   const ScheduleDifference difference = compare_calls(planned, schedule.calls);
   Record record = blank(measured, Statistic::schedule);
   record.predicted = static_cast<double>(difference.planned);

@@ -12,6 +12,7 @@
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/framework.h"
 #include "planner/plan.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/simulation/allowances.h"
 #include "planner/simulation/cards.h"
 #include "planner/simulation/memory.h"
@@ -170,7 +171,9 @@ std::vector<VariedMicroStep> varied_micro_steps(const Setup& setup) {
     Training training = setup.training;
     training.sequence_length = std::max<std::int64_t>(
         1, static_cast<std::int64_t>(longest * static_cast<double>(training.sequence_length)));
-    steps.push_back({training.sequence_length, record(setup.model, training, setup.strategy)});
+    steps.push_back({training.sequence_length,
+                     record(with_local_experts(setup.model, setup.strategy), training, setup.strategy,
+                            {.compute_capability = setup.cluster.gpu.compute_capability})});
   }
   return steps;
 }
@@ -226,7 +229,8 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
 }
 
 HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
-  const RankModel model = rank_model(setup.model, setup.training, setup.strategy.layout.tensor,
+  const RankModel model = rank_model(with_local_experts(setup.model, setup.strategy), setup.training,
+                                     setup.strategy.layout.tensor,
                                      process_group(setup.strategy.layout, Group::tensor).place_of(rank));
   const Shard shard = make_shard(model, setup.training, setup.strategy);
   HeldBytes held{.parameters = shard.parameters,

@@ -26,6 +26,7 @@ struct ClockEvent {
     move,            ///< kernels of a framework that read and write `amount` bytes
     optimize,        ///< the optimizer's
     host,            ///< the host is busy with the framework's own code for `amount` seconds
+    read_back,       ///< the host reads what the compute stream has made: it waits for that
     note,            ///< how far the compute stream is becomes the next instant
     issue,           ///< call `index`, not before instant `instant`; its end is the next instant
     wait,            ///< the compute stream goes on at instant `instant`
@@ -60,12 +61,14 @@ struct StepProgram {
 /// Writes the program of a step.
 class Clock {
  public:
-  void begin_step() { program_ = {}, last_ = {}, ++step_; }
+  /// Where it is not noted nothing is written down until the next one begins.
+  void begin_step(bool noted = true) { program_ = {}, last_ = {}, ++step_, noted_ = noted; }
   /// Load `index` of the tape.
   void compute(std::int32_t index) { add({.kind = ClockEvent::Kind::compute, .index = index}); }
   void move(Bytes size) { amount(ClockEvent::Kind::move, static_cast<double>(size.value)); }
   void optimize(Bytes moved) { amount(ClockEvent::Kind::optimize, static_cast<double>(moved.value)); }
   void host(Seconds time) { amount(ClockEvent::Kind::host, time.value); }
+  void read_back() { add({.kind = ClockEvent::Kind::read_back}); }
   /// How far the compute stream is.
   [[nodiscard]] Instant computed() {
     add({.kind = ClockEvent::Kind::note});
@@ -75,6 +78,7 @@ class Clock {
   /// through.
   /// `exchange`: its number on the tape, where it has one.
   [[nodiscard]] Instant issue(const Call& call, Instant earliest, std::int32_t exchange = -1) {
+    if (!noted_) return {};
     add({.kind = ClockEvent::Kind::issue, .index = number(call, exchange), .instant = number(earliest)});
     return {++program_.instants, step_};
   }
@@ -82,6 +86,7 @@ class Clock {
     if (number(until) > 0) add({.kind = ClockEvent::Kind::wait, .phase = phase, .instant = number(until)});
   }
   void exchange(const Call& call, std::int32_t exchange, Phase phase) {
+    if (!noted_) return;
     add({.kind = ClockEvent::Kind::exchange, .phase = phase, .index = number(call, exchange)});
   }
   void begin_repeated() { add({.kind = ClockEvent::Kind::begin_repeated}); }
@@ -91,7 +96,9 @@ class Clock {
   [[nodiscard]] const StepProgram& program() const { return program_; }
 
  private:
-  void add(const ClockEvent& event) { program_.events.push_back(event); }
+  void add(const ClockEvent& event) {
+    if (noted_) program_.events.push_back(event);
+  }
   void amount(ClockEvent::Kind kind, double amount) {
     if (amount > 0) add({.kind = kind, .amount = amount});
   }
@@ -103,6 +110,7 @@ class Clock {
 
   StepProgram program_;
   std::int32_t step_{};
+  bool noted_{};
   std::array<std::int32_t, 64> last_{};  ///< numbers, from 1, of the calls of that kind that came last
 };
 

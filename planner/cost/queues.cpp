@@ -53,6 +53,7 @@ class Queues {
       case Kind::move: return move(kOther, event.amount);
       case Kind::optimize: return move(kOptimizer, event.amount);
       case Kind::host: host_ += event.amount; return;
+      case Kind::read_back: host_ = larger(host_, device_); return;
       case Kind::note: instants_.push_back(device_); return;
       case Kind::issue: return issue(event);
       case Kind::wait: return wait(instants_[static_cast<std::size_t>(event.instant)], event.phase);

@@ -49,6 +49,7 @@ class Issue {
       case Kind::begin_repeated: first_ = result_.calls.size(), began_ = until(at); return;
       case Kind::end_repeated: return repeat(at);
       case Kind::host:
+      case Kind::read_back:
       case Kind::end_micro_steps: return;
     }
   }

@@ -17,14 +17,16 @@ constexpr double kCpuAdamElementsPerSecond = 3.9e9;
 constexpr BytesPerSecond kNvme{3e9};
 
 /// Matrix-product parameters that one token passes.
-double active_matrix_parameters(const Model& model) {
+double active_matrix_parameters(const Model& model, const Strategy& strategy) {
+  // Of as many experts as its layers hold here.
+  const std::int64_t divided = strategy.experts.enabled ? strategy.layout.expert : 1;
   double sum = 0;
   for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
     if (!tensor.linear) return;
     const auto size = static_cast<double>(tensor.elements().value);
     const bool routed = tensor.role == TensorRole::expert && model.shape.experts;
     sum += routed ? size * static_cast<double>(model.shape.experts->experts_per_token) /
-                        static_cast<double>(model.shape.experts->experts)
+                        static_cast<double>(model.shape.experts->experts / divided)
                   : size;
   });
   if (model.shape.tied_embeddings)  // the head's product is there without a tensor of its own
@@ -75,11 +77,12 @@ Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Sha
 
 MicroStepFlops micro_step_flops(const Model& model, const Training& training, const Strategy& strategy) {
   const ModelShape& shape = model.shape;
-  const auto tokens = static_cast<double>(strategy.micro_batch_size * training.sequence_length);
+  const auto tokens = static_cast<double>(strategy.micro_batch_size * sequences_per_sample(training) *
+                                          training.sequence_length);
   const double attention = 4.0 * static_cast<double>(shape.layers) *
                            static_cast<double>(shape.attention_heads * shape.head_size) *
                            static_cast<double>(training.sequence_length);
-  const double forward = (2.0 * active_matrix_parameters(model) + attention) * tokens /
+  const double forward = (2.0 * active_matrix_parameters(model, strategy) + attention) * tokens /
                          static_cast<double>(strategy.layout.tensor * strategy.layout.token_ranks());
   const double passes = training.method == Method::full ? 3 : 2;
   const double again = strategy.checkpointing == Checkpointing::full ? 1 : 0;

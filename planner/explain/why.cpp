@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 
 #include "planner/frameworks/framework.h"
 #include "planner/search/first.h"
@@ -98,6 +100,29 @@ std::string speed(const Plan& plan, const Question&) {
                      format_percent(share_of_step), to_name(time.bound));
 }
 
+/// What dividing experts changes, and what it does not.
+std::optional<std::string> expert_parallelism(const Plan& plan, const Question& q) {
+  const Strategy& s = plan.strategy;
+  if (s.layout.expert == 1 || !q.model.shape.experts) return std::nullopt;
+  const double all = static_cast<double>(elements(q.model.inventory, TensorRole::expert).value);
+  const auto weights = [&](double count) {
+    return size_text(weight_size(q.training) * static_cast<std::int64_t>(count), q);
+  };
+  const double own = all / static_cast<double>(s.layout.expert);
+  if (s.zero_stage == 3)
+    return fmt::format(
+        "ZeRO-3 holds as much with any expert-parallel degree; {} makes a rank gather {} of experts' weights "
+        "instead of {}, and send tokens instead",
+        s.layout.expert,
+        process_group(s.layout, Group::expert_data).size == 1 ? std::string("none") : weights(own),
+        weights(all));
+  return fmt::format(
+      "expert parallel {} leaves {} of experts' weights on a GPU instead of {}; their optimizer states are "
+      "{}",
+      s.layout.expert, weights(own), weights(all),
+      s.zero_stage == 0 ? "those of a rank's own experts" : "sharded over all ranks either way");
+}
+
 }  // namespace
 
 Bytes shortage(const Plan& plan, const Question& q) {
@@ -115,7 +140,8 @@ Bytes smallest_card(const Plan& plan, const Question& q) {
 std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, PlanContext& context,
                                         std::int64_t most) {
   if (plan.strategy.zero_stage == 0) return std::nullopt;
-  const std::int64_t t = plan.strategy.layout.of_model().world();
+  // Experts are divided among as many ranks on more GPUs, too.
+  const std::int64_t t = std::lcm(plan.strategy.layout.of_model().world(), plan.strategy.layout.expert);
   const Bytes limit = available(q.cluster, q.headroom);
   const auto on = [&](std::int64_t gpus) {
     Strategy more = plan.strategy;
@@ -128,10 +154,16 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
                          std::int64_t step) -> std::optional<std::int64_t> {
     const std::int64_t count = (high - low) / step;
     const auto gpus = [&](std::int64_t i) { return low + (i + 1) * step; };
-    const std::int64_t open =
-        first_that(count, [&](std::int64_t i) { return context.may_fit(on(gpus(i)), limit); });
+    std::map<std::int64_t, std::optional<WorstRank>> live;
+    const auto may_fit = [&](std::int64_t i) -> const std::optional<WorstRank>& {
+      const auto [place, is_new] = live.try_emplace(i);
+      if (is_new) place->second = context.may_fit(on(gpus(i)), limit);
+      return place->second;
+    };
+    const std::int64_t open = first_that(count, [&](std::int64_t i) { return may_fit(i).has_value(); });
     const std::int64_t found = open + first_that(count - open, [&](std::int64_t i) {
-                                 return context.fits_device(on(gpus(open + i)));
+                                 const std::optional<WorstRank>& worst = may_fit(open + i);
+                                 return worst && context.fits_device(*worst);
                                });
     return found < count ? std::optional(gpus(found)) : std::nullopt;
   };
@@ -156,6 +188,7 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
         "as it starts DeepSpeed copies the weights on the GPU where it takes that for large enough, and "
         "this "
         "one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
+  if (const auto divided = expert_parallelism(plan, q)) sentences.push_back(*divided);
   if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
   if (!plan.fits_device) say_what_would_fit(plan, q, context, sentences);
   if (plan.fits) sentences.push_back(speed(plan, q));

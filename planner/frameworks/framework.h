@@ -47,6 +47,7 @@ struct FrameworkSpec {
                    ///< host
   bool passes_keys;                          ///< context parallelism: a ring
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
+  std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
 
   // ---- how it holds and computes with a model
   /// In 16-bit training the engine casts the whole model and keeps fp32 master weights apart; else the
@@ -57,8 +58,9 @@ struct FrameworkSpec {
   bool fused_lion;          ///< its Lion is one kernel, without copies
   bool makes_shards;        ///< the model is made without memory; only shards reach the device
   OptimizerKernel kernel;   ///< that AdamW runs in where a training script leaves it to the framework
-  bool (*casts_adapters)(const Strategy&);  ///< to the model's type
-  Training (*adapt)(Training);              ///< as the Hugging Face Trainer runs it; see with_framework
+  bool (*shards_reference)(const Strategy&);                 ///< a copy that log-probabilities come from
+  bool (*casts_adapters)(const Training&, const Strategy&);  ///< to the model's type
+  Training (*adapt)(Training);  ///< as the Hugging Face Trainer runs it; see with_framework
 
   // ---- legality, names, warnings
   void (*check)(const Model&, const Training&, const Strategy&, Reasons&);
@@ -80,6 +82,9 @@ struct FrameworkSpec {
 };
 
 [[nodiscard]] const FrameworkSpec& spec(Framework framework);
+
+/// Why `framework` does not shard the training's packed weights, where shards_packed() does not hold.
+[[nodiscard]] std::string packed_reason(const Training& training, std::string_view framework);
 
 [[nodiscard]] const FrameworkSpec& deepspeed_spec();  // deepspeed/framework.cpp
 [[nodiscard]] const FrameworkSpec& fsdp_spec();       // fsdp/framework.cpp

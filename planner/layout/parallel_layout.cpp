@@ -45,8 +45,11 @@ ProcessGroup process_group(const ParallelLayout& layout, Group group) {
     case Group::tensor: return along(&ParallelLayout::tensor);
     case Group::sequence: return along(&ParallelLayout::sequence);
     case Group::context: return along(&ParallelLayout::context);
-    case Group::expert: return {layout.expert, data.stride};
-    case Group::expert_data: return {data.size / layout.expert, data.stride * layout.expert};
+    // Both reach over tensor-parallel ranks, too: those share out the rows that they send (AutoTP folding).
+    case Group::expert:
+      return {layout.expert, layout.data_before_expert ? layout.world() / layout.expert : 1};
+    case Group::expert_data:
+      return {layout.world() / layout.expert, layout.data_before_expert ? 1 : layout.expert};
     case Group::pipeline: return along(&ParallelLayout::pipeline);
   }
   return data;

@@ -22,8 +22,11 @@ struct ParallelLayout {
   std::int64_t shard{1};      ///< data-parallel ranks that share one copy of what is sharded
   std::int64_t replicate{1};  ///< copies of what is sharded (hybrid sharding); 1: every rank shares one
   std::int64_t pipeline{1};   ///< stages that divide the layers
-  /// Of the data-parallel ranks, those that divide a layer's experts: no ranks of its own.
+  /// Of all ranks, those that divide a layer's experts: no ranks of its own.
   std::int64_t expert{1};
+  /// Expert-parallel groups are of every (world / expert)-th rank instead of neighbours: DeepSpeed's
+  /// use_data_before_expert_parallelism.
+  bool data_before_expert{};
   auto operator<=>(const ParallelLayout&) const = default;
 
   /// Ranks that train on different samples.

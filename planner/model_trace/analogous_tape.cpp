@@ -90,9 +90,8 @@ TapePart with_own(const TapePart& analogue, const std::vector<Own>& tensors) {
 Tape analogous_tape(const Model& model, const Tape& analogue, const Training& training) {
   const Inventory& inventory = model.inventory;
   if (inventory == model.analogue->inventory) return analogue;
-  const Inventory adapters = training.method == Method::full
-                                 ? Inventory{}
-                                 : lora_adapters(model, training.lora_rank, training.lora_targets);
+  const Inventory adapters =
+      training.method == Method::full ? Inventory{} : added_tensors(model, adapters_of(training));
   Tape tape = analogue;
   tape.classes.clear(), tape.layers.clear();
   std::vector<std::pair<std::size_t, std::size_t>> classes;

@@ -24,6 +24,9 @@ void keep_in_cache(Program& p, Heads& heads, bool sliding);
 
 /// Features of each head that turn.
 [[nodiscard]] std::int64_t rotary_features(const Program& p);
+/// x·cos + (−second half, first half)·sin.
+[[nodiscard]] Tensor turned_halves(Program& p, const Tensor& x, const Tensor& cosines, const Tensor& sines);
+
 /// (−second, first) of each pair of neighbours.
 [[nodiscard]] Tensor rotate_neighbours(Program& p, const Tensor& x);
 

@@ -153,7 +153,8 @@ void keep_in_cache(Program& p, Heads& heads, bool sliding) {
 
 /// The ring runs scaled_dot_product_attention's kernels, whatever is asked for.
 Attention attention_of(const Program& p) {
-  return available(p, p.strategy.layout.context > 1 ? Attention::sdpa : p.training.attention);
+  const bool others = p.strategy.layout.context > 1 || sees_images_whole(p);
+  return available(p, others ? Attention::sdpa : p.training.attention);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/operators.h"
+#include "planner/model_trace/vision_operators.h"
 
 namespace zplan::symbolic {
 
@@ -128,9 +129,9 @@ Tensors flash_backward(Autograd& torch, const FlashKept& kept, const Tensor& gra
 }
 
 Tensor flash_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v, bool dropout,
-                    std::int64_t samples) {
+                    std::int64_t samples, bool causal = true) {
   const auto node = torch.node({&q, &k, &v});
-  const Flops flops = attention_flops(torch, q, k, v, true, samples);
+  const Flops flops = attention_flops(torch, q, k, v, causal, samples);
   Tensor result = torch.expensive([&] {
     torch.attend(flops, false);
     return in_order_of(torch, q);
@@ -167,6 +168,96 @@ Tensor padded_features(Autograd& torch, const Tensor& x) {
     };
     torch.connect(result, node);
   }
+  return result;
+}
+
+// ---- flash, part by part ----------------------------------------------------------------------------------
+
+/// Bytes of blocks of so many tokens, in which the allocator rounds each by itself.
+Bytes of_parts(const std::vector<TokenParts>& parts, std::int64_t bytes_of_token) {
+  constexpr std::int64_t kBlock = 512;
+  Bytes all;
+  for (const TokenParts& each : parts)
+    all += Bytes(each.count * rounded(each.length * bytes_of_token, kBlock));
+  return all;
+}
+
+Tensor block_of(Autograd& torch, Bytes size) {
+  return torch.make(Layout::contiguous({size.value}), DType::uint8);
+}
+
+std::int64_t part_count(const std::vector<TokenParts>& parts) {
+  std::int64_t count = 0;
+  for (const TokenParts& each : parts) count += each.count;
+  return count;
+}
+
+std::int64_t longest_part(const std::vector<TokenParts>& parts) {
+  std::int64_t longest = 0;
+  for (const TokenParts& each : parts) longest = std::max(longest, each.length);
+  return longest;
+}
+
+/// A kernel for each part.
+void attend_parts(Autograd& torch, const Tensor& q, const std::vector<TokenParts>& parts, bool backward) {
+  const auto per_pair = 4.0 * static_cast<double>(q.size(1) * q.size(3)) * (backward ? kBackwardFlops : 1.0);
+  for (const TokenParts& each : parts) {
+    const auto tokens = static_cast<double>(each.length);
+    torch.attend(Flops(per_pair * tokens * tokens * static_cast<double>(each.count)), backward);
+    torch.recorder().load().kernels += each.count - 1;
+  }
+}
+
+/// What a part's kernel takes while it runs, forward.
+void take_split_memory(Autograd& torch, const Tensor& q, std::int64_t length) {
+  Tensor part = q.detached();
+  part.storage.reset();
+  part.layout.sizes[2] = length;
+  const std::array<Tensor, 2> split = split_memory(torch, part, length);
+}
+
+Tensors parts_backward(Autograd& torch, const FlashKept& kept, const std::vector<TokenParts>& parts) {
+  const Tensor query = kept.query.get(), key = kept.key.get(), value = kept.value.get(),
+               output = kept.output.get(), sums = kept.sums.get(), seed = kept.seed.get();
+  const std::int64_t a = query.size(1), d = query.size(3);
+  Tensors gradients;
+  for (int i = 0; i < 3; ++i) {
+    gradients.push_back(block_of(torch, of_parts(parts, a * d * size_of(query.type))));
+    Tensor& each = gradients.back();
+    each.type = query.type, each.layout = query.layout, each.view = true;
+  }
+  const std::int64_t padded = rounded(longest_part(parts), 128);
+  attend_parts(torch, query, parts, true);
+  const Tensor delta = fresh(torch, {1, a, padded}, DType::fp32);
+  const Tensor accumulated = fresh(torch, {1, padded, a, flash_width(d)}, DType::fp32);
+  torch.drop_kernel();
+  return gradients;
+}
+
+/// The kernels of all parts; a part's result is [1, tokens, a, d].
+Tensor flash_by_parts(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                      const std::vector<TokenParts>& parts) {
+  const std::int64_t a = q.size(1), d = q.size(3);
+  const auto node = torch.node({&q, &k, &v});
+  attend_parts(torch, q, parts, false);
+  Tensor result = block_of(torch, of_parts(parts, a * d * size_of(q.type)));
+  result.type = q.type, result.layout = Layout::contiguous({1, q.size(2), a, d});
+  const Tensor sums = block_of(torch, of_parts(parts, a * size_of(DType::fp32)));
+  // Two numbers of a seed and an empty one, of each part.
+  const Tensor seeds = block_of(torch, Bytes(2 * 512 * part_count(parts)));
+  take_split_memory(torch, q, longest_part(parts));
+  torch.drop_kernel();
+  if (!node) return result;
+  const FlashKept kept{torch.save(q),
+                       torch.save(k),
+                       torch.save(v),
+                       torch.save(result),
+                       torch.save(sums),
+                       torch.save(seeds),
+                       {},
+                       {}};
+  node->backward = [&torch, kept, parts](Tensors&) { return parts_backward(torch, kept, parts); };
+  torch.connect(result, node);
   return result;
 }
 
@@ -364,6 +455,28 @@ Tensor flash_attention(Autograd& torch, const Tensor& given_q, const Tensor& giv
   const Tensor wide_q = padded_features(torch, q), wide_k = padded_features(torch, k),
                wide_v = padded_features(torch, v);
   return slice(torch, flash_kernel(torch, wide_q, wide_k, wide_v, dropout, samples), 3, features);
+}
+
+Tensor attention_by_parts(Autograd& torch, const Tensor& given_q, const Tensor& given_k,
+                          const Tensor& given_v, const std::vector<TokenParts>& parts) {
+  const Tensor queries = as_parts(torch, given_q), keys = as_parts(torch, given_k),
+               values = as_parts(torch, given_v);
+  const Tensor v = torch.autocast().narrow(torch, values);
+  const Tensor k = torch.autocast().narrow(torch, keys);
+  const Tensor q = torch.autocast().narrow(torch, queries);
+  const Tensor each = flash_by_parts(torch, q, k, v, parts);
+  return cat(torch, {each}, 1);
+}
+
+Tensor whole_attention(Autograd& torch, const Tensor& given_q, const Tensor& given_k, const Tensor& given_v) {
+  const Tensor v = torch.autocast().narrow(torch, given_v);
+  const Tensor k = torch.autocast().narrow(torch, given_k);
+  const Tensor q = torch.autocast().narrow(torch, given_q);
+  const std::int64_t features = q.size(3);
+  if (features % 8 == 0) return flash_kernel(torch, q, k, v, false, 1, false);
+  const Tensor wide_q = padded_features(torch, q), wide_k = padded_features(torch, k),
+               wide_v = padded_features(torch, v);
+  return slice(torch, flash_kernel(torch, wide_q, wide_k, wide_v, false, 1, false), 3, features);
 }
 
 Tensor scaled_dot_product_attention(Autograd& torch, const Tensor& given_q, const Tensor& given_k,

@@ -4,6 +4,7 @@
 // aten/src/ATen/native/transformers/{attention.cpp,cuda/attention.cu,cuda/attention_backward.cu}.
 
 #include <cstdint>
+#include <vector>
 
 #include "planner/model_trace/autograd.h"
 
@@ -27,6 +28,18 @@ struct AttentionOptions {
 /// behind the other along s.
 [[nodiscard]] Tensor flash_attention(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
                                      bool dropout = false, std::int64_t samples = 1);
+
+/// Attention over each part of a sample's tokens by itself, one kernel a part, of q, k and v [1, a, s, d]:
+/// `count` parts of `length` tokens, one behind the other. The results are concatenated to [1, s, a, d].
+/// Parts of one length are told as one block of their sizes together.
+struct TokenParts {
+  std::int64_t count{}, length{};
+  bool operator==(const TokenParts&) const = default;
+};
+[[nodiscard]] Tensor attention_by_parts(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                                        const std::vector<TokenParts>& parts);
+/// scaled_dot_product_attention in which every token sees all others.
+[[nodiscard]] Tensor whole_attention(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v);
 
 /// One of the steps of ring attention, outside the graph: queries on keys of some rank, `causal` where they
 /// are the same tokens.

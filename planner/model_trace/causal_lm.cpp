@@ -7,6 +7,8 @@
 #include "planner/model_trace/analogous_tape.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/recorded_tape.h"
+#include "planner/model_trace/reference.h"
+#include "planner/model_trace/vision.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -83,7 +85,8 @@ Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool train
     divided = elements_on_rank(about, t, 0).value / (about.elements().value / divided);
   }
   tensor.layout = Layout::contiguous(std::move(sizes));
-  tensor.type = p.training.method != Method::full && trainable ? p.adapters : p.weights;
+  const bool is_adapter = p.training.method != Method::full && trainable && !is_saved_copy(about);
+  tensor.type = is_adapter ? p.adapters : p.weights;
   return tensor;
 }
 
@@ -99,8 +102,9 @@ void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, boo
   Parameter parameter{&about, parameter_tensor(p, about, trainable),
                       static_cast<std::int32_t>(list.all().size())};
   if (trainable)
-    p.torch.accumulate_into(parameter.tensor, parameter.index,
-                            p.strategy.layout.tensor > 1 && is_head_norm(about));
+    p.torch.accumulate_into(
+        parameter.tensor, parameter.index,
+        p.strategy.layout.tensor > 1 && !p.strategy.experts.enabled && is_head_norm(about));
   list.add(std::move(parameter));
 }
 
@@ -108,7 +112,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
   const ModelShape& shape = model.shape;
   const std::int64_t t = strategy.layout.tensor;
   const std::int64_t kv_heads = units_on_rank(shape.key_value_heads, t, 0);
-  return {.b = strategy.micro_batch_size,
+  return {.b = strategy.micro_batch_size * sequences_per_sample(training),
           .s = local_tokens(training, strategy),
           .h = shape.hidden_size,
           .f = share(Elements(shape.intermediate_size), t).value,
@@ -121,7 +125,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
 /// Runs the program of one micro-step over a model of one layer per class.
 class MicroStep {
  public:
-  MicroStep(const Model& model, const Training& training, const Strategy& strategy, std::int64_t context_rank)
+  MicroStep(const Model& model, const Training& training, const Strategy& strategy, const TapeRank& rank)
       : outline_(outline(model, strategy)),
         recorder_(outline_.classes.size()),
         torch_(recorder_),
@@ -130,9 +134,22 @@ class MicroStep {
                  .training = training,
                  .strategy = strategy,
                  .sizes = sizes_of(model, training, strategy),
-                 .context_rank = context_rank} {
+                 .context_rank = rank.context,
+                 .rows = rank.rows,
+                 .triton_products = rank.triton_products} {
     choose_types();
     load_parameters();
+  }
+
+  /// The forward of a reference model.
+  Tape record_reference() {
+    program_.is_reference = true;
+    program_.adapters_off = program_.training.method != Method::full;
+    {
+      const Autograd::GradMode off(torch_, false);
+      const Tensor log_probabilities = forward();
+    }
+    return finish();
   }
 
   Tape record() {
@@ -146,11 +163,17 @@ class MicroStep {
     recorder_.enter(Recorder::kModel);
     recorder_.leave_layers();
     ones.reset();
+    program_.pixels.reset();
     recorder_.end_layers(1, [&] {
       torch_.drop_fetched();
       loss.gradient = {};
       loss.reset();
     });
+    return finish();
+  }
+
+ private:
+  Tape finish() {
     std::vector<std::size_t> order(outline_.classes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     Tape tape = recorder_.finish(order);
@@ -158,7 +181,6 @@ class MicroStep {
     return tape;
   }
 
- private:
   /// Plain PyTorch with masters is fp32 weights under torch.autocast; DeepSpeed and FSDP compute with 16-bit
   /// weights. DeepSpeed's stages 0 to 2 cast adapters to the model's type, as FSDP does what it gathers;
   /// zero.Init leaves them.
@@ -172,7 +194,7 @@ class MicroStep {
     torch_.gather_parameters(gathers_at_modules(t, program_.strategy));
     program_.autocasts = mixed || t.autocast;
     torch_.alternate_products = spec(t.modules).alternate_products;
-    const bool casts = framework.casts_adapters(program_.strategy);
+    const bool casts = framework.casts_adapters(t, program_.strategy);
     program_.adapters = t.fp32_adapters && !casts ? DType::fp32 : program_.weights;
   }
 
@@ -180,17 +202,21 @@ class MicroStep {
     const Inventory& inventory = program_.model.inventory;
     const bool full = program_.training.method == Method::full;
     const Inventory adapters =
-        full ? Inventory{}
-             : lora_adapters(program_.model, program_.training.lora_rank, program_.training.lora_targets);
+        full ? Inventory{} : added_tensors(program_.model, adapters_of(program_.training));
     adapters_ = adapters;
     const auto load = [&](Parameters& list, const std::vector<zplan::Tensor>& base,
                           const std::vector<zplan::Tensor>* adapted) {
-      for (const zplan::Tensor& each : base) add_parameter(program_, list, each, full);
+      for (const zplan::Tensor& each : base)
+        add_parameter(program_, list, each, full && !each.idle && !freezes(program_.training, each));
       if (adapted != nullptr)
         for (const zplan::Tensor& each : *adapted) add_parameter(program_, list, each, true);
     };
     load(around_, inventory.before, full ? nullptr : &adapters_.before);
     load(around_, inventory.after, full ? nullptr : &adapters_.after);
+    if (program_.model.vision) {
+      parts_ = image_text_parameters(*program_.model.vision, around_);
+      program_.tower = &parts_.tower;
+    }
     for (std::size_t i = 0; i < outline_.classes.size(); ++i) {
       recorder_.enter(static_cast<int>(i));
       layers_.emplace_back();
@@ -221,27 +247,35 @@ class MicroStep {
     Tensor loss = program_.training.method == Method::full
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
+    if (compares()) return preference_loss(program_, std::move(loss));
     return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
   }
+
+  /// Whether the model returns logits, and the loss is made of them behind it.
+  [[nodiscard]] bool compares() const { return program_.training.objective != Objective::sft; }
 
   Tensor head_loss(const Tensor& hidden) {
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
     head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
-    return head_and_loss(program_, around_, hidden);
+    return compares() ? logits_of(program_, text(), hidden) : head_and_loss(program_, text(), hidden);
   }
+
+  /// The language model's parameters that are not its layers'.
+  [[nodiscard]] const Parameters& text() const { return program_.model.vision ? parts_.text : around_; }
 
   Tensor decoder() {
     recorder_.take_for(Term::model_inputs);
-    Tensor hidden = before_layers(program_, around_);
+    Tensor hidden = before_layers(program_, text());
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       hidden = layer(i, hidden);
       if (kept_input(i) == CheckpointInput::pinned) recorder_.return_output(*hidden.storage);
     }
     recorder_.enter(Recorder::kModel);
     recorder_.take_for(Term::model_inputs);
-    Tensor normed = after_layers(program_, around_, hidden);
+    Tensor normed = after_layers(program_, text(), hidden);
     program_.given = {};
     program_.locals.clear();
+    program_.image_locals.clear();
     return normed;
   }
 
@@ -313,6 +347,7 @@ class MicroStep {
   Program program_;
   Inventory adapters_;
   Parameters around_;
+  ImageTextParameters parts_;  ///< of an image-text model, around_ told apart
   std::vector<Parameters> layers_;
   std::uint64_t head_sequence_{};
   bool in_layers_{};
@@ -323,11 +358,17 @@ class MicroStep {
 }  // namespace symbolic
 
 Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
-                 std::int64_t context_rank) {
+                 const TapeRank& rank) {
   if (model.recorded) return recorded_tape(model, training, strategy);
   if (model.analogue)
-    return analogous_tape(model, record_tape(*model.analogue, training, strategy, context_rank), training);
-  return symbolic::MicroStep(model, training, strategy, context_rank).record();
+    return analogous_tape(model, record_tape(*model.analogue, training, strategy, rank), training);
+  Tape tape = symbolic::MicroStep(model, training, strategy, rank).record();
+  const std::optional<ReferenceModel> kind = reference_of(training);
+  if (!kind || kind == ReferenceModel::precomputed) return tape;
+  const Training of = reference_training(training);
+  const Strategy plain = reference_strategy(strategy);
+  return with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_reference(),
+                        *kind);
 }
 
 }  // namespace zplan

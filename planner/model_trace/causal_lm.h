@@ -1,13 +1,20 @@
 #pragma once
 
 #include "planner/model_trace/tape.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/strategy.h"
 
 namespace zplan {
 
-/// The tape of one micro-step of `model`, trained so, on one tensor-parallel rank and rank `context_rank` of
-/// a ring.
+/// What tells a rank's micro-step from another's.
+struct TapeRank {
+  std::int64_t context{};  ///< of a ring
+  RoutedRows rows{};       ///< under expert parallelism
+  bool triton_products{};  ///< DeepSpeed's grouped products are Triton's, not torch's
+};
+
+/// The tape of one micro-step of `model` as a rank has it, trained so, on one tensor-parallel rank.
 [[nodiscard]] Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
-                               std::int64_t context_rank = 0);
+                               const TapeRank& rank = {});
 
 }  // namespace zplan

@@ -80,6 +80,9 @@ class Condenser {
   void compute(std::int32_t load) {
     target_->push_back({CondensedEvent::Kind::compute, -1, {.kind = Event::Kind::compute, .index = load}});
   }
+  void reference(std::int32_t index) {
+    mark(CondensedEvent::Kind::reference, {.kind = Event::Kind::reference, .index = index});
+  }
   void phase(Phase phase) {
     if (!begun_) return;  // play() itself begins with the forward
     mark(CondensedEvent::Kind::phase,

@@ -25,7 +25,8 @@ struct CondensedEvent {
     phase,
     communicate,
     await,
-    compute
+    compute,
+    reference
   };
   Kind kind{Kind::delta};
   std::int32_t delta{-1};  ///< into the tape's memory deltas
@@ -87,6 +88,9 @@ void play(const CondensedTape& tape, Handler& handler) {
           break;
         case CondensedEvent::Kind::compute:
           if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(each.event.index);
+          break;
+        case CondensedEvent::Kind::reference:
+          if constexpr (requires { handler.reference(std::int32_t{}); }) handler.reference(each.event.index);
           break;
       }
     }

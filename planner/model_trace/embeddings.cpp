@@ -109,7 +109,13 @@ Tensor opt_positions(Program& p, const Parameters& of, const Parameter& table, c
 
 Tensor before_layers(Program& p, const Parameters& of) {
   const Tensor ids = of_batch({p.sizes.b, p.sizes.s}, DType::int64);
-  Tensor embedded = embed_tokens(p, of.all().front(), ids);
+  const Parameter& table_of_tokens = of.all().front();
+  const Parameter* copy = saved_copy(p, of, table_of_tokens);
+  Tensor embedded = copy == nullptr ? embed_tokens(p, table_of_tokens, ids)
+                                    : hooked(p, {.name = "saved embedding"}, ids, [&](const Tensor& given) {
+                                        return embed_tokens(p, *copy, given);
+                                      });
+  if (p.tower != nullptr) embedded = with_images(p, embedded);
   if (p.operators().scales_residual) embedded = scale(p.torch, embedded);
   const Parameter* table = position_embedding(of);
   if (table != nullptr && p.operators().positions == LearnedPositions::summed)

@@ -127,6 +127,12 @@ Tensor routed(Program& p, const Parameters& of, const Tensor& x) {
       [&](const Tensor& input) { return routed_feed_forward(p, of, input); }, how);
 }
 
+/// Its modules are hooked one by one: AutoEP's class is none of those that DeepSpeed gathers as one.
+Tensor expert_parallel(Program& p, const Parameters& of, const Tensor& x) {
+  return hooked(p, {.name = kFeedForward}, x,
+                [&](const Tensor& input) { return expert_parallel_feed_forward(p, of, input); });
+}
+
 Tensor dense(Program& p, const Parameters& of, const Tensor& x) {
   const auto inner = of.linears(TensorRole::mlp, TensorParallelSplit::column);
   const auto outer = of.linears(TensorRole::mlp, TensorParallelSplit::row);
@@ -154,7 +160,7 @@ void name_tiled_weights(Program& p, const Parameters& of) {
 }  // namespace
 
 Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
-  if (is_routed(of)) return routed(p, of, x);
+  if (is_routed(of)) return p.strategy.experts.enabled ? expert_parallel(p, of, x) : routed(p, of, x);
   const std::int64_t tiles = mlp_tiles(p.strategy, p.training, p.shape().hidden_size);
   const auto call = [&p, &of](const Tensor& input) { return dense(p, of, input); };
   return hooked(p, {.name = kFeedForward}, x, [&](const Tensor& input) {

@@ -45,15 +45,36 @@ Tensor base_layer(Program& p, const Parameters& of, const Parameter& weight, con
   return hooked(p, {&weight, bias}, x, [&](const Tensor& input) { return product(p, weight, bias, input); });
 }
 
-/// The adapter of one weight: lora_A and lora_B.
+/// The adapter of one weight: lora_A and lora_B, and DoRA's magnitudes.
 struct LinearAdapter {
   const Parameter* down{};
   const Parameter* up{};
+  const Parameter* magnitudes{};
 };
 
 LinearAdapter linear_adapter(const Parameters& of, const Parameter& weight) {
   const std::string path = path_of(weight);
-  return {of.find(path + ".lora_A.default.weight"), of.find(path + ".lora_B.default.weight")};
+  return {of.find(path + ".lora_A.default.weight"), of.find(path + ".lora_B.default.weight"),
+          of.find(path + ".lora_magnitude_vector.default.weight")};
+}
+
+/// dropout(x): an identity where nothing is dropped.
+Tensor dropped_input(Program& p, const LinearAdapter& adapter, const Tensor& x) {
+  return hooked(p, {.name = "dropout of " + adapter.down->about->name}, x, [&](const Tensor& input) {
+    return p.training.lora_dropout > 0 ? dropout(p.torch, input) : input;
+  });
+}
+
+/// lora_A(x).
+Tensor narrowed(Program& p, const LinearAdapter& adapter, const Tensor& x) {
+  return hooked(p, {adapter.down}, x,
+                [&](const Tensor& input) { return linear(p.torch, input, adapter.down->tensor); });
+}
+
+/// lora_B(x).
+Tensor widened(Program& p, const LinearAdapter& adapter, const Tensor& x) {
+  return hooked(p, {adapter.up}, x,
+                [&](const Tensor& input) { return linear(p.torch, input, adapter.up->tensor); });
 }
 
 /// lora_B(lora_A(dropout(x))) * scaling.
@@ -62,15 +83,10 @@ Tensor low_rank(Program& p, const LinearAdapter& adapter, const Tensor& x) {
   {
     Tensor down;
     {
-      // An identity where nothing is dropped.
-      const Tensor dropped = hooked(
-          p, {.name = "dropout of " + adapter.down->about->name}, x,
-          [&](const Tensor& input) { return p.training.lora_dropout > 0 ? dropout(p.torch, input) : input; });
-      down = hooked(p, {adapter.down}, dropped,
-                    [&](const Tensor& input) { return linear(p.torch, input, adapter.down->tensor); });
+      const Tensor dropped = dropped_input(p, adapter, x);
+      down = narrowed(p, adapter, dropped);
     }
-    up = hooked(p, {adapter.up}, down,
-                [&](const Tensor& input) { return linear(p.torch, input, adapter.up->tensor); });
+    up = widened(p, adapter, down);
   }
   return scale(p.torch, up);
 }
@@ -82,6 +98,84 @@ void read_type(Program& p, const ModuleCall& module, const LinearAdapter& adapte
   recorder.read_parameter(recorder.module_number({.name = module.name}), adapter.down->index);
 }
 
+/// DoRA's module reads parameters of its neighbours.
+void read_from_magnitudes(Program& p, const LinearAdapter& adapter, const Parameter& read) {
+  if (!hooks_modules(p)) return;
+  Recorder& recorder = p.torch.recorder();
+  recorder.read_parameter(recorder.module_number({.name = {}, .own = {adapter.magnitudes->index}}),
+                          read.index);
+}
+
+/// The product of lora_B and lora_A, [out, in], made by passing an identity matrix through them; its graph
+/// lives as long as it does.
+Tensor weight_update(Program& p, const LinearAdapter& adapter) {
+  read_from_magnitudes(p, adapter, *adapter.down);
+  const std::int64_t in = adapter.down->tensor.size(1);
+  const Tensor identity = fresh(p.torch, {in, in}, adapter.down->tensor.type);
+  return transpose(p.torch, widened(p, adapter, narrowed(p, adapter, identity)), 0, 1);
+}
+
+/// The base weight in `type`, without a gradient.
+Tensor base_weight(Program& p, const Parameter& weight, const LinearAdapter& adapter, DType type) {
+  read_from_magnitudes(p, adapter, weight);
+  const Tensor wide =
+      packed(p, weight) ? unpacked_base(p, weight, adapter.down->tensor.size(1)) : weight.tensor.detached();
+  return to(p.torch, wide, type);
+}
+
+/// The norm of each row of the base weight and its update.
+Tensor row_norms(Program& p, const Tensor& weight, const Tensor& update) {
+  Tensor sum;
+  {
+    const Tensor scaled = scale(p.torch, update.detached());
+    sum = add(p.torch, weight, scaled);
+  }
+  return p.torch.kernel({&sum}, Layout::contiguous({weight.size(0)}), sum.type);
+}
+
+/// What DoRA adds to the base layer's output: (m/‖W + ΔW‖ − 1) · base + m/‖W + ΔW‖ · lora_B(lora_A(x)) ·
+/// scaling. Source: peft 0.21.2 tuners/lora/dora.py DoraLinearLayer.forward, variants.py DoraLinearVariant.
+Tensor decomposed(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
+                  const Tensor& x, const Tensor& result) {
+  const Parameter* bias = of.find(path_of(weight) + ".bias");
+  const bool drops = p.training.lora_dropout > 0;
+  const Tensor dropped = drops ? dropped_input(p, adapter, x) : x;
+  return hooked(p, {adapter.magnitudes}, dropped, [&](const Tensor& input) {
+    Autograd& torch = p.torch;
+    const Tensor update = weight_update(p, adapter);
+    const Tensor base = base_weight(p, weight, adapter, input.type);
+    const Tensor norms = row_norms(p, base, update);
+    const Tensor ratio =
+        view(torch, div_by_constant(torch, adapter.magnitudes->tensor, norms), {1, norms.size(0)});
+    const Tensor low = widened(p, adapter, narrowed(p, adapter, input));
+    Tensor output = result;
+    if (drops) {
+      output = linear(torch, input, base);
+    } else if (bias != nullptr) {
+      read_from_magnitudes(p, adapter, *bias);
+      output = sub(torch, result, bias->tensor);
+    }
+    Tensor first, second;
+    {
+      const Tensor less = add_number(torch, ratio);
+      first = mul(torch, less, output);
+    }
+    {
+      const Tensor raised = mul(torch, ratio, low);
+      second = scale(torch, raised);
+    }
+    return add(torch, first, second);
+  });
+}
+
+/// What the adapter makes of the base layer's output and its own input.
+Tensor with_adapter(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
+                    const Tensor& x, const Tensor& result) {
+  const Tensor added =
+      adapter.magnitudes != nullptr ? decomposed(p, of, weight, adapter, x, result) : low_rank(p, adapter, x);
+  return add(p.torch, result, added);
+}
+
 /// peft's lora.Linear around an unquantised layer: the sum is computed in the wider of both types and brought
 /// back to the layer's own. Source: peft 0.21.2 tuners/lora/layer.py Linear.forward.
 Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
@@ -90,18 +184,26 @@ Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const 
   const DType type = result.type;
   read_type(p, module, adapter);
   x = to(p.torch, x, adapter.down->tensor.type);
-  result = add(p.torch, result, low_rank(p, adapter, x));
+  result = with_adapter(p, of, weight, adapter, x, result);
   return to(p.torch, result, type);
 }
 
 /// peft's layers around bitsandbytes': the adapter's output is brought to the layer's type before the sum,
 /// unless autocast is on, and a 4-bit layer's output is copied. Source: peft 0.21.2 tuners/lora/bnb.py.
 Tensor adapted_packed(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
-                      Tensor x) {
+                      Tensor x, const ModuleCall& module) {
   Tensor result = base_layer(p, of, weight, x);
   if (p.training.quantization != Quantization::int8) result = clone(p.torch, result);
   const bool converts = !p.torch.autocast().enabled();
-  if (converts) x = to(p.torch, x, adapter.down->tensor.type);
+  if (converts) {
+    read_type(p, module, adapter);
+    x = to(p.torch, x, adapter.down->tensor.type);
+  }
+  if (adapter.magnitudes != nullptr) {
+    const DType type = result.type;
+    result = with_adapter(p, of, weight, adapter, x, result);
+    return converts ? to(p.torch, result, type) : result;
+  }
   Tensor output = low_rank(p, adapter, x);
   if (converts) output = to(p.torch, output, result.type);
   result = add(p.torch, result, output);
@@ -116,11 +218,16 @@ Tensor base_linear_layer(Program& p, const Parameters& of, const Parameter& weig
 
 Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x) {
   const LinearAdapter adapter = linear_adapter(of, weight);
-  if (adapter.down == nullptr) return base_layer(p, of, weight, x);
+  if (adapter.down == nullptr) {
+    if (!is_saved_copy(*weight.about)) return base_layer(p, of, weight, x);
+    return hooked(p, {.name = "saved head"}, x,
+                  [&](const Tensor& input) { return base_layer(p, of, weight, input); });
+  }
   const bool by_bitsandbytes = packed(p, weight) && !is_gptq(p.training.quantization);
   const ModuleCall module{.name = "adapted " + weight.about->name};
   return hooked(p, module, x, [&](const Tensor& input) {
-    return by_bitsandbytes ? adapted_packed(p, of, weight, adapter, input)
+    if (p.adapters_off) return base_layer(p, of, weight, input);
+    return by_bitsandbytes ? adapted_packed(p, of, weight, adapter, input, module)
                            : adapted(p, of, weight, adapter, input, module);
   });
 }

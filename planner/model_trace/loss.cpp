@@ -6,13 +6,23 @@
 
 namespace zplan::symbolic {
 
-namespace {
-
-const Parameter& head_weight(const Parameters& of) {
-  for (const Parameter& each : of.all())
-    if (each.about->role == TensorRole::head && each.about->linear) return each;
-  return of.all().front();  // tied to the token embedding
+const Parameter& head_weight(const Program& p, const Parameters& of) {
+  const Parameter* weight = nullptr;
+  for (const Parameter& each : of.all()) {
+    if (each.about->role != TensorRole::head || !each.about->linear) continue;
+    if (!is_saved_copy(*each.about)) {
+      const Parameter* copy = saved_copy(p, of, each);
+      return copy != nullptr ? *copy : each;
+    }
+    if (!p.adapters_off) weight = &each;  // of a tied head, which has no other
+  }
+  if (weight != nullptr) return *weight;
+  const Parameter& embedding = of.all().front();  // tied
+  const Parameter* copy = p.training.ties_saved_modules ? saved_copy(p, of, embedding) : nullptr;
+  return copy != nullptr ? *copy : embedding;
 }
+
+namespace {
 
 /// Labels padded by one token and shifted: a copy of its own where rows are not one behind the other.
 struct Labels {
@@ -172,9 +182,15 @@ Tensor loss_of(Program& p, const Parameters& of, const Parameter& weight, const 
 
 }  // namespace
 
+Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden) {
+  p.torch.recorder().take_for(Term::logits);
+  Tensor logits = linear_layer(p, of, head_weight(p, of), hidden);
+  return hooked_logits(p, finished_logits(p, std::move(logits)));
+}
+
 Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   Recorder& recorder = p.torch.recorder();
-  const Parameter& weight = head_weight(of);
+  const Parameter& weight = head_weight(p, of);
   recorder.take_for(Term::loss_temporaries);
   if (p.training.fused_loss) return fused_loss(p, weight, hidden);
   if (const std::int64_t tiles = loss_tiles(p.strategy, p.training, p.shape().vocabulary_size); tiles > 0) {

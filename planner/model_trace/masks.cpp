@@ -93,9 +93,24 @@ bool can_skip(Program& p, bool windowed) {
   return false;
 }
 
+/// Keys that are not behind the query or of the same image, and within the window. Source: transformers 5.23
+/// models/gemma3/modeling_gemma3.py create_masks_for_vision_model.
+Tensor image_mask(Program& p, bool windowed) {
+  const std::vector<std::int64_t> all{p.sizes.b, 1, p.sizes.s, p.sizes.s};
+  Tensor mask;
+  {
+    const Tensor causal = square(p), blocks = numbers(p.torch, all, DType::boolean);
+    mask = both(p, causal, blocks);
+  }
+  if (!windowed) return mask;
+  const Tensor within = square(p);
+  return both(p, mask, within);
+}
+
 /// The flash-attention package is given which tokens are real.
 Tensor created_mask(Program& p, bool windowed) {
   if (spec(p.training.modules).fused_mpt_attention) return {};
+  if (sees_images_whole(p)) return image_mask(p, windowed);
   Tensor padding;
   if (p.training.padding_mask) padding = numbers(p.torch, {p.sizes.b, p.sizes.s}, DType::boolean);
   switch (attention_of(p)) {

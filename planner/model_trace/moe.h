@@ -15,6 +15,10 @@ struct Routed {
   Tensor scores, weights, indices;
 };
 
+/// Groups of experts of which some are chosen first; models of 64 experts (DeepSeek-V2-Lite) have one.
+[[nodiscard]] std::int64_t groups_of(const ModelShape& shape);
+[[nodiscard]] std::int64_t chosen_groups_of(const ModelShape& shape);
+
 /// The router of hidden states [T, h] or [b, s, h].
 [[nodiscard]] Routed route(Program& p, const Parameters& of, const Tensor& x);
 

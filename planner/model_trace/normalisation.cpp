@@ -103,10 +103,10 @@ Tensor layer_norm_of_one_more(Program& p, const Tensor& weight, const Tensor& bi
   return layer_norm(p.torch, narrow[0], &narrow[1], &narrow[2]);
 }
 
-Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, const Tensor& x) {
+Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, NormForm kind, const Tensor& x) {
   const Tensor& weight = scale.tensor;
   const Tensor* bias_tensor = bias != nullptr ? &bias->tensor : nullptr;
-  switch (const NormForm kind = p.operators().norm) {
+  switch (kind) {
     case NormForm::narrow:
     case NormForm::wide: return rms_norm(p, weight, x, kind);
     case NormForm::one_more: return rms_norm_of_one_more(p, weight, x);
@@ -120,12 +120,17 @@ Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, const Ten
 }  // namespace
 
 Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x) {
+  return normalise(p, of, module, x, p.operators().norm);
+}
+
+Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x, NormForm form) {
   const std::string name(module);
   const Parameter* weight = of.find(name + ".weight");
   if (weight == nullptr)
     return hooked(p, {.name = name}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
   const Parameter* bias = of.find(name + ".bias");
-  return hooked(p, {weight, bias}, x, [&](const Tensor& input) { return norm(p, *weight, bias, input); });
+  return hooked(p, {weight, bias}, x,
+                [&](const Tensor& input) { return norm(p, *weight, bias, form, input); });
 }
 
 }  // namespace zplan::symbolic

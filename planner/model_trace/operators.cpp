@@ -689,8 +689,6 @@ Tensor matmul(Autograd& torch, const Tensor& given_a, const Tensor& given_b) {
   return result;
 }
 
-namespace {
-
 Tensor log_softmax(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
   Tensor result = torch.make(Layout::contiguous(x.layout.sizes), x.type);
@@ -704,7 +702,49 @@ Tensor log_softmax(Autograd& torch, const Tensor& x) {
   return result;
 }
 
-}  // namespace
+Tensor gather_one(Autograd& torch, const Tensor& x) {
+  const auto node = torch.node({&x});
+  std::vector<std::int64_t> sizes = x.layout.sizes;
+  sizes.back() = 1;
+  Tensor result = torch.make(Layout::contiguous(std::move(sizes)), x.type);
+  torch.read_only(result.bytes());
+  if (node) {
+    node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+    };
+    torch.connect(result, node);
+  }
+  return result;
+}
+
+Tensor sum_last(Autograd& torch, const Tensor& x) {
+  const auto node = torch.node({&x});
+  std::vector<std::int64_t> sizes = x.layout.sizes;
+  sizes.pop_back();
+  Tensor result = torch.make(Layout::contiguous(std::move(sizes)), x.type);
+  if (node) {
+    node->backward = [whole = x.layout.sizes](Tensors& gradients) {
+      Layout spread = gradients[0].layout;
+      spread.sizes.push_back(whole.back()), spread.strides.push_back(0);
+      return Tensors{alias(gradients[0], std::move(spread))};
+    };
+    torch.connect(result, node);
+  }
+  return result;
+}
+
+Tensor div_by_constant(Autograd& torch, const Tensor& a, const Tensor& b) {
+  const auto node = torch.node({&a});
+  Tensor result = like(torch, a);
+  if (node) {
+    node->backward = [&torch, kept = torch.save(b)](Tensors& gradients) {
+      const Tensor held = kept.get();
+      return Tensors{like(torch, gradients[0])};
+    };
+    torch.connect(result, node);
+  }
+  return result;
+}
 
 Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels) {
   const Tensor logarithms = log_softmax(torch, logits);

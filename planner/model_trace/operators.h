@@ -80,6 +80,14 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 void any(Autograd& torch, std::int64_t elements);
 /// Softmax over the last dimension, computed and kept as `type`.
 [[nodiscard]] Tensor softmax(Autograd& torch, const Tensor& x, DType type);
+/// Over the last dimension; keeps the result.
+[[nodiscard]] Tensor log_softmax(Autograd& torch, const Tensor& x);
+/// torch.gather of one element of each row of x [..., n]: [..., 1]. The index, a view of the batch, is kept.
+[[nodiscard]] Tensor gather_one(Autograd& torch, const Tensor& x);
+/// Sum over the last dimension, which goes.
+[[nodiscard]] Tensor sum_last(Autograd& torch, const Tensor& x);
+/// a / b where b needs no gradient: keeps b.
+[[nodiscard]] Tensor div_by_constant(Autograd& torch, const Tensor& a, const Tensor& b);
 /// torch.nn.functional.layer_norm: keeps x, mean and reciprocal deviation in fp32.
 [[nodiscard]] Tensor layer_norm(Autograd& torch, const Tensor& x, const Tensor* weight, const Tensor* bias);
 

@@ -70,6 +70,7 @@ class TapeLayout {
 ///   handler.phase(phase)
 ///   handler.communicate(call, size, number) ranks exchange, where the handler has it
 ///   handler.await(call)                   what follows needs the last of these, where the handler has it
+///   handler.reference(index)              as Event::Kind::reference, where the handler has it
 ///   handler.compute(load)                 load `load` of the tape runs from here on, where the handler has
 ///   it
 template <class Handler>
@@ -107,6 +108,9 @@ void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
           break;
         case Event::Kind::compute:
           if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(event.index);
+          break;
+        case Event::Kind::reference:
+          if constexpr (requires { handler.reference(std::int32_t{}); }) handler.reference(event.index);
           break;
         case Event::Kind::end_layers: ending(static_cast<std::size_t>(event.index)); break;
         default: handler.module(event, named_layer(event.index_part, layer, layers));

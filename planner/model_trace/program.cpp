@@ -23,6 +23,12 @@ const Parameter& Parameters::get(std::string_view name) const {
                          std::string(name));
 }
 
+const Parameter* saved_copy(const Program& p, const Parameters& of, const Parameter& weight) {
+  if (p.adapters_off || p.training.modules_to_save.empty()) return nullptr;
+  const std::string& name = weight.about->name;
+  return of.find(name.substr(0, name.rfind('.')) + ".modules_to_save.default.weight");
+}
+
 std::vector<const Parameter*> Parameters::linears(TensorRole role, TensorParallelSplit split) const {
   std::vector<const Parameter*> found;
   for (const Parameter& each : list_)

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "planner/model_trace/operators.h"
+#include "planner/sharding/expert_model.h"
 #include "planner/strategy.h"
 
 namespace zplan::symbolic {
@@ -57,6 +58,8 @@ struct Given {
   Tensor alibi;                                         ///< biases by position, where the model has them
 };
 
+struct TowerParameters;
+
 /// What a part of the program runs in.
 struct Program {
   Autograd& torch;
@@ -65,12 +68,20 @@ struct Program {
   const Strategy& strategy;
   Sizes sizes;
   std::int64_t context_rank{};  ///< of the ring, where there is one
+  RoutedRows rows{};            ///< that go to other ranks' experts, and that come to this one's
+  bool triton_products{};       ///< AutoEP's grouped products are Triton's
   DType weights{DType::bf16};   ///< of what is not packed
   DType adapters{DType::fp32};  ///< of LoRA's parameters
   bool in_leaf{};               ///< whether a module runs below which none is hooked
   bool autocasts{};             ///< whether products run in 16 bits whatever their operands are
+  bool is_reference{};          ///< whether log-probabilities alone are asked for, without gradients
+  bool adapters_off{};          ///< whether adapters and trained copies are passed by
+
+  const TowerParameters* tower{};  ///< of an image-text model that is run with images
 
   // Of one forward.
+  Tensor pixels{};         ///< of the batch
+  Tensors image_locals{};  ///< what the model's own variables keep of the tower until its layers are through
   Given given{};
   bool rotates{true};          ///< whether the layer that runs turns queries and keys
   Tensors locals{};            ///< what the model's own variables keep until its layers are through
@@ -109,6 +120,9 @@ struct ModuleCall {
 
 /// RMSNorm or LayerNorm as the architecture writes it, of the weights under `module` ("input_layernorm").
 [[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x);
+/// The same of a given form.
+[[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x,
+                               NormForm form);
 
 /// The linear layer of this weight, with its bias, its adapter and its packed storage where it has them.
 [[nodiscard]] Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x);
@@ -152,6 +166,9 @@ using AttentionKernel = std::function<Tensor(const Tensor& q, const Tensor& k, c
 /// The feed-forward of a layer with routed experts: router, experts, and the experts that every token passes.
 [[nodiscard]] Tensor routed_feed_forward(Program& p, const Parameters& of, const Tensor& x);
 
+/// The same as DeepSpeed's AutoEP replaces it: rows go to the ranks that have their experts, and come back.
+[[nodiscard]] Tensor expert_parallel_feed_forward(Program& p, const Parameters& of, const Tensor& x);
+
 /// The architecture's activation function.
 [[nodiscard]] Tensor activate(Program& p, const Tensor& x);
 
@@ -165,10 +182,26 @@ void prepare_positions(Program& p);
 /// Rotary tables, where the architecture has them.
 void rotary_tables(Program& p);
 
+/// Whether tokens of one image see each other in the language model: attention is given a mask.
+[[nodiscard]] bool sees_images_whole(const Program& p);
+
+/// Embeddings with the features of all images in the places of their tokens.
+[[nodiscard]] Tensor with_images(Program& p, const Tensor& embedded);
+
 /// Embeddings and all else that stands before the layers: the hidden states that the first one gets.
 [[nodiscard]] Tensor before_layers(Program& p, const Parameters& of);
 /// The final norm and, where there is one, the projection to the embedding's width.
 [[nodiscard]] Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden);
+
+/// The trained copy of the module that holds `weight`; null where there is none, or adapters are off.
+[[nodiscard]] const Parameter* saved_copy(const Program& p, const Parameters& of, const Parameter& weight);
+/// The weight of the output head as it is used: a trained copy, or the token embedding's, where that is so.
+[[nodiscard]] const Parameter& head_weight(const Program& p, const Parameters& of);
+/// Of the normalised hidden states, as the head's linear layer gives them and the architecture scales them.
+[[nodiscard]] Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden);
+/// The loss of pairs of sequences from the logits of both, which it lets go of; of a reference model their
+/// log-probabilities.
+[[nodiscard]] Tensor preference_loss(Program& p, Tensor logits);
 
 /// Output head and loss of the normalised hidden states.
 [[nodiscard]] Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden);

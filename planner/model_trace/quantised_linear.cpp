@@ -62,6 +62,13 @@ Tensor product_of_four_bits(Program& p, const ProductSizes& sizes, bool biased) 
   return result;
 }
 
+/// What MatMul4Bit's context holds on to: of the packed weight a transposed view, and with it the memory that
+/// ZeRO-3 gathered it into, whatever becomes of the parameter.
+struct Kept {
+  Tensor input;
+  std::shared_ptr<Storage> weight;
+};
+
 /// Linear4bit: the product runs in the compute type, 16 bits, and returns in the input's. Nothing but the
 /// packed weight is kept. (For few tokens a kernel of bitsandbytes reads the packed weight itself; not
 /// modelled.)
@@ -71,7 +78,9 @@ Tensor four_bits(Program& p, const Tensor& given, const Parameter& weight, bool 
   const auto node = p.torch.node({&x});
   Tensor result = product_of_four_bits(p, sizes, biased);
   if (node) {
-    if (spec(p.training.modules).packed_keeps_input) node->attribute = std::make_shared<Tensor>(x.detached());
+    node->attribute = std::make_shared<Kept>(Kept{
+        spec(p.training.modules).packed_keeps_input ? x.detached() : Tensor{},
+        hooks_modules(p) ? p.torch.recorder().keep_parameter(weight.index) : std::shared_ptr<Storage>{}});
     node->backward = [&p, sizes, shape = x.layout.sizes](Tensors&) {
       const Tensor wide = dequantised(p, sizes);
       p.torch.multiply(false, product_of(sizes.rows, sizes.out, sizes.in, DType::bf16));
@@ -197,6 +206,13 @@ Tensor by_groups(Program& p, const Tensor& x, const Parameter& weight, const Ten
 }
 
 }  // namespace
+
+Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in) {
+  const std::int64_t out = weight.tensor.elements() / in;
+  Tensor wide = dequantised(p, {.rows = 0, .in = in, .out = out});
+  wide.layout = Layout::contiguous({out, in});
+  return wide;
+}
 
 Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias) {
   const Quantization quantization = p.training.quantization;

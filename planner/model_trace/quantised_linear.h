@@ -7,4 +7,7 @@ namespace zplan::symbolic {
 /// A linear layer of QLoRA's packed base: weight [out, in], which no gradient is asked of.
 [[nodiscard]] Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias);
 
+/// The weight of bitsandbytes' 4-bit layer in 16 bits, [out, in].
+[[nodiscard]] Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in);
+
 }  // namespace zplan::symbolic

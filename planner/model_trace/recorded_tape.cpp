@@ -22,8 +22,8 @@ Way way_of(const Training& training, const Strategy& strategy) {
   const FrameworkSpec& framework = spec(training.framework);
   Way way;
   way.method = training.method == Method::full ? RecordedMethod::full : RecordedMethod::lora;
-  way.fp32_adapters =
-      training.method != Method::full && training.fp32_adapters && !framework.casts_adapters(strategy);
+  way.fp32_adapters = training.method != Method::full && training.fp32_adapters &&
+                      !framework.casts_adapters(training, strategy);
   way.checkpointed = strategy.checkpointing == Checkpointing::full;
   way.partitioned = gathers_at_modules(training, strategy);
   way.autocast = framework.autocasts_masters && training.master_weights && training.method == Method::full;

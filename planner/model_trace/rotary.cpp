@@ -61,6 +61,14 @@ Tensor turned(Program& p, const Tensor& x, const Tensor& cosines, const Tensor& 
   return turned(p, x, cosines, sines, rotate_half);
 }
 
+}  // namespace
+
+Tensor turned_halves(Program& p, const Tensor& x, const Tensor& cosines, const Tensor& sines) {
+  return turned(p, x, cosines, sines);
+}
+
+namespace {
+
 struct Tables {
   Tensor cosines, sines;
 };

@@ -6,9 +6,6 @@
 
 namespace zplan::symbolic {
 
-namespace {
-
-/// Groups of experts of which some are chosen first; models of 64 experts (DeepSeek-V2-Lite) have one.
 std::int64_t groups_of(const ModelShape& shape) {
   const std::int64_t experts = shape.experts->experts;
   return experts == 64 || experts % 8 != 0 ? 1 : shape.operators.expert_groups;
@@ -17,6 +14,8 @@ std::int64_t groups_of(const ModelShape& shape) {
 std::int64_t chosen_groups_of(const ModelShape& shape) {
   return groups_of(shape) == 1 ? 1 : shape.operators.chosen_expert_groups;
 }
+
+namespace {
 
 /// A router at work.
 struct Router {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,25 +28,33 @@ enum class Owner : std::uint8_t {
 /// What ranks exchange within a micro-step: those that divide layers' tensors, and those that divide a
 /// sample's tokens.
 enum class TensorCall : std::uint8_t {
-  row_output,           ///< a row-split layer's partial outputs are summed
-  column_input,         ///< gradients of a column-split layer's input are summed
-  split_embedding,      ///< rows that other ranks hold are summed in
-  logits,               ///< every rank gathers the logits of all
-  token_maxima,         ///< of the vocabulary-parallel loss
-  token_sums,           ///< the same: sums of exponentials, and logits of the targets
-  replicated_gradient,  ///< of a weight that each rank applies to heads of its own
-  token_exchange,       ///< Ulysses: all tokens of some heads for some tokens of all heads, and back
-  positions,            ///< Ulysses: every rank gathers the positions of all tokens
-  rank_losses,          ///< Ulysses: the loss of each rank's tokens
-  rank_token_counts,    ///< Ulysses: how many of them count
-  loss_gradient,        ///< Ulysses: of each rank's loss
-  tile_count,           ///< tiled feed-forward: all ranks take the most slices that one takes
-  gathered_keys,        ///< ring attention: keys and values of all ranks at once
-  passed_keys,          ///< ring attention: to the next rank
-  passed_key_gradients  ///< ring attention: to the next rank, in fp32
+  row_output,            ///< a row-split layer's partial outputs are summed
+  column_input,          ///< gradients of a column-split layer's input are summed
+  split_embedding,       ///< rows that other ranks hold are summed in
+  logits,                ///< every rank gathers the logits of all
+  token_maxima,          ///< of the vocabulary-parallel loss
+  token_sums,            ///< the same: sums of exponentials, and logits of the targets
+  replicated_gradient,   ///< of a weight that each rank applies to heads of its own
+  token_exchange,        ///< Ulysses: all tokens of some heads for some tokens of all heads, and back
+  positions,             ///< Ulysses: every rank gathers the positions of all tokens
+  rank_losses,           ///< Ulysses: the loss of each rank's tokens
+  rank_token_counts,     ///< Ulysses: how many of them count
+  loss_gradient,         ///< Ulysses: of each rank's loss
+  tile_count,            ///< tiled feed-forward: all ranks take the most slices that one takes
+  gathered_keys,         ///< ring attention: keys and values of all ranks at once
+  passed_keys,           ///< ring attention: to the next rank
+  passed_key_gradients,  ///< ring attention: to the next rank, in fp32
+  expert_counts,         ///< AutoEP: how many rows each expert is sent by each rank
+  expert_rows,           ///< AutoEP: rows to the ranks that have their experts, and back
+  row_counts,            ///< AutoTP with AutoEP: how many rows each tensor-parallel rank has
+  combined_rows,         ///< the same: every rank gathers the experts' outputs
+  row_places,            ///< the same: whose outputs they are
+  row_weights,           ///< the same: what they are weighed by
+  combined_gradients,    ///< the same: gradients of the outputs and weights are summed
+  averaged_gradients     ///< the same: gradients of the layer's input are averaged
 };
 
-inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::passed_key_gradients) + 1;
+inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::averaged_gradients) + 1;
 
 struct Event {
   enum class Kind : std::uint8_t {
@@ -66,6 +75,7 @@ struct Event {
     communicate,     ///< `index` is a TensorCall, `size` its buffer
     await,           ///< the last of TensorCall `index`, which ran beside what was computed, is through
     compute,         ///< the stretch that begins here computes load `index` of the tape
+    reference,       ///< the reference model's forward: kReferenceBegins, its layer `index`, kReferenceEnds
   };
   Kind kind{Kind::allocate};
   Owner owner{Owner::here};
@@ -82,6 +92,9 @@ struct Event {
 
 /// In the place of a module's number: the unit that FSDP2 makes of final norm and head.
 inline constexpr std::int32_t kHeadUnit = -1;
+
+/// In the place of a layer's number, of Event::Kind::reference.
+inline constexpr std::int32_t kReferenceBegins = -1, kReferenceEnds = -2;
 
 /// A module that a framework hooks.
 struct TapeModule {
@@ -104,6 +117,14 @@ struct TapePart {
   bool operator==(const TapePart&) const = default;
 };
 
+/// Modules of a reference model that is not the policy itself, by class of its layers.
+struct ReferenceModules {
+  std::vector<TapeModule> model;
+  std::vector<std::vector<TapeModule>> classes;
+  std::vector<std::size_t> layers;  ///< the class of each layer
+  bool operator==(const ReferenceModules&) const = default;
+};
+
 /// A micro-step: the model's start, its layers forward, its end (head and loss, forward and backward), the
 /// layers backward, the embedding's backward.
 struct Tape {
@@ -112,6 +133,7 @@ struct Tape {
   std::vector<TapePart> classes;    ///< distinct layers
   std::vector<std::size_t> layers;  ///< the class of each layer
   std::vector<Load> loads;
+  std::optional<ReferenceModules> reference;  ///< what module events name between kReferenceBegins and …Ends
   bool operator==(const Tape&) const = default;
 };
 

@@ -46,6 +46,7 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
   for (const RankRun& each : run.distinct_ranks()) {
     RunInputs inputs = each.inputs();
     inputs.logs_memory = true;
+    inputs.notes_calls = noted.live.empty();
     RunResult played = simulate_live(inputs);
     if (noted.live.empty()) noted.program = std::move(played.program);
     noted.live.push_back(std::move(played.live));
@@ -173,7 +174,7 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
 
 PlanFamily PlanScreen::family(const Strategy& strategy) {
   const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing,
-                      strategy.long_context};
+                      strategy.long_context, strategy.experts};
   const std::lock_guard lock(mutex_);
   const auto tapes = tapes_.try_emplace(kind, context_.cluster().gpu, context_.training(),
                                         local_tokens(context_.training(), strategy),

@@ -94,6 +94,7 @@ class PlanScreen {
     bool stage3{};
     Checkpointing checkpointing{};
     LongContext long_context{};
+    ExpertParallel experts{};
     auto operator<=>(const TapeKind&) const = default;
   };
   PlanContext& context_;

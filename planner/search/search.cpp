@@ -49,19 +49,28 @@ std::vector<ParallelLayout> layouts(const Question& q) {
       for (const std::int64_t context : degrees(q.space.context_parallel)) {
         const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
         if (sequence > 1 && context > 1 && both_open) continue;
-        all.push_back(ParallelLayout{.tensor = tensor, .sequence = sequence, .context = context}.filling(
-            q.cluster.gpus));
+        for (const std::int64_t expert : degrees(q.space.expert_parallel))
+          all.push_back(ParallelLayout{.tensor = tensor,
+                                       .sequence = sequence,
+                                       .context = context,
+                                       .expert = expert,
+                                       .data_before_expert = q.space.data_before_expert}
+                            .filling(q.cluster.gpus));
       }
   return all;
 }
 
 Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage, const Offload& offload) {
+  ExpertParallel experts = q.space.experts;
+  experts.enabled = experts.enabled || layout.expert > 1;
+  if (!experts.enabled) experts = {};
   return {.zero_stage = stage,
           .layout = layout,
           .offload_optimizer = offload.optimizer,
           .offload_parameters = offload.parameters,
           .checkpointing = q.space.checkpointing,
           .long_context = q.space.long_context,
+          .experts = experts,
           .zero = zero_knobs(q, stage)};
 }
 
@@ -70,6 +79,8 @@ SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
   space.tensor_parallel = {s.layout.tensor};
   space.sequence_parallel = {s.layout.sequence};
   space.context_parallel = {s.layout.context};
+  space.expert_parallel = {s.layout.expert};
+  space.experts = s.experts, space.data_before_expert = s.layout.data_before_expert;
   space.offloads = {{s.offload_optimizer, s.offload_parameters}};
   space.checkpointing = s.checkpointing;
   space.long_context = s.long_context;
@@ -167,6 +178,29 @@ struct Wider {
   std::string options;  ///< what to type beside the strategy: all that was loosened
 };
 
+/// Packed weights stored so that they can be divided among ranks, by the framework itself or by another.
+std::vector<Wider> with_sharded_weights(const Question& q, const Wider& wider) {
+  std::vector<Wider> sharded;
+  const Training& training = q.training;
+  const bool four_bits =
+      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
+  if (training.method != Method::qlora || !four_bits || shards_packed(training) || q.cluster.gpus == 1)
+    return sharded;
+  const auto storage = from_name<QuantStorage>(to_name(training.precision));
+  const auto offer = [&](Framework framework, const std::string& option) {
+    Wider next = wider;
+    next.question.training = with_framework(training, framework);
+    next.question.training.quant_storage = storage.value_or(QuantStorage::bf16);
+    next.options += fmt::format("{}{}--quant-storage {}", next.options.empty() ? "" : " ", option,
+                                to_name(next.question.training.quant_storage));
+    sharded.push_back(std::move(next));
+  };
+  offer(training.framework, "");
+  if (const auto other = spec(training.framework).packed_instead)
+    offer(*other, fmt::format("--framework {} ", to_name(*other)));
+  return sharded;
+}
+
 /// Questions that loosen what was asked for, least first: the strategy, then the micro-batch and
 /// checkpointing on top, then with those the loss or what is trained.
 std::vector<Wider> wider_questions(const Question& q) {
@@ -192,6 +226,7 @@ std::vector<Wider> wider_questions(const Question& q) {
     sharded.question.training = with_framework(q.training, *other);
     offer(sharded, fmt::format("--framework {}", to_name(*other)));
   }
+  for (Wider& sharded : with_sharded_weights(q, next)) wider.push_back(std::move(sharded));
   // From here on one or the other, not each on top of the one before.
   if (!q.training.fused_loss) {
     Wider fused = next;
@@ -213,6 +248,11 @@ void find_alternative(const Question& q, Answer& result) {
     result.alternative = best_that_fits(wider.question, candidates(wider.question).legal);
     if (!result.alternative) continue;
     result.alternative_change = wider.options;
+    // How packed weights are stored is said where the model is loaded: no launcher has it.
+    const Training& training = wider.question.training;
+    if (shards_packed(training) && !shards_packed(q.training))
+      for (std::string& note : spec(training.framework).config_notes(*result.alternative, wider.question))
+        result.alternative->why.push_back(std::move(note));
     return;
   }
 }
@@ -235,10 +275,7 @@ void warn(const Question& q, Answer& result) {
     result.warnings.push_back(
         fmt::format("the activations of {} are derived by analogy with measured architectures, not measured",
                     q.model.shape.architecture));
-  bool has_tower = false;
-  for_each_tensor(q.model.inventory,
-                  [&](const Tensor& tensor, int) { has_tower = has_tower || tensor.idle; });
-  if (has_tower)
+  if (has_tower(q.model))
     result.warnings.emplace_back(
         "planned for text alone: no gradient reaches the tower for images, and what images would take in it "
         "is "

@@ -42,7 +42,7 @@ MicroStepFigures<double> figures_of(const Recording& recording, const Gpu& gpu, 
   MicroStepFigures<double> result;
   for (const MemoryDelta& each : recording.condensed.deltas)
     result.live.deltas.push_back({bytes(each.highest.total()), bytes(each.net.total())});
-  result.live.inputs = bytes(token_ids(micro_batch_size, tokens));
+  result.live.inputs = bytes(token_ids(micro_batch_size * sequences_per_sample(training), tokens));
   for (const Load& each : recording.tape.loads) {
     const LoadTime time = load_time(each, gpu, training);
     result.loads.push_back({time.products.value, time.attention.value, time.other.value, time.host.value});

@@ -33,12 +33,21 @@ class Collector {
     const bool packed = training_.method == Method::qlora && is_packed(tensor);
     const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
                               : here * unpacked_size();
-    add(tensor, {.elements = here, .layer = layer, .trainable = trainable, .stored = size, .packed = packed});
+    RankTensor made{
+        .elements = here, .layer = layer, .trainable = trainable, .stored = size, .packed = packed};
+    if (packed) {
+      const Quantization quantization = training_.quantization;
+      made.values =
+          packed_blocks(quantization, here, tensor.linear->out_features)[values_block(quantization)];
+      made.number = storage_size(shards_packed(training_) ? training_.quant_storage : QuantStorage::uint8);
+    }
+    add(tensor, made);
     if (!trainable) model_.frozen += here, model_.frozen_size += size;
   }
   void adapter(const Tensor& tensor, int layer) {
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
-    add(tensor, {.elements = here, .layer = layer, .stored = here * adapter_size(training_)});
+    const Bytes element = is_saved_copy(tensor) ? copy_size() : adapter_size(training_);
+    add(tensor, {.elements = here, .layer = layer, .stored = here * element, .added = true});
   }
   RankModel take() { return std::move(model_); }
 
@@ -47,6 +56,7 @@ class Collector {
     if (here.elements.value == 0) return;
     here.role = tensor.role;
     here.idle = tensor.idle && here.trainable;
+    here.divided = ranks_ > 1 && tensor.split != TensorParallelSplit::replicated;
     if (!tensor.shape.empty()) here.rows = tensor.shape.front();
     if (tensor.shape.size() > 1) here.columns = tensor.shape.back();
     model_.tensors.push_back(here);
@@ -55,6 +65,13 @@ class Collector {
     model_.trainable += here.elements;
     model_.largest_trainable = std::max(model_.largest_trainable, here.elements);
     if (here.layer >= 0 && tensor.shape.size() > 1) model_.trainable_matrices += here.elements;
+  }
+  /// A trained copy has its module's type; accelerate makes fp32 of all that trains before FSDP2 shards it,
+  /// but where bitsandbytes packed something. Source: accelerate 1.15 utils/fsdp_utils.py
+  /// fsdp2_prepare_model.
+  [[nodiscard]] Bytes copy_size() const {
+    const bool widened = training_.fsdp_makes_shards && training_.method == Method::lora;
+    return widened ? Bytes(4) : unpacked_size();
   }
   /// DeepSpeed's engine casts what prepare_model_for_kbit_training made fp32 back to 16 bits.
   [[nodiscard]] Bytes unpacked_size() const {
@@ -96,6 +113,10 @@ std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements, s
   return {};
 }
 
+std::size_t values_block(Quantization quantization) {
+  return quantization == Quantization::nf4 || quantization == Quantization::int8 ? 1 : 0;
+}
+
 Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features) {
   Bytes sum{};
   for (const Bytes block : packed_blocks(quantization, elements, out_features)) sum += block;
@@ -111,7 +132,7 @@ RankModel rank_model(const Model& model, const Training& training, std::int64_t 
   }
   // peft puts adapters inside the module they adapt; only the order among trainable tensors matters to ZeRO,
   // and that is the order of layers, so a layer's adapters follow its base tensors here.
-  const Inventory adapters = lora_adapters(model, training.lora_rank, training.lora_targets);
+  const Inventory adapters = added_tensors(model, adapters_of(training));
   const auto both = [&](const std::vector<Tensor>& base, const std::vector<Tensor>& adapted, int layer) {
     for (const Tensor& tensor : base) collector.base(tensor, layer);
     for (const Tensor& tensor : adapted) collector.adapter(tensor, layer);

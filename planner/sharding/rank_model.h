@@ -19,8 +19,19 @@ struct RankTensor {
   std::int64_t columns{0};  ///< its last dimension; 0 where there is but one
   bool packed{};            ///< by bitsandbytes: blocks of packed_blocks
   bool idle{};              ///< it trains, but no gradient reaches it
+  bool divided{};           ///< among tensor-parallel ranks
+  bool added{};             ///< peft added it to the model: an adapter
+  Bytes values{};           ///< of `stored` under `packed`: what the parameter itself holds; the rest is its
+                            ///< quant state, which no framework shards
+  Bytes number{};           ///< under `packed`: of one number that the values are stored in
   bool operator==(const RankTensor&) const = default;
 };
+
+/// Elements of the parameter as a framework sees it: of a packed one the numbers that it is stored in.
+[[nodiscard]] inline Elements numbers_of(const RankTensor& tensor) {
+  return tensor.packed && tensor.number.value > 0 ? Elements(tensor.values.value / tensor.number.value)
+                                                  : tensor.elements;
+}
 
 /// Parameters of one tensor-parallel rank in the order of named_parameters(), adapters behind the weight they
 /// adapt.
@@ -55,6 +66,9 @@ struct RankModel {
 /// b bits: n·b/8 + G·b/8 + 2·G + 4·in with G = out·⌈in/128⌉. Source: bitsandbytes 0.50.2, stored bytes of 193
 /// layers measured (tests/reference/); AutoGPTQ 0.7 nn_modules/qlinear/qlinear_cuda_old.py, read only.
 [[nodiscard]] Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features);
+
+/// Which of packed_blocks the parameter itself holds.
+[[nodiscard]] std::size_t values_block(Quantization quantization);
 
 /// The blocks that packed_size adds up, in the order they are made: nf4 maxima, values, code table; nf4
 /// double values, code table, offset, maxima of the maxima, 8-bit maxima, their map; int8 scales, values;

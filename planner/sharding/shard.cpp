@@ -31,9 +31,9 @@ Bytes optimizer_states(const RankModel& model, const Training& training, Element
 Shard shard_by_rows(const RankModel& model, const Training& training, std::int64_t ranks) {
   Shard shard;
   for (const RankTensor& tensor : model.tensors)
-    shard.parameters += tensor.packed
-                            ? tensor.stored
-                            : fsdp_shard(tensor, ranks) * Bytes(tensor.stored.value / tensor.elements.value);
+    shard.parameters +=
+        tensor.packed ? share(numbers_of(tensor), ranks) * tensor.number + (tensor.stored - tensor.values)
+                      : fsdp_shard(tensor, ranks) * Bytes(tensor.stored.value / tensor.elements.value);
   for (const OptimizerTensor& tensor : tensors_by_rows(model, ranks)) {
     shard.optimizer_elements += tensor.elements;
     shard.moments += total(optimizer_state_blocks(training, tensor));
@@ -59,7 +59,11 @@ SteadyState steady_state(const RankModel& model, const Training& training, const
   const bool master = training.master_weights && training.precision != Precision::fp32;
   const Bytes states =
       model.trainable * Bytes(master ? 4 : 0) + optimizer_states(model, training, model.trainable);
-  return {.parameters = share(weights + model.frozen_size, s.zero_stage >= 3 ? n : 1),
+  // What scales packed values is whole on every rank.
+  Bytes scales{};
+  for (const RankTensor& tensor : model.tensors)
+    if (tensor.packed && shards_packed(training)) scales += tensor.stored - tensor.values;
+  return {.parameters = share(weights + model.frozen_size - scales, s.zero_stage >= 3 ? n : 1) + scales,
           .gradients = share(weights, s.zero_stage >= 2 ? n : 1),
           .optimizer_states = share(states, s.zero_stage >= 1 ? n : 1)};
 }

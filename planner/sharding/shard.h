@@ -8,12 +8,24 @@
 
 namespace zplan {
 
-/// The slice of the flattened trainable parameters that one rank's optimizer updates at ZeRO 1 and 2.
-struct Slice {
+/// The slice of one flattened group of trainable parameters that one rank's optimizer updates at ZeRO 1
+/// and 2.
+struct GroupSlice {
   Elements size;        ///< P: every rank's slice, padding included
   Elements touching;    ///< elements of the parameters that touch it, whole: their gradients are kept whole
   Elements largest;     ///< the largest piece of one parameter inside it
+  std::int64_t rank{};  ///< whose it is, among those that share the group
+  bool operator==(const GroupSlice&) const = default;
+};
+
+/// What one rank's optimizer updates at ZeRO 1 and 2: a slice of each group. Without expert parallelism there
+/// is one group.
+struct Slice {
+  Elements size;        ///< of all groups
+  Elements touching;    ///< likewise
+  Elements largest;     ///< the largest piece of one parameter inside any
   std::int64_t rank{};  ///< whose it is, in the data-parallel group
+  std::vector<GroupSlice> groups{};
   bool operator==(const Slice&) const = default;
 };
 

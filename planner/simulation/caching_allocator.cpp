@@ -81,6 +81,18 @@ std::optional<CachingAllocator::Handle> CachingAllocator::allocate_cached(Bytes 
   return hand_out(pool, block, needed, size);
 }
 
+bool CachingAllocator::spike_cached(Bytes size, int stream) {
+  if (size.value == 0) return true;
+  const std::int64_t needed = rounded(size.value);
+  Pool& pool = pool_at(pool_for(needed, stream));
+  const Index block = cached_block(pool, needed);
+  if (block == kNone) return false;
+  const Bytes taken(should_split(pool, block, needed) ? needed : at(block).size);
+  raise(peak_.requested, current_.requested + size);
+  raise(peak_.allocated, current_.allocated + taken);
+  return true;
+}
+
 /// The free `block` to whoever asked for `size` bytes, which are `needed` as rounded.
 CachingAllocator::Handle CachingAllocator::hand_out(Pool& pool, Index block, std::int64_t needed,
                                                     Bytes size) {
@@ -206,6 +218,7 @@ bool CachingAllocator::reserve(std::int64_t size) {
   const Bytes reserved = current_.reserved + Bytes(size);
   if (options_.capacity && reserved > *options_.capacity) return false;
   current_.reserved = reserved;
+  ++device_calls_;
   raise(peak_.reserved, reserved);
   return true;
 }
@@ -393,6 +406,7 @@ void CachingAllocator::release_cached(Pool& pool) {
 
 // `block` is a free segment of its own.
 void CachingAllocator::release_segment(Pool& pool, Index block) {
+  ++device_calls_;
   current_.reserved -= Bytes(at(block).size);
   erase_free(pool, block);
   drop_block(block);
@@ -404,6 +418,7 @@ void CachingAllocator::unmap(Pool& pool, Index block) {
   const std::int64_t begin = at(block).address, end = begin + at(block).size;
   const std::int64_t first = round_to(begin, page), last = end / page * page;
   if (first >= last) return;
+  ++device_calls_;
   erase_free(pool, block);
   Index middle = block;
   if (begin < first) insert_free(pool, cut_front(block, first - begin));

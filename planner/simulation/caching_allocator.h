@@ -66,6 +66,9 @@ class CachingAllocator {
   [[nodiscard]] std::optional<Handle> allocate(Bytes size, int stream = 0);
   /// The same from what is cached; nullopt where the device would have to be asked for more.
   [[nodiscard]] std::optional<Handle> allocate_cached(Bytes size, int stream = 0);
+  /// allocate_cached() and release() at once: such a block goes back to where it came from, and only peaks
+  /// tell. False, and nothing done, where the device would have to be asked for more.
+  [[nodiscard]] bool spike_cached(Bytes size, int stream = 0);
   /// `handle`: from allocate(), not yet released.
   void release(Handle handle);
   /// Gives wholly free segments back to the device: torch.cuda.empty_cache().
@@ -80,6 +83,17 @@ class CachingAllocator {
   void limit(Bytes capacity) { options_.capacity = capacity; }
   /// How often cached segments had to be given back to go on (each stalls the device): num_alloc_retries.
   [[nodiscard]] std::int64_t retries() const { return retries_; }
+  /// Where a live allocation lies.
+  struct Place {
+    std::int64_t address{}, size{};
+    bool operator==(const Place&) const = default;
+  };
+  [[nodiscard]] Place place(Handle handle) const {
+    return handle == kNoMemory ? Place{} : Place{at(handle).address, at(handle).size};
+  }
+  /// How often memory was taken from the device or given back. Free neighbours are always joined: between two
+  /// moments with the same count free memory differs only as live allocations do.
+  [[nodiscard]] std::int64_t device_calls() const { return device_calls_; }
   /// By address.
   [[nodiscard]] std::vector<AllocatorSegment> segments() const;
 
@@ -189,7 +203,7 @@ class CachingAllocator {
   int streams_{};
   std::int64_t next_address_{};
   AllocatorStatistics current_, peak_;
-  std::int64_t retries_{};
+  std::int64_t retries_{}, device_calls_{};
 };
 
 }  // namespace zplan

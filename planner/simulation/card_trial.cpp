@@ -34,72 +34,55 @@ bool CardTrial::completes_within(Bytes capacity) {
   return completed;
 }
 
-/// What a trial on such a GPU has in common with one of those so far; `state` is where it goes on from.
-CardTrial::Played CardTrial::begun_alike(Bytes capacity, State& state) const {
-  const State* furthest = nullptr;
+/// What a trial on such a GPU has in common with one of those so far; `replay` is where it goes on from.
+CardTrial::Played CardTrial::begun_alike(Bytes capacity, AllocatorReplay& replay) const {
+  const AllocatorReplay* furthest = nullptr;
   Played begun;
   for (const Played& each : played_) {
     std::size_t parting = each.parting(capacity);
     while (parting > 0 && !each.growths[parting].before) --parting;
-    const State* before = each.growths[parting].before.get();
-    if (before == nullptr || (furthest != nullptr && before->next <= furthest->next)) continue;
+    const AllocatorReplay* before = each.growths[parting].before.get();
+    if (before == nullptr || (furthest != nullptr && before->next() <= furthest->next())) continue;
     furthest = before;
     // What is refused is asked for twice; the request is played again from its first.
     if (parting > 0 && each.growths[parting - 1].before.get() == before) --parting;
     begun = {};
     for (std::size_t i = 0; i < parting; ++i) begun.add(each.growths[i]);
   }
-  if (furthest != nullptr) state = *furthest;
+  if (furthest != nullptr) replay = *furthest;
   return begun;
 }
 
 CardTrial::Played CardTrial::play_within(Bytes capacity) const {
   AllocatorOptions options = options_;
   options.capacity = capacity;
-  State state{CachingAllocator(options), std::vector<CachingAllocator::Handle>(trace_.slots()), 0};
-  Played played = begun_alike(capacity, state);
-  state.allocator.limit(capacity);
-  play(state, capacity, played);
+  AllocatorReplay replay(trace_, options);
+  Played played = begun_alike(capacity, replay);
+  replay.allocator().limit(capacity);
+  played.completed = replay.play(trace_, [&](AllocatorReplay& at, const AllocatorTrace::Request& request) {
+    return grow(at, request, capacity, played);
+  });
   return played;
-}
-
-/// To the end, or until memory runs out.
-void CardTrial::play(State& state, Bytes capacity, Played& played) const {
-  for (; state.next < trace_.requests().size(); ++state.next) {
-    const AllocatorTrace::Request& request = trace_.requests()[state.next];
-    if (request.slot == AllocatorTrace::kEmptyCache) {
-      state.allocator.empty_cache();
-      continue;
-    }
-    CachingAllocator::Handle& handle = state.handles[static_cast<std::size_t>(request.slot)];
-    if (request.size.value == 0) {
-      state.allocator.release(handle);
-      continue;
-    }
-    const auto cached = state.allocator.allocate_cached(request.size, request.stream);
-    const auto made = cached ? cached : grow(state, request, capacity, played);
-    if (!made) return;
-    handle = *made;
-  }
-  played.completed = true;
 }
 
 /// What no cached block will do for. Where the GPU refuses, all that is cached is given back and it is asked
 /// again, for less: another GPU may refuse that too.
-std::optional<CachingAllocator::Handle> CardTrial::grow(State& state, const AllocatorTrace::Request& request,
+std::optional<CachingAllocator::Handle> CardTrial::grow(AllocatorReplay& replay,
+                                                        const AllocatorTrace::Request& request,
                                                         Bytes capacity, Played& played) const {
   const Bytes segment = asked_of_device(request.size),
-              reserved = state.allocator.current().reserved + segment;
-  if (reserved <= played.granted) return state.allocator.allocate(request.size, request.stream);
+              reserved = replay.allocator().current().reserved + segment;
+  if (reserved <= played.granted) return replay.allocator().allocate(request.size, request.stream);
   // One that is granted is decided otherwise by a smaller GPU, and those that are smaller than one that
   // failed are hardly asked about.
   constexpr std::size_t kMostStates = 16;
   const bool granted = reserved <= capacity, open = !granted || (fails_ > Bytes{} && reserved > fails_);
-  const auto before = open && played.states < kMostStates ? std::make_shared<const State>(state) : nullptr;
+  const auto before =
+      open && played.states < kMostStates ? std::make_shared<const AllocatorReplay>(replay) : nullptr;
   played.add({reserved, granted, before});
-  const auto made = state.allocator.allocate(request.size, request.stream);
+  const auto made = replay.allocator().allocate(request.size, request.stream);
   if (granted) return made;
-  const Bytes then = state.allocator.current().reserved + (made ? Bytes{} : segment);
+  const Bytes then = replay.allocator().current().reserved + (made ? Bytes{} : segment);
   if (!made || then > played.granted) played.add({then, made.has_value(), before});
   return made;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "planner/simulation/allocator_replay.h"
 #include "planner/simulation/allocator_trace.h"
 
 namespace zplan {
@@ -23,17 +24,12 @@ class CardTrial {
   [[nodiscard]] bool completes_within(Bytes capacity);
 
  private:
-  /// An allocator that has played the requests before `next`.
-  struct State {
-    CachingAllocator allocator;
-    std::vector<CachingAllocator::Handle> handles;  ///< by slot
-    std::size_t next{};
-  };
   /// Where the GPU was asked for more than it had ever granted.
   struct Growth {
     Bytes reserved;  ///< what the allocator would then have of it
     bool granted{};
-    std::shared_ptr<const State> before{};  ///< absent where hardly any other trial decides otherwise
+    std::shared_ptr<const AllocatorReplay>
+        before{};  ///< absent where hardly any other trial decides otherwise
   };
   struct Played {
     std::vector<Growth> growths;
@@ -45,9 +41,8 @@ class CardTrial {
     [[nodiscard]] std::size_t parting(Bytes capacity) const;
   };
   [[nodiscard]] Played play_within(Bytes capacity) const;
-  [[nodiscard]] Played begun_alike(Bytes capacity, State& state) const;
-  void play(State& state, Bytes capacity, Played& played) const;
-  [[nodiscard]] std::optional<CachingAllocator::Handle> grow(State& state,
+  [[nodiscard]] Played begun_alike(Bytes capacity, AllocatorReplay& replay) const;
+  [[nodiscard]] std::optional<CachingAllocator::Handle> grow(AllocatorReplay& replay,
                                                              const AllocatorTrace::Request& request,
                                                              Bytes capacity, Played& played) const;
 

@@ -1,6 +1,7 @@
 #include "planner/simulation/cards.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zplan {
 
@@ -13,9 +14,22 @@ bool Cards::flattens_on_host(Bytes size) const {
   return unlimited_.flattening && size < unlimited_.flattening->card;
 }
 
-const RunResult& Cards::on_host() {
+/// It differs in how it starts alone: its steps ask for the same.
+Cards::OnHost Cards::play_on_host() const {
+  if (auto asked = unlimited_.asked.started_as(unlimited_.least_start)) {
+    AllocatorReplay replay(*asked, allocator_options(inputs_.step.training));
+    replay.play(*asked, [](AllocatorReplay& at, const AllocatorTrace::Request& request) {
+      return at.allocator().allocate(request.size, request.stream);
+    });
+    return {std::move(*asked), replay.peak_allocated(), replay.peak_reserved()};
+  }
+  RunResult played = simulate_flattening_on_host(inputs_);
+  return {std::move(played.asked), played.peak_allocated, played.peak_reserved};
+}
+
+const Cards::OnHost& Cards::on_host() {
   if (!on_host_) {
-    on_host_ = simulate_flattening_on_host(inputs_);
+    on_host_ = play_on_host();
     trial_on_host_.emplace(on_host_->asked, allocator_options(inputs_.step.training));
   }
   return *on_host_;
@@ -23,9 +37,10 @@ const RunResult& Cards::on_host() {
 
 /// On a GPU that starts in one way or the other and gives the allocator `pool`.
 bool Cards::tried(bool on_host, Bytes pool) {
-  const RunResult& run = on_host ? this->on_host() : unlimited_;
-  if (pool < run.peak_allocated) return false;
-  return pool >= run.peak_reserved || (on_host ? *trial_on_host_ : trial_).completes_within(pool);
+  if (on_host) static_cast<void>(this->on_host());
+  if (pool < (on_host ? on_host_->peak_allocated : unlimited_.peak_allocated)) return false;
+  return pool >= (on_host ? on_host_->peak_reserved : unlimited_.peak_reserved) ||
+         (on_host ? *trial_on_host_ : trial_).completes_within(pool);
 }
 
 bool Cards::completes_on(Bytes size) {

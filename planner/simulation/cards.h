@@ -26,11 +26,17 @@ class Cards {
   [[nodiscard]] Bytes smallest(Bytes beyond = {});
   /// Whether smallest() is within `size`.
   [[nodiscard]] bool smallest_is_within(Bytes size);
-  /// The run on GPUs that flatten weights on the host.
-  [[nodiscard]] const RunResult& on_host();
+  /// The run on GPUs that flatten weights on the host, with memory to spare.
+  struct OnHost {
+    AllocatorTrace asked;
+    Bytes peak_allocated;  ///< of the steady step
+    Bytes peak_reserved;   ///< of the whole run
+  };
+  [[nodiscard]] const OnHost& on_host();
 
  private:
   [[nodiscard]] bool flattens_on_host(Bytes size) const;
+  [[nodiscard]] OnHost play_on_host() const;
   [[nodiscard]] bool tried(bool on_host, Bytes pool);
   /// What the smallest pool is known to lie between: it does not run with `fails`, and it runs with `runs`.
   struct Bracket {
@@ -42,7 +48,7 @@ class Cards {
   const RunInputs& inputs_;
   const RunResult& unlimited_;
   CardTrial trial_;
-  std::optional<RunResult> on_host_;
+  std::optional<OnHost> on_host_;
   std::optional<CardTrial> trial_on_host_;
 };
 

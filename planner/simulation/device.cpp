@@ -1,6 +1,7 @@
 #include "planner/simulation/device.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zplan {
 
@@ -63,7 +64,7 @@ void Device::release(Block& block) {
   live_[held.term] -= held.size;
   total_ -= held.size;
   if (log_) log(held.term, held.size, false);
-  if (allocator_ && held.handle >= 0) allocator_->release(held.handle);
+  if (allocator_) allocator_->release(std::exchange(held.handle, CachingAllocator::kNoMemory));
   if (trace_) trace_->release(block);
   unused_.push_back(block);
   block = kNone;
@@ -110,6 +111,17 @@ void Device::empty_cache() {
   if (trace_) trace_->empty_cache();
 }
 
+Device::Layout Device::layout() const {
+  Layout layout{.device_calls = allocator_->device_calls(), .blocks = {}};
+  layout.blocks.reserve(blocks_.size());
+  for (const Held& each : blocks_)
+    if (each.handle == CachingAllocator::kNoMemory)
+      layout.blocks.emplace_back();
+    else
+      layout.blocks.push_back({each.term, allocator_->place(each.handle)});
+  return layout;
+}
+
 void Device::enter(Phase phase, std::string_view at, int layer) {
   phase_ = phase, at_ = at, layer_ = layer;
   moments_.push_back({phase, at, layer, allocated()});
@@ -120,6 +132,7 @@ void Device::enter(Phase phase, std::string_view at, int layer) {
 
 void Device::begin_step() {
   if (log_) log_->begin_step(total_);
+  if (trace_) trace_->begin_step();
   phases_ = {};
   moments_.clear();
   peak_total_ = {};

@@ -74,6 +74,22 @@ class Device {
   void enter(Phase phase, std::string_view at, int layer = -1);
   /// A new step: peaks per phase, and what the last steps were, are forgotten.
   void begin_step();
+  /// What each block is for and where it lies, by number; only where an allocator runs.
+  struct Layout {
+    struct Held {
+      Term term{};
+      CachingAllocator::Place place;
+      bool operator==(const Held&) const = default;
+    };
+    std::int64_t device_calls{};
+    std::vector<Held> blocks;
+    bool operator==(const Layout&) const = default;
+  };
+  [[nodiscard]] Layout layout() const;
+  /// Another step would do what the last one did.
+  void repeat_last_step() {
+    if (trace_) trace_->repeat_last_step();
+  }
 
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] bool out_of_memory() const { return out_of_memory_; }
@@ -98,7 +114,7 @@ class Device {
   struct Held {
     Term term{};
     Bytes size;
-    CachingAllocator::Handle handle{-1};
+    CachingAllocator::Handle handle{CachingAllocator::kNoMemory};
   };
   void note();
 

@@ -16,8 +16,8 @@ namespace {
 void tally_checkpoints(const StepInputs& in, HostTally& host) {
   const Strategy& s = in.strategy;
   const std::int64_t layers = in.model.shape.layers;
-  const Bytes each = weight_size(in.training) *
-                     (s.micro_batch_size * local_tokens(in.training, s) * in.model.shape.hidden_size);
+  const Bytes each = weight_size(in.training) * (s.micro_batch_size * sequences_per_sample(in.training) *
+                                                 local_tokens(in.training, s) * in.model.shape.hidden_size);
   if (s.long_context.checkpoint_offload == CheckpointOffload::host) host.pageable(each * layers);
   if (s.long_context.checkpoint_offload != CheckpointOffload::pinned || s.zero_stage == 3) return;
   for (std::int64_t i = 1; i < layers; ++i) host.pinned(each);
@@ -115,6 +115,10 @@ std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per
   std::vector<std::int64_t> groups{world};
   if (s.layout.data() > 1) groups.push_back(s.layout.tensor);
   if (s.layout.token_ranks() > 1) groups.push_back(s.layout.token_ranks());
+  if (s.experts.enabled) {
+    groups.push_back(s.layout.expert);
+    groups.push_back(process_group(s.layout, Group::expert_data).size);
+  }
   if (s.zero_stage < 3) return groups;
   groups.push_back(s.zero.secondary_partition);
   if (quantizes_gradients(s, gpus_per_node)) {

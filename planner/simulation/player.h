@@ -29,7 +29,7 @@ class Player {
     if (allocator && !allocator->capacity) device_.keep_trace();
     const std::int64_t ranks = inputs.step.strategy.layout.token_ranks();
     add_form(inputs.recording.tape, inputs.step.training.sequence_length / ranks);
-    device_.set_input_unit(token_ids(inputs.step.strategy.micro_batch_size, forms_.front().tokens));
+    device_.set_input_unit(token_ids(sequences(), forms_.front().tokens));
     if (inputs.varied == nullptr) return;
     for (const VariedMicroStep& each : *inputs.varied)
       add_form(each.recording.tape, each.sequence_length / ranks);
@@ -42,6 +42,9 @@ class Player {
     return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
   }
 
+  /// What the allocator was asked so far.
+  [[nodiscard]] AllocatorTrace take_trace() { return device_.take_trace(); }
+
   [[nodiscard]] std::optional<Flattening> flattening() const {
     if constexpr (requires { framework_.flattening(); }) return framework_.flattening();
     return std::nullopt;
@@ -52,11 +55,17 @@ class Player {
     RunResult result;
     result.initialisation = result.least_initialisation = initialise();
     result.flattening = flattening();
+    std::optional<Device::Layout> layout;
     for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
       device_.begin_step();
-      state_.calls().begin_step();
-      state_.clock().begin_step();
+      state_.begin_step(inputs_.notes_calls && step > 0);  // the first is never the steady one
       play_step(step == 0);
+      // From the second step on all ask for the same: one that ends as it began is the steady one.
+      if (steps < 3 || step > 1 || is_told_everything() || device_.out_of_memory()) continue;
+      const auto before = std::exchange(layout, device_.layout());
+      if (before != layout) continue;
+      device_.repeat_last_step();
+      break;
     }
     result.completed = !device_.out_of_memory();
     result.peak = device_.peak();
@@ -104,6 +113,9 @@ class Player {
     device_.enter(phase, name_of(phase));
     if constexpr (requires { framework_.phase(phase); }) framework_.phase(phase);
   }
+  void reference(std::int32_t index) {
+    if constexpr (requires { framework_.reference(index); }) framework_.reference(index);
+  }
   void communicate(TensorCall call, Bytes size, std::int32_t number) {
     state_.communicate(call, size, number);
   }
@@ -114,6 +126,15 @@ class Player {
   }
 
  private:
+  /// Whether every step is to be played, alike or not.
+  [[nodiscard]] bool is_told_everything() const {
+    return inputs_.requests != nullptr || inputs_.varied != nullptr;
+  }
+
+  /// Of a micro-batch.
+  [[nodiscard]] std::int64_t sequences() const {
+    return inputs_.step.strategy.micro_batch_size * sequences_per_sample(inputs_.step.training);
+  }
   /// The micro-step of one length, and its blocks.
   struct Form {
     const Tape* tape{};
@@ -182,8 +203,8 @@ class Player {
   void play_micro_step(bool last) {
     Form& form = forms_[form_];
     const Strategy& strategy = inputs_.step.strategy;
-    Device::Block ids = device_.allocate(
-        Term::model_inputs, token_ids(strategy.micro_batch_size, form.tokens) * numbers_per_token(strategy));
+    Device::Block ids = device_.allocate(Term::model_inputs,
+                                         token_ids(sequences(), form.tokens) * numbers_per_token(strategy));
     framework_.begin_micro_step(last);
     if (condensed_)
       zplan::play(inputs_.recording.condensed, *this);

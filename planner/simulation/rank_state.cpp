@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/framework.h"
 #include "planner/simulation/allowances.h"
 
@@ -41,12 +42,16 @@ void RankState::make_parameters() {
   if (prepares) prepare_unpacked();
   make_adapters();
   const FrameworkSpec& framework = spec(in().training.framework);
-  const bool casts = framework.casts_model && framework.casts_adapters(in().strategy);
+  if (!framework.shards_reference(in().strategy)) make_reference();
+  const bool casts = framework.casts_model && framework.casts_adapters(in().training, in().strategy);
   if (casts && in().training.method != Method::full) cast_module(prepares);
 }
 
-bool RankState::is_adapter(std::size_t tensor) const {
-  return tensors()[tensor].trainable && in().training.method != Method::full;
+bool RankState::is_adapter(std::size_t tensor) const { return tensors()[tensor].added; }
+
+void RankState::release_parameter(std::size_t tensor) {
+  if (!tensors()[tensor].packed || parameters_[tensor].empty()) return device_.release(parameters_[tensor]);
+  device_.release(parameters_[tensor][values_block(in().training.quantization)]);
 }
 
 /// Weights come in 16 bits and are packed one by one, then what is not packed.
@@ -64,6 +69,13 @@ void RankState::make_base() {
   // first.
   if (in().model.shape.tied_embeddings && !packs)
     device_.spike(Term::trained_parameters, tensors().front().stored);
+}
+
+void RankState::make_reference() {
+  if (reference_of(in().training) != ReferenceModel::copy) return;
+  for (const RankTensor& tensor : tensors())
+    if (!tensor.added) device_.allocate(Term::frozen_parameters, tensor.stored);
+  if (in().model.shape.tied_embeddings) device_.spike(Term::frozen_parameters, tensors().front().stored);
 }
 
 /// prepare_model_for_kbit_training: what is not packed becomes fp32.
@@ -103,6 +115,16 @@ void RankState::make_packed(std::size_t i) {
   device_.release(temporary);
 }
 
+void RankState::make_quant_states() {
+  const Quantization quantization = in().training.quantization;
+  for (std::size_t i = 0; i < tensors().size(); ++i) {
+    if (!tensors()[i].packed) continue;
+    const std::vector<Bytes> blocks = packed_blocks(quantization, tensors()[i].elements, tensors()[i].rows);
+    for (std::size_t block = 0; block < blocks.size(); ++block)
+      if (block != values_block(quantization)) device_.allocate(Term::frozen_parameters, blocks[block]);
+  }
+}
+
 /// peft makes adapters on the host and moves them in the base weight's type, or that in which a packed weight
 /// computes (int8: as they are, fp32); then it casts those that are to be fp32.
 /// Source: peft 0.21.2 tuners/tuners_utils.py _move_adapter_to_device_of_base_layer, cast_adapter_dtype.
@@ -112,6 +134,10 @@ void RankState::make_adapters() {
   const Bytes element = rounds                             ? Bytes(4)
                         : training.method == Method::qlora ? weight()
                                                            : parameter_size(training);
+  // peft makes a head in fp32 before it ties it to the embedding's copy (utils/other.py
+  // ModulesToSaveWrapper).
+  if (training.ties_saved_modules && !training.modules_to_save.empty())
+    device_.spike(Term::trained_parameters, tensors().front().elements * Bytes(4));
   for (std::size_t i = 0; i < tensors().size(); ++i)
     if (is_adapter(i))
       parameters_[i] = {device_.allocate(Term::trained_parameters, tensors()[i].elements * element)};
@@ -137,6 +163,7 @@ void RankState::refill_batches(std::int64_t times) {
   const std::int64_t ranks = in().strategy.layout.sequence;
   const Elements tokens(in().strategy.micro_batch_size * in().training.sequence_length);
   const auto gather = [&](Elements elements) {
+    if (!notes_calls_) return;
     Call call = call_of(Group::sequence, Operation::all_gather, elements, Bytes(8), "batches", "int64");
     for (std::int64_t each = 0; each < times; ++each) clock_.exchange(call, -1, device_.phase());
     call.times = times;
@@ -210,7 +237,7 @@ std::string_view dtype_of(Bytes element, Precision precision) {
   }
 }
 
-enum class ElementOf : std::uint8_t { model, fp32, int64 };
+enum class ElementOf : std::uint8_t { model, fp32, int32, int64 };
 
 struct TensorCallAbout {
   Operation operation;
@@ -247,6 +274,16 @@ TensorCallAbout about(TensorCall call) {
       return {Operation::send_recv, Group::context, "keys and values", model, true};
     case TensorCall::passed_key_gradients:
       return {Operation::send_recv, Group::context, "gradients of keys and values", fp32, true};
+    case TensorCall::expert_counts: return {Operation::all_to_all, Group::expert, "rows of experts", int32};
+    case TensorCall::expert_rows: return {Operation::all_to_all, Group::expert, "routed tokens", model};
+    case TensorCall::row_counts: return {Operation::all_gather, Group::tensor, "rows of ranks", int64};
+    case TensorCall::combined_rows: return {Operation::all_gather, Group::tensor, "routed tokens", model};
+    case TensorCall::row_places: return {Operation::all_gather, Group::tensor, "places of tokens", int64};
+    case TensorCall::row_weights: return {Operation::all_gather, Group::tensor, "weights of tokens", model};
+    case TensorCall::combined_gradients:
+      return {Operation::all_reduce, Group::tensor, "gradients of routed tokens", model};
+    case TensorCall::averaged_gradients:
+      return {Operation::all_reduce, Group::tensor, "gradients of a mixture's input", model};
   }
   return {};
 }
@@ -254,11 +291,11 @@ TensorCallAbout about(TensorCall call) {
 }  // namespace
 
 Instant RankState::issue(Instant earliest, Operation operation, Elements elements, Bytes element,
-                         std::string_view purpose, std::int64_t ranks, std::string_view dtype,
-                         std::int64_t stride) {
+                         std::string_view purpose, Over over, std::string_view dtype, std::int64_t stride) {
+  if (!notes_calls_) return {};
   const Call call{.operation = operation,
-                  .group = Group::data,
-                  .group_size = ranks,
+                  .group = over.group,
+                  .group_size = over.ranks,
                   .stride = stride,
                   .phase = pass_of(device_.phase()),
                   .dtype = dtype.empty() ? dtype_of(element, in().training.precision) : dtype,
@@ -266,18 +303,35 @@ Instant RankState::issue(Instant earliest, Operation operation, Elements element
                   .purpose = purpose,
                   .elements = elements};
   calls_.add(call);
-  return ranks > 1 ? clock_.issue(call, earliest) : Instant{};
+  return over.ranks > 1 ? clock_.issue(call, earliest) : Instant{};
 }
 
 std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
   constexpr Elements kBucket{500'000'000};
   std::vector<EngineBucket> buckets;
-  for (const RankTensor& tensor : tensors()) {
-    if (!tensor.trainable) continue;
-    if (buckets.empty() || buckets.back().elements > kBucket) buckets.emplace_back();
-    buckets.back().elements += tensor.elements, ++buckets.back().tensors;
+  for (const Sharing sharing : {Sharing::dense, Sharing::experts}) {
+    const Over over(group_of(sharing), ranks_of(sharing, in().training, in().strategy));
+    bool open = false;
+    for (const RankTensor& tensor : tensors()) {
+      if (!tensor.trainable || sharing_of(tensor, in().training, in().strategy) != sharing) continue;
+      if (!open || buckets.back().elements > kBucket) buckets.push_back({.elements = {}, .over = over});
+      open = true;
+      buckets.back().elements += tensor.elements, ++buckets.back().tensors;
+    }
   }
   return buckets;
+}
+
+void RankState::average_replicated(std::size_t tensor) {
+  const RankTensor& of = tensors()[tensor];
+  const bool folds = in().strategy.experts.enabled && in().strategy.layout.tensor > 1;
+  if (!folds || of.divided || of.role == TensorRole::expert || !of.trainable) return;
+  const bool widens = weight() != Bytes(4);
+  Device::Block wide = widens ? device_.allocate(Term::gradient_copy, of.elements * Bytes(4)) : Device::kNone;
+  exchange(call_of(Group::tensor, Operation::all_reduce, of.elements, Bytes(4), "replicated gradients"), -1);
+  if (widens) device_.spike(Term::gradient_copy, of.elements * weight());
+  clock_.move(of.elements * (weight() + Bytes(4)) * 2);
+  device_.release(wide);
 }
 
 Bytes RankState::sent_gradient() const {
@@ -285,14 +339,21 @@ Bytes RankState::sent_gradient() const {
 }
 
 void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
+  if (!notes_calls_) return;
   const TensorCallAbout which = about(call);
   Bytes element = weight();
   std::string_view dtype{};
   if (which.element == ElementOf::fp32) element = Bytes(4);
+  if (which.element == ElementOf::int32) element = Bytes(4), dtype = "int32";
   if (which.element == ElementOf::int64) element = Bytes(8), dtype = "int64";
   const Call made = call_of(which.group, which.operation, Elements(size.value / element.value), element,
                             which.purpose, dtype);
-  if (!which.runs_ahead) return exchange(made, number);
+  if (!which.runs_ahead) {
+    exchange(made, number);
+    // Split sizes are read from the device, unless a copy of them runs beside what is computed.
+    if (call == TensorCall::expert_counts && !in().strategy.experts.async_split_plan) clock_.read_back();
+    return;
+  }
   calls_.add(made);
   under_way_[static_cast<std::size_t>(call)] = clock_.issue(made, clock_.computed(), number);
 }
@@ -312,6 +373,7 @@ Call RankState::call_of(Group group, Operation operation, Elements elements, Byt
 }
 
 void RankState::exchange(const Call& call, std::int32_t number) {
+  if (!notes_calls_) return;
   calls_.add(call);
   if (call.group_size > 1) clock_.exchange(call, number, device_.phase());
 }

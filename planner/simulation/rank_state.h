@@ -12,6 +12,15 @@
 
 namespace zplan {
 
+/// Whom a collective of gradients, weights or norms reaches: so many ranks of a group; of the data-parallel
+/// one unless another is named.
+struct Over {
+  Over(std::int64_t some) : ranks(some) {}  // NOLINT(google-explicit-constructor)
+  Over(Group kind, std::int64_t some) : group(kind), ranks(some) {}
+  Group group{Group::data};
+  std::int64_t ranks{1};
+};
+
 /// Blocks of one rank, by tensor of RankModel.
 class RankState {
  public:
@@ -34,7 +43,10 @@ class RankState {
   void move_trainable_parameters_to_host();
   /// The trainable ones are let go: a flat copy took their place.
   void release_trainable_parameters();
-  void release_parameter(std::size_t tensor) { device_.release(parameters_[tensor]); }
+  /// Of a packed one its values: what scales them stays.
+  void release_parameter(std::size_t tensor);
+  /// What scales packed weights, which were packed on the host.
+  void make_quant_states();
 
   /// The gradient of `tensor` is in `block`, or was added to the one that is there.
   void take_gradient(std::size_t tensor, Device::Block block);
@@ -46,26 +58,30 @@ class RankState {
   /// `element` bytes).
   void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
 
-  /// A collective of the data-parallel group (or of `ranks` of it) over `elements` of `element` bytes each.
+  /// A collective over `elements` of `element` bytes each.
   /// `dtype` is what torch calls a type of that size unless it is named; neighbours of the group are `stride`
   /// ranks of the data-parallel group apart. It does not begin before `earliest`: what it takes from the
   /// compute stream is there when that is computed. Returns when it is through.
   Instant issue(Instant earliest, Operation operation, Elements elements, Bytes element,
-                std::string_view purpose, std::int64_t ranks, std::string_view dtype = {},
-                std::int64_t stride = 1);
-  /// One of the whole group, for which the compute stream waits at once.
+                std::string_view purpose, Over over, std::string_view dtype = {}, std::int64_t stride = 1);
+  /// One for which the compute stream waits at once.
+  void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
+                   Over over) {
+    wait(issue(clock_.computed(), operation, elements, element, purpose, over));
+  }
+  /// The same of the whole data-parallel group.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
-    wait(issue(clock_.computed(), operation, elements, element, purpose,
-               in().strategy.layout.gradient_ranks()));
+    communicate(operation, elements, element, purpose, in().strategy.layout.gradient_ranks());
   }
   void wait(Instant until) { clock_.wait(until, device_.phase()); }
   /// Whole trainable gradients as DeepSpeed's engine all-reduces them.
   struct EngineBucket {
     Elements elements;
     int tensors{};
+    Over over{1};
   };
-  /// They close once they exceed 5e8 elements. Source: DeepSpeed 0.19.8 runtime/engine.py
-  /// allreduce_no_retain.
+  /// They close once they exceed 5e8 elements; experts' come behind the others'. Source: DeepSpeed 0.19.8
+  /// runtime/engine.py buffered_allreduce_fallback, allreduce_no_retain.
   [[nodiscard]] std::vector<EngineBucket> engine_buckets() const;
   /// Of one element of a gradient on its way.
   [[nodiscard]] Bytes sent_gradient() const;
@@ -85,8 +101,20 @@ class RankState {
   void communicate(TensorCall call, Bytes size, std::int32_t number);
   /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
   void agree(Group group, Bytes element, std::string_view purpose);
+  /// An optimizer step begins, whose calls and program are written down where they are `noted`.
+  void begin_step(bool noted) {
+    calls_.begin_step();
+    clock_.begin_step(noted);
+    notes_calls_ = noted;
+  }
+  [[nodiscard]] bool notes_calls() const { return notes_calls_; }
   [[nodiscard]] CallLog& calls() { return calls_; }
   [[nodiscard]] Clock& clock() { return clock_; }
+
+  /// Under AutoTP with expert parallelism the gradient of a parameter that all tensor-parallel ranks have is
+  /// averaged over them in fp32; of others, and elsewhere, nothing happens. Source: DeepSpeed 0.19.8
+  /// module_inject/auto_ep_folding.py reduce_autoep_folding_gradient.
+  void average_replicated(std::size_t tensor);
 
   /// The workspace that cuBLAS (0) or cuBLASLt (1) keeps for a thread.
   void workspace(std::int32_t library);
@@ -99,6 +127,8 @@ class RankState {
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   void make_packed(std::size_t tensor);
   void make_base();
+  /// A frozen copy of the model that this rank holds whole.
+  void make_reference();
   void prepare_unpacked();
   void make_adapters();
   void cast_module(bool prepared);
@@ -109,6 +139,7 @@ class RankState {
   Device& device_;
   CallLog calls_;
   Clock clock_;
+  bool notes_calls_{};
   std::vector<std::size_t> layer_start_;
   std::size_t before_{};  ///< tensors in front of the layers
   std::size_t behind_{};  ///< where tensors behind them begin

@@ -38,10 +38,15 @@ struct Recording {
 [[nodiscard]] inline std::int64_t numbers_per_token(const Strategy& strategy) {
   return strategy.layout.token_ranks() > 1 ? 3 : 1;
 }
-/// `context_rank`: which of a ring, whose ranks differ in what their attention takes; below 0 the last, which
-/// takes most.
+/// Which rank's micro-step is recorded, where ranks differ in what they compute, and on which GPU.
+struct RecordedRank {
+  std::int64_t context{-1};  ///< of a ring; below 0 the last, whose attention takes most
+  std::int64_t expert{};     ///< of an expert-parallel group; the first gets most rows
+  std::string_view compute_capability{"8.0"};
+};
+/// `model`: as a rank has it (with_local_experts).
 [[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy,
-                               std::int64_t context_rank = -1);
+                               RecordedRank rank = {});
 
 /// A micro-step whose samples have another length than the longest.
 struct VariedMicroStep {
@@ -59,6 +64,7 @@ struct RunInputs {
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
   std::int64_t gpus_per_node{};           ///< 0: all on one
+  bool notes_calls{true};                 ///< RunResult::calls and program are asked for
   bool logs_memory{};                     ///< of a live run: RunResult::live is asked for
   std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
   Bytes outside{};          ///< of the GPU, what the allocator cannot have: a CUDA context, NCCL's buffers
@@ -97,6 +103,8 @@ struct RunResult {
   StepProgram program;      ///< likewise: what its time is worked out from
   LiveProgram live;         ///< likewise, where it is asked for
   AllocatorTrace asked;     ///< of the allocator, on a GPU with memory to spare
+  /// What initialisation asks of it with `least_initialisation`; empty where no GPU decides it.
+  AllocatorTrace least_start;
 };
 
 /// The allocator as the training configures it, on a GPU without limit.

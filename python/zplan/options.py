@@ -30,8 +30,18 @@ class ModelOptions(TypedDict, total=False):
     lora_targets: Names
     lora_dropout: float
     quantization: Literal["nf4", "nf4-double", "int8", "gptq-int4", "gptq-int8"]
+    quant_storage: Literal["uint8", "bf16", "fp16", "fp32"]
     prepare_kbit: bool
+    dora: bool
+    modules_to_save: Names  # "embed_tokens", "lm_head"
+    tie_saved_modules: bool
+    no_autocast_adapters: bool
+    objective: Literal["sft", "dpo", "orpo", "simpo"]
+    reference: Literal["copy", "adapters-off", "precomputed"]
     freeze: Names  # "vision", "projector"
+    images: int  # of each sample
+    image_size: str  # "1344x1008"
+    image_tokens: int  # of each image
 
 
 class ClusterOptions(TypedDict, total=False):
@@ -86,6 +96,8 @@ class StrategyOptions(TypedDict, total=False):
     tp: Integers
     sp: Integers
     cp: Integers
+    ep: Integers
+    routing: str
     cp_rotate: Literal["allgather", "alltoall"]
     offload: Names
     buckets: Literal["default", "hf-auto"]
@@ -99,6 +111,7 @@ class OutputOptions(TypedDict, total=False):
 
 
 class CompareOptions(PlanningOptions, OutputOptions, total=False):
+    routing: str
     buckets: Literal["default", "hf-auto"]
     baseline: Config
     differences: bool

@@ -121,8 +121,16 @@ class Training(Value):
     framework: str
     deepspeed_version: str
     frozen_parts: Tuple[str, ...] = ()  # of an image-text model: "vision", "projector"
+    images: Optional[Dict[str, int]] = None  # where it is planned with images: per_sample, tokens, tiles, rows, columns
+    dora: bool = False
+    modules_to_save: Tuple[str, ...] = ()  # trained beside adapters, as copies
+    ties_saved_modules: bool = False
+    fp32_adapters: bool = True
+    quant_storage: Optional[str] = None  # of packed weights, where it can be sharded
+    objective: str = "sft"
+    reference: Optional[str] = None  # of preference training
 
-    _parts = {"lora_targets": tuple, "frozen_parts": tuple}
+    _parts = {"lora_targets": tuple, "frozen_parts": tuple, "modules_to_save": tuple}
 
 
 # ---- a plan ----
@@ -147,6 +155,7 @@ class Strategy(Value):
     persistence_threshold_elements: int
     sequence_parallel: int = 1  # ranks that divide a sample's tokens for its heads (Ulysses)
     context_parallel: int = 1  # ranks that divide a sample's tokens in a ring
+    expert_parallel: int = 1  # ranks that divide a layer's experts (DeepSpeed AutoEP)
     key_rotation: Optional[str] = None  # "allgather" or "alltoall", of a ring
     tiled_mlp: Union[int, str, None] = None  # slices of the tokens
     tiled_loss: Union[int, str, None] = None

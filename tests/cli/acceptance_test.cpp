@@ -108,6 +108,60 @@ TEST(Adapters, OnlyThemTrain) {
   EXPECT_EQ(r.at("training").at("lora_rank"), 8);
 }
 
+/// FSDP with QLoRA: 70B on two consumer GPUs, where 39 GiB of packed bytes on each fit nowhere.
+TEST(PackedWeights, SeventyBillionTrainsOnTwoConsumerGpus) {
+  const json r = report("--model 70B --gpus 2 --gpu RTX-3090-24GB --method qlora --seq 512");
+  EXPECT_TRUE(r.at("recommended").is_null());
+  ASSERT_TRUE(r.at("alternative").is_object());
+  EXPECT_EQ(r.at("alternative").at("change"), "--framework fsdp --quant-storage bf16");
+  const json& plan = r.at("alternative").at("plan");
+  EXPECT_EQ(plan.at("id"), "fsdp+offload-all");
+  EXPECT_TRUE(plan.at("fits"));
+  EXPECT_THAT(plan.at("why").dump(), HasSubstr("bnb_4bit_quant_storage=torch.bfloat16"));
+  EXPECT_THAT(plan.at("why").dump(), HasSubstr("device_map"));
+}
+
+/// Half a byte for each of 8B's packed weights is divided, what scales them is not: at ZeRO-3 on four GPUs
+/// three quarters of the former are gone from each.
+TEST(PackedWeights, ValuesAreShardedAndTheirScalesAreNot) {
+  const std::string question = "--model meta-llama/Llama-3.1-8B --gpus 4 --method qlora --zero ";
+  const auto parameters = [](const json& plan) {
+    return plan.at("memory").at("steady").at("parameters").get<double>();
+  };
+  const double whole = parameters(plan_of(report(question + "2"), "zero2"));
+  const double sharded = parameters(plan_of(report(question + "3 --quant-storage bf16"), "zero3"));
+  constexpr double kPacked = 6'979'321'856;  // linear weights of 32 layers
+  constexpr double kOthers = 1'050'939'392;  // embeddings, head and norms, 2 B each
+  constexpr double kAdapters = 41'943'040;   // likewise
+  EXPECT_NEAR(whole - sharded, 0.75 * (0.5 * kPacked + 2 * (kOthers + kAdapters)), 1000);
+}
+
+/// A frozen copy is held whole at stage 2; log-probabilities that were computed before need none, and
+/// adapters that are switched off no more than the model itself.
+TEST(Preferences, AReferenceCopyIsAsLargeAsTheModel) {
+  const std::string question =
+      "--model Llama-3.2-1B --gpus 2 --zero 2 --offload none --seq 512 --objective dpo";
+  const auto needed = [&](const std::string& more) {
+    return plan_of(report(question + more), "zero2").at("memory").at("peak_allocated").get<double>();
+  };
+  constexpr double kModel = 2.0 * 1'235'814'400;
+  EXPECT_NEAR(needed(" --reference copy") - needed(" --reference precomputed"), kModel, 0.1 * kModel);
+  EXPECT_LT(needed(" --method lora --reference adapters-off") + 0.9 * kModel,
+            needed(" --method lora --reference copy"));
+}
+
+/// Both answers of a pair are computed with at once.
+TEST(Preferences, PairsDoubleTheBatch) {
+  const auto speed = [](const std::string& more) {
+    return plan_of(report("--model Llama-3.2-1B --gpus 1 --zero 0 --seq 1024" + more), "zero0")
+        .at("time")
+        .at("step")
+        .get<double>();
+  };
+  EXPECT_NEAR(speed(" --objective dpo --reference precomputed --micro-batch 1") / speed(" --micro-batch 2"),
+              1, 0.15);
+}
+
 TEST(Compare, StandsInTheOrderAskedAndRecommendsTheFastestThatFits) {
   const std::string line = "compare --model 8B --gpus 5 --mem 44 zero3+offload-all zero3 zero0";
   const Result text = in_process(line);

@@ -23,13 +23,16 @@ TEST(Options, EveryValueReachesItsField) {
       "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --mem 44.5 --node nvswitch --network 8x400g "
       "--host-mem 900GiB "
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
-      "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --seq 4096 --micro-batch 2 "
+      "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --quant-storage bf16 --dora "
+      "--modules-to-save embed_tokens,lm_head --tie-saved-modules --no-autocast-adapters --objective dpo "
+      "--reference copy --seq 4096 --micro-batch 2 "
       "--grad-accum 3 --precision fp16 --optimizer "
       "lion "
       "--checkpointing none --attention sdpa --fused-loss --loss-chunks 8 --sliced-head --modules litgpt "
       "--expandable-segments --emit x.json --config-style "
       "hf-auto --units GB "
-      "--explain --no-color");
+      "--explain --no-color --images 4 --image-size 1344x1008 --image-tokens 300");
+  EXPECT_EQ(o.images, (ImageRequest{.per_sample = 4, .width = 1344, .height = 1008, .tokens = 300}));
   EXPECT_EQ(o.command, Command::plan);
   EXPECT_EQ(o.model, "8B");
   EXPECT_EQ(o.cluster.gpus, 16);
@@ -49,6 +52,13 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_THAT(o.training.lora_targets.modules, ElementsAre("q_proj", "v_proj"));
   EXPECT_DOUBLE_EQ(o.training.lora_dropout, 0.05);
   EXPECT_TRUE(o.training.prepares_kbit_training);
+  EXPECT_TRUE(o.training.dora);
+  EXPECT_THAT(o.training.modules_to_save, ElementsAre("embed_tokens", "lm_head"));
+  EXPECT_TRUE(o.training.ties_saved_modules);
+  EXPECT_FALSE(o.training.fp32_adapters);
+  EXPECT_EQ(o.training.quant_storage, QuantStorage::bf16);
+  EXPECT_EQ(o.training.objective, Objective::dpo);
+  EXPECT_EQ(o.training.reference, ReferenceModel::copy);
   EXPECT_EQ(o.training.sequence_length, 4096);
   EXPECT_EQ(o.space.micro_batch_size, 2);
   EXPECT_EQ(o.space.gradient_accumulation_steps, 3);

@@ -75,6 +75,11 @@ TEST(LintRules, EachHasAnExample) {
       {R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1, "sequence_parallel_size": 4, "seq_parallel_communication_data_type": "bf16", "gradient_clipping": 1.0, "zero_optimization": {"stage": 2}})",
        {.gpus = 8, .sequence_parallel = 4}},
       {R"({"train_batch_size": 8, "sequence_parallel_size": 4})", {.gpus = 8, .sequence_parallel = 3}},
+      {R"({"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 3, "autoep": 1}})",
+       {.gpus = 8}},
+      {R"({"train_batch_size": 8, "zero_optimization": {"stage": 2}, "expert_parallel": {"enabled": true}})",
+       {}},
+      {R"({"train_batch_size": 8, "expert_parallel": {"enabled": true}})", {.architecture = "llama"}},
       {R"({"train_batch_size": "auto"})", trainer},
       {R"({"train_batch_size": "auto"})", alone}};
   std::set<std::string> found, all;

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
 #include "hardware_profiles/profiles.h"
 
 namespace zplan {
@@ -226,6 +228,17 @@ TEST(ReadProfiles, TheExampleOfTheGuideIsAProfile) {
   const Gpu gpu = read(parse_json(text.substr(start, end - start), path)).gpus.at(0);
   EXPECT_EQ(gpu.name, "RTX-4080-16GB");
   EXPECT_EQ(gpu.memory, kMiB * 16376);
+}
+
+TEST(BuiltIn, MachinesAreTheSameFromWhatIsReadForOneGpu) {
+  const HardwareProfiles& all = built_in_profiles();
+  EXPECT_EQ(built_in_networks(), all.networks);
+  for (const Gpu& gpu : all.gpus) {
+    const HardwareProfiles some = profiles_for(gpu.name, "");
+    EXPECT_EQ(some.nodes, all.nodes) << gpu.name;
+    const ClusterRequest request{.gpu = gpu.name, .gpus = 8};
+    EXPECT_EQ(assemble_cluster(request, some), assemble_cluster(request, all)) << gpu.name;
+  }
 }
 
 class UserFolder : public testing::Test {

@@ -16,6 +16,9 @@ using testing::StartsWith;
 
 constexpr const char* kLlama = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
   "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 160})";
+constexpr const char* kTied = R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+  "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 160,
+  "tie_word_embeddings": true})";
 constexpr const char* kMixtral = R"({"model_type": "mixtral", "hidden_size": 64, "intermediate_size": 96,
   "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 4,
   "vocab_size": 160})";
@@ -23,13 +26,17 @@ constexpr const char* kQwen3Moe = R"({"model_type": "qwen3_moe", "hidden_size": 
   "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "num_experts": 4, "vocab_size": 160,
   "num_experts_per_tok": 2, "moe_intermediate_size": 20, "mlp_only_layers": [0]})";
 
-std::string message_for(const char* config, std::int64_t rank, const LoraTargets& targets) {
+std::string message_for(const char* config, const AdapterSpec& spec) {
   try {
-    static_cast<void>(lora_adapters(model_of(config), rank, targets));
+    static_cast<void>(added_tensors(model_of(config), spec));
   } catch (const InputError& error) {
     return error.what();
   }
   return {};
+}
+
+std::string message_for(const char* config, std::int64_t rank, const LoraTargets& targets) {
+  return message_for(config, {.rank = rank, .targets = targets});
 }
 
 std::vector<std::string> names(const std::vector<Tensor>& tensors) {
@@ -87,6 +94,42 @@ TEST(Lora, AdaptersAreSplitWhereTheirWeightIs) {
   EXPECT_EQ(elements_on_rank(tensors[1], 2, 0).value, 64 / 2 * 4);  // its lora_B writes half the queries
   EXPECT_EQ(elements_on_rank(tensors[2], 2, 0).value, 4 * 64 / 2);  // o_proj.lora_A reads half the heads
   EXPECT_EQ(elements_on_rank(tensors[3], 2, 0).value, 64 * 4);
+}
+
+// peft 0.21.2: the copy of a saved module stands in its place; of tied embeddings there are two, unless they
+// are kept tied.
+TEST(Lora, SavedModulesAreCopied) {
+  AdapterSpec spec{.rank = 4, .targets = {{"q_proj"}}, .saved_modules = {"embed_tokens", "lm_head"}};
+  const Inventory untied = added_tensors(model_of(kLlama), spec);
+  EXPECT_THAT(names(untied.before),
+              ElementsAre("base_model.model.model.embed_tokens.modules_to_save.default.weight"));
+  EXPECT_THAT(names(untied.after), ElementsAre("base_model.model.lm_head.modules_to_save.default.weight"));
+  EXPECT_TRUE(is_saved_copy(untied.before.front()));
+  EXPECT_FALSE(is_saved_copy(untied.kinds[0].tensors.front()));
+  const Model tied = model_of(kTied);
+  const std::int64_t table = 64 * 160;
+  const std::int64_t adapters = elements(lora_adapters(tied, 4, spec.targets)).value;
+  EXPECT_EQ(elements(added_tensors(tied, spec)).value, adapters + 2 * table);
+  spec.ties_saved = true;
+  EXPECT_EQ(elements(added_tensors(tied, spec)).value, adapters + table);
+}
+
+TEST(Lora, SavedModulesAreEmbeddingAndHead) {
+  const AdapterSpec spec{.rank = 4, .saved_modules = {"q_proj"}};
+  EXPECT_THAT(message_for(kLlama, spec), AllOf(StartsWith("--modules-to-save: "), HasSubstr("q_proj"),
+                                               HasSubstr("embed_tokens"), HasSubstr("lm_head")));
+}
+
+// One number for each output of an adapted layer; experts have none.
+TEST(Lora, MagnitudesOfDora) {
+  const AdapterSpec spec{.rank = 4, .targets = {{"k_proj"}}, .magnitudes = true};
+  const Inventory added = added_tensors(model_of(kLlama), spec);
+  ASSERT_EQ(added.kinds[0].tensors.size(), 3U);
+  EXPECT_EQ(added.kinds[0].tensors[2].name,
+            "base_model.model.model.layers.{}.self_attn.k_proj.lora_magnitude_vector.default.weight");
+  EXPECT_THAT(added.kinds[0].tensors[2].shape, ElementsAre(32));
+  const AdapterSpec experts{.rank = 4, .targets = {{"w2"}}, .magnitudes = true};
+  EXPECT_THAT(message_for(kMixtral, experts), StartsWith("--dora: "));
 }
 
 TEST(Lora, UnknownModule) {

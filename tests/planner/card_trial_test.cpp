@@ -94,6 +94,42 @@ TEST_P(CardTrials, EndAlikeInEveryOrder) {
   for (int i = 0; i < 4; ++i) std::shuffle(all.begin(), all.end(), random), expect_alike("random order");
 }
 
+// A run that tells of every request plays all of its steps, others leave out those that are alike.
+TEST_P(CardTrials, StepsThatAreAlikeChangeNothing) {
+  const RunResult short_run = run_.full();
+  std::vector<BlockRequest> requests;
+  RunInputs inputs = run_.inputs();
+  inputs.requests = &requests;
+  const RunResult whole = simulate(inputs);
+  EXPECT_EQ(short_run.peak, whole.peak);
+  EXPECT_EQ(short_run.phases, whole.phases);
+  EXPECT_EQ(short_run.peak_allocated, whole.peak_allocated);
+  EXPECT_EQ(short_run.peak_reserved, whole.peak_reserved);
+  EXPECT_EQ(short_run.held, whole.held);
+  EXPECT_EQ(short_run.left, whole.left);
+  EXPECT_EQ(short_run.timeline, whole.timeline);
+  EXPECT_EQ(short_run.calls, whole.calls);
+  EXPECT_EQ(short_run.program, whole.program);
+  ASSERT_EQ(short_run.asked.size(), whole.asked.size());
+  EXPECT_GT(short_run.asked.steps().size(), 2U);
+}
+
+// The run that starts on the host is put together from two traces, not played.
+TEST_P(CardTrials, StartOnTheHostAsTheRunDoes) {
+  const RunInputs inputs = run_.inputs();
+  const RunResult unlimited = run_.full();
+  if (!unlimited.flattening) {
+    EXPECT_EQ(unlimited.least_start.size(), 0U);
+    return;
+  }
+  ASSERT_TRUE(unlimited.asked.started_as(unlimited.least_start).has_value());
+  const RunResult played = simulate_flattening_on_host(inputs);
+  Cards cards(inputs, unlimited);
+  EXPECT_EQ(cards.on_host().peak_allocated, played.peak_allocated);
+  EXPECT_EQ(cards.on_host().peak_reserved, played.peak_reserved);
+  EXPECT_EQ(cards.on_host().asked.size(), played.asked.size());
+}
+
 INSTANTIATE_TEST_SUITE_P(Runs, CardTrials, ::testing::ValuesIn(trial_cases()),
                          [](const auto& each) { return each.param.name; });
 

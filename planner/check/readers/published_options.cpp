@@ -94,12 +94,22 @@ void read_loss(const JsonReader& options, Training& training, Skip& skip) {
     skip.add(loss + " cross-entropy");
 }
 
+/// The modules that hold the token embedding and the output head, as modules_to_save names them.
+std::vector<std::string> ends_of(const Model& model) {
+  std::vector<std::string> modules;
+  for (const Tensor& each : model.inventory.before)
+    if (each.role == TensorRole::token_embedding) modules.push_back(each.module);
+  for (const Tensor& each : model.inventory.after)
+    if (each.role == TensorRole::head && each.linear) modules.push_back(each.module);
+  if (model.shape.tied_embeddings) modules.emplace_back("lm_head");
+  return modules;
+}
+
 void read_method(const JsonReader& options, Setup& setup, Skip& skip) {
   Training& training = setup.training;
   training.method = named<Method>(options.at("method"));
   if (training.method == Method::full) return;
-  if (options.boolean_or("lora_trains_embeddings", false))
-    skip.add("embeddings and head trained beside adapters");
+  if (options.boolean_or("lora_trains_embeddings", false)) training.modules_to_save = ends_of(setup.model);
   read_adapters(options, setup.model, training, skip);
   if (training.method != Method::qlora) return;
   const std::string packed = options.at("quantization").text();

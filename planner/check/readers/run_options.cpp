@@ -8,6 +8,7 @@
 #include "models/config.h"
 #include "models/lora.h"
 #include "models/recorded/library.h"
+#include "models/vision/families.h"
 #include "planner/check/readers/links.h"
 
 namespace zplan::check {
@@ -29,6 +30,7 @@ std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
   const std::vector<std::string> known = supported_architectures();
   if (std::find(known.begin(), known.end(), architecture) != known.end()) return read_config(config);
   if (auto model = recorded_model(config)) return model;
+  if (config.has("vision_config") && image_text_model(config)) return read_config(config);
   skip.add("architecture " + architecture);
   return std::nullopt;
 }

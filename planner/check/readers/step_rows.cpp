@@ -39,6 +39,36 @@ Case step_case(const JsonReader& row) {
           .skip = training.skip};
 }
 
+/// States that a rank held between steps, on the device or the host.
+HeldBytes states_of(const JsonReader& states, bool on_host) {
+  const auto of = [&](const std::string& what) {
+    const auto here = states.find(what), there = states.find(what + "_host");
+    return (here ? bytes_at(*here) : Bytes{}) + (there ? bytes_at(*there) : Bytes{});
+  };
+  HeldBytes held{.parameters = of("parameters"),
+                 .parameters_on_host = std::nullopt,
+                 .persistent_parameters = of("gathered_parameters"),
+                 .master_weights = of("master"),
+                 .moments = of("moments"),
+                 .gradients = of("gradients"),
+                 .bucket = of("ipg_bucket")};
+  if (on_host) held.parameters_on_host = held.parameters;
+  return held;
+}
+
+/// What a step with experts divided among ranks holds.
+std::optional<Case> states_case(const JsonReader& row) {
+  if (!row.at("options").has("expert_parallel") || !row.has("states")) return std::nullopt;
+  TrainingRow training = read_training_row(row);
+  const bool on_host = training.setup && training.setup->strategy.offload_parameters != OffloadDevice::none;
+  return Case{.id = training.id,
+              .file = {},
+              .kind = Kind::step,
+              .measured = MeasuredHeld{{states_of(row.at("states"), on_host)}},
+              .setup = std::move(training.setup),
+              .skip = training.skip};
+}
+
 Case capacity_case(const JsonReader& row) {
   TrainingRow training = read_training_row(row);
   const auto bytes = [&](const char* key) { return static_cast<double>(bytes_at(row.at(key)).value); };
@@ -57,6 +87,7 @@ Case capacity_case(const JsonReader& row) {
 std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel) {
   const std::string name = phase.text();
   if (name == "data" || name == "forward") return {Phase::forward};
+  if (name == "policy_loss" || name == "reference") return {Phase::loss};
   if (name == "loss")
     return tensor_parallel ? std::vector{Phase::forward, Phase::loss} : std::vector{Phase::loss};
   if (name == "loss_backward") return {Phase::loss_backward};
@@ -64,7 +95,8 @@ std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel)
     return tensor_parallel ? std::vector{Phase::loss_backward, Phase::backward}
                            : std::vector{Phase::backward};
   if (name == "micro_step" || name == "clip" || name == "step") return {Phase::step};
-  phase.fail_type("data, forward, loss, loss_backward, backward, micro_step, clip or step");
+  phase.fail_type(
+      "data, forward, policy_loss, reference, loss, loss_backward, backward, micro_step, clip or step");
 }
 
 MeasuredFigure bytes_figure(Statistic statistic, const JsonReader& value) {
@@ -74,7 +106,10 @@ MeasuredFigure bytes_figure(Statistic statistic, const JsonReader& value) {
 
 std::vector<Case> read_step_rows(const JsonReader& rows) {
   std::vector<Case> cases;
-  for (const JsonReader& row : rows.items()) cases.push_back(step_case(row));
+  for (const JsonReader& row : rows.items()) {
+    cases.push_back(step_case(row));
+    if (auto states = states_case(row)) cases.push_back(*std::move(states));
+  }
   return cases;
 }
 

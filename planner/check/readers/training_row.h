@@ -21,5 +21,8 @@ struct TrainingRow {
 /// compute capability 8.0. What the options do not hold but the run's name does (reentrant, no_sync), is read
 /// from the name: its parts are "key=value", between bars.
 [[nodiscard]] TrainingRow read_training_row(const JsonReader& row);
+/// The same of a small mixture's run on CPUs, whose tokens were routed by their values: bf16 with torch's
+/// AdamW, samples of 32 tokens, made without zero.Init.
+[[nodiscard]] TrainingRow read_routed_row(const JsonReader& row);
 
 }  // namespace zplan::check

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/simulation/optimizer_step.h"
 
 namespace zplan {
@@ -44,15 +45,16 @@ void ReplicatedRun::make_masters() {
   }
 }
 
-/// By way of a clone of each.
+/// Group by group, by way of a clone of each parameter.
 void ReplicatedRun::flatten_parameters() {
-  std::vector<Device::Block> clones;
-  for (const RankTensor& tensor : state_.tensors())
-    if (tensor.trainable)
-      clones.push_back(device_.allocate(Term::trained_parameters, tensor.elements * weight()));
-  device_.allocate(Term::trained_parameters, in().rank.trainable * weight());
-  device_.release(clones);
-  state_.release_trainable_parameters();
+  for (const OptimizerGroup& group : optimizer_groups(in().rank, in().training, in().strategy)) {
+    std::vector<Device::Block> clones;
+    for (const std::size_t i : group.tensors)
+      clones.push_back(device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * weight()));
+    device_.allocate(Term::trained_parameters, group.elements * weight());
+    device_.release(clones);
+    for (const std::size_t i : group.tensors) state_.release_parameter(i);
+  }
 }
 
 /// DeepSpeed takes a step with zero gradients when it starts, so that its states exist; FP16_UnfusedOptimizer
@@ -150,6 +152,7 @@ void ReplicatedRun::end_backward(bool last) {
     state_.wait(reduced_);
   }
   if (!last || !is_deepspeed()) return;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) state_.average_replicated(i);
   for (const RankState::EngineBucket& bucket : state_.engine_buckets()) {
     // One tensor alone is a view.
     Device::Block flat =
@@ -157,7 +160,8 @@ void ReplicatedRun::end_backward(bool last) {
     if (sent_gradient_type(in().training, in().strategy) != in().training.precision)
       device_.spike(Term::bucket_copy, bucket.elements * state_.sent_gradient());
     device_.release(flat);
-    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients");
+    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients",
+                       bucket.over);
   }
 }
 
@@ -168,25 +172,39 @@ void ReplicatedRun::step(bool first) {
 }
 
 /// fp32 has no 16-bit optimizer around it: the engine takes the norm itself, over the data-parallel group,
-/// and only where it clips.
+/// and only where it clips. With experts that ranks divide FP16_Optimizer's norm of those is a sum over them,
+/// FP16_UnfusedOptimizer takes none.
 void ReplicatedRun::agree() {
   const bool wide = in().training.precision == Precision::fp32;
   if (wide && !clips()) return;
   if (wide) state_.communicate(Operation::all_reduce, Elements(1), Bytes(4), "gradient norm");
+  const auto is_expert = [this](const RankTensor& tensor) {
+    return tensor.trainable && sharing_of(tensor, in().training, in().strategy) == Sharing::experts;
+  };
+  const bool divides_experts = std::any_of(state_.tensors().begin(), state_.tensors().end(), is_expert);
+  if (divides_experts && !wide) {
+    state_.agree(Group::expert, Bytes(1), "overflow flag");
+    if (flattens()) state_.agree(Group::expert, Bytes(4), "gradient norm");
+  }
   // Ulysses' process groups call the sequence-parallel one model-parallel.
   const Group model = in().strategy.layout.sequence > 1 ? Group::sequence : Group::tensor;
   if (!wide) state_.agree(model, Bytes(1), "overflow flag");
   state_.agree(model, Bytes(4), "gradient norm");
 }
 
-/// An fp32 list and a flat fp32 copy of all gradients.
+/// Of each group an fp32 list and a flat fp32 copy of its gradients; the flat copies stay.
 void ReplicatedRun::step_flat() {
-  std::vector<Device::Block> list;
-  for (const RankTensor& tensor : state_.tensors())
-    if (tensor.trainable) list.push_back(device_.allocate(Term::gradient_copy, tensor.elements * Bytes(4)));
-  Device::Block flat = device_.allocate(Term::gradient_copy, in().rank.trainable * Bytes(4));
-  device_.release(list);
-  state_.release_gradients();
+  std::vector<Device::Block> flat;
+  for (const OptimizerGroup& group : optimizer_groups(in().rank, in().training, in().strategy)) {
+    std::vector<Device::Block> list;
+    // One alone is flat as it is.
+    for (const std::size_t i : group.tensors)
+      if (group.tensors.size() > 1)
+        list.push_back(device_.allocate(Term::gradient_copy, state_.tensors()[i].elements * Bytes(4)));
+    flat.push_back(device_.allocate(Term::gradient_copy, group.elements * Bytes(4)));
+    device_.release(list);
+    for (const std::size_t i : group.tensors) state_.release_gradient(i);
+  }
   device_.release(flat);
 }
 

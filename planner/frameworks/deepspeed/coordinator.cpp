@@ -1,5 +1,6 @@
 #include "planner/frameworks/deepspeed/coordinator.h"
 
+#include <memory>
 #include <utility>
 
 #include "planner/frameworks/deepspeed/narrow_index.h"
@@ -178,6 +179,10 @@ class Coordinator {
   using Kind = GatherAction::Kind;
 
   [[nodiscard]] const ShardedParameter& parameter(std::int32_t p) const { return at(tape_.parameters, p); }
+  [[nodiscard]] std::int32_t ranks_of(std::int32_t p) const {
+    const std::int32_t own = parameter(p).ranks;
+    return own > 0 ? own : static_cast<std::int32_t>(options_.data_parallel);
+  }
   [[nodiscard]] std::span<const std::int32_t> hooked(std::int32_t module) const { return hooked_.of(module); }
   [[nodiscard]] std::span<const std::int32_t> gathered(std::int32_t first, std::int32_t count) const {
     return std::span(gathered_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
@@ -200,6 +205,7 @@ class Coordinator {
   // Gathering.
   void gather(std::vector<std::int32_t>& wanted);
   void gather_group(std::span<const std::int32_t> wanted, bool secondary);
+  void issue_by_group(const CallGroup& group, bool secondary);
   void issue(const CallGroup& group, std::int32_t ranks, bool secondary);
   void issue_by_type(const CallGroup& group, std::int32_t ranks);
   void add_call(Placement placement, std::int32_t ranks, std::int32_t first, std::int32_t count,
@@ -339,7 +345,7 @@ GatherPlan Coordinator::micro_step() {
   for (; event_ < size_of(tape_.events); ++event_) play(at(tape_.events, event_));
   release_leftovers();
   decided_ = recorded_;
-  recorded_ = true;
+  recorded_ = options_.traces;
   repeats_ = starts_as_before();
   return std::move(plan_);
 }
@@ -363,8 +369,7 @@ void Coordinator::read(const ModuleEvent& event) {
   if (state.status != Status::sharded) return;
   if (!recorded_) hooked_.add(event.module, event.parameter);
   gathered_.push_back(event.parameter);
-  add_call(Placement::own_buffer, static_cast<std::int32_t>(options_.data_parallel), size_of(gathered_) - 1,
-           1);
+  add_call(Placement::own_buffer, ranks_of(event.parameter), size_of(gathered_) - 1, 1);
   plan_.actions.back().kind = Kind::gather_now;
   plan_.actions.back().on_compute_stream = true;
   state.status = Status::whole;
@@ -467,15 +472,39 @@ void Coordinator::gather_group(std::span<const std::int32_t> wanted, bool second
     at(states_, p).group = size_of(groups_);
     gathered_.push_back(p);
   }
-  issue(group, static_cast<std::int32_t>(secondary ? options_.secondary_partition : options_.data_parallel),
-        secondary);
+  issue_by_group(group, secondary);
   group.calls = size_of(calls_) - group.first_call;
   groups_.push_back(group);
 }
 
-/// all_gather_coalesced.
+/// all_gather_coalesced: process groups by themselves, in the order in which they come.
+void Coordinator::issue_by_group(const CallGroup& group, bool secondary) {
+  const auto begin = gathered_.begin() + group.first, end = begin + group.count;
+  const auto of = [&](std::int32_t p) { return parameter(p).group; };
+  std::vector<std::int32_t> kinds;
+  for (auto each = begin; each != end; ++each)
+    if (!contains(kinds, of(*each))) kinds.push_back(of(*each));
+  if (kinds.size() > 1)
+    std::stable_sort(begin, end, [&](std::int32_t a, std::int32_t b) {
+      return std::find(kinds.begin(), kinds.end(), of(a)) < std::find(kinds.begin(), kinds.end(), of(b));
+    });
+  std::int32_t first = group.first;
+  for (const std::int32_t kind : kinds) {
+    CallGroup part{.first = first};
+    while (part.first + part.count < group.first + group.count &&
+           of(at(gathered_, part.first + part.count)) == kind)
+      ++part.count;
+    first += part.count;
+    issue(part,
+          secondary ? static_cast<std::int32_t>(options_.secondary_partition)
+                    : ranks_of(at(gathered_, part.first)),
+          secondary);
+  }
+}
+
+/// Those of one process group.
 void Coordinator::issue(const CallGroup& group, std::int32_t ranks, bool secondary) {
-  if (options_.data_parallel == 1)
+  if (ranks_of(at(gathered_, group.first)) == 1)
     return add_call(options_.offloaded ? Placement::copied_shard : Placement::shard, ranks, group.first,
                     group.count);
   if (options_.one_by_one || group.count == 1) {
@@ -645,7 +674,7 @@ void Coordinator::gather_persistent() {
     if (!parameter(p).persistent) continue;
     at(states_, p).status = Status::whole;
     gathered_.push_back(p);
-    add_call(placement, static_cast<std::int32_t>(options_.data_parallel), size_of(gathered_) - 1, 1);
+    add_call(placement, ranks_of(p), size_of(gathered_) - 1, 1);
     plan_.actions.back().on_compute_stream = true;
   }
 }
@@ -750,13 +779,23 @@ StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options,
   return step_of(coordinator, options.micro_steps);
 }
 
-RunGathers gathers_of_run(const ModuleTape& tape, const GatherOptions& options) {
+std::shared_ptr<const RunGathers> gathers_of_run(const ModuleTape& tape, const GatherOptions& options) {
+  // A plan plays its run by live memory and then with the allocator, a search runs that differ in the
+  // micro-batch alone: each thread keeps what it worked out last.
+  struct Last {
+    ModuleTape tape;
+    GatherOptions options;
+    std::shared_ptr<const RunGathers> gathers;
+  };
+  thread_local Last last;
+  if (last.gathers && last.options == options && last.tape == tape) return last.gathers;
   check(tape, options);
   Coordinator coordinator(tape, options);
   RunGathers run;
   run.first = step_of(coordinator, options.micro_steps);
   run.steady = step_of(coordinator, options.micro_steps);
-  return run;
+  last = {tape, options, std::make_shared<const RunGathers>(std::move(run))};
+  return last.gathers;
 }
 
 std::int64_t quantized_groups(Elements elements) {

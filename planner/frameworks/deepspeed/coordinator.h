@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -20,7 +21,9 @@ struct ShardedParameter {
   Elements elements;
   Bytes element_size{2};
   bool trainable{true};
-  bool persistent{};  ///< kept whole between steps: mark_persistent()
+  bool persistent{};     ///< kept whole between steps: mark_persistent()
+  std::int32_t group{};  ///< which of several process groups shares it
+  std::int32_t ranks{};  ///< that share it; 0: GatherOptions::data_parallel
   bool operator==(const ShardedParameter&) const = default;
 };
 
@@ -82,8 +85,9 @@ struct GatherOptions {
   bool by_all_reduce{};     ///< stage3_use_all_reduce_for_fetch_params
   /// zero_hpz_partition_size: ranks that hold a second shard of parameters once gathered.
   std::int64_t secondary_partition{1};
-  bool quantized{};  ///< zero_quantized_weights
-  bool fp16{};       ///< weights are in fp16, from which and to which they are quantised
+  bool quantized{};   ///< zero_quantized_weights
+  bool traces{true};  ///< whether the trace of a micro-step holds for the next one
+  bool fp16{};        ///< weights are in fp16, from which and to which they are quantised
   bool operator==(const GatherOptions&) const = default;
 };
 
@@ -171,7 +175,8 @@ enum class StepKind : std::uint8_t { first, steady };
 struct RunGathers {
   StepGathers first, steady;
 };
-[[nodiscard]] RunGathers gathers_of_run(const ModuleTape& tape, const GatherOptions& options);
+[[nodiscard]] std::shared_ptr<const RunGathers> gathers_of_run(const ModuleTape& tape,
+                                                               const GatherOptions& options);
 
 /// Where persistent parameters lie after the optimizer's step. A single one is gathered even by one rank.
 [[nodiscard]] Placement persistent_placement(const ModuleTape& tape, const GatherOptions& options);

@@ -57,8 +57,9 @@ RunResult play_sliced(const RunInputs& inputs, const std::optional<AllocatorOpti
   RunResult result = Player<SlicedRun>(inputs, allocator).play(steps, condensed);
   if (!allocator || !result.flattening) return result;
   const RunInputs least = flattening_on_host(inputs);
-  result.least_initialisation =
-      Player<SlicedRun>(least, allocator_options(inputs.step.training)).initialise();
+  Player<SlicedRun> player(least, allocator_options(inputs.step.training));
+  result.least_initialisation = player.initialise();
+  result.least_start = player.take_trace();
   return result;
 }
 
@@ -98,13 +99,19 @@ const FrameworkSpec& deepspeed_spec() {
       .runs_alst = true,
       .passes_keys = false,
       .sharded_instead = {},
+      .packed_instead = Framework::fsdp,
       .casts_model = true,
       .gathers_at_modules = true,
       .autocasts_masters = false,
       .fused_lion = true,
       .makes_shards = false,
       .kernel = OptimizerKernel::deepspeed_fused,
-      .casts_adapters = [](const Strategy& s) { return s.zero_stage < 3; },  // zero.Init leaves them
+      .shards_reference = [](const Strategy& s) { return s.zero_stage == 3; },
+      .casts_adapters =
+          [](const Training& training, const Strategy& s) {
+            // zero.Init leaves them; transformers makes a quantised model without it.
+            return s.zero_stage < 3 || training.method == Method::qlora;
+          },
       .adapt = [](Training training) { return training; },
       .check = check_deepspeed,
       .sharding_name = [](const Strategy& s) { return fmt::format("zero{}", s.zero_stage); },

@@ -39,7 +39,8 @@ void GatheredMemory::hold_before(StepKind step) {
     if (secondary && (first || !parameter.trainable))
       at(secondary_, p) =
           take(Use::secondary_shard, shard(p, static_cast<std::int32_t>(options_.secondary_partition)));
-    const auto ranks = static_cast<std::int32_t>(options_.data_parallel);
+    const std::int32_t own = parameter.ranks;
+    const auto ranks = own > 0 ? own : static_cast<std::int32_t>(options_.data_parallel);
     if (persistent && parameter.persistent) at(whole_, p) = take(Use::parameter, shard(p, ranks) * ranks);
   }
 }

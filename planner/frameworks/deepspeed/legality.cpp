@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/rules.h"
 
 namespace zplan {
@@ -30,7 +31,7 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
   if (training.deepspeed < kAutoTpTraining)
     reasons.push_back(fmt::format("DeepSpeed {} does not train under AutoTP: that came with {}",
                                   to_text(training.deepspeed), to_text(kAutoTpTraining)));
-  if (shape.libraries.autotp_refuses)
+  if (shape.libraries.autotp_refuses && !s.experts.enabled)
     reasons.push_back(fmt::format("DeepSpeed 0.19 refuses AutoTP for {}", shape.architecture));
   if (shape.key_value_heads % t != 0)
     reasons.push_back(
@@ -42,7 +43,8 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
                                   shape.intermediate_size));
   if (norms_each_head(model))
     reasons.emplace_back("AutoTP does not split query and key norms with a row of weights for each head");
-  if (shape.experts) reasons.emplace_back("AutoTP training does not split stacked experts (DeepSpeed 0.19)");
+  if (shape.experts && !s.experts.enabled)
+    reasons.emplace_back("AutoTP training does not split stacked experts (DeepSpeed 0.19)");
   if (training.method != Method::full)
     reasons.emplace_back("AutoTP training does not split LoRA adapters with their layers (DeepSpeed 0.19)");
   if (s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none)
@@ -74,11 +76,30 @@ void check_muon(const Training& training, const Strategy& s, Reasons& reasons) {
                                   to_text(kMuonAtStage3)));
 }
 
-void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (training.method == Method::qlora && s.zero_stage == 3)
+/// The engine casts every floating parameter to its own type, which would change the bits that a wider one
+/// holds. Source: DeepSpeed 0.19.8 runtime/engine.py _configure_distributed_model.
+void check_packed_partitions(const Training& training, Reasons& reasons) {
+  if (!shards_packed(training)) return reasons.push_back(packed_reason(training, "ZeRO-3"));
+  if (to_name(training.quant_storage) != to_name(training.precision))
+    reasons.push_back(
+        fmt::format("under ZeRO-3 packed weights are stored in the type that the engine casts to: "
+                    "--quant-storage {}, not {}",
+                    to_name(training.precision), to_name(training.quant_storage)));
+}
+
+/// Source: DeepSpeed 0.19.8 stage3.py defragment, which asserts one type of all trained parameters.
+void check_types_of_trained(const Training& training, Reasons& reasons) {
+  const bool mixed = training.method == Method::lora && training.fp32_adapters &&
+                     !training.modules_to_save.empty() && training.precision != Precision::fp32;
+  if (mixed)
     reasons.emplace_back(
-        "ZeRO-3 does not shard bitsandbytes' packed 4- and 8-bit weights without special storage: "
-        "use stage 2 or lower, or LoRA on 16-bit weights");
+        "DeepSpeed 0.19 stops at ZeRO-3 where trained copies are 16-bit beside fp32 adapters: "
+        "--no-autocast-adapters");
+}
+
+void check_method(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.method == Method::qlora && s.zero_stage == 3) check_packed_partitions(training, reasons);
+  if (s.zero_stage == 3) check_types_of_trained(training, reasons);
   if (training.optimizer == Optimizer::muon) check_muon(training, s, reasons);
   if (needs_reentrant_checkpointing(training, s) && s.checkpointing == Checkpointing::selective)
     reasons.push_back(fmt::format(
@@ -89,6 +110,83 @@ void check_method(const Training& training, const Strategy& s, Reasons& reasons)
     reasons.emplace_back("DeepSpeed does not accumulate 16-bit gradients in fp32 at stage 0");
 }
 
+bool holds_experts(const LayerKind& kind) {
+  return std::any_of(kind.tensors.begin(), kind.tensors.end(),
+                     [](const Tensor& each) { return each.role == TensorRole::expert; });
+}
+
+bool adapts_experts(const Model& model, const Training& training) {
+  if (training.method == Method::full) return false;
+  const Inventory adapters = lora_adapters(model, training.lora_rank, training.lora_targets);
+  return std::any_of(adapters.kinds.begin(), adapters.kinds.end(), [](const LayerKind& kind) {
+    return std::any_of(kind.tensors.begin(), kind.tensors.end(), [](const Tensor& each) {
+      return each.role == TensorRole::expert || each.role == TensorRole::router;
+    });
+  });
+}
+
+/// What DeepSpeed is asked, as a plan writes the config: with the preset, pattern or partition that a model
+/// needs.
+ExpertUse expert_use(const Model& model, const Training& training, const Strategy& s) {
+  ExpertUse use;
+  use.config.enabled = true;
+  use.config.autoep_size = s.layout.expert;
+  use.config.preset_model = preset_for(model.shape.architecture);
+  if (training.method != Method::full) use.config.moe_layer_pattern = kAdaptedMixtures;
+  use.config.async_split_plan = s.experts.async_split_plan;
+  use.config.score_apply = s.experts.weighs_rows ? "pre" : "auto";
+  use.config.combine_impl = to_name(s.experts.combine);
+  use.architecture = model.shape.architecture;
+  use.experts = model.shape.experts ? model.shape.experts->experts : 0;
+  const auto& layers = model.inventory.layers;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (holds_experts(model.inventory.kinds[layers[i]])) {
+      use.mixtures = {static_cast<std::int64_t>(i)};
+      break;
+    }
+  use.ranks = s.layout.world();
+  use.tensor_parallel = s.layout.tensor;
+  use.has_partition_config = true;
+  use.zero_stage = s.zero_stage;
+  use.precision = training.precision;
+  use.offloads = s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none;
+  use.data_before_expert = s.layout.data_before_expert;
+  use.reduce_scatter = s.zero.reduce_scatter;
+  use.quantized_gradients = s.zero.quantized_gradients;
+  use.secondary_partition = s.zero.secondary_partition;
+  use.fp32_accumulation = s.zero.fp32_gradient_accumulation;
+  use.adapted = training.method != Method::full;
+  return use;
+}
+
+void check_experts(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (!s.experts.enabled) return;
+  const ExpertAnswer answer = answer_of_deepspeed(expert_use(model, training, s));
+  if (answer.error)
+    reasons.push_back(fmt::format("DeepSpeed 0.19.8 refuses: {}", *answer.error));
+  else if (!answer.replaces)
+    reasons.push_back(
+        fmt::format("AutoEP replaces nothing in {}: DeepSpeed 0.19.8 warns of it and trains "
+                    "without expert parallelism",
+                    model.shape.architecture));
+  if (adapts_experts(model, training))
+    reasons.emplace_back(
+        "AutoEP makes routers and experts anew, without the adapters that peft gave them: name modules of "
+        "attention with --lora-targets");
+  const auto unseen = [&](bool asked, std::string_view what) {
+    if (asked)
+      reasons.push_back(
+          fmt::format("expert parallelism {} is not planned: no recorded run of DeepSpeed to "
+                      "validate it against",
+                      what));
+  };
+  unseen(training.method == Method::qlora, "with quantised weights");
+  unseen(s.layout.sequence > 1, "with sequence parallelism");
+  unseen(training.optimizer == Optimizer::muon, "with Muon");
+  unseen(s.offload_optimizer == OffloadDevice::nvme || s.offload_parameters == OffloadDevice::nvme,
+         "with states on NVMe");
+}
+
 }  // namespace
 
 void check_deepspeed(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
@@ -96,6 +194,7 @@ void check_deepspeed(const Model& model, const Training& training, const Strateg
     reasons.emplace_back(
         "hybrid sharding is planned for FSDP2 alone: DeepSpeed's MiCS is not, and 0.19.7 removed it");
   check_tensor_parallel(model, training, s, reasons);
+  check_experts(model, training, s, reasons);
   check_offload(training, s, reasons);
   check_method(training, s, reasons);
 }

@@ -11,12 +11,12 @@ namespace {
 /// ZeRO 1 and 2: master, fp32 gradient, 16-bit staging and the largest parameter pinned, Adam pageable; at
 /// stage 2 accumulators of whole parameters where gradients accumulate.
 void offload_slice(const StepInputs& in, HostTally& host) {
-  const Elements slice = in.shard.optimizer_elements;
   const Bytes weight = weight_size(in.training);
-  host.pinned(in.shard.master_weights);
+  const Bytes master(in.shard.master_weights.value /
+                     std::max<std::int64_t>(1, in.shard.optimizer_elements.value));
   host.pageable(in.shard.moments);
-  host.pinned(slice * Bytes(4));
-  host.pinned(slice * weight);
+  for (const GroupSlice& slice : in.slice.groups)
+    for (const Bytes element : {master, Bytes(4), weight}) host.pinned(slice.size * element);
   host.pinned(in.rank.largest_trainable * weight);
   if (in.strategy.zero_stage == 2 && in.strategy.gradient_accumulation_steps > 1)
     host.pinned(in.slice.touching * weight);
@@ -27,13 +27,14 @@ void offload_slice(const StepInputs& in, HostTally& host) {
 void offload_shard(const StepInputs& in, HostTally& host) {
   host.pinned(in.shard.gradients);
   if (in.strategy.offload_optimizer == OffloadDevice::cpu) {
-    for (const Elements group : sub_groups(in.rank, in.strategy)) host.pinned(group * Bytes(4));
+    for (const SubGroup& group : sub_groups(in.rank, in.training, in.strategy))
+      host.pinned(group.elements * Bytes(4));
     host.pageable(in.shard.master_weights + in.shard.moments);
     return;
   }
   // On NVMe the states pass through buffers: four (buffer_count) of the largest sub-group.
   constexpr std::int64_t kBuffers = 4;
-  host.exact_pinned(largest_sub_group(in.rank, in.strategy) * Bytes(4 * kBuffers));
+  host.exact_pinned(largest_sub_group(in.rank, in.training, in.strategy) * Bytes(4 * kBuffers));
   host.nvme(in.shard.master_weights + in.shard.moments + in.shard.optimizer_elements * Bytes(4));
 }
 
@@ -43,17 +44,24 @@ void offload_shard(const StepInputs& in, HostTally& host) {
 void pin_parameters(const StepInputs& in, HostTally& host) {
   const Bytes weight = weight_size(in.training);
   host.pinned(in.shard.parameters);
+  if (reference_of(in.training) == ReferenceModel::copy) {
+    Bytes copy{};
+    for (const RankTensor& tensor : in.rank.tensors)
+      if (!tensor.added) copy += share(tensor.elements, in.strategy.layout.gradient_ranks()) * weight;
+    host.pinned(copy);
+  }
   for (const RankTensor& tensor : in.rank.tensors)
     for (int times = in.model.shape.tied_embeddings && tensor.role == TensorRole::token_embedding ? 2 : 1;
          times > 0; --times)
-      host.pinned(share(tensor.elements, in.strategy.layout.gradient_ranks()) * weight);
+      host.pinned(share(numbers_of(tensor), ranks_of(tensor, in.training, in.strategy)) *
+                  (tensor.packed ? tensor.number : weight));
 }
 
 /// On NVMe: five buffers (buffer_count) of buffer_size elements; up to 1e9 elements stay in memory
 /// (max_in_cpu).
 void swap_parameters(const StepInputs& in, HostTally& host) {
   const Bytes weight = weight_size(in.training);
-  host.exact_pinned(swap_buffer_size(in.rank, in.strategy) * weight * 5);
+  host.exact_pinned(swap_buffer_size(in.rank, in.training, in.strategy) * weight * 5);
   host.pageable(std::min(Elements(1'000'000'000) * weight, in.shard.parameters));
   host.nvme(in.shard.parameters);
 }

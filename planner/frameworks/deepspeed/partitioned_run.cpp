@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "planner/cost/host_time.h"
@@ -27,12 +28,14 @@ Kind kind_of(Event::Kind kind) {
   }
 }
 
-/// Notes the hooks of a whole micro-step.
+/// Notes the hooks of a whole micro-step; those of a reference with an engine of its own apart.
 struct HookList {
   std::vector<ModuleEvent>& events;
   const std::vector<std::int32_t>& first_module;
-  const std::vector<std::int32_t>& numbers;
-  const RankState& state;
+  std::function<std::int32_t(int layer, std::int32_t index)> number;
+  HookList* reference_hooks{};
+  bool in_reference{};
+  void reference(std::int32_t index) { in_reference = index != kReferenceEnds; }
   void section(int, bool) {}
   void allocate(std::int32_t, Term, Bytes) {}
   void release(std::int32_t) {}
@@ -41,12 +44,13 @@ struct HookList {
   void workspace(std::int32_t) {}
   void phase(Phase) {}
   void module(const Event& event, int layer) {
+    if (in_reference && reference_hooks != nullptr) return reference_hooks->module(event, layer);
     const Kind kind = kind_of(event.kind);
     const bool names_module = kind <= Kind::read, names_parameter = kind >= Kind::read;
     const std::size_t part = layer < 0 ? first_module.size() - 1 : static_cast<std::size_t>(layer);
     ModuleEvent made{kind, -1, -1};
     if (names_module) made.module = first_module[part] + (names_parameter ? event.block : event.index);
-    if (names_parameter) made.parameter = numbers[state.tensor_of(layer, event.index)];
+    if (names_parameter) made.parameter = number(layer, event.index);
     events.push_back(made);
   }
 };
@@ -75,69 +79,144 @@ void find_subtrees(ModuleTape& tape) {
 
 PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.device()) {
   number_parameters();
+  policy_.options = gather_options(in().strategy);
+  policy_.options.fp16 = in().training.precision == Precision::fp16;
+  policy_.options.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
+  // A forward without adapters begins the trace anew and does not follow it.
+  policy_.options.traces = reference_of(in().training) != ReferenceModel::adapters_off;
   list_modules();
-  options_ = gather_options(in().strategy);
-  options_.fp16 = in().training.precision == Precision::fp16;
-  options_.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
-  memory_.emplace(modules_, options_, StepKind::first);
-  of_run_ = gathers_of_run(modules_, options_);
+  policy_.prepare();
+  if (has_reference()) reference_.prepare();
 }
 
-/// In the order in which they are made: adapters behind the whole model.
+void PartitionedRun::Engine::prepare() {
+  memory.emplace(modules, options, StepKind::first);
+  of_run = gathers_of_run(modules, options);
+  whole.resize(modules.parameters.size());
+}
+
+/// In the order in which they are sharded: adapters behind the whole model, which zero.Init makes, then what
+/// AutoEP makes in the place of experts, then what the engine partitions of what was made anew; a model that
+/// is there whole as it is named.
 void PartitionedRun::number_parameters() {
+  const auto made = [this](std::size_t i) {
+    if (is_made_whole()) return 0;
+    if (is_adapter(i)) return 1;
+    if (in().training.partitions_made_models) return 0;
+    const Sharing sharing = sharing_of(state_.tensors()[i], in().training, in().strategy);
+    return sharing == Sharing::experts ? 2 : sharing == Sharing::remade ? 3 : 0;
+  };
   numbers_.resize(state_.tensors().size());
   std::int32_t next = 0;
-  for (const bool adapters : {false, true})
+  for (const int when : {0, 1, 2, 3})
     for (std::size_t i = 0; i < numbers_.size(); ++i)
-      if (is_adapter(i) == adapters) numbers_[i] = next++;
+      if (made(i) == when) numbers_[i] = next++;
   tensors_.resize(numbers_.size());
   for (std::size_t i = 0; i < numbers_.size(); ++i) tensors_[static_cast<std::size_t>(numbers_[i])] = i;
 }
 
-bool PartitionedRun::is_adapter(std::size_t tensor) const {
-  return in().training.method != Method::full && state_.tensors()[tensor].trainable;
-}
+bool PartitionedRun::is_adapter(std::size_t tensor) const { return state_.tensors()[tensor].added; }
+
+bool PartitionedRun::is_made_whole() const { return in().training.method == Method::qlora; }
+
+Elements PartitionedRun::elements(std::size_t tensor) const { return numbers_of(state_.tensors()[tensor]); }
 
 Bytes PartitionedRun::element_size(std::size_t tensor) const {
-  return is_adapter(tensor) && in().training.fp32_adapters ? Bytes(4) : weight();
+  if (state_.tensors()[tensor].packed) return state_.tensors()[tensor].number;
+  const RankTensor& of = state_.tensors()[tensor];
+  return of.added && !is_made_whole() ? Bytes(of.stored.value / of.elements.value) : weight();
 }
 
 void PartitionedRun::list_modules() {
   const Tape& tape = state_.tape();
   const auto add = [&](const TapePart& part, int layer) {
-    first_module_.push_back(static_cast<std::int32_t>(modules_.modules.size()));
+    policy_.first_module.push_back(static_cast<std::int32_t>(policy_.modules.modules.size()));
     for (const TapeModule& each : part.modules) {
       ShardedModule module{.own = {}, .leaf = each.leaf};
       for (const std::int32_t index : each.own)
         module.own.push_back(numbers_[state_.tensor_of(layer, index)]);
-      modules_.modules.push_back(std::move(module));
+      policy_.modules.modules.push_back(std::move(module));
     }
   };
   for (std::size_t i = 0; i < tape.layers.size(); ++i) add(tape.classes[tape.layers[i]], static_cast<int>(i));
   add(tape.model, -1);
-  modules_.parameters.resize(state_.tensors().size());
+  policy_.modules.parameters.resize(state_.tensors().size());
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const RankTensor& tensor = state_.tensors()[i];
-    modules_.parameters[static_cast<std::size_t>(numbers_[i])] = {
-        .elements = tensor.elements, .element_size = element_size(i), .trainable = tensor.trainable};
+    const Sharing sharing = sharing_of(tensor, in().training, in().strategy);
+    policy_.modules.parameters[static_cast<std::size_t>(numbers_[i])] = {
+        .elements = elements(i),
+        .element_size = element_size(i),
+        .trainable = tensor.trainable,
+        .group = static_cast<std::int32_t>(sharing),
+        .ranks = static_cast<std::int32_t>(ranks_of(sharing, in().training, in().strategy))};
   }
-  if (in().training.method != Method::full) modules_.named = numbers_;
-  mark_persistent(modules_, in().strategy.zero.persistence_threshold);
-  HookList hooks{modules_.events, first_module_, numbers_, state_};
+  const bool made_apart = in().training.method != Method::full && !is_made_whole();
+  if (made_apart || in().strategy.experts.enabled) policy_.modules.named = numbers_;
+  mark_persistent(policy_.modules, in().strategy.zero.persistence_threshold);
+  if (has_reference()) list_reference_modules();
+  HookList hooks{policy_.modules.events, policy_.first_module,
+                 [this](int layer, std::int32_t index) { return numbers_[state_.tensor_of(layer, index)]; }};
+  HookList of_reference{
+      reference_.modules.events, reference_.first_module,
+      [this](int layer, std::int32_t index) { return numbers_[reference_tensor(layer, index)]; }};
+  if (has_reference()) hooks.reference_hooks = &of_reference;
   const TapeLayout layout(tape);
   play(tape, layout, hooks);
-  find_subtrees(modules_);
-  whole_.resize(numbers_.size());
+  find_subtrees(policy_.modules);
+  if (has_reference()) find_subtrees(reference_.modules);
   waits_for_leaf_.resize(numbers_.size());
-  for (const ShardedModule& each : modules_.modules)
+  for (const ShardedModule& each : policy_.modules.modules)
     if (each.leaf)
       for (const std::int32_t p : each.subtree)
         waits_for_leaf_[tensors_[static_cast<std::size_t>(p)]] =
             state_.tensors()[tensors_[static_cast<std::size_t>(p)]].trainable;
 }
 
-Elements PartitionedRun::shard_of(std::size_t tensor) const {
-  return share(state_.tensors()[tensor].elements, in().strategy.layout.gradient_ranks());
+void PartitionedRun::list_reference_modules() {
+  Strategy own = in().strategy;
+  own.zero = own.reference_zero.value_or(own.zero);
+  const ReferenceModules& modules = *state_.tape().reference;
+  const auto add = [&](const std::vector<TapeModule>& part, int layer) {
+    reference_.first_module.push_back(static_cast<std::int32_t>(reference_.modules.modules.size()));
+    for (const TapeModule& each : part) {
+      ShardedModule module{.own = {}, .leaf = each.leaf};
+      for (const std::int32_t index : each.own)
+        module.own.push_back(numbers_[reference_tensor(layer, index)]);
+      reference_.modules.modules.push_back(std::move(module));
+    }
+  };
+  for (std::size_t i = 0; i < modules.layers.size(); ++i)
+    add(modules.classes[modules.layers[i]], static_cast<int>(i));
+  add(modules.model, -1);
+  reference_.modules.parameters = policy_.modules.parameters;
+  for (ShardedParameter& each : reference_.modules.parameters)
+    each.trainable = false, each.persistent = false;
+  mark_persistent(reference_.modules, own.zero.persistence_threshold);
+  reference_.options = gather_options(own);
+  reference_.stream = kReferenceGather;
+  reference_.options.fp16 = policy_.options.fp16;
+  reference_.options.micro_steps = 1;
+}
+
+std::size_t PartitionedRun::reference_tensor(int layer, std::int32_t index) const {
+  if (layer >= 0) return state_.tensor_of(layer, index);  // adapters come behind what they adapt
+  std::int32_t seen = 0;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    const RankTensor& tensor = state_.tensors()[i];
+    if (tensor.layer < 0 && !tensor.added && seen++ == index) return i;
+  }
+  return 0;
+}
+
+Elements PartitionedRun::shard_of(std::size_t tensor) const { return share(elements(tensor), ranks(tensor)); }
+
+std::int64_t PartitionedRun::ranks(std::size_t tensor) const {
+  return ranks_of(state_.tensors()[tensor], in().training, in().strategy);
+}
+
+Over PartitionedRun::over(std::size_t tensor) const {
+  return {group_of(sharing_of(state_.tensors()[tensor], in().training, in().strategy)), ranks(tensor)};
 }
 
 void PartitionedRun::initialise() {
@@ -150,6 +229,10 @@ void PartitionedRun::initialise() {
 /// module holds, are all made before. Adapters come later and are sharded when the engine is made.
 void PartitionedRun::partition_parameters() {
   std::vector<Device::Block> frozen, trained;
+  if (is_made_whole()) {
+    partition_whole_model(trained);
+    return flatten_trained(trained);
+  }
   const std::size_t count = state_.tensors().size();
   const auto of_one_module = [](const RankTensor& a, const RankTensor& b) {
     return a.role == TensorRole::expert && b.role == TensorRole::expert && a.layer == b.layer;
@@ -164,11 +247,48 @@ void PartitionedRun::partition_parameters() {
     partition(0, 1, head);
     device_.release(head);
   }
+  if (has_reference()) partition_reference();
   partition_adapters(trained);
+  flatten_trained(trained);
+}
+
+/// zero.Init once more, of all that is not added.
+void PartitionedRun::partition_reference() {
+  std::vector<Device::Block> shards;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    if (state_.tensors()[i].added) continue;
+    Device::Block whole =
+        device_.allocate(Term::frozen_parameters, state_.tensors()[i].elements * element_size(i));
+    if (!on_host(in().strategy.offload_parameters))
+      shards.push_back(device_.allocate(Term::frozen_parameters, shard_of(i) * element_size(i)));
+    device_.release(whole);
+  }
+  if (in().model.shape.tied_embeddings)
+    device_.spike(Term::frozen_parameters, state_.tensors().front().elements * element_size(0));
+}
+
+/// transformers makes a quantised model without zero.Init; the optimizer shards it parameter by parameter.
+/// What scales packed values is no parameter and stays. Source: transformers 5.23 modeling_utils.py
+/// get_init_context; DeepSpeed 0.19.8 stage3.py (Init(module=…)).
+void PartitionedRun::partition_whole_model(std::vector<Device::Block>& trained) {
+  state_.make_parameters();
+  std::vector<Device::Block> frozen;
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
+    const bool trains = state_.tensors()[i].trainable;
+    make_second_shard(i, trains ? trained : frozen);
+    if (!on_host(in().strategy.offload_parameters))
+      (trains ? trained : frozen)
+          .push_back(device_.allocate(trains ? Term::trained_parameters : Term::frozen_parameters,
+                                      shard_of(i) * element_size(i)));
+    state_.release_parameter(i);
+  }
+}
+
+/// Trained shards pass the host on their way into one flat buffer.
+void PartitionedRun::flatten_trained(std::vector<Device::Block>& trained) {
   if (on_host(in().strategy.offload_parameters)) return;
-  // Trained shards pass the host on their way into one flat buffer.
   Bytes flat{};
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < state_.tensors().size(); ++i)
     if (state_.tensors()[i].trainable) flat += shard_of(i) * element_size(i);
   device_.release(trained);
   device_.empty_cache();
@@ -193,11 +313,11 @@ void PartitionedRun::partition(std::size_t first, std::size_t end, std::vector<D
 /// Of a parameter within secondary_partition ranks; the first optimizer step lets go of it. A tied head's,
 /// which is made after the embedding's, goes with the head.
 void PartitionedRun::make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards) {
-  const std::vector<GatherBlock>& second = memory_->held_before();
+  const std::vector<GatherBlock>& second = engine_->memory->held_before();
   if (second.empty()) return;
   const GatherBlock& asked = second[static_cast<std::size_t>(numbers_[tensor])];
-  gathered_.resize(second.size(), Device::kNone);
-  Device::Block& held = gathered_[static_cast<std::size_t>(asked.block)];
+  engine_->gathered.resize(second.size(), Device::kNone);
+  Device::Block& held = engine_->gathered[static_cast<std::size_t>(asked.block)];
   const Device::Block made = device_.allocate(Term::gathered_parameters, asked.size);
   if (held == Device::kNone)
     held = made;
@@ -234,7 +354,7 @@ void PartitionedRun::make_masters() {
                       std::max<std::int64_t>(1, in().shard.optimizer_elements.value));
   Device::Block cast = Device::kNone;
   Elements largest{};
-  for (const Elements group : sub_groups(in().rank, in().strategy)) {
+  for (const auto& [group, sharing] : sub_groups(in().rank, in().training, in().strategy)) {
     largest = std::max(largest, group);
     // Weights of the masters' type are only cloned.
     const Device::Block next =
@@ -252,8 +372,7 @@ void PartitionedRun::gather_each() {
   for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
     if (!state_.tensors()[i].trainable) continue;
     const Bytes shard = shard_of(i) * element_size(i);
-    Device::Block whole = device_.allocate(Term::gathered_parameters,
-                                           Bytes(shard.value * in().strategy.layout.gradient_ranks()));
+    Device::Block whole = device_.allocate(Term::gathered_parameters, Bytes(shard.value * ranks(i)));
     if (on_host(in().strategy.offload_parameters)) device_.spike(Term::gathered_parameters, shard);
     device_.release(whole);
   }
@@ -261,40 +380,57 @@ void PartitionedRun::gather_each() {
 
 void PartitionedRun::begin_micro_step(bool last) {
   last_micro_step_ = last;
-  if (micro_step_ == 0) gathers_ = first_step_ ? &of_run_.first : &of_run_.steady;
-  event_ = 0;
-  begin(gathers_->micro_step(micro_step_));
+  if (micro_step_ == 0) engine_->gathers = first_step_ ? &engine_->of_run->first : &engine_->of_run->steady;
+  engine_->event = 0;
+  begin(engine_->gathers->micro_step(micro_step_));
+}
+
+/// The reference's engine gathers what its forward needs; what it keeps whole, it keeps from its first one
+/// on.
+void PartitionedRun::reference(std::int32_t index) {
+  if (!has_reference()) return;
+  if (index == kReferenceBegins) {
+    engine_ = &reference_;
+    const RunGathers& run = *reference_.of_run;
+    reference_.gathers = std::exchange(first_reference_, false) ? &run.first : &run.steady;
+    reference_.event = 0;
+    begin(reference_.gathers->micro_step(0));
+  } else if (index == kReferenceEnds) {
+    gather(INT32_MAX);
+    engine_ = &policy_;
+  }
 }
 
 void PartitionedRun::module(const Event& event, int layer) {
   (void)event, (void)layer;
-  const ModuleEvent& hook = modules_.events[static_cast<std::size_t>(event_)];
+  const ModuleEvent& hook = engine_->modules.events[static_cast<std::size_t>(engine_->event)];
   if (hook.kind < Kind::read) state_.clock().host(host_time::kModuleHook);
   if (hook.kind == Kind::leave_backward) {
-    const ShardedModule& left = modules_.modules[static_cast<std::size_t>(hook.module)];
+    const ShardedModule& left = engine_->modules.modules[static_cast<std::size_t>(hook.module)];
     if (left.leaf)
       for (const std::int32_t each : left.subtree)
         if (const std::size_t tensor = tensors_[static_cast<std::size_t>(each)]; waits_for_leaf_[tensor])
           reduce(tensor);
   }
-  gather(event_++);
+  gather(engine_->event++);
 }
 
 /// What the plan asks of the allocator is next.
 void PartitionedRun::begin(const GatherPlan& plan) {
-  asked_.clear();
-  next_ = 0;
-  plan_ = &plan;
-  next_action_ = 0;
-  memory_->play(plan, asked_);
+  engine_->asked.clear();
+  engine_->next = 0;
+  engine_->plan = &plan;
+  engine_->next_action = 0;
+  engine_->memory->play(plan, engine_->asked);
 }
 
 /// Issues the calls up to this event, and waits for those that are needed now.
 void PartitionedRun::communicate(std::int32_t event) {
   using Action = GatherAction::Kind;
-  for (; next_action_ < plan_->actions.size() && plan_->actions[next_action_].event <= event;
-       ++next_action_) {
-    const GatherAction& action = plan_->actions[next_action_];
+  for (; engine_->next_action < engine_->plan->actions.size() &&
+         engine_->plan->actions[engine_->next_action].event <= event;
+       ++engine_->next_action) {
+    const GatherAction& action = engine_->plan->actions[engine_->next_action];
     if (is_collective(action)) issue(action);
     if (action.kind == Action::wait || action.kind == Action::gather_now) wait(action);
   }
@@ -303,34 +439,36 @@ void PartitionedRun::communicate(std::int32_t event) {
 /// On a stream of their own calls wait for nothing that is computed. Quantised: values, then the scales of
 /// each rank's.
 void PartitionedRun::issue(const GatherAction& action) {
-  const auto parameters = plan_->parameters_of(action);
-  const Elements whole = call_elements(parameters, modules_.parameters, action.ranks);
+  const auto parameters = engine_->plan->parameters_of(action);
+  const Elements whole = call_elements(parameters, engine_->modules.parameters, action.ranks);
+  const Over sharers = of_call(parameters.front(), action.ranks);
   const bool queues = action.on_compute_stream || !in().strategy.overlaps_communication();
   const Instant earliest = queues ? state_.clock().computed() : Instant{};
   Instant until;
   if (action.quantized) {
-    state_.issue(earliest, Operation::all_gather, whole, Bytes(1), "layer weights", action.ranks, "int8");
+    state_.issue(earliest, Operation::all_gather, whole, Bytes(1), "layer weights", sharers, "int8");
     until = state_.issue(earliest, Operation::all_gather,
                          Elements(quantized_groups(share(whole, action.ranks)) * action.ranks), Bytes(4),
-                         "scales of weights", action.ranks);
+                         "scales of weights", sharers);
   } else {
     until = state_.issue(
         earliest, in().strategy.zero.gather_by_all_reduce ? Operation::all_reduce : Operation::all_gather,
-        whole, modules_.parameters[static_cast<std::size_t>(parameters.front())].element_size,
-        device_.phase() == Phase::step ? "small weights" : "layer weights", action.ranks);
+        whole, engine_->modules.parameters[static_cast<std::size_t>(parameters.front())].element_size,
+        device_.phase() == Phase::step ? "small weights" : "layer weights", sharers);
   }
-  for (const std::int32_t each : parameters) whole_[static_cast<std::size_t>(each)] = until;
+  for (const std::int32_t each : parameters) engine_->whole[static_cast<std::size_t>(each)] = until;
   if (device_.phase() == Phase::step) state_.wait(until);
 }
 
 /// What shares a buffer is copied out of it, what is quantised is widened.
 void PartitionedRun::wait(const GatherAction& action) {
   Bytes copied{};
-  for (const std::int32_t each : plan_->parameters_of(action)) {
+  for (const std::int32_t each : engine_->plan->parameters_of(action)) {
     const auto parameter = static_cast<std::size_t>(each);
-    state_.wait(whole_[parameter]);
+    state_.wait(engine_->whole[parameter]);
     if (action.placement == Placement::shared_buffer || action.quantized)
-      copied += modules_.parameters[parameter].elements * modules_.parameters[parameter].element_size;
+      copied += engine_->modules.parameters[parameter].elements *
+                engine_->modules.parameters[parameter].element_size;
   }
   state_.clock().move(copied * 2);
 }
@@ -338,14 +476,16 @@ void PartitionedRun::wait(const GatherAction& action) {
 /// Takes and gives back what is gathered and released up to this event.
 void PartitionedRun::gather(std::int32_t event, Term term) {
   communicate(event);
-  for (; next_ < asked_.size() && asked_[next_].event <= event; ++next_) {
-    const GatherBlock& asked = asked_[next_];
+  for (; engine_->next < engine_->asked.size() && engine_->asked[engine_->next].event <= event;
+       ++engine_->next) {
+    const GatherBlock& asked = engine_->asked[engine_->next];
     const auto name = static_cast<std::size_t>(asked.block);
-    if (name >= gathered_.size()) gathered_.resize(name + 1, Device::kNone);
+    if (name >= engine_->gathered.size()) engine_->gathered.resize(name + 1, Device::kNone);
     if (asked.taken)
-      gathered_[name] = device_.allocate(term, asked.size, asked.on_compute_stream ? kCompute : kGather);
+      engine_->gathered[name] =
+          device_.allocate(term, asked.size, asked.on_compute_stream ? kCompute : engine_->stream);
     else
-      device_.release(gathered_[name]);
+      device_.release(engine_->gathered[name]);
   }
 }
 
@@ -357,7 +497,9 @@ void PartitionedRun::gradient(std::size_t tensor, Device::Block block) {
 
 void PartitionedRun::reduce(std::size_t tensor) {
   const Elements n = state_.tensors()[tensor].elements;
+  if (!pending_.empty() && !shared_alike(pending_.front(), tensor)) flush();
   if (!pending_.empty() && open_ + n > in().strategy.zero.reduce_bucket_size) flush();
+  state_.average_replicated(tensor);
   pending_.push_back(tensor);
   open_ += n;
   // What fits is copied into the bucket, and the gradient becomes a view of it.
@@ -369,7 +511,7 @@ void PartitionedRun::reduce(std::size_t tensor) {
 /// brought to where they are kept.
 void PartitionedRun::flush() {
   if (pending_.empty()) return;
-  const std::int64_t ranks = in().strategy.layout.gradient_ranks();
+  const Over sharers = over(pending_.front());
   const int stream = reduce_stream();
   const auto number = [this](std::size_t tensor) { return numbers_[tensor]; };
   std::sort(pending_.begin(), pending_.end(),
@@ -377,11 +519,18 @@ void PartitionedRun::flush() {
   const bool quantizes = quantizes_gradients();
   const Bytes element = state_.sent_gradient();
   Bytes padded{};
-  for (const std::size_t each : pending_) padded += shard_of(each) * ranks * element;
+  for (const std::size_t each : pending_) padded += shard_of(each) * sharers.ranks * element;
   std::vector<Device::Block> sent = cast_to_send(), reduced, casts;
   if (quantizes) reduced = reduce_each_quantized();
   Device::Block flat = quantizes ? Device::kNone : put_in_order(padded);
   const bool as_it_is = flat == Device::kNone;
+  // Experts' are averaged over all data-parallel ranks, in new memory.
+  const bool rescales =
+      sharers.ranks != in().strategy.layout.gradient_ranks() && sharers.group != Group::data;
+  if (rescales)
+    for (const std::size_t each : pending_)
+      casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * element, stream));
+  if (rescales) device_.release(flat), device_.release(sent);
   if (casts_reduced()) {
     for (const std::size_t each : pending_)
       casts.push_back(device_.allocate(Term::gradient_copy, shard_of(each) * accumulated_size(), stream));
@@ -402,7 +551,7 @@ void PartitionedRun::flush() {
     reduced_ =
         state_.issue(state_.clock().computed(),
                      in().strategy.zero.reduce_scatter ? Operation::reduce_scatter : Operation::all_reduce,
-                     Elements(padded.value / element.value), element, "gradients", ranks);
+                     Elements(padded.value / element.value), element, "gradients", sharers);
   }
   if (stream == kCompute) state_.wait(reduced_);
   pending_.clear();
@@ -423,7 +572,7 @@ std::vector<Device::Block> PartitionedRun::cast_to_send() {
 
 Device::Block PartitionedRun::put_in_order(Bytes padded) {
   const bool alone = pending_.size() == 1;
-  const std::int64_t ranks = in().strategy.layout.gradient_ranks();
+  const std::int64_t ranks = this->ranks(pending_.front());
   if (alone && state_.tensors()[pending_.front()].elements.value % ranks == 0) return Device::kNone;
   return device_.allocate(Term::bucket_copy, padded, reduce_stream());
 }
@@ -533,7 +682,7 @@ void PartitionedRun::end_backward(bool last) {
 /// torch.isinf takes the gradients' magnitudes and compares them, torch.isnan only compares.
 void PartitionedRun::look_for_overflow() {
   Elements n{};
-  for (const Elements group : sub_groups(in().rank, in().strategy)) n += group;
+  for (const SubGroup& group : sub_groups(in().rank, in().training, in().strategy)) n += group.elements;
   const int stream = reduce_stream();
   Device::Block magnitudes = device_.allocate(Term::gradient_copy, n * accumulated_size(), stream);
   device_.spike(Term::gradient_copy, n * Bytes(1), stream);
@@ -551,28 +700,36 @@ void PartitionedRun::agree() {
   if (in().training.precision == Precision::fp16)
     for (const Group group : {Group::data, Group::tensor}) state_.agree(group, Bytes(1), "overflow flag");
   const Bytes element(on_host(in().strategy.offload_optimizer) ? 4 : 8);
-  for (std::size_t i = 0; i < sub_groups(in().rank, in().strategy).size(); ++i)
-    for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, "gradient norm");
+  for (const SubGroup& each : sub_groups(in().rank, in().training, in().strategy)) {
+    const std::int64_t ranks = ranks_of(each.sharing, in().training, in().strategy);
+    state_.communicate(Operation::all_reduce, Elements(1), element, "gradient norm",
+                       {group_of(each.sharing), ranks});
+    if (each.sharing == Sharing::experts)
+      state_.agree(Group::expert, element, "gradient norm");
+    else if (ranks == in().strategy.layout.gradient_ranks())  // else tensor-parallel ranks are among them
+      state_.agree(Group::tensor, element, "gradient norm");
+  }
 }
 
 void PartitionedRun::step(bool first) {
   const bool on_device = !on_host(in().strategy.offload_optimizer);
   if (in().training.precision == Precision::fp16 && on_device) look_for_overflow();
   // Everything is let go of at once; what is persistent is gathered when the weights are updated.
-  begin(gathers_->optimizer_step);
+  begin(engine_->gathers->optimizer_step);
   const auto persistent =
-      std::find_if(asked_.begin(), asked_.end(), [](const auto& each) { return each.taken; });
-  std::vector<GatherBlock> behind(persistent, asked_.end());
-  asked_.erase(persistent, asked_.end());
-  next_action_ = plan_->actions.size();  // its calls come behind the update
+      std::find_if(engine_->asked.begin(), engine_->asked.end(), [](const auto& each) { return each.taken; });
+  std::vector<GatherBlock> behind(persistent, engine_->asked.end());
+  engine_->asked.erase(persistent, engine_->asked.end());
+  engine_->next_action = engine_->plan->actions.size();  // its calls come behind the update
   gather(INT32_MAX);
   agree();
   if (on_device) {
     norm();
-    for (const Elements group : sub_groups(in().rank, in().strategy)) update(group, first);
+    for (const SubGroup& group : sub_groups(in().rank, in().training, in().strategy))
+      update(group.elements, first);
   }
-  asked_ = std::move(behind);
-  next_ = 0, next_action_ = 0;
+  engine_->asked = std::move(behind);
+  engine_->next = 0, engine_->next_action = 0;
   gather(INT32_MAX, Term::persistent_parameters);
   micro_step_ = 0;
   first_step_ = false;

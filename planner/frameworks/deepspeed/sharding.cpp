@@ -32,25 +32,49 @@ Shard replicated_shard(const RankModel& model, const Training& training, const S
           .bucket = {}};
 }
 
+/// Elements of the flat groups, padding included, and of this rank's slices of them.
+struct FlatGroups {
+  Elements whole, slice;
+};
+FlatGroups flat_groups(const RankModel& model, const Training& training, const Strategy& s) {
+  FlatGroups sum{};
+  for (const OptimizerGroup& group : optimizer_groups(model, training, s)) {
+    const Elements slice = zero12_slice(model, group, training, s);
+    sum.slice += slice;
+    sum.whole += slice * ranks_of(group.sharing, training, s);
+  }
+  return sum;
+}
+
 Shard zero12_shard(const RankModel& model, const Training& training, const Strategy& s) {
-  const Elements slice = zero12_slice(model, training, s);
+  const auto [whole, slice] = flat_groups(model, training, s);
   Shard shard;
   shard.optimizer_elements = slice;
-  shard.parameters = slice * s.layout.gradient_ranks() * weight_size(training) + model.frozen_size;
+  shard.parameters = whole * weight_size(training) + model.frozen_size;
   shard.master_weights = master_copy(slice, training, s);
   shard.moments = stored_states(model, training, s, slice);
-  if (uses_bf16_optimizer(training, s)) shard.gradients = slice * s.layout.gradient_ranks() * Bytes(4);
+  if (uses_bf16_optimizer(training, s)) shard.gradients = whole * Bytes(4);
   return shard;
 }
 
+/// Of packed weights: a rank's part of their values, and all that scales them.
+Bytes packed_shards(const RankModel& model, std::int64_t ranks) {
+  Bytes sum{};
+  for (const RankTensor& tensor : model.tensors)
+    if (tensor.packed)
+      sum += share(numbers_of(tensor), ranks) * tensor.number + (tensor.stored - tensor.values);
+  return sum;
+}
+
 Shard zero3_full_shard(const RankModel& model, const Training& training, const Strategy& s) {
-  const Elements trained = zero3_shard(model, s.layout.gradient_ranks(), true);
-  const Elements frozen = zero3_shard(model, s.layout.gradient_ranks(), false);
+  const Elements trained = zero3_shard(model, training, s, true);
+  const Elements frozen = zero3_shard(model, training, s, false);
   const Bytes gradient_size = s.zero.fp32_gradient_accumulation ? Bytes(4) : weight_size(training);
   Shard shard;
   shard.optimizer_elements = trained;
-  shard.parameters = (trained + frozen) * weight_size(training);
-  shard.persistent_parameters = persistent_parameters(model, s) * weight_size(training);
+  shard.parameters =
+      (trained + frozen) * weight_size(training) + packed_shards(model, s.layout.gradient_ranks());
+  shard.persistent_parameters = persistent_parameters(model, training, s) * weight_size(training);
   shard.master_weights = master_copy(trained, training, s);
   shard.moments = stored_states(model, training, s, trained);
   shard.gradients = trained * gradient_size;
@@ -58,17 +82,68 @@ Shard zero3_full_shard(const RankModel& model, const Training& training, const S
   return shard;
 }
 
-std::vector<OptimizerTensor> flat_groups(const RankModel& model, const Training& training,
-                                         const Strategy& strategy, Bytes element) {
-  if (strategy.zero_stage < 3)
-    return {{.elements = zero12_slice(model, training, strategy), .element = element}};
-  std::vector<OptimizerTensor> groups;
-  for (const Elements each : sub_groups(model, strategy))
-    groups.push_back({.elements = each, .element = element});
-  return groups;
+std::vector<OptimizerTensor> flat_tensors(const RankModel& model, const Training& training,
+                                          const Strategy& strategy, Bytes element) {
+  std::vector<OptimizerTensor> tensors;
+  if (strategy.zero_stage < 3) {
+    for (const OptimizerGroup& group : optimizer_groups(model, training, strategy))
+      tensors.push_back({.elements = zero12_slice(model, group, training, strategy), .element = element});
+    return tensors;
+  }
+  for (const SubGroup& each : sub_groups(model, training, strategy))
+    tensors.push_back({.elements = each.elements, .element = element});
+  return tensors;
 }
 
 }  // namespace
+
+Sharing sharing_of(const RankTensor& tensor, const Training& training, const Strategy& s) {
+  if (!s.experts.enabled) return Sharing::dense;
+  if (tensor.role == TensorRole::expert) return Sharing::experts;
+  const bool apart = s.zero_stage == 3 && !training.partitions_made_models;
+  return apart && (tensor.role == TensorRole::router || tensor.divided) ? Sharing::remade : Sharing::dense;
+}
+
+std::int64_t ranks_of(Sharing sharing, const Training& training, const Strategy& s) {
+  if (sharing == Sharing::experts) return process_group(s.layout, Group::expert_data).size;
+  const bool over_all =
+      sharing == Sharing::dense && s.experts.enabled && s.zero_stage == 3 && !training.partitions_made_models;
+  return over_all ? s.layout.world() : s.layout.gradient_ranks();
+}
+
+Group group_of(Sharing sharing) { return sharing == Sharing::experts ? Group::expert_data : Group::data; }
+
+std::int64_t ranks_of(const RankTensor& tensor, const Training& training, const Strategy& s) {
+  return ranks_of(sharing_of(tensor, training, s), training, s);
+}
+
+std::vector<OptimizerGroup> optimizer_groups(const RankModel& model, const Training& training,
+                                             const Strategy& s) {
+  constexpr Elements kMostExpertElements{178'956'971};
+  std::vector<OptimizerGroup> groups(1);
+  const auto add = [&](std::size_t tensor) {
+    groups.back().tensors.push_back(tensor);
+    groups.back().elements += model.tensors[tensor].elements;
+  };
+  const auto is_new = [&](const RankTensor& tensor) {
+    return s.experts.enabled && tensor.role == TensorRole::router;
+  };
+  // The parameters that the engine was given; what AutoEP made anew takes its place behind them.
+  for (const bool anew : {false, true})
+    for (std::size_t i = 0; i < model.tensors.size(); ++i) {
+      const RankTensor& tensor = model.tensors[i];
+      const bool dense = sharing_of(tensor, training, s) != Sharing::experts;
+      if (tensor.trainable && dense && is_new(tensor) == anew) add(i);
+    }
+  for (std::size_t i = 0; i < model.tensors.size(); ++i) {
+    const RankTensor& tensor = model.tensors[i];
+    if (!tensor.trainable || sharing_of(tensor, training, s) != Sharing::experts) continue;
+    const bool full = groups.back().elements + tensor.elements > kMostExpertElements;
+    if (groups.size() == 1 || full) groups.push_back({.sharing = Sharing::experts});
+    add(i);
+  }
+  return groups;
+}
 
 Elements flat_start(Elements end, const Training& training, const Strategy& s) {
   return s.zero.parameter_alignment ? round_up(end, 16 / weight_size(training).value) : end;
@@ -85,22 +160,28 @@ Bytes gradient_bucket(const Training& training, const Strategy& s) {
   return s.zero.reduce_bucket_size * each * buffers;
 }
 
-Elements zero12_slice(const RankModel& model, const Training& training, const Strategy& s) {
+Elements zero12_slice(const RankModel& model, const OptimizerGroup& group, const Training& training,
+                      const Strategy& s) {
+  const std::int64_t ranks = ranks_of(group.sharing, training, s);
   Elements flat{};
-  for (const RankTensor& tensor : model.tensors)
-    if (tensor.trainable) flat = flat_start(flat, training, s) + tensor.elements;
-  return share(round_up(flat, 2 * s.layout.gradient_ranks()), s.layout.gradient_ranks());
+  for (const std::size_t i : group.tensors) flat = flat_start(flat, training, s) + model.tensors[i].elements;
+  return share(round_up(flat, 2 * ranks), ranks);
 }
 
-std::vector<Slice> slices(const RankModel& model, const Training& training, const Strategy& s) {
-  const Elements size = zero12_slice(model, training, s);
-  std::vector<Slice> all(static_cast<std::size_t>(s.layout.gradient_ranks()), Slice{size, {}, {}, 0});
+namespace {
+
+/// The slices of one group, by rank of those that share it.
+std::vector<GroupSlice> slices_of(const RankModel& model, const OptimizerGroup& group,
+                                  const Training& training, const Strategy& s) {
+  const Elements size = zero12_slice(model, group, training, s);
+  std::vector<GroupSlice> all(static_cast<std::size_t>(ranks_of(group.sharing, training, s)),
+                              GroupSlice{size, {}, {}, 0});
   for (std::size_t i = 0; i < all.size(); ++i) all[i].rank = static_cast<std::int64_t>(i);
   if (size.value == 0) return all;
   std::size_t rank = 0;
   Elements start{};
-  for (const RankTensor& tensor : model.tensors) {
-    if (!tensor.trainable) continue;
+  for (const std::size_t index : group.tensors) {
+    const RankTensor& tensor = model.tensors[index];
     // Padding before a parameter is too small to matter to what a slice holds, but not to where the next one
     // lies.
     const Elements end = flat_start(start, training, s) + tensor.elements;
@@ -116,49 +197,90 @@ std::vector<Slice> slices(const RankModel& model, const Training& training, cons
   return all;
 }
 
+}  // namespace
+
+std::vector<Slice> slices(const RankModel& model, const Training& training, const Strategy& s) {
+  std::vector<Slice> all(static_cast<std::size_t>(s.layout.gradient_ranks()));
+  const std::int64_t stride = process_group(s.layout, Group::data).stride;
+  for (const OptimizerGroup& group : optimizer_groups(model, training, s)) {
+    const std::vector<GroupSlice> of_group = slices_of(model, group, training, s);
+    const ProcessGroup sharing = process_group(s.layout, group_of(group.sharing));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::int64_t place = sharing.place_of(static_cast<std::int64_t>(i) * stride);
+      const GroupSlice& own = of_group[static_cast<std::size_t>(place)];
+      Slice& slice = all[i];
+      slice.rank = static_cast<std::int64_t>(i);
+      slice.size += own.size, slice.touching += own.touching;
+      slice.largest = std::max(slice.largest, own.largest);
+      slice.groups.push_back(own);
+    }
+  }
+  return all;
+}
+
 Slice worst_slice(const RankModel& model, const Training& training, const Strategy& s) {
-  Slice worst{zero12_slice(model, training, s), {}, {}, 0};
-  for (const Slice& each : slices(model, training, s)) {
+  const std::vector<Slice> all = slices(model, training, s);
+  Slice worst{all.front().size, {}, {}, 0};
+  for (const Slice& each : all) {
     if (each.touching > worst.touching) worst.touching = each.touching, worst.rank = each.rank;
     worst.largest = std::max(worst.largest, each.largest);
   }
   return worst;
 }
 
-Elements zero3_shard(const RankModel& model, std::int64_t data_parallel, bool trainable) {
+Elements zero3_shard(const RankModel& model, const Training& training, const Strategy& s, bool trainable) {
   Elements sum{};
   for (const RankTensor& tensor : model.tensors)
-    if (tensor.trainable == trainable) sum += share(tensor.elements, data_parallel);
+    if (tensor.trainable == trainable && !tensor.packed)
+      sum += share(tensor.elements, ranks_of(tensor, training, s));
   return sum;
 }
 
-Elements persistent_parameters(const RankModel& model, const Strategy& s) {
+Elements persistent_parameters(const RankModel& model, const Training& training, const Strategy& s) {
   Elements sum{};
-  for (const RankTensor& tensor : model.tensors)
-    if (tensor.elements <= s.zero.persistence_threshold)
-      sum += share(tensor.elements, s.layout.gradient_ranks()) * s.layout.gradient_ranks();
-  return sum;
-}
-
-std::vector<Elements> sub_groups(const RankModel& model, const Strategy& s) {
-  std::vector<Elements> groups;
-  Elements open{};
   for (const RankTensor& tensor : model.tensors) {
-    if (!tensor.trainable) continue;
-    open += share(tensor.elements, s.layout.gradient_ranks());
-    if (open >= s.zero.sub_group_size) groups.push_back(open), open = {};
+    const std::int64_t ranks = ranks_of(tensor, training, s);
+    if (!tensor.packed && tensor.elements <= s.zero.persistence_threshold)
+      sum += share(tensor.elements, ranks) * ranks;
   }
-  if (open.value > 0) groups.push_back(open);
+  return sum;
+}
+
+namespace {
+
+/// Those of a group that are shared alike, closed by themselves.
+void add_sub_groups(const RankModel& model, const OptimizerGroup& group, Sharing sharing,
+                    const Training& training, const Strategy& s, std::vector<SubGroup>& groups) {
+  Elements open{};
+  for (const std::size_t i : group.tensors) {
+    if (sharing_of(model.tensors[i], training, s) != sharing) continue;
+    open += share(model.tensors[i].elements, ranks_of(sharing, training, s));
+    if (open >= s.zero.sub_group_size) groups.push_back({open, sharing}), open = {};
+  }
+  if (open.value > 0) groups.push_back({open, sharing});
+}
+
+}  // namespace
+
+std::vector<SubGroup> sub_groups(const RankModel& model, const Training& training, const Strategy& s) {
+  std::vector<SubGroup> groups;
+  for (const OptimizerGroup& group : optimizer_groups(model, training, s))
+    for (const Sharing sharing : {Sharing::dense, Sharing::remade, Sharing::experts})
+      add_sub_groups(model, group, sharing, training, s, groups);
   return groups;
 }
 
-Elements swap_buffer_size(const RankModel& model, const Strategy& s) {
-  return std::max(Elements(100'000'000), share(model.largest_tensor, s.layout.gradient_ranks()));
+Elements swap_buffer_size(const RankModel& model, const Training& training, const Strategy& s) {
+  Elements largest(100'000'000);
+  for (const RankTensor& tensor : model.tensors)
+    largest = std::max(largest, share(tensor.elements, ranks_of(tensor, training, s)));
+  return largest;
 }
 
-Elements largest_sub_group(const RankModel& model, const Strategy& s) {
-  const std::vector<Elements> groups = sub_groups(model, s);
-  return groups.empty() ? Elements{} : *std::max_element(groups.begin(), groups.end());
+Elements largest_sub_group(const RankModel& model, const Training& training, const Strategy& s) {
+  Elements largest{};
+  for (const SubGroup& each : sub_groups(model, training, s)) largest = std::max(largest, each.elements);
+  return largest;
 }
 
 Shard deepspeed_shard(const RankModel& model, const Training& training, const Strategy& s) {
@@ -169,9 +291,12 @@ Shard deepspeed_shard(const RankModel& model, const Training& training, const St
 std::vector<OptimizerTensor> deepspeed_optimizer_tensors(const RankModel& model, const Training& training,
                                                          const Strategy& s) {
   const Bytes master(training.precision == Precision::fp32 ? 4 : master_size(training, s).value);
-  if (s.zero_stage > 0) return flat_groups(model, training, s, master);
-  if (flattens_replicated(training)) return {{.elements = model.trainable, .element = master}};
-  return tensors_by_rows(model, 1, master);
+  if (s.zero_stage > 0) return flat_tensors(model, training, s, master);
+  if (!flattens_replicated(training)) return tensors_by_rows(model, 1, master);
+  std::vector<OptimizerTensor> groups;
+  for (const OptimizerGroup& each : optimizer_groups(model, training, s))
+    groups.push_back({.elements = each.elements, .element = master});
+  return groups;
 }
 
 }  // namespace zplan

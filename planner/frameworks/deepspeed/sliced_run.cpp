@@ -14,13 +14,18 @@ namespace zplan {
 SlicedRun::SlicedRun(RankState& state)
     : state_(state),
       device_(state.device()),
+      groups_(optimizer_groups(in().rank, in().training, in().strategy)),
+      flat_partitions_(groups_.size(), Device::kNone),
+      of_group_(state.tensors().size()),
       start_(state.tensors().size()),
       accumulators_(state.tensors().size(), Device::kNone) {
-  Elements next{};
-  for (std::size_t i = 0; i < start_.size(); ++i) {
-    if (!state.tensors()[i].trainable) continue;
-    start_[i] = flat_start(next, in().training, in().strategy);
-    next = start_[i] + state.tensors()[i].elements;
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    Elements next{};
+    for (const std::size_t i : groups_[group].tensors) {
+      of_group_[i] = group;
+      start_[i] = flat_start(next, in().training, in().strategy);
+      next = start_[i] + state.tensors()[i].elements;
+    }
   }
 }
 
@@ -33,50 +38,70 @@ bool SlicedRun::flattens_on_host(Bytes card) const {
 }
 
 /// The flat copy is made beside the parameters, which then become views of it; where the GPU has no memory
-/// for it, parameters move to the host, are flattened there, and the copy comes back.
-void SlicedRun::flatten() {
-  const Bytes flat = in().slice.size * in().strategy.layout.gradient_ranks() * weight();
+/// for it, parameters move to the host, are flattened there, and the copy comes back. Groups follow each
+/// other: of the first ones' parameters the flat copy and the master weights are there already.
+void SlicedRun::decide_flattening() {
   device_.empty_cache();
-  if (!uses_bf16_optimizer(in().training, in().strategy)) {
-    flattening_ = {
-        .card = device_.allocated() + flat, .reserved = {}, .on_host = in().rank.trainable * weight() + flat};
-    if (flattens_on_host(flattening_->card)) {
-      state_.move_trainable_parameters_to_host();
-      device_.empty_cache();
-    }
+  if (uses_bf16_optimizer(in().training, in().strategy)) return;
+  const Bytes master(in().shard.master_weights.value / std::max<std::int64_t>(1, in().slice.size.value));
+  Bytes taken = device_.allocated(), most{}, all{};
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const Bytes flat = flat_size(group) * weight();
+    most = std::max(most, taken + flat);
+    taken += flat - groups_[group].elements * weight();
+    if (!offloaded()) taken += in().slice.groups[group].size * master;
+    all += flat;
   }
-  device_.allocate(Term::trained_parameters, flat);
-  if (flattening_) flattening_->reserved = std::max(device_.reserved(), flattening_->card);
-  state_.release_trainable_parameters();
+  flattening_ = {.card = most, .reserved = {}, .on_host = in().rank.trainable * weight() + all};
+  if (!flattens_on_host(flattening_->card)) return;
+  state_.move_trainable_parameters_to_host();
+  device_.empty_cache();
+}
+
+void SlicedRun::flatten(std::size_t group) {
+  device_.allocate(Term::trained_parameters, flat_size(group) * weight());
+  if (flattening_)
+    flattening_->reserved = std::max({flattening_->reserved, device_.reserved(), flattening_->card});
+  for (const std::size_t tensor : groups_[group].tensors) state_.release_parameter(tensor);
+}
+
+/// A clone of the slice becomes the master copy, by way of a cast where the types differ; offloaded, it goes
+/// to the host.
+void SlicedRun::make_master(std::size_t group) {
+  const Elements slice = in().slice.groups[group].size;
+  if (offloaded()) return device_.spike(Term::trained_parameters, slice * weight());
+  const Bytes master(in().shard.master_weights.value / std::max<std::int64_t>(1, in().slice.size.value));
+  const bool casts = master != weight();
+  Device::Block clone = casts ? device_.allocate(Term::trained_parameters, slice * weight()) : Device::kNone;
+  device_.allocate(Term::master_weights, slice * master);
+  device_.release(clone);
 }
 
 void SlicedRun::initialise() {
   state_.make_parameters();
-  flatten();
-  const Elements slice = in().slice.size;
+  decide_flattening();
+  for (std::size_t group = 0; group < groups_.size(); ++group) flatten(group), make_master(group);
   if (offloaded()) {
-    // The slice is cloned before it goes to the host.
-    device_.spike(Term::trained_parameters, slice * weight());
     device_.allocate(Term::offload_staging, in().rank.largest_trainable * weight());
     return;
   }
-  const Bytes master = in().shard.master_weights;
-  // A clone of the slice becomes the master copy, by way of a cast where the types differ.
-  const bool casts = master != slice * weight();
-  Device::Block clone = casts ? device_.allocate(Term::trained_parameters, slice * weight()) : Device::kNone;
-  device_.allocate(Term::master_weights, master);
-  device_.release(clone);
   if (uses_bf16_optimizer(in().training, in().strategy)) {
     device_.allocate(Term::fp32_gradients, in().shard.gradients);
     return;
   }
-  device_.spike(Term::gradient_copy, master);  // the zero gradient of initialize_optimizer_states
+  // The zero gradients of initialize_optimizer_states, group by group.
+  const Bytes master(in().shard.master_weights.value / std::max<std::int64_t>(1, in().slice.size.value));
+  for (const GroupSlice& slice : in().slice.groups) device_.spike(Term::gradient_copy, slice.size * master);
 }
 
 bool SlicedRun::reduces_in_hooks() const {
   if (is_second_stage()) return true;
   return in().strategy.overlaps_communication() && last_micro_step_ &&
          !uses_bf16_optimizer(in().training, in().strategy);
+}
+
+bool SlicedRun::averages_in_hooks() const {
+  return reduces_in_hooks() || uses_bf16_optimizer(in().training, in().strategy);
 }
 
 bool SlicedRun::keeps_flat_fp32() const {
@@ -103,6 +128,7 @@ void SlicedRun::gradient(std::size_t tensor, Device::Block block) {
       device_.spike(Term::gradients, size);  // cast before it is added
     state_.release_gradient(tensor);
   }
+  if (averages_in_hooks()) state_.average_replicated(tensor);
   if (reduces_in_hooks()) put_in_bucket(tensor), state_.clock().host(host_time::kGradientHook);
 }
 
@@ -123,11 +149,7 @@ void SlicedRun::put_in_bucket(std::size_t tensor) {
 }
 
 bool SlicedRun::spans_slices() const {
-  if (in().strategy.layout.gradient_ranks() == 1) return false;
-  Elements low = pending_.front().start, high = low;
-  for (const Pending& each : pending_)
-    low = std::min(low, each.start), high = std::max(high, each.start + each.elements);
-  return low.value / in().slice.size.value != (high.value - 1) / in().slice.size.value;
+  return in().strategy.layout.gradient_ranks() > 1 && parts().size() > 1;
 }
 
 /// Neighbours bound for the same rank are one part, but for those that this rank adds to its fp32 slice.
@@ -141,16 +163,21 @@ bool SlicedRun::sends_parts() const {
 }
 
 Elements SlicedRun::piece_of(const Pending& each) const {
-  const Slice& slice = in().slice;
+  const GroupSlice& slice = slice_of(each.tensor);
   const Elements low = slice.size * slice.rank, high = slice.size * (slice.rank + 1);
   return std::max(std::min(each.start + each.elements, high) - std::max(each.start, low), Elements{});
 }
 
-void SlicedRun::make_partition() {
-  if (partition_ == Device::kNone)
-    partition_ =
-        device_.allocate(Term::gradient_partition,
-                         keeps_flat_fp32() ? in().slice.size * Bytes(4) : in().slice.touching * weight());
+/// In fp32 a group's slice by itself, when the first of it comes; else one for all.
+void SlicedRun::make_partition(std::size_t tensor) {
+  if (!keeps_flat_fp32()) {
+    if (partition_ == Device::kNone)
+      partition_ = device_.allocate(Term::gradient_partition, in().slice.touching * weight());
+    return;
+  }
+  Device::Block& flat = flat_partitions_[of_group_[tensor]];
+  if (flat == Device::kNone)
+    flat = device_.allocate(Term::gradient_partition, slice_of(tensor).size * Bytes(4));
 }
 
 /// What this rank keeps of a reduced gradient: whole parameters that touch its slice, in one buffer made with
@@ -159,7 +186,7 @@ void SlicedRun::keep(const Pending& each) {
   const Elements piece = piece_of(each);
   if (piece.value == 0) return;
   if (offloaded()) return device_.spike(Term::norm_in_fp64, piece * Bytes(8));
-  make_partition();
+  make_partition(each.tensor);
   // What arrived in fp32 is added as it is.
   if (keeps_flat_fp32() && state_.sent_gradient() != Bytes(4))
     device_.spike(Term::gradient_copy, piece * Bytes(4));
@@ -175,30 +202,53 @@ void SlicedRun::make_missing_gradients() {
 }
 
 SlicedRun::Parts SlicedRun::parts() const {
-  const std::int64_t size = in().slice.size.value;
   Parts parts;
   for (const Pending& each : pending_) {
+    const std::int64_t size = slice_of(each.tensor).size.value;
+    const Sharing sharing = group_of(each.tensor).sharing;
     const std::int64_t end = (each.start + each.elements).value;
     for (std::int64_t at = each.start.value; at < end;) {
       const std::int64_t owner = at / size, until = std::min(end, (owner + 1) * size);
-      if (parts.empty() || parts.back().first != owner) parts.emplace_back(owner, Elements{});
-      parts.back().second += Elements(until - at);
+      if (parts.empty() || parts.back().owner != owner || parts.back().sharing != sharing)
+        parts.push_back({sharing, owner, {}});
+      parts.back().elements += Elements(until - at);
       at = until;
     }
   }
   return parts;
 }
 
+std::vector<SlicedRun::Parts> SlicedRun::parts_by_sharing() const {
+  std::vector<Parts> lists;
+  for (const Part& part : parts()) {
+    auto list = std::find_if(lists.begin(), lists.end(),
+                             [&](const Parts& each) { return each.front().sharing == part.sharing; });
+    if (list == lists.end()) list = lists.insert(list, Parts{});
+    list->push_back(part);
+  }
+  return lists;
+}
+
 /// What is flattened at once: parts up to the one that exceeds the bucket's size. A part that is sent alone
 /// is a view.
 Elements SlicedRun::largest_flattened() const {
-  if (keeps_flat_fp32()) return std::min(open_, Elements(500'000'000));
-  Elements together{}, most{};
-  int count = 0;
-  for (const auto& part : parts()) {
-    together += part.second;
-    if (++count > 1) most = std::max(most, together);
-    if (together > bucket_size()) together = {}, count = 0;
+  Elements most{};
+  if (keeps_flat_fp32()) {
+    for (const Parts& list : parts_by_sharing()) {
+      Elements together{};
+      for (const Part& part : list) together += part.elements;
+      most = std::max(most, std::min(together, Elements(500'000'000)));
+    }
+    return most;
+  }
+  for (const Parts& list : parts_by_sharing()) {
+    Elements together{};
+    int count = 0;
+    for (const Part& part : list) {
+      together += part.elements;
+      if (++count > 1) most = std::max(most, together);
+      if (together > bucket_size()) together = {}, count = 0;
+    }
   }
   return most;
 }
@@ -206,11 +256,14 @@ Elements SlicedRun::largest_flattened() const {
 Elements SlicedRun::largest_sent() const {
   const ZeroOptions& zero = in().strategy.zero;
   if (!zero.reduce_scatter) return open_;
-  Elements together{}, most{};
-  for (const auto& part : parts()) {
-    together += part.second;
-    most = std::max(most, together);
-    if (!zero.multi_rank_bucket_allreduce || together > bucket_size()) together = {};
+  Elements most{};
+  for (const Parts& list : parts_by_sharing()) {
+    Elements together{};
+    for (const Part& part : list) {
+      together += part.elements;
+      most = std::max(most, together);
+      if (!zero.multi_rank_bucket_allreduce || together > bucket_size()) together = {};
+    }
   }
   return most;
 }
@@ -242,63 +295,99 @@ Device::Block SlicedRun::flattened() {
 /// average_tensor, allreduce_and_scatter, allreduce_no_retain.
 void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
-  if (in().strategy.layout.gradient_ranks() == 1) return;
-  if (!zero.reduce_scatter) return send(Operation::all_reduce, open_);
-  const Parts parts = this->parts();
-  if (!zero.multi_rank_bucket_allreduce) return send_to_owners(parts);
-  Elements together{};
-  for (const auto& part : parts) {
-    together += part.second;
-    if (together > bucket_size()) send(Operation::all_reduce, std::exchange(together, Elements{}));
+  if (in().strategy.layout.gradient_ranks() == 1 || !state_.notes_calls()) return;
+  if (!zero.reduce_scatter) return send(Operation::all_reduce, open_, Sharing::dense);
+  for (const Parts& list : parts_by_sharing()) {
+    if (!zero.multi_rank_bucket_allreduce) {
+      send_to_owners(list);
+      continue;
+    }
+    const Sharing sharing = list.front().sharing;
+    Elements together{};
+    for (const Part& part : list) {
+      together += part.elements;
+      if (together > bucket_size()) send(Operation::all_reduce, std::exchange(together, Elements{}), sharing);
+    }
+    if (together.value > 0) send(Operation::all_reduce, together, sharing);
   }
-  if (together.value > 0) send(Operation::all_reduce, together);
 }
 
-void SlicedRun::send(Operation operation, Elements elements) {
+void SlicedRun::send(Operation operation, Elements elements, Sharing sharing) {
   reduced_ = state_.issue(state_.clock().computed(), operation, elements, state_.sent_gradient(), "gradients",
-                          in().strategy.layout.gradient_ranks());
+                          {zplan::group_of(sharing), ranks_of(sharing)});
   if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
 }
 
 void SlicedRun::send_to_owners(const Parts& parts) {
   Parts by_owner;  // in the order in which they come
   std::unordered_map<std::int64_t, std::size_t> places;
-  for (const auto& part : parts) {
-    const auto [place, is_new] = places.try_emplace(part.first, by_owner.size());
+  for (const Part& part : parts) {
+    const auto [place, is_new] = places.try_emplace(part.owner, by_owner.size());
     if (is_new)
       by_owner.push_back(part);
     else
-      by_owner[place->second].second += part.second;
+      by_owner[place->second].elements += part.elements;
   }
-  for (const auto& [owner, elements] : by_owner) send(Operation::reduce, elements);
+  for (const Part& part : by_owner) send(Operation::reduce, part.elements, part.sharing);
 }
 
 /// BF16_Optimizer's gradients, as the engine reduces them.
 void SlicedRun::send_whole() {
   for (const RankState::EngineBucket& bucket : state_.engine_buckets())
-    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients");
+    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients",
+                       bucket.over);
 }
 
-/// Around the update: whether a gradient overflowed, the norm, and one gather of the whole flat group.
-/// BF16_Optimizer asks neither.
-void SlicedRun::agree_and_gather() {
-  if (!uses_bf16_optimizer(in().training, in().strategy)) {
-    const auto agree = [this](Bytes element, std::string_view purpose) {
-      for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, purpose);
-    };
-    if (in().training.precision != Precision::fp32) agree(Bytes(1), "overflow flag");
-    agree(Bytes(4), "gradient norm");
+/// The same of several groups: their flat fp32 gradients are put together until they exceed 5e8 elements, one
+/// alone is a view, and cast to what travels.
+void SlicedRun::send_groups() {
+  constexpr Elements kBucket{500'000'000};
+  const bool casts = sent_gradient_type(in().training, in().strategy) != Precision::fp32;
+  for (std::size_t group = 0; group < groups_.size();) {
+    const Sharing sharing = groups_[group].sharing;
+    Elements together{};
+    int count = 0;
+    for (; group < groups_.size() && groups_[group].sharing == sharing && together <= kBucket;
+         ++group, ++count)
+      together += flat_size(group);
+    Device::Block flat = count > 1 ? device_.allocate(Term::bucket_copy, together * Bytes(4)) : Device::kNone;
+    if (casts) device_.spike(Term::bucket_copy, together * state_.sent_gradient());
+    device_.release(flat);
+    state_.communicate(Operation::all_reduce, together, state_.sent_gradient(), "gradients",
+                       {zplan::group_of(sharing), ranks_of(sharing)});
   }
-  state_.communicate(Operation::all_gather, in().slice.size * in().strategy.layout.gradient_ranks(), weight(),
-                     "updated weights");
+}
+
+/// Around the update: whether a gradient overflowed, the norm of each group, that of experts averaged over
+/// the ranks that share them, and one gather of each flat group. BF16_Optimizer does not ask for an overflow.
+void SlicedRun::agree_and_gather() {
+  const auto agree = [this](Bytes element, std::string_view purpose) {
+    for (const Group group : {Group::data, Group::tensor}) state_.agree(group, element, purpose);
+  };
+  if (uses_bf16_optimizer(in().training, in().strategy)) {
+    agree_on_expert_norms();
+  } else {
+    if (in().training.precision != Precision::fp32) agree(Bytes(1), "overflow flag");
+    for (std::size_t group = 0; group < groups_.size(); ++group) agree(Bytes(4), "gradient norm");
+    for (const OptimizerGroup& group : groups_)
+      if (group.sharing == Sharing::experts) state_.agree(Group::expert_data, Bytes(4), "gradient norm");
+  }
+  for (std::size_t group = 0; group < groups_.size(); ++group)
+    state_.communicate(Operation::all_gather, flat_size(group), weight(), "updated weights",
+                       {zplan::group_of(groups_[group].sharing), ranks_of(groups_[group].sharing)});
+}
+
+/// Source: DeepSpeed 0.19.8 runtime/utils.py get_norm_with_moe_layers.
+void SlicedRun::agree_on_expert_norms() {
+  if (in().strategy.experts.enabled) state_.agree(Group::expert, Bytes(4), "gradient norm");
 }
 
 void SlicedRun::flush() {
   if (pending_.empty()) return;
   send();
-  const bool owns = std::any_of(pending_.begin(), pending_.end(),
-                                [&](const Pending& each) { return piece_of(each).value > 0; });
-  if (keeps_flat_fp32() && owns && !offloaded()) make_partition();
+  if (keeps_flat_fp32() && !offloaded())
+    for (const Pending& each : pending_)
+      if (piece_of(each).value > 0) make_partition(each.tensor);
   Device::Block sent = flattened();
   // Only what is added to the fp32 slice is still read.
   if (!keeps_flat_fp32()) device_.release(sent);
@@ -327,17 +416,24 @@ void SlicedRun::end_backward(bool last) {
     return;
   }
   if (!last) return;
+  if (!averages_in_hooks())
+    for (std::size_t i = 0; i < state_.tensors().size(); ++i) state_.average_replicated(i);
   if (uses_bf16_optimizer(in().training, in().strategy)) {
-    // Its fp32 gradients are cast to what travels.
-    if (sent_gradient_type(in().training, in().strategy) != Precision::fp32)
-      device_.spike(Term::bucket_copy, in().rank.trainable * state_.sent_gradient());
-    send_whole();
+    if (groups_.size() > 1) {
+      send_groups();
+    } else {
+      // Its fp32 gradients are cast to what travels.
+      if (sent_gradient_type(in().training, in().strategy) != Precision::fp32)
+        device_.spike(Term::bucket_copy, in().rank.trainable * state_.sent_gradient());
+      send_whole();
+    }
     state_.release_gradients();
     return;
   }
   if (!reduces_in_hooks())
-    for (std::size_t i = 0; i < state_.tensors().size(); ++i)
-      if (state_.tensors()[i].trainable && !state_.tensors()[i].idle) put_in_bucket(i);
+    for (const OptimizerGroup& group : groups_)
+      for (const std::size_t i : group.tensors)
+        if (!state_.tensors()[i].idle) put_in_bucket(i);
   flush();
   state_.wait(reduced_);
   make_missing_gradients();
@@ -357,42 +453,51 @@ void SlicedRun::step(bool first) {
   step_on_device(first);
 }
 
-/// The kept gradients in one piece, in the master weights' type.
-Device::Block SlicedRun::copied_gradients() {
-  const Elements slice = in().slice.size;
+/// The kept gradients of a group in one piece, in the master weights' type.
+Device::Block SlicedRun::copied_gradients(const GroupSlice& slice) {
   const bool casts = weight() == Bytes(2) && !drops_master(in().training, in().strategy);
-  const bool one_piece = in().slice.largest == slice;
-  Device::Block flat = one_piece ? Device::kNone : device_.allocate(Term::gradient_copy, slice * weight());
+  const bool one_piece = slice.largest == slice.size;
+  Device::Block flat =
+      one_piece ? Device::kNone : device_.allocate(Term::gradient_copy, slice.size * weight());
   if (!casts) return flat;
-  const Device::Block wide = device_.allocate(Term::gradient_copy, slice * Bytes(4));
+  const Device::Block wide = device_.allocate(Term::gradient_copy, slice.size * Bytes(4));
   device_.release(flat);
   return wide;
 }
 
+/// Group by group: what this rank kept of all of them lies in one buffer, which goes with the last.
 void SlicedRun::step_on_device(bool first) {
-  const Elements slice = in().slice.size;
-  const Training& training = in().training;
-  const bool bf16_optimizer = uses_bf16_optimizer(training, in().strategy);
-  const bool drops = drops_master(training, in().strategy);
-  device_.spike(Term::norm_in_fp64, in().slice.largest * Bytes(8));
-  Device::Block copy = Device::kNone;
+  for (const GroupSlice& slice : in().slice.groups)
+    device_.spike(Term::norm_in_fp64, slice.largest * Bytes(8));
   release_buckets();
-  // BF16_Optimizer's master weights take views of the fp32 gradients; what is fp32 already is not copied
-  // again.
-  if (!bf16_optimizer) {
-    copy = keeps_flat_fp32() ? std::exchange(partition_, Device::kNone) : copied_gradients();
-    device_.release(partition_), device_.release(earlier_partition_), device_.release(missing_);
-    missing_.clear();
-    state_.release_gradients();
-  }
-  const Bytes element = in().shard.master_weights.value > 0 ? Bytes(drops ? 2 : 4) : weight();
-  if (first)
-    for (const Bytes state : optimizer_state_blocks(training, slice, element))
-      device_.allocate(Term::optimizer_moments, state);
-  state_.optimizer_temporaries({slice}, element);
-  device_.release(copy);
+  for (std::size_t group = 0; group < groups_.size(); ++group) update(group, first);
   device_.release(accumulators_);
   accumulators_.assign(state_.tensors().size(), Device::kNone);
+}
+
+void SlicedRun::update(std::size_t group, bool first) {
+  const GroupSlice& slice = in().slice.groups[group];
+  const Training& training = in().training;
+  Device::Block copy = Device::kNone;
+  // BF16_Optimizer's master weights take views of the fp32 gradients; what is fp32 already is not copied
+  // again.
+  if (!uses_bf16_optimizer(training, in().strategy)) {
+    if (!keeps_flat_fp32()) copy = copied_gradients(slice);
+    if (group + 1 == groups_.size()) {
+      if (!keeps_flat_fp32()) device_.release(partition_);
+      device_.release(earlier_partition_), device_.release(missing_);
+      missing_.clear();
+      state_.release_gradients();
+    }
+  }
+  const bool drops = drops_master(training, in().strategy);
+  const Bytes element = in().shard.master_weights.value > 0 ? Bytes(drops ? 2 : 4) : weight();
+  if (first)
+    for (const Bytes state : optimizer_state_blocks(training, slice.size, element))
+      device_.allocate(Term::optimizer_moments, state);
+  state_.optimizer_temporaries({slice.size}, element);
+  device_.release(copy);
+  device_.release(flat_partitions_[group]);
 }
 
 }  // namespace zplan

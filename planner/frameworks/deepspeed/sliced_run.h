@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/simulation/rank_state.h"
 
 namespace zplan {
@@ -28,7 +29,13 @@ class SlicedRun {
     std::size_t tensor;
     Elements elements, start;
   };
-  using Parts = std::vector<std::pair<std::int64_t, Elements>>;  ///< owners, and what goes to them
+  /// What goes to one owner, of those that share it.
+  struct Part {
+    Sharing sharing{};
+    std::int64_t owner{};
+    Elements elements;
+  };
+  using Parts = std::vector<Part>;
 
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
@@ -38,17 +45,36 @@ class SlicedRun {
   /// Reduced gradients go into a flat fp32 slice, which the step then takes as it is.
   [[nodiscard]] bool keeps_flat_fp32() const;
   [[nodiscard]] bool reduces_in_hooks() const;
+  /// Whether what tensor-parallel ranks all have is averaged as gradients come
+  /// (RankState::average_replicated).
+  [[nodiscard]] bool averages_in_hooks() const;
   [[nodiscard]] Elements bucket_size() const { return in().strategy.zero.reduce_bucket_size; }
   /// Whether what is pending is sent in several parts, which are flattened for it.
   [[nodiscard]] bool sends_parts() const;
   [[nodiscard]] bool spans_slices() const;
+  [[nodiscard]] const OptimizerGroup& group_of(std::size_t tensor) const {
+    return groups_[of_group_[tensor]];
+  }
+  /// This rank's slice of the group that holds `tensor`.
+  [[nodiscard]] const GroupSlice& slice_of(std::size_t tensor) const {
+    return in().slice.groups[of_group_[tensor]];
+  }
+  [[nodiscard]] std::int64_t ranks_of(Sharing sharing) const {
+    return zplan::ranks_of(sharing, in().training, in().strategy);
+  }
+  /// All slices of group `group` together.
+  [[nodiscard]] Elements flat_size(std::size_t group) const {
+    return in().slice.groups[group].size * ranks_of(groups_[group].sharing);
+  }
 
-  void flatten();
+  void decide_flattening();
+  void flatten(std::size_t group);
+  void make_master(std::size_t group);
   [[nodiscard]] bool flattens_on_host(Bytes card) const;
   void make_buckets();
   /// Elements of the parameter that lie in this rank's slice.
   [[nodiscard]] Elements piece_of(const Pending& each) const;
-  void make_partition();
+  void make_partition(std::size_t tensor);
   void keep(const Pending& each);
   /// Zeros in the place of gradients that never came, of parameters that touch this rank's slice. Source:
   /// DeepSpeed 0.19.8 stage_1_and_2.py get_all_grad_tensors.
@@ -59,6 +85,8 @@ class SlicedRun {
   [[nodiscard]] Elements largest_flattened() const;
   /// What is sent at once where it is cast for it: of the parts, one alone counts too.
   [[nodiscard]] Elements largest_sent() const;
+  /// Of what goes to those that share it alike, in the order in which they first come.
+  [[nodiscard]] std::vector<Parts> parts_by_sharing() const;
   /// Of an element of the bucket.
   [[nodiscard]] Bytes bucket_element() const;
   /// Whether gradients travel in another type than the bucket's.
@@ -67,18 +95,25 @@ class SlicedRun {
   void flush();
   void send();
   /// A reduction of gradients; without overlap_comm the compute stream waits for it.
-  void send(Operation operation, Elements elements);
+  void send(Operation operation, Elements elements, Sharing sharing);
   void send_to_owners(const Parts& parts);
   void send_whole();
+  void send_groups();
   void agree_and_gather();
+  /// BF16_Optimizer's norm of the experts' gradients, over the ranks that divide a layer's experts.
+  void agree_on_expert_norms();
   void release_buckets() { state_.device().release(buckets_); }
-  [[nodiscard]] Device::Block copied_gradients();
+  [[nodiscard]] Device::Block copied_gradients(const GroupSlice& slice);
   void step_on_device(bool first);
+  void update(std::size_t group, bool first);
 
   RankState& state_;
   Device& device_;
   std::optional<Flattening> flattening_;
-  std::vector<Elements> start_;  ///< of each tensor in the flattened trainable parameters
+  std::vector<OptimizerGroup> groups_;
+  std::vector<Device::Block> flat_partitions_;  ///< of reduced fp32 gradients, by group
+  std::vector<std::size_t> of_group_;           ///< of each tensor that trains
+  std::vector<Elements> start_;                 ///< of each tensor in its flattened group
   std::vector<Device::Block> buckets_;
   std::vector<Device::Block> accumulators_;         ///< whole fp32 gradients, by tensor
   Device::Block partition_{Device::kNone};          ///< the reduced gradients that this rank keeps

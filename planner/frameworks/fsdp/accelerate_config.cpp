@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/base/format.h"
 #include "planner/frameworks/framework.h"
+#include "planner/sharding/rank_model.h"
 
 namespace zplan {
 
@@ -81,10 +83,44 @@ std::string yaml_text(const Json& config) {
 
 namespace {
 
+/// The model as each rank loads it.
+Bytes packed_model(const Question& question) {
+  const RankModel rank = rank_model(question.model, question.training, 1);
+  Bytes sum{};
+  for (const RankTensor& tensor : rank.tensors) sum += tensor.stored;
+  return sum;
+}
+
+/// Source: accelerate 1.15 utils/fsdp_utils.py fsdp2_prepare_model (a model with Params4bit is not moved to
+/// the meta device first); transformers 5.23 quantizers/quantizer_bnb_4bit.py update_device_map; peft docs
+/// accelerate/fsdp.
+void add_packed_notes(const Plan& plan, const Question& question, std::vector<std::string>& notes) {
+  const Training& training = question.training;
+  constexpr auto torch_name = [](std::string_view type) {
+    return type == "bf16" ? "bfloat16" : type == "fp16" ? "float16" : "float32";
+  };
+  notes.push_back(fmt::format(
+      "load with BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+      "bnb_4bit_use_double_quant={}, bnb_4bit_compute_dtype=torch.{}, bnb_4bit_quant_storage=torch.{}) and "
+      "dtype=torch.{}; FSDP1 wants adapters in it too (autocast_adapter_dtype=False)",
+      training.quantization == Quantization::nf4_double ? "True" : "False",
+      torch_name(to_name(training.precision)), torch_name(to_name(training.quant_storage)),
+      torch_name(to_name(training.quant_storage))));
+  notes.push_back(
+      fmt::format("load on the host, device_map={{\"\": \"cpu\"}}: FSDP2 then moves one group after the "
+                  "other to the GPU; "
+                  "without it each rank first puts the whole packed model on its GPU, {}",
+                  format_bytes(packed_model(question), question.unit)));
+  if (plan.strategy.offload_parameters == OffloadDevice::none) return;
+  notes.emplace_back(
+      "fsdp_offload_params keeps packed shards in host memory; their quant state stays on the GPU");
+}
+
 std::vector<std::string> script_notes(const Plan& plan, const Question& question, bool fsdp) {
   std::vector<std::string> notes;
   const Training& training = question.training;
   const Strategy& s = plan.strategy;
+  if (fsdp && shards_packed(training)) add_packed_notes(plan, question, notes);
   if (fsdp && s.checkpointing == Checkpointing::full)
     notes.emplace_back(
         "activation checkpointing is the config's (fsdp_activation_checkpointing): leave "

@@ -48,8 +48,8 @@ void check_fsdp(const Model&, const Training& training, const Strategy& s, Reaso
                     "(reshard_after_forward) or 2 "
                     "(without), not {}",
                     s.zero_stage));
-  if (training.method == Method::qlora)
-    reasons.emplace_back("FSDP2 with bitsandbytes' packed weights (quant_storage) is not planned");
+  if (training.method == Method::qlora && !shards_packed(training))
+    reasons.push_back(packed_reason(training, "FSDP2"));
   check_torch(training, s, reasons);
   if (s.offload_optimizer == OffloadDevice::none && s.offload_parameters == OffloadDevice::none) return;
   if (s.offload_parameters != OffloadDevice::cpu || s.offload_optimizer == OffloadDevice::nvme)
@@ -82,12 +82,18 @@ RunResult play_fsdp(const RunInputs& inputs, const std::optional<AllocatorOption
 /// _fsdp_collectives.py.
 void offload_fsdp(const StepInputs& in, HostTally& host) {
   for (const RankTensor& tensor : in.rank.tensors) {
+    const std::int64_t ranks = in.strategy.layout.shard_ranks();
     const Bytes stored(tensor.stored.value / std::max<std::int64_t>(tensor.elements.value, 1));
-    const Bytes part = fsdp_shard(tensor, in.strategy.layout.shard_ranks()) * stored;
+    const Bytes part =
+        tensor.packed ? share(numbers_of(tensor), ranks) * tensor.number : fsdp_shard(tensor, ranks) * stored;
     host.pinned(part);
     if (tensor.trainable) host.pinned(part);
+    if (!tensor.added && reference_of(in.training) == ReferenceModel::copy) host.pinned(part);
   }
   host.pageable(in.shard.moments);
+  // Each rank loads the packed model whole on the host: accelerate moves none that bitsandbytes packed to the
+  // meta device (utils/fsdp_utils.py fsdp2_prepare_model).
+  if (in.training.fsdp_makes_shards && shards_packed(in.training)) host.pageable(in.rank.frozen_size);
 }
 
 void offload_fsdp_if_asked(const StepInputs& in, HostTally& host) {
@@ -111,13 +117,15 @@ const FrameworkSpec& fsdp_spec() {
       .runs_alst = false,
       .passes_keys = true,
       .sharded_instead = {},
+      .packed_instead = {},
       .casts_model = false,
       .gathers_at_modules = false,
       .autocasts_masters = false,
       .fused_lion = false,
       .makes_shards = true,
       .kernel = OptimizerKernel::foreach,
-      .casts_adapters = [](const Strategy&) { return true; },
+      .shards_reference = [](const Strategy&) { return true; },
+      .casts_adapters = [](const Training&, const Strategy&) { return true; },
       .adapt = adapt_to_torch,
       .check = check_fsdp,
       .sharding_name =

@@ -12,29 +12,33 @@ FsdpRun::FsdpRun(RankState& state)
       device_(state.device()),
       groups_(state.in().model.inventory.layers.size() + (wraps_embedding() ? 2 : 1)),
       optimized_(optimizer_tensors(state.in().rank, state.in().training, state.in().strategy)) {
-  // MixedPrecisionPolicy(param_dtype=torch.bfloat16) over fp32 shards; without one, what is stored is
-  // gathered.
+  for (std::size_t i = 0; i < state.tensors().size(); ++i) add_to(groups_, i);
+  if (!has_reference()) return;
+  reference_groups_.resize(groups_.size());
+  for (std::size_t i = 0; i < state.tensors().size(); ++i)
+    if (!state.tensors()[i].added) add_to(reference_groups_, i);
+}
+
+/// MixedPrecisionPolicy(param_dtype=torch.bfloat16) over fp32 shards; without one, what is stored is
+/// gathered.
+void FsdpRun::add_to(std::vector<ParameterGroup>& groups, std::size_t index) const {
   const bool casts = in().training.master_weights && in().training.precision != Precision::fp32;
-  for (std::size_t i = 0; i < state.tensors().size(); ++i) {
-    const RankTensor& tensor = state.tensors()[i];
-    const Bytes stored(tensor.stored.value / tensor.elements.value);
-    const bool embeds = wraps_embedding() && (tensor.role == TensorRole::token_embedding ||
-                                              tensor.role == TensorRole::position_embedding);
-    ParameterGroup& group = tensor.layer >= 0 ? groups_[static_cast<std::size_t>(tensor.layer)]
-                            : embeds          ? embedding()
-                                              : root();
-    if (tensor.packed) {  // bytes of it are divided, and are not cast
-      group.parameters.push_back({.tensor = i,
-                                  .shard = share(Elements(tensor.stored.value), ranks()),
-                                  .stored = Bytes(1),
-                                  .computed = Bytes(1)});
-      continue;
-    }
-    group.parameters.push_back({.tensor = i,
-                                .shard = fsdp_shard(tensor, ranks()),
-                                .stored = stored,
-                                .computed = casts ? Bytes(2) : stored});
-  }
+  const RankTensor& tensor = state_.tensors()[index];
+  const Bytes stored(tensor.stored.value / tensor.elements.value);
+  const bool embeds = wraps_embedding() && (tensor.role == TensorRole::token_embedding ||
+                                            tensor.role == TensorRole::position_embedding);
+  ParameterGroup& group = tensor.layer >= 0 ? groups[static_cast<std::size_t>(tensor.layer)]
+                          : embeds          ? groups[layers()]
+                                            : groups.back();
+  if (tensor.packed)  // the numbers that hold its values are divided, and are not cast
+    return group.parameters.push_back({.tensor = index,
+                                       .shard = share(numbers_of(tensor), ranks()),
+                                       .stored = tensor.number,
+                                       .computed = tensor.number});
+  group.parameters.push_back({.tensor = index,
+                              .shard = fsdp_shard(tensor, ranks()),
+                              .stored = stored,
+                              .computed = casts ? Bytes(2) : stored});
 }
 
 Bytes FsdpRun::reduced_size(const Parameter& parameter) const {
@@ -49,8 +53,20 @@ bool FsdpRun::has_gradient(const Parameter& parameter) const {
 // ---- parameters -------------------------------------------------------------------------------------------
 
 void FsdpRun::initialise() {
-  if (!in().training.fsdp_makes_shards) state_.make_parameters();
+  if (!in().training.fsdp_makes_shards)
+    state_.make_parameters();
+  else
+    state_.make_quant_states();
   for (ParameterGroup& group : groups_) shard(group);
+  if (has_reference()) shard_reference();
+}
+
+void FsdpRun::shard_reference() {
+  for (const ParameterGroup& group : reference_groups_)
+    for (const Parameter& each : group.parameters) {
+      Device::Block block = device_.allocate(Term::frozen_parameters, each.shard * each.stored);
+      if (offloads()) device_.release(block);
+    }
 }
 
 /// All shards of a group are made before its whole parameters are let go; offloaded ones pass through the
@@ -84,6 +100,16 @@ std::vector<Device::Block> FsdpRun::gather_inputs(const ParameterGroup& group) {
   return inputs;
 }
 
+/// Parameters of several types travel as bytes. Source: torch 2.11
+/// distributed/fsdp/_fully_shard/_fsdp_collectives.py _get_param_all_gather_inputs.
+Bytes FsdpRun::sent_as(const ParameterGroup& group) const {
+  const Bytes first = group.parameters.front().computed;
+  const bool packs = in().training.method == Method::qlora;
+  const bool alike = std::all_of(group.parameters.begin(), group.parameters.end(),
+                                 [&](const Parameter& each) { return each.computed == first; });
+  return packs && !alike ? Bytes(1) : first;
+}
+
 void FsdpRun::gather(ParameterGroup& group) {
   if (group.is_gathered || group.is_whole || group.parameters.empty()) return;
   group.is_gathered = true;
@@ -93,7 +119,7 @@ void FsdpRun::gather(ParameterGroup& group) {
   for (const Parameter& each : group.parameters) output += each.shard * each.computed * ranks();
   group.gathered = device_.allocate(Term::gathered_parameters, output, kGather);
   while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
-  const Bytes computed = std::max(group.parameters.front().computed, Bytes(1));  // packed ones go as bytes
+  const Bytes computed = sent_as(group);
   group.arrives = state_.issue(copied_out_, Operation::all_gather, Elements(output.value / computed.value),
                                computed, "layer weights", ranks());
 }
@@ -185,6 +211,21 @@ void FsdpRun::leave_group() {
     after_backward(group);
   else if (reshards_after_forward())
     reshard(group);
+}
+
+/// The forward of the copy's groups, or once more of the policy's where its adapters are switched off.
+void FsdpRun::reference(std::int32_t index) {
+  const bool own = has_reference();
+  std::vector<ParameterGroup>& groups = own ? reference_groups_ : groups_;
+  const auto run = [&](ParameterGroup& group) { gather(group), copy_out(group, true); };
+  if (index == kReferenceBegins)
+    for (std::size_t i = layers(); i < groups.size(); ++i) run(groups[i]);
+  if (reference_layer_ >= 0 && (own || reshards_after_forward()))
+    reshard(groups[static_cast<std::size_t>(reference_layer_)]);
+  reference_layer_ = index;
+  if (index >= 0) return run(groups[static_cast<std::size_t>(index)]);
+  if (index == kReferenceEnds && own)
+    for (std::size_t i = layers(); i < groups.size(); ++i) reshard(groups[i]);
 }
 
 /// The root's forward ends with the loss; its backward begins with the loss's.

@@ -19,6 +19,7 @@ class FsdpRun {
   void phase(Phase phase);
   void gradient(std::size_t tensor, Device::Block block) { state_.take_gradient(tensor, block); }
   void module(const Event& event, int layer);
+  void reference(std::int32_t index);
   void end_backward(bool last);
   void step(bool first);
 
@@ -62,9 +63,16 @@ class FsdpRun {
     return in().training.fsdp_wraps_ends.has_value() || in().strategy.layout.context > 1;
   }
   [[nodiscard]] Bytes reduced_size(const Parameter& parameter) const;
+  /// Of an element of the group's all-gather.
+  [[nodiscard]] Bytes sent_as(const ParameterGroup& group) const;
   [[nodiscard]] bool has_gradient(const Parameter& parameter) const;
 
+  /// Adds a tensor to the group that it is of.
+  void add_to(std::vector<ParameterGroup>& groups, std::size_t tensor) const;
+  /// Whether log-probabilities come from a copy of the model, which is sharded likewise.
+  [[nodiscard]] bool has_reference() const { return reference_of(in().training) == ReferenceModel::copy; }
   void shard(ParameterGroup& group);
+  void shard_reference();
   void gather(ParameterGroup& group);
   [[nodiscard]] std::vector<Device::Block> gather_inputs(const ParameterGroup& group);
   void copy_out(ParameterGroup& group, bool in_forward);
@@ -83,7 +91,9 @@ class FsdpRun {
 
   RankState& state_;
   Device& device_;
-  std::vector<ParameterGroup> groups_;  ///< the layers', the root's
+  std::vector<ParameterGroup> groups_;            ///< the layers', the root's
+  std::vector<ParameterGroup> reference_groups_;  ///< of a copy, as groups_
+  int reference_layer_{-1};                       ///< of the reference, whose forward runs
   std::vector<OptimizerTensor> optimized_;
   int open_{-1};  ///< layer whose forward or backward runs
   bool in_backward_{};

@@ -49,6 +49,10 @@ void add_method(Words& words, const Training& training) {
   if (int8) return;
   const bool twice = training.quantization == Quantization::nf4_double;
   add(words, {"--bnb_4bit_quant_type", "nf4", "--bnb_4bit_use_double_quant", twice ? "true" : "false"});
+  if (shards_packed(training))
+    add(words, {"--bnb_4bit_quant_storage", training.quant_storage == QuantStorage::bf16   ? "bfloat16"
+                                            : training.quant_storage == QuantStorage::fp16 ? "float16"
+                                                                                           : "float32"});
 }
 
 /// The Hugging Face Trainer's max_grad_norm. Source: transformers 5.23 training_args.py.

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/sharding/expert_model.h"
 
 namespace zplan {
 
@@ -153,7 +155,8 @@ Json device(OffloadDevice where, const Inputs& in) {
 
 Elements swap_buffer(const Inputs& in) {
   const Strategy& s = in.strategy();
-  return swap_buffer_size(rank_model(in.question.model, in.training(), s.layout.tensor), s);
+  const RankModel rank = rank_model(with_local_experts(in.question.model, s), in.training(), s.layout.tensor);
+  return swap_buffer_size(rank, in.training(), s);
 }
 
 void add_offload(Json& section, const Inputs& in) {
@@ -178,6 +181,38 @@ void add_zero(Json& config, const Inputs& in) {
   // Without it the Trainer's save_model writes no weights that from_pretrained could load.
   if (stage == 3 && in.autos()) section["stage3_gather_16bit_weights_on_model_save"] = true;
   config["zero_optimization"] = section;
+}
+
+/// What AutoTP divides beside AutoEP: Hugging Face's plans for mixtures have styles that it refuses.
+Json attention_partition() {
+  const auto layers = [](const char* pattern, const char* kind) {
+    return Json{{"patterns", {pattern}}, {"partition_type", kind}};
+  };
+  return {{"use_default_specs", false},
+          {"layer_specs",
+           {layers(".*\\.self_attn\\.o_proj\\.weight$", "row"),
+            layers(".*\\.self_attn\\.[qkv]_proj\\.weight$", "column")}}};
+}
+
+/// expert_parallel: what is not DeepSpeed's default.
+void add_experts(Json& config, const Inputs& in) {
+  const Strategy& s = in.strategy();
+  if (!s.experts.enabled) return;
+  Json section = {{"enabled", true}, {"autoep_size", s.layout.expert}};
+  if (const auto preset = preset_for(in.question.model.shape.architecture)) section["preset_model"] = *preset;
+  if (in.training().method != Method::full) {
+    section["preset_model"] = preset_of_adapted(in.question.model.shape.architecture);
+    section["moe_layer_pattern"] = kAdaptedMixtures;
+  }
+  if (s.experts.weighs_rows) section["score_apply"] = "pre";
+  if (s.experts.combine != ExpertCombine::weighted_sum) section["combine_impl"] = to_name(s.experts.combine);
+  if (s.experts.fused_gate_up) section["gate_up_impl"] = "fused";
+  if (s.experts.without_triton) section["disable_triton_grouped_mm"] = true;
+  if (s.experts.async_split_plan) section["async_split_plan"] = true;
+  if (s.experts.route_norm) section["route_norm"] = *s.experts.route_norm;
+  config["expert_parallel"] = section;
+  if (s.layout.data_before_expert) config["use_data_before_expert_parallelism"] = true;
+  if (s.layout.tensor > 1) config["tensor_parallel"]["partition_config"] = attention_partition();
 }
 
 void add_disk(Json& config, const Inputs& in) {
@@ -220,7 +255,7 @@ void note_optimizer(const Training& training, Notes& notes) {
                   name));
 }
 
-void note_limits(const Plan& plan, const Training& training, Notes& notes) {
+void note_limits(const Plan& plan, const Training& training, const std::string& architecture, Notes& notes) {
   const Strategy& s = plan.strategy;
   if (is_16_bit(training) && !training.master_weights && !can_drop_master(training, s))
     notes.push_back(fmt::format(
@@ -239,6 +274,16 @@ void note_limits(const Plan& plan, const Training& training, Notes& notes) {
         "every batch needs position_ids and samples whose length sequence parallelism divides; "
         "train_batch_size is left out: accelerate works it out");
   }
+  if (s.experts.enabled && divides_groups(s.zero_stage))
+    notes.emplace_back(
+        "expert parallelism at stages 1 and 2 needs the \"optimizer\" section: with an optimizer of the "
+        "script's DeepSpeed 0.19.8 stops with \"The model has moe layers, but None of the param groups are "
+        "marked as MoE\"");
+  const auto preset = s.experts.enabled ? expert_preset_of(architecture) : std::nullopt;
+  if (preset && breaks_with_recorders(*preset))
+    notes.emplace_back(
+        "transformers 5.23.0 and DeepSpeed 0.19.8 do not go together for this model (TypeError: "
+        "_CanRecordRegistry.get() takes 2 positional arguments but 3 were given): take transformers 5.22");
   if (s.long_context.tiles())
     notes.emplace_back(
         "tiles are code, not settings: deepspeed.runtime.sequence_parallel.ulysses_sp.TiledMLP and "
@@ -279,6 +324,7 @@ Json newest_config(const Plan& plan, const Question& question, const DsConfigOpt
   add_zero(config, in);
   if (plan.strategy.layout.tensor > 1)
     config["tensor_parallel"] = {{"autotp_size", plan.strategy.layout.tensor}};
+  add_experts(config, in);
   if (plan.strategy.layout.tensor > 1 && question.training.vocabulary_parallel_head)
     config["tensor_parallel"]["vocab_parallel_lm_head"] = true;
   if (const auto& type = plan.strategy.zero.communication_type)
@@ -303,11 +349,32 @@ Json ds_config(const Plan& plan, const Question& question, ConfigStyle style) {
   return ds_config(plan, question, DsConfigOptions{.style = style, .nvme_path = DsConfigOptions{}.nvme_path});
 }
 
+namespace {
+
+/// Source: peft 0.21 docs accelerate/deepspeed (ZeRO-3 with QLoRA); transformers 5.23 modeling_utils.py
+/// get_init_context.
+void note_packed(const Plan& plan, const Question& question, Notes& notes) {
+  if (plan.strategy.zero_stage != 3 || !shards_packed(question.training)) return;
+  constexpr auto torch_name = [](std::string_view type) { return type == "bf16" ? "bfloat16" : "float16"; };
+  const std::string_view type = torch_name(to_name(question.training.quant_storage));
+  notes.push_back(fmt::format(
+      "load with BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+      "bnb_4bit_use_double_quant={}, bnb_4bit_compute_dtype=torch.{}, bnb_4bit_quant_storage=torch.{}) and "
+      "dtype=torch.{}; in accelerate's config zero3_init_flag: true and zero3_save_16bit_model: true",
+      question.training.quantization == Quantization::nf4_double ? "True" : "False", type, type, type));
+  notes.emplace_back(
+      "transformers makes a quantised model without zero.Init: each rank holds the whole packed model before "
+      "DeepSpeed shards it, which the plan counts; quant states are never sharded");
+}
+
+}  // namespace
+
 std::vector<std::string> ds_config_notes(const Plan& plan, const Question& question) {
   Notes notes;
+  note_packed(plan, question, notes);
   note_checkpointing(plan, question.training, notes);
   note_optimizer(question.training, notes);
-  note_limits(plan, question.training, notes);
+  note_limits(plan, question.training, question.model.shape.architecture, notes);
   Json config = newest_config(plan, question, {});
   for (std::string& lost : fit_to_release(config, question.training.deepspeed))
     notes.push_back(std::move(lost));

@@ -42,8 +42,9 @@ void sort_by_place(std::vector<Finding>& findings) {
 std::vector<Finding> lint_document(const DsText& ds, const LintOptions& options) {
   const ConfigStyle style = options.style.value_or(inferred_style(ds.document));
   LintContext context{ds, options, style, stage_of(ds.document, style)};
-  for (const auto rules : {lint_text_flaws, lint_all_keys, lint_arguments, lint_values, lint_auto, lint_batch,
-                           lint_sequence, lint_stage, lint_precision, lint_optimizer, lint_scheduler})
+  for (const auto rules :
+       {lint_text_flaws, lint_all_keys, lint_arguments, lint_values, lint_auto, lint_batch, lint_sequence,
+        lint_experts, lint_stage, lint_precision, lint_optimizer, lint_scheduler})
     rules(context);
   sort_by_place(context.findings);
   return std::move(context.findings);

@@ -73,6 +73,8 @@ struct LintOptions {
   std::optional<std::int64_t> gpus{};
   std::optional<std::int64_t> tensor_parallel{};
   std::optional<std::int64_t> sequence_parallel{};
+  std::string architecture{};        ///< of --model; empty: not known
+  std::int64_t experts{};            ///< of its mixtures
   std::string compute_capability{};  ///< of the GPU: "7.5"; empty: not known
   DeepSpeedRelease release{};        ///< decides how gradients are clipped where no key says it
 };

@@ -75,6 +75,7 @@ void lint_values(LintContext& context);
 void lint_auto(LintContext& context);
 void lint_batch(LintContext& context);
 void lint_sequence(LintContext& context);
+void lint_experts(LintContext& context);
 void lint_stage(LintContext& context);
 void lint_precision(LintContext& context);
 void lint_optimizer(LintContext& context);

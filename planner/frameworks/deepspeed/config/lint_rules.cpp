@@ -102,6 +102,17 @@ const std::vector<LintRule>& lint_rules() {
       {"sequence-parallel-refused", error,
        "with --model and --sp: a model, sequences or attention that Ulysses does not take",
        "runtime/sequence_parallel/ulysses_sp.py"},
+      {"expert-parallel-refused", error,
+       "an expert_parallel section with which DeepSpeed stops, in its own words; with --model and --gpus "
+       "more "
+       "of them",
+       "module_inject/auto_ep_config.py, auto_ep_folding.py, runtime/engine.py"},
+      {"expert-parallel-key", warning, "a key of expert_parallel that DeepSpeed does not know and ignores",
+       "module_inject/auto_ep_config.py parse_autoep_config"},
+      {"expert-parallel-optimizer", warning, "expert parallelism at ZeRO 1 or 2 without an optimizer section",
+       "runtime/zero/stage_1_and_2.py _configure_moe_settings"},
+      {"expert-parallel-nothing", warning, "with --model: a model in which AutoEP replaces nothing",
+       "module_inject/auto_ep.py ep_parser"},
       {"tensor-parallel-ranks", error, "autotp_size does not divide the number of GPUs", "utils/groups.py"},
       {"tensor-parallel-differs", error, "autotp_size says another degree than tp.tp_size or --tp",
        "runtime/engine.py _apply_autotp_partitioning"},

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/json_reader.h"
+#include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
 #include "planner/frameworks/deepspeed/config/lint_knowledge.h"
 #include "planner/frameworks/deepspeed/config/lint_text.h"
@@ -277,6 +278,31 @@ void read_sequence_parallel(const JsonReader& root, DsConfigPins& pins) {
     pins.sequence_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
 }
 
+void read_experts(const JsonReader& root, DsConfigPins& pins) {
+  const Section section = object(root, "expert_parallel");
+  if (!section) return;
+  const ExpertConfig config = read_expert_config(*section);
+  for (const std::string& key : config.unknown)
+    pins.warnings.push_back(fmt::format("{}/{}: DeepSpeed knows no such key and ignores it without a word",
+                                        section->place(), key));
+  if (!config.enabled) return;
+  if (config.autoep_size < 1)
+    section->at("autoep_size")
+        .fail(fmt::format("{}", config.autoep_size), "accepted: 1 or more, a divisor of the GPUs");
+  if (config.comm_backend == "deepep")
+    pins.warnings.push_back(fmt::format(
+        "not counted: {}/comm_backend = \"deepep\" (its buffers and transport: all_to_alls are planned)",
+        section->place()));
+  if (!config.use_grouped_mm)
+    pins.warnings.push_back(fmt::format(
+        "not counted: {}/use_grouped_mm = false (experts one by one: grouped products are planned)",
+        section->place()));
+  const auto size = section->find("autoep_size");
+  pins.expert_parallel = size ? pin(config.autoep_size, *size) : pin(config.autoep_size, *section);
+  pins.experts = expert_parallel_of(config);
+  pins.data_before_expert = flag(root, "use_data_before_expert_parallelism", false);
+}
+
 std::optional<Optimizer> optimizer_of(std::string type, bool momentum) {
   for (char& c : type)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -321,6 +347,7 @@ DsConfigPins read_ds_config(std::string_view text, const std::string& source, st
   read_batch(root, pins);
   read_tensor_parallel(root, pins);
   read_sequence_parallel(root, pins);
+  read_experts(root, pins);
   read_optimizer(root, pins);
   const std::vector<std::string> left_out = not_counted(root, zero.stage);
   pins.warnings.insert(pins.warnings.end(), left_out.begin(), left_out.end());

@@ -29,6 +29,9 @@ struct DsConfigPins {
       offload;  ///< with cpu and nvme mixed, no name of --offload says it, but it is planned all the same
   Pin<std::int64_t> tensor_parallel;
   Pin<std::int64_t> sequence_parallel;
+  Pin<std::int64_t> expert_parallel;  ///< autoep_size; absent: the section is not there, or not enabled
+  ExpertParallel experts{};
+  bool data_before_expert{};  ///< use_data_before_expert_parallelism
   Pin<std::int64_t> micro_batch_size;
   Pin<std::int64_t> gradient_accumulation_steps;
   Pin<std::int64_t> train_batch_size;  ///< as DeepSpeed counts it: see resolve_batch

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/search/search.h"
+
+namespace zplan {
+
+/// Of a mixture whose question names no expert parallelism: what the best plan under DeepSpeed's AutoEP would
+/// need beside the recommended one, or why there is none. Nothing of other questions.
+[[nodiscard]] std::optional<std::string> weigh_experts(const Question& question, const Answer& answer);
+
+}  // namespace zplan

@@ -1,0 +1,137 @@
+#include "planner/model_trace/reference.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/model_trace/play.h"
+
+namespace zplan {
+
+namespace {
+
+using Kind = Event::Kind;
+
+bool names_module(Kind kind) {
+  return kind == Kind::enter_module || kind == Kind::leave_module || kind == Kind::enter_backward ||
+         kind == Kind::leave_backward;
+}
+
+/// Writes a forward's events one behind the other, as the part around the policy's layers names them.
+class Insertion {
+ public:
+  Insertion(Tape& policy, const Tape& reference, ReferenceModel kind)
+      : policy_(policy),
+        reference_(reference),
+        layout_(reference),
+        shares_modules_(kind == ReferenceModel::adapters_off),
+        first_block_(policy.model.blocks),
+        first_load_(static_cast<std::int32_t>(policy.loads.size())) {}
+
+  std::vector<Event> events() {
+    mark(kReferenceBegins);
+    append(reference_.model.forward, -1);
+    for (std::size_t i = 0; i < reference_.layers.size(); ++i) {
+      mark(static_cast<std::int32_t>(i));
+      append(reference_.classes[reference_.layers[i]].forward, static_cast<int>(i));
+    }
+    append(reference_.head, -1);
+    mark(kReferenceEnds);
+    policy_.model.blocks += layout_.blocks();
+    policy_.loads.insert(policy_.loads.end(), reference_.loads.begin(), reference_.loads.end());
+    return std::move(made_);
+  }
+
+ private:
+  void mark(std::int32_t index) { made_.push_back({.kind = Kind::reference, .index = index}); }
+
+  void append(const std::vector<Event>& events, int layer) {
+    for (const Event& each : events) {
+      switch (each.kind) {
+        case Kind::phase:
+        case Kind::workspace: break;  // the policy's forward has them
+        case Kind::end_layers: end_layers(static_cast<std::size_t>(each.index)); break;
+        case Kind::allocate:
+        case Kind::release: add_block(each, layer); break;
+        case Kind::compute: add(each).index += first_load_; break;
+        case Kind::communicate:
+        case Kind::await: add(each); break;
+        default: add_hook(each, layer);
+      }
+    }
+  }
+  Event& add(const Event& event) { return made_.emplace_back(event); }
+  void add_block(const Event& event, int layer) {
+    Event& made = add(event);
+    made.block = first_block_ + layout_.block(event, layer, false);
+    made.owner = Owner::here, made.block_part = kOwnPart;
+  }
+  void end_layers(std::size_t which) {
+    for (std::size_t i = 0; i < reference_.layers.size(); ++i)
+      for (const Event& each : reference_.classes[reference_.layers[i]].endings[which])
+        add_block(each, static_cast<int>(i));
+  }
+  void add_hook(const Event& event, int layer) {
+    const int of = named_layer(event.index_part, layer, static_cast<int>(reference_.layers.size()));
+    Event& made = add(event);
+    made.index_part = of < 0 ? kOwnPart : of;
+    if (!shares_modules_) return;
+    if (names_module(event.kind)) made.index = in_policy(of, event.index);
+    if (event.kind == Kind::read_parameter) made.block = in_policy(of, event.block);
+  }
+  /// The number that the policy has for a module of the same name and parameters.
+  std::int32_t in_policy(int layer, std::int32_t number) {
+    const auto place = static_cast<std::size_t>(std::max(layer, 0));
+    const TapePart& own = layer < 0 ? reference_.model : reference_.classes[reference_.layers[place]];
+    TapePart& part = layer < 0 ? policy_.model : policy_.classes[policy_.layers[place]];
+    const TapeModule& module = own.modules[static_cast<std::size_t>(number)];
+    const auto known = std::find(part.modules.begin(), part.modules.end(), module);
+    const auto index = static_cast<std::int32_t>(known - part.modules.begin());
+    if (known == part.modules.end()) part.modules.push_back(module);
+    return index;
+  }
+
+  Tape& policy_;
+  const Tape& reference_;
+  TapeLayout layout_;
+  bool shares_modules_;
+  std::int32_t first_block_, first_load_;
+  std::vector<Event> made_;
+};
+
+ReferenceModules modules_of(const Tape& reference) {
+  ReferenceModules modules{.model = reference.model.modules, .classes = {}, .layers = reference.layers};
+  for (const TapePart& each : reference.classes) modules.classes.push_back(each.modules);
+  return modules;
+}
+
+}  // namespace
+
+Training reference_training(const Training& training) {
+  Training of = training;
+  if (reference_of(training) != ReferenceModel::copy) return of;
+  of.method = Method::full;
+  of.modules_to_save.clear();
+  of.dora = false;
+  return of;
+}
+
+Strategy reference_strategy(const Strategy& strategy) {
+  Strategy of = strategy;
+  of.checkpointing = Checkpointing::none;
+  of.long_context.checkpoint_offload = CheckpointOffload::none;
+  return of;
+}
+
+Tape with_reference(Tape policy, const Tape& reference, ReferenceModel kind) {
+  const auto place = std::find_if(policy.head.begin(), policy.head.end(),
+                                  [](const Event& each) { return each.kind == Kind::reference; });
+  if (place == policy.head.end()) return policy;
+  const auto at = place - policy.head.begin();
+  const std::vector<Event> events = Insertion(policy, reference, kind).events();
+  policy.head.erase(policy.head.begin() + at);
+  policy.head.insert(policy.head.begin() + at, events.begin(), events.end());
+  if (kind == ReferenceModel::copy) policy.reference = modules_of(reference);
+  return policy;
+}
+
+}  // namespace zplan

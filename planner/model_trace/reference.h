@@ -1,0 +1,18 @@
+#pragma once
+
+#include "planner/model_trace/tape.h"
+#include "planner/strategy.h"
+
+namespace zplan {
+
+/// How the forward of the training's reference model is recorded: of a copy, the model without adapters.
+[[nodiscard]] Training reference_training(const Training& training);
+/// A reference model's forward is not checkpointed.
+[[nodiscard]] Strategy reference_strategy(const Strategy& strategy);
+
+/// `policy` with the forward of `reference`, a tape without a backward, where Event::Kind::reference stands.
+/// What is hooked is the policy's own where adapters are switched off; a copy's modules are listed in
+/// Tape::reference.
+[[nodiscard]] Tape with_reference(Tape policy, const Tape& reference, ReferenceModel kind);
+
+}  // namespace zplan

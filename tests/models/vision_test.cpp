@@ -1,0 +1,170 @@
+// Image-text models with images: tensors as PyTorch counted them, tokens as the processors do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/config.h"
+#include "models/lora.h"
+#include "models/vision/families.h"
+#include "support.h"
+
+namespace zplan::test {
+namespace {
+
+using testing::HasSubstr;
+
+ImageRequest of_size(std::int64_t width, std::int64_t height) {
+  return {.per_sample = 1, .width = width, .height = height};
+}
+
+/// Small, with published patches and windows.
+Model qwen2_5_vl() {
+  return model_of(R"({"model_type": "qwen2_5_vl", "text_config": {"hidden_size": 64, "intermediate_size": 96,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 160},
+    "vision_config": {"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "out_hidden_size": 64}})");
+}
+
+ImageBatch batch_of(const Model& model, const ImageRequest& request) {
+  const Vision& vision = *model.with_images->vision;
+  return image_batch(vision.rule, vision.tower, request);
+}
+
+std::string refused(const Model& model, const ImageRequest& request) {
+  try {
+    static_cast<void>(batch_of(model, request));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// The counts of PyTorch's own models, and of the adapters that peft gives them: towers are adapted too.
+TEST(Vision, ParametersAreThoseOfPyTorch) {
+  std::size_t seen = 0;
+  for (const Json& row : test_data("reference/images/steps.json")) {
+    const std::optional<Model> model = image_text_model(JsonReader(row.at("config"), "config"));
+    ASSERT_TRUE(model) << row.at("id");
+    const bool full = row.at("options").at("method") == "full";
+    const Elements counted =
+        full ? elements(model->inventory) : elements(lora_adapters(*model, 16, LoraTargets{}));
+    EXPECT_EQ(counted.value, row.at(full ? "parameters" : "trainable").get<std::int64_t>()) << row.at("id");
+    ++seen;
+  }
+  EXPECT_EQ(seen, 57U);
+}
+
+TEST(Vision, ExcludedPartsGetNoAdapters) {
+  const Model model = *qwen2_5_vl().with_images;
+  EXPECT_FALSE(lora_adapters(model, 8, LoraTargets{}).before.empty());
+  const LoraTargets outside{.excluded = {"model.visual"}};
+  EXPECT_TRUE(lora_adapters(model, 8, outside).before.empty());
+  EXPECT_FALSE(lora_adapters(model, 8, outside).kinds.front().tensors.empty());
+}
+
+// What transformers 5.23's smart_resize makes of sizes: rows and columns of patches.
+TEST(Vision, QwenResizesAsItsProcessorDoes) {
+  struct Resized {
+    std::int64_t width, height, rows, columns;
+  };
+  const Model model = qwen2_5_vl();
+  for (const Resized& each : std::vector<Resized>{{1344, 1344, 96, 96},
+                                                  {448, 448, 32, 32},
+                                                  {1000, 700, 50, 72},
+                                                  {28, 28, 4, 4},
+                                                  {10, 200, 18, 2},
+                                                  {5000, 4000, 228, 286},
+                                                  {333, 777, 56, 24},
+                                                  {4032, 3024, 216, 288},
+                                                  {70, 98, 8, 4},
+                                                  {1, 150, 50, 2}}) {
+    const ImageBatch batch = batch_of(model, of_size(each.width, each.height));
+    EXPECT_EQ(batch.rows, each.rows) << each.width << "x" << each.height;
+    EXPECT_EQ(batch.columns, each.columns) << each.width << "x" << each.height;
+    EXPECT_EQ(batch.tokens, each.rows * each.columns / 4);
+  }
+  EXPECT_THAT(refused(model, of_size(10, 2001)), HasSubstr("--image-size"));
+  EXPECT_THAT(refused(model, {.per_sample = 1}), HasSubstr("--image-size"));
+}
+
+TEST(Vision, TokensMayBeGivenInstead) {
+  const ImageBatch batch = batch_of(qwen2_5_vl(), {.per_sample = 3, .tokens = 2304});
+  EXPECT_EQ(batch.tokens, 2304);
+  EXPECT_EQ(batch.sequence(), 3 * 2304);
+  EXPECT_EQ(batch.rows * batch.columns, 4 * 2304);
+}
+
+TEST(Vision, FixedImagesHaveTheirTokens) {
+  const Model model = model_of(R"({"model_type": "gemma3", "mm_tokens_per_image": 256,
+    "text_config": {"model_type": "gemma3_text", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2},
+    "vision_config": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "image_size": 896, "patch_size": 14}})");
+  ASSERT_TRUE(model.with_images);
+  const ImageBatch batch = batch_of(model, {.per_sample = 2});
+  EXPECT_EQ(batch.tokens, 256);
+  EXPECT_EQ(batch.rows, 64);
+  EXPECT_THAT(refused(model, {.per_sample = 1, .tokens = 255}), HasSubstr("256"));
+}
+
+// Rules of processors whose towers have no program. InternVL's tiles and Idefics 3's squares: what
+// get_number_of_image_patches of transformers 5.23 says, times the tokens of each.
+TEST(Vision, RulesAreKnownWithoutATower) {
+  struct Rule {
+    const char* config;
+    std::int64_t width, height, tokens;
+  };
+  for (
+      const Rule& each : std::vector<Rule>{
+          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 1344, 1344, 2560},
+          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 1000, 700, 1792},
+          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 448, 448, 256},
+          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 300, 1200, 1280},
+          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 2000, 500, 1280},
+          {R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})",
+           1344, 1344, 2873},
+          {R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})",
+           1000, 700, 2197},
+          {R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})",
+           300, 1200, 845},
+          {R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})",
+           2000, 500, 845},
+          {R"({"model_type": "mistral3", "spatial_merge_size": 2, "vision_config": {"image_size": 1540, "patch_size": 14}})",
+           1344, 1344, 2352},
+          {R"({"model_type": "mistral3", "spatial_merge_size": 2, "vision_config": {"image_size": 1540, "patch_size": 14}})",
+           1000, 700, 925},
+          {R"({"model_type": "mistral3", "spatial_merge_size": 2, "vision_config": {"image_size": 1540, "patch_size": 14}})",
+           4000, 3000, 2352},
+          {R"({"model_type": "qwen3_vl", "vision_config": {}})", 1344, 1344, 1764},
+          {R"({"model_type": "qwen3_vl", "vision_config": {}})", 100, 100, 64}}) {
+    const Json config = Json::parse(each.config);
+    const std::optional<ImageRule> rule = image_rule(JsonReader(config, "config"));
+    ASSERT_TRUE(rule) << each.config;
+    EXPECT_EQ(image_batch(*rule, {.patch_size = 1}, of_size(each.width, each.height)).tokens, each.tokens)
+        << each.config << " " << each.width << "x" << each.height;
+  }
+}
+
+// llava-hf/llava-1.5-7b-hf says of its language model what is not Llama's default.
+TEST(Vision, WhatFilesLeaveOutIsFilledIn) {
+  const Model model = model_of(
+      R"({"model_type": "llava", "text_config": {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096},
+    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096,
+    "num_attention_heads": 16, "num_hidden_layers": 24, "image_size": 336, "patch_size": 14},
+    "vision_feature_layer": -2})");
+  EXPECT_EQ(parameters(model).value, 7'063'427'072);  // the published weights' own count
+  EXPECT_TRUE(has_tower(model));
+  EXPECT_EQ(batch_of(model, {.per_sample = 1}).tokens, 576);
+}
+
+// A tower that makes no sense is said when images are asked for: on text alone the model is planned as
+// before.
+TEST(Vision, OddTowersAreToldLater) {
+  const Model model = model_of(R"({"model_type": "qwen2_5_vl", "text_config": {"hidden_size": 64,
+    "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "vocab_size": 160}, "vision_config": {"hidden_size": 30, "num_heads": 4}})");
+  EXPECT_FALSE(model.with_images);
+  EXPECT_THAT(model.why_no_images, HasSubstr("vision_config"));
+}
+
+}  // namespace
+}  // namespace zplan::test
