@@ -17,6 +17,17 @@ Tensor layer_named(Program& p, const Vision& vision, const TowerParameters& of, 
   return linear_layer(p, of.around, of.around.get(vision.names.projector + name + ".weight"), x);
 }
 
+/// A linear layer, GELU, another one.
+Tensor two_layers(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x,
+                  const std::string& first, const std::string& second) {
+  Tensor bent;
+  {
+    const Tensor wide = layer_named(p, vision, of, first, x);
+    bent = gelu(p.torch, wide);
+  }
+  return layer_named(p, vision, of, second, bent);
+}
+
 /// Squares of patches side by side, two layers.
 Tensor merged(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
   const TowerShape& tower = vision.tower;
@@ -28,12 +39,7 @@ Tensor merged(Program& p, const Vision& vision, const TowerParameters& of, const
     wide = view(p.torch, normed, {x.size(0) / unit, unit * x.size(1)});
   }
   const auto layers = [&](const Tensor& input) {
-    Tensor bent;
-    {
-      const Tensor first = layer_named(p, vision, of, ".mlp.0", input);
-      bent = gelu(p.torch, first);
-    }
-    return layer_named(p, vision, of, ".mlp.2", bent);
+    return two_layers(p, vision, of, input, ".mlp.0", ".mlp.2");
   };
   return hooked(p, {.name = vision.names.projector + ".mlp"}, wide, layers);
 }
@@ -53,15 +59,6 @@ Tensor pooled(Program& p, const Vision& vision, const TowerParameters& of, const
       normalise(p, of.around, vision.names.projector + ".mm_soft_emb_norm", rows, NormForm::one_more);
   const Parameter& weight = of.around.get(vision.names.projector + ".mm_input_projection_weight");
   return plain_linear(p.torch, normed, transpose(p.torch, weight.tensor, 0, 1));
-}
-
-Tensor two_layers(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
-  Tensor bent;
-  {
-    const Tensor first = layer_named(p, vision, of, ".linear_1", x);
-    bent = gelu(p.torch, first);
-  }
-  return layer_named(p, vision, of, ".linear_2", bent);
 }
 
 /// The parameters that the projector's own module holds.
@@ -99,7 +96,8 @@ Tensor projected(Program& p, const Vision& vision, const TowerParameters& of, co
                   switch (vision.projector) {
                     case Projector::merger: return merged(p, vision, of, input);
                     case Projector::pooled: return pooled(p, vision, of, input);
-                    case Projector::two_layers: return two_layers(p, vision, of, input);
+                    case Projector::two_layers:
+                      return two_layers(p, vision, of, input, ".linear_1", ".linear_2");
                   }
                   return Tensor{};
                 },

@@ -109,33 +109,31 @@ TEST(Vision, FixedImagesHaveTheirTokens) {
 // Rules of processors whose towers have no program. InternVL's tiles and Idefics 3's squares: what
 // get_number_of_image_patches of transformers 5.23 says, times the tokens of each.
 TEST(Vision, RulesAreKnownWithoutATower) {
+  constexpr const char* kInternVl =
+      R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})";
+  constexpr const char* kIdefics3 =
+      R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})";
+  constexpr const char* kMistral3 =
+      R"({"model_type": "mistral3", "spatial_merge_size": 2, "vision_config": {"image_size": 1540, "patch_size": 14}})";
+  constexpr const char* kQwen3Vl = R"({"model_type": "qwen3_vl", "vision_config": {}})";
   struct Rule {
     const char* config;
     std::int64_t width, height, tokens;
   };
-  for (
-      const Rule& each : std::vector<Rule>{
-          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 1344, 1344, 2560},
-          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 1000, 700, 1792},
-          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 448, 448, 256},
-          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 300, 1200, 1280},
-          {R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})", 2000, 500, 1280},
-          {R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})",
-           1344, 1344, 2873},
-          {R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})",
-           1000, 700, 2197},
-          {R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})",
-           300, 1200, 845},
-          {R"({"model_type": "idefics3", "scale_factor": 2, "vision_config": {"image_size": 364, "patch_size": 14}})",
-           2000, 500, 845},
-          {R"({"model_type": "mistral3", "spatial_merge_size": 2, "vision_config": {"image_size": 1540, "patch_size": 14}})",
-           1344, 1344, 2352},
-          {R"({"model_type": "mistral3", "spatial_merge_size": 2, "vision_config": {"image_size": 1540, "patch_size": 14}})",
-           1000, 700, 925},
-          {R"({"model_type": "mistral3", "spatial_merge_size": 2, "vision_config": {"image_size": 1540, "patch_size": 14}})",
-           4000, 3000, 2352},
-          {R"({"model_type": "qwen3_vl", "vision_config": {}})", 1344, 1344, 1764},
-          {R"({"model_type": "qwen3_vl", "vision_config": {}})", 100, 100, 64}}) {
+  for (const Rule& each : std::vector<Rule>{{kInternVl, 1344, 1344, 2560},
+                                            {kInternVl, 1000, 700, 1792},
+                                            {kInternVl, 448, 448, 256},
+                                            {kInternVl, 300, 1200, 1280},
+                                            {kInternVl, 2000, 500, 1280},
+                                            {kIdefics3, 1344, 1344, 2873},
+                                            {kIdefics3, 1000, 700, 2197},
+                                            {kIdefics3, 300, 1200, 845},
+                                            {kIdefics3, 2000, 500, 845},
+                                            {kMistral3, 1344, 1344, 2352},
+                                            {kMistral3, 1000, 700, 925},
+                                            {kMistral3, 4000, 3000, 2352},
+                                            {kQwen3Vl, 1344, 1344, 1764},
+                                            {kQwen3Vl, 100, 100, 64}}) {
     const Json config = Json::parse(each.config);
     const std::optional<ImageRule> rule = image_rule(JsonReader(config, "config"));
     ASSERT_TRUE(rule) << each.config;
