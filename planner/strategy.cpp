@@ -157,9 +157,8 @@ std::optional<ReferenceModel> reference_of(const Training& training) {
 }
 
 bool shards_packed(const Training& training) {
-  const bool four_bits =
-      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
-  return training.method == Method::qlora && four_bits && training.quant_storage != QuantStorage::uint8;
+  return training.method == Method::qlora && is_nf4(training.quantization) &&
+         training.quant_storage != QuantStorage::uint8;
 }
 
 Bytes adapter_size(const Training& training) {

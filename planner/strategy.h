@@ -67,6 +67,9 @@ struct EnumNames<Quantization> {
        {Quantization::gptq_int4, "gptq-int4"},
        {Quantization::gptq_int8, "gptq-int8"}}};
 };
+[[nodiscard]] constexpr bool is_nf4(Quantization quantization) {
+  return quantization == Quantization::nf4 || quantization == Quantization::nf4_double;
+}
 [[nodiscard]] constexpr bool is_gptq(Quantization quantization) {
   return quantization == Quantization::gptq_int4 || quantization == Quantization::gptq_int8;
 }

@@ -59,9 +59,7 @@ void check_method(const Options& options) {
     throw InputError("--reference",
                      fmt::format("does nothing with --objective {}", to_name(training.objective)),
                      "accepted: with --objective dpo");
-  const bool four_bits =
-      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
-  if (options.has("--quant-storage") && !four_bits)
+  if (options.has("--quant-storage") && !is_nf4(training.quantization))
     throw InputError("--quant-storage",
                      fmt::format("does nothing with --quantization {}", to_name(training.quantization)),
                      "accepted: with --quantization nf4 or nf4-double");

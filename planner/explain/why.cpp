@@ -186,8 +186,7 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
   if (plan.memory.failing_start.contains(q.cluster.usable_memory))
     sentences.emplace_back(
         "as it starts DeepSpeed copies the weights on the GPU where it takes that for large enough, and "
-        "this "
-        "one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
+        "this one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
   if (const auto divided = expert_parallelism(plan, q)) sentences.push_back(*divided);
   if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
   if (!plan.fits_device) say_what_would_fit(plan, q, context, sentences);

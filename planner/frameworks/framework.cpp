@@ -14,9 +14,7 @@ const FrameworkSpec& spec(Framework framework) {
 }
 
 std::string packed_reason(const Training& training, std::string_view framework) {
-  const bool four_bits =
-      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
-  if (!four_bits)
+  if (!is_nf4(training.quantization))
     return fmt::format(
         "{} shards packed weights only where bitsandbytes stores 4-bit values in a floating type: {} "
         "has no such storage",
@@ -25,6 +23,19 @@ std::string packed_reason(const Training& training, std::string_view framework) 
       "{} does not shard weights packed into bytes (bnb_4bit_quant_storage uint8): "
       "--quant-storage {} stores them in a floating type, which it does",
       framework, to_name(training.precision));
+}
+
+std::string packed_loading(const Training& training) {
+  constexpr auto torch_name = [](std::string_view type) {
+    return type == "bf16" ? "bfloat16" : type == "fp16" ? "float16" : "float32";
+  };
+  const std::string_view storage = torch_name(to_name(training.quant_storage));
+  return fmt::format(
+      "load with BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+      "bnb_4bit_use_double_quant={}, bnb_4bit_compute_dtype=torch.{}, bnb_4bit_quant_storage=torch.{}) and "
+      "dtype=torch.{}",
+      training.quantization == Quantization::nf4_double ? "True" : "False",
+      torch_name(to_name(training.precision)), storage, storage);
 }
 
 }  // namespace zplan

@@ -85,6 +85,8 @@ struct FrameworkSpec {
 
 /// Why `framework` does not shard the training's packed weights, where shards_packed() does not hold.
 [[nodiscard]] std::string packed_reason(const Training& training, std::string_view framework);
+/// How a script loads a model whose packed weights are sharded, whatever the framework.
+[[nodiscard]] std::string packed_loading(const Training& training);
 
 [[nodiscard]] const FrameworkSpec& deepspeed_spec();  // deepspeed/framework.cpp
 [[nodiscard]] const FrameworkSpec& fsdp_spec();       // fsdp/framework.cpp

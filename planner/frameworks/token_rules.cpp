@@ -53,8 +53,7 @@ void check_sequence_parallel(const Model& model, const Training& training, const
   if (training.attention == Attention::eager)
     reasons.emplace_back(
         "DeepSpeed: eager attn_implementation isn't currently supported by Ulysses sequence parallelism: "
-        "take "
-        "--attention flash or sdpa");
+        "take --attention flash or sdpa");
   if (!shares_attention(model.shape) || model.shape.latent_attention)
     reasons.push_back(
         fmt::format("the attention of {} is none that Ulysses takes the place of (one size of heads, through "

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "models/base/divisors.h"
 #include "planner/frameworks/framework.h"
 
 namespace zplan {
@@ -54,17 +55,6 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
 }
 
 }  // namespace
-
-std::vector<std::int64_t> divisors(std::int64_t n) {
-  std::vector<std::int64_t> small, large;
-  for (std::int64_t d = 1; d * d <= n; ++d) {
-    if (n % d != 0) continue;
-    small.push_back(d);
-    if (d != n / d) large.push_back(n / d);
-  }
-  small.insert(small.end(), large.rbegin(), large.rend());
-  return small;
-}
 
 std::int64_t micro_batch_step(std::size_t index) {
   constexpr std::size_t kEach = 16, kPerDoubling = 8;

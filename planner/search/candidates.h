@@ -10,10 +10,6 @@ namespace zplan {
 /// Micro-batches to try in order: every size up to 16, then eight to each doubling.
 [[nodiscard]] std::int64_t micro_batch_step(std::size_t index);
 
-/// Of n > 0, ascending: what micro-batch and accumulation can be between them. Up to 1e8 there are at most
-/// 768.
-[[nodiscard]] std::vector<std::int64_t> divisors(std::int64_t n);
-
 /// Batches of one accumulation, micro-batches ascending.
 struct Batches {
   std::int64_t accumulation{1};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "models/base/divisors.h"
 #include "planner/explain/why.h"
 #include "planner/search/candidates.h"
 #include "planner/search/first.h"

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "models/base/divisors.h"
 #include "planner/explain/why.h"
 #include "planner/frameworks/framework.h"
 #include "planner/frameworks/token_rules.h"
@@ -182,9 +183,8 @@ struct Wider {
 std::vector<Wider> with_sharded_weights(const Question& q, const Wider& wider) {
   std::vector<Wider> sharded;
   const Training& training = q.training;
-  const bool four_bits =
-      training.quantization == Quantization::nf4 || training.quantization == Quantization::nf4_double;
-  if (training.method != Method::qlora || !four_bits || shards_packed(training) || q.cluster.gpus == 1)
+  if (training.method != Method::qlora || !is_nf4(training.quantization) || shards_packed(training) ||
+      q.cluster.gpus == 1)
     return sharded;
   const auto storage = from_name<QuantStorage>(to_name(training.precision));
   const auto offer = [&](Framework framework, const std::string& option) {
@@ -278,8 +278,7 @@ void warn(const Question& q, Answer& result) {
   if (has_tower(q.model))
     result.warnings.emplace_back(
         "planned for text alone: no gradient reaches the tower for images, and what images would take in it "
-        "is "
-        "not counted");
+        "is not counted");
   const ModelShape& shape = q.model.shape;
   if (shape.max_positions > 0 && q.training.sequence_length > shape.max_positions)
     result.warnings.push_back(fmt::format("{} was made for sequences of up to {} tokens, not {}",

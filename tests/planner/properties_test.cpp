@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "models/base/divisors.h"
 #include "planner/explain/why.h"
 #include "planner/search/candidates.h"
 #include "planner/search/search.h"

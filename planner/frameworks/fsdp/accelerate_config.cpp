@@ -95,22 +95,12 @@ Bytes packed_model(const Question& question) {
 /// the meta device first); transformers 5.23 quantizers/quantizer_bnb_4bit.py update_device_map; peft docs
 /// accelerate/fsdp.
 void add_packed_notes(const Plan& plan, const Question& question, std::vector<std::string>& notes) {
-  const Training& training = question.training;
-  constexpr auto torch_name = [](std::string_view type) {
-    return type == "bf16" ? "bfloat16" : type == "fp16" ? "float16" : "float32";
-  };
+  notes.push_back(packed_loading(question.training) +
+                  "; FSDP1 wants adapters in it too (autocast_adapter_dtype=False)");
   notes.push_back(fmt::format(
-      "load with BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
-      "bnb_4bit_use_double_quant={}, bnb_4bit_compute_dtype=torch.{}, bnb_4bit_quant_storage=torch.{}) and "
-      "dtype=torch.{}; FSDP1 wants adapters in it too (autocast_adapter_dtype=False)",
-      training.quantization == Quantization::nf4_double ? "True" : "False",
-      torch_name(to_name(training.precision)), torch_name(to_name(training.quant_storage)),
-      torch_name(to_name(training.quant_storage))));
-  notes.push_back(
-      fmt::format("load on the host, device_map={{\"\": \"cpu\"}}: FSDP2 then moves one group after the "
-                  "other to the GPU; "
-                  "without it each rank first puts the whole packed model on its GPU, {}",
-                  format_bytes(packed_model(question), question.unit)));
+      "load on the host, device_map={{\"\": \"cpu\"}}: FSDP2 then moves one group after the other to the "
+      "GPU; without it each rank first puts the whole packed model on its GPU, {}",
+      format_bytes(packed_model(question), question.unit)));
   if (plan.strategy.offload_parameters == OffloadDevice::none) return;
   notes.emplace_back(
       "fsdp_offload_params keeps packed shards in host memory; their quant state stays on the GPU");

@@ -9,6 +9,7 @@
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/framework.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/sharding/expert_model.h"
 
@@ -355,13 +356,8 @@ namespace {
 /// get_init_context.
 void note_packed(const Plan& plan, const Question& question, Notes& notes) {
   if (plan.strategy.zero_stage != 3 || !shards_packed(question.training)) return;
-  constexpr auto torch_name = [](std::string_view type) { return type == "bf16" ? "bfloat16" : "float16"; };
-  const std::string_view type = torch_name(to_name(question.training.quant_storage));
-  notes.push_back(fmt::format(
-      "load with BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
-      "bnb_4bit_use_double_quant={}, bnb_4bit_compute_dtype=torch.{}, bnb_4bit_quant_storage=torch.{}) and "
-      "dtype=torch.{}; in accelerate's config zero3_init_flag: true and zero3_save_16bit_model: true",
-      question.training.quantization == Quantization::nf4_double ? "True" : "False", type, type, type));
+  notes.push_back(packed_loading(question.training) +
+                  "; in accelerate's config zero3_init_flag: true and zero3_save_16bit_model: true");
   notes.emplace_back(
       "transformers makes a quantised model without zero.Init: each rank holds the whole packed model before "
       "DeepSpeed shards it, which the plan counts; quant states are never sharded");

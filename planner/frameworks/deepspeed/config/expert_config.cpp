@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "models/base/divisors.h"
 #include "planner/frameworks/deepspeed/config/data.h"
 
 namespace zplan {
@@ -94,13 +95,6 @@ std::optional<std::string> text_at(const JsonReader& section, std::string_view k
   return found->text();
 }
 
-std::vector<std::int64_t> divisors_of(std::int64_t n) {
-  std::vector<std::int64_t> result;
-  for (std::int64_t d = 1; d <= n; ++d)
-    if (n % d == 0) result.push_back(d);
-  return result;
-}
-
 }  // namespace
 
 ExpertConfig read_expert_config(const JsonReader& section) {
@@ -174,16 +168,15 @@ Error folding_error(const ExpertUse& use) {
   if (use.ranks % width != 0)
     return fmt::format(
         "expert_parallel.autoep_size * expert_parallel.expert_tensor_parallel_size ({} * {} = {}) must "
-        "divide "
-        "the stage size (world_size={} / pp_size=1 = {}). Computed edp would be non-integral. Valid "
+        "divide the stage size (world_size={} / pp_size=1 = {}). Computed edp would be non-integral. Valid "
         "expert-width values: [{}]",
         c.autoep_size, c.expert_tensor_parallel_size, width, use.ranks, use.ranks,
-        fmt::join(divisors_of(use.ranks), ", "));
+        fmt::join(divisors(use.ranks), ", "));
   if (c.expert_tensor_parallel_size != 1)
     return fmt::format(
         "expert_parallel.expert_tensor_parallel_size={} is reserved for expert-internal tensor parallelism "
-        "and "
-        "is not supported yet. Use expert_tensor_parallel_size=1; ETP support is planned as follow-up work.",
+        "and is not supported yet. Use expert_tensor_parallel_size=1; ETP support is planned as follow-up "
+        "work.",
         c.expert_tensor_parallel_size);
   if (use.tensor_parallel == 1) return std::nullopt;
   if (c.autoep_size == 1)
@@ -195,8 +188,7 @@ Error folding_error(const ExpertUse& use) {
            "Disable use_data_before_expert_parallel_.";
   if (use.offloads)
     return "ZeRO optimizer/parameter offload with AutoEP+AutoTP folding is not validated yet. Disable "
-           "offload "
-           "or run a follow-up proof for per-family replica groups.";
+           "offload or run a follow-up proof for per-family replica groups.";
   if (use.tensor_preset && c.preset_model && *use.tensor_preset != *c.preset_model)
     return fmt::format(
         "tensor_parallel.preset_model and expert_parallel.preset_model must match when both are set "
@@ -263,8 +255,8 @@ Error config_error(const ExpertUse& use) {
     return fmt::format(
         "combine_impl=\"fused_weighted_sum\" does not support folded tensor parallelism "
         "(tensor_parallel.autotp_size={}), which restores combined tokens from assignment metadata instead "
-        "of "
-        "the weighted reduction it implements. Set tensor_parallel.autotp_size to 1, or leave combine_impl "
+        "of the weighted reduction it implements. Set tensor_parallel.autotp_size to 1, or leave "
+        "combine_impl "
         "unset.",
         use.tensor_parallel);
   if (c.combine_impl == "fused_weighted_sum" && c.comm_backend == "deepep" && c.autoep_size > 1)
@@ -325,16 +317,16 @@ Error experts_error(const ExpertUse& use) {
         "combine_impl=\"fused_weighted_sum\" requires score_apply=\"post\", but layer '{}' resolved "
         "score_apply=\"pre\". Leave combine_impl unset.",
         layer);
-  const std::string divisors = fmt::format("[{}]", fmt::join(divisors_of(use.experts), ", "));
+  const std::string accepted = fmt::format("[{}]", fmt::join(divisors(use.experts), ", "));
   if (c.autoep_size > use.experts)
     return fmt::format(
         "autoep_size={} exceeds num_experts={} in layer '{}'. Each rank must own at least one expert. Valid "
         "autoep_size values (divisors of {}): {}",
-        c.autoep_size, use.experts, layer, use.experts, divisors);
+        c.autoep_size, use.experts, layer, use.experts, accepted);
   if (use.experts % c.autoep_size != 0)
     return fmt::format(
         "num_experts={} in layer '{}' is not divisible by autoep_size={}. Suggested autoep_size values: {}",
-        use.experts, layer, c.autoep_size, divisors);
+        use.experts, layer, c.autoep_size, accepted);
   return std::nullopt;
 }
 
@@ -358,8 +350,7 @@ Error engine_error(const ExpertUse& use) {
   if (use.zero_stage != 1 && use.zero_stage != 2) return std::nullopt;
   if (use.zero_stage == 2 && !use.contiguous_gradients)
     return "Contiguous Gradients in ZeRO Stage 2 must be set to True for MoE. Other code paths are not "
-           "tested "
-           "with MoE";
+           "tested with MoE";
   if (!use.reduce_scatter)
     return "Reduce Scatter in ZeRO Stage 2 must be set to True for MoE. Other code paths are not tested with "
            "MoE";

@@ -104,8 +104,7 @@ const std::vector<LintRule>& lint_rules() {
        "runtime/sequence_parallel/ulysses_sp.py"},
       {"expert-parallel-refused", error,
        "an expert_parallel section with which DeepSpeed stops, in its own words; with --model and --gpus "
-       "more "
-       "of them",
+       "more of them",
        "module_inject/auto_ep_config.py, auto_ep_folding.py, runtime/engine.py"},
       {"expert-parallel-key", warning, "a key of expert_parallel that DeepSpeed does not know and ignores",
        "module_inject/auto_ep_config.py parse_autoep_config"},

@@ -1,4 +1,4 @@
-#include "planner/explain/weigh_experts.h"
+#include "planner/search/weigh_experts.h"
 
 #include <fmt/format.h>
 
