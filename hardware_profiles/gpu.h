@@ -39,12 +39,16 @@ struct Gpu {
   /// Dense peak rates of matrix products with fp32 accumulation; absent where the GPU does not do the type
   /// in its matrix units. fp32: the plain units.
   std::optional<FlopsPerSecond> bf16{}, fp16{}, tf32{}, fp32{}, fp8{};
-  std::string compute_capability{};   ///< "9.0"; see capability_major
+  /// "9.0"; of other vendors' GPUs what their compilers call them: "gfx942", "ascend910b", "gaudi2". Decides
+  /// which kernels run and which libraries stand below PyTorch (hardware_profiles/platform.h).
+  std::string compute_capability{};
   BytesPerSecond nvlink{};            ///< rated, one direction, all links together; 0: none
   BytesPerSecond nvlink_effective{};  ///< as a ring of NCCL reaches it
   BytesPerSecond pcie{};              ///< rated, one direction to the host, as the slot is wired
   BytesPerSecond pcie_effective{};    ///< as NCCL and large copies reach it
   bool peer_to_peer{};                ///< GPUs read each other over PCIe with the stock driver
+  /// The host's memory is the GPU's: one pool, from which both take. Offload between them frees nothing.
+  bool unified_memory{};
   Efficiency efficiency{};
   std::string usual_node{};     ///< node type where none is named
   std::string usual_network{};  ///< network where several nodes and none is named

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "hardware_profiles/platform.h"
 #include "hardware_profiles/profiles.h"
 #include "models/base/names.h"
 
@@ -228,14 +229,16 @@ void check_reserved(const JsonReader& file) {
     file.at("driver_reserved_mib").fail("all of the memory", "less than memory_mib");
 }
 
+/// "9.0", or what another vendor's compiler calls it: "gfx942", "ascend910b", "gaudi2".
 std::string compute_capability_of(const JsonReader& at) {
   std::string text = at.text();
+  if (platform_of(text).platform != Platform::cuda && is_profile_name(text)) return text;
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   const std::size_t dot = text.find('.');
   const bool fits = (dot == 1 || dot == 2) && text.size() == dot + 2 &&
                     std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(dot), digit) &&
                     digit(text.back());
-  if (!fits) at.fail_type("a compute capability such as \"9.0\"");
+  if (!fits) at.fail_type("a compute capability such as \"9.0\", or gfx…, ascend…, gaudi…");
   return text;
 }
 
@@ -261,6 +264,7 @@ void check_gpu(const JsonReader& file) {
                   "pcie_gb_per_s_per_direction",
                   "pcie_effective_gb_per_s_per_direction",
                   "peer_to_peer",
+                  "unified_memory",
                   "matrix_efficiency",
                   "attention_efficiency",
                   "memory_efficiency",
@@ -307,6 +311,7 @@ Gpu read_gpu(const JsonReader& file) {
           .pcie = gigabytes_per_second(file.at("pcie_gb_per_s_per_direction")),
           .pcie_effective = gigabytes_per_second(file.at("pcie_effective_gb_per_s_per_direction")),
           .peer_to_peer = file.at("peer_to_peer").boolean(),
+          .unified_memory = file.boolean_or("unified_memory", false),
           .efficiency = {.products = fraction(file.at("matrix_efficiency")),
                          .attention = fraction(file.at("attention_efficiency")),
                          .memory = fraction(file.at("memory_efficiency"))},
@@ -358,6 +363,60 @@ Network read_network(const JsonReader& file) {
           .sources = sources_of(file, kNotFigures)};
 }
 
+/// Of one figure of an instance, why it is not certain.
+Sources assumed_of(const JsonReader& file) {
+  Sources assumed;
+  const auto at = file.find("assumed");
+  if (!at) return assumed;
+  for (const std::string& figure : at->keys()) {
+    if (!file.has(figure))
+      at->fail(fmt::format("{} is no figure of this instance", in_quotes(figure)),
+               "accepted: keys beside it");
+    assumed[figure] = text_not_empty(at->at(figure));
+  }
+  return assumed;
+}
+
+std::string date_of(const JsonReader& at) {
+  std::string text = at.text();
+  bool fits = text.size() == 10;
+  for (std::size_t i = 0; fits && i < text.size(); ++i)
+    fits = i == 4 || i == 7 ? text[i] == '-' : text[i] >= '0' && text[i] <= '9';
+  if (!fits) at.fail_type("a date such as \"2026-11-23\"");
+  return text;
+}
+
+std::string web_page(const JsonReader& at) {
+  std::string text = at.text();
+  if (!text.starts_with("https://")) at.fail_type("the address of a page, https://…");
+  return text;
+}
+
+Instance read_instance(const JsonReader& at) {
+  at.only_keys({"name", "provider", "aliases", "gpu", "gpus", "node", "network", "host_memory_gib", "vcpus",
+                "local_disk_gb", "source", "date", "assumed"});
+  return {.name = name_of(at),
+          .provider = text_not_empty(at.at("provider")),
+          .aliases = aliases_of(at),
+          .gpu = text_not_empty(at.at("gpu")),
+          .node = text_not_empty(at.at("node")),
+          .network = text_not_empty(at.at("network")),
+          .gpus = at.at("gpus").integer(1, 1024),
+          .host_memory = gibibytes(at.at("host_memory_gib")),
+          .vcpus = at.at("vcpus").integer(1, 100'000),
+          .local_disk = Bytes(static_cast<std::int64_t>(at.at("local_disk_gb").number(0, 1e7) * 1e9)),
+          .source = web_page(at.at("source")),
+          .date = date_of(at.at("date")),
+          .assumed = assumed_of(at)};
+}
+
+std::vector<Instance> read_instances(const JsonReader& file) {
+  file.only_keys({"schema", "instances"});
+  std::vector<Instance> all;
+  for (const JsonReader& each : file.at("instances").items()) all.push_back(read_instance(each));
+  return all;
+}
+
 }  // namespace
 
 /// Fit to be typed, listed and compared: no control characters.
@@ -381,8 +440,11 @@ HardwareProfiles read_profiles(const JsonReader& file) {
     profiles.nodes.push_back(read_node(file));
   else if (kind == "zplan.network/1")
     profiles.networks.push_back(read_network(file));
+  else if (kind == "zplan.instances/1")
+    profiles.instances = read_instances(file);
   else
-    schema.fail(in_quotes(kind), accepted_words(kind, {"zplan.gpu/1", "zplan.node/1", "zplan.network/1"}));
+    schema.fail(in_quotes(kind), accepted_words(kind, {"zplan.gpu/1", "zplan.node/1", "zplan.network/1",
+                                                       "zplan.instances/1"}));
   return profiles;
 }
 

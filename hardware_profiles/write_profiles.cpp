@@ -86,6 +86,7 @@ void put_speeds(Json& out, const Gpu& gpu) {
   put(out, "pcie_gb_per_s_per_direction", gpu.pcie);
   put(out, "pcie_effective_gb_per_s_per_direction", gpu.pcie_effective);
   out["peer_to_peer"] = gpu.peer_to_peer;
+  if (gpu.unified_memory) out["unified_memory"] = true;
   out["matrix_efficiency"] = gpu.efficiency.products;
   out["attention_efficiency"] = gpu.efficiency.attention;
   out["memory_efficiency"] = gpu.efficiency.memory;

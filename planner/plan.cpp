@@ -15,6 +15,16 @@ namespace {
 Bytes less(Bytes whole, Headroom headroom) {
   return whole - Bytes(static_cast<std::int64_t>(headroom.fraction * static_cast<double>(whole.value)));
 }
+/// Of one memory for GPU and host, what the host takes beside each GPU.
+Bytes host_share(const Cluster& cluster, const MemoryPlan& memory) {
+  if (!cluster.gpu.unified_memory) return {};
+  return Bytes((memory.host.total.value + cluster.gpus_per_node - 1) / cluster.gpus_per_node);
+}
+
+/// What is left of it for the GPU is judged alone; what is needed is told with the host's part.
+void add_host_share(MemoryPlan& memory, Bytes share) {
+  memory.required += share, memory.required_low += share, memory.required_high += share;
+}
 }  // namespace
 
 Bytes available(const Cluster& cluster, Headroom headroom) { return less(cluster.usable_memory, headroom); }
@@ -121,18 +131,20 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   plan.strategy = strategy;
   plan.shard = run.shard();
   plan.measured_activations = model_->shape.operators.measured;
-  const Bytes limit = available(cluster_, headroom_);
   RunResult played = complete ? run.full() : worst.live ? *worst.live : run.live();
   if (complete) {
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);
+    const Bytes limit = available(cluster_, headroom_) - host_share(cluster_, plan.memory);
     plan.fits_device = fits_by_allocator(cluster_, limit, cards, plan.memory);
     plan.memory.required_high += more_if_skewed(*model_, cluster_, training_, this->run(strategy));
   } else {
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);
+    const Bytes limit = available(cluster_, headroom_) - host_share(cluster_, plan.memory);
     plan.fits_device = plan.memory.required_low <= limit && fits_by_allocator(inputs, cluster_, limit);
   }
+  add_host_share(plan.memory, host_share(cluster_, plan.memory));
   plan.communication = run.schedule(played);
   CostModel cost_model = run.cost_model(cluster_);
   if (complete) price(plan.communication, played.calls, cost_model);

@@ -72,6 +72,7 @@ std::vector<Fact> gpu_facts(const Gpu& gpu) {
                           {"pcie_gb_per_s_per_direction", rate(gpu.pcie)},
                           {"pcie_effective_gb_per_s_per_direction", rate(gpu.pcie_effective)},
                           {"peer_to_peer", gpu.peer_to_peer ? "yes" : "no"},
+                          {"unified_memory", gpu.unified_memory ? "yes" : "-"},
                           {"usual_node", gpu.usual_node},
                           {"usual_network", gpu.usual_network}};
   keep_known(facts);
@@ -131,6 +132,29 @@ Profile profile_of(const Network& network) {
            {"nic_effective_gb_per_s_per_direction", rate(network.per_nic)},
            {"latency_us", format_seconds(network.latency)}},
           network.sources};
+}
+
+Profile profile_of(const Instance& instance) {
+  Profile profile{
+      "cloud shape",
+      instance.name,
+      instance.aliases,
+      {{"provider", instance.provider},
+       {"gpu", instance.gpu},
+       {"gpus", fmt::format("{}", instance.gpus)},
+       {"node", instance.node},
+       {"network", instance.network},
+       {"host_memory_gib", format_bytes(instance.host_memory)},
+       {"vcpus", fmt::format("{}", instance.vcpus)},
+       {"local_disk_gb", fmt::format("{:g} GB", static_cast<double>(instance.local_disk.value) / 1e9)}},
+      {}};
+  for (const Fact& fact : profile.facts) {
+    const auto doubt = instance.assumed.find(fact.key);
+    profile.sources[fact.key] = doubt == instance.assumed.end()
+                                    ? fmt::format("{} ({})", instance.source, instance.date)
+                                    : fmt::format("assumed: {}", doubt->second);
+  }
+  return profile;
 }
 
 std::string folded(std::string_view text) {
@@ -208,12 +232,31 @@ std::string networks_text(const std::vector<Network>& networks, const Style& sty
   return render_text(table, style);
 }
 
+std::string instances_text(const std::vector<Instance>& instances, const Style& style) {
+  Table table{{{"cloud shape", "", false, kAlways},
+               {"provider", "", false, 4},
+               {"GPUs", "", true, kAlways},
+               {"GPU", "", false, kAlways},
+               {"links", "", false, 6},
+               {"network", "", false, 7},
+               {"host memory", "GiB", true, 8},
+               {"vCPUs", "", true, 5},
+               {"local disk", "GB", true, 3}},
+              {}};
+  for (const Instance& each : instances)
+    table.rows.push_back({{each.name, each.provider, fmt::format("{}", each.gpus), each.gpu, each.node,
+                           each.network, format_bytes_value(each.host_memory), fmt::format("{}", each.vcpus),
+                           fmt::format("{:.0f}", static_cast<double>(each.local_disk.value) / 1e9)}});
+  return render_text(table, style);
+}
+
 std::string list_text(const HardwareProfiles& profiles, const Style& style) {
   std::string out;
   const auto add = [&out](const std::string& table) { out += (out.empty() ? "" : "\n") + table; };
   if (!profiles.gpus.empty()) add(gpus_text(profiles.gpus, style));
   if (!profiles.nodes.empty()) add(nodes_text(profiles.nodes, style));
   if (!profiles.networks.empty()) add(networks_text(profiles.networks, style));
+  if (!profiles.instances.empty()) add(instances_text(profiles.instances, style));
   return out;
 }
 
@@ -236,10 +279,12 @@ std::string list_json(const HardwareProfiles& profiles) {
   Json out{{"schema", "zplan.hardware/1"},
            {"gpus", Json::array()},
            {"nodes", Json::array()},
-           {"networks", Json::array()}};
+           {"networks", Json::array()},
+           {"instances", Json::array()}};
   for (const Gpu& each : profiles.gpus) out["gpus"].push_back(profile_json(profile_of(each)));
   for (const Node& each : profiles.nodes) out["nodes"].push_back(profile_json(profile_of(each)));
   for (const Network& each : profiles.networks) out["networks"].push_back(profile_json(profile_of(each)));
+  for (const Instance& each : profiles.instances) out["instances"].push_back(profile_json(profile_of(each)));
   return json_text(out);
 }
 
@@ -280,6 +325,7 @@ Profile find_profile(const HardwareProfiles& profiles, const std::string& name) 
   if (const auto at = std::find_if(found.networks.begin(), found.networks.end(), is_named);
       at != found.networks.end())
     return profile_of(*at);
+  if (const Instance* instance = instance_called(profiles, name)) return profile_of(*instance);
   return profile_of(find_gpu(profiles, name, "hardware show"));
 }
 
@@ -293,9 +339,13 @@ std::string hardware_command(const Options& options, const Environment& environm
     const Profile profile = find_profile(profiles, action.text);
     return json ? profile_json(profile).dump(2) + "\n" : show_text(profile, style);
   }
+  if (action.verb == "instances") profiles.gpus.clear(), profiles.nodes.clear(), profiles.networks.clear();
   keep_matches(profiles.gpus, action.text), keep_matches(profiles.nodes, action.text),
-      keep_matches(profiles.networks, action.text);
-  if (profiles.gpus.empty() && profiles.nodes.empty() && profiles.networks.empty())
+      keep_matches(profiles.networks, action.text), keep_matches(profiles.instances, action.text);
+  // Cloud shapes are a list of their own; a search finds them too.
+  if (action.verb == "list" && !json) profiles.instances.clear();
+  if (profiles.gpus.empty() && profiles.nodes.empty() && profiles.networks.empty() &&
+      profiles.instances.empty())
     throw InputError("hardware search", in_quotes(action.text) + " is in no name",
                      "zplan hardware lists all names");
   return json ? list_json(profiles) : list_text(profiles, style);

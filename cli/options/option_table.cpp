@@ -96,8 +96,10 @@ using T = const std::string&;
 
 const std::vector<OptionSpec>& option_table() {
   using enum Command;
-  constexpr CommandSet kPlanning = plan | search | compare | fit | check | lint;
-  constexpr CommandSet kMachines = kPlanning | hardware_import;
+  // Of each GPU `hardware compare` asks what `plan` asks of one.
+  constexpr CommandSet kPlans = plan | hardware_compare;
+  constexpr CommandSet kOneMachine = plan | search | compare | fit | check | lint;
+  constexpr CommandSet kPlanning = kOneMachine | hardware_compare;
   constexpr CommandSet kAllButImport = kPlanning | bench | gui | models | hardware | completion;
   constexpr CommandSet kAll = kAllButImport | hardware_import;
 
@@ -170,64 +172,67 @@ const std::vector<OptionSpec>& option_table() {
 
       {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
        [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},
-      {"--gpu", "NAME", kCluster, kMachines, "hardware profile: zplan hardware lists them [a generic GPU]",
-       [](O o, T t) { o.cluster.gpu = t; }},
+      {"--gpu", "NAME", kCluster, kOneMachine | hardware_import,
+       "hardware profile: zplan hardware lists them [a generic GPU]", [](O o, T t) { o.cluster.gpu = t; }},
+      {"--instance", "NAME", kCluster, plan | search | compare | fit,
+       "cloud shape such as p5.48xlarge (zplan hardware instances): GPUs, links, host memory, disks [none]",
+       [](O o, T t) { o.cluster.instance = t; }},
       {"--mem", "GIB", kCluster, kPlanning,
        "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's",
        [](O o, T t) { o.cluster.memory = parse_gib("--mem", t); }},
       {"--nodes", "M", kCluster, kPlanning, "nodes that the GPUs are spread over [1]",
        [](O o, T t) { o.cluster.nodes = parse_integer("--nodes", t, 1, kMostGpus); }},
-      {"--node", "TYPE", kCluster, kMachines,
+      {"--node", "TYPE", kCluster, kPlanning | hardware_import,
        "how GPUs of a node are connected: nvswitch, pcie, … [the GPU's usual]",
        [](O o, T t) { o.cluster.node = t; }},
-      {"--network", "NAME", kCluster, kMachines, "between nodes: 8x400g, 100g, … [the GPU's usual]",
-       [](O o, T t) { o.cluster.network = t; }},
+      {"--network", "NAME", kCluster, kPlanning | hardware_import,
+       "between nodes: 8x400g, 100g, … [the GPU's usual]", [](O o, T t) { o.cluster.network = t; }},
       {"--host-mem", "GIB", kCluster, kPlanning, "host memory per node in GiB [the node type's usual]",
        [](O o, T t) { o.cluster.host_memory = parse_gib("--host-mem", t); }},
-      {"--headroom", "PCT", kCluster, plan | search | compare | fit | lint,
+      {"--headroom", "PCT", kCluster, kPlans | search | compare | fit | lint,
        "share of each GPU to leave free, in percent [10]",
        [](O o, T t) { o.headroom.fraction = parse_number("--headroom", t, 0, kMostHeadroom) / 100; }},
 
-      {"--zero", "LIST", kSearch, plan | search | fit | check,
+      {"--zero", "LIST", kSearch, kPlans | search | fit | check,
        "ZeRO stages to consider, such as 2,3 [0,1,2,3]", set_zero,
        [] {
          return Words{"0", "1", "2", "3"};
        }},
-      {"--tp", "LIST", kSearch, plan | search | fit | check | lint,
+      {"--tp", "LIST", kSearch, kPlans | search | fit | check | lint,
        "tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]",
        [](O o, T t) { o.space.tensor_parallel = parse_integers("--tp", t, 1, kMostDegree); }},
-      {"--sp", "LIST", kSearch, plan | search | fit | check | lint,
+      {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint,
        "sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]",
        [](O o, T t) { o.space.sequence_parallel = parse_integers("--sp", t, 1, kMostDegree); }},
-      {"--cp", "LIST", kSearch, plan | search | fit | check,
+      {"--cp", "LIST", kSearch, kPlans | search | fit | check,
        "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]",
        [](O o, T t) { o.space.context_parallel = parse_integers("--cp", t, 1, kMostDegree); }},
-      {"--ep", "LIST", kSearch, plan | search | fit | check,
+      {"--ep", "LIST", kSearch, kPlans | search | fit | check,
        "expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]",
        [](O o, T t) { o.space.expert_parallel = parse_integers("--ep", t, 1, kMostDegree); }},
-      {"--routing", "balanced|skew=S", kSearch, plan | search | compare | fit | check,
+      {"--routing", "balanced|skew=S", kSearch, kPlans | search | compare | fit | check,
        "rows of the first rank of an expert-parallel group, S times the mean [balanced]", set_routing,
        [] {
          return Words{"balanced", "skew=2"};
        }},
-      {"--cp-rotate", "allgather|alltoall", kSearch, plan | search | fit | check,
+      {"--cp-rotate", "allgather|alltoall", kSearch, kPlans | search | fit | check,
        "how the ring passes keys and values on [allgather]",
        [](O o, T t) { o.space.long_context.rotation = parse_name<KeyRotation>("--cp-rotate", t); },
        all_names<KeyRotation>},
-      {"--offload", "LIST", kSearch, plan | search | fit | check,
+      {"--offload", "LIST", kSearch, kPlans | search | fit | check,
        "where optimizer states and parameters go: none, optimizer, all, … [none,optimizer,all]",
        [](O o, T t) { o.space.offloads = parse_names<Offload>("--offload", t); }, all_names<Offload>},
-      {"--buckets", "default|hf-auto", kSearch, plan | search | compare | fit | check,
+      {"--buckets", "default|hf-auto", kSearch, kPlans | search | compare | fit | check,
        "bucket sizes: DeepSpeed's defaults, or HF's for \"auto\" [hf-auto]",
        [](O o, T t) { o.space.buckets = parse_name<Buckets>("--buckets", t); }, all_names<Buckets>},
-      {"--ds-config", "FILE", kSearch, plan | fit | check,
+      {"--ds-config", "FILE", kSearch, kPlans | fit | check,
        "plan exactly this DeepSpeed config; options fill what it leaves open",
        [](O o, T t) { o.ds_config = t; }},
-      {"--framework", "NAME", kSearch, plan | search | fit | check | lint,
+      {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint,
        "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
        [](O o, T t) { o.training.framework = parse_name<Framework>("--framework", t); },
        all_names<Framework>},
-      {"--deepspeed-version", "V", kSearch, plan | search | compare | fit | lint,
+      {"--deepspeed-version", "V", kSearch, kPlans | search | compare | fit | lint,
        "release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",
        [](O o, T t) { o.training.deepspeed = parse_release("--deepspeed-version", t); },
        [] {
@@ -328,9 +333,9 @@ const std::vector<OptionSpec>& option_table() {
 
       {"--json", "", kOutput, kAllButImport, "one JSON object (zplan.report/1)",
        [](O o, T) { set_format(o, OutputFormat::json, "--json"); }},
-      {"--csv", "", kOutput, plan | search | compare | fit | check, "one line per plan, bytes and seconds",
+      {"--csv", "", kOutput, kPlans | search | compare | fit | check, "one line per plan, bytes and seconds",
        [](O o, T) { set_format(o, OutputFormat::csv, "--csv"); }},
-      {"--markdown", "", kOutput, plan | search | compare | fit | check, "the table for a document",
+      {"--markdown", "", kOutput, kPlans | search | compare | fit | check, "the table for a document",
        [](O o, T) { set_format(o, OutputFormat::markdown, "--markdown"); }},
       {"--explain", "", kOutput, plan | search | compare,
        "every figure with its formula, its numbers and its source", [](O o, T) { o.explain = true; }},
@@ -390,11 +395,12 @@ const std::vector<CommandSpec>& command_table() {
        "",
        {"list", "show", "search"}},
       {hardware,
-       "[list | show NAME | search WORDS | import FILE…]",
-       "the catalogue of GPUs, nodes and networks; import makes a GPU's profile of nccl-tests logs and "
-       "zplan-bench results",
+       "[list | instances | show NAME | search WORDS | compare NAME… | import FILE…]",
+       "the catalogue of GPUs, nodes, networks and cloud shapes; compare plans one question on several of "
+       "them; "
+       "import makes a GPU's profile of nccl-tests logs and zplan-bench results",
        "",
-       {"list", "show", "search", "import"}},
+       {"list", "instances", "show", "search", "compare", "import"}},
       {completion, "bash | zsh | fish", "a completion script for your shell", "", {"bash", "zsh", "fish"}},
   };
   return table;

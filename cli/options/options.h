@@ -27,11 +27,12 @@ enum class Command {
   models,
   hardware,
   hardware_import,
+  hardware_compare,
   completion
 };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 12> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 13> table{
       {{Command::plan, "plan"},
        {Command::search, "search"},
        {Command::compare, "compare"},
@@ -43,6 +44,7 @@ struct EnumNames<Command> {
        {Command::models, "models"},
        {Command::hardware, "hardware"},
        {Command::hardware_import, "hardware import"},
+       {Command::hardware_compare, "hardware compare"},
        {Command::completion, "completion"}}};
 };
 

@@ -12,6 +12,7 @@
 #include "cli/options/ds_config_option.h"
 #include "models/vision/families.h"
 #include "planner/frameworks/framework.h"
+#include "planner/search/kernels.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -172,9 +173,10 @@ void choose_defaults(const Options& options, Question& q) {
                                  q.model.name, positions),
                      fmt::format("accepted: up to {}", positions));
   if (too_long && !options.has("--seq")) q.training.sequence_length = positions;
-  const bool runs_flash =
-      q.training.precision != Precision::fp32 && capability_major(q.cluster.gpu.compute_capability) >= 8;
-  if (runs_flash || q.training.attention != Attention::flash) return;
+  if (std::string why = why_no_bitsandbytes(q.training, q.cluster.gpu); !why.empty())
+    throw InputError(q.training.method == Method::qlora ? "--method, --optimizer" : "--optimizer", why,
+                     "accepted: --method full or lora, --optimizer adamw, sgd, …, or another GPU");
+  if (runs_flash(q.training, q.cluster.gpu) || q.training.attention != Attention::flash) return;
   if (options.has("--attention"))
     throw InputError("--attention",
                      "flash in fp32 or on a GPU before compute capability 8.0: its kernels do not run",
@@ -192,7 +194,7 @@ Request make_request(const Options& options, const Environment& environment) {
   check_framework(options);
   // The catalogues of hardware and of models are read side by side.
   auto hardware = std::async(std::launch::async, [&] {
-    return profiles_for(options.cluster.gpu, user_hardware_folder(environment));
+    return profiles_for(options.cluster.gpu, user_hardware_folder(environment), options.cluster.instance);
   });
   Request request{{.model = resolve_model(options.model, model_search(environment)),
                    .cluster = assemble_cluster(options.cluster, hardware.get()),

@@ -82,6 +82,11 @@ std::vector<std::string> cluster_lines(const Question& q) {
   if (c.network) nodes += fmt::format(", network {}", c.network->name);
   lines.push_back(
       fmt::format("{}, {} of host memory each", nodes, format_bytes(c.host_memory_per_node, q.unit)));
+  if (c.instance)
+    lines.push_back(fmt::format("{} of {}: {} vCPUs, {} of local disk ({}, {})", c.instance->name,
+                                c.instance->provider, c.instance->vcpus,
+                                format_bytes(c.instance->local_disk, q.unit), c.instance->source,
+                                c.instance->date));
   return lines;
 }
 
@@ -177,6 +182,7 @@ std::string defaults_line(const Options& options) {
   for (const std::string_view name : {"--gpus", "--method", "--precision", "--optimizer", "--seq",
                                       "--micro-batch", "--checkpointing", "--attention", "--headroom"}) {
     if (options.has(name)) continue;
+    if (name == "--gpus" && options.has("--instance")) continue;
     if (searches && (name == "--micro-batch" || name == "--checkpointing")) continue;
     if (name == "--micro-batch" && options.has("--global-batch")) continue;
     untold.emplace_back(name);

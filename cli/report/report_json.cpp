@@ -44,21 +44,33 @@ Json model_json(const Question& q) {
           {"experts_per_token", experts.experts_per_token}};
 }
 
+Json instance_json(const Instance& instance) {
+  return {{"name", instance.name},
+          {"provider", instance.provider},
+          {"gpus", instance.gpus},
+          {"vcpus", instance.vcpus},
+          {"local_disk_bytes", instance.local_disk.value},
+          {"source", instance.source},
+          {"date", instance.date}};
+}
+
 Json cluster_json(const Question& q) {
   const Cluster& cluster = q.cluster;
-  return {{"gpu", cluster.gpu.name},
-          {"gpus", cluster.gpus},
-          {"nodes", cluster.nodes},
-          {"gpus_per_node", cluster.gpus_per_node},
-          {"memory_bytes", cluster.memory.value},
-          {"usable_memory_bytes", cluster.usable_memory.value},
-          {"available_memory_bytes", available(cluster, q.headroom).value},
-          {"headroom", q.headroom.fraction},
-          {"host_memory_bytes_per_node", cluster.host_memory_per_node.value},
-          {"available_host_memory_bytes_per_node", available_on_host(cluster, q.headroom).value},
-          {"node", cluster.node.name},
-          {"network", cluster.network ? Json(cluster.network->name) : Json(nullptr)},
-          {"assumptions", cluster.assumptions}};
+  Json out{{"gpu", cluster.gpu.name},
+           {"gpus", cluster.gpus},
+           {"nodes", cluster.nodes},
+           {"gpus_per_node", cluster.gpus_per_node},
+           {"memory_bytes", cluster.memory.value},
+           {"usable_memory_bytes", cluster.usable_memory.value},
+           {"available_memory_bytes", available(cluster, q.headroom).value},
+           {"headroom", q.headroom.fraction},
+           {"host_memory_bytes_per_node", cluster.host_memory_per_node.value},
+           {"available_host_memory_bytes_per_node", available_on_host(cluster, q.headroom).value},
+           {"node", cluster.node.name},
+           {"network", cluster.network ? Json(cluster.network->name) : Json(nullptr)},
+           {"assumptions", cluster.assumptions}};
+  if (cluster.instance) out["instance"] = instance_json(*cluster.instance);
+  return out;
 }
 
 /// What is not the usual of adapters and packed weights; without it keys are not there.

@@ -36,6 +36,7 @@ constexpr std::array kLabels{
     Label{"--reference", QT_TRANSLATE_NOOP("zplan::gui::Options", "Reference model")},
     Label{"--gpus", QT_TRANSLATE_NOOP("zplan::gui::Options", "GPUs")},
     Label{"--gpu", QT_TRANSLATE_NOOP("zplan::gui::Options", "GPU type")},
+    Label{"--instance", QT_TRANSLATE_NOOP("zplan::gui::Options", "Cloud shape")},
     Label{"--mem", QT_TRANSLATE_NOOP("zplan::gui::Options", "Memory (GiB)")},
     Label{"--nodes", QT_TRANSLATE_NOOP("zplan::gui::Options", "Nodes")},
     Label{"--node", QT_TRANSLATE_NOOP("zplan::gui::Options", "Node type")},

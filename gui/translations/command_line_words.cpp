@@ -65,6 +65,9 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "hardware profile: zplan hardware lists them [a generic GPU]"),  // --gpu
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "cloud shape such as p5.48xlarge (zplan hardware instances): GPUs, links, host "
+                        "memory, disks [none]"),  // --instance
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's"),  // --mem
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "nodes that the GPUs are spread over [1]"),  // --nodes

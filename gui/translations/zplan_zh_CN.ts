@@ -1167,6 +1167,14 @@
         <translation>NVLink</translation>
     </message>
     <message>
+        <source>Cloud shape</source>
+        <translation>实例规格</translation>
+    </message>
+    <message>
+        <source>GPUs</source>
+        <translation>GPU 数</translation>
+    </message>
+    <message>
         <source>Node type</source>
         <translation>节点类型</translation>
     </message>
@@ -1299,6 +1307,10 @@
     <message>
         <source>Nodes</source>
         <translation>节点数</translation>
+    </message>
+    <message>
+        <source>Cloud shape</source>
+        <translation>实例规格</translation>
     </message>
     <message>
         <source>Node type</source>
@@ -1575,6 +1587,10 @@
     <message>
         <source>hardware profile: zplan hardware lists them [a generic GPU]</source>
         <translation>硬件档案：用 zplan hardware 列出 [通用卡]</translation>
+    </message>
+    <message>
+        <source>cloud shape such as p5.48xlarge (zplan hardware instances): GPUs, links, host memory, disks [none]</source>
+        <translation>实例规格，如 p5.48xlarge（用 zplan hardware instances 列出）：GPU、连接、主机内存、磁盘 [无]</translation>
     </message>
     <message>
         <source>memory per GPU in GiB as nvidia-smi reports it; wins over the profile&apos;s</source>

@@ -328,6 +328,7 @@ Candidates candidates(const Question& q) {
         s.micro_batch_size = q.space.micro_batch_size.value_or(1);
         if (!worth_trying(q, s)) continue;
         std::vector<std::string> reasons = why_illegal(q.model, q.training, s, world(q));
+        for (std::string& each : why_not_on(q.cluster, s)) reasons.push_back(std::move(each));
         const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
         // The largest micro-batch is found later, among those that make the global batch.
         const bool found_later =

@@ -54,6 +54,10 @@ class ClusterOptions(TypedDict, total=False):
     host_mem: float  # GiB per node
 
 
+class InstanceOptions(TypedDict, total=False):
+    instance: str  # cloud shape: "p5.48xlarge"
+
+
 class TrainingOptions(TypedDict, total=False):
     precision: Literal["bf16", "fp16", "fp32"]
     optimizer: str  # also as TrainingArguments.optim names it
@@ -110,14 +114,14 @@ class OutputOptions(TypedDict, total=False):
     explain: bool
 
 
-class CompareOptions(PlanningOptions, OutputOptions, total=False):
+class CompareOptions(PlanningOptions, InstanceOptions, OutputOptions, total=False):
     routing: str
     buckets: Literal["default", "hf-auto"]
     baseline: Config
     differences: bool
 
 
-class SearchOptions(PlanningOptions, StrategyOptions, OutputOptions, total=False):
+class SearchOptions(PlanningOptions, InstanceOptions, StrategyOptions, OutputOptions, total=False):
     pass
 
 
@@ -125,7 +129,7 @@ class PlanOptions(SearchOptions, total=False):
     ds_config: Config
 
 
-class FitOptions(PlanningOptions, StrategyOptions, total=False):
+class FitOptions(PlanningOptions, InstanceOptions, StrategyOptions, total=False):
     ds_config: Config
     solve: Literal["micro-batch", "sequence", "gpus", "model", "memory", "host-memory"]
     oom: str

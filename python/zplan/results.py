@@ -78,6 +78,19 @@ class Model(Value):
 
 
 @dataclass(init=False, repr=False, eq=False)
+class Instance(Value):
+    """The cloud shape that each node is."""
+
+    name: str
+    provider: str
+    gpus: int
+    vcpus: int
+    local_disk_bytes: int
+    source: str
+    date: str
+
+
+@dataclass(init=False, repr=False, eq=False)
 class Cluster(Value):
     """What it is trained on."""
 
@@ -94,8 +107,9 @@ class Cluster(Value):
     node: str
     network: Optional[str]
     assumptions: Tuple[str, ...]  # what was not stated, and what was taken for it
+    instance: Optional[Instance] = None  # where one was named
 
-    _parts = {"assumptions": tuple}
+    _parts = {"assumptions": tuple, "instance": one(Instance)}
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -1057,13 +1071,47 @@ class HardwareCatalogue(Document):
     gpus: Tuple[HardwareProfile, ...]
     nodes: Tuple[HardwareProfile, ...]
     networks: Tuple[HardwareProfile, ...]
+    instances: Tuple[HardwareProfile, ...] = ()
 
-    _parts = {"gpus": each(HardwareProfile), "nodes": each(HardwareProfile), "networks": each(HardwareProfile)}
+    _parts = {"gpus": each(HardwareProfile), "nodes": each(HardwareProfile), "networks": each(HardwareProfile),
+              "instances": each(HardwareProfile)}
 
     def to_frame(self) -> pandas.DataFrame:
         """A line per profile. Needs pandas."""
         return _frame([{"kind": profile.kind, "name": profile.name, **{key: figure.value for key, figure in profile.figures.items()}}
-                       for profile in (*self.gpus, *self.nodes, *self.networks)], "name")
+                       for profile in (*self.gpus, *self.nodes, *self.networks, *self.instances)], "name")
+
+
+@dataclass(init=False, repr=False, eq=False)
+class ComparedHardware(Value):
+    """What a GPU or cloud shape makes of a question."""
+
+    name: str
+    kind: str  # "gpu", "instance"
+    fits: bool
+    impossible: Optional[str]  # why nothing can be planned there
+    plan: Optional[str]  # the id of the best
+    tokens_per_second: Optional[float]
+    tokens_per_gpu_hour: Optional[float]
+    speed_median_error: Optional[float]  # half of such predicted speeds were further off
+    report: Optional[Report]
+
+    _parts = {"report": one(Report)}
+
+
+@dataclass(init=False, repr=False, eq=False)
+class HardwareComparison(Document):
+    """The answer of `compare_hardware` (zplan.hardware-comparison/1)."""
+
+    zplan_version: str
+    hardware: Tuple[ComparedHardware, ...]
+
+    _parts = {"hardware": each(ComparedHardware)}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A line per GPU or cloud shape. Needs pandas."""
+        return _frame([{"name": one.name, "kind": one.kind, "fits": one.fits, "plan": one.plan, "tokens_per_second": one.tokens_per_second,
+                        "tokens_per_gpu_hour": one.tokens_per_gpu_hour} for one in self.hardware], "name")
 
 
 # ---- check ----

@@ -20,7 +20,8 @@ Options parsed(const std::string& line) { return parse_options(split(line)); }
 
 TEST(Options, EveryValueReachesItsField) {
   const Options o = parsed(
-      "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --mem 44.5 --node nvswitch --network 8x400g "
+      "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --instance p5.48xlarge --mem 44.5 --node "
+      "nvswitch --network 8x400g "
       "--host-mem 900GiB "
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
       "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --quant-storage bf16 --dora "
@@ -38,6 +39,7 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_EQ(o.cluster.gpus, 16);
   EXPECT_EQ(o.cluster.nodes, 2);
   EXPECT_EQ(o.cluster.gpu, "H100-SXM-80GB");
+  EXPECT_EQ(o.cluster.instance, "p5.48xlarge");
   EXPECT_EQ(o.cluster.memory, Bytes(47'781'511'168));  // 44.5 · 1024³
   EXPECT_EQ(o.cluster.node, "nvswitch");
   EXPECT_EQ(o.cluster.network, "8x400g");
@@ -83,7 +85,8 @@ TEST(Options, WithoutAWordThePlannersDefaultsHold) {
   EXPECT_EQ(o.training, Training{});
   EXPECT_EQ(o.space, SearchSpace{});
   EXPECT_EQ(o.headroom.fraction, Headroom{}.fraction);
-  EXPECT_EQ(o.cluster.gpus, 1);
+  EXPECT_FALSE(o.cluster.gpus.has_value());
+  EXPECT_FALSE(o.cluster.nodes.has_value());
   EXPECT_FALSE(o.cluster.memory.has_value());
 }
 
@@ -93,6 +96,14 @@ TEST(Options, EqualSignsAndOrderDoNotMatter) {
   EXPECT_EQ(o.command, Command::compare);
   EXPECT_EQ(o.cluster.gpus, 4);
   EXPECT_THAT(o.words, ElementsAre("zero3", "tp2+zero1"));
+}
+
+TEST(Options, HardwareHasCommandsOfTwoWords) {
+  const Options o = parsed("hardware compare h100 a100 --model 8B --gpus 4");
+  EXPECT_EQ(o.command, Command::hardware_compare);
+  EXPECT_THAT(o.words, ElementsAre("h100", "a100"));
+  EXPECT_EQ(parsed("hardware import log.txt").command, Command::hardware_import);
+  EXPECT_EQ(parsed("hardware search import").command, Command::hardware);
 }
 
 TEST(Options, CommandNamesAreWordsBehindACommand) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "models/catalogue/catalogue.h"
+#include "planner/search/kernels.h"
 #include "planner/search/scale.h"
 #include "tests/planner/support.h"
 
@@ -152,12 +153,28 @@ TEST(Inverse, EveryNamedCardRunsIt) {
     ClusterRequest request{.gpu = cards[i].name, .gpus = 4};
     const Cluster cluster = assemble_cluster(request, built_in_profiles());
     Training training = open.question.training;
-    if (capability_major(cluster.gpu.compute_capability) < 8) training.attention = Attention::sdpa;
-    EXPECT_TRUE(make_plan(open.question.model, cluster, training, cards[i].plan.strategy).fits)
+    if (!runs_flash(training, cluster.gpu)) training.attention = Attention::sdpa;
+    EXPECT_TRUE(make_plan(open.question.model, cluster, training, cards[i].plan->strategy).fits)
         << cards[i].name;
     EXPECT_TRUE(cluster.gpu.bf16.has_value()) << cards[i].name;
     if (i > 0) {
       EXPECT_LE(cards[i - 1].memory, cards[i].memory);
+    }
+  }
+}
+
+TEST(Inverse, CardsThatAreNotPlannedAreNamedAllTheSame) {
+  const OpenQuestion open = pinned_open(3, 4, kGiB * 80);
+  const std::vector<CardFit> all = cards_that_fit(open, kGiB * 30), few = cards_that_fit(open, kGiB * 30, 2);
+  ASSERT_GT(all.size(), 5U);
+  ASSERT_EQ(few.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(few[i].name, all[i].name);
+    ASSERT_TRUE(all[i].plan) << all[i].name;
+    EXPECT_EQ(few[i].plan.has_value(), i < 2) << few[i].name;
+    if (few[i].plan) {
+      EXPECT_EQ(few[i].plan->id(), all[i].plan->id());
+      EXPECT_EQ(few[i].plan->memory.required, all[i].plan->memory.required);
     }
   }
 }

@@ -61,6 +61,11 @@ void add_model(Random& random, Typed& typed) {
 
 /// Nodes of every size, also of those that divide no power of two.
 void add_cluster(Random& random, Typed& typed) {
+  if (random.chance(8)) {
+    typed.option("--instance", random.of(built_in_instances()).name);
+    if (random.chance(30)) typed.option("--nodes", number(random.between(1, 4)));
+    return;
+  }
   const std::int64_t node = random.of(std::vector<std::int64_t>{1, 1, 2, 3, 4, 5, 6, 7, 8, 8, 12, 16});
   const std::int64_t nodes = random.chance(60) ? 1 : random.between(2, 40);
   typed.option("--gpus", number(node * nodes));
