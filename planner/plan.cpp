@@ -109,6 +109,21 @@ Bytes more_if_skewed(const Model& model, const Cluster& cluster, const Training&
   return std::max(Bytes{}, uneven.live().peak_allocated - even.live().peak_allocated);
 }
 
+StepFigures figures_of(const MemoryPlan& memory, const RunResult& played, const RankRun& run) {
+  const Composition& holds = memory.peak.holds;
+  Bytes gathered = holds[Term::gathered_parameters] + holds[Term::gathered_experts];
+  // Where the peak is in the optimizer's step nothing is gathered: in a forward a layer and what comes next
+  // is.
+  if (run.strategy().zero_stage == 3)
+    gathered = std::max(gathered, std::max(run.rank().largest_tensor, largest_layer(run.model())) *
+                                      weight_size(run.training()));
+  return {.required = memory.required,
+          .held = played.left.total(),
+          .gathered = gathered,
+          .outside = run.outside(),
+          .offload = memory.host.total};
+}
+
 }  // namespace
 
 Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
@@ -137,7 +152,10 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   CostModel cost_model = run.cost_model(cluster_);
   if (complete) price(plan.communication, played.calls, cost_model);
   plan.time = run.time(played, plan.communication, cost_model);
-  plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
+  plan.moments = run_moments(inputs, figures_of(plan.memory, played, run), cluster_.gpus_per_node);
+  for (const MomentMemory& each : plan.moments)
+    if (each.moment != RunMoment::training) plan.fits_device = plan.fits_device && each.device <= limit;
+  plan.fits_host = most_on_host(plan.moments) <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;
 }

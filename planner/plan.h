@@ -14,6 +14,7 @@
 #include "planner/cost/schedule.h"
 #include "planner/cost/step_calls.h"
 #include "planner/cost/step_time.h"
+#include "planner/moments/moments.h"
 #include "planner/rank_run.h"
 #include "planner/simulation/memory.h"
 #include "planner/strategy.h"
@@ -28,8 +29,9 @@ struct Plan {
   Schedule communication;
   StepTime time;
   Shard shard;
-  bool measured_activations{};  ///< see Operators::measured
-  bool fits{};                  ///< on the device and on the host
+  bool measured_activations{};          ///< see Operators::measured
+  std::vector<MomentMemory> moments{};  ///< of the run beside its steps, in order
+  bool fits{};                          ///< on the device and on the host, at every moment
   bool fits_device{}, fits_host{};
   std::vector<std::string> why;        ///< one sentence each
   std::string name{};                  ///< its id where that says more than plan_id: "lora+zero2+b4"

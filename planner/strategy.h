@@ -174,6 +174,31 @@ struct EnumNames<Buckets> {
       {{Buckets::hf_auto, "hf-auto"}, {Buckets::defaults, "default"}}};
 };
 
+/// What a Trainer saves of a model: its weights, gathered on one rank, or every rank's shards.
+enum class SavedModel { full, sharded };
+template <>
+struct EnumNames<SavedModel> {
+  static constexpr std::array<std::pair<SavedModel, std::string_view>, 2> table{
+      {{SavedModel::full, "full"}, {SavedModel::sharded, "sharded"}}};
+};
+
+/// What a run does beside its steps, as the Hugging Face Trainer does it (docs/moments.md).
+struct BesideSteps {
+  /// from_pretrained's dtype; absent: the checkpoint's (16-bit), or fp32 where the parameters are the
+  /// masters.
+  std::optional<Precision> load_dtype{};
+  /// Every rank reads the checkpoint, where one could hand it to the others: no zero.Init, no
+  /// cpu_ram_efficient_loading.
+  bool loads_everywhere{};
+  std::optional<SavedModel> save{};        ///< absent: as the framework's config of a plan says
+  std::int64_t eval_batch{};               ///< per_device_eval_batch_size; 0: nothing is evaluated
+  std::int64_t eval_samples{};             ///< of the evaluation set
+  bool keeps_logits{};                     ///< compute_metrics is given
+  std::int64_t eval_accumulation_steps{};  ///< batches until logits move to the host; 0: never before the end
+  std::int64_t new_tokens{};               ///< generated behind each sample's prompt; 0: none
+  bool operator==(const BesideSteps&) const = default;
+};
+
 /// What every plan of one answer has in common.
 struct Training {
   Method method{Method::full};
@@ -227,6 +252,7 @@ struct Training {
   bool freezes_vision{};                      ///< of an image-text model: the tower is not trained
   bool freezes_projector{};                   ///< nor what projects its output to the language model
   ImageBatch images{};  ///< of each sample, where the model is run with images (Model::vision)
+  BesideSteps beside{};
   bool operator==(const Training&) const = default;
 };
 

@@ -13,12 +13,14 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "Training", kBatch = "Batch",
+                           kBeside = "Loading, evaluation, saving", kBudget = "Time and cost",
                            kSearch = "Strategies", kCompare = "Compare", kFit = "Fit", kCheck = "Check",
                            kLint = "Lint", kImport = "Hardware import", kOutput = "Output";
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr double kMostHeadroom = 90;  // percent
 constexpr std::int64_t kMostTiles = 1'000'000;
+constexpr std::int64_t kMostEvaluated = 1'000'000'000, kMostTrained = 1'000'000'000'000'000;
 constexpr std::int64_t kMostImages = 10'000, kMostImageTokens = 1'000'000;
 
 void set_micro_batch(Options& o, const std::string& text) {
@@ -97,6 +99,7 @@ using T = const std::string&;
 const std::vector<OptionSpec>& option_table() {
   using enum Command;
   constexpr CommandSet kPlanning = plan | search | compare | fit | check | lint;
+  constexpr CommandSet kRuns = plan | search | compare | fit;
   constexpr CommandSet kMachines = kPlanning | hardware_import;
   constexpr CommandSet kAllButImport = kPlanning | bench | gui | models | hardware | completion;
   constexpr CommandSet kAll = kAllButImport | hardware_import;
@@ -291,6 +294,42 @@ const std::vector<OptionSpec>& option_table() {
       {"--global-batch", "G", kBatch, kPlanning,
        "samples per optimizer step over all GPUs [what the others make]",
        [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
+
+      {"--load-dtype", "bf16|fp16|fp32", kBeside, kRuns,
+       "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the masters]",
+       [](O o, T t) { o.training.beside.load_dtype = parse_name<Precision>("--load-dtype", t); },
+       all_names<Precision>},
+      {"--load-everywhere", "", kBeside, kRuns, "every rank reads the checkpoint at stage 3: no zero.Init",
+       [](O o, T) { o.training.beside.loads_everywhere = true; }},
+      {"--save", "full|sharded", kBeside, kRuns,
+       "weights gathered on one rank, or every rank's shards [what the plan's config says]",
+       [](O o, T t) { o.training.beside.save = parse_name<SavedModel>("--save", t); }, all_names<SavedModel>},
+      {"--eval-batch", "N", kBeside, kRuns, "samples per GPU of an evaluation step [none is evaluated]",
+       [](O o, T t) { o.training.beside.eval_batch = parse_integer("--eval-batch", t, 1, kMostMicroBatch); }},
+      {"--eval-logits", "", kBeside, kRuns,
+       "compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]",
+       [](O o, T) { o.training.beside.keeps_logits = true; }},
+      {"--eval-samples", "N", kBeside, kRuns, "samples whose logits are kept",
+       [](O o, T t) {
+         o.training.beside.eval_samples = parse_integer("--eval-samples", t, 1, kMostEvaluated);
+       }},
+      {"--eval-accumulation", "N", kBeside, kRuns,
+       "evaluation steps until kept logits move to the host [never before the end]",
+       [](O o, T t) {
+         o.training.beside.eval_accumulation_steps =
+             parse_integer("--eval-accumulation", t, 1, kMostEvaluated);
+       }},
+      {"--generate", "N", kBeside, kRuns, "tokens generated behind each prompt of --seq tokens [none]",
+       [](O o, T t) { o.training.beside.new_tokens = parse_integer("--generate", t, 1, kLongestSequence); }},
+
+      {"--samples", "N", kBudget, kRuns, "samples of an epoch: how long the run takes",
+       [](O o, T t) { o.budget.samples = parse_integer("--samples", t, 1, kMostTrained); }},
+      {"--tokens", "N", kBudget, kRuns, "the same in tokens",
+       [](O o, T t) { o.budget.tokens = parse_integer("--tokens", t, 1, kMostTrained); }},
+      {"--epochs", "X", kBudget, kRuns, "how often all of them are trained on [1]",
+       [](O o, T t) { o.budget.epochs = parse_number("--epochs", t, 0.001, 1e6); }},
+      {"--price", "X", kBudget, kRuns, "of a GPU and hour, in any currency: what the run costs",
+       [](O o, T t) { o.budget.price = parse_number("--price", t, 0, 1e6); }},
 
       {"--baseline", "STRATEGY|FILE|NAME", kCompare, compare,
        "what differences are from: a strategy, a ds_config, a report saved with --json, or a scenario's name "

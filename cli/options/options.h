@@ -75,6 +75,7 @@ struct Options {
   SearchSpace space;
   Headroom headroom;
   ByteUnit unit{ByteUnit::gib};
+  Budget budget;
 
   std::string ds_config;                      ///< file to plan; empty: none
   std::optional<std::string> ds_config_text;  ///< of it, where it is not what the file holds

@@ -65,12 +65,57 @@ void check_method(const Options& options) {
                      "accepted: with --quantization nf4 or nf4-double");
 }
 
+void needs(const Options& options, std::string_view option, std::string_view other) {
+  if (options.has(option) && !options.has(other))
+    throw InputError(std::string(option), fmt::format("does nothing without {}", other),
+                     fmt::format("accepted: with {}", other));
+}
+
+/// What stands beside a run's steps is asked for whole.
+void check_beside(const Options& options) {
+  needs(options, "--eval-logits", "--eval-batch");
+  needs(options, "--eval-samples", "--eval-logits");
+  needs(options, "--eval-accumulation", "--eval-logits");
+  if (options.has("--eval-logits") && !options.has("--eval-samples"))
+    throw InputError("--eval-samples", "missing", "needed: how many samples' logits --eval-logits keeps");
+  const FrameworkSpec& framework = spec(options.training.framework);
+  const auto refuse = [&](std::string_view option, std::string_view accepted) {
+    if (options.has(option))
+      throw InputError(std::string(option),
+                       fmt::format("does nothing with --framework {}", to_name(options.training.framework)),
+                       std::string(accepted));
+  };
+  if (framework.sharded_instead) refuse("--save", "accepted: with a framework that shards");
+  if (!framework.gathers_at_modules) refuse("--load-everywhere", "accepted: with --framework deepspeed");
+}
+
+void check_budget(const Options& options) {
+  if (options.has("--samples") && options.has("--tokens"))
+    throw InputError("--tokens", "given with --samples, which says it already", "accepted: one of the two");
+  for (const std::string_view option : {"--epochs", "--price"})
+    if (options.has(option) && !options.budget.is_known())
+      throw InputError(std::string(option), "does nothing without --samples or --tokens",
+                       "accepted: with one of the two");
+}
+
 }  // namespace
 
 void check_magnitude(const Question& q) {
   constexpr double kMostScores = 4.4e12, kMostMoved = 4e18;
+  constexpr double kMostNodeCopies = 16 * 1024;  // bytes of a logit, twice, on every rank of a node
   const auto tokens = static_cast<double>(q.training.sequence_length) *
                       static_cast<double>(q.space.micro_batch_size.value_or(1));
+  const BesideSteps& beside = q.training.beside;
+  const auto evaluated = static_cast<double>(q.training.sequence_length + beside.new_tokens) *
+                         static_cast<double>(std::max<std::int64_t>(beside.eval_batch, 1));
+  if (evaluated > static_cast<double>(kMostTokens))
+    throw InputError("--seq, --eval-batch, --generate", fmt::format("{:.0f} tokens in one batch", evaluated),
+                     "accepted: up to 268435456");
+  const double kept = static_cast<double>(beside.eval_samples + beside.eval_batch * q.cluster.gpus) *
+                      static_cast<double>(q.training.sequence_length) *
+                      static_cast<double>(q.model.shape.vocabulary_size);
+  if (beside.keeps_logits && kept * kMostNodeCopies > kMostMoved)
+    throw InputError("--eval-samples", "so many samples' logits cannot be counted", "accepted: fewer");
   const double steps = static_cast<double>(
       q.space.global_batch_size.value_or(q.space.gradient_accumulation_steps.value_or(1)));
   if (tokens > static_cast<double>(kMostTokens))
@@ -190,6 +235,8 @@ Request make_request(const Options& options, const Environment& environment) {
   check_needed(options);
   check_method(options);
   check_framework(options);
+  check_beside(options);
+  check_budget(options);
   // The catalogues of hardware and of models are read side by side.
   auto hardware = std::async(std::launch::async, [&] {
     return profiles_for(options.cluster.gpu, user_hardware_folder(environment));
@@ -199,7 +246,8 @@ Request make_request(const Options& options, const Environment& environment) {
                    .training = with_framework(options.training, options.training.framework),
                    .space = options.space,
                    .headroom = options.headroom,
-                   .unit = options.unit},
+                   .unit = options.unit,
+                   .budget = options.budget},
                   {}};
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   add_images(options, request.question);

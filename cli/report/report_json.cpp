@@ -12,6 +12,7 @@
 #include "models/base/version.h"
 #include "planner/cost/price.h"
 #include "planner/search/explore.h"
+#include "planner/search/run_cost.h"
 
 namespace zplan {
 
@@ -234,6 +235,46 @@ Json time_json(const StepTime& time) {
           {"bound", name_json(time.bound)}};
 }
 
+Json moments_json(const std::vector<MomentMemory>& moments) {
+  Json out = Json::array();
+  for (const MomentMemory& each : moments) {
+    Json parts = Json::array();
+    for (const Resident& part : each.parts)
+      parts.push_back({{"name", std::string(part.name)},
+                       {"device", part.device.value},
+                       {"host", part.host.value},
+                       {"host_of_first_rank", part.host_of_first.value}});
+    out.push_back({{"moment", name_json(each.moment)},
+                   {"device", each.device.value},
+                   {"host_per_node", each.host.value},
+                   {"parts", std::move(parts)},
+                   {"needs_less", std::string(each.remedy)}});
+  }
+  return out;
+}
+
+/// Null where no budget is given.
+Json run_json(const Plan& plan, const Question& q) {
+  const auto cost = run_cost(plan, q);
+  if (!cost) return nullptr;
+  const auto range = [&](double of) { return Json{{"low", cost->low(of)}, {"high", cost->high(of)}}; };
+  Json out{{"steps", cost->steps},
+           {"wall_seconds", cost->wall.value},
+           {"gpu_hours", cost->gpu_hours},
+           {"cost", cost->money ? Json(*cost->money) : Json(nullptr)},
+           {"speeds_judged", cost->basis ? cost->basis->judged : 0},
+           {"wall_seconds_range", cost->basis ? range(cost->wall.value) : Json(nullptr)},
+           {"cost_range", cost->basis && cost->money ? range(*cost->money) : Json(nullptr)}};
+  return out;
+}
+
+/// The moment at which memory does not suffice; null where it always does.
+Json short_moment_json(const Plan& plan, const Question& q) {
+  const MomentMemory* found =
+      short_moment(plan.moments, available(q.cluster, q.headroom), available_on_host(q.cluster, q.headroom));
+  return found == nullptr ? Json(nullptr) : name_json(found->moment);
+}
+
 Json plan_json(const Plan& plan, const Report& report) {
   Json out{{"id", plan.id()},
            {"strategy", strategy_json(plan.strategy, plan.framework)},
@@ -244,6 +285,9 @@ Json plan_json(const Plan& plan, const Report& report) {
            {"communication", communication_json(plan.communication)},
            {"time", time_json(plan.time)},
            {"why", plan.why}};
+  out["moments"] = moments_json(plan.moments);
+  out["short_moment"] = short_moment_json(plan, question_of(plan, report));
+  if (Json run = run_json(plan, question_of(plan, report)); !run.is_null()) out["run"] = std::move(run);
   if (plan.training) out["training"] = training_json(*plan.training, plan.framework);
   if (!report.options.explain) return out;
   out["explain"] = explain_json(plan, question_of(plan, report));

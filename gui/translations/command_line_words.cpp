@@ -14,6 +14,8 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options", "Strategies"),
       QT_TRANSLATE_NOOP("zplan::gui::Options", "Training"),
       QT_TRANSLATE_NOOP("zplan::gui::Options", "Batch"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Loading, evaluation, saving"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Time and cost"),
       QT_TRANSLATE_NOOP("zplan::gui::Options", "Config"),
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "catalogue name, size (8B), config.json, folder that holds one, or cached "
@@ -143,6 +145,30 @@ const std::vector<const char*>& command_line_words() {
                         "micro-batches per optimizer step [1]"),  // --grad-accum
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples per optimizer step over all GPUs [what the others make]"),  // --global-batch
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the masters]"),  // --load-dtype
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "every rank reads the checkpoint at stage 3: no zero.Init"),  // --load-everywhere
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "weights gathered on one rank, or every rank's shards [what the plan's config says]"),  // --save
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples per GPU of an evaluation step [none is evaluated]"),  // --eval-batch
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]"),  // --eval-logits
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples whose logits are kept"),  // --eval-samples
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "evaluation steps until kept logits move to the host [never before the end]"),  // --eval-accumulation
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "tokens generated behind each prompt of --seq tokens [none]"),  // --generate
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples of an epoch: how long the run takes"),  // --samples
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "the same in tokens"),  // --tokens
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "how often all of them are trained on [1]"),  // --epochs
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "of a GPU and hour, in any currency: what the run costs"),  // --price
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "on a local disk, for offload to NVMe [/local_nvme]"),  // --nvme-path
       QT_TRANSLATE_NOOP("zplan::gui::Options",

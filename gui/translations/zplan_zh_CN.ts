@@ -1233,6 +1233,110 @@
         <translation>冻结的部分</translation>
     </message>
     <message>
+        <source>Load as</source>
+        <translation>加载类型</translation>
+    </message>
+    <message>
+        <source>Every rank loads</source>
+        <translation>每个进程都加载</translation>
+    </message>
+    <message>
+        <source>Saved model</source>
+        <translation>保存的模型</translation>
+    </message>
+    <message>
+        <source>Evaluation batch</source>
+        <translation>评估批大小</translation>
+    </message>
+    <message>
+        <source>Logits are kept</source>
+        <translation>保留 logits</translation>
+    </message>
+    <message>
+        <source>Samples evaluated</source>
+        <translation>评估样本数</translation>
+    </message>
+    <message>
+        <source>Steps until moved</source>
+        <translation>移到主机前的步数</translation>
+    </message>
+    <message>
+        <source>Tokens generated</source>
+        <translation>生成的词元数</translation>
+    </message>
+    <message>
+        <source>Samples</source>
+        <translation>样本数</translation>
+    </message>
+    <message>
+        <source>Tokens</source>
+        <translation>词元数</translation>
+    </message>
+    <message>
+        <source>Epochs</source>
+        <translation>轮数</translation>
+    </message>
+    <message>
+        <source>Price of a GPU-hour</source>
+        <translation>每 GPU 小时价格</translation>
+    </message>
+    <message>
+        <source>Loading, evaluation, saving</source>
+        <translation>加载、评估与保存</translation>
+    </message>
+    <message>
+        <source>Time and cost</source>
+        <translation>时间与费用</translation>
+    </message>
+    <message>
+        <source>from_pretrained&apos;s dtype [the checkpoint&apos;s, or fp32 where the weights are the masters]</source>
+        <translation>from_pretrained 的 dtype [检查点的类型；权重本身为主权重时为 fp32]</translation>
+    </message>
+    <message>
+        <source>every rank reads the checkpoint at stage 3: no zero.Init</source>
+        <translation>第 3 阶段每个进程都读取检查点：不用 zero.Init</translation>
+    </message>
+    <message>
+        <source>weights gathered on one rank, or every rank&apos;s shards [what the plan&apos;s config says]</source>
+        <translation>权重收集到一个进程上，或每个进程保存自己的分片 [按方案的配置]</translation>
+    </message>
+    <message>
+        <source>samples per GPU of an evaluation step [none is evaluated]</source>
+        <translation>评估时每个 GPU 每步的样本数 [不评估]</translation>
+    </message>
+    <message>
+        <source>compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]</source>
+        <translation>给出 compute_metrics，Trainer 因而保留所有样本的 logits [只保留损失]</translation>
+    </message>
+    <message>
+        <source>samples whose logits are kept</source>
+        <translation>保留 logits 的样本数</translation>
+    </message>
+    <message>
+        <source>evaluation steps until kept logits move to the host [never before the end]</source>
+        <translation>保留的 logits 移到主机前的评估步数 [直到结束]</translation>
+    </message>
+    <message>
+        <source>tokens generated behind each prompt of --seq tokens [none]</source>
+        <translation>每个长度为 --seq 的提示之后生成的词元数 [无]</translation>
+    </message>
+    <message>
+        <source>samples of an epoch: how long the run takes</source>
+        <translation>一轮的样本数：训练需要多长时间</translation>
+    </message>
+    <message>
+        <source>the same in tokens</source>
+        <translation>同上，以词元计</translation>
+    </message>
+    <message>
+        <source>how often all of them are trained on [1]</source>
+        <translation>全部数据训练的次数 [1]</translation>
+    </message>
+    <message>
+        <source>of a GPU and hour, in any currency: what the run costs</source>
+        <translation>每个 GPU 每小时的价格，货币任意：训练的费用</translation>
+    </message>
+    <message>
         <source>Images per sample</source>
         <translation>每个样本的图片数</translation>
     </message>
@@ -2346,6 +2450,10 @@
     <message>
         <source>GPU</source>
         <translation>整卡</translation>
+    </message>
+    <message>
+        <source>short beside the steps</source>
+        <translation>训练步之外不足</translation>
     </message>
     <message>
         <source>short of host memory</source>

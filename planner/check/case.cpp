@@ -26,6 +26,7 @@ struct StatisticsOf {
     all.push_back(Statistic::seconds);
     return all;
   }
+  std::vector<Statistic> operator()(const MeasuredHost&) const { return {Statistic::host_resident}; }
   std::vector<Statistic> operator()(const MeasuredHeld&) const { return {Statistic::held}; }
   std::vector<Statistic> operator()(const MeasuredActivations&) const {
     return {Statistic::requested, Statistic::allocated};

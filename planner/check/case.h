@@ -112,6 +112,18 @@ struct MeasuredHeld {
   std::vector<HeldBytes> ranks;  ///< of the world, in order
 };
 
+/// Anonymous memory of all ranks of a node at the worst instant of a moment, where the CPU is the device,
+/// too.
+struct MomentOnHost {
+  RunMoment moment{};
+  Bytes resident;
+  Bytes processes;  ///< of that, the processes' own: of the same ranks with a model next to nothing
+};
+struct MeasuredHost {
+  std::vector<MomentOnHost> moments;
+  bool trained{};  ///< the framework had its states, and the optimizer its own; else there were weights alone
+};
+
 /// Bytes above parameters, inputs and workspaces of one forward and backward pass whose gradients start
 /// unallocated.
 struct ActivationFigures {
@@ -125,7 +137,7 @@ struct MeasuredActivations {
 };
 
 using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSent, MeasuredSchedule,
-                              MeasuredReplay, MeasuredHeld, MeasuredActivations>;
+                              MeasuredReplay, MeasuredHeld, MeasuredHost, MeasuredActivations>;
 
 /// One measured run.
 struct Case {

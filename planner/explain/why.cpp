@@ -9,6 +9,7 @@
 
 #include "planner/frameworks/framework.h"
 #include "planner/search/first.h"
+#include "planner/search/run_cost.h"
 
 namespace zplan {
 
@@ -59,6 +60,46 @@ std::optional<std::string> replication(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
   if (s.zero_stage == 3 || s.layout.gradient_ranks() == 1) return std::nullopt;
   return spec(plan.framework).replication(plan, q);
+}
+
+/// The moment beside the steps at which memory does not suffice, with what would help.
+std::optional<std::string> moment_verdict(const Plan& plan, const Question& q) {
+  const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
+  const auto found = std::ranges::find_if(plan.moments, [&](const MomentMemory& each) {
+    return each.moment != RunMoment::training && (each.device > device || each.host > host);
+  });
+  if (found == plan.moments.end()) return std::nullopt;
+  const bool on_host = found->host > host;
+  const Bytes needed = on_host ? found->host : found->device, limit = on_host ? host : device;
+  const auto largest = std::ranges::max_element(found->parts, {}, [&](const Resident& each) {
+    return on_host ? each.host * q.cluster.gpus_per_node + each.host_of_first : each.device;
+  });
+  return fmt::format("{} needs {} {}, {} more than the {} available ({}){}{}", moment_words(found->moment),
+                     size_text(needed, q), on_host ? "of host memory per node" : "per GPU",
+                     size_text(needed - limit, q), size_text(limit, q),
+                     largest == found->parts.end() ? std::string_view("what offload keeps") : largest->name,
+                     found->remedy.empty() ? "" : "; less needs ", found->remedy);
+}
+
+/// How long the run takes and what it costs, with how far off such speeds were.
+std::optional<std::string> cost_sentence(const Plan& plan, const Question& q) {
+  const auto cost = run_cost(plan, q);
+  if (!cost) return std::nullopt;
+  std::string text = fmt::format("{} steps take {}", cost->steps, duration_text(cost->wall));
+  if (cost->basis)
+    text += fmt::format(" ({} to {}, as 90 % of {} measured speeds were within {})",
+                        duration_text(Seconds(cost->low(cost->wall.value))),
+                        duration_text(Seconds(cost->high(cost->wall.value))), cost->basis->judged,
+                        format_percent(cost->within));
+  else
+    text += " (no speed was measured that is comparable)";
+  text += fmt::format(": {} GPU-hours", amount_text(cost->gpu_hours));
+  if (!cost->money) return text;
+  text += fmt::format(", {} at {} per GPU-hour", amount_text(*cost->money), amount_text(*q.budget.price));
+  if (cost->basis)
+    text += fmt::format(" ({} to {})", amount_text(cost->low(*cost->money)),
+                        amount_text(cost->high(*cost->money)));
+  return text;
 }
 
 std::string host_verdict(const Plan& plan, const Question& q) {
@@ -125,6 +166,28 @@ std::optional<std::string> expert_parallelism(const Plan& plan, const Question& 
 
 }  // namespace
 
+std::string_view moment_words(RunMoment moment) {
+  switch (moment) {
+    case RunMoment::load: return "loading the model";
+    case RunMoment::training: return "training";
+    case RunMoment::evaluation: return "evaluation";
+    case RunMoment::generation: return "generation";
+    case RunMoment::save_model: return "saving the model";
+    case RunMoment::save_checkpoint: return "saving a checkpoint";
+  }
+  return "";
+}
+
+std::string amount_text(double amount) { return fmt::format("{:.{}f}", amount, amount < 100 ? 2 : 0); }
+
+std::string duration_text(Seconds time) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+  if (time.value < kMinute * 2) return fmt::format("{:.0f} s", time.value);
+  if (time.value < kHour * 2) return fmt::format("{:.0f} min", time.value / kMinute);
+  if (time.value < kDay * 2) return fmt::format("{:.1f} h", time.value / kHour);
+  return fmt::format("{:.1f} days", time.value / kDay);
+}
+
 Bytes shortage(const Plan& plan, const Question& q) {
   return plan.memory.required - available(q.cluster, q.headroom);
 }
@@ -188,9 +251,12 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
         "as it starts DeepSpeed copies the weights on the GPU where it takes that for large enough, and "
         "this one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
   if (const auto divided = expert_parallelism(plan, q)) sentences.push_back(*divided);
-  if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
-  if (!plan.fits_device) say_what_would_fit(plan, q, context, sentences);
+  if (plan.memory.host.total > available_on_host(q.cluster, q.headroom))
+    sentences.push_back(host_verdict(plan, q));
+  if (const auto moment = moment_verdict(plan, q)) sentences.push_back(*moment);
+  if (shortage(plan, q).value > 0) say_what_would_fit(plan, q, context, sentences);
   if (plan.fits) sentences.push_back(speed(plan, q));
+  if (const auto cost = cost_sentence(plan, q)) sentences.push_back(*cost);
   return sentences;
 }
 

@@ -152,6 +152,15 @@ class MicroStep {
     return finish();
   }
 
+  /// A forward that nothing is kept of.
+  Tape record_forward() {
+    {
+      const Autograd::GradMode off(torch_, false);
+      const Tensor loss = forward();
+    }
+    return finish();
+  }
+
   Tape record() {
     Tensor loss = forward();
     recorder_.take_for(Term::loss_temporaries);
@@ -369,6 +378,18 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   const Strategy plain = reference_strategy(strategy);
   return with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_reference(),
                         *kind);
+}
+
+Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy) {
+  Training of = training;
+  of.objective = Objective::sft;
+  Strategy plain = reference_strategy(strategy);
+  plain.micro_batch_size *= sequences_per_sample(training);
+  if (model.recorded || model.analogue) return record_tape(model, of, strategy);
+  const TapeRank rank{
+      .context = plain.layout.context - 1,
+      .rows = plain.experts.enabled && model.shape.experts ? routed_rows(model, of, plain, 0) : RoutedRows{}};
+  return symbolic::MicroStep(model, of, plain, rank).record_forward();
 }
 
 }  // namespace zplan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/moments/moments.h"
 #include "planner/work.h"
 
 namespace zplan {
@@ -53,7 +54,8 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
     noted.initialisation = std::max(noted.initialisation, played.initialisation.allocated);
     if (played.peak_allocated <= neediest) continue;
     neediest = played.peak_allocated;
-    noted.host = host_memory(inputs.step, cluster.gpus_per_node).total;
+    noted.host = most_on_host(host_moments(inputs.step, cluster.gpus_per_node,
+                                           host_memory(inputs.step, cluster.gpus_per_node).total));
   }
   CostModel cost_model = run.cost_model(cluster);
   noted.memory_bytes_per_second = cost_model.memory().value;

@@ -77,6 +77,23 @@ class BatchOptions(TypedDict, total=False):
     global_batch: int
 
 
+class RunOptions(TypedDict, total=False):
+    """What a run does beside its steps, and how much it trains on."""
+
+    load_dtype: Literal["bf16", "fp16", "fp32"]
+    load_everywhere: bool
+    save: Literal["full", "sharded"]
+    eval_batch: int  # samples per GPU
+    eval_logits: bool
+    eval_samples: int
+    eval_accumulation: int  # steps
+    generate: int  # tokens
+    samples: int  # of an epoch
+    tokens: int
+    epochs: float
+    price: float  # of a GPU-hour
+
+
 class QuestionOptions(ModelOptions, ClusterOptions, TrainingOptions, BatchOptions, total=False):
     """What every question about a model takes."""
 
@@ -110,14 +127,14 @@ class OutputOptions(TypedDict, total=False):
     explain: bool
 
 
-class CompareOptions(PlanningOptions, OutputOptions, total=False):
+class CompareOptions(PlanningOptions, RunOptions, OutputOptions, total=False):
     routing: str
     buckets: Literal["default", "hf-auto"]
     baseline: Config
     differences: bool
 
 
-class SearchOptions(PlanningOptions, StrategyOptions, OutputOptions, total=False):
+class SearchOptions(PlanningOptions, RunOptions, StrategyOptions, OutputOptions, total=False):
     pass
 
 
@@ -125,7 +142,7 @@ class PlanOptions(SearchOptions, total=False):
     ds_config: Config
 
 
-class FitOptions(PlanningOptions, StrategyOptions, total=False):
+class FitOptions(PlanningOptions, RunOptions, StrategyOptions, total=False):
     ds_config: Config
     solve: Literal["micro-batch", "sequence", "gpus", "model", "memory", "host-memory"]
     oom: str

@@ -334,6 +334,52 @@ class Accuracy(Value):
 
 
 @dataclass(init=False, repr=False, eq=False)
+class Resident(Value):
+    """What is resident for one reason at a moment of a run, in bytes."""
+
+    name: str
+    device: int  # of each rank
+    host: int  # of each rank
+    host_of_first_rank: int  # what the node's first rank has beside that
+
+
+@dataclass(init=False, repr=False, eq=False)
+class RunMoment(Value):
+    """Memory at one moment of a run: "load", "training", "evaluation", "generation", "save_model" or "save_checkpoint"."""
+
+    moment: str
+    device: int  # bytes of a rank; 0 where the moment takes none
+    host_per_node: int  # bytes
+    parts: Tuple[Resident, ...]
+    needs_less: str  # what would need less; empty: nothing is known
+
+    _parts = {"parts": each(Resident)}
+
+
+@dataclass(init=False, repr=False, eq=False)
+class Range(Value):
+    """Ends of a figure, as far apart as predicted speeds were off."""
+
+    low: float
+    high: float
+
+
+@dataclass(init=False, repr=False, eq=False)
+class RunCost(Value):
+    """How long the whole run takes and what it costs."""
+
+    steps: int
+    wall_seconds: float
+    gpu_hours: float
+    cost: Optional[float]  # None: no price
+    speeds_judged: int  # measured speeds that the ranges are from
+    wall_seconds_range: Optional[Range]  # None: no speed was measured that is comparable
+    cost_range: Optional[Range]
+
+    _parts = {"wall_seconds_range": one(Range), "cost_range": one(Range)}
+
+
+@dataclass(init=False, repr=False, eq=False)
 class Plan(Value):
     """One strategy with its memory, traffic and time, and whether it fits."""
 
@@ -346,12 +392,15 @@ class Plan(Value):
     communication: Communication
     time: StepTime
     why: Tuple[str, ...]
+    moments: Tuple[RunMoment, ...] = ()  # of the run, in order
+    short_moment: Optional[str] = None  # at which memory does not suffice
+    run: Optional[RunCost] = None  # with samples or tokens
     training: Optional[Training] = None  # where it is trained unlike the report's others
     explain: Optional[Explanation] = None  # with explain=True
     accuracy: Optional[Tuple[Accuracy, ...]] = None  # with explain=True
 
     _parts = {"strategy": one(Strategy), "memory": one(Memory), "communication": one(Communication), "time": one(StepTime),
-              "why": tuple, "training": one(Training), "explain": one(Explanation), "accuracy": each(Accuracy)}
+              "why": tuple, "moments": each(RunMoment), "run": one(RunCost), "training": one(Training), "explain": one(Explanation), "accuracy": each(Accuracy)}
 
     def __repr__(self) -> str:
         verdict = "fits" if self.fits else "does not fit"

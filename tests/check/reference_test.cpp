@@ -103,6 +103,14 @@ TEST(References, HostMemoryOfShardingOptions) {
                      {{quantised, Statistic::host_pinned}, 0.46}}));
 }
 
+// Host memory of real loads, evaluations and saves on CPU ranks, where the device is the host, too.
+TEST(References, HostMemoryBesideTheSteps) {
+  for (const Record& record : judge(reference("host_memory/host_memory.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    EXPECT_LE(std::abs(*record.error), 0.05) << record.id << " " << record.part;
+  }
+}
+
 // Steps with ZeRO++ and of hybrid sharding: peaks within the scalars that no plan counts, what the allocator
 // reserved to the byte.
 TEST(References, QuantisedAndReplicatedStepsAreAsMeasured) {

@@ -31,8 +31,19 @@ TEST(Options, EveryValueReachesItsField) {
       "--checkpointing none --attention sdpa --fused-loss --loss-chunks 8 --sliced-head --modules litgpt "
       "--expandable-segments --emit x.json --config-style "
       "hf-auto --units GB "
+      "--load-dtype fp32 --load-everywhere --save sharded --eval-batch 8 --eval-logits --eval-samples 500 "
+      "--eval-accumulation 4 --generate 64 --samples 50000 --tokens 7 --epochs 2.5 --price 1.25 "
       "--explain --no-color --images 4 --image-size 1344x1008 --image-tokens 300");
   EXPECT_EQ(o.images, (ImageRequest{.per_sample = 4, .width = 1344, .height = 1008, .tokens = 300}));
+  EXPECT_EQ(o.training.beside, (BesideSteps{.load_dtype = Precision::fp32,
+                                            .loads_everywhere = true,
+                                            .save = SavedModel::sharded,
+                                            .eval_batch = 8,
+                                            .eval_samples = 500,
+                                            .keeps_logits = true,
+                                            .eval_accumulation_steps = 4,
+                                            .new_tokens = 64}));
+  EXPECT_EQ(o.budget, (Budget{.samples = 50000, .tokens = 7, .epochs = 2.5, .price = 1.25}));
   EXPECT_EQ(o.command, Command::plan);
   EXPECT_EQ(o.model, "8B");
   EXPECT_EQ(o.cluster.gpus, 16);

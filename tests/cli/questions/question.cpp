@@ -108,6 +108,25 @@ void add_strategies(Random& random, Typed& typed, bool one) {
     typed.option("--deepspeed-version", random.of(Words{"0.16", "0.17", "0.18", "0.19"}));
 }
 
+/// Loading, evaluation, saving, and how much is trained on.
+void add_run(Random& random, Typed& typed) {
+  if (random.chance(10)) typed.option("--load-dtype", any<Precision>(random));
+  if (random.chance(10)) {
+    typed.option("--eval-batch", random.of(Words{"1", "8"}));
+    if (random.chance(50)) {
+      typed.option("--eval-samples", random.of(Words{"1", "100", "5000"}));
+      typed.flag(100, "--eval-logits");
+      if (random.chance(50)) typed.option("--eval-accumulation", random.of(Words{"1", "10"}));
+    }
+  }
+  if (random.chance(5)) typed.option("--generate", random.of(Words{"1", "512"}));
+  if (random.chance(10)) {
+    typed.option(random.of(Words{"--samples", "--tokens"}), random.of(Words{"1", "50000", "1000000000"}));
+    if (random.chance(50)) typed.option("--price", random.of(Words{"0", "2.5"}));
+    if (random.chance(50)) typed.option("--epochs", random.of(Words{"0.5", "3"}));
+  }
+}
+
 void add_training(Random& random, Typed& typed) {
   if (random.chance(30)) typed.option("--precision", any<Precision>(random));
   if (random.chance(30)) typed.option("--optimizer", any<Optimizer>(random));
@@ -176,6 +195,7 @@ Words random_question(Random& random) {
   add_cluster(random, typed);
   add_strategies(random, typed, oom);
   add_training(random, typed);
+  add_run(random, typed);
   add_sequence(random, typed);
   add_batch(random, typed, solve || oom);
   if (!asked.empty()) typed.option("--solve", asked);
