@@ -46,11 +46,10 @@ std::string_view short_at(RunMoment moment) {
 std::string verdict(const Plan& plan, const Question& q) {
   if (plan.fits) return "fits";
   const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
-  const bool steps_fit = plan.memory.required <= device && plan.memory.host.total <= host;
-  if (const MomentMemory* at = short_moment(plan.moments, device, host); at != nullptr && steps_fit)
-    return std::string(short_at(at->moment));
-  if (plan.fits_host) return "short";
-  return plan.fits_device ? "host" : "short, host";
+  const bool device_short = plan.memory.required > device, host_short = plan.memory.host.total > host;
+  if (device_short || host_short) return !host_short ? "short" : device_short ? "short, host" : "host";
+  const MomentMemory* at = short_moment(plan.moments, device, host);
+  return at == nullptr ? "short" : std::string(short_at(at->moment));
 }
 
 std::string signed_bytes(Bytes size, ByteUnit unit) {

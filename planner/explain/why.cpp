@@ -62,9 +62,10 @@ std::optional<std::string> replication(const Plan& plan, const Question& q) {
   return spec(plan.framework).replication(plan, q);
 }
 
-/// The moment beside the steps at which memory does not suffice, with what would help.
+/// Where the steps fit, the moment beside them at which memory does not suffice, with what would help.
 std::optional<std::string> moment_verdict(const Plan& plan, const Question& q) {
   const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
+  if (shortage(plan, q).value > 0 || plan.memory.host.total > host) return std::nullopt;
   const auto found = std::ranges::find_if(plan.moments, [&](const MomentMemory& each) {
     return each.moment != RunMoment::training && (each.device > device || each.host > host);
   });
@@ -114,7 +115,8 @@ void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& contex
   constexpr std::int64_t kMostGpus = 1024;
   constexpr Bytes kLargestCard = kGiB * 1024;
   const Bytes card = round_up(smallest_card(plan, q), kGiB.value);
-  if (!plan.fits_host || card > kLargestCard) return;
+  const bool host_short = plan.memory.host.total > available_on_host(q.cluster, q.headroom);
+  if (host_short || card > kLargestCard) return;
   std::string remedy = fmt::format("would fit on GPUs of {}", size_text(card, q));
   const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
   if (const auto gpus = near ? fewest_gpus(plan, q, context, kMostGpus) : std::nullopt) {

@@ -102,7 +102,8 @@ ModelFiles zero_files(const StepInputs& in) {
   const bool stage3 = in.strategy.zero_stage == 3;
   const bool divided = stage3 || in.strategy.layout.tensor > 1;
   return {.hands_out = stage3 && in.training.method != Method::qlora,
-          .saves = SavedModel::full,
+          // AutoEP refuses to gather: engine.py _raise_if_autoep_zero3_consolidated_export.
+          .saves = stage3 && in.strategy.experts.enabled ? SavedModel::sharded : SavedModel::full,
           .clones_everywhere = !divided,
           .trained_alone = stage3,
           .gathers = divided,
