@@ -26,15 +26,19 @@ struct EnumNames<Method> {
       {{Method::full, "full"}, {Method::lora, "lora"}, {Method::qlora, "qlora"}}};
 };
 
-/// What is trained for: next tokens (sft), or preferences of one answer over another as TRL's trainers have
-/// them, whose samples are pairs: two sequences each.
-enum class Objective { sft, dpo, orpo, simpo };
+/// What is trained for, as TRL's trainers have it: next tokens (sft); preferences of one answer over another,
+/// whose samples are pairs, two sequences each (dpo, orpo, simpo); single answers that are good or bad (kto);
+/// a model that gives each of a pair's answers a number (reward).
+enum class Objective { sft, dpo, orpo, simpo, kto, reward };
 template <>
 struct EnumNames<Objective> {
-  static constexpr std::array<std::pair<Objective, std::string_view>, 4> table{{{Objective::sft, "sft"},
-                                                                                {Objective::dpo, "dpo"},
-                                                                                {Objective::orpo, "orpo"},
-                                                                                {Objective::simpo, "simpo"}}};
+  static constexpr std::array<std::pair<Objective, std::string_view>, 6> table{
+      {{Objective::sft, "sft"},
+       {Objective::dpo, "dpo"},
+       {Objective::orpo, "orpo"},
+       {Objective::simpo, "simpo"},
+       {Objective::kto, "kto"},
+       {Objective::reward, "reward"}}};
 };
 
 /// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
@@ -135,6 +139,27 @@ struct EnumNames<Attention> {
       {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
 };
 
+/// Whose kernels norms, rotations and gated activations run in: PyTorch's operators one by one, or
+/// Liger-Kernel's, which keep less.
+enum class LayerKernels { torch, liger };
+template <>
+struct EnumNames<LayerKernels> {
+  static constexpr std::array<std::pair<LayerKernels, std::string_view>, 2> table{
+      {{LayerKernels::torch, "torch"}, {LayerKernels::liger, "liger"}}};
+};
+
+/// What a loss of next tokens shifts by one: the labels (transformers since 4.49); or the logits in fp32,
+/// which are copied but for each sample's last token, beside the logits as the head made them (4.48; of
+/// Llama, Qwen2 and some others 4.46) or without them (before).
+enum class LossShift { labels, logits, logits_alone };
+template <>
+struct EnumNames<LossShift> {
+  static constexpr std::array<std::pair<LossShift, std::string_view>, 3> table{
+      {{LossShift::labels, "labels"},
+       {LossShift::logits, "logits"},
+       {LossShift::logits_alone, "logits-alone"}}};
+};
+
 /// Whose sharding, buffers and step are planned. FSDP2 is ZeRO stage 3 (reshard_after_forward) or 2
 /// (without); plain PyTorch is stage 0, replicated by DDP where there are several ranks.
 enum class Framework { deepspeed, fsdp, torch };
@@ -188,6 +213,10 @@ struct Training {
   bool fused_loss{};            ///< head and cross-entropy in one kernel that never holds all logits
   std::int64_t loss_chunks{1};  ///< cross-entropy over this many slices of the tokens; the logits stay whole
   bool sliced_head{};           ///< with loss_chunks: the head runs slice by slice as well
+  /// TRL's fused head: log-probabilities by tiles of tokens and vocabulary, computed again in the backward.
+  bool fused_head{};
+  LossShift loss_shift{LossShift::labels};
+  LayerKernels kernels{LayerKernels::torch};
   ModuleLibrary modules{ModuleLibrary::transformers};  ///< whose layers and selective checkpointing run
   Framework framework{Framework::deepspeed};
   DeepSpeedRelease deepspeed{};
@@ -239,7 +268,11 @@ struct Training {
 
 /// Sequences of a sample: 2 of a pair.
 [[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
-  return training.objective == Objective::sft ? 1 : 2;
+  return training.objective == Objective::sft || training.objective == Objective::kto ? 1 : 2;
+}
+/// Whether log-probabilities of whole answers are compared.
+[[nodiscard]] inline bool compares_answers(const Training& training) {
+  return training.objective != Objective::sft && training.objective != Objective::reward;
 }
 
 /// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one

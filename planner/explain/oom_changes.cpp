@@ -88,7 +88,7 @@ void add_training(const Start& start, std::vector<Step>& steps) {
   if (start.strategy().checkpointing != Checkpointing::full)
     add("full activation checkpointing", "--checkpointing full", kSame,
         [](Question& q) { q.space.checkpointing = Checkpointing::full; });
-  if (!t.fused_loss)
+  if (!t.fused_loss && !t.fused_head)
     add("a fused loss", "--fused-loss", kSame, [](Question& q) { q.training.fused_loss = true; });
   const bool runs_flash =
       t.precision != Precision::fp32 && capability_major(start.question.cluster.gpu.compute_capability) >= 8;

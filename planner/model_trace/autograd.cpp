@@ -359,6 +359,14 @@ void Autograd::sum_into(Tensor& buffer, Tensor gradient) {
       !buffer.view && buffer.storage && buffer.storage.use_count() == 1 && buffer.layout.is_dense();
   read(buffer), read(gradient);
   if (alone) {  // added in place
+    // Memory that goes through several layers counts as each layer's own in turn: the next gets it at once.
+    if (recorder_.is_other_layers(*buffer.storage)) {
+      const Layout layout = buffer.layout;
+      const DType type = buffer.type;
+      buffer.reset();
+      buffer = make(layout, type);
+      return end_kernel();
+    }
     pending_.written += buffer.bytes(), ++pending_.results;
     return end_kernel();
   }

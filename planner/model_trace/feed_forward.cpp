@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "planner/model_trace/liger.h"
 #include "planner/model_trace/moe.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/rare_operators.h"
@@ -73,7 +74,11 @@ Tensor plain(Program& p, const Parameters& of, const Parameter& inner, const Par
 Tensor gated(Program& p, const Parameters& of, const std::vector<const Parameter*>& inner,
              const Parameter& outer, const Tensor& x) {
   Tensor product;
-  {
+  if (p.training.kernels == LayerKernels::liger && p.operators().activation == Activation::silu) {
+    const Tensor gate = linear_layer(p, of, *inner[0], x);
+    const Tensor up = linear_layer(p, of, *inner[1], x);
+    product = liger_silu_mul(p, gate, up);
+  } else {
     Tensor activated;
     {
       const Tensor gate = linear_layer(p, of, *inner[0], x);

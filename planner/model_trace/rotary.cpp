@@ -1,6 +1,7 @@
 // Rotary tables, which the model makes once, and the rotation of queries and keys.
 
 #include "planner/model_trace/attention.h"
+#include "planner/model_trace/liger.h"
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/rare_operators.h"
 
@@ -291,7 +292,9 @@ void rotary_tables(Program& p) {
 
 void rotate(Program& p, Heads& heads) {
   if (!p.rotates) return;
-  switch (p.operators().rotary) {
+  const Rotary form = p.operators().rotary;
+  if (p.training.kernels == LayerKernels::liger && form == Rotary::llama) return liger_rotate(p, heads);
+  switch (form) {
     case Rotary::none: return;
     case Rotary::neox: return rotate_neox(p, heads);
     case Rotary::nemotron: return rotate_nemotron(p, heads);

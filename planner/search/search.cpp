@@ -228,7 +228,7 @@ std::vector<Wider> wider_questions(const Question& q) {
   }
   for (Wider& sharded : with_sharded_weights(q, next)) wider.push_back(std::move(sharded));
   // From here on one or the other, not each on top of the one before.
-  if (!q.training.fused_loss) {
+  if (!q.training.fused_loss && !q.training.fused_head) {
     Wider fused = next;
     fused.question.training.fused_loss = true;
     offer(fused, "--fused-loss");

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "models/base/format.h"
+#include "planner/lengths.h"
 #include "planner/plan.h"
+#include "planner/trainers.h"
 
 namespace zplan {
 
@@ -38,6 +40,8 @@ struct Question {
   SearchSpace space;
   Headroom headroom;
   ByteUnit unit{ByteUnit::gib};  ///< of sizes in sentences
+  std::optional<DataLengths> lengths{};  ///< of the data set; plans are for its longest micro-batch
+  std::vector<AppliedDefault> trainer_defaults{};  ///< what trainers chose that the user left open
 };
 
 /// A combination that cannot be trained, and why.

@@ -37,6 +37,7 @@ TEST(References, AreReadWhole) {
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
+      {"trainers/steps.json", Kind::step, 56},
       {"capacity/capacity.json", Kind::step, 50},
       {"schedules/schedules.json", Kind::schedule, 76},
       {"schedules/one_card.json", Kind::schedule, 15},
@@ -192,6 +193,27 @@ TEST(References, MethodsAreAsMeasured) {
   EXPECT_EQ(reserved, 42U);
   std::sort(allocated.begin(), allocated.end());
   EXPECT_LE(median_of(allocated), 0.005);
+}
+
+// Liger's kernels, TRL's fused head with every kind of reference, KTO, reward models, shifted logits.
+TEST(References, TrainersStepsAreAsMeasured) {
+  std::vector<double> allocated;
+  std::size_t reserved = 0;  // within 10 %
+  for (const Record& record : judge(reference("trainers/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    const double error = std::abs(*record.error);
+    if (record.statistic == Statistic::reserved) {
+      EXPECT_LE(error, 0.12) << record.id;
+      reserved += error <= 0.10 ? 1 : 0;
+      continue;
+    }
+    allocated.push_back(error);
+    EXPECT_LE(error, 0.005) << record.id;
+  }
+  ASSERT_EQ(allocated.size(), 56U);
+  EXPECT_GE(reserved, 54U);
+  std::sort(allocated.begin(), allocated.end());
+  EXPECT_LE(median_of(allocated), 0.0005);
 }
 
 // Ulysses, ALST's tiles and checkpoints on the host, rings under FSDP2: every step is judged, the median

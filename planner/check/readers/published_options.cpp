@@ -1,7 +1,13 @@
 #include "planner/check/readers/published_options.h"
 
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
 #include "planner/check/readers/run_options.h"
 #include "planner/frameworks/framework.h"
+#include "planner/trainers.h"
 
 namespace zplan::check {
 
@@ -66,6 +72,7 @@ void read_library(const JsonReader& options, Training& training) {
   // Whoever shards a model with FSDP has no memory for it whole: it is made without memory, or on the host.
   training.fsdp_makes_shards = spec(training.framework).makes_shards;
   if (const auto modules = options.find("modules")) training.modules = named<ModuleLibrary>(*modules);
+  if (const auto kernels = options.find("kernels")) training.kernels = named<LayerKernels>(*kernels);
   if (const auto dropout = options.find("lora_dropout")) training.lora_dropout = dropout->number(0, 1);
 }
 
@@ -86,12 +93,16 @@ void read_loss(const JsonReader& options, Training& training, Skip& skip) {
   const std::string loss = options.at("loss").text();
   training.fused_loss = loss == "fused";
   if (loss == "full" || loss == "fused") return;
-  const auto chunks = loss == "chunked" ? loss_chunks(options) : std::nullopt;
   training.sliced_head = options.boolean_or("logits_chunked", false);
-  if (chunks)
-    training.loss_chunks = *chunks;
-  else
+  if (loss != "chunked")
     skip.add(loss + " cross-entropy");
+  else if (const auto chunks = loss_chunks(options))
+    training.loss_chunks = *chunks;
+}
+
+/// A chunked cross-entropy whose slices neither the record nor its trainer counts.
+void check_chunks(const JsonReader& options, const Training& training, Skip& skip) {
+  if (options.at("loss").text() == "chunked" && training.loss_chunks == 1) skip.add("chunked cross-entropy");
 }
 
 /// The modules that hold the token embedding and the output head, as modules_to_save names them.
@@ -131,6 +142,50 @@ void read_flags(const JsonReader& options, Skip& skip) {
   flag("sequence_parallel", "sequence parallelism");
 }
 
+/// Keys of a record's options that say what an option of the command line says.
+constexpr std::array kKeys{
+    std::pair{std::string_view("--checkpointing"), "checkpointing"},
+    std::pair{std::string_view("--attention"), "attention"},
+    std::pair{std::string_view("--lora-rank"), "lora_rank"},
+    std::pair{std::string_view("--lora-targets"), "lora_targets"},
+    std::pair{std::string_view("--lora-dropout"), "lora_dropout"},
+    std::pair{std::string_view("--no-master-weights"), "precision"},
+    std::pair{std::string_view("--no-autocast-adapters"), "precision"},
+    std::pair{std::string_view("--modules"), "modules"},
+    std::pair{std::string_view("--sliced-head"), "loss"},
+    std::pair{std::string_view("--fused-head"), "loss"},
+    std::pair{std::string_view("reentrant checkpointing"), "reentrant"},
+};
+
+/// Whether the record says it. Slices of a chunked loss are the trainer's where it does not count them.
+bool says(const JsonReader& options, std::string_view option) {
+  if (option == "--loss-chunks" || option == "loss in slices of tokens")
+    return options.at("loss").text() != "chunked" || options.find("loss_chunks") ||
+           options.find("loss_chunk_tokens");
+  for (const auto& [name, key] : kKeys)
+    if (name == option) return options.find(key).has_value() && !options.at(key).raw().is_null();
+  return false;
+}
+
+/// The trainers that a record names: `options.trainer`, a list as --trainer takes it; else the source, where
+/// it is a trainer's own repository, of whichever release.
+std::vector<TrainerChoice> trainers_of(const JsonReader& record) {
+  const JsonReader options = record.at("options");
+  std::vector<TrainerChoice> choices;
+  if (const auto named = options.find("trainer")) {
+    std::string text = named->text();
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', at), text.size());
+      choices.push_back(parse_trainer(named->place(), text.substr(at, comma - at)));
+      at = comma + 1;
+    }
+    return choices;
+  }
+  const auto own = trainer_of_repository(record.text_or("source", ""));
+  if (own) choices.push_back({*own, TrainerChoice::kAnyRelease});
+  return choices;
+}
+
 Training read_training(const JsonReader& options, Skip& skip) {
   Training training;
   read_framework(options, training, skip);
@@ -166,6 +221,12 @@ PublishedRun read_published_run(const JsonReader& record) {
   read_method(options, setup, run.skip);
   read_optimizer(options, setup.training, run.skip);
   setup.strategy = read_strategy(options, setup, run.gpus);
+  // A head in slices divides the tokens of every sample.
+  const std::int64_t samples =
+      options.boolean_or("logits_chunked", false) ? 1 : setup.strategy.micro_batch_size;
+  apply_trainers(trainers_of(record), {setup.training, setup.strategy.checkpointing, samples}, run.gpus,
+                 [&](std::string_view option) { return says(options, option); });
+  check_chunks(options, setup.training, run.skip);
   // Who empties the cache keeps no blocks of other lengths.
   const bool empties = options.boolean_or("empties_cache", false);
   setup.varies = !empties && !options.boolean_or("seq_exact", true);
