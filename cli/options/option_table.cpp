@@ -159,12 +159,13 @@ const std::vector<OptionSpec>& option_table() {
       {"--no-autocast-adapters", "", kModel, kPlanning,
        "adapters in the weights' type (peft's autocast_adapter_dtype=False)",
        [](O o, T) { o.training.fp32_adapters = false; }},
-      {"--objective", "sft|dpo|orpo|simpo", kModel, kPlanning,
-       "what is trained for: next tokens, or one answer of a pair over the other [sft]",
+      {"--objective", "sft|dpo|orpo|simpo|kto|reward", kModel, kPlanning,
+       "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto) "
+       "[sft]",
        [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
        all_names<Objective>},
       {"--reference", "KIND", kModel, kPlanning,
-       "what dpo compares with: copy, adapters-off, precomputed [adapters-off, without adapters copy]",
+       "what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without adapters copy]",
        [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
        all_names<ReferenceModel>},
 
@@ -234,6 +235,14 @@ const std::vector<OptionSpec>& option_table() {
          return Words{"0.16", "0.17", "0.18", "0.19"};
        }},
 
+      {"--trainer", "LIST", kTraining, plan | search | fit,
+       "whose defaults fill what is not given: trl, transformers, swift, llama-factory, axolotl, torchtune, "
+       "litgpt; with a release as in trl@1.16 [none]",
+       [](O o, T t) {
+         for (const std::string& each : parse_list("--trainer", t))
+           o.trainers.push_back(parse_trainer("--trainer", each));
+       },
+       all_names<Trainer>},
       {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "[bf16]",
        [](O o, T t) { o.training.precision = parse_name<Precision>("--precision", t); },
        all_names<Precision>},
@@ -272,6 +281,17 @@ const std::vector<OptionSpec>& option_table() {
       {"--sliced-head", "", kTraining, kPlanning,
        "with --loss-chunks: the head runs slice by slice too, as torchtune's",
        [](O o, T) { o.training.sliced_head = true; }},
+      {"--fused-head", "", kTraining, kPlanning,
+       "TRL's head without logits: log-probabilities by tiles, computed again in the backward",
+       [](O o, T) { o.training.fused_head = true; }},
+      {"--loss-shift", "labels|logits|logits-alone", kTraining, kPlanning,
+       "what the loss shifts: labels, as transformers since 4.49; a copy of the logits before [labels]",
+       [](O o, T t) { o.training.loss_shift = parse_name<LossShift>("--loss-shift", t); },
+       all_names<LossShift>},
+      {"--kernels", "torch|liger", kTraining, kPlanning,
+       "of norms, rotations and gated activations: PyTorch's operators or Liger-Kernel's [torch]",
+       [](O o, T t) { o.training.kernels = parse_name<LayerKernels>("--kernels", t); },
+       all_names<LayerKernels>},
       {"--modules", "LIBRARY", kTraining, kPlanning,
        "whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]",
        [](O o, T t) { o.training.modules = parse_name<ModuleLibrary>("--modules", t); },
@@ -281,6 +301,13 @@ const std::vector<OptionSpec>& option_table() {
 
       {"--seq", "S", kBatch, kPlanning, "tokens per sample [2048]",
        [](O o, T t) { o.training.sequence_length = parse_integer("--seq", t, 1, kLongestSequence); }},
+      {"--lengths", "FILE|mean=M,spread=S,limit=L", kBatch, plan | search | fit,
+       "tokens of the data set's samples: one a line, or a length and how many have it; or their mean, "
+       "standard deviation and limit [all as --seq]",
+       [](O o, T t) { o.lengths = t; }},
+      {"--batching", "padded|grouped|packed", kBatch, plan | search | fit,
+       "with --lengths: batches padded to their longest sample, of like lengths, or filled rows [padded]",
+       [](O o, T t) { o.batching = parse_name<Batching>("--batching", t); }, all_names<Batching>},
       {"--micro-batch", "B|max", kBatch, kPlanning,
        "samples per GPU and forward pass; max: the most that fit [1]", set_micro_batch,
        [] { return Words{"max"}; }},

@@ -70,6 +70,9 @@ struct Options {
 
   std::string model;
   ImageRequest images;  ///< of each sample
+  std::string lengths;  ///< of the data set's samples: a file, or mean, spread and limit; empty: all alike
+  Batching batching{Batching::padded};
+  std::vector<TrainerChoice> trainers;  ///< whose defaults fill what is not given
   ClusterRequest cluster;
   Training training;
   SearchSpace space;

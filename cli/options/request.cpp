@@ -55,10 +55,11 @@ void check_method(const Options& options) {
       throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
                        "accepted: with --method qlora");
   const Training& training = options.training;
-  if (options.has("--reference") && training.objective != Objective::dpo)
+  if (options.has("--reference") && training.objective != Objective::dpo &&
+      training.objective != Objective::kto)
     throw InputError("--reference",
                      fmt::format("does nothing with --objective {}", to_name(training.objective)),
-                     "accepted: with --objective dpo");
+                     "accepted: with --objective dpo or kto");
   if (options.has("--quant-storage") && !is_nf4(training.quantization))
     throw InputError("--quant-storage",
                      fmt::format("does nothing with --quantization {}", to_name(training.quantization)),
@@ -92,6 +93,23 @@ void check_loss(const Training& training) {
                      "accepted: one of the two");
   if (training.sliced_head && training.loss_chunks == 1)
     throw InputError("--sliced-head", "given without slices", "accepted: with --loss-chunks of 2 or more");
+}
+
+/// Other forms of the loss leave nothing to shift, or no head to fuse.
+void check_head(const Options& options, const Training& training) {
+  const bool in_slices = training.fused_loss || training.loss_chunks > 1;
+  if (options.has("--fused-head") && (in_slices || training.objective == Objective::reward))
+    throw InputError("--fused-head",
+                     in_slices ? "given beside another form of the loss" : "a reward model has no such head",
+                     "accepted: without --fused-loss, --loss-chunks and --objective reward");
+  if (in_slices && training.objective == Objective::reward)
+    throw InputError(training.fused_loss ? "--fused-loss" : "--loss-chunks",
+                     "does nothing with --objective reward, which has no loss of tokens",
+                     "accepted: with --objective sft");
+  if (options.has("--loss-shift") &&
+      (in_slices || training.fused_head || training.objective != Objective::sft))
+    throw InputError("--loss-shift", "does nothing without a loss of next tokens over whole logits",
+                     "accepted: without --fused-loss, --fused-head, --loss-chunks and --objective");
 }
 
 /// What is frozen is there.
@@ -163,6 +181,7 @@ void add_images(const Options& options, Question& q) {
 
 void choose_defaults(const Options& options, Question& q) {
   check_loss(q.training);
+  check_head(options, q.training);
   const std::int64_t positions = q.model.shape.max_positions;
   const bool too_long = positions > 0 && positions < q.training.sequence_length;
   const bool learned = elements(q.model.inventory, TensorRole::position_embedding).value > 0;
@@ -181,6 +200,49 @@ void choose_defaults(const Options& options, Question& q) {
                      "accepted: sdpa, eager");
   q.training.attention = Attention::sdpa;
 }
+
+namespace {
+
+/// A data set's lengths, cut at --seq; plans are for its longest micro-batch.
+void add_lengths(const Options& options, Question& q) {
+  if (!options.has("--lengths")) {
+    if (options.has("--batching"))
+      throw InputError("--batching", "does nothing without --lengths", "accepted: with --lengths");
+    return;
+  }
+  if (options.has("--images"))
+    throw InputError("--lengths", "given with --images, whose samples are all alike",
+                     "accepted: one of the two");
+  const std::string& given = options.lengths;
+  DataLengths data{.lengths = given.starts_with("mean=") ? lengths_of_moments("--lengths", given)
+                                                         : parse_lengths(given, read_file(given)),
+                   .batching = options.batching};
+  data.limit = q.training.sequence_length;
+  if (options.has("--seq") || data.batching == Batching::packed) data.lengths = data.lengths.cut(data.limit);
+  q.training.sequence_length = data.worst();
+  // Batches whose samples differ are padded, and attention is given a mask.
+  const bool differ = data.lengths.shortest() != data.lengths.longest();
+  q.training.padding_mask = data.batching != Batching::packed && differ;
+  q.lengths = std::move(data);
+}
+
+/// Whether the user said it: of the loss's forms one stands for all.
+bool is_chosen(const Options& options, std::string_view option) {
+  constexpr std::array kLoss{"--fused-loss",  "--fused-head", "--loss-chunks",
+                             "--sliced-head", "--tiled-loss", "--loss-shift"};
+  if (std::ranges::find(kLoss, option) == kLoss.end()) return options.has(option);
+  return std::ranges::any_of(kLoss, [&](const char* each) { return options.has(each); });
+}
+
+/// Adapters of a reward model leave its score to a trained copy, as peft's task type SEQ_CLS has it.
+void make_reward_model(Question& q) {
+  if (q.training.objective != Objective::reward) return;
+  replace_head_by_score(q.model.inventory, q.model.shape.hidden_size);
+  q.model.shape.tied_embeddings = false;
+  if (q.training.method != Method::full) q.training.modules_to_save.emplace_back("score");
+}
+
+}  // namespace
 
 ModelSearch model_search(const Environment& environment) {
   return {.user_models = user_models_folder(environment), .hub_cache = hub_cache_folder(environment)};
@@ -201,8 +263,14 @@ Request make_request(const Options& options, const Environment& environment) {
                    .headroom = options.headroom,
                    .unit = options.unit},
                   {}};
+  Question& q = request.question;
+  q.trainer_defaults = apply_trainers(
+      options.trainers, {q.training, q.space.checkpointing, q.space.micro_batch_size.value_or(1)},
+      q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
+  make_reward_model(q);
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   add_images(options, request.question);
+  add_lengths(options, request.question);
   choose_defaults(options, request.question);
   check_frozen(request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;

@@ -1,5 +1,7 @@
 #include "cli/report/report_json.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -73,6 +75,44 @@ void add_adapters(Json& out, const Training& training) {
   if (shards_packed(training)) out["quant_storage"] = name_json(training.quant_storage);
 }
 
+/// A default of a trainer: flags are true or false, what is not planned has no value.
+Json trainer_default_json(const AppliedDefault& each) {
+  const bool flag = each.value == "on" || each.value == "off";
+  return {{"trainer", name_json(each.trainer.trainer)},
+          {"release", fmt::format("{}.{}", each.trainer.release.major, each.trainer.release.minor)},
+          {"option", each.option},
+          {"value", each.value.empty() ? Json(nullptr)
+                    : flag             ? Json(each.value == "on")
+                                       : Json(each.value)},
+          {"source", each.source}};
+}
+
+/// A data set's lengths, and what they make of the recommended plan's micro-batch.
+Json lengths_json(const Report& report) {
+  const Question& q = report.question;
+  const DataLengths& data = *q.lengths;
+  const Strategy& s = leading_plan(report).strategy;
+  const std::int64_t samples = s.micro_batch_size;
+  const double padded = data.padded_to(samples), useful = data.useful_share(samples);
+  const auto micro_batches = static_cast<double>(s.gradient_accumulation_steps * s.layout.data() * samples);
+  return {{"samples", data.lengths.samples()},
+          {"shortest", data.lengths.shortest()},
+          {"longest", data.lengths.longest()},
+          {"mean", data.lengths.mean()},
+          {"batching", name_json(data.batching)},
+          {"worst_sequence", data.worst()},
+          {"micro_batch_size", samples},
+          {"mean_padded_sequence", padded},
+          {"useful_share", useful},
+          {"tokens_per_step", padded * useful * micro_batches}};
+}
+
+Json trainer_defaults_json(const std::vector<AppliedDefault>& defaults) {
+  Json out = Json::array();
+  for (const AppliedDefault& each : defaults) out.push_back(trainer_default_json(each));
+  return out;
+}
+
 Json training_json(const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
   Json json = {
@@ -100,6 +140,9 @@ Json training_json(const Training& training, Framework framework) {
     const auto reference = reference_of(training);
     json["reference"] = reference ? name_json(*reference) : Json(nullptr);
   }
+  if (training.fused_head) json["fused_head"] = true;
+  if (training.loss_shift != LossShift::labels) json["loss_shift"] = name_json(training.loss_shift);
+  if (training.kernels != LayerKernels::torch) json["kernels"] = name_json(training.kernels);
   if (training.freezes_vision) json["frozen_parts"].push_back("vision");
   if (training.freezes_projector) json["frozen_parts"].push_back("projector");
   if (const ImageBatch& images = training.images; images.per_sample > 0)
@@ -375,22 +418,26 @@ Json report_json(const Report& report) {
   Json plans = Json::array();
   for (const Plan& plan : report.answer.plans) plans.push_back(plan_json(plan, report));
   const Plan* recommended = report.answer.recommended();
-  return {{"schema", "zplan.report/1"},
-          {"zplan_version", std::string(version())},
-          {"model", model_json(report.question)},
-          {"cluster", cluster_json(report.question)},
-          {"training", training_json(report.question.training, leading_plan(report).framework)},
-          {"plans", std::move(plans)},
-          {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
-          {"rejected", rejected_json(report)},
-          {"alternative", alternative_json(report)},
-          {"ds_config", recommended ? ds_config_json(*recommended, report) : Json(nullptr)},
-          {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
-          {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
-          {"comparison", comparison_json(report)},
-          {"schedule", schedule_json(leading_plan(report), question_of(leading_plan(report), report))},
-          {"search", report.found ? search_json(report) : Json(nullptr)},
-          {"warnings", report.answer.warnings}};
+  Json out{{"schema", "zplan.report/1"},
+           {"zplan_version", std::string(version())},
+           {"model", model_json(report.question)},
+           {"cluster", cluster_json(report.question)},
+           {"training", training_json(report.question.training, leading_plan(report).framework)},
+           {"plans", std::move(plans)},
+           {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
+           {"rejected", rejected_json(report)},
+           {"alternative", alternative_json(report)},
+           {"ds_config", recommended ? ds_config_json(*recommended, report) : Json(nullptr)},
+           {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
+           {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
+           {"comparison", comparison_json(report)},
+           {"schedule", schedule_json(leading_plan(report), question_of(leading_plan(report), report))},
+           {"search", report.found ? search_json(report) : Json(nullptr)},
+           {"warnings", report.answer.warnings}};
+  if (report.question.lengths) out["lengths"] = lengths_json(report);
+  if (const auto& defaults = report.question.trainer_defaults; !defaults.empty())
+    out["trainer_defaults"] = trainer_defaults_json(defaults);
+  return out;
 }
 
 }  // namespace zplan

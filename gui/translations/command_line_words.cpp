@@ -54,12 +54,13 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
           "adapters in the weights' type (peft's autocast_adapter_dtype=False)"),  // --no-autocast-adapters
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or "
+                        "single ones (kto) [sft]"),  // --objective
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
-          "what is trained for: next tokens, or one answer of a pair over the other [sft]"),  // --objective
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "what dpo compares with: copy, adapters-off, precomputed [adapters-off, without "
-                        "adapters copy]"),  // --reference
+          "what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without "
+          "adapters copy]"),  // --reference
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs in all [1]"),  // --gpus
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -107,6 +108,24 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
           "a fused or chunked cross-entropy (Liger and the like): no full logits"),  // --fused-loss
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "whose defaults fill what is not given: trl, transformers, swift, llama-factory, "
+                        "axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]"),  // --trainer
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "TRL's head without logits: log-probabilities by tiles, computed again in the "
+                        "backward"),  // --fused-head
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what the loss shifts: labels, as transformers since 4.49; a copy of the logits "
+                        "before [labels]"),  // --loss-shift
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "of norms, rotations and gated activations: PyTorch's operators or Liger-Kernel's "
+                        "[torch]"),  // --kernels
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "tokens of the data set's samples: one a line, or a length and how many have it; or "
+                        "their mean, standard deviation and limit [all as --seq]"),  // --lengths
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "with --lengths: batches padded to their longest sample, of like lengths, or filled "
+                        "rows [padded]"),  // --batching
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "cross-entropy over N slices of the tokens; logits stay whole [1]"),  // --loss-chunks
       QT_TRANSLATE_NOOP(

@@ -1433,6 +1433,30 @@
         <translation>融合损失</translation>
     </message>
     <message>
+        <source>Fused head</source>
+        <translation>融合输出头</translation>
+    </message>
+    <message>
+        <source>What the loss shifts</source>
+        <translation>损失移位对象</translation>
+    </message>
+    <message>
+        <source>Kernels of layers</source>
+        <translation>层的内核</translation>
+    </message>
+    <message>
+        <source>Trainer&apos;s defaults</source>
+        <translation>训练器默认值</translation>
+    </message>
+    <message>
+        <source>Sample lengths</source>
+        <translation>样本长度</translation>
+    </message>
+    <message>
+        <source>Batching</source>
+        <translation>组批方式</translation>
+    </message>
+    <message>
         <source>Loss in slices</source>
         <translation>分块损失</translation>
     </message>
@@ -1561,12 +1585,12 @@
         <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
     </message>
     <message>
-        <source>what is trained for: next tokens, or one answer of a pair over the other [sft]</source>
-        <translation>训练目标：下一个词元，或成对回答中的偏好 [sft]</translation>
+        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto) [sft]</source>
+        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）或单个回答（kto）[sft]</translation>
     </message>
     <message>
-        <source>what dpo compares with: copy, adapters-off, precomputed [adapters-off, without adapters copy]</source>
-        <translation>dpo 的参考：copy、adapters-off、precomputed [adapters-off，无适配器时 copy]</translation>
+        <source>what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without adapters copy]</source>
+        <translation>dpo 和 kto 的参考：copy、adapters-off、precomputed [adapters-off，无适配器时 copy]</translation>
     </message>
     <message>
         <source>GPUs in all [1]</source>
@@ -1651,6 +1675,30 @@
     <message>
         <source>a fused or chunked cross-entropy (Liger and the like): no full logits</source>
         <translation>融合或分块的交叉熵（Liger 等）：不生成完整的 logits</translation>
+    </message>
+    <message>
+        <source>whose defaults fill what is not given: trl, transformers, swift, llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]</source>
+        <translation>用其默认值补全未给出的选项：trl、transformers、swift、llama-factory、axolotl、torchtune、litgpt；可带版本，如 trl@1.16 [无]</translation>
+    </message>
+    <message>
+        <source>TRL&apos;s head without logits: log-probabilities by tiles, computed again in the backward</source>
+        <translation>TRL 的输出头不生成 logits：按块计算对数概率，反向时重新计算</translation>
+    </message>
+    <message>
+        <source>what the loss shifts: labels, as transformers since 4.49; a copy of the logits before [labels]</source>
+        <translation>损失移位的对象：自 transformers 4.49 起为标签；之前为 logits 的副本 [labels]</translation>
+    </message>
+    <message>
+        <source>of norms, rotations and gated activations: PyTorch&apos;s operators or Liger-Kernel&apos;s [torch]</source>
+        <translation>归一化、旋转位置和门控激活的内核：PyTorch 的算子或 Liger-Kernel 的 [torch]</translation>
+    </message>
+    <message>
+        <source>tokens of the data set&apos;s samples: one a line, or a length and how many have it; or their mean, standard deviation and limit [all as --seq]</source>
+        <translation>数据集样本的词元数：每行一个，或长度及其样本数；或其均值、标准差和上限 [均同 --seq]</translation>
+    </message>
+    <message>
+        <source>with --lengths: batches padded to their longest sample, of like lengths, or filled rows [padded]</source>
+        <translation>与 --lengths 一起：批次填充到最长样本、按相近长度分组，或拼满整行 [padded]</translation>
     </message>
     <message>
         <source>cross-entropy over N slices of the tokens; logits stay whole [1]</source>

@@ -36,7 +36,7 @@ class ModelOptions(TypedDict, total=False):
     modules_to_save: Names  # "embed_tokens", "lm_head"
     tie_saved_modules: bool
     no_autocast_adapters: bool
-    objective: Literal["sft", "dpo", "orpo", "simpo"]
+    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward"]
     reference: Literal["copy", "adapters-off", "precomputed"]
     freeze: Names  # "vision", "projector"
     images: int  # of each sample
@@ -64,6 +64,12 @@ class TrainingOptions(TypedDict, total=False):
     tiled_loss: Union[int, Literal["auto"]]
     attention: Literal["flash", "sdpa", "eager"]
     fused_loss: bool
+    fused_head: bool
+    loss_shift: Literal["labels", "logits", "logits-alone"]
+    kernels: Literal["torch", "liger"]
+    trainer: Names
+    lengths: str
+    batching: Literal["padded", "grouped", "packed"]
     loss_chunks: int
     sliced_head: bool
     modules: Literal["transformers", "litgpt", "llm-foundry", "torchtitan"]

@@ -129,6 +129,9 @@ class Training(Value):
     quant_storage: Optional[str] = None  # of packed weights, where it can be sharded
     objective: str = "sft"
     reference: Optional[str] = None  # of preference training
+    fused_head: bool = False  # TRL's, without logits
+    loss_shift: str = "labels"
+    kernels: str = "torch"  # of norms, rotations and gated activations
 
     _parts = {"lora_targets": tuple, "frozen_parts": tuple, "modules_to_save": tuple}
 
@@ -596,10 +599,13 @@ class Report(Document):
     comparison: Optional[Comparison]  # of `compare`
     search: Optional[Search]  # of `search`
     warnings: Tuple[str, ...]
+    trainer_defaults: Tuple[Dict[str, Any], ...] = ()  # with `trainer`: what it chose that was left open
+    lengths: Optional[Dict[str, Any]] = None  # with `lengths`
 
     _parts = {"model": one(Model), "cluster": one(Cluster), "training": one(Training), "plans": each(Plan),
               "rejected": each(Rejection), "alternative": one(Alternative), "launch": one(Launch),
-              "comparison": one(Comparison), "search": one(Search), "warnings": tuple}
+              "comparison": one(Comparison), "search": one(Search), "warnings": tuple,
+              "trainer_defaults": tuple}
 
     @classmethod
     def _from_text(cls, text: bytes, ok: bool) -> Report:

@@ -31,7 +31,9 @@ TEST(Options, EveryValueReachesItsField) {
       "--checkpointing none --attention sdpa --fused-loss --loss-chunks 8 --sliced-head --modules litgpt "
       "--expandable-segments --emit x.json --config-style "
       "hf-auto --units GB "
-      "--explain --no-color --images 4 --image-size 1344x1008 --image-tokens 300");
+      "--explain --no-color --images 4 --image-size 1344x1008 --image-tokens 300 "
+      "--fused-head --kernels liger --loss-shift logits-alone --trainer trl@0.24,swift --lengths lengths.txt "
+      "--batching grouped");
   EXPECT_EQ(o.images, (ImageRequest{.per_sample = 4, .width = 1344, .height = 1008, .tokens = 300}));
   EXPECT_EQ(o.command, Command::plan);
   EXPECT_EQ(o.model, "8B");
@@ -71,6 +73,13 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_TRUE(o.training.sliced_head);
   EXPECT_EQ(o.training.modules, ModuleLibrary::litgpt);
   EXPECT_TRUE(o.training.expandable_segments);
+  EXPECT_TRUE(o.training.fused_head);
+  EXPECT_EQ(o.training.kernels, LayerKernels::liger);
+  EXPECT_EQ(o.training.loss_shift, LossShift::logits_alone);
+  EXPECT_THAT(o.trainers,
+              ElementsAre(TrainerChoice{Trainer::trl, {0, 24}}, TrainerChoice{Trainer::swift, {4, 6}}));
+  EXPECT_EQ(o.lengths, "lengths.txt");
+  EXPECT_EQ(o.batching, Batching::grouped);
   EXPECT_EQ(o.emit, "x.json");
   EXPECT_EQ(o.config_style, ConfigStyle::hf_auto);
   EXPECT_EQ(o.unit, ByteUnit::gb);

@@ -116,6 +116,11 @@ void add_training(Random& random, Typed& typed) {
   if (random.chance(20))
     typed.option("--attention", random.of(Words{"sdpa", "sdpa", "sdpa", "eager", "flash"}));
   typed.flag(15, "--fused-loss");
+  typed.flag(10, "--fused-head");
+  if (random.chance(10)) typed.option("--kernels", any<LayerKernels>(random));
+  if (random.chance(5)) typed.option("--loss-shift", any<LossShift>(random));
+  if (random.chance(10))
+    typed.option("--trainer", random.of(Words{"trl", "trl@0.12", "swift", "torchtune", "transformers@4.46"}));
   if (random.chance(10)) {
     typed.option("--loss-chunks", random.of(Words{"2", "7", "16"}));
     typed.flag(50, "--sliced-head");
