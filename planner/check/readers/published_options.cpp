@@ -167,8 +167,8 @@ bool says(const JsonReader& options, std::string_view option) {
   return false;
 }
 
-/// The trainers that a record names: `options.trainer`, a list as --trainer takes it; else the source, where
-/// it is a trainer's own repository, of whichever release.
+/// The trainers that a record names: `options.trainer`, a list as --trainer takes it. Who published it does
+/// not matter.
 std::vector<TrainerChoice> trainers_of(const JsonReader& record) {
   const JsonReader options = record.at("options");
   std::vector<TrainerChoice> choices;
@@ -181,8 +181,6 @@ std::vector<TrainerChoice> trainers_of(const JsonReader& record) {
     }
     return choices;
   }
-  const auto own = trainer_of_repository(record.text_or("source", ""));
-  if (own) choices.push_back({*own, TrainerChoice::kAnyRelease});
   return choices;
 }
 
