@@ -15,16 +15,12 @@ namespace {
 struct TrainerInfo {
   Trainer trainer{};
   TrainerRelease newest{};  ///< whose files the rows were read from
-  std::string_view repository;
 };
 constexpr std::array kTrainers{
-    TrainerInfo{Trainer::trl, {1, 16}, "huggingface/trl"},
-    TrainerInfo{Trainer::transformers, {5, 23}, "huggingface/transformers"},
-    TrainerInfo{Trainer::swift, {4, 6}, "modelscope/ms-swift"},
-    TrainerInfo{Trainer::llama_factory, {0, 9}, "hiyouga/LLaMA-Factory"},
-    TrainerInfo{Trainer::axolotl, {0, 19}, "axolotl-ai-cloud/axolotl"},
-    TrainerInfo{Trainer::torchtune, {0, 6}, "pytorch/torchtune"},
-    TrainerInfo{Trainer::litgpt, {0, 5}, "Lightning-AI/litgpt"},
+    TrainerInfo{Trainer::trl, {1, 16}},     TrainerInfo{Trainer::transformers, {5, 23}},
+    TrainerInfo{Trainer::swift, {4, 6}},    TrainerInfo{Trainer::llama_factory, {0, 9}},
+    TrainerInfo{Trainer::axolotl, {0, 19}}, TrainerInfo{Trainer::torchtune, {0, 6}},
+    TrainerInfo{Trainer::litgpt, {0, 5}},
 };
 
 const TrainerInfo& info(Trainer trainer) {
@@ -77,8 +73,6 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
 }
 
 bool has_release(const TrainerDefault& row, TrainerRelease release) {
-  if (release == TrainerChoice::kAnyRelease)
-    return row.since == TrainerRelease{} && row.before == TrainerRelease{};
   return row.since <= release && (row.before == TrainerRelease{} || release < row.before);
 }
 
@@ -329,12 +323,6 @@ TrainerChoice parse_trainer(std::string_view place, std::string_view text) {
         fmt::format("accepted: one of {}, or with a release such as {}@{}.{}", names_of_trainers(), name,
                     info(*trainer).newest.major, info(*trainer).newest.minor));
   return {*trainer, *release};
-}
-
-std::optional<Trainer> trainer_of_repository(std::string_view repository) {
-  for (const TrainerInfo& each : kTrainers)
-    if (each.repository == repository) return each.trainer;
-  return std::nullopt;
 }
 
 std::vector<AppliedDefault> apply_trainers(const std::vector<TrainerChoice>& choices, TrainerTarget target,

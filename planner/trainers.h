@@ -36,9 +36,6 @@ struct TrainerRelease {
 
 /// A trainer, and the release of it; the newest that the table knows where none is named.
 struct TrainerChoice {
-  /// Whichever it was: only what all releases have is known of it.
-  static constexpr TrainerRelease kAnyRelease{-1, -1};
-
   Trainer trainer{};
   TrainerRelease release{};
   bool operator==(const TrainerChoice&) const = default;
@@ -47,8 +44,6 @@ struct TrainerChoice {
 [[nodiscard]] std::string to_text(const TrainerChoice& choice);
 /// "trl", "trl@1.16" or "trl@1.16.2": throws InputError(place, …) for anything else.
 [[nodiscard]] TrainerChoice parse_trainer(std::string_view place, std::string_view text);
-/// The trainer whose code lies in this repository, "owner/name"; nothing where it is none of them.
-[[nodiscard]] std::optional<Trainer> trainer_of_repository(std::string_view repository);
 
 /// For which runs a default holds.
 enum class TrainerCase {

@@ -172,14 +172,13 @@ bool says(const JsonReader& options, std::string_view option) {
 std::vector<TrainerChoice> trainers_of(const JsonReader& record) {
   const JsonReader options = record.at("options");
   std::vector<TrainerChoice> choices;
-  if (const auto named = options.find("trainer")) {
-    std::string text = named->text();
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', at), text.size());
-      choices.push_back(parse_trainer(named->place(), text.substr(at, comma - at)));
-      at = comma + 1;
-    }
-    return choices;
+  const auto named = options.find("trainer");
+  if (!named) return choices;
+  const std::string text = named->text();
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    choices.push_back(parse_trainer(named->place(), text.substr(at, comma - at)));
+    at = comma + 1;
   }
   return choices;
 }
