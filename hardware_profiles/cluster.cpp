@@ -58,7 +58,7 @@ std::string generic_sentence(const Gpu& gpu) {
       "no GPU named: a generic Ampere-class one, {} bf16, memory at {}, PCIe 4 x16 {} "
       "peer-to-peer, no NVLink, matrix products at {} of the peak (--gpu)",
       rate_in_tera(gpu.bf16), format_rate(gpu.memory_bandwidth), gpu.peer_to_peer ? "with" : "without",
-      format_percent(gpu.efficiency.products));
+      format_percent(efficiency_of(gpu).products));
 }
 
 /// Figures that have a sentence of their own where they are used, or are overruled by the request.

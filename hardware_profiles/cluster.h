@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hardware_profiles/gpu.h"
+#include "hardware_profiles/kernel_model.h"
 #include "hardware_profiles/link.h"
 #include "hardware_profiles/node.h"
 #include "hardware_profiles/profiles.h"
@@ -47,6 +48,7 @@ struct Cluster {
   std::string inside_source{};  ///< where `inside` comes from: "measured: …", "derived: …", "assumed: …"
   std::string between_source{};  ///< likewise; empty on one node
   LinkFactors link_factors{};
+  KernelModel kernels{};                   ///< what kernels reach of the GPU's peaks
   std::vector<std::string> assumptions{};  ///< one sentence per value that was not given or is not certain
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };

@@ -250,6 +250,7 @@ void check_gpu(const JsonReader& file) {
                   "memory_bus_bits",
                   "memory_gbit_per_s_per_pin",
                   "memory_bandwidth_gb_per_s",
+                  "board_power_w",
                   "bf16_dense_tflops",
                   "fp16_dense_tflops",
                   "tf32_dense_tflops",
@@ -285,6 +286,20 @@ std::vector<MeasuredLink> links_of(const JsonReader& file) {
   return links;
 }
 
+std::optional<double> board_power_of(const JsonReader& file) {
+  const auto at = file.find("board_power_w");
+  return at ? std::optional(at->number(1, kLargestRate)) : std::nullopt;
+}
+
+/// All three shares or none.
+std::optional<Efficiency> efficiency_of(const JsonReader& file) {
+  if (!file.has("matrix_efficiency") && !file.has("attention_efficiency") && !file.has("memory_efficiency"))
+    return std::nullopt;
+  return Efficiency{.products = fraction(file.at("matrix_efficiency")),
+                    .attention = fraction(file.at("attention_efficiency")),
+                    .memory = fraction(file.at("memory_efficiency"))};
+}
+
 Gpu read_gpu(const JsonReader& file) {
   check_gpu(file);
   return {.name = name_of(file),
@@ -307,9 +322,8 @@ Gpu read_gpu(const JsonReader& file) {
           .pcie = gigabytes_per_second(file.at("pcie_gb_per_s_per_direction")),
           .pcie_effective = gigabytes_per_second(file.at("pcie_effective_gb_per_s_per_direction")),
           .peer_to_peer = file.at("peer_to_peer").boolean(),
-          .efficiency = {.products = fraction(file.at("matrix_efficiency")),
-                         .attention = fraction(file.at("attention_efficiency")),
-                         .memory = fraction(file.at("memory_efficiency"))},
+          .board_power = board_power_of(file),
+          .efficiency = efficiency_of(file),
           .usual_node = text_not_empty(file.at("usual_node")),
           .usual_network = text_not_empty(file.at("usual_network")),
           .links = links_of(file),

@@ -185,6 +185,9 @@ struct Training {
   bool master_weights{true};  ///< fp32 copy of 16-bit weights; without meaning under fp32
   std::int64_t sequence_length{2048};
   Attention attention{Attention::flash};
+  /// RMSNorm, rotary embedding and gated activation are a kernel each. Liger's fused loss brings them with
+  /// it.
+  bool fused_kernels{};
   bool fused_loss{};            ///< head and cross-entropy in one kernel that never holds all logits
   std::int64_t loss_chunks{1};  ///< cross-entropy over this many slices of the tokens; the logits stay whole
   bool sliced_head{};           ///< with loss_chunks: the head runs slice by slice as well

@@ -58,14 +58,15 @@ std::vector<Fact> gpu_facts(const Gpu& gpu) {
                           {"memory_bus_bits", unit_text(gpu.memory_bus_bits, "bits")},
                           {"memory_gbit_per_s_per_pin", unit_text(gpu.memory_gbit_per_pin, "Gbit/s per pin")},
                           {"memory_bandwidth_gb_per_s", rate(gpu.memory_bandwidth)},
+                          {"board_power_w", unit_text(gpu.board_power, "W")},
                           {"bf16_dense_tflops", teraflops(gpu.bf16)},
                           {"fp16_dense_tflops", teraflops(gpu.fp16)},
                           {"tf32_dense_tflops", teraflops(gpu.tf32)},
                           {"fp32_tflops", teraflops(gpu.fp32)},
                           {"fp8_dense_tflops", teraflops(gpu.fp8)},
-                          {"matrix_efficiency", format_percent(gpu.efficiency.products)},
-                          {"attention_efficiency", format_percent(gpu.efficiency.attention)},
-                          {"memory_efficiency", format_percent(gpu.efficiency.memory)},
+                          {"matrix_efficiency", format_percent(efficiency_of(gpu).products)},
+                          {"attention_efficiency", format_percent(efficiency_of(gpu).attention)},
+                          {"memory_efficiency", format_percent(efficiency_of(gpu).memory)},
                           {"compute_capability", gpu.compute_capability},
                           {"nvlink_gb_per_s_per_direction", rate(gpu.nvlink)},
                           {"nvlink_effective_gb_per_s_per_direction", rate(gpu.nvlink_effective)},
@@ -98,6 +99,8 @@ void add_curve(Profile& profile, const CollectiveCurve& curve) {
 /// Measured links carry their own sources.
 Profile profile_of(const Gpu& gpu) {
   Profile profile{"GPU", gpu.name, gpu.aliases, gpu_facts(gpu), gpu.sources};
+  for (const char* share : {"matrix_efficiency", "attention_efficiency", "memory_efficiency"})
+    profile.sources.try_emplace(share, "the model of all GPUs: docs/step-time.md");
   for (const MeasuredLink& link : gpu.links) {
     const std::string key = fmt::format("measured: {} GPUs, {}", link.gpus, to_name(link.fabric));
     profile.facts.push_back({key, link_text(link.speed)});

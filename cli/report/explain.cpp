@@ -213,7 +213,7 @@ Figure time_figure(std::string name, Seconds time, std::string formula, std::str
 
 std::string source_of(const Gpu& gpu, const std::string& figure) {
   const auto at = gpu.sources.find(figure);
-  return at == gpu.sources.end() ? gpu.name : at->second;
+  return at == gpu.sources.end() ? "docs/step-time.md" : at->second;
 }
 
 /// The rate that a kind of operation reaches, in words.
@@ -227,7 +227,7 @@ std::string reached(const Question& q, double share) {
 Section time_section(const Plan& plan, const Question& q) {
   const StepTime& time = plan.time;
   const Cluster& cluster = q.cluster;
-  const Efficiency& efficiency = cluster.gpu.efficiency;
+  const Efficiency efficiency = efficiency_of(cluster.gpu, cluster.kernels);
   const std::string links = cluster.between
                                 ? fmt::format("{}; {}", cluster.inside_source, cluster.between_source)
                                 : cluster.inside_source;

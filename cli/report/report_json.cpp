@@ -243,6 +243,7 @@ Json plan_json(const Plan& plan, const Report& report) {
            {"memory", memory_json(plan.memory)},
            {"communication", communication_json(plan.communication)},
            {"time", time_json(plan.time)},
+           {"ranges", ranges_json(plan, question_of(plan, report))},
            {"why", plan.why}};
   if (plan.training) out["training"] = training_json(*plan.training, plan.framework);
   if (!report.options.explain) return out;

@@ -137,6 +137,7 @@ struct Case {
   Skip skip;                    ///< empty: judge it
   std::string subset{};         ///< as in Record
   std::string card{}, grade{};  ///< as in Traits
+  std::string source{};         ///< who measured, where the document says
   std::vector<SweepPlace> sweeps{};
   std::vector<std::string> flaws{};  ///< what in the document contradicts itself: the check fails
   std::vector<std::string> notes{};  ///< what a reader should know of the document

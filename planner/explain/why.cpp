@@ -7,12 +7,18 @@
 #include <map>
 #include <numeric>
 
+#include "planner/accuracy.h"
 #include "planner/frameworks/framework.h"
 #include "planner/search/first.h"
 
 namespace zplan {
 
 namespace {
+
+Comparable comparable_to(const Plan& plan, const Question& q) {
+  const Training& training = plan.training ? *plan.training : q.training;
+  return comparable(plan.framework, training.method, q.cluster.gpu, plan.strategy);
+}
 
 std::string size_text(Bytes size, const Question& q) { return format_bytes(size, q.unit); }
 
@@ -84,7 +90,16 @@ void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& contex
   sentences.push_back(remedy);
 }
 
-std::string speed(const Plan& plan, const Question&) {
+std::string likely_peak(const Plan& plan, const Question& q) {
+  const LikelyRange range = likely_range(AccuracyOf::memory, comparable_to(plan, q));
+  const auto size = [&](double factor) {
+    return size_text(Bytes(std::llround(static_cast<double>(plan.memory.required.value) * factor)), q);
+  };
+  return fmt::format("the range that held {} % of {} comparable peaks is {} to {}",
+                     std::lround(100 * LikelyRange::kShare), range.runs, size(range.low), size(range.high));
+}
+
+std::string speed(const Plan& plan, const Question& q) {
   const StepTime& time = plan.time;
   const double share_of_step = [&] {
     switch (time.bound) {
@@ -96,8 +111,12 @@ std::string speed(const Plan& plan, const Question&) {
     }
     return 0.0;
   }();
-  return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step),
-                     format_percent(share_of_step), to_name(time.bound));
+  const LikelyRange range = likely_range(AccuracyOf::step_time, comparable_to(plan, q));
+  return fmt::format(
+      "a step takes about {}, {} of it {}; the range that held {} % of {} comparable runs is {} to {}",
+      format_seconds(time.step), format_percent(share_of_step), to_name(time.bound),
+      std::lround(100 * LikelyRange::kShare), range.runs, format_seconds(time.step * (1 / range.high)),
+      format_seconds(time.step * (1 / range.low)));
 }
 
 /// What dividing experts changes, and what it does not.
@@ -190,6 +209,7 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
   if (const auto divided = expert_parallelism(plan, q)) sentences.push_back(*divided);
   if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
   if (!plan.fits_device) say_what_would_fit(plan, q, context, sentences);
+  if (plan.fits) sentences.push_back(likely_peak(plan, q));
   if (plan.fits) sentences.push_back(speed(plan, q));
   return sentences;
 }

@@ -129,8 +129,12 @@ Tensor normalise(Program& p, const Parameters& of, std::string_view module, cons
   if (weight == nullptr)
     return hooked(p, {.name = name}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
   const Parameter* bias = of.find(name + ".bias");
-  return hooked(p, {weight, bias}, x,
-                [&](const Tensor& input) { return norm(p, *weight, bias, form, input); });
+  // A fused one reads and writes once; its backward reads the input again.
+  const bool composed = form == NormForm::narrow || form == NormForm::wide || form == NormForm::one_more;
+  return hooked(p, {weight, bias}, x, [&](const Tensor& input) {
+    return p.torch.fused(composed && fuses_kernels(p), input.bytes() * 2, input.bytes() * 3,
+                         [&] { return norm(p, *weight, bias, form, input); });
+  });
 }
 
 }  // namespace zplan::symbolic

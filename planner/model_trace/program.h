@@ -113,6 +113,13 @@ struct ModuleCall {
                             const std::function<Tensor(const Tensor&)>& call);
 /// The same tensor, at whose gradient FSDP2's unit of the head gets ready for its backward.
 [[nodiscard]] Tensor hooked_logits(Program& p, const Tensor& logits);
+/// Whether norms, rotary embeddings and gated activations are a kernel each. Liger's Trainer option brings
+/// them with its fused loss. Source: linkedin/Liger-Kernel transformers/monkey_patch.py (rope, rms_norm,
+/// swiglu and fused_linear_cross_entropy are on by default).
+[[nodiscard]] inline bool fuses_kernels(const Program& p) {
+  const Training& training = p.training;
+  return training.fused_kernels || (training.fused_loss && training.modules == ModuleLibrary::transformers);
+}
 /// Whether a framework hooks modules here.
 [[nodiscard]] bool hooks_modules(const Program& p);
 

@@ -289,8 +289,9 @@ void rotary_tables(Program& p) {
   });
 }
 
-void rotate(Program& p, Heads& heads) {
-  if (!p.rotates) return;
+namespace {
+
+void rotate_composed(Program& p, Heads& heads) {
   switch (p.operators().rotary) {
     case Rotary::none: return;
     case Rotary::neox: return rotate_neox(p, heads);
@@ -304,6 +305,16 @@ void rotate(Program& p, Heads& heads) {
     case Rotary::cohere: return rotate_cohere(p, heads);
     default: return rotate_llama(p, heads);
   }
+}
+
+}  // namespace
+
+void rotate(Program& p, Heads& heads) {
+  if (!p.rotates) return;
+  // A fused kernel turns queries and keys where they are, and their gradients.
+  const Bytes moved = (heads.query.bytes() + heads.key.bytes()) * 2;
+  const bool fused = fuses_kernels(p) && p.operators().rotary != Rotary::none;
+  p.torch.fused(fused, moved, moved, [&] { rotate_composed(p, heads); });
 }
 
 }  // namespace zplan::symbolic

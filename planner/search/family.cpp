@@ -176,7 +176,7 @@ PlanFamily PlanScreen::family(const Strategy& strategy) {
   const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing,
                       strategy.long_context, strategy.experts};
   const std::lock_guard lock(mutex_);
-  const auto tapes = tapes_.try_emplace(kind, context_.cluster().gpu, context_.training(),
+  const auto tapes = tapes_.try_emplace(kind, context_.cluster(), context_.training(),
                                         local_tokens(context_.training(), strategy),
                                         [this, strategy](std::int64_t micro_batch_size) -> const Recording& {
                                           Strategy sized = strategy;

@@ -347,6 +347,7 @@ class Plan(Value):
     time: StepTime
     why: Tuple[str, ...]
     training: Optional[Training] = None  # where it is trained unlike the report's others
+    ranges: Optional[Dict[str, Any]] = None  # between what 80 % of comparable measured runs lay
     explain: Optional[Explanation] = None  # with explain=True
     accuracy: Optional[Tuple[Accuracy, ...]] = None  # with explain=True
 
@@ -1137,9 +1138,11 @@ class Check(Document):
     slopes: List[Dict[str, Any]]
     fits: FitVerdicts
     efficiencies: List[Dict[str, Any]]
+    held_out: List[Dict[str, Any]]
     failures: Tuple[str, ...]
     tolerance: Optional[float] = None
     holds: Optional[bool] = None
+    kernel_model: Optional[Dict[str, Any]] = None
 
     _parts = {"groups": each(ErrorGroup), "records": each(JudgedRecord), "fits": one(FitVerdicts), "failures": tuple}
 

@@ -52,6 +52,7 @@ TEST(References, AreReadWhole) {
       {"activations/activations.json", Kind::activation, 652},
       {"published/memory.json", Kind::measurement, 206},
       {"published/speed.json", Kind::speed, 179},
+      {"published/fresh_speed.json", Kind::speed, 89},
       {"published/collectives.json", Kind::collectives, 36 + 3},
   };
   for (const Expected& each : all) {

@@ -154,7 +154,7 @@ class Written : public ::testing::Test {
  protected:
   Written() {
     cluster_.gpu.bf16 = FlopsPerSecond(1e12);
-    cluster_.gpu.efficiency = {.products = 1, .attention = 1, .memory = 1};
+    cluster_.gpu.efficiency = Efficiency{.products = 1, .attention = 1, .memory = 1};
     Load second;
     second.attention_forward = Flops(1e12);
     tape_.loads = {second};

@@ -33,7 +33,8 @@ void read_precision(const JsonReader& options, Training& training, Skip& skip) {
   for (const NamedPrecision& known : kPrecisions) {
     if (known.name != name) continue;
     training.precision = known.precision, training.master_weights = known.master_weights;
-    training.fp32_adapters = known.fp32_adapters, training.autocast = known.autocast;
+    training.fp32_adapters = known.fp32_adapters;
+    training.autocast = options.boolean_or("autocast", known.autocast);
     return;
   }
   given.fail_type("a precision of zplan.measurement/1");
@@ -138,6 +139,8 @@ Training read_training(const JsonReader& options, Skip& skip) {
   read_loss(options, training, skip);
   read_library(options, training);
   training.attention = named<Attention>(options.at("attention"));
+  training.fused_kernels = options.boolean_or("fused_kernels", false);
+  training.padding_mask = options.boolean_or("padding_mask", false);
   const std::int64_t gradient = options.at("gradient_dtype_bytes").integer(1, 8);
   training.fsdp_reduces_fp32 = options.integer_or("reduce_dtype_bytes", gradient, 1, 8) == 4;
   training.sequence_length = options.at("seq").integer(1, kMostSequence);

@@ -29,7 +29,8 @@ Case speed_case(const JsonReader& record) {
           .skip = run.skip,
           .subset = slower ? "a slower attention kernel" : "attention as PyTorch runs it",
           .card = card.value_or(""),
-          .grade = record.text_or("grade", "")};
+          .grade = record.text_or("grade", ""),
+          .source = record.text_or("source", "")};
 }
 
 }  // namespace
