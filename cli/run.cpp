@@ -137,6 +137,7 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     case Command::gui: break;  // only where an option stands in front of it
     case Command::models: return out << models_command(options, environment, style), kFits;
     case Command::hardware: return out << hardware_command(options, environment, style), kFits;
+    case Command::hardware_compare: return hardware_compare(options, arguments, environment, style, out);
     case Command::hardware_import: return hardware_import(options, environment, out, err), kFits;
     case Command::completion: return run_completion(options, out);
   }

@@ -34,10 +34,11 @@ SECTIONS = {
     "schedules": ("schedules/schedules.json", 6),
     "memory": ("published/memory.json", 12),
     "speed": ("published/speed.json", 8),
+    "fresh": ("published/fresh_speed.json", 40),
     "collectives": ("published/collectives.json", 6),
 }
-# What a section asks for beside the check.
-OPTIONS = {"speed": ["--fit-efficiency"]}
+# Speeds that the kernel model is fitted to, and by which it is judged.
+SPEEDS = ("speed", "fresh")
 # Beyond this a row is shown whatever its rank, where it is too low: that is what ends a run.
 SHOWN_WHEN_TOO_LOW = 0.10
 MOST_SHOWN = 25
@@ -69,17 +70,18 @@ FAMILIES = [
     ("memory", "recorded runs, states and buffers", {"held": ("held",)}, RECORDED, None, "recorded-steps-of-deepspeed"),
     ("host_memory", "recorded steps with offload", {section: ("host_pinned", "host_pageable") for section in ("steps", "sharded_steps")}, RECORDED, None, "whole-training-steps"),
     ("traffic", "recorded steps, call for call", {"held": ("schedule",), "schedules": ("schedule",)}, RECORDED, None, "recorded-steps-of-deepspeed"),
-    ("step_time", "published runs", {"speed": ("tokens_per_second",)}, PUBLISHED, False, "speed"),
-    ("step_time", "published runs with a slower attention kernel", {"speed": ("tokens_per_second",)}, PUBLISHED, True, "speed"),
+    ("step_time", "published runs", {section: ("tokens_per_second",) for section in SPEEDS}, PUBLISHED, False, "speed"),
+    ("step_time", "published runs with a slower attention kernel", {section: ("tokens_per_second",) for section in SPEEDS}, PUBLISHED, True, "speed"),
     ("collective_time", "published timings", {"collectives": ("seconds",)}, PUBLISHED, None, "speed"),
 ]
 TOO_LOW = 0.05
 
 
-def run_check(program, file, options):
-    result = subprocess.run([program, "check", REFERENCE + file, *options, "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
+def run_check(program, files, options=()):
+    paths = [REFERENCE + file for file in files]
+    result = subprocess.run([program, "check", *paths, *options, "--json"], cwd=ROOT, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        sys.exit(f"zplan check {file}: {result.stderr.strip()}")
+        sys.exit(f"zplan check {' '.join(files)}: {result.stderr.strip()}")
     return json.loads(result.stdout)
 
 
@@ -241,27 +243,12 @@ def planners(report):
                   ("zplan on these: median", False), ("too low by more than 5 %", False), ("source", True)], rows)
 
 
-def check_profile(fit):
-    """What the profile of a fitted GPU has must be what the fit says."""
-    profiles = (json.loads(path.read_text(encoding="utf-8")) for path in (ROOT / "hardware_profiles" / "gpus").glob("*.json"))
-    profile = next(each for each in profiles if each["name"] == fit["gpu"])
-    for ours, theirs in (("matrix_efficiency", "matrix_products"), ("attention_efficiency", "attention"), ("memory_efficiency", "memory_bandwidth")):
-        if abs(profile[ours] - fit[theirs]) > 0.005:
-            sys.exit(f"{fit['gpu']}: {ours} is {profile[ours]}, and the fit says {fit[theirs]:.3f}")
-
-
-def efficiencies(report):
-    """What a fit to these very runs says of each GPU, and what fits without a model say of its runs."""
-    rows = []
-    for each in report["efficiencies"]:
-        check_profile(each)
-        rows.append([each["gpu"], *(percent(each[share]) for share in ("matrix_products", "attention", "memory_bandwidth")), each["runs"],
-                     *(percent(each[error]) for error in ("median_error", "p90_error", "held_out_median_error", "held_out_p90_error")),
-                     each["usual_attention_runs"],
-                     *(percent(each[f"usual_attention_held_out_{error}_error"]) for error in ("median", "p90"))])
-    return table([("card", True), ("products", False), ("attention", False), ("memory", False), ("runs", False), ("median", False),
-                  ("nine in ten", False), ("held out: median", False), ("nine in ten", False), ("usual attention: runs", False), ("held out: median", False),
-                  ("nine in ten", False)], rows)
+def check_kernel_model(fit):
+    """What the fit says of all GPUs must be what the program has: hardware_profiles/kernel_model.h."""
+    for name, value in fit["kernel_model"]["built_in"].items():
+        fitted = fit["kernel_model"]["fitted"][name]
+        if abs(fitted / value - 1) > 0.02:
+            sys.exit(f"kernel_model.h: {name} is {value:.4g}, and the fit says {fitted:.4g}")
 
 
 def figures_of(errors):
@@ -341,9 +328,131 @@ def accuracy(reports):
     return groups
 
 
-def accuracy_text(groups):
-    lines = ",\n".join("  " + json.dumps(group) for group in groups)
-    return f'{{\n "schema": "zplan.accuracy/2",\n "page": "docs/accuracy.md",\n "groups": [\n{lines}\n ]\n}}\n'
+def accuracy_text(groups, ranges_made):
+    def lines(entries):
+        return ",\n".join("  " + json.dumps(entry) for entry in entries)
+    return (f'{{\n "schema": "zplan.accuracy/2",\n "page": "docs/accuracy.md",\n "groups": [\n{lines(groups)}\n ],\n'
+            f' "ranges": [\n{lines(ranges_made)}\n ]\n}}\n')
+
+
+# ---- ranges
+
+# What a range holds, and what a group needs to have one.
+RANGE_SHARE = 0.8
+FEWEST_RUNS, FEWEST_SOURCES = 8, 2
+# What runs have in common with a plan, narrowest first. Where the generation of GPUs is not among it, nobody measured it often enough:
+# errors are those of fits that saw nothing of a run's GPU.
+RANGE_LEVELS = [("framework", "method", "units"), ("framework", "units"), ("units",), ("framework", "method"), ("framework",), ()]
+
+
+def quantile(weighted, share):
+    """The value that so much of the weight does not exceed."""
+    ordered = sorted(weighted)
+    left = share * sum(weight for _, weight in ordered)
+    for value, weight in ordered:
+        left -= weight
+        if left <= 1e-12:
+            return value
+    return ordered[-1][0]
+
+
+# The 90 % quantile of Student's t by degrees of freedom, and of the normal distribution: the last one's beyond.
+STUDENT = [3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.363, 1.356]
+NORMAL = 1.2816
+
+
+def widening(sources):
+    """What is predicted for a source that is not among so many is less certain than those are: the prediction interval of Student's t
+    beside the normal one."""
+    return STUDENT[min(sources - 1, len(STUDENT)) - 1] * math.sqrt(1 + 1 / sources) / NORMAL if sources > 1 else STUDENT[0] * math.sqrt(2) / NORMAL
+
+
+def range_of(runs, level):
+    """Each source counts once on each generation of GPUs: many runs of one stack say no more about another."""
+    error = "without_source" if "units" in level or "error" in runs[0] else "without_gpu"
+    alike = collections.Counter((run["source"], run["units"]) for run in runs)
+    weighted = [(-math.log1p(run.get("error", run.get(f"{error}_error"))), 1 / alike[run["source"], run["units"]]) for run in runs]
+    sources = len({run["source"] for run in runs})
+    middle = quantile(weighted, 0.5)
+    low, high = (math.exp(middle + (quantile(weighted, share) - middle) * widening(sources)) for share in ((1 - RANGE_SHARE) / 2, (1 + RANGE_SHARE) / 2))
+    return {"runs": len(runs), "sources": sources, "low": round(low, 4), "high": round(high, 4)}
+
+
+def ranges_of(kind, runs, levels):
+    made = []
+    for offloads in (False, True):
+        of_kind = [run for run in runs if run["offloads"] == offloads]
+        for level in levels:
+            by_key = collections.defaultdict(list)
+            for run in of_kind:
+                by_key[tuple(run[name] for name in level)].append(run)
+            for key, members in sorted(by_key.items()):
+                figures = range_of(members, level)
+                if level and (figures["runs"] < FEWEST_RUNS or figures["sources"] < FEWEST_SOURCES):
+                    continue
+                names = dict(zip(level, key))
+                made.append({"kind": kind, "offloads": offloads, **{name: names.get(name) for name in ("framework", "method", "units")}, **figures})
+    return made
+
+
+def covering(made, run):
+    return next(each for each in made if each["offloads"] == run["offloads"] and
+                all(each[name] in (None, run[name]) for name in ("framework", "method", "units")))
+
+
+def speed_runs(fit):
+    return fit["held_out"]
+
+
+def memory_runs(report):
+    rows = {row["id"]: row for row in read_reference("published/memory.json")}
+    return [{"source": rows[record["id"]]["source"], "framework": record["framework"], "method": record["method"], "units": "",
+             "offloads": rows[record["id"]]["options"]["offload"] != "none", "error": record["error"], "id": record["id"]}
+            for record in report["records"] if record["error"] is not None and record["statistic"] in NAMED]
+
+
+MEMORY_LEVELS = [level for level in RANGE_LEVELS if "units" not in level]
+
+
+def held_by_ranges(kind, runs, levels):
+    """Runs of each source by the ranges that the others make: how many they hold."""
+    held = judged_runs = 0
+    by_source = {}
+    for source in sorted({run["source"] for run in runs}):
+        own = [run for run in runs if run["source"] == source]
+        made = ranges_of(kind, [run for run in runs if run["source"] != source], levels)
+        inside = 0
+        for run in own:
+            if not any(each["offloads"] == run["offloads"] for each in made):
+                continue
+            chosen = covering(made, run)
+            ratio = 1 / (1 + run.get("error", run.get("without_source_error")))
+            judged_runs, inside = judged_runs + 1, inside + (chosen["low"] <= ratio <= chosen["high"])
+        held += inside
+        by_source[source] = (inside, len(own))
+    return held, judged_runs, by_source
+
+
+def ranges_table(fit, memory_report):
+    rows = []
+    for kind, runs, levels in (("tokens per second", speed_runs(fit), RANGE_LEVELS), ("counted peak", memory_runs(memory_report), MEMORY_LEVELS)):
+        held, count, by_source = held_by_ranges(kind, runs, levels)
+        rows.append([kind, count, held, percent(held / count), "; ".join(f"{source} {inside} of {of}" for source, (inside, of) in by_source.items())])
+    return table([("figure", True), ("runs", False), ("within the ranges that other sources make", False), ("share", False), ("by source", True)], rows)
+
+
+def gpus_table(fit):
+    """Every GPU by a fit that saw none of its runs."""
+    rows = [[each["gpu"], each["runs"], *(percent(each[share]) for share in ("matrix_products", "attention", "memory_bandwidth")),
+             *(percent(each[error]) for error in ("median_error", "p90_error", "held_out_median_error", "held_out_p90_error")),
+             signed(each["held_out_median_signed_error"])] for each in fit["efficiencies"]]
+    for name, belongs in (("A100 and H100 (SXM)", lambda gpu: gpu.startswith(("A100-SXM", "H100-SXM"))),
+                          ("all others", lambda gpu: not gpu.startswith(("A100-SXM", "H100-SXM")))):
+        errors = [run["without_gpu_error"] for run in fit["held_out"] if belongs(run["gpu"])]
+        rows.append([name, len(errors), "", "", "", "", "", percent(statistics.median(map(abs, errors))), percent(nine_in_ten(errors)),
+                     signed(statistics.median(errors))])
+    return table([("GPU", True), ("runs", False), ("products", False), ("attention", False), ("memory", False), ("median", False),
+                  ("nine in ten", False), ("held out: median", False), ("nine in ten", False), ("median signed", False)], rows)
 
 
 def cells(groups, kind, on_cards=True):
@@ -401,9 +510,9 @@ def selected(reports, words):
 ON_CARDS = [
     ("allocated peak", "memory allocated"),
     ("reserved peak", "memory reserved"),
-    ("tokens per second, DeepSpeed", "speed tokens_per_second framework=deepspeed slower_attention=false"),
-    ("tokens per second, plain PyTorch", "speed tokens_per_second framework=torch slower_attention=false"),
-    ("tokens per second, FSDP", "speed tokens_per_second framework=fsdp slower_attention=false"),
+    ("tokens per second, DeepSpeed", "speed+fresh tokens_per_second framework=deepspeed slower_attention=false"),
+    ("tokens per second, plain PyTorch", "speed+fresh tokens_per_second framework=torch slower_attention=false"),
+    ("tokens per second, FSDP", "speed+fresh tokens_per_second framework=fsdp slower_attention=false"),
     ("tokens per second, FSDP, with a slower attention kernel than plans assume",
      "speed tokens_per_second framework=fsdp slower_attention=true"),
 ]
@@ -443,7 +552,8 @@ def quoting_pages():
 
 # ---- bounds
 
-BOUND_KEYS = {"memory": ("statistic", "grade", "card", "method"), "speed": ("statistic", "grade", "card", "method", "slower_attention")}
+SPEED_KEYS = ("statistic", "grade", "card", "method", "slower_attention")
+BOUND_KEYS = {"memory": ("statistic", "grade", "card", "method"), "speed": SPEED_KEYS, "fresh": SPEED_KEYS}
 
 
 def bounded_cells(section, report):
@@ -483,23 +593,27 @@ def check_bounds(reports):
 def written(program, explanations, used):
     """The text of each file."""
     text = (DOCS / "accuracy.in.md").read_text(encoding="utf-8")
-    reports = {name: run_check(program, file, []) for name, file in BESIDE.items()}
+    reports = {name: run_check(program, [file]) for name, file in BESIDE.items()}
+    fit = run_check(program, [SECTIONS[section][0] for section in SPEEDS], ["--fit-efficiency"])
+    check_kernel_model(fit)
     for section, (file, most) in SECTIONS.items():
-        report = reports[section] = run_check(program, file, OPTIONS.get(section, []))
+        report = reports[section] = run_check(program, [file])
         others = speed_planners if section == "speed" else planners
         made = {"summary": summary(report), "worst": worst(section, report, most, explanations, used), "skipped": skips(report),
                 "planners": others(report), "subsets": subsets(report), "parts": parts(report),
-                "slopes": slopes(report), "fits": fits(report), "efficiencies": efficiencies(report)}
+                "slopes": slopes(report), "fits": fits(report)}
         for name, part in made.items():
             text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
     groups = accuracy(reports)
-    text = text.replace("{{recommended}}\n", recommended(reports))
+    text = text.replace("{{recommended}}\n", recommended(reports)).replace("{{gpus held out}}\n", gpus_table(fit))
+    text = text.replace("{{ranges}}\n", ranges_table(fit, reports["memory"]))
+    made = ranges_of("step_time", speed_runs(fit), RANGE_LEVELS) + ranges_of("memory", memory_runs(reports["memory"]), MEMORY_LEVELS)
     text = text.replace("{{memory cells}}\n", cells(groups, "memory")).replace("{{speed cells}}\n", cells(groups, "step_time"))
     if "{{" in text:
         sys.exit("accuracy.in.md: nothing to put for " + text[text.index("{{"):text.index("}}") + 2])
     check_bounds(reports)
     files = {page: with_quotes(reports, page.read_text(encoding="utf-8")) for page in quoting_pages()}
-    return files | {DOCS / "accuracy.md": with_quotes(reports, text), ROOT / "planner" / "accuracy.json": accuracy_text(groups)}
+    return files | {DOCS / "accuracy.md": with_quotes(reports, text), ROOT / "planner" / "accuracy.json": accuracy_text(groups, made)}
 
 
 def main():

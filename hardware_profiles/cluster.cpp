@@ -1,11 +1,14 @@
 #include "hardware_profiles/cluster.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "hardware_profiles/link_speed.h"
+#include "hardware_profiles/platform.h"
 #include "models/base/error.h"
 #include "models/base/format.h"
 
@@ -17,14 +20,14 @@ constexpr std::int64_t kMostGpus = 1'000'000;
 constexpr Bytes kLeastMemory{std::int64_t{512} << 20}, kMostMemory{std::int64_t{4096} << 30};
 constexpr Bytes kLeastHostMemory = kGiB, kMostHostMemory{std::int64_t{1048576} << 30};
 
-void check_counts(const ClusterRequest& request) {
-  if (request.gpus < 1 || request.gpus > kMostGpus)
-    throw InputError("--gpus", std::to_string(request.gpus), "accepted: 1 to 1000000");
-  if (request.nodes < 1 || request.nodes > request.gpus)
-    throw InputError("--nodes", std::to_string(request.nodes),
-                     fmt::format("accepted: 1 to {}, the number of GPUs", request.gpus));
-  if (request.gpus % request.nodes != 0)
-    throw InputError("--nodes", fmt::format("{} does not divide {} GPUs", request.nodes, request.gpus),
+void check_counts(std::int64_t gpus, std::int64_t nodes) {
+  if (gpus < 1 || gpus > kMostGpus)
+    throw InputError("--gpus", std::to_string(gpus), "accepted: 1 to 1000000");
+  if (nodes < 1 || nodes > gpus)
+    throw InputError("--nodes", std::to_string(nodes),
+                     fmt::format("accepted: 1 to {}, the number of GPUs", gpus));
+  if (gpus % nodes != 0)
+    throw InputError("--nodes", fmt::format("{} does not divide {} GPUs", nodes, gpus),
                      "accepted: a number of nodes that hold the same number of GPUs each");
 }
 
@@ -35,7 +38,7 @@ void check_size(std::string_view option, Bytes size, Bytes least, Bytes most, st
 }
 
 void check(const ClusterRequest& request) {
-  check_counts(request);
+  check_counts(*request.gpus, *request.nodes);
   if (request.memory) check_size("--mem", *request.memory, kLeastMemory, kMostMemory, "0.5 to 4096 GiB");
   if (request.host_memory)
     check_size("--host-mem", *request.host_memory, kLeastHostMemory, kMostHostMemory, "1 to 1048576 GiB");
@@ -58,12 +61,44 @@ std::string generic_sentence(const Gpu& gpu) {
       "no GPU named: a generic Ampere-class one, {} bf16, memory at {}, PCIe 4 x16 {} "
       "peer-to-peer, no NVLink, matrix products at {} of the peak (--gpu)",
       rate_in_tera(gpu.bf16), format_rate(gpu.memory_bandwidth), gpu.peer_to_peer ? "with" : "without",
-      format_percent(gpu.efficiency.products));
+      format_percent(efficiency_of(gpu).products));
 }
 
 /// Figures that have a sentence of their own where they are used, or are overruled by the request.
 bool told_elsewhere(std::string_view figure, const ClusterRequest& request) {
   return figure == "usual_node" || figure == "usual_network" || (figure == "memory_mib" && request.memory);
+}
+
+/// Counts of an instance: all GPUs of each node, or as many nodes as hold those that are asked for.
+void count_on(const Instance& instance, ClusterRequest& request) {
+  if (!request.gpus && request.nodes && *request.nodes > 0)
+    request.gpus = std::min(*request.nodes, kMostGpus) * instance.gpus;
+  if (!request.gpus) request.gpus = instance.gpus;
+  const bool fill = *request.gpus > instance.gpus && *request.gpus % instance.gpus == 0;
+  if (!request.nodes && fill) request.nodes = *request.gpus / instance.gpus;
+  const std::int64_t nodes = request.nodes.value_or(1);
+  if (nodes > 0 && *request.gpus > nodes * instance.gpus)
+    throw InputError(request.nodes ? "--gpus, --nodes" : "--gpus",
+                     fmt::format("{}, but {} holds {} in each of {}", *request.gpus, instance.name,
+                                 instance.gpus, nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes)),
+                     fmt::format("accepted: up to {}, or multiples of {}", instance.gpus, instance.gpus));
+}
+
+/// Whether something was typed in the place of a figure of the instance.
+bool was_given(std::string_view figure, const ClusterRequest& asked) {
+  return (figure == "network" && !asked.network.empty()) || (figure == "node" && !asked.node.empty()) ||
+         (figure == "gpu" && !asked.gpu.empty()) || (figure == "host_memory_gib" && asked.host_memory);
+}
+
+/// What the instance says of itself and is not sure of, one sentence for each reason.
+void take_instance(Cluster& cluster, const ClusterRequest& asked, const Instance& instance) {
+  cluster.instance = instance;
+  std::map<std::string, std::vector<std::string>> figures;
+  for (const auto& [figure, why] : instance.assumed)
+    if (!was_given(figure, asked)) figures[why].push_back(figure);
+  for (const auto& [why, list] : figures)
+    cluster.assumptions.push_back(fmt::format("{}: {} {} assumed: {}", instance.name, fmt::join(list, ", "),
+                                              list.size() == 1 ? "is" : "are", why));
 }
 
 /// All three efficiencies come from one place: one sentence tells it.
@@ -90,6 +125,12 @@ void add_curves_of_the_like(Gpu& gpu, const HardwareProfiles& profiles) {
   gpu.collectives.insert(gpu.collectives.end(), like.collectives.begin(), like.collectives.end());
 }
 
+/// What is not known of GPUs that no published run was compared on.
+void remark_on_platform(Cluster& cluster) {
+  const std::string_view unknown = platform_of(cluster.gpu.compute_capability).unknown;
+  if (!unknown.empty()) cluster.assumptions.push_back(fmt::format("{}: {}", cluster.gpu.name, unknown));
+}
+
 void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles) {
   if (request.gpu.empty()) {
     cluster.gpu = find_gpu(profiles, "generic");
@@ -101,6 +142,7 @@ void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwarePro
     cluster.gpu =
         request.gpu.ends_with(".json") ? gpu_from_file(request.gpu) : find_gpu(profiles, request.gpu);
     add_assumed_figures(cluster, request);
+    remark_on_platform(cluster);
   }
   add_curves_of_the_like(cluster.gpu, profiles);
   cluster.memory = request.memory.value_or(cluster.gpu.memory);
@@ -108,8 +150,7 @@ void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwarePro
 }
 
 void check_fabric(const Gpu& gpu, const Node& node) {
-  const bool needs_nvlink = node.fabric == Fabric::nvswitch || node.fabric == Fabric::nvlink_bridge;
-  if (needs_nvlink && gpu.nvlink == BytesPerSecond{})
+  if (joins_by_gpu_links(node.fabric) && gpu.nvlink == BytesPerSecond{})
     throw InputError("--node", fmt::format("{}, but {} has no NVLink", in_quotes(node.name), gpu.name),
                      "accepted: pcie, pcie-no-p2p");
 }
@@ -139,9 +180,12 @@ void take_node(Cluster& cluster, const ClusterRequest& request, const HardwarePr
   remark_on_node(cluster);
 }
 
+/// Where GPU and host share a pool, the host has what the GPUs have.
 void take_host_memory(Cluster& cluster, const ClusterRequest& request) {
-  cluster.host_memory_per_node = request.host_memory.value_or(cluster.node.host_memory);
-  if (!request.host_memory)
+  const bool shared = cluster.gpu.unified_memory && !request.host_memory;
+  const Bytes usual = shared ? cluster.memory * cluster.gpus_per_node : cluster.node.host_memory;
+  cluster.host_memory_per_node = request.host_memory.value_or(usual);
+  if (!request.host_memory && !shared)
     cluster.assumptions.push_back(fmt::format("{} of host memory per node, usual for type {} (--host-mem)",
                                               format_bytes(cluster.host_memory_per_node), cluster.node.name));
 }
@@ -180,10 +224,25 @@ Bytes usable_memory(const Gpu& gpu, Bytes memory) {
   return memory - std::min(gpu.driver_reserved, Bytes(memory.value / largest_part));
 }
 
-Cluster assemble_cluster(const ClusterRequest& request, const HardwareProfiles& profiles) {
+ClusterRequest filled_in(ClusterRequest request, const HardwareProfiles& profiles) {
+  if (!request.instance.empty()) {
+    const Instance& instance = find_instance(profiles, request.instance);
+    count_on(instance, request);
+    if (request.gpu.empty()) request.gpu = instance.gpu;
+    if (request.node.empty()) request.node = instance.node;
+    if (request.network.empty()) request.network = instance.network;
+    if (!request.host_memory) request.host_memory = instance.host_memory;
+  }
+  request.gpus = request.gpus.value_or(1), request.nodes = request.nodes.value_or(1);
+  return request;
+}
+
+Cluster assemble_cluster(const ClusterRequest& asked, const HardwareProfiles& profiles) {
+  const ClusterRequest request = filled_in(asked, profiles);
   check(request);
   Cluster cluster{
-      .gpus = request.gpus, .nodes = request.nodes, .gpus_per_node = request.gpus / request.nodes};
+      .gpus = *request.gpus, .nodes = *request.nodes, .gpus_per_node = *request.gpus / *request.nodes};
+  if (!request.instance.empty()) take_instance(cluster, asked, find_instance(profiles, request.instance));
   take_gpu(cluster, request, profiles);
   take_node(cluster, request, profiles);
   take_host_memory(cluster, request);

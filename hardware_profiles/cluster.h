@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hardware_profiles/gpu.h"
+#include "hardware_profiles/kernel_model.h"
 #include "hardware_profiles/link.h"
 #include "hardware_profiles/node.h"
 #include "hardware_profiles/profiles.h"
@@ -16,13 +17,14 @@ namespace zplan {
 
 /// What is asked for; empty or absent means the default, which the answer names as an assumption.
 struct ClusterRequest {
-  std::string gpu{};              ///< name or path (*.json) of a profile; empty: the generic GPU
-  std::optional<Bytes> memory{};  ///< per GPU; wins over the profile's
-  std::int64_t gpus{1};
-  std::int64_t nodes{1};
-  std::string node{};                  ///< node type; empty: the usual one for the GPU
-  std::string network{};               ///< empty: the usual one where there are several nodes
-  std::optional<Bytes> host_memory{};  ///< per node
+  std::string gpu{};                    ///< name or path (*.json) of a profile; empty: the generic GPU
+  std::optional<Bytes> memory{};        ///< per GPU; wins over the profile's
+  std::optional<std::int64_t> gpus{};   ///< absent: all of the instance's nodes, else 1
+  std::optional<std::int64_t> nodes{};  ///< absent: as many instances as the GPUs take, else 1
+  std::string instance{};               ///< a cloud shape; what is given beside it wins over what it says
+  std::string node{};                   ///< node type; empty: the usual one for the GPU
+  std::string network{};                ///< empty: the usual one where there are several nodes
+  std::optional<Bytes> host_memory{};   ///< per node
 };
 
 /// How much faster than they are links are taken to be, for questions of the kind "what if they were". Of a
@@ -42,11 +44,13 @@ struct Cluster {
   Bytes memory{};         ///< per GPU, as nvidia-smi totals it
   Bytes usable_memory{};  ///< what a process can allocate: total less what the driver keeps
   Bytes host_memory_per_node{};
+  std::optional<Instance> instance{};  ///< the cloud shape that the nodes are, where one was named
   LinkSpeed inside{};                  ///< collectives within a node
   std::optional<LinkSpeed> between{};  ///< collectives across nodes, per GPU
   std::string inside_source{};  ///< where `inside` comes from: "measured: …", "derived: …", "assumed: …"
   std::string between_source{};  ///< likewise; empty on one node
   LinkFactors link_factors{};
+  KernelModel kernels{};                   ///< what kernels reach of the GPU's peaks
   std::vector<std::string> assumptions{};  ///< one sentence per value that was not given or is not certain
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
@@ -58,9 +62,14 @@ struct Cluster {
 /// "driver_reserved_mib".
 [[nodiscard]] Bytes usable_memory(const Gpu& gpu, Bytes memory);
 
+/// The request with what its instance says in the place of what is not given, and without an instance 1 GPU
+/// on 1 node. Throws InputError for an instance that is not known, or that holds fewer GPUs than are asked of
+/// a node.
+[[nodiscard]] ClusterRequest filled_in(ClusterRequest request, const HardwareProfiles& profiles);
+
 /// Throws InputError naming the option: --gpus out of 1 to 1,000,000, --nodes that do not divide the GPUs,
 /// --mem out of 0.5 to 4096 GiB, --host-mem out of 1 to 1048576 GiB, unknown names, a node type that the GPU
 /// has no links for.
-[[nodiscard]] Cluster assemble_cluster(const ClusterRequest& request, const HardwareProfiles& profiles);
+[[nodiscard]] Cluster assemble_cluster(const ClusterRequest& asked, const HardwareProfiles& profiles);
 
 }  // namespace zplan

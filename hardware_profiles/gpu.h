@@ -19,9 +19,9 @@ using Sources = std::map<std::string, std::string>;
 
 /// What training reaches of a GPU's peaks, by kind of work.
 struct Efficiency {
-  double products{0.7};   ///< of the dense matrix rate, by large matrix products
-  double attention{0.3};  ///< of the same, by fused attention kernels, forward and backward
-  double memory{0.5};     ///< of the memory bandwidth, by kernels that only read and write
+  double products{};   ///< of the dense 16-bit matrix rate, by large matrix products
+  double attention{};  ///< of the same, by fused attention kernels, forward and backward
+  double memory{};     ///< of the memory bandwidth, by kernels that only read and write
   friend bool operator==(const Efficiency&, const Efficiency&) = default;
 };
 
@@ -39,13 +39,19 @@ struct Gpu {
   /// Dense peak rates of matrix products with fp32 accumulation; absent where the GPU does not do the type
   /// in its matrix units. fp32: the plain units.
   std::optional<FlopsPerSecond> bf16{}, fp16{}, tf32{}, fp32{}, fp8{};
-  std::string compute_capability{};   ///< "9.0"; see capability_major
+  /// "9.0"; of other vendors' GPUs what their compilers call them: "gfx942", "ascend910b", "gaudi2". Decides
+  /// which kernels run and which libraries stand below PyTorch (hardware_profiles/platform.h).
+  std::string compute_capability{};
   BytesPerSecond nvlink{};            ///< rated, one direction, all links together; 0: none
   BytesPerSecond nvlink_effective{};  ///< as a ring of NCCL reaches it
   BytesPerSecond pcie{};              ///< rated, one direction to the host, as the slot is wired
   BytesPerSecond pcie_effective{};    ///< as NCCL and large copies reach it
   bool peer_to_peer{};                ///< GPUs read each other over PCIe with the stock driver
-  Efficiency efficiency{};
+  /// The host's memory is the GPU's: one pool, from which both take. Offload between them frees nothing.
+  bool unified_memory{};
+  std::optional<double> board_power{};  ///< watts, the limit that the board is sold with
+  /// What was measured on this GPU; absent: as the model of all GPUs has it (efficiency_of).
+  std::optional<Efficiency> efficiency{};
   std::string usual_node{};     ///< node type where none is named
   std::string usual_network{};  ///< network where several nodes and none is named
   std::vector<MeasuredLink>

@@ -15,17 +15,24 @@
 
 namespace zplan {
 
-/// How the GPUs of a node reach each other.
-enum class Fabric { nvswitch, nvlink_bridge, pcie_peer, pcie_host };
+/// How the GPUs of a node reach each other. In a mesh each is wired to each other one, so that a group uses
+/// only the links among its own (AMD's Infinity Fabric, Gaudi's Ethernet ports, Ascend's HCCS).
+enum class Fabric { nvswitch, nvlink_bridge, pcie_peer, pcie_host, mesh };
 template <>
 struct EnumNames<Fabric> {
-  static constexpr std::array<std::pair<Fabric, std::string_view>, 4> table{{
+  static constexpr std::array<std::pair<Fabric, std::string_view>, 5> table{{
       {Fabric::nvswitch, "nvswitch"},
       {Fabric::nvlink_bridge, "nvlink-bridge"},
       {Fabric::pcie_peer, "pcie"},
       {Fabric::pcie_host, "pcie-no-p2p"},
+      {Fabric::mesh, "mesh"},
   }};
 };
+
+/// Whether a node's GPUs are joined by links of their own (NVLink and what others call it), not by PCIe.
+[[nodiscard]] constexpr bool joins_by_gpu_links(Fabric fabric) {
+  return fabric == Fabric::nvswitch || fabric == Fabric::nvlink_bridge || fabric == Fabric::mesh;
+}
 
 /// Bus bandwidth that a collective reaches on a link with large messages, and the latency of a small one.
 /// Bus bandwidth as nccl-tests defines it (NVIDIA/nccl-tests doc/PERFORMANCE.md): algorithm bandwidth times

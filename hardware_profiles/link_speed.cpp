@@ -31,19 +31,22 @@ const MeasuredLink* nearest_measured(const Gpu& gpu, Fabric fabric, std::int64_t
   return best;
 }
 
-BytesPerSecond link_rate(const Gpu& gpu, Fabric fabric, std::int64_t gpus) {
+BytesPerSecond link_rate(const Gpu& gpu, const Node& node, std::int64_t gpus) {
+  const Fabric fabric = node.fabric;
   if (fabric == Fabric::nvswitch) return gpu.nvlink_effective;
+  if (fabric == Fabric::mesh) return gpu.nvlink_effective * share_of_mesh(node, gpus);
   if (fabric != Fabric::nvlink_bridge) return gpu.pcie_effective;
   return in_pair(gpus) ? gpu.nvlink_effective : std::min(gpu.nvlink_effective, gpu.pcie_effective);
 }
 
 std::string_view link_name(Fabric fabric, std::int64_t gpus) {
+  if (fabric == Fabric::mesh) return "links between GPUs";
   const bool nvlink = fabric == Fabric::nvswitch || (fabric == Fabric::nvlink_bridge && in_pair(gpus));
   return nvlink ? "NVLink" : "PCIe";
 }
 
 SourcedSpeed derived_inside(const Gpu& gpu, const Node& node, std::int64_t gpus) {
-  const BytesPerSecond rate = link_rate(gpu, node.fabric, gpus);
+  const BytesPerSecond rate = link_rate(gpu, node, gpus);
   const BytesPerSecond reached = rate * node.link_fraction;
   return {{reached, reached, node.latency},
           fmt::format("derived: {} at {}, of which a ring reaches {}", link_name(node.fabric, gpus),
@@ -54,10 +57,7 @@ SourcedSpeed derived_inside(const Gpu& gpu, const Node& node, std::int64_t gpus)
 double tree_factor(std::int64_t nodes) { return nodes == 2 ? 2.0 : nodes == 3 ? 4.0 / 3.0 : 1.0; }
 
 /// Hopper and later: compute capability 9.0 and up.
-bool uses_tree(const Gpu& gpu) {
-  const std::string_view digits = gpu.compute_capability;
-  return digits.find('.') >= 2 || digits.starts_with('9');
-}
+bool uses_tree(const Gpu& gpu) { return capability_major(gpu.compute_capability) >= 9; }
 
 BytesPerSecond ring_between(BytesPerSecond inside, BytesPerSecond out_of_node, std::int64_t gpus_per_node) {
   if (gpus_per_node == 1) return out_of_node;
@@ -73,6 +73,12 @@ BytesPerSecond tree_between(BytesPerSecond inside, BytesPerSecond out_of_node, s
 }
 
 }  // namespace
+
+double share_of_mesh(const Node& node, std::int64_t gpus) {
+  return node.usual_gpus > 1 ? static_cast<double>(std::min(gpus, node.usual_gpus) - 1) /
+                                   static_cast<double>(node.usual_gpus - 1)
+                             : 1.0;
+}
 
 SourcedSpeed speed_inside(const Gpu& gpu, const Node& node, std::int64_t gpus) {
   if (node.measured) return {*node.measured, "measured: node profile " + node.name};

@@ -15,6 +15,10 @@ struct SourcedSpeed {
   friend bool operator==(const SourcedSpeed&, const SourcedSpeed&) = default;
 };
 
+/// In a mesh each GPU has as many links as the node has other GPUs, and a group of `gpus` uses those among
+/// its own: (gpus − 1) of (usual_gpus − 1).
+[[nodiscard]] double share_of_mesh(const Node& node, std::int64_t gpus);
+
 /// Collectives of `gpus` GPUs inside one node, first of:
 ///  1. node.measured;
 ///  2. the GPU's measured figure on this fabric whose number of GPUs is nearest by ratio (of a bridge, a

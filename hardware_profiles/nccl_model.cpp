@@ -143,13 +143,16 @@ double in_gigabytes(BytesPerSecond rate) { return rate.value / 1e9; }
 bool on_nvlink(const Cluster& cluster, const GroupPlace& place) {
   const Fabric fabric = cluster.node.fabric;
   return cluster.gpu.nvlink_effective.value > 0 &&
-         (fabric == Fabric::nvswitch || (fabric == Fabric::nvlink_bridge && place.ranks_per_node() <= 2));
+         (fabric == Fabric::nvswitch || fabric == Fabric::mesh ||
+          (fabric == Fabric::nvlink_bridge && place.ranks_per_node() <= 2));
 }
 
 /// Share of the links' rate that a ring reaches. Peer-to-peer over PCIe loses some where it crosses sockets:
 /// 8 RTX 4090 on two reach 20.6 of 24 GB/s, 4 on one 25.3 (nccl-tests logs published on GitHub). Nodes are
 /// taken to have two sockets with half of the GPUs each.
 double share_of_links(const Node& node, const GroupPlace& place) {
+  if (node.fabric == Fabric::mesh)
+    return node.link_fraction * share_of_mesh(node, std::max<std::int64_t>(2, place.ranks_per_node()));
   const bool one_socket = place.ranks_per_node() * 2 <= node.usual_gpus;
   return node.fabric == Fabric::pcie_peer && one_socket ? 1.0 : node.link_fraction;
 }

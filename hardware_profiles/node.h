@@ -41,4 +41,20 @@ struct Network {
   friend bool operator==(const Network&, const Network&) = default;
 };
 
+/// A machine that is rented by name: what a node of it has. GPU, node and network are names of profiles.
+struct Instance {
+  std::string name{};      ///< "p5.48xlarge"
+  std::string provider{};  ///< "AWS"
+  std::vector<std::string> aliases{};
+  std::string gpu{}, node{}, network{};
+  std::int64_t gpus{1};
+  Bytes host_memory{};
+  std::int64_t vcpus{};
+  Bytes local_disk{};    ///< NVMe of the machine itself; 0: none
+  std::string source{};  ///< page that says so
+  std::string date{};    ///< on which it was looked up: "2026-11-23"
+  Sources assumed{};     ///< figure → why it is not certain
+  friend bool operator==(const Instance&, const Instance&) = default;
+};
+
 }  // namespace zplan

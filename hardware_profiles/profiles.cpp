@@ -88,6 +88,11 @@ void put(std::vector<Profile>& profiles, const Profile& added) {
     *same = added;
 }
 
+std::vector<Instance> merged(std::vector<Instance> instances, const std::vector<Instance>& added) {
+  for (const Instance& each : added) put(instances, each);
+  return instances;
+}
+
 HardwareProfiles read_text(std::string_view text, const std::string& source) {
   const Json json = parse_json(text, source);
   return read_profiles(JsonReader(json, source));
@@ -162,6 +167,7 @@ void add_called(HardwareProfiles& profiles, std::string_view name) {
 
 HardwareProfiles read_all() {
   HardwareProfiles all = built_in_surroundings();
+  all.instances = built_in_instances();
   for (const BuiltInGpu& each : built_in_gpus()) all.gpus.push_back(each.read());
   return all;
 }
@@ -194,10 +200,16 @@ const HardwareProfiles& built_in_profiles() {
 
 const std::vector<Network>& built_in_networks() { return built_in_surroundings().networks; }
 
+const std::vector<Instance>& built_in_instances() {
+  static const std::vector<Instance> instances = read_folder("instances.json").instances;
+  return instances;
+}
+
 HardwareProfiles merge_profiles(HardwareProfiles profiles, const HardwareProfiles& added) {
   for (const Gpu& gpu : added.gpus) put(profiles.gpus, gpu);
   for (const Node& node : added.nodes) put(profiles.nodes, node);
   for (const Network& network : added.networks) put(profiles.networks, network);
+  for (const Instance& instance : added.instances) put(profiles.instances, instance);
   return profiles;
 }
 
@@ -205,14 +217,26 @@ HardwareProfiles with_user_profiles(const std::string& folder) {
   return merge_profiles(built_in_profiles(), user_profiles(folder));
 }
 
-HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_folder) {
+HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_folder,
+                              std::string_view instance) {
   const HardwareProfiles own = user_profiles(user_folder);
   HardwareProfiles profiles = built_in_surroundings();
-  add_called(profiles, gpu.empty() ? "generic" : gpu);
+  if (!instance.empty()) profiles.instances = merged(built_in_instances(), own.instances);
+  const Instance* machine = lookup(profiles.instances, instance);
+  const std::string of_machine = machine == nullptr ? std::string("generic") : machine->gpu;
+  add_called(profiles, gpu.empty() ? of_machine : gpu);
   if (profiles.gpus.empty()) return merge_profiles(built_in_profiles(), own);
   for (const Gpu& each : own.gpus)
     if (!each.collectives_as.empty()) add_called(profiles, each.collectives_as);
   return merge_profiles(std::move(profiles), own);
+}
+
+const Gpu* gpu_called(const HardwareProfiles& profiles, std::string_view name) {
+  return lookup(profiles.gpus, name);
+}
+
+const Instance* instance_called(const HardwareProfiles& profiles, std::string_view name) {
+  return lookup(profiles.instances, name);
 }
 
 const Gpu& find_gpu(const HardwareProfiles& profiles, std::string_view name, std::string_view place) {
@@ -225,6 +249,18 @@ const Node& find_node(const HardwareProfiles& profiles, std::string_view name, s
 
 const Network& find_network(const HardwareProfiles& profiles, std::string_view name, std::string_view place) {
   return find(profiles.networks, name, place, "");
+}
+
+const Instance& find_instance(const HardwareProfiles& profiles, std::string_view name,
+                              std::string_view place) {
+  if (const Instance* found = instance_called(profiles, name)) return *found;
+  // There are too many to name them all.
+  std::vector<std::string> names;
+  for (const Instance& each : profiles.instances) names.push_back(each.name);
+  const auto near = nearest_word(name, names);
+  throw InputError(std::string(place), in_quotes(name),
+                   fmt::format("{}accepted: a cloud shape as zplan hardware instances lists them",
+                               near ? fmt::format("did you mean {}? ", *near) : ""));
 }
 
 }  // namespace zplan

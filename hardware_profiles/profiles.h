@@ -15,6 +15,7 @@ struct HardwareProfiles {
   std::vector<Gpu> gpus{};
   std::vector<Node> nodes{};
   std::vector<Network> networks{};
+  std::vector<Instance> instances{};
   friend bool operator==(const HardwareProfiles&, const HardwareProfiles&) = default;
 };
 
@@ -25,12 +26,17 @@ struct HardwareProfiles {
 [[nodiscard]] const std::vector<Network>& built_in_networks();
 
 /// As with_user_profiles, but of the GPUs that are compiled in only those that a question about `gpu` (empty:
-/// the generic one) needs: those of that name or alias, and whose curves they take. All of them where none is
-/// called so.
-[[nodiscard]] HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_folder);
+/// that of `instance`, without one the generic one) needs: those of that name or alias, and whose curves they
+/// take. All of them where none is called so. Cloud shapes are there where one is named.
+[[nodiscard]] HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_folder,
+                                            std::string_view instance = {});
 
-/// One profile file (`zplan.gpu/1`, `zplan.node/1`, `zplan.network/1`), checked: unknown keys, types, ranges,
-/// and a source for every figure and no other. Throws InputError naming file and pointer.
+/// Cloud shapes that are compiled in, in the file's order (hardware_profiles/instances.json).
+[[nodiscard]] const std::vector<Instance>& built_in_instances();
+
+/// One profile file (`zplan.gpu/1`, `zplan.node/1`, `zplan.network/1`), or a list of cloud shapes
+/// (`zplan.instances/1`), checked: unknown keys, types, ranges, and a source for every figure and no other.
+/// Throws InputError naming file and pointer.
 [[nodiscard]] HardwareProfiles read_profiles(const JsonReader& file);
 
 /// Whether a profile may be called so: letters, digits, dots, dashes, underscores and blanks, a letter or
@@ -46,6 +52,10 @@ struct HardwareProfiles {
 /// InputError.
 [[nodiscard]] HardwareProfiles with_user_profiles(const std::string& folder);
 
+/// As find_gpu and find_instance; null where there is none.
+[[nodiscard]] const Gpu* gpu_called(const HardwareProfiles& profiles, std::string_view name);
+[[nodiscard]] const Instance* instance_called(const HardwareProfiles& profiles, std::string_view name);
+
 /// By name or alias, case, punctuation and the words NVIDIA, GeForce and Tesla in front ignored; InputError
 /// naming `place` with the nearest name otherwise. Names win over aliases, later profiles' aliases over
 /// earlier ones'.
@@ -55,5 +65,7 @@ struct HardwareProfiles {
                                     std::string_view place = "--node");
 [[nodiscard]] const Network& find_network(const HardwareProfiles& profiles, std::string_view name,
                                           std::string_view place = "--network");
+[[nodiscard]] const Instance& find_instance(const HardwareProfiles& profiles, std::string_view name,
+                                            std::string_view place = "--instance");
 
 }  // namespace zplan

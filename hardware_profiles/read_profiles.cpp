@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "hardware_profiles/platform.h"
 #include "hardware_profiles/profiles.h"
 #include "models/base/names.h"
 
@@ -228,14 +229,16 @@ void check_reserved(const JsonReader& file) {
     file.at("driver_reserved_mib").fail("all of the memory", "less than memory_mib");
 }
 
+/// "9.0", or what another vendor's compiler calls it: "gfx942", "ascend910b", "gaudi2".
 std::string compute_capability_of(const JsonReader& at) {
   std::string text = at.text();
+  if (platform_of(text).platform != Platform::cuda && is_profile_name(text)) return text;
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   const std::size_t dot = text.find('.');
   const bool fits = (dot == 1 || dot == 2) && text.size() == dot + 2 &&
                     std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(dot), digit) &&
                     digit(text.back());
-  if (!fits) at.fail_type("a compute capability such as \"9.0\"");
+  if (!fits) at.fail_type("a compute capability such as \"9.0\", or gfx…, ascend…, gaudi…");
   return text;
 }
 
@@ -250,6 +253,7 @@ void check_gpu(const JsonReader& file) {
                   "memory_bus_bits",
                   "memory_gbit_per_s_per_pin",
                   "memory_bandwidth_gb_per_s",
+                  "board_power_w",
                   "bf16_dense_tflops",
                   "fp16_dense_tflops",
                   "tf32_dense_tflops",
@@ -261,6 +265,7 @@ void check_gpu(const JsonReader& file) {
                   "pcie_gb_per_s_per_direction",
                   "pcie_effective_gb_per_s_per_direction",
                   "peer_to_peer",
+                  "unified_memory",
                   "matrix_efficiency",
                   "attention_efficiency",
                   "memory_efficiency",
@@ -285,6 +290,20 @@ std::vector<MeasuredLink> links_of(const JsonReader& file) {
   return links;
 }
 
+std::optional<double> board_power_of(const JsonReader& file) {
+  const auto at = file.find("board_power_w");
+  return at ? std::optional(at->number(1, kLargestRate)) : std::nullopt;
+}
+
+/// All three shares or none.
+std::optional<Efficiency> efficiency_of(const JsonReader& file) {
+  if (!file.has("matrix_efficiency") && !file.has("attention_efficiency") && !file.has("memory_efficiency"))
+    return std::nullopt;
+  return Efficiency{.products = fraction(file.at("matrix_efficiency")),
+                    .attention = fraction(file.at("attention_efficiency")),
+                    .memory = fraction(file.at("memory_efficiency"))};
+}
+
 Gpu read_gpu(const JsonReader& file) {
   check_gpu(file);
   return {.name = name_of(file),
@@ -307,9 +326,9 @@ Gpu read_gpu(const JsonReader& file) {
           .pcie = gigabytes_per_second(file.at("pcie_gb_per_s_per_direction")),
           .pcie_effective = gigabytes_per_second(file.at("pcie_effective_gb_per_s_per_direction")),
           .peer_to_peer = file.at("peer_to_peer").boolean(),
-          .efficiency = {.products = fraction(file.at("matrix_efficiency")),
-                         .attention = fraction(file.at("attention_efficiency")),
-                         .memory = fraction(file.at("memory_efficiency"))},
+          .unified_memory = file.boolean_or("unified_memory", false),
+          .board_power = board_power_of(file),
+          .efficiency = efficiency_of(file),
           .usual_node = text_not_empty(file.at("usual_node")),
           .usual_network = text_not_empty(file.at("usual_network")),
           .links = links_of(file),
@@ -358,6 +377,60 @@ Network read_network(const JsonReader& file) {
           .sources = sources_of(file, kNotFigures)};
 }
 
+/// Of one figure of an instance, why it is not certain.
+Sources assumed_of(const JsonReader& file) {
+  Sources assumed;
+  const auto at = file.find("assumed");
+  if (!at) return assumed;
+  for (const std::string& figure : at->keys()) {
+    if (!file.has(figure))
+      at->fail(fmt::format("{} is no figure of this instance", in_quotes(figure)),
+               "accepted: keys beside it");
+    assumed[figure] = text_not_empty(at->at(figure));
+  }
+  return assumed;
+}
+
+std::string date_of(const JsonReader& at) {
+  std::string text = at.text();
+  bool fits = text.size() == 10;
+  for (std::size_t i = 0; fits && i < text.size(); ++i)
+    fits = i == 4 || i == 7 ? text[i] == '-' : text[i] >= '0' && text[i] <= '9';
+  if (!fits) at.fail_type("a date such as \"2026-11-23\"");
+  return text;
+}
+
+std::string web_page(const JsonReader& at) {
+  std::string text = at.text();
+  if (!text.starts_with("https://")) at.fail_type("the address of a page, https://…");
+  return text;
+}
+
+Instance read_instance(const JsonReader& at) {
+  at.only_keys({"name", "provider", "aliases", "gpu", "gpus", "node", "network", "host_memory_gib", "vcpus",
+                "local_disk_gb", "source", "date", "assumed"});
+  return {.name = name_of(at),
+          .provider = text_not_empty(at.at("provider")),
+          .aliases = aliases_of(at),
+          .gpu = text_not_empty(at.at("gpu")),
+          .node = text_not_empty(at.at("node")),
+          .network = text_not_empty(at.at("network")),
+          .gpus = at.at("gpus").integer(1, 1024),
+          .host_memory = gibibytes(at.at("host_memory_gib")),
+          .vcpus = at.at("vcpus").integer(1, 100'000),
+          .local_disk = Bytes(static_cast<std::int64_t>(at.at("local_disk_gb").number(0, 1e7) * 1e9)),
+          .source = web_page(at.at("source")),
+          .date = date_of(at.at("date")),
+          .assumed = assumed_of(at)};
+}
+
+std::vector<Instance> read_instances(const JsonReader& file) {
+  file.only_keys({"schema", "instances"});
+  std::vector<Instance> all;
+  for (const JsonReader& each : file.at("instances").items()) all.push_back(read_instance(each));
+  return all;
+}
+
 }  // namespace
 
 /// Fit to be typed, listed and compared: no control characters.
@@ -381,8 +454,11 @@ HardwareProfiles read_profiles(const JsonReader& file) {
     profiles.nodes.push_back(read_node(file));
   else if (kind == "zplan.network/1")
     profiles.networks.push_back(read_network(file));
+  else if (kind == "zplan.instances/1")
+    profiles.instances = read_instances(file);
   else
-    schema.fail(in_quotes(kind), accepted_words(kind, {"zplan.gpu/1", "zplan.node/1", "zplan.network/1"}));
+    schema.fail(in_quotes(kind), accepted_words(kind, {"zplan.gpu/1", "zplan.node/1", "zplan.network/1",
+                                                       "zplan.instances/1"}));
   return profiles;
 }
 

@@ -75,6 +75,7 @@ void put_speeds(Json& out, const Gpu& gpu) {
   put(out, "memory_bus_bits", gpu.memory_bus_bits);
   put(out, "memory_gbit_per_s_per_pin", gpu.memory_gbit_per_pin);
   put(out, "memory_bandwidth_gb_per_s", gpu.memory_bandwidth);
+  put(out, "board_power_w", gpu.board_power);
   put(out, "bf16_dense_tflops", gpu.bf16);
   put(out, "fp16_dense_tflops", gpu.fp16);
   put(out, "tf32_dense_tflops", gpu.tf32);
@@ -86,9 +87,11 @@ void put_speeds(Json& out, const Gpu& gpu) {
   put(out, "pcie_gb_per_s_per_direction", gpu.pcie);
   put(out, "pcie_effective_gb_per_s_per_direction", gpu.pcie_effective);
   out["peer_to_peer"] = gpu.peer_to_peer;
-  out["matrix_efficiency"] = gpu.efficiency.products;
-  out["attention_efficiency"] = gpu.efficiency.attention;
-  out["memory_efficiency"] = gpu.efficiency.memory;
+  if (gpu.unified_memory) out["unified_memory"] = true;
+  if (!gpu.efficiency) return;
+  out["matrix_efficiency"] = gpu.efficiency->products;
+  out["attention_efficiency"] = gpu.efficiency->attention;
+  out["memory_efficiency"] = gpu.efficiency->memory;
 }
 
 }  // namespace

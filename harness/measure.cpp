@@ -26,7 +26,7 @@ std::string line_of(const WrongElements& wrong, const Work& work, const Groups& 
 /// Compares this rank's output with the pattern, and sums up what all ranks found.
 Verdict compare(Session& session, const Team& team, const Work& work, const Pattern& pattern,
                 const Placed& at) {
-  const std::int64_t elements = layout(work, team.communicator->size()).receive;
+  const std::int64_t elements = layout(work, team.communicator->size(), team.communicator->rank()).receive;
   std::vector<std::byte> output(static_cast<std::size_t>(bytes_of(elements, work.dtype).value));
   session.backend.download(output.data(), at.receive, bytes_of(elements, work.dtype));
   const std::optional<WrongElements> wrong = pattern.check(output.data());

@@ -76,16 +76,18 @@ std::vector<std::byte> Pattern::elements(std::int64_t count,
   return bytes;
 }
 
-std::vector<std::byte> Pattern::input() const { return elements(layout(work_, ranks_).send, &Pattern::own); }
+std::vector<std::byte> Pattern::input() const {
+  return elements(layout(work_, ranks_, rank_).send, &Pattern::own);
+}
 
 std::vector<std::byte> Pattern::right_output() const {
-  return elements(layout(work_, ranks_).receive, &Pattern::expected);
+  return elements(layout(work_, ranks_, rank_).receive, &Pattern::expected);
 }
 
 bool Pattern::has_result() const { return work_.operation != Operation::reduce || rank_ == work_.root; }
 
 int Pattern::expected(std::int64_t position) const {
-  const Layout each = layout(work_, ranks_);
+  const Layout each = layout(work_, ranks_, rank_);
   const auto sum = [this](std::int64_t at) { return sums_[static_cast<std::size_t>(at % kPeriod)]; };
   switch (work_.operation) {
     case Operation::all_reduce:
@@ -94,17 +96,27 @@ int Pattern::expected(std::int64_t position) const {
     case Operation::all_gather: return value(position / each.send, position % each.send);
     case Operation::broadcast: return value(work_.root, position);
     case Operation::all_to_all: {
-      const std::int64_t chunk = work_.elements / ranks_;
-      return value(position / chunk, rank_ * chunk + position % chunk);
+      const std::int64_t from = sender(position);
+      const std::int64_t within = position - received_from(work_, ranks_, rank_, from).offset;
+      return value(from, sent_to(work_, ranks_, from, rank_).offset + within);
     }
     case Operation::send_recv: return value((rank_ + ranks_ - 1) % ranks_, position);
   }
   return 0;
 }
 
+std::int64_t Pattern::sender(std::int64_t position) const {
+  if (work_.counts.empty()) return position / (work_.elements / ranks_);
+  std::int64_t from = 0;
+  for (Share part = received_from(work_, ranks_, rank_, from); position >= part.offset + part.elements;
+       part = received_from(work_, ranks_, rank_, from))
+    ++from;
+  return from;
+}
+
 std::optional<WrongElements> Pattern::check(const std::byte* output) const {
   if (!has_result()) return std::nullopt;
-  const std::int64_t count = layout(work_, ranks_).receive;
+  const std::int64_t count = layout(work_, ranks_, rank_).receive;
   WrongElements wrong;
   with_type(work_.dtype, [&]<class Type>(Type) {
     for (std::int64_t i = 0; i < count; ++i) {

@@ -38,6 +38,8 @@ class Pattern {
  private:
   [[nodiscard]] int value(std::int64_t of_rank, std::int64_t position) const;
   [[nodiscard]] int expected(std::int64_t position) const;
+  /// Who sends that element of the rank's output in an all_to_all.
+  [[nodiscard]] std::int64_t sender(std::int64_t position) const;
   [[nodiscard]] std::vector<int> one_period_of_sums() const;
   [[nodiscard]] std::vector<std::byte> elements(std::int64_t count,
                                                 int (Pattern::*value_at)(std::int64_t) const) const;

@@ -50,7 +50,8 @@ class Replay {
  private:
   [[nodiscard]] Bytes largest() const {
     Bytes most{};
-    for (const PlannedCall& each : step_.calls) most = std::max(most, each.work.bytes());
+    for (const PlannedCall& each : step_.calls)
+      most = std::max(most, largest_buffer(each.work, each.groups.size));
     return most;
   }
   Json take_planned_memory();

@@ -10,6 +10,16 @@ Elements Tensor::elements() const {
   return Elements(product);
 }
 
+void replace_head_by_score(Inventory& inventory, std::int64_t hidden_size) {
+  std::erase_if(inventory.after, [](const Tensor& each) { return each.role == TensorRole::head; });
+  Tensor score;
+  score.name = "score.weight", score.module = "score";
+  score.shape = {1, hidden_size};
+  score.role = TensorRole::head;
+  score.linear = Linear{.in_features = hidden_size, .out_features = 1};
+  inventory.after.push_back(std::move(score));
+}
+
 void for_each_tensor(const Inventory& inventory, const std::function<void(const Tensor&, int layer)>& visit) {
   for (const Tensor& tensor : inventory.before) visit(tensor, -1);
   for (std::size_t layer = 0; layer < inventory.layers.size(); ++layer)

@@ -92,6 +92,11 @@ struct Inventory {
   bool operator==(const Inventory&) const = default;
 };
 
+/// A head of one number for each token, "score", in the place of the output head: what
+/// AutoModelForSequenceClassification makes of a language model with num_labels = 1. Source: transformers
+/// 5.23 modeling_layers.py GenericForSequenceClassification.
+void replace_head_by_score(Inventory& inventory, std::int64_t hidden_size);
+
 /// Calls visit(tensor, layer) for every tensor in order; layer is −1 outside the layers.
 void for_each_tensor(const Inventory& inventory, const std::function<void(const Tensor&, int layer)>& visit);
 

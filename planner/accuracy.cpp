@@ -54,6 +54,48 @@ std::vector<Accuracy> read_groups() {
   return groups;
 }
 
+/// What a group of ranges is of, and its factors.
+struct RangeGroup {
+  AccuracyOf of{};
+  bool offloads{};
+  LikelyRange range;
+};
+
+RangeGroup read_range(const JsonReader& at) {
+  RangeGroup group;
+  group.of = parse_name<AccuracyOf>(at.at("kind").place(), at.at("kind").text());
+  group.offloads = at.at("offloads").boolean();
+  group.range.framework = name_at<Framework>(at, "framework");
+  group.range.method = name_at<Method>(at, "method");
+  group.range.units = name_at<MatrixUnits>(at, "units");
+  group.range.runs = at.at("runs").integer(1, kMost);
+  group.range.sources = at.at("sources").integer(1, kMost);
+  group.range.low = at.at("low").number(0, kMostError);
+  group.range.high = at.at("high").number(group.range.low, kMostError);
+  return group;
+}
+
+/// The narrowest first.
+const std::vector<RangeGroup>& range_groups() {
+  static const std::vector<RangeGroup> groups = [] {
+    const embedded::EmbeddedFile& file = embedded::accuracy_data.front();
+    const std::string name(file.name);
+    const Json json = parse_json(file.text, name);
+    std::vector<RangeGroup> read;
+    for (const JsonReader& each : JsonReader(json, name).at("ranges").items())
+      read.push_back(read_range(each));
+    return read;
+  }();
+  return groups;
+}
+
+bool covers(const RangeGroup& group, AccuracyOf of, const Comparable& plan) {
+  const LikelyRange& range = group.range;
+  return group.of == of && group.offloads == plan.offloads &&
+         range.framework.value_or(plan.framework) == plan.framework &&
+         range.method.value_or(plan.method) == plan.method && range.units.value_or(plan.units) == plan.units;
+}
+
 bool covers(const Accuracy& group, const Coverage& plan) {
   return group.framework.value_or(plan.framework) == plan.framework &&
          group.method.value_or(plan.method) == plan.method && group.card.value_or(plan.card) == plan.card;
@@ -102,6 +144,17 @@ bool is_of(const Accuracy& accuracy, const Coverage& plan) {
   const bool of_no_framework = !accuracy.framework && !accuracy.method;
   return accuracy.card == plan.card &&
          (of_no_framework || (accuracy.framework == plan.framework && accuracy.method == plan.method));
+}
+
+LikelyRange likely_range(AccuracyOf of, const Comparable& plan) {
+  for (const RangeGroup& each : range_groups())
+    if (covers(each, of, plan)) return each.range;
+  throw InputError("planner/accuracy.json", "no range of " + std::string(to_name(of)),
+                   "accepted: one that covers every plan");
+}
+
+bool overlap(double a, const LikelyRange& of_a, double b, const LikelyRange& of_b) {
+  return a * of_a.low <= b * of_b.high && b * of_b.low <= a * of_a.high;
 }
 
 Tie speed_tie(Framework framework, const std::string& card) {

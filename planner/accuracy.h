@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hardware_profiles/kernel_model.h"
 #include "models/base/names.h"
 #include "planner/strategy.h"
 
@@ -56,6 +57,51 @@ struct Coverage {
 
 /// Whether a group is of the plan's own framework, method and GPU.
 [[nodiscard]] bool is_of(const Accuracy& accuracy, const Coverage& plan);
+
+/// Volta and Turing; GA100; the smaller Amperes; Ada, GeForce and RTX PRO Blackwell; Hopper, and Blackwell of
+/// data centres.
+template <>
+struct EnumNames<MatrixUnits> {
+  static constexpr std::array<std::pair<MatrixUnits, std::string_view>, kMatrixUnits> table{
+      {{MatrixUnits::volta, "volta"},
+       {MatrixUnits::ampere_large, "ampere-large"},
+       {MatrixUnits::ampere_small, "ampere-small"},
+       {MatrixUnits::ada, "ada"},
+       {MatrixUnits::hopper, "hopper"}}};
+};
+
+/// What decides which measured runs are comparable to a plan.
+struct Comparable {
+  Framework framework{};
+  Method method{};
+  MatrixUnits units{};  ///< the generation of its GPU
+  bool offloads{};
+};
+
+[[nodiscard]] inline Comparable comparable(Framework framework, Method method, const Gpu& gpu,
+                                           const Strategy& strategy) {
+  return {framework, method, matrix_units(gpu),
+          strategy.offload_optimizer != OffloadDevice::none ||
+              strategy.offload_parameters != OffloadDevice::none};
+}
+
+/// The range that held 80 % of comparable runs: factors of what is predicted.
+struct LikelyRange {
+  static constexpr double kShare = 0.8;
+  double low{}, high{};
+  std::int64_t runs{}, sources{};
+  /// What the runs have in common with the plan; absent: nothing of that kind was measured often enough.
+  std::optional<Framework> framework{};
+  std::optional<Method> method{};
+  std::optional<MatrixUnits> units{};
+};
+/// Of step times by errors of fits that saw nothing of a run's source, or, where the plan's generation of
+/// GPUs was not measured by several, nothing of its GPU; of memory by the errors of counted peaks. Of the
+/// narrowest group with eight runs and more of two sources and more. Made by docs/generate_accuracy.py.
+[[nodiscard]] LikelyRange likely_range(AccuracyOf of, const Comparable& plan);
+
+/// Whether the ranges of two predictions overlap.
+[[nodiscard]] bool overlap(double a, const LikelyRange& of_a, double b, const LikelyRange& of_b);
 
 /// Two speeds that are closer than `within` are not told apart.
 struct Tie {

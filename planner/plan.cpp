@@ -5,15 +5,29 @@
 #include <utility>
 
 #include "planner/cost/price.h"
+#include "planner/cost/step_calls.h"
 #include "planner/model_trace/causal_lm.h"
+#include "planner/plan_context.h"
+#include "planner/rank_run.h"
 #include "planner/sharding/expert_model.h"
 #include "planner/simulation/cards.h"
+#include "planner/simulation/memory.h"
 
 namespace zplan {
 
 namespace {
 Bytes less(Bytes whole, Headroom headroom) {
   return whole - Bytes(static_cast<std::int64_t>(headroom.fraction * static_cast<double>(whole.value)));
+}
+/// Of one memory for GPU and host, what the host takes beside each GPU.
+Bytes host_share(const Cluster& cluster, const MemoryPlan& memory) {
+  if (!cluster.gpu.unified_memory) return {};
+  return Bytes((memory.host.total.value + cluster.gpus_per_node - 1) / cluster.gpus_per_node);
+}
+
+/// What is left of it for the GPU is judged alone; what is needed is told with the host's part.
+void add_host_share(MemoryPlan& memory, Bytes share) {
+  memory.required += share, memory.required_low += share, memory.required_high += share;
 }
 }  // namespace
 
@@ -109,6 +123,21 @@ Bytes more_if_skewed(const Model& model, const Cluster& cluster, const Training&
   return std::max(Bytes{}, uneven.live().peak_allocated - even.live().peak_allocated);
 }
 
+StepFigures figures_of(const MemoryPlan& memory, const RunResult& played, const RankRun& run) {
+  const Composition& holds = memory.peak.holds;
+  Bytes gathered = holds[Term::gathered_parameters] + holds[Term::gathered_experts];
+  // Where the peak is in the optimizer's step nothing is gathered: in a forward a layer and what comes next
+  // is.
+  if (run.strategy().zero_stage == 3)
+    gathered = std::max(gathered, std::max(run.rank().largest_tensor, largest_layer(run.model())) *
+                                      weight_size(run.training()));
+  return {.required = memory.required,
+          .held = played.left.total(),
+          .gathered = gathered,
+          .outside = run.outside(),
+          .offload = memory.host.total};
+}
+
 }  // namespace
 
 Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
@@ -121,23 +150,29 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   plan.strategy = strategy;
   plan.shard = run.shard();
   plan.measured_activations = model_->shape.operators.measured;
-  const Bytes limit = available(cluster_, headroom_);
+  Bytes limit;
   RunResult played = complete ? run.full() : worst.live ? *worst.live : run.live();
   if (complete) {
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);
+    limit = available(cluster_, headroom_) - host_share(cluster_, plan.memory);
     plan.fits_device = fits_by_allocator(cluster_, limit, cards, plan.memory);
     plan.memory.required_high += more_if_skewed(*model_, cluster_, training_, this->run(strategy));
   } else {
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);
+    limit = available(cluster_, headroom_) - host_share(cluster_, plan.memory);
     plan.fits_device = plan.memory.required_low <= limit && fits_by_allocator(inputs, cluster_, limit);
   }
+  add_host_share(plan.memory, host_share(cluster_, plan.memory));
   plan.communication = run.schedule(played);
   CostModel cost_model = run.cost_model(cluster_);
   if (complete) price(plan.communication, played.calls, cost_model);
   plan.time = run.time(played, plan.communication, cost_model);
-  plan.fits_host = plan.memory.host.total <= available_on_host(cluster_, headroom_);
+  plan.moments = run_moments(inputs, figures_of(plan.memory, played, run), cluster_.gpus_per_node);
+  for (const MomentMemory& each : plan.moments)
+    if (each.moment != RunMoment::training) plan.fits_device = plan.fits_device && each.device <= limit;
+  plan.fits_host = most_on_host(plan.moments) <= available_on_host(cluster_, headroom_);
   plan.fits = plan.fits_device && plan.fits_host;
   return plan;
 }

@@ -2,23 +2,20 @@
 // One question, one answer:
 //   model × cluster × training × strategy → shards → memory, communication → time → plan.
 
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "hardware_profiles/cluster.h"
 #include "planner/cost/schedule.h"
-#include "planner/cost/step_calls.h"
 #include "planner/cost/step_time.h"
-#include "planner/rank_run.h"
-#include "planner/simulation/memory.h"
+#include "planner/moments/moments.h"
+#include "planner/sharding/shard.h"
+#include "planner/simulation/memory_plan.h"
 #include "planner/strategy.h"
 
 namespace zplan {
+
+struct Cluster;
 
 /// What it costs to train in one way, on the rank that needs most.
 struct Plan {
@@ -28,8 +25,9 @@ struct Plan {
   Schedule communication;
   StepTime time;
   Shard shard;
-  bool measured_activations{};  ///< see Operators::measured
-  bool fits{};                  ///< on the device and on the host
+  bool measured_activations{};          ///< see Operators::measured
+  std::vector<MomentMemory> moments{};  ///< of the run beside its steps, in order
+  bool fits{};                          ///< on the device and on the host, at every moment
   bool fits_device{}, fits_host{};
   std::vector<std::string> why;        ///< one sentence each
   std::string name{};                  ///< its id where that says more than plan_id: "lora+zero2+b4"
@@ -48,78 +46,6 @@ struct Headroom {
 /// Host bytes that offload may take on one node: its memory less the same share, for the system, the training
 /// processes and the data loader.
 [[nodiscard]] Bytes available_on_host(const Cluster& cluster, Headroom headroom);
-
-/// What plans of one question share, made once each: the model as a tensor-parallel rank has it, and tapes.
-/// Plans may be made from several threads at once.
-class PlanContext {
- public:
-  PlanContext(const Model& model, const Cluster& cluster, const Training& training, Headroom headroom)
-      : model_(std::make_shared<Model>(model)), cluster_(cluster), training_(training), headroom_(headroom) {}
-  PlanContext(const PlanContext&) = delete;
-  PlanContext& operator=(const PlanContext&) = delete;
-
-  /// The plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it open, and
-  /// `memory.required` is at its low end.
-  [[nodiscard]] Plan outline(const Strategy& strategy);
-  /// The neediest rank of a strategy that a device with `limit` bytes may run: `memory.required_low` of its
-  /// plan is within them. Nothing where none will.
-  [[nodiscard]] std::optional<WorstRank> may_fit(const Strategy& strategy, Bytes limit);
-  /// Whether available memory suffices for it by the allocator: `fits_device` of its outline.
-  [[nodiscard]] bool fits_device(const WorstRank& worst) const;
-  /// The plan with all its figures.
-  [[nodiscard]] Plan complete(const Strategy& strategy);
-  /// What a step of a legal strategy takes, whether it fits or not.
-  [[nodiscard]] StepTime time(const Strategy& strategy);
-  /// The calls of a step of a legal strategy in order of issue, by the run that complete() is made from.
-  [[nodiscard]] StepCalls calls(const Strategy& strategy);
-
-  [[nodiscard]] const Model& model() const { return *model_; }
-  [[nodiscard]] const Cluster& cluster() const { return cluster_; }
-  [[nodiscard]] const Training& training() const { return training_; }
-  [[nodiscard]] Headroom headroom() const { return headroom_; }
-  /// The run of data-parallel rank 0.
-  [[nodiscard]] RankRun run(const Strategy& strategy);
-  /// The model as a rank has it.
-  [[nodiscard]] const RankModel& rank_of(const Strategy& strategy) { return *shared_rank(strategy); }
-  /// The tape of its micro-step.
-  [[nodiscard]] const Recording& recording_of(const Strategy& strategy) {
-    return *shared_recording(strategy);
-  }
-
- private:
-  struct TapeKey {
-    ParallelLayout of_model;
-    std::int64_t micro_batch_size{};
-    bool stage3{};
-    Checkpointing checkpointing{};
-    LongContext long_context{};
-    ExpertParallel experts{};
-    auto operator<=>(const TapeKey&) const = default;
-  };
-  enum class Depth : std::uint8_t { outline, complete };
-  [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
-  /// The model with the experts of one rank.
-  [[nodiscard]] const std::shared_ptr<const Model>& shared_model(const Strategy& strategy);
-  [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);
-  [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy);
-
-  /// Made by whoever asks first; others wait for that alone.
-  struct Recorded {
-    std::once_flag once;
-    std::shared_ptr<const Recording> recording;
-  };
-  std::mutex mutex_;  ///< of the maps; what they hold does not move
-
-  std::shared_ptr<const Model> model_;
-  const Cluster& cluster_;
-  const Training& training_;
-  Headroom headroom_;
-  /// By layout, and whether experts are divided among ranks.
-  using ModelKey = std::pair<ParallelLayout, bool>;
-  std::map<ModelKey, std::shared_ptr<const Model>> models_;
-  std::map<ModelKey, std::shared_ptr<const RankModel>> ranks_;
-  std::map<TapeKey, Recorded> recordings_;
-};
 
 /// The plan of a legal strategy.
 [[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,

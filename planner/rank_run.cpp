@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "planner/cost/queues.h"
+#include "planner/cost/schedule.h"
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/sharding/expert_model.h"
 #include "planner/simulation/memory.h"

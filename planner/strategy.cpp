@@ -38,6 +38,17 @@ void check_images(const Model& model, const Training& training, const Strategy& 
   unknown(s.experts.enabled, "expert parallelism");
 }
 
+void check_fused_head(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1)
+    reasons.emplace_back("TRL's fused head is planned without tensor, sequence or context parallelism");
+  if (s.long_context.tiled_loss != 0)
+    reasons.emplace_back("a tiled loss takes the place of TRL's fused head: drop one of them");
+  if (training.objective == Objective::orpo)
+    reasons.emplace_back("TRL's ORPO takes log-probabilities of whole logits, without its fused head");
+  if (model.recorded || model.analogue)
+    reasons.emplace_back("a fused head of a model without a program of its own is not planned");
+}
+
 void check_preferences(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
   const std::string_view objective = to_name(training.objective);
   if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
@@ -58,6 +69,9 @@ void check_preferences(const Model& model, const Training& training, const Strat
 
 void check_method(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
+  if (training.fused_head) check_fused_head(model, training, s, reasons);
+  if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
+    reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
   const bool more = training.dora || !training.modules_to_save.empty();
   if (training.method != Method::full && more && (model.recorded || model.analogue))
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
@@ -151,7 +165,7 @@ AdapterSpec adapters_of(const Training& training) {
 }
 
 std::optional<ReferenceModel> reference_of(const Training& training) {
-  if (training.objective != Objective::dpo) return std::nullopt;
+  if (training.objective != Objective::dpo && training.objective != Objective::kto) return std::nullopt;
   if (training.reference) return training.reference;
   return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;
 }

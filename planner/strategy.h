@@ -26,15 +26,19 @@ struct EnumNames<Method> {
       {{Method::full, "full"}, {Method::lora, "lora"}, {Method::qlora, "qlora"}}};
 };
 
-/// What is trained for: next tokens (sft), or preferences of one answer over another as TRL's trainers have
-/// them, whose samples are pairs: two sequences each.
-enum class Objective { sft, dpo, orpo, simpo };
+/// What is trained for, as TRL's trainers have it: next tokens (sft); preferences of one answer over another,
+/// whose samples are pairs, two sequences each (dpo, orpo, simpo); single answers that are good or bad (kto);
+/// a model that gives each of a pair's answers a number (reward).
+enum class Objective { sft, dpo, orpo, simpo, kto, reward };
 template <>
 struct EnumNames<Objective> {
-  static constexpr std::array<std::pair<Objective, std::string_view>, 4> table{{{Objective::sft, "sft"},
-                                                                                {Objective::dpo, "dpo"},
-                                                                                {Objective::orpo, "orpo"},
-                                                                                {Objective::simpo, "simpo"}}};
+  static constexpr std::array<std::pair<Objective, std::string_view>, 6> table{
+      {{Objective::sft, "sft"},
+       {Objective::dpo, "dpo"},
+       {Objective::orpo, "orpo"},
+       {Objective::simpo, "simpo"},
+       {Objective::kto, "kto"},
+       {Objective::reward, "reward"}}};
 };
 
 /// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
@@ -135,6 +139,27 @@ struct EnumNames<Attention> {
       {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
 };
 
+/// Whose kernels norms, rotations and gated activations run in: PyTorch's operators one by one, or
+/// Liger-Kernel's, which keep less.
+enum class LayerKernels { torch, liger };
+template <>
+struct EnumNames<LayerKernels> {
+  static constexpr std::array<std::pair<LayerKernels, std::string_view>, 2> table{
+      {{LayerKernels::torch, "torch"}, {LayerKernels::liger, "liger"}}};
+};
+
+/// What a loss of next tokens shifts by one: the labels (transformers since 4.49); or the logits in fp32,
+/// which are copied but for each sample's last token, beside the logits as the head made them (4.48; of
+/// Llama, Qwen2 and some others 4.46) or without them (before).
+enum class LossShift { labels, logits, logits_alone };
+template <>
+struct EnumNames<LossShift> {
+  static constexpr std::array<std::pair<LossShift, std::string_view>, 3> table{
+      {{LossShift::labels, "labels"},
+       {LossShift::logits, "logits"},
+       {LossShift::logits_alone, "logits-alone"}}};
+};
+
 /// Whose sharding, buffers and step are planned. FSDP2 is ZeRO stage 3 (reshard_after_forward) or 2
 /// (without); plain PyTorch is stage 0, replicated by DDP where there are several ranks.
 enum class Framework { deepspeed, fsdp, torch };
@@ -174,6 +199,31 @@ struct EnumNames<Buckets> {
       {{Buckets::hf_auto, "hf-auto"}, {Buckets::defaults, "default"}}};
 };
 
+/// What a Trainer saves of a model: its weights, gathered on one rank, or every rank's shards.
+enum class SavedModel { full, sharded };
+template <>
+struct EnumNames<SavedModel> {
+  static constexpr std::array<std::pair<SavedModel, std::string_view>, 2> table{
+      {{SavedModel::full, "full"}, {SavedModel::sharded, "sharded"}}};
+};
+
+/// What a run does beside its steps, as the Hugging Face Trainer does it (docs/moments.md).
+struct BesideSteps {
+  /// from_pretrained's dtype; absent: the checkpoint's (16-bit), or fp32 where the parameters are the
+  /// masters.
+  std::optional<Precision> load_dtype{};
+  /// Every rank reads the checkpoint, where one could hand it to the others: no zero.Init, no
+  /// cpu_ram_efficient_loading.
+  bool loads_everywhere{};
+  std::optional<SavedModel> save{};        ///< absent: as the framework's config of a plan says
+  std::int64_t eval_batch{};               ///< per_device_eval_batch_size; 0: nothing is evaluated
+  std::int64_t eval_samples{};             ///< of the evaluation set
+  bool keeps_logits{};                     ///< compute_metrics is given
+  std::int64_t eval_accumulation_steps{};  ///< batches until logits move to the host; 0: never before the end
+  std::int64_t new_tokens{};               ///< generated behind each sample's prompt; 0: none
+  bool operator==(const BesideSteps&) const = default;
+};
+
 /// What every plan of one answer has in common.
 struct Training {
   Method method{Method::full};
@@ -185,9 +235,16 @@ struct Training {
   bool master_weights{true};  ///< fp32 copy of 16-bit weights; without meaning under fp32
   std::int64_t sequence_length{2048};
   Attention attention{Attention::flash};
+  /// RMSNorm, rotary embedding and gated activation are a kernel each. Liger's fused loss brings them with
+  /// it.
+  bool fused_kernels{};
   bool fused_loss{};            ///< head and cross-entropy in one kernel that never holds all logits
   std::int64_t loss_chunks{1};  ///< cross-entropy over this many slices of the tokens; the logits stay whole
   bool sliced_head{};           ///< with loss_chunks: the head runs slice by slice as well
+  /// TRL's fused head: log-probabilities by tiles of tokens and vocabulary, computed again in the backward.
+  bool fused_head{};
+  LossShift loss_shift{LossShift::labels};
+  LayerKernels kernels{LayerKernels::torch};
   ModuleLibrary modules{ModuleLibrary::transformers};  ///< whose layers and selective checkpointing run
   Framework framework{Framework::deepspeed};
   DeepSpeedRelease deepspeed{};
@@ -227,6 +284,7 @@ struct Training {
   bool freezes_vision{};                      ///< of an image-text model: the tower is not trained
   bool freezes_projector{};                   ///< nor what projects its output to the language model
   ImageBatch images{};  ///< of each sample, where the model is run with images (Model::vision)
+  BesideSteps beside{};
   bool operator==(const Training&) const = default;
 };
 
@@ -239,7 +297,11 @@ struct Training {
 
 /// Sequences of a sample: 2 of a pair.
 [[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
-  return training.objective == Objective::sft ? 1 : 2;
+  return training.objective == Objective::sft || training.objective == Objective::kto ? 1 : 2;
+}
+/// Whether log-probabilities of whole answers are compared.
+[[nodiscard]] inline bool compares_answers(const Training& training) {
+  return training.objective != Objective::sft && training.objective != Objective::reward;
 }
 
 /// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one

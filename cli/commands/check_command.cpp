@@ -153,7 +153,7 @@ CheckReport check_report(const Options& options, const Environment& environment,
                      .slopes = {},
                      .fits = {},
                      .planners = {},
-                     .efficiencies = {},
+                     .speeds = {},
                      .failures = failures_of(cases),
                      .worst = options.worst,
                      .tolerance = options.tolerance,
@@ -166,7 +166,7 @@ CheckReport check_report(const Options& options, const Environment& environment,
   report.slopes = check::slopes(report.records);
   report.fits = check::fit_tally(report.records);
   report.planners = check::compare_planners(cases, report.records);
-  if (options.fit_efficiency) report.efficiencies = check::fit_efficiencies(cases);
+  if (options.fit_efficiency) report.speeds = check::fit_speeds(cases);
   return report;
 }
 

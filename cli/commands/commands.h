@@ -60,9 +60,15 @@ namespace zplan {
 void hardware_import(const Options& options, const Environment& environment, std::ostream& out,
                      std::ostream& err);
 
+/// `zplan hardware compare NAME NAME…`: the question on each GPU or cloud shape. Returns the exit status: 0
+/// where some plan fits on some of them, else 1. Throws InputError for names that are not known, and for a
+/// question that can be asked of none of them.
+[[nodiscard]] int hardware_compare(const Options& options, const std::vector<std::string>& arguments,
+                                   const Environment& environment, const Style& style, std::ostream& out);
+
 /// The first word of a catalogue command and the others as one text.
 struct CatalogueAction {
-  std::string verb;  ///< "list", "show" or "search"
+  std::string verb;  ///< "list", "show", "search", of hardware "instances"
   std::string text;  ///< empty for "list" alone
 };
 [[nodiscard]] CatalogueAction catalogue_action(const Options& options);

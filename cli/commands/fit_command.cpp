@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"
@@ -47,7 +48,7 @@ std::vector<Solve> questions(const Options& options) {
   std::vector<Solve> open;
   for (const Solve each :
        {Solve::micro_batch, Solve::sequence, Solve::gpus, Solve::memory, Solve::host_memory}) {
-    const bool card = each == Solve::memory && options.has("--gpu");
+    const bool card = each == Solve::memory && (options.has("--gpu") || options.has("--instance"));
     if (!options.has(option_of(each)) && !card) open.push_back(each);
   }
   if (open.empty())
@@ -83,7 +84,8 @@ std::vector<Model> models_for(std::int64_t sequence) {
   return models;
 }
 
-SolvedQuestion solved(const OpenQuestion& open, Solve asked) {
+/// `cards`: of the GPUs that would do, how many are planned.
+SolvedQuestion solved(const OpenQuestion& open, Solve asked, std::size_t cards) {
   SolvedQuestion out{.inverse = solve(open, asked),
                      .at = open.question,
                      .cards = {},
@@ -93,7 +95,7 @@ SolvedQuestion solved(const OpenQuestion& open, Solve asked) {
   const Solution& first = out.inverse.solutions.front();
   out.at = question_at(open, asked, first.value.value_or(first.next.value_or(1)));
   if (!first.value) out.instead = answer(out.at);
-  if (first.value && asked == Solve::memory) out.cards = cards_that_fit(open, kGiB * *first.value);
+  if (first.value && asked == Solve::memory) out.cards = cards_that_fit(open, kGiB * *first.value, cards);
   if (asked == Solve::model)
     out.models = largest_models(open, models_for(open.question.training.sequence_length), kMostModels);
   return out;
@@ -123,8 +125,12 @@ int fit_command(const Options& options, const std::vector<std::string>& argument
                    .options = options,
                    .arguments = arguments,
                    .warnings = request.warnings};
+  // Text shows a few of the GPUs that would do, JSON all of them.
+  const bool all_cards = options.format == OutputFormat::json;
   for (const Solve each : asked)
-    if (asked.size() == 1 || can_be_asked(open, each)) report.solved.push_back(solved(open, each));
+    if (asked.size() == 1 || can_be_asked(open, each))
+      report.solved.push_back(
+          solved(open, each, all_cards ? std::numeric_limits<std::size_t>::max() : kMostCards));
   if (options.solve == Solve::sequence) report.solved.front().ladder = sequence_ladder(open);
   out << (options.format == OutputFormat::json ? json_text(fit_json(report))
                                                : in_format(fit_document(report), options.format, style));

@@ -58,20 +58,22 @@ std::vector<Fact> gpu_facts(const Gpu& gpu) {
                           {"memory_bus_bits", unit_text(gpu.memory_bus_bits, "bits")},
                           {"memory_gbit_per_s_per_pin", unit_text(gpu.memory_gbit_per_pin, "Gbit/s per pin")},
                           {"memory_bandwidth_gb_per_s", rate(gpu.memory_bandwidth)},
+                          {"board_power_w", unit_text(gpu.board_power, "W")},
                           {"bf16_dense_tflops", teraflops(gpu.bf16)},
                           {"fp16_dense_tflops", teraflops(gpu.fp16)},
                           {"tf32_dense_tflops", teraflops(gpu.tf32)},
                           {"fp32_tflops", teraflops(gpu.fp32)},
                           {"fp8_dense_tflops", teraflops(gpu.fp8)},
-                          {"matrix_efficiency", format_percent(gpu.efficiency.products)},
-                          {"attention_efficiency", format_percent(gpu.efficiency.attention)},
-                          {"memory_efficiency", format_percent(gpu.efficiency.memory)},
+                          {"matrix_efficiency", format_percent(efficiency_of(gpu).products)},
+                          {"attention_efficiency", format_percent(efficiency_of(gpu).attention)},
+                          {"memory_efficiency", format_percent(efficiency_of(gpu).memory)},
                           {"compute_capability", gpu.compute_capability},
                           {"nvlink_gb_per_s_per_direction", rate(gpu.nvlink)},
                           {"nvlink_effective_gb_per_s_per_direction", rate(gpu.nvlink_effective)},
                           {"pcie_gb_per_s_per_direction", rate(gpu.pcie)},
                           {"pcie_effective_gb_per_s_per_direction", rate(gpu.pcie_effective)},
                           {"peer_to_peer", gpu.peer_to_peer ? "yes" : "no"},
+                          {"unified_memory", gpu.unified_memory ? "yes" : "-"},
                           {"usual_node", gpu.usual_node},
                           {"usual_network", gpu.usual_network}};
   keep_known(facts);
@@ -98,6 +100,8 @@ void add_curve(Profile& profile, const CollectiveCurve& curve) {
 /// Measured links carry their own sources.
 Profile profile_of(const Gpu& gpu) {
   Profile profile{"GPU", gpu.name, gpu.aliases, gpu_facts(gpu), gpu.sources};
+  for (const char* share : {"matrix_efficiency", "attention_efficiency", "memory_efficiency"})
+    profile.sources.try_emplace(share, "the model of all GPUs: docs/step-time.md");
   for (const MeasuredLink& link : gpu.links) {
     const std::string key = fmt::format("measured: {} GPUs, {}", link.gpus, to_name(link.fabric));
     profile.facts.push_back({key, link_text(link.speed)});
@@ -131,6 +135,29 @@ Profile profile_of(const Network& network) {
            {"nic_effective_gb_per_s_per_direction", rate(network.per_nic)},
            {"latency_us", format_seconds(network.latency)}},
           network.sources};
+}
+
+Profile profile_of(const Instance& instance) {
+  Profile profile{
+      "cloud shape",
+      instance.name,
+      instance.aliases,
+      {{"provider", instance.provider},
+       {"gpu", instance.gpu},
+       {"gpus", fmt::format("{}", instance.gpus)},
+       {"node", instance.node},
+       {"network", instance.network},
+       {"host_memory_gib", format_bytes(instance.host_memory)},
+       {"vcpus", fmt::format("{}", instance.vcpus)},
+       {"local_disk_gb", fmt::format("{:g} GB", static_cast<double>(instance.local_disk.value) / 1e9)}},
+      {}};
+  for (const Fact& fact : profile.facts) {
+    const auto doubt = instance.assumed.find(fact.key);
+    profile.sources[fact.key] = doubt == instance.assumed.end()
+                                    ? fmt::format("{} ({})", instance.source, instance.date)
+                                    : fmt::format("assumed: {}", doubt->second);
+  }
+  return profile;
 }
 
 std::string folded(std::string_view text) {
@@ -208,12 +235,31 @@ std::string networks_text(const std::vector<Network>& networks, const Style& sty
   return render_text(table, style);
 }
 
+std::string instances_text(const std::vector<Instance>& instances, const Style& style) {
+  Table table{{{"cloud shape", "", false, kAlways},
+               {"provider", "", false, 4},
+               {"GPUs", "", true, kAlways},
+               {"GPU", "", false, kAlways},
+               {"links", "", false, 6},
+               {"network", "", false, 7},
+               {"host memory", "GiB", true, 8},
+               {"vCPUs", "", true, 5},
+               {"local disk", "GB", true, 3}},
+              {}};
+  for (const Instance& each : instances)
+    table.rows.push_back({{each.name, each.provider, fmt::format("{}", each.gpus), each.gpu, each.node,
+                           each.network, format_bytes_value(each.host_memory), fmt::format("{}", each.vcpus),
+                           fmt::format("{:.0f}", static_cast<double>(each.local_disk.value) / 1e9)}});
+  return render_text(table, style);
+}
+
 std::string list_text(const HardwareProfiles& profiles, const Style& style) {
   std::string out;
   const auto add = [&out](const std::string& table) { out += (out.empty() ? "" : "\n") + table; };
   if (!profiles.gpus.empty()) add(gpus_text(profiles.gpus, style));
   if (!profiles.nodes.empty()) add(nodes_text(profiles.nodes, style));
   if (!profiles.networks.empty()) add(networks_text(profiles.networks, style));
+  if (!profiles.instances.empty()) add(instances_text(profiles.instances, style));
   return out;
 }
 
@@ -236,10 +282,12 @@ std::string list_json(const HardwareProfiles& profiles) {
   Json out{{"schema", "zplan.hardware/1"},
            {"gpus", Json::array()},
            {"nodes", Json::array()},
-           {"networks", Json::array()}};
+           {"networks", Json::array()},
+           {"instances", Json::array()}};
   for (const Gpu& each : profiles.gpus) out["gpus"].push_back(profile_json(profile_of(each)));
   for (const Node& each : profiles.nodes) out["nodes"].push_back(profile_json(profile_of(each)));
   for (const Network& each : profiles.networks) out["networks"].push_back(profile_json(profile_of(each)));
+  for (const Instance& each : profiles.instances) out["instances"].push_back(profile_json(profile_of(each)));
   return json_text(out);
 }
 
@@ -280,6 +328,7 @@ Profile find_profile(const HardwareProfiles& profiles, const std::string& name) 
   if (const auto at = std::find_if(found.networks.begin(), found.networks.end(), is_named);
       at != found.networks.end())
     return profile_of(*at);
+  if (const Instance* instance = instance_called(profiles, name)) return profile_of(*instance);
   return profile_of(find_gpu(profiles, name, "hardware show"));
 }
 
@@ -293,9 +342,13 @@ std::string hardware_command(const Options& options, const Environment& environm
     const Profile profile = find_profile(profiles, action.text);
     return json ? profile_json(profile).dump(2) + "\n" : show_text(profile, style);
   }
+  if (action.verb == "instances") profiles.gpus.clear(), profiles.nodes.clear(), profiles.networks.clear();
   keep_matches(profiles.gpus, action.text), keep_matches(profiles.nodes, action.text),
-      keep_matches(profiles.networks, action.text);
-  if (profiles.gpus.empty() && profiles.nodes.empty() && profiles.networks.empty())
+      keep_matches(profiles.networks, action.text), keep_matches(profiles.instances, action.text);
+  // Cloud shapes are a list of their own; a search finds them too.
+  if (action.verb == "list" && !json) profiles.instances.clear();
+  if (profiles.gpus.empty() && profiles.nodes.empty() && profiles.networks.empty() &&
+      profiles.instances.empty())
     throw InputError("hardware search", in_quotes(action.text) + " is in no name",
                      "zplan hardware lists all names");
   return json ? list_json(profiles) : list_text(profiles, style);

@@ -178,15 +178,16 @@ CatalogueAction catalogue_action(const Options& options) {
   if (options.words.empty()) return {"list", ""};
   std::vector<std::string> verbs{"list", "show", "search"};
   if (options.command == Command::models) verbs.emplace_back("architectures");
+  if (options.command == Command::hardware) verbs.emplace_back("instances");
   const std::string& verb = options.words.front();
   if (std::find(verbs.begin(), verbs.end(), verb) == verbs.end()) {
-    if (options.command == Command::hardware) verbs.emplace_back("import");
+    if (options.command == Command::hardware) verbs.insert(verbs.end(), {"compare", "import"});
     throw InputError(command, in_quotes(verb), accepted_words(verb, verbs));
   }
   const std::string text = fmt::format("{}", fmt::join(options.words.begin() + 1, options.words.end(), " "));
   if (verb == "list" && !text.empty())
     throw InputError(command + " list", in_quotes(text), "accepted: nothing more; search takes words");
-  if (verb != "list" && text.empty())
+  if (verb != "list" && verb != "instances" && text.empty())
     throw InputError(command + " " + verb, "no name", fmt::format("accepted: {} {} NAME", command, verb));
   return {verb, text};
 }

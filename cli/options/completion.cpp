@@ -35,11 +35,25 @@ std::vector<std::string> network_names() {
   return names;
 }
 
+std::vector<std::string> instance_names() {
+  std::vector<std::string> names;
+  for (const Instance& instance : built_in_instances()) names.push_back(instance.name);
+  return names;
+}
+
+/// What `hardware compare` takes.
+std::vector<std::string> compared_names() {
+  std::vector<std::string> names = gpu_names();
+  for (std::string& name : instance_names()) names.push_back(std::move(name));
+  return names;
+}
+
 /// Words that complete an option's value; empty where there are none.
 std::vector<std::string> values_of(const OptionSpec& spec) {
   if (spec.choices != nullptr) return spec.choices();
   if (spec.name == "--model") return model_names();
   if (spec.name == "--gpu") return gpu_names();
+  if (spec.name == "--instance") return instance_names();
   if (spec.name == "--node") return node_names();
   if (spec.name == "--network") return network_names();
   return {};
@@ -64,12 +78,21 @@ std::vector<std::string> options_of(Command command) {
 }
 
 /// Commands that take the option, each as the shell quotes it.
-std::vector<std::string> takers_of(const OptionSpec& spec, std::string_view quoted_import) {
+std::vector<std::string> takers_of(const OptionSpec& spec, std::string (*quoted)(std::string_view)) {
   std::vector<std::string> names;
   for (const auto& [command, name] : EnumNames<Command>::table)
-    if (spec.commands.has(command))
-      names.emplace_back(command == Command::hardware_import ? quoted_import : name);
+    if (spec.commands.has(command)) names.push_back(quoted(name));
   return names;
+}
+
+std::string quoted_for_zsh(std::string_view name) {
+  std::string out(name);
+  if (const std::size_t blank = out.find(' '); blank != std::string::npos) out.insert(blank, "\\");
+  return out;
+}
+
+std::string quoted_for_fish(std::string_view name) {
+  return name.find(' ') == std::string_view::npos ? std::string(name) : fmt::format("'{}'", name);
 }
 
 std::string bash() {
@@ -85,6 +108,7 @@ std::string bash() {
       cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$current\")); return ;;\n",
                            to_name(spec.command), words(spec.words));
   cases += "    import) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n";
+  const std::string compared = words(compared_names());
   for (const auto& [command, name] : EnumNames<Command>::table)
     if (command != Command::plan)
       options += fmt::format("    \"{}\") options=\"{}\" ;;\n", name, words(options_of(command)));
@@ -94,16 +118,18 @@ _zplan() {{
   local command=${{COMP_WORDS[1]}} options="{}"
   case $previous in
 {}  esac
-  [[ ${{COMP_WORDS[2]-}} == import ]] && command+=" import"
+  [[ $command == hardware && ${{COMP_WORDS[2]-}} == @(import|compare) ]] && command+=" ${{COMP_WORDS[2]}}"
   case $command in
 {}  esac
   if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$current"))
   elif ((COMP_CWORD == 1)); then COMPREPLY=($(compgen -W "{}" -- "$current"))
+  elif [[ $command == "hardware compare" ]]; then COMPREPLY=($(compgen -W "{}" -- "$current"))
   elif [[ ${{COMP_WORDS[1]}} == @({}) || ${{COMP_WORDS[2]}} == import ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
 }}
 complete -F _zplan zplan
 )script",
-                     words(options_of(Command::plan)), cases, options, words(command_names()), kTakeFiles);
+                     words(options_of(Command::plan)), cases, options, words(command_names()), compared,
+                     kTakeFiles);
 }
 
 /// Text inside single quotes, with the characters that _arguments reads escaped.
@@ -131,8 +157,8 @@ std::string zsh() {
   std::string options;
   for (const OptionSpec& spec : option_table())
     options += fmt::format("  [[ $command == ({}) ]] && options+=('{}[{}]{}')\n",
-                           fmt::join(takers_of(spec, "hardware\\ import"), "|"), spec.name,
-                           zsh_text(spec.help), zsh_value(spec));
+                           fmt::join(takers_of(spec, quoted_for_zsh), "|"), spec.name, zsh_text(spec.help),
+                           zsh_value(spec));
   std::string cases;
   for (const CommandSpec& spec : command_table())
     if (!spec.words.empty())
@@ -141,6 +167,7 @@ std::string zsh() {
 # zplan completion for zsh: zplan completion zsh > "${{fpath[1]}}/_zplan"
 _zplan_words() {{
   if (( CURRENT == 2 )); then compadd {}; return; fi
+  if [[ $words[2] == hardware && $words[3] == compare ]]; then compadd {}; return; fi
   if [[ $words[2] == ({}) || $words[3] == import ]]; then _files; return; fi
   if (( CURRENT == 3 )); then
     case $words[2] in
@@ -151,12 +178,13 @@ _zplan() {{
   local command=plan
   local -a options
   [[ $words[2] == ({}) ]] && command=$words[2]
-  [[ $command == hardware && $words[3] == import ]] && command+=" import"
+  [[ $command == hardware && $words[3] == (import|compare) ]] && command+=" $words[3]"
 {}  _arguments $options '*: :_zplan_words'
 }}
 if [[ $funcstack[1] == _zplan ]]; then _zplan "$@"; else compdef _zplan zplan; fi
 )script",
-                     words(command_names()), kTakeFiles, cases, fmt::join(command_names(), "|"), options);
+                     words(command_names()), words(compared_names()), kTakeFiles, cases,
+                     fmt::join(command_names(), "|"), options);
 }
 
 std::string fish_text(std::string_view text) {
@@ -179,8 +207,12 @@ function __zplan_is
       break
     end
   end
-  if test $command = hardware; and contains -- import (commandline -opc)
-    set command 'hardware import'
+  if test $command = hardware
+    for word in import compare
+      if contains -- $word (commandline -opc)
+        set command "hardware $word"
+      end
+    end
   end
   contains -- $command $argv
 end
@@ -193,12 +225,14 @@ end
       out += fmt::format("complete -c zplan -n '__fish_seen_subcommand_from {}' -f -a '{}'\n",
                          to_name(spec.command), words(spec.words));
   }
+  out += fmt::format("complete -c zplan -n \"__zplan_is 'hardware compare'\" -f -a '{}'\n",
+                     words(compared_names()));
   for (const OptionSpec& spec : option_table()) {
     const std::string value = spec.value.empty() ? ""
                                                  : fmt::format(" {} -a '{}'", takes_file(spec) ? "-r" : "-x",
                                                                words(values_of(spec)));
     out += fmt::format("complete -c zplan -n \"__zplan_is {}\" -l {} -d '{}'{}\n",
-                       fmt::join(takers_of(spec, "'hardware import'"), " "), spec.name.substr(2),
+                       fmt::join(takers_of(spec, quoted_for_fish), " "), spec.name.substr(2),
                        fish_text(spec.help), value);
   }
   return out;

@@ -13,12 +13,14 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "Training", kBatch = "Batch",
+                           kBeside = "Loading, evaluation, saving", kBudget = "Time and cost",
                            kSearch = "Strategies", kCompare = "Compare", kFit = "Fit", kCheck = "Check",
                            kLint = "Lint", kImport = "Hardware import", kOutput = "Output";
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr double kMostHeadroom = 90;  // percent
 constexpr std::int64_t kMostTiles = 1'000'000;
+constexpr std::int64_t kMostEvaluated = 1'000'000'000, kMostTrained = 1'000'000'000'000'000;
 constexpr std::int64_t kMostImages = 10'000, kMostImageTokens = 1'000'000;
 
 void set_micro_batch(Options& o, const std::string& text) {
@@ -96,8 +98,11 @@ using T = const std::string&;
 
 const std::vector<OptionSpec>& option_table() {
   using enum Command;
-  constexpr CommandSet kPlanning = plan | search | compare | fit | check | lint;
-  constexpr CommandSet kMachines = kPlanning | hardware_import;
+  // Of each GPU `hardware compare` asks what `plan` asks of one.
+  constexpr CommandSet kPlans = plan | hardware_compare;
+  constexpr CommandSet kRuns = plan | search | compare | fit;
+  constexpr CommandSet kOneMachine = kRuns | check | lint;
+  constexpr CommandSet kPlanning = kOneMachine | hardware_compare;
   constexpr CommandSet kAllButImport = kPlanning | bench | gui | models | hardware | completion;
   constexpr CommandSet kAll = kAllButImport | hardware_import;
 
@@ -159,81 +164,93 @@ const std::vector<OptionSpec>& option_table() {
       {"--no-autocast-adapters", "", kModel, kPlanning,
        "adapters in the weights' type (peft's autocast_adapter_dtype=False)",
        [](O o, T) { o.training.fp32_adapters = false; }},
-      {"--objective", "sft|dpo|orpo|simpo", kModel, kPlanning,
-       "what is trained for: next tokens, or one answer of a pair over the other [sft]",
+      {"--objective", "sft|dpo|orpo|simpo|kto|reward", kModel, kPlanning,
+       "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto) "
+       "[sft]",
        [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
        all_names<Objective>},
       {"--reference", "KIND", kModel, kPlanning,
-       "what dpo compares with: copy, adapters-off, precomputed [adapters-off, without adapters copy]",
+       "what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without adapters copy]",
        [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
        all_names<ReferenceModel>},
 
       {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
        [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},
-      {"--gpu", "NAME", kCluster, kMachines, "hardware profile: zplan hardware lists them [a generic GPU]",
-       [](O o, T t) { o.cluster.gpu = t; }},
+      {"--gpu", "NAME", kCluster, kOneMachine | hardware_import,
+       "hardware profile: zplan hardware lists them [a generic GPU]", [](O o, T t) { o.cluster.gpu = t; }},
+      {"--instance", "NAME", kCluster, plan | search | compare | fit,
+       "cloud shape such as p5.48xlarge (zplan hardware instances): GPUs, links, host memory, disks [none]",
+       [](O o, T t) { o.cluster.instance = t; }},
       {"--mem", "GIB", kCluster, kPlanning,
        "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's",
        [](O o, T t) { o.cluster.memory = parse_gib("--mem", t); }},
       {"--nodes", "M", kCluster, kPlanning, "nodes that the GPUs are spread over [1]",
        [](O o, T t) { o.cluster.nodes = parse_integer("--nodes", t, 1, kMostGpus); }},
-      {"--node", "TYPE", kCluster, kMachines,
+      {"--node", "TYPE", kCluster, kPlanning | hardware_import,
        "how GPUs of a node are connected: nvswitch, pcie, … [the GPU's usual]",
        [](O o, T t) { o.cluster.node = t; }},
-      {"--network", "NAME", kCluster, kMachines, "between nodes: 8x400g, 100g, … [the GPU's usual]",
-       [](O o, T t) { o.cluster.network = t; }},
+      {"--network", "NAME", kCluster, kPlanning | hardware_import,
+       "between nodes: 8x400g, 100g, … [the GPU's usual]", [](O o, T t) { o.cluster.network = t; }},
       {"--host-mem", "GIB", kCluster, kPlanning, "host memory per node in GiB [the node type's usual]",
        [](O o, T t) { o.cluster.host_memory = parse_gib("--host-mem", t); }},
-      {"--headroom", "PCT", kCluster, plan | search | compare | fit | lint,
+      {"--headroom", "PCT", kCluster, kPlans | search | compare | fit | lint,
        "share of each GPU to leave free, in percent [10]",
        [](O o, T t) { o.headroom.fraction = parse_number("--headroom", t, 0, kMostHeadroom) / 100; }},
 
-      {"--zero", "LIST", kSearch, plan | search | fit | check,
+      {"--zero", "LIST", kSearch, kPlans | search | fit | check,
        "ZeRO stages to consider, such as 2,3 [0,1,2,3]", set_zero,
        [] {
          return Words{"0", "1", "2", "3"};
        }},
-      {"--tp", "LIST", kSearch, plan | search | fit | check | lint,
+      {"--tp", "LIST", kSearch, kPlans | search | fit | check | lint,
        "tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]",
        [](O o, T t) { o.space.tensor_parallel = parse_integers("--tp", t, 1, kMostDegree); }},
-      {"--sp", "LIST", kSearch, plan | search | fit | check | lint,
+      {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint,
        "sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]",
        [](O o, T t) { o.space.sequence_parallel = parse_integers("--sp", t, 1, kMostDegree); }},
-      {"--cp", "LIST", kSearch, plan | search | fit | check,
+      {"--cp", "LIST", kSearch, kPlans | search | fit | check,
        "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]",
        [](O o, T t) { o.space.context_parallel = parse_integers("--cp", t, 1, kMostDegree); }},
-      {"--ep", "LIST", kSearch, plan | search | fit | check,
+      {"--ep", "LIST", kSearch, kPlans | search | fit | check,
        "expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]",
        [](O o, T t) { o.space.expert_parallel = parse_integers("--ep", t, 1, kMostDegree); }},
-      {"--routing", "balanced|skew=S", kSearch, plan | search | compare | fit | check,
+      {"--routing", "balanced|skew=S", kSearch, kPlans | search | compare | fit | check,
        "rows of the first rank of an expert-parallel group, S times the mean [balanced]", set_routing,
        [] {
          return Words{"balanced", "skew=2"};
        }},
-      {"--cp-rotate", "allgather|alltoall", kSearch, plan | search | fit | check,
+      {"--cp-rotate", "allgather|alltoall", kSearch, kPlans | search | fit | check,
        "how the ring passes keys and values on [allgather]",
        [](O o, T t) { o.space.long_context.rotation = parse_name<KeyRotation>("--cp-rotate", t); },
        all_names<KeyRotation>},
-      {"--offload", "LIST", kSearch, plan | search | fit | check,
+      {"--offload", "LIST", kSearch, kPlans | search | fit | check,
        "where optimizer states and parameters go: none, optimizer, all, … [none,optimizer,all]",
        [](O o, T t) { o.space.offloads = parse_names<Offload>("--offload", t); }, all_names<Offload>},
-      {"--buckets", "default|hf-auto", kSearch, plan | search | compare | fit | check,
+      {"--buckets", "default|hf-auto", kSearch, kPlans | search | compare | fit | check,
        "bucket sizes: DeepSpeed's defaults, or HF's for \"auto\" [hf-auto]",
        [](O o, T t) { o.space.buckets = parse_name<Buckets>("--buckets", t); }, all_names<Buckets>},
-      {"--ds-config", "FILE", kSearch, plan | fit | check,
+      {"--ds-config", "FILE", kSearch, kPlans | fit | check,
        "plan exactly this DeepSpeed config; options fill what it leaves open",
        [](O o, T t) { o.ds_config = t; }},
-      {"--framework", "NAME", kSearch, plan | search | fit | check | lint,
+      {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint,
        "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
        [](O o, T t) { o.training.framework = parse_name<Framework>("--framework", t); },
        all_names<Framework>},
-      {"--deepspeed-version", "V", kSearch, plan | search | compare | fit | lint,
+      {"--deepspeed-version", "V", kSearch, kPlans | search | compare | fit | lint,
        "release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",
        [](O o, T t) { o.training.deepspeed = parse_release("--deepspeed-version", t); },
        [] {
          return Words{"0.16", "0.17", "0.18", "0.19"};
        }},
 
+      {"--trainer", "LIST", kTraining, plan | search | fit,
+       "whose defaults fill what is not given: trl, transformers, swift, llama-factory, axolotl, torchtune, "
+       "litgpt; with a release as in trl@1.16 [none]",
+       [](O o, T t) {
+         for (const std::string& each : parse_list("--trainer", t))
+           o.trainers.push_back(parse_trainer("--trainer", each));
+       },
+       all_names<Trainer>},
       {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "[bf16]",
        [](O o, T t) { o.training.precision = parse_name<Precision>("--precision", t); },
        all_names<Precision>},
@@ -272,6 +289,17 @@ const std::vector<OptionSpec>& option_table() {
       {"--sliced-head", "", kTraining, kPlanning,
        "with --loss-chunks: the head runs slice by slice too, as torchtune's",
        [](O o, T) { o.training.sliced_head = true; }},
+      {"--fused-head", "", kTraining, kPlanning,
+       "TRL's head without logits: log-probabilities by tiles, computed again in the backward",
+       [](O o, T) { o.training.fused_head = true; }},
+      {"--loss-shift", "labels|logits|logits-alone", kTraining, kPlanning,
+       "what the loss shifts: labels, as transformers since 4.49; a copy of the logits before [labels]",
+       [](O o, T t) { o.training.loss_shift = parse_name<LossShift>("--loss-shift", t); },
+       all_names<LossShift>},
+      {"--kernels", "torch|liger", kTraining, kPlanning,
+       "of norms, rotations and gated activations: PyTorch's operators or Liger-Kernel's [torch]",
+       [](O o, T t) { o.training.kernels = parse_name<LayerKernels>("--kernels", t); },
+       all_names<LayerKernels>},
       {"--modules", "LIBRARY", kTraining, kPlanning,
        "whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]",
        [](O o, T t) { o.training.modules = parse_name<ModuleLibrary>("--modules", t); },
@@ -281,6 +309,13 @@ const std::vector<OptionSpec>& option_table() {
 
       {"--seq", "S", kBatch, kPlanning, "tokens per sample [2048]",
        [](O o, T t) { o.training.sequence_length = parse_integer("--seq", t, 1, kLongestSequence); }},
+      {"--lengths", "FILE|mean=M,spread=S,limit=L", kBatch, plan | search | fit,
+       "tokens of the data set's samples: one a line, or a length and how many have it; or their mean, "
+       "standard deviation and limit [all as --seq]",
+       [](O o, T t) { o.lengths = t; }},
+      {"--batching", "padded|grouped|packed", kBatch, plan | search | fit,
+       "with --lengths: batches padded to their longest sample, of like lengths, or filled rows [padded]",
+       [](O o, T t) { o.batching = parse_name<Batching>("--batching", t); }, all_names<Batching>},
       {"--micro-batch", "B|max", kBatch, kPlanning,
        "samples per GPU and forward pass; max: the most that fit [1]", set_micro_batch,
        [] { return Words{"max"}; }},
@@ -291,6 +326,42 @@ const std::vector<OptionSpec>& option_table() {
       {"--global-batch", "G", kBatch, kPlanning,
        "samples per optimizer step over all GPUs [what the others make]",
        [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
+
+      {"--load-dtype", "bf16|fp16|fp32", kBeside, kRuns,
+       "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the masters]",
+       [](O o, T t) { o.training.beside.load_dtype = parse_name<Precision>("--load-dtype", t); },
+       all_names<Precision>},
+      {"--load-everywhere", "", kBeside, kRuns, "every rank reads the checkpoint at stage 3: no zero.Init",
+       [](O o, T) { o.training.beside.loads_everywhere = true; }},
+      {"--save", "full|sharded", kBeside, kRuns,
+       "weights gathered on one rank, or every rank's shards [what the plan's config says]",
+       [](O o, T t) { o.training.beside.save = parse_name<SavedModel>("--save", t); }, all_names<SavedModel>},
+      {"--eval-batch", "N", kBeside, kRuns, "samples per GPU of an evaluation step [none is evaluated]",
+       [](O o, T t) { o.training.beside.eval_batch = parse_integer("--eval-batch", t, 1, kMostMicroBatch); }},
+      {"--eval-logits", "", kBeside, kRuns,
+       "compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]",
+       [](O o, T) { o.training.beside.keeps_logits = true; }},
+      {"--eval-samples", "N", kBeside, kRuns, "samples whose logits are kept",
+       [](O o, T t) {
+         o.training.beside.eval_samples = parse_integer("--eval-samples", t, 1, kMostEvaluated);
+       }},
+      {"--eval-accumulation", "N", kBeside, kRuns,
+       "evaluation steps until kept logits move to the host [never before the end]",
+       [](O o, T t) {
+         o.training.beside.eval_accumulation_steps =
+             parse_integer("--eval-accumulation", t, 1, kMostEvaluated);
+       }},
+      {"--generate", "N", kBeside, kRuns, "tokens generated behind each prompt of --seq tokens [none]",
+       [](O o, T t) { o.training.beside.new_tokens = parse_integer("--generate", t, 1, kLongestSequence); }},
+
+      {"--samples", "N", kBudget, kRuns, "samples of an epoch: how long the run takes",
+       [](O o, T t) { o.budget.samples = parse_integer("--samples", t, 1, kMostTrained); }},
+      {"--tokens", "N", kBudget, kRuns, "the same in tokens",
+       [](O o, T t) { o.budget.tokens = parse_integer("--tokens", t, 1, kMostTrained); }},
+      {"--epochs", "X", kBudget, kRuns, "how often all of them are trained on [1]",
+       [](O o, T t) { o.budget.epochs = parse_number("--epochs", t, 0.001, 1e6); }},
+      {"--price", "X", kBudget, kRuns, "of a GPU and hour, in any currency: what the run costs",
+       [](O o, T t) { o.budget.price = parse_number("--price", t, 0, 1e6); }},
 
       {"--baseline", "STRATEGY|FILE|NAME", kCompare, compare,
        "what differences are from: a strategy, a ds_config, a report saved with --json, or a scenario's name "
@@ -328,9 +399,9 @@ const std::vector<OptionSpec>& option_table() {
 
       {"--json", "", kOutput, kAllButImport, "one JSON object (zplan.report/1)",
        [](O o, T) { set_format(o, OutputFormat::json, "--json"); }},
-      {"--csv", "", kOutput, plan | search | compare | fit | check, "one line per plan, bytes and seconds",
+      {"--csv", "", kOutput, kPlans | search | compare | fit | check, "one line per plan, bytes and seconds",
        [](O o, T) { set_format(o, OutputFormat::csv, "--csv"); }},
-      {"--markdown", "", kOutput, plan | search | compare | fit | check, "the table for a document",
+      {"--markdown", "", kOutput, kPlans | search | compare | fit | check, "the table for a document",
        [](O o, T) { set_format(o, OutputFormat::markdown, "--markdown"); }},
       {"--explain", "", kOutput, plan | search | compare,
        "every figure with its formula, its numbers and its source", [](O o, T) { o.explain = true; }},
@@ -390,11 +461,12 @@ const std::vector<CommandSpec>& command_table() {
        "",
        {"list", "show", "search"}},
       {hardware,
-       "[list | show NAME | search WORDS | import FILE…]",
-       "the catalogue of GPUs, nodes and networks; import makes a GPU's profile of nccl-tests logs and "
-       "zplan-bench results",
+       "[list | instances | show NAME | search WORDS | compare NAME… | import FILE…]",
+       "the catalogue of GPUs, nodes, networks and cloud shapes; compare plans one question on several of "
+       "them; "
+       "import makes a GPU's profile of nccl-tests logs and zplan-bench results",
        "",
-       {"list", "show", "search", "import"}},
+       {"list", "instances", "show", "search", "compare", "import"}},
       {completion, "bash | zsh | fish", "a completion script for your shell", "", {"bash", "zsh", "fish"}},
   };
   return table;

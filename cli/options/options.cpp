@@ -102,9 +102,13 @@ Typed typed_command(const Words& arguments) {
   const CommandSpec* spec = find_command(word);
   if (spec == nullptr) unknown_command(word);
   typed.command = spec->command;
-  const bool imports =
-      typed.command == Command::hardware && places.size() > 1 && arguments[places.back()] == "import";
-  if (imports) typed.command = Command::hardware_import, take(places.back());
+  if (typed.command == Command::hardware && places.size() > 1)
+    for (const Command two_words : {Command::hardware_import, Command::hardware_compare})
+      if (to_name(two_words).substr(to_name(Command::hardware).size() + 1) == arguments[places.back()]) {
+        typed.command = two_words;
+        take(places.back());
+        break;
+      }
   take(places.front());
   return typed;
 }
@@ -124,7 +128,7 @@ void add_option(CLI::App& command, const OptionSpec& spec, Options& options) {
     command.add_option_function<std::string>(names, set);
 }
 
-/// `hardware import` takes files, though the table has no line of its own for it.
+/// `hardware import` and `hardware compare` take words, though the table has no line of its own for them.
 bool takes_words(Command command) {
   const CommandSpec* spec = find_command(to_name(command));
   return spec == nullptr || !spec->arguments.empty();

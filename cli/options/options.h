@@ -27,11 +27,12 @@ enum class Command {
   models,
   hardware,
   hardware_import,
+  hardware_compare,
   completion
 };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 12> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 13> table{
       {{Command::plan, "plan"},
        {Command::search, "search"},
        {Command::compare, "compare"},
@@ -43,6 +44,7 @@ struct EnumNames<Command> {
        {Command::models, "models"},
        {Command::hardware, "hardware"},
        {Command::hardware_import, "hardware import"},
+       {Command::hardware_compare, "hardware compare"},
        {Command::completion, "completion"}}};
 };
 
@@ -70,11 +72,15 @@ struct Options {
 
   std::string model;
   ImageRequest images;  ///< of each sample
+  std::string lengths;  ///< of the data set's samples: a file, or mean, spread and limit; empty: all alike
+  Batching batching{Batching::padded};
+  std::vector<TrainerChoice> trainers;  ///< whose defaults fill what is not given
   ClusterRequest cluster;
   Training training;
   SearchSpace space;
   Headroom headroom;
   ByteUnit unit{ByteUnit::gib};
+  Budget budget;
 
   std::string ds_config;                      ///< file to plan; empty: none
   std::optional<std::string> ds_config_text;  ///< of it, where it is not what the file holds

@@ -12,6 +12,7 @@
 #include "cli/options/ds_config_option.h"
 #include "models/vision/families.h"
 #include "planner/frameworks/framework.h"
+#include "planner/search/kernels.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -55,22 +56,68 @@ void check_method(const Options& options) {
       throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
                        "accepted: with --method qlora");
   const Training& training = options.training;
-  if (options.has("--reference") && training.objective != Objective::dpo)
+  if (options.has("--reference") && training.objective != Objective::dpo &&
+      training.objective != Objective::kto)
     throw InputError("--reference",
                      fmt::format("does nothing with --objective {}", to_name(training.objective)),
-                     "accepted: with --objective dpo");
+                     "accepted: with --objective dpo or kto");
   if (options.has("--quant-storage") && !is_nf4(training.quantization))
     throw InputError("--quant-storage",
                      fmt::format("does nothing with --quantization {}", to_name(training.quantization)),
                      "accepted: with --quantization nf4 or nf4-double");
 }
 
+void needs(const Options& options, std::string_view option, std::string_view other) {
+  if (options.has(option) && !options.has(other))
+    throw InputError(std::string(option), fmt::format("does nothing without {}", other),
+                     fmt::format("accepted: with {}", other));
+}
+
+/// What stands beside a run's steps is asked for whole.
+void check_beside(const Options& options) {
+  needs(options, "--eval-logits", "--eval-batch");
+  needs(options, "--eval-samples", "--eval-logits");
+  needs(options, "--eval-accumulation", "--eval-logits");
+  if (options.has("--eval-logits") && !options.has("--eval-samples"))
+    throw InputError("--eval-samples", "missing", "needed: how many samples' logits --eval-logits keeps");
+  const FrameworkSpec& framework = spec(options.training.framework);
+  const auto refuse = [&](std::string_view option, std::string_view accepted) {
+    if (options.has(option))
+      throw InputError(std::string(option),
+                       fmt::format("does nothing with --framework {}", to_name(options.training.framework)),
+                       std::string(accepted));
+  };
+  if (framework.sharded_instead) refuse("--save", "accepted: with a framework that shards");
+  if (!framework.gathers_at_modules) refuse("--load-everywhere", "accepted: with --framework deepspeed");
+}
+
+void check_budget(const Options& options) {
+  if (options.has("--samples") && options.has("--tokens"))
+    throw InputError("--tokens", "given with --samples, which says it already", "accepted: one of the two");
+  for (const std::string_view option : {"--epochs", "--price"})
+    if (options.has(option) && !options.budget.is_known())
+      throw InputError(std::string(option), "does nothing without --samples or --tokens",
+                       "accepted: with one of the two");
+}
+
 }  // namespace
 
 void check_magnitude(const Question& q) {
   constexpr double kMostScores = 4.4e12, kMostMoved = 4e18;
+  constexpr double kMostNodeCopies = 16 * 1024;  // bytes of a logit, twice, on every rank of a node
   const auto tokens = static_cast<double>(q.training.sequence_length) *
                       static_cast<double>(q.space.micro_batch_size.value_or(1));
+  const BesideSteps& beside = q.training.beside;
+  const auto evaluated = static_cast<double>(q.training.sequence_length + beside.new_tokens) *
+                         static_cast<double>(std::max<std::int64_t>(beside.eval_batch, 1));
+  if (evaluated > static_cast<double>(kMostTokens))
+    throw InputError("--seq, --eval-batch, --generate", fmt::format("{:.0f} tokens in one batch", evaluated),
+                     "accepted: up to 268435456");
+  const double kept = static_cast<double>(beside.eval_samples + beside.eval_batch * q.cluster.gpus) *
+                      static_cast<double>(q.training.sequence_length) *
+                      static_cast<double>(q.model.shape.vocabulary_size);
+  if (beside.keeps_logits && kept * kMostNodeCopies > kMostMoved)
+    throw InputError("--eval-samples", "so many samples' logits cannot be counted", "accepted: fewer");
   const double steps = static_cast<double>(
       q.space.global_batch_size.value_or(q.space.gradient_accumulation_steps.value_or(1)));
   if (tokens > static_cast<double>(kMostTokens))
@@ -92,6 +139,23 @@ void check_loss(const Training& training) {
                      "accepted: one of the two");
   if (training.sliced_head && training.loss_chunks == 1)
     throw InputError("--sliced-head", "given without slices", "accepted: with --loss-chunks of 2 or more");
+}
+
+/// Other forms of the loss leave nothing to shift, or no head to fuse.
+void check_head(const Options& options, const Training& training) {
+  const bool in_slices = training.fused_loss || training.loss_chunks > 1;
+  if (options.has("--fused-head") && (in_slices || training.objective == Objective::reward))
+    throw InputError("--fused-head",
+                     in_slices ? "given beside another form of the loss" : "a reward model has no such head",
+                     "accepted: without --fused-loss, --loss-chunks and --objective reward");
+  if (in_slices && training.objective == Objective::reward)
+    throw InputError(training.fused_loss ? "--fused-loss" : "--loss-chunks",
+                     "does nothing with --objective reward, which has no loss of tokens",
+                     "accepted: with --objective sft");
+  if (options.has("--loss-shift") &&
+      (in_slices || training.fused_head || training.objective != Objective::sft))
+    throw InputError("--loss-shift", "does nothing without a loss of next tokens over whole logits",
+                     "accepted: without --fused-loss, --fused-head, --loss-chunks and --objective");
 }
 
 /// What is frozen is there.
@@ -163,6 +227,7 @@ void add_images(const Options& options, Question& q) {
 
 void choose_defaults(const Options& options, Question& q) {
   check_loss(q.training);
+  check_head(options, q.training);
   const std::int64_t positions = q.model.shape.max_positions;
   const bool too_long = positions > 0 && positions < q.training.sequence_length;
   const bool learned = elements(q.model.inventory, TensorRole::position_embedding).value > 0;
@@ -172,15 +237,59 @@ void choose_defaults(const Options& options, Question& q) {
                                  q.model.name, positions),
                      fmt::format("accepted: up to {}", positions));
   if (too_long && !options.has("--seq")) q.training.sequence_length = positions;
-  const bool runs_flash =
-      q.training.precision != Precision::fp32 && capability_major(q.cluster.gpu.compute_capability) >= 8;
-  if (runs_flash || q.training.attention != Attention::flash) return;
+  if (std::string why = why_no_bitsandbytes(q.training, q.cluster.gpu); !why.empty())
+    throw InputError(q.training.method == Method::qlora ? "--method, --optimizer" : "--optimizer", why,
+                     "accepted: --method full or lora, --optimizer adamw, sgd, …, or another GPU");
+  if (runs_flash(q.training, q.cluster.gpu) || q.training.attention != Attention::flash) return;
   if (options.has("--attention"))
     throw InputError("--attention",
                      "flash in fp32 or on a GPU before compute capability 8.0: its kernels do not run",
                      "accepted: sdpa, eager");
   q.training.attention = Attention::sdpa;
 }
+
+namespace {
+
+/// A data set's lengths, cut at --seq; plans are for its longest micro-batch.
+void add_lengths(const Options& options, Question& q) {
+  if (!options.has("--lengths")) {
+    if (options.has("--batching"))
+      throw InputError("--batching", "does nothing without --lengths", "accepted: with --lengths");
+    return;
+  }
+  if (options.has("--images"))
+    throw InputError("--lengths", "given with --images, whose samples are all alike",
+                     "accepted: one of the two");
+  const std::string& given = options.lengths;
+  DataLengths data{.lengths = given.starts_with("mean=") ? lengths_of_moments("--lengths", given)
+                                                         : parse_lengths(given, read_file(given)),
+                   .batching = options.batching};
+  data.limit = q.training.sequence_length;
+  if (options.has("--seq") || data.batching == Batching::packed) data.lengths = data.lengths.cut(data.limit);
+  q.training.sequence_length = data.worst();
+  // Batches whose samples differ are padded, and attention is given a mask.
+  const bool differ = data.lengths.shortest() != data.lengths.longest();
+  q.training.padding_mask = data.batching != Batching::packed && differ;
+  q.lengths = std::move(data);
+}
+
+/// Whether the user said it: of the loss's forms one stands for all.
+bool is_chosen(const Options& options, std::string_view option) {
+  constexpr std::array kLoss{"--fused-loss",  "--fused-head", "--loss-chunks",
+                             "--sliced-head", "--tiled-loss", "--loss-shift"};
+  if (std::ranges::find(kLoss, option) == kLoss.end()) return options.has(option);
+  return std::ranges::any_of(kLoss, [&](const char* each) { return options.has(each); });
+}
+
+/// Adapters of a reward model leave its score to a trained copy, as peft's task type SEQ_CLS has it.
+void make_reward_model(Question& q) {
+  if (q.training.objective != Objective::reward) return;
+  replace_head_by_score(q.model.inventory, q.model.shape.hidden_size);
+  q.model.shape.tied_embeddings = false;
+  if (q.training.method != Method::full) q.training.modules_to_save.emplace_back("score");
+}
+
+}  // namespace
 
 ModelSearch model_search(const Environment& environment) {
   return {.user_models = user_models_folder(environment), .hub_cache = hub_cache_folder(environment)};
@@ -190,19 +299,28 @@ Request make_request(const Options& options, const Environment& environment) {
   check_needed(options);
   check_method(options);
   check_framework(options);
+  check_beside(options);
+  check_budget(options);
   // The catalogues of hardware and of models are read side by side.
   auto hardware = std::async(std::launch::async, [&] {
-    return profiles_for(options.cluster.gpu, user_hardware_folder(environment));
+    return profiles_for(options.cluster.gpu, user_hardware_folder(environment), options.cluster.instance);
   });
   Request request{{.model = resolve_model(options.model, model_search(environment)),
                    .cluster = assemble_cluster(options.cluster, hardware.get()),
                    .training = with_framework(options.training, options.training.framework),
                    .space = options.space,
                    .headroom = options.headroom,
-                   .unit = options.unit},
+                   .unit = options.unit,
+                   .budget = options.budget},
                   {}};
+  Question& q = request.question;
+  q.trainer_defaults = apply_trainers(
+      options.trainers, {q.training, q.space.checkpointing, q.space.micro_batch_size.value_or(1)},
+      q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
+  make_reward_model(q);
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   add_images(options, request.question);
+  add_lengths(options, request.question);
   choose_defaults(options, request.question);
   check_frozen(request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/document/text.h"
@@ -107,6 +108,11 @@ Coverage coverage_of(const Plan& plan, const Question& question) {
   return {plan.framework, training.method, question.cluster.gpu.name};
 }
 
+Comparable comparable_to(const Plan& plan, const Question& question) {
+  const Coverage coverage = coverage_of(plan, question);
+  return comparable(coverage.framework, coverage.method, question.cluster.gpu, plan.strategy);
+}
+
 std::string coverage_text(const Coverage& plan) {
   return fmt::format("{}, {}, on {}", to_name(plan.framework), to_name(plan.method), card_text(plan));
 }
@@ -154,6 +160,29 @@ Json accuracy_json(const Coverage& plan) {
   for (const auto& [of, name] : EnumNames<AccuracyOf>::table)
     for (const Accuracy& each : accuracies(of, plan)) groups.push_back(group_json(each));
   return groups;
+}
+
+Json ranges_json(const Plan& plan, const Question& question) {
+  const Comparable to = comparable_to(plan, question);
+  const LikelyRange speed = likely_range(AccuracyOf::step_time, to);
+  const LikelyRange memory = likely_range(AccuracyOf::memory, to);
+  const auto of = [](const LikelyRange& range, double low, double high) {
+    const auto name = [](const auto& value) { return value ? Json(to_name(*value)) : Json(nullptr); };
+    return Json{{"low", low},
+                {"high", high},
+                {"runs", range.runs},
+                {"sources", range.sources},
+                {"framework", name(range.framework)},
+                {"method", name(range.method)},
+                {"gpu_generation", name(range.units)}};
+  };
+  const double step = plan.time.step.value, tokens = plan.time.tokens_per_second;
+  const auto peak = static_cast<double>(plan.memory.required.value);
+  const auto bytes = [](double value) { return std::round(value); };
+  return {{"share", LikelyRange::kShare},
+          {"step_seconds", of(speed, step / speed.high, step / speed.low)},
+          {"tokens_per_second", of(speed, tokens * speed.low, tokens * speed.high)},
+          {"required_bytes", of(memory, bytes(peak * memory.low), bytes(peak * memory.high))}};
 }
 
 std::string tie_text(const Tie& tie) {

@@ -13,6 +13,8 @@ namespace zplan {
 
 /// The framework, method and GPU of a plan of `question`.
 [[nodiscard]] Coverage coverage_of(const Plan& plan, const Question& question);
+/// What makes measured runs comparable to a plan of `question`.
+[[nodiscard]] Comparable comparable_to(const Plan& plan, const Question& question);
 /// "deepspeed, full, on A100-SXM-80GB".
 [[nodiscard]] std::string coverage_text(const Coverage& plan);
 
@@ -34,6 +36,9 @@ namespace zplan {
 
 /// The same as numbers: "accuracy" of a plan in the JSON report.
 [[nodiscard]] Json accuracy_json(const Coverage& plan);
+
+/// "ranges" of a plan in the JSON report: of its step, its speed and its peak.
+[[nodiscard]] Json ranges_json(const Plan& plan, const Question& question);
 
 /// What makes a tie of speeds: "half of the 24 speeds of published runs of deepspeed on A100-SXM-80GB were
 /// further off than 12 %".

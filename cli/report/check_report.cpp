@@ -8,7 +8,10 @@
 
 #include "cli/document/table.h"
 #include "cli/report/report_json.h"
+#include "hardware_profiles/cluster.h"
+#include "hardware_profiles/kernel_model.h"
 #include "models/base/version.h"
+#include "planner/accuracy.h"
 
 namespace zplan {
 
@@ -122,11 +125,12 @@ Table efficiency_table(const CheckReport& report) {
                {"p90", "", true, kAlways},
                {"held out", "", true, kAlways},
                {"p90 held out", "", true, kAlways},
+               {"signed", "", true, kAlways},
                {"usual kernels", "", true, 5},
                {"held out", "", true, 5},
                {"p90 held out", "", true, 5}},
               {}};
-  for (const check::EfficiencyFit& each : report.efficiencies) {
+  for (const check::EfficiencyFit& each : report.speeds.gpus) {
     const auto usual = [&](double error) {
       return each.usual_runs > 0 ? share_text(error) : std::string("-");
     };
@@ -134,8 +138,8 @@ Table efficiency_table(const CheckReport& report) {
         {{each.gpu, share_text(each.efficiency.products), share_text(each.efficiency.attention),
           share_text(each.efficiency.memory), fmt::format("{}", each.runs), share_text(each.seen.median),
           share_text(each.seen.p90), share_text(each.held_out.median), share_text(each.held_out.p90),
-          fmt::format("{}", each.usual_runs), usual(each.held_out_usual.median),
-          usual(each.held_out_usual.p90)}});
+          error_text(each.held_out_signed), fmt::format("{}", each.usual_runs),
+          usual(each.held_out_usual.median), usual(each.held_out_usual.p90)}});
   }
   return table;
 }
@@ -287,9 +291,35 @@ Json efficiency_json(const check::EfficiencyFit& each) {
           {"p90_error", each.seen.p90},
           {"held_out_median_error", each.held_out.median},
           {"held_out_p90_error", each.held_out.p90},
+          {"held_out_median_signed_error", each.held_out_signed},
           {"usual_attention_runs", each.usual_runs},
           {"usual_attention_held_out_median_error", usual(each.held_out_usual.median)},
           {"usual_attention_held_out_p90_error", usual(each.held_out_usual.p90)}};
+}
+
+/// What a fit to all runs says of all GPUs: rates per multiprocessor as TFLOP/s, of each generation.
+Json kernel_model_json(const KernelModel& model) {
+  const auto sustained = [&model](MatrixUnits units) {
+    return model.sustained[static_cast<std::size_t>(units)].flops / 1e12;
+  };
+  return {{"ampere_tflops_per_multiprocessor", sustained(MatrixUnits::ampere_large)},
+          {"hopper_tflops_per_multiprocessor", sustained(MatrixUnits::hopper)},
+          {"tail_waves", model.tail},
+          {"softmax_cycles", model.softmax_cycles},
+          {"gb_per_s_per_multiprocessor", model.bytes_per_multiprocessor / 1e9},
+          {"gap_us", model.gap.value * 1e6}};
+}
+
+Json held_out_json(const check::HeldOutError& each) {
+  return {{"id", each.id},
+          {"source", each.source},
+          {"gpu", each.gpu},
+          {"framework", to_name(each.framework)},
+          {"method", to_name(each.method)},
+          {"units", to_name(each.units)},
+          {"offloads", each.offloads},
+          {"without_gpu_error", each.without_gpu},
+          {"without_source_error", each.without_source}};
 }
 
 /// A line of names, then one per record.
@@ -386,7 +416,8 @@ Json check_json(const CheckReport& report) {
   if (report.tolerance) json["tolerance"] = *report.tolerance;
   if (report.tolerance || !report.failures.empty()) json["holds"] = holds(report);
   json["failures"] = report.failures;
-  for (const char* list : {"groups", "subsets", "slopes", "records", "other_planners", "efficiencies"})
+  for (const char* list :
+       {"groups", "subsets", "slopes", "records", "other_planners", "efficiencies", "held_out"})
     json[list] = Json::array();
   for (const check::RecordGroup& group : report.groups) json["groups"].push_back(group_json(group));
   for (const check::Subset& each : report.subsets) {
@@ -410,8 +441,13 @@ Json check_json(const CheckReport& report) {
   for (const Record& record : shown_records(report)) json["records"].push_back(record_json(record));
   for (const check::PlannerComparison& each : report.planners)
     json["other_planners"].push_back(planner_json(each));
-  for (const check::EfficiencyFit& each : report.efficiencies)
+  for (const check::EfficiencyFit& each : report.speeds.gpus)
     json["efficiencies"].push_back(efficiency_json(each));
+  for (const check::HeldOutError& each : report.speeds.held_out)
+    json["held_out"].push_back(held_out_json(each));
+  if (!report.speeds.held_out.empty())
+    json["kernel_model"] = {{"fitted", kernel_model_json(report.speeds.model)},
+                            {"built_in", kernel_model_json(KernelModel{})}};
   return json;
 }
 

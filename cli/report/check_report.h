@@ -22,7 +22,7 @@ struct CheckReport {
   std::vector<check::Slope> slopes;
   check::FitTally fits;
   std::vector<check::PlannerComparison> planners;
-  std::vector<check::EfficiencyFit> efficiencies;  ///< where they were asked for
+  check::SpeedFit speeds;             ///< where they were asked for
   std::vector<std::string> failures;  ///< why the check fails, whatever the tolerance: a sentence each
   std::optional<std::size_t> worst;   ///< show only so many records
   std::optional<double> tolerance;    ///< of a group's median error, as a fraction

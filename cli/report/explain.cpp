@@ -6,8 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/document/text.h"
+#include "planner/cost/cost_model.h"
+#include "planner/explain/why.h"
 #include "planner/frameworks/framework.h"
 #include "planner/sharding/expert_model.h"
+#include "planner/sharding/rank_model.h"
 #include "planner/simulation/allowances.h"
 
 namespace zplan {
@@ -166,6 +169,31 @@ Section host_section(const Plan& plan, const Question& q) {
   return section;
 }
 
+/// What a run takes beside its steps. Of a node's host memory the processes' own and mapped checkpoints are
+/// left to the headroom.
+Section moments_section(const Plan& plan, const Question& q) {
+  Section section{"moments", "Beside the steps: device memory of a GPU, host memory of a node", {}};
+  for (const MomentMemory& each : plan.moments) {
+    if (each.moment == RunMoment::training) continue;
+    const std::string moment(moment_words(each.moment));
+    for (const Resident& part : each.parts) {
+      const std::string formula(part.formula), source(part.source);
+      if (part.device.value > 0)
+        section.figures.push_back(bytes_figure(fmt::format("{}: {}, on the device", moment, part.name),
+                                               part.device, formula, source, q));
+      if (part.host.value > 0)
+        section.figures.push_back(bytes_figure(fmt::format("{}: {}, on the host", moment, part.name),
+                                               part.host * q.cluster.gpus_per_node,
+                                               formula + ", for every GPU of the node", source, q));
+      if (part.host_of_first.value > 0)
+        section.figures.push_back(
+            bytes_figure(fmt::format("{}: {}, on the first rank's host", moment, part.name),
+                         part.host_of_first, formula, source, q));
+    }
+  }
+  return section;
+}
+
 std::string ring_formula(Operation operation) {
   switch (operation) {
     case Operation::all_reduce: return "2·(r−1)/r · bytes";
@@ -213,7 +241,7 @@ Figure time_figure(std::string name, Seconds time, std::string formula, std::str
 
 std::string source_of(const Gpu& gpu, const std::string& figure) {
   const auto at = gpu.sources.find(figure);
-  return at == gpu.sources.end() ? gpu.name : at->second;
+  return at == gpu.sources.end() ? "docs/step-time.md" : at->second;
 }
 
 /// The rate that a kind of operation reaches, in words.
@@ -227,7 +255,7 @@ std::string reached(const Question& q, double share) {
 Section time_section(const Plan& plan, const Question& q) {
   const StepTime& time = plan.time;
   const Cluster& cluster = q.cluster;
-  const Efficiency& efficiency = cluster.gpu.efficiency;
+  const Efficiency efficiency = efficiency_of(cluster.gpu, cluster.kernels);
   const std::string links = cluster.between
                                 ? fmt::format("{}; {}", cluster.inside_source, cluster.between_source)
                                 : cluster.inside_source;
@@ -300,8 +328,9 @@ void add_section(Document& doc, const Section& section) {
 
 Explanation explain(const Plan& plan, const Question& q) {
   Explanation out{symbols_of(plan, q), {}};
-  for (Section section : {memory_section(plan, q), required_section(plan, q), steady_section(plan, q),
-                          host_section(plan, q), communication_section(plan, q), time_section(plan, q)})
+  for (Section section :
+       {memory_section(plan, q), required_section(plan, q), steady_section(plan, q), host_section(plan, q),
+        moments_section(plan, q), communication_section(plan, q), time_section(plan, q)})
     if (!section.figures.empty()) out.sections.push_back(std::move(section));
   return out;
 }

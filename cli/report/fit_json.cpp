@@ -69,7 +69,7 @@ Json question_json(const SolvedQuestion& solved) {
   Json solutions = Json::array(), cards = Json::array(), models = Json::array();
   for (const Solution& each : inverse.solutions) solutions.push_back(solution_json(each));
   for (const CardFit& each : solved.cards) {
-    Json card = figures_json(each.plan);
+    Json card = figures_json(*each.plan);
     card["name"] = each.name, card["memory_bytes"] = each.memory.value;
     cards.push_back(std::move(card));
   }

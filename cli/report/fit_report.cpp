@@ -171,7 +171,6 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
 }
 
 void add_cards(Document& doc, const SolvedQuestion& solved) {
-  constexpr std::size_t kMost = 8;
   if (solved.cards.empty()) return;
   Table table{{{"GPU", "", false, kAlways},
                {"memory", unit_name(solved.at.unit), true, kAlways},
@@ -179,17 +178,17 @@ void add_cards(Document& doc, const SolvedQuestion& solved) {
                {"needs", unit_name(solved.at.unit), true, 6},
                {"tok/s", "", true, 8}},
               {}};
-  for (std::size_t i = 0; i < std::min(solved.cards.size(), kMost); ++i) {
-    const CardFit& each = solved.cards[i];
-    table.rows.push_back({{each.name, size_cell(each.memory, solved.at), each.plan.id(),
-                           size_cell(each.plan.memory.required, solved.at),
-                           fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
+  for (const CardFit& each : solved.cards) {
+    if (!each.plan || table.rows.size() == kMostCards) break;
+    table.rows.push_back({{each.name, size_cell(each.memory, solved.at), each.plan->id(),
+                           size_cell(each.plan->memory.required, solved.at),
+                           fmt::format("{:.0f}", each.plan->time.tokens_per_second)},
                           Tone::plain});
   }
+  const std::size_t more = solved.cards.size() - table.rows.size();
   doc.heading("GPUs that would do, least memory first");
   doc.table(std::move(table));
-  if (solved.cards.size() > kMost)
-    doc.line(fmt::format("and {} more (--json lists them)", solved.cards.size() - kMost));
+  if (more > 0) doc.line(fmt::format("and {} more (--json lists them)", more));
 }
 
 void add_models(Document& doc, const SolvedQuestion& solved) {

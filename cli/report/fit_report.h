@@ -13,6 +13,9 @@
 
 namespace zplan {
 
+/// Of GPUs that would do, so many are shown with their plans.
+inline constexpr std::size_t kMostCards = 8;
+
 /// One inverse question with its answer.
 struct SolvedQuestion {
   Inverse inverse;

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/base/format.h"
 #include "planner/explain/why.h"
 #include "planner/search/crossover.h"
+#include "planner/search/run_cost.h"
 
 namespace zplan {
 
@@ -99,6 +101,20 @@ std::vector<Measure> traffic_measures(const std::vector<const Question*>& questi
          "GB", [](P p, Q) { return number_of_bytes(p.communication.outside_bytes_per_gpu()); },
          traffic_text});
   list.push_back({"communication", "s", time_of<&StepTime::communication>, seconds_text});
+  return list;
+}
+
+std::vector<Measure> cost_measures(const std::vector<const Question*>& questions) {
+  std::vector<Measure> list;
+  const auto all = [&questions](auto holds) {
+    return std::ranges::all_of(questions, [&](const Question* each) { return holds(each->budget); });
+  };
+  if (all([](const Budget& budget) { return budget.is_known(); })) {
+    list.push_back({"run", "h", [](P p, Q q) { return run_cost(p, q)->wall.value / 3600; }, number_text});
+    list.push_back({"GPU-hours", "", [](P p, Q q) { return run_cost(p, q)->gpu_hours; }, number_text});
+  }
+  if (all([](const Budget& budget) { return budget.is_known() && budget.price; }))
+    list.push_back({"cost", "", [](P p, Q q) { return *run_cost(p, q)->money; }, number_text});
   return list;
 }
 

@@ -24,6 +24,8 @@ struct Measure {
 /// `questions` are not empty.
 [[nodiscard]] std::vector<Measure> traffic_measures(const std::vector<const Question*>& questions);
 [[nodiscard]] std::vector<Measure> time_measures();
+/// How long the run takes and what it costs; none where a question has no budget. `questions` are not empty.
+[[nodiscard]] std::vector<Measure> cost_measures(const std::vector<const Question*>& questions);
 
 /// What `value` differs by from `base`, with its sign; "=" where that prints as nothing.
 [[nodiscard]] std::string difference_text(const Measure& measure, double value, double base, ByteUnit unit);

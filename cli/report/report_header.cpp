@@ -47,6 +47,10 @@ std::string adapter_remarks(const Training& training) {
 /// Loss and layers, where they are not those of transformers.
 std::string variant_words(const Training& training) {
   std::string words = training.fused_loss ? ", fused loss" : "";
+  if (training.fused_head) words += ", TRL's fused head";
+  if (training.kernels == LayerKernels::liger) words += ", Liger's kernels";
+  if (training.loss_shift != LossShift::labels && training.objective == Objective::sft)
+    words += ", shifted logits";
   if (training.loss_chunks > 1)
     words +=
         fmt::format(", loss{} in {} slices", training.sliced_head ? " and head" : "", training.loss_chunks);
@@ -82,6 +86,11 @@ std::vector<std::string> cluster_lines(const Question& q) {
   if (c.network) nodes += fmt::format(", network {}", c.network->name);
   lines.push_back(
       fmt::format("{}, {} of host memory each", nodes, format_bytes(c.host_memory_per_node, q.unit)));
+  if (c.instance)
+    lines.push_back(fmt::format("{} of {}: {} vCPUs, {} of local disk ({}, {})", c.instance->name,
+                                c.instance->provider, c.instance->vcpus,
+                                format_bytes(c.instance->local_disk, q.unit), c.instance->source,
+                                c.instance->date));
   return lines;
 }
 
@@ -98,12 +107,15 @@ std::string objective_words(const Training& t) {
   if (t.objective == Objective::sft) return "";
   const auto reference = reference_of(t);
   const std::string against = reference ? fmt::format(", reference {}", to_name(*reference)) : "";
-  return fmt::format("{} over pairs{}; ", to_name(t.objective), against);
+  return fmt::format("{} over {}{}; ", to_name(t.objective),
+                     sequences_per_sample(t) == 2 ? "pairs" : "single answers", against);
 }
 
 /// LoRA under PyTorch's own frameworks has no copies to speak of: the base stays as it is loaded.
 std::string precision_words(const Training& t) {
   if (t.precision == Precision::fp32) return "fp32";
+  if (!spec(t.framework).casts_model && t.method == Method::lora && t.master_weights)
+    return fmt::format("fp32 base under {} autocast, fp32 adapters", to_name(t.precision));
   if (!spec(t.framework).casts_model && t.method == Method::lora)
     return fmt::format("{} base, fp32 adapters", to_name(t.precision));
   return fmt::format("{} {} fp32 master weights", to_name(t.precision),
@@ -171,12 +183,18 @@ std::vector<std::string> image_lines(const Report& report) {
 }
 
 /// Options that shape the answer and were left to their defaults: the values are in the line above.
-std::string defaults_line(const Options& options) {
+std::string defaults_line(const Report& report) {
+  const Options& options = report.options;
+  const auto is_trainers = [&](std::string_view name) {
+    return std::ranges::any_of(report.question.trainer_defaults,
+                               [&](const AppliedDefault& each) { return each.option == name; });
+  };
   const bool searches = options.command == Command::search;
   std::vector<std::string> untold;
   for (const std::string_view name : {"--gpus", "--method", "--precision", "--optimizer", "--seq",
                                       "--micro-batch", "--checkpointing", "--attention", "--headroom"}) {
-    if (options.has(name)) continue;
+    if (options.has(name) || is_trainers(name)) continue;
+    if (name == "--gpus" && options.has("--instance")) continue;
     if (searches && (name == "--micro-batch" || name == "--checkpointing")) continue;
     if (name == "--micro-batch" && options.has("--global-batch")) continue;
     untold.emplace_back(name);
@@ -195,9 +213,63 @@ std::string buckets_line(const Report& report) {
       group_digits(zero.persistence_threshold.value));
 }
 
-std::vector<std::string> assumption_lines(const Report& report) {
+/// What is known of the data set's lengths, and what plans make of it.
+std::vector<std::string> length_lines(const Question& q) {
+  if (!q.lengths) return {};
+  const DataLengths& data = *q.lengths;
+  const SampleLengths& all = data.lengths;
+  std::vector<std::string> lines{fmt::format(
+      "{} samples of {} to {} tokens, {:.0f} on average, half up to {}; {}", group_digits(all.samples()),
+      group_digits(all.shortest()), group_digits(all.longest()), all.mean(), group_digits(all.quantile(0.5)),
+      data.batching == Batching::packed
+          ? fmt::format("packed into rows of {} tokens", group_digits(data.limit))
+          : fmt::format("batches {}",
+                        data.batching == Batching::grouped ? "of like lengths" : "in random order"))};
+  if (data.batching == Batching::packed) {
+    lines.push_back(fmt::format("about {:.1f} samples a row; rows are taken as full",
+                                static_cast<double>(data.limit) / all.mean()));
+    return lines;
+  }
+  const std::int64_t samples = q.space.micro_batch_size.value_or(1);
+  lines.push_back(
+      fmt::format("planned for the longest micro-batch, of {} tokens a sample; on average samples are padded "
+                  "to {:.0f}, of which "
+                  "{} are their own, at a micro-batch of {}",
+                  group_digits(data.worst()), data.padded_to(samples),
+                  format_percent(data.useful_share(samples)), samples));
+  return lines;
+}
+
+/// "--fused-head" of a flag that is on, "without --no-master-weights" of one that is off.
+std::string default_words(const AppliedDefault& each) {
+  if (each.value.empty() || each.value == "on") return std::string(each.option);
+  if (each.value == "off") return fmt::format("without {}", each.option);
+  return fmt::format("{} {}", each.option, each.value);
+}
+
+/// What trainers chose, a line for each, and what of their defaults no plan knows.
+std::vector<std::string> trainer_lines(const std::vector<AppliedDefault>& defaults) {
   std::vector<std::string> lines;
-  if (const std::string line = defaults_line(report.options); !line.empty()) lines.push_back(line);
+  std::vector<TrainerChoice> seen;
+  for (const AppliedDefault& first : defaults) {
+    if (std::ranges::find(seen, first.trainer) != seen.end()) continue;
+    seen.push_back(first.trainer);
+    std::vector<std::string> planned, left_out;
+    for (const AppliedDefault& each : defaults)
+      if (each.trainer == first.trainer)
+        (each.value.empty() ? left_out : planned).push_back(default_words(each));
+    if (!planned.empty())
+      lines.push_back(fmt::format("defaults of {}: {}", to_text(first.trainer), fmt::join(planned, ", ")));
+    if (!left_out.empty())
+      lines.push_back(
+          fmt::format("{} does what is not planned: {}", to_text(first.trainer), fmt::join(left_out, "; ")));
+  }
+  return lines;
+}
+
+std::vector<std::string> assumption_lines(const Report& report) {
+  std::vector<std::string> lines = trainer_lines(report.question.trainer_defaults);
+  if (const std::string line = defaults_line(report); !line.empty()) lines.push_back(line);
   const bool deepspeed = std::ranges::any_of(
       report.answer.plans, [](const Plan& plan) { return spec(plan.framework).reads_ds_config; });
   const bool fsdp = std::ranges::any_of(
@@ -209,6 +281,7 @@ std::vector<std::string> assumption_lines(const Report& report) {
                            : "FSDP2 as accelerate 1.15 sets it up: fp32 shards of what trains, computed and "
                              "reduced in 16 bits, "
                              "loaded shard by shard");
+  for (std::string& each : length_lines(report.question)) lines.push_back(std::move(each));
   for (std::string& each : image_lines(report)) lines.push_back(std::move(each));
   if (deepspeed && !report.options.has("--buckets") && report.found == nullptr)
     lines.push_back(buckets_line(report));

@@ -1,7 +1,14 @@
 #include "cli/report/report_json.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
 
 #include "cli/commands/compare.h"
 #include "cli/report/accuracy.h"
@@ -11,7 +18,10 @@
 #include "cli/report/search_report.h"
 #include "models/base/version.h"
 #include "planner/cost/price.h"
+#include "planner/plan_context.h"
 #include "planner/search/explore.h"
+#include "planner/search/run_cost.h"
+#include "planner/sharding/expert_model.h"
 
 namespace zplan {
 
@@ -44,21 +54,33 @@ Json model_json(const Question& q) {
           {"experts_per_token", experts.experts_per_token}};
 }
 
+Json instance_json(const Instance& instance) {
+  return {{"name", instance.name},
+          {"provider", instance.provider},
+          {"gpus", instance.gpus},
+          {"vcpus", instance.vcpus},
+          {"local_disk_bytes", instance.local_disk.value},
+          {"source", instance.source},
+          {"date", instance.date}};
+}
+
 Json cluster_json(const Question& q) {
   const Cluster& cluster = q.cluster;
-  return {{"gpu", cluster.gpu.name},
-          {"gpus", cluster.gpus},
-          {"nodes", cluster.nodes},
-          {"gpus_per_node", cluster.gpus_per_node},
-          {"memory_bytes", cluster.memory.value},
-          {"usable_memory_bytes", cluster.usable_memory.value},
-          {"available_memory_bytes", available(cluster, q.headroom).value},
-          {"headroom", q.headroom.fraction},
-          {"host_memory_bytes_per_node", cluster.host_memory_per_node.value},
-          {"available_host_memory_bytes_per_node", available_on_host(cluster, q.headroom).value},
-          {"node", cluster.node.name},
-          {"network", cluster.network ? Json(cluster.network->name) : Json(nullptr)},
-          {"assumptions", cluster.assumptions}};
+  Json out{{"gpu", cluster.gpu.name},
+           {"gpus", cluster.gpus},
+           {"nodes", cluster.nodes},
+           {"gpus_per_node", cluster.gpus_per_node},
+           {"memory_bytes", cluster.memory.value},
+           {"usable_memory_bytes", cluster.usable_memory.value},
+           {"available_memory_bytes", available(cluster, q.headroom).value},
+           {"headroom", q.headroom.fraction},
+           {"host_memory_bytes_per_node", cluster.host_memory_per_node.value},
+           {"available_host_memory_bytes_per_node", available_on_host(cluster, q.headroom).value},
+           {"node", cluster.node.name},
+           {"network", cluster.network ? Json(cluster.network->name) : Json(nullptr)},
+           {"assumptions", cluster.assumptions}};
+  if (cluster.instance) out["instance"] = instance_json(*cluster.instance);
+  return out;
 }
 
 /// What is not the usual of adapters and packed weights; without it keys are not there.
@@ -71,6 +93,44 @@ void add_adapters(Json& out, const Training& training) {
   }
   if (!training.fp32_adapters) out["fp32_adapters"] = false;
   if (shards_packed(training)) out["quant_storage"] = name_json(training.quant_storage);
+}
+
+/// A default of a trainer: flags are true or false, what is not planned has no value.
+Json trainer_default_json(const AppliedDefault& each) {
+  const bool flag = each.value == "on" || each.value == "off";
+  return {{"trainer", name_json(each.trainer.trainer)},
+          {"release", fmt::format("{}.{}", each.trainer.release.major, each.trainer.release.minor)},
+          {"option", each.option},
+          {"value", each.value.empty() ? Json(nullptr)
+                    : flag             ? Json(each.value == "on")
+                                       : Json(each.value)},
+          {"source", each.source}};
+}
+
+/// A data set's lengths, and what they make of the recommended plan's micro-batch.
+Json lengths_json(const Report& report) {
+  const Question& q = report.question;
+  const DataLengths& data = *q.lengths;
+  const Strategy& s = leading_plan(report).strategy;
+  const std::int64_t samples = s.micro_batch_size;
+  const double padded = data.padded_to(samples), useful = data.useful_share(samples);
+  const auto micro_batches = static_cast<double>(s.gradient_accumulation_steps * s.layout.data() * samples);
+  return {{"samples", data.lengths.samples()},
+          {"shortest", data.lengths.shortest()},
+          {"longest", data.lengths.longest()},
+          {"mean", data.lengths.mean()},
+          {"batching", name_json(data.batching)},
+          {"worst_sequence", data.worst()},
+          {"micro_batch_size", samples},
+          {"mean_padded_sequence", padded},
+          {"useful_share", useful},
+          {"tokens_per_step", padded * useful * micro_batches}};
+}
+
+Json trainer_defaults_json(const std::vector<AppliedDefault>& defaults) {
+  Json out = Json::array();
+  for (const AppliedDefault& each : defaults) out.push_back(trainer_default_json(each));
+  return out;
 }
 
 Json training_json(const Training& training, Framework framework) {
@@ -100,6 +160,9 @@ Json training_json(const Training& training, Framework framework) {
     const auto reference = reference_of(training);
     json["reference"] = reference ? name_json(*reference) : Json(nullptr);
   }
+  if (training.fused_head) json["fused_head"] = true;
+  if (training.loss_shift != LossShift::labels) json["loss_shift"] = name_json(training.loss_shift);
+  if (training.kernels != LayerKernels::torch) json["kernels"] = name_json(training.kernels);
   if (training.freezes_vision) json["frozen_parts"].push_back("vision");
   if (training.freezes_projector) json["frozen_parts"].push_back("projector");
   if (const ImageBatch& images = training.images; images.per_sample > 0)
@@ -234,6 +297,46 @@ Json time_json(const StepTime& time) {
           {"bound", name_json(time.bound)}};
 }
 
+Json moments_json(const std::vector<MomentMemory>& moments) {
+  Json out = Json::array();
+  for (const MomentMemory& each : moments) {
+    Json parts = Json::array();
+    for (const Resident& part : each.parts)
+      parts.push_back({{"name", std::string(part.name)},
+                       {"device", part.device.value},
+                       {"host", part.host.value},
+                       {"host_of_first_rank", part.host_of_first.value}});
+    out.push_back({{"moment", name_json(each.moment)},
+                   {"device", each.device.value},
+                   {"host_per_node", each.host.value},
+                   {"parts", std::move(parts)},
+                   {"needs_less", std::string(each.remedy)}});
+  }
+  return out;
+}
+
+/// Null where no budget is given.
+Json run_json(const Plan& plan, const Question& q) {
+  const auto cost = run_cost(plan, q);
+  if (!cost) return nullptr;
+  const auto range = [&](double of) { return Json{{"low", cost->low(of)}, {"high", cost->high(of)}}; };
+  Json out{{"steps", cost->steps},
+           {"wall_seconds", cost->wall.value},
+           {"gpu_hours", cost->gpu_hours},
+           {"cost", cost->money ? Json(*cost->money) : Json(nullptr)},
+           {"speeds_judged", cost->range.runs},
+           {"wall_seconds_range", range(cost->wall.value)},
+           {"cost_range", cost->money ? range(*cost->money) : Json(nullptr)}};
+  return out;
+}
+
+/// The moment at which memory does not suffice; null where it always does.
+Json short_moment_json(const Plan& plan, const Question& q) {
+  const MomentMemory* found =
+      short_moment(plan.moments, available(q.cluster, q.headroom), available_on_host(q.cluster, q.headroom));
+  return found == nullptr ? Json(nullptr) : name_json(found->moment);
+}
+
 Json plan_json(const Plan& plan, const Report& report) {
   Json out{{"id", plan.id()},
            {"strategy", strategy_json(plan.strategy, plan.framework)},
@@ -243,7 +346,11 @@ Json plan_json(const Plan& plan, const Report& report) {
            {"memory", memory_json(plan.memory)},
            {"communication", communication_json(plan.communication)},
            {"time", time_json(plan.time)},
+           {"ranges", ranges_json(plan, question_of(plan, report))},
            {"why", plan.why}};
+  out["moments"] = moments_json(plan.moments);
+  out["short_moment"] = short_moment_json(plan, question_of(plan, report));
+  if (Json run = run_json(plan, question_of(plan, report)); !run.is_null()) out["run"] = std::move(run);
   if (plan.training) out["training"] = training_json(*plan.training, plan.framework);
   if (!report.options.explain) return out;
   out["explain"] = explain_json(plan, question_of(plan, report));
@@ -288,6 +395,24 @@ Json delta_json(const Delta& delta, const Plan& plan, const Plan& base) {
           {"fraction", from > 0 ? Json(change / from) : Json(nullptr)}};
 }
 
+/// What each rank sends to each of an expert-parallel group in elements; empty where that is the same for
+/// all.
+std::vector<std::int64_t> uneven_rows(const Plan& plan, const Question& question) {
+  if (plan.strategy.layout.expert == 1) return {};
+  std::vector<std::int64_t> rows = rows_to_each(question.model, question.training, plan.strategy);
+  if (std::adjacent_find(rows.begin(), rows.end(), std::not_equal_to<>()) == rows.end()) return {};
+  for (std::int64_t& each : rows) each *= question.model.shape.hidden_size;
+  return rows;
+}
+
+/// Rows go out as they are routed, and come back the same way: of the first rank, which gets the most, the
+/// plan has the calls.
+void say_counts(const Call& call, const std::vector<std::int64_t>& to_each, Json& out) {
+  if (to_each.empty() || call.operation != Operation::all_to_all || call.purpose != "routed tokens") return;
+  const std::int64_t sent = std::accumulate(to_each.begin(), to_each.end(), std::int64_t{});
+  out[call.elements.value == sent ? "send_counts" : "receive_counts"] = to_each;
+}
+
 Json issued_json(const IssuedCall& each) {
   const Call& call = each.call;
   return {{"operation", name_json(call.operation)},
@@ -316,7 +441,11 @@ Json schedule_json(const Plan& plan, const Question& question) {
   const StepCalls issued = context.calls(strategy);
   if (!issued.complete || issued.calls.size() > kMostListed) return nullptr;
   Json calls = Json::array();
-  for (const IssuedCall& each : issued.calls) calls.push_back(issued_json(each));
+  const std::vector<std::int64_t> to_each = uneven_rows(plan, question);
+  for (const IssuedCall& each : issued.calls) {
+    calls.push_back(issued_json(each));
+    say_counts(each.call, to_each, calls.back());
+  }
   Json out{{"plan", plan.id()},
            {"ranks", question.cluster.gpus},
            {"tensor_parallel", strategy.layout.tensor},
@@ -330,6 +459,7 @@ Json schedule_json(const Plan& plan, const Question& question) {
   if (strategy.layout.sequence > 1) out["sequence_parallel"] = strategy.layout.sequence;
   if (strategy.layout.context > 1) out["context_parallel"] = strategy.layout.context;
   if (strategy.layout.expert > 1) out["expert_parallel"] = strategy.layout.expert;
+  if (strategy.layout.data_before_expert) out["data_before_expert"] = true;
   return out;
 }
 
@@ -375,22 +505,26 @@ Json report_json(const Report& report) {
   Json plans = Json::array();
   for (const Plan& plan : report.answer.plans) plans.push_back(plan_json(plan, report));
   const Plan* recommended = report.answer.recommended();
-  return {{"schema", "zplan.report/1"},
-          {"zplan_version", std::string(version())},
-          {"model", model_json(report.question)},
-          {"cluster", cluster_json(report.question)},
-          {"training", training_json(report.question.training, leading_plan(report).framework)},
-          {"plans", std::move(plans)},
-          {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
-          {"rejected", rejected_json(report)},
-          {"alternative", alternative_json(report)},
-          {"ds_config", recommended ? ds_config_json(*recommended, report) : Json(nullptr)},
-          {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
-          {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
-          {"comparison", comparison_json(report)},
-          {"schedule", schedule_json(leading_plan(report), question_of(leading_plan(report), report))},
-          {"search", report.found ? search_json(report) : Json(nullptr)},
-          {"warnings", report.answer.warnings}};
+  Json out{{"schema", "zplan.report/1"},
+           {"zplan_version", std::string(version())},
+           {"model", model_json(report.question)},
+           {"cluster", cluster_json(report.question)},
+           {"training", training_json(report.question.training, leading_plan(report).framework)},
+           {"plans", std::move(plans)},
+           {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
+           {"rejected", rejected_json(report)},
+           {"alternative", alternative_json(report)},
+           {"ds_config", recommended ? ds_config_json(*recommended, report) : Json(nullptr)},
+           {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
+           {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
+           {"comparison", comparison_json(report)},
+           {"schedule", schedule_json(leading_plan(report), question_of(leading_plan(report), report))},
+           {"search", report.found ? search_json(report) : Json(nullptr)},
+           {"warnings", report.answer.warnings}};
+  if (report.question.lengths) out["lengths"] = lengths_json(report);
+  if (const auto& defaults = report.question.trainer_defaults; !defaults.empty())
+    out["trainer_defaults"] = trainer_defaults_json(defaults);
+  return out;
 }
 
 }  // namespace zplan

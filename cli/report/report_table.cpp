@@ -8,6 +8,7 @@
 
 #include "cli/report/report_text.h"
 #include "planner/explain/why.h"
+#include "planner/search/run_cost.h"
 
 namespace zplan {
 
@@ -29,10 +30,26 @@ Breakdown breakdown(const Plan& plan) {
           .overhead = holds.part(MemoryPart::framework_overhead) + slack};
 }
 
-std::string verdict(const Plan& plan) {
+/// "load", "evaluation", "save": where the steps fit and that does not.
+std::string_view short_at(RunMoment moment) {
+  switch (moment) {
+    case RunMoment::load: return "load";
+    case RunMoment::evaluation: return "evaluation";
+    case RunMoment::generation: return "generation";
+    case RunMoment::save_model:
+    case RunMoment::save_checkpoint: return "save";
+    case RunMoment::training: break;
+  }
+  return "host";
+}
+
+std::string verdict(const Plan& plan, const Question& q) {
   if (plan.fits) return "fits";
-  if (plan.fits_host) return "short";
-  return plan.fits_device ? "host" : "short, host";
+  const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
+  const bool device_short = plan.memory.required > device, host_short = plan.memory.host.total > host;
+  if (device_short || host_short) return !host_short ? "short" : device_short ? "short, host" : "host";
+  const MomentMemory* at = short_moment(plan.moments, device, host);
+  return at == nullptr ? "short" : std::string(short_at(at->moment));
 }
 
 std::string signed_bytes(Bytes size, ByteUnit unit) {
@@ -94,7 +111,16 @@ std::string host_text(const Plan& plan, const Question& q) {
 using P = const Plan&;
 using Q = const Question&;
 
-std::vector<PlanField> fields(const std::string& unit, Detail detail, bool host) {
+std::string hours_text(P plan, Q q) {
+  const auto cost = run_cost(plan, q);
+  return cost ? fmt::format("{:.1f}", cost->wall.value / 3600) : "-";
+}
+std::string money_text(P plan, Q q) {
+  const auto cost = run_cost(plan, q);
+  return cost && cost->money ? amount_text(*cost->money) : "-";
+}
+
+std::vector<PlanField> fields(const std::string& unit, Detail detail, bool host, const Budget& budget) {
   std::vector<PlanField> all{{{"strategy", "", false, kAlways}, [](P p, Q) { return p.id(); }}};
   add_memory(all, unit, detail);
   all.push_back({{"needs", unit, true, kAlways},
@@ -106,10 +132,12 @@ std::vector<PlanField> fields(const std::string& unit, Detail detail, bool host)
   all.push_back({{"step", "s", true, 9}, [](P p, Q) { return seconds_value(p.time.step); }});
   all.push_back(
       {{"tok/s", "", true, 10}, [](P p, Q) { return fmt::format("{:.0f}", p.time.tokens_per_second); }});
+  if (budget.is_known()) all.push_back({{"run", "h", true, 25}, hours_text});
+  if (budget.price) all.push_back({{"cost", "", true, 26}, money_text});
   if (detail == Detail::full)
     all.push_back({{"peak in", "", false, 0},
                    [](P p, Q) { return std::string(to_name(reported(p.memory.peak.phase))); }});
-  all.push_back({{"verdict", "", false, kAlways}, [](P p, Q) { return verdict(p); }});
+  all.push_back({{"verdict", "", false, kAlways}, [](P p, Q q) { return verdict(p, q); }});
   return all;
 }
 
@@ -137,7 +165,8 @@ bool any_host(const Report& report) {
 
 Table strategies_table(const Report& report, int width) {
   const auto build = [&report](Detail detail, bool host) {
-    std::vector<PlanField> list = fields(unit_name(report.question.unit), detail, host);
+    std::vector<PlanField> list =
+        fields(std::string(unit_name(report.question.unit)), detail, host, report.question.budget);
     if (varies_micro_batch(report))
       list.insert(list.begin() + 1, {{"batch", "", true, 15}, [](const Plan& p, const Question&) {
                                        return fmt::format("{}", p.strategy.micro_batch_size);

@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
+#include "cli/report/accuracy.h"
 #include "cli/report/output_files.h"
 #include "cli/report/report_text.h"
 #include "cli/report/search_report.h"
@@ -146,6 +148,24 @@ void add_alternative(Document& doc, const Report& report) {
     add_next(doc, {command_line(with_options(report.arguments, changes))});
 }
 
+/// Other plans that fit and may be as fast, by the ranges of comparable runs.
+std::optional<std::string> overlapping(const Report& report, const Plan& first) {
+  const auto range = [&](const Plan& plan) {
+    return likely_range(AccuracyOf::step_time, comparable_to(plan, report.question));
+  };
+  std::vector<std::string> others;
+  for (const Plan& plan : report.answer.plans)
+    if (plan.fits && &plan != &first &&
+        overlap(first.time.tokens_per_second, range(first), plan.time.tokens_per_second, range(plan)))
+      others.push_back(plan.id());
+  if (others.empty()) return std::nullopt;
+  constexpr std::size_t kMostNamed = 3;
+  const std::size_t more = others.size() > kMostNamed ? others.size() - kMostNamed : 0;
+  others.resize(others.size() - more);
+  return fmt::format("by their ranges {}{} may be as fast", fmt::join(others, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : std::string());
+}
+
 }  // namespace
 
 std::string range_sentence(const Plan& plan, const Question& question) {
@@ -179,7 +199,9 @@ void add_verdict(Document& doc, const Report& report) {
   const Plan* plan = report.answer.recommended();
   if (plan != nullptr) {
     doc.heading(fmt::format("Recommended: {}", plan->id()), Tone::good);
-    doc.items(reasons(*plan, report.question));
+    std::vector<std::string> sentences = reasons(*plan, report.question);
+    if (auto others = overlapping(report, *plan)) sentences.push_back(std::move(*others));
+    doc.items(sentences);
   } else {
     doc.heading(fmt::format("Nothing fits. Nearest miss: {}", leading_plan(report).id()), Tone::bad);
     doc.items(leading_plan(report).why);

@@ -82,6 +82,7 @@ std::vector<Line> figure_lines(const Sides& sides, ByteUnit unit, bool mark_best
   add_all(traffic_measures(questions));
   ++section;
   add_all(time_measures());
+  add_all(cost_measures(questions));
   return lines;
 }
 

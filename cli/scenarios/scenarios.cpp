@@ -85,6 +85,10 @@ std::string short_name(const std::string& value) {
 
 /// "5 × 44 GiB", "8 × H100-SXM-80GB", "2 × A100 of 40 GiB", "4 GPUs"; empty where no option says.
 std::string cards_named(const std::vector<std::string>& arguments) {
+  if (const auto shape = given_value(arguments, "--instance")) {
+    const auto machines = given_value(arguments, "--nodes");
+    return machines && *machines != "1" ? *machines + " × " + *shape : *shape;
+  }
   const auto count = given_value(arguments, "--gpus"), card = given_value(arguments, "--gpu"),
              memory = given_value(arguments, "--mem");
   if (!count && !card && !memory) return {};
@@ -139,7 +143,7 @@ std::string name_of_question(const std::vector<std::string>& arguments) {
   std::string name = model.empty() ? "no model" : model;
   if (method && *method != "full") name += ", " + *method + (cards.empty() ? "" : ",");
   if (!cards.empty()) name += " on " + cards;
-  if (nodes && *nodes != "1") name += " in " + *nodes + " nodes";
+  if (nodes && *nodes != "1" && !given_value(arguments, "--instance")) name += " in " + *nodes + " nodes";
   std::replace_if(name.begin(), name.end(), is_control, ' ');
   return name;
 }

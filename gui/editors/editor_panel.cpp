@@ -16,7 +16,8 @@ namespace zplan::gui {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kGroups{"Model", "Cluster", "Strategies", "Training", "Batch"};
+constexpr std::array<std::string_view, 7> kGroups{
+    "Model", "Cluster", "Strategies", "Training", "Batch", "Loading, evaluation, saving", "Time and cost"};
 /// Of the options of output, those that change the plan or its config.
 constexpr std::array<std::string_view, 3> kConfig{"--nvme-path", "--config-style", "--units"};
 

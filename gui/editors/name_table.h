@@ -1,5 +1,5 @@
 #pragma once
-// Names to pick from, with what is worth knowing of each: models, GPUs, nodes, networks.
+// Names to pick from, with what is worth knowing of each: models, GPUs, cloud shapes, nodes, networks.
 
 #include <QAbstractTableModel>
 #include <QSortFilterProxyModel>
@@ -41,6 +41,7 @@ class NameTable : public QAbstractTableModel {
 [[nodiscard]] NameTable* model_names(const Environment& environment, QObject* parent);
 /// Built-in profiles and the user's.
 [[nodiscard]] NameTable* gpu_names(const Environment& environment, QObject* parent);
+[[nodiscard]] NameTable* instance_names(const Environment& environment, QObject* parent);
 [[nodiscard]] NameTable* node_names(const Environment& environment, QObject* parent);
 [[nodiscard]] NameTable* network_names(const Environment& environment, QObject* parent);
 

@@ -102,6 +102,16 @@ NameTable* gpu_names(const Environment& environment, QObject* parent) {
       rows_of(profiles(environment).gpus, details), parent);
 }
 
+NameTable* instance_names(const Environment& environment, QObject* parent) {
+  const auto details = [](const Instance& instance) {
+    return QStringList{QString::number(instance.gpus), text(instance.gpu),
+                       text(format_bytes(instance.host_memory))};
+  };
+  return new NameTable({NameTable::tr("Cloud shape"), NameTable::tr("GPUs"), NameTable::tr("GPU"),
+                        NameTable::tr("Host memory")},
+                       rows_of(profiles(environment).instances, details), parent);
+}
+
 NameTable* node_names(const Environment& environment, QObject* parent) {
   const auto details = [](const Node& node) {
     return QStringList{text(std::string(to_name(node.fabric))), text(format_bytes(node.host_memory))};

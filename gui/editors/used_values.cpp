@@ -45,6 +45,10 @@ constexpr std::array kUsed{
     Used{"--quantization", [](const Planned& p) { return name(training(p).quantization); }},
     Used{"--gpus", [](const Planned& p) { return number(p.question.cluster.gpus); }},
     Used{"--gpu", [](const Planned& p) { return p.question.cluster.gpu.name; }},
+    Used{"--instance",
+         [](const Planned& p) {
+           return p.question.cluster.instance ? p.question.cluster.instance->name : std::string();
+         }},
     Used{"--mem", [](const Planned& p) { return gib(p.question.cluster.memory); }},
     Used{"--nodes", [](const Planned& p) { return number(p.question.cluster.nodes); }},
     Used{"--node", [](const Planned& p) { return p.question.cluster.node.name; }},

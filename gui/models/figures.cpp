@@ -59,6 +59,8 @@ QVector<Mark> memory_marks(const Question& question) {
 QString shortage_words(const Plan& plan, const Question& question) {
   if (plan.fits) return {};
   if (plan.fits_device) return Words::tr("short of host memory");
+  // Its steps fit: an evaluation or a save does not.
+  if (shortage(plan, question).value <= 0) return Words::tr("short beside the steps");
   return Words::tr("short by %1").arg(memory_words(shortage(plan, question), question.unit));
 }
 

@@ -20,6 +20,7 @@
 #include "cli/options/strategy_words.h"
 #include "gui/output/export.h"
 #include "gui/output/text_label.h"
+#include "hardware_profiles/cluster.h"
 #include "planner/check/read.h"
 #include "planner/work.h"
 

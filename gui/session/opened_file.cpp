@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report/saved_report.h"
+#include "hardware_profiles/cluster.h"
 #include "models/base/error.h"
 #include "models/config.h"
 #include "planner/check/read.h"

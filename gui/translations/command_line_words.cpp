@@ -14,6 +14,8 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options", "Strategies"),
       QT_TRANSLATE_NOOP("zplan::gui::Options", "Training"),
       QT_TRANSLATE_NOOP("zplan::gui::Options", "Batch"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Loading, evaluation, saving"),
+      QT_TRANSLATE_NOOP("zplan::gui::Options", "Time and cost"),
       QT_TRANSLATE_NOOP("zplan::gui::Options", "Config"),
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "catalogue name, size (8B), config.json, folder that holds one, or cached "
@@ -54,16 +56,20 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
           "adapters in the weights' type (peft's autocast_adapter_dtype=False)"),  // --no-autocast-adapters
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or "
+                        "single ones (kto) [sft]"),  // --objective
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
-          "what is trained for: next tokens, or one answer of a pair over the other [sft]"),  // --objective
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "what dpo compares with: copy, adapters-off, precomputed [adapters-off, without "
-                        "adapters copy]"),  // --reference
+          "what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without "
+          "adapters copy]"),  // --reference
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs in all [1]"),  // --gpus
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "hardware profile: zplan hardware lists them [a generic GPU]"),  // --gpu
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "cloud shape such as p5.48xlarge (zplan hardware instances): GPUs, links, host "
+                        "memory, disks [none]"),  // --instance
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's"),  // --mem
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -108,6 +114,24 @@ const std::vector<const char*>& command_line_words() {
           "zplan::gui::Options",
           "a fused or chunked cross-entropy (Liger and the like): no full logits"),  // --fused-loss
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "whose defaults fill what is not given: trl, transformers, swift, llama-factory, "
+                        "axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]"),  // --trainer
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "TRL's head without logits: log-probabilities by tiles, computed again in the "
+                        "backward"),  // --fused-head
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what the loss shifts: labels, as transformers since 4.49; a copy of the logits "
+                        "before [labels]"),  // --loss-shift
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "of norms, rotations and gated activations: PyTorch's operators or Liger-Kernel's "
+                        "[torch]"),  // --kernels
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "tokens of the data set's samples: one a line, or a length and how many have it; or "
+                        "their mean, standard deviation and limit [all as --seq]"),  // --lengths
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "with --lengths: batches padded to their longest sample, of like lengths, or filled "
+                        "rows [padded]"),  // --batching
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "cross-entropy over N slices of the tokens; logits stay whole [1]"),  // --loss-chunks
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
@@ -143,6 +167,30 @@ const std::vector<const char*>& command_line_words() {
                         "micro-batches per optimizer step [1]"),  // --grad-accum
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples per optimizer step over all GPUs [what the others make]"),  // --global-batch
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the masters]"),  // --load-dtype
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "every rank reads the checkpoint at stage 3: no zero.Init"),  // --load-everywhere
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "weights gathered on one rank, or every rank's shards [what the plan's config says]"),  // --save
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples per GPU of an evaluation step [none is evaluated]"),  // --eval-batch
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]"),  // --eval-logits
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples whose logits are kept"),  // --eval-samples
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "evaluation steps until kept logits move to the host [never before the end]"),  // --eval-accumulation
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "tokens generated behind each prompt of --seq tokens [none]"),  // --generate
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples of an epoch: how long the run takes"),  // --samples
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "the same in tokens"),  // --tokens
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "how often all of them are trained on [1]"),  // --epochs
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "of a GPU and hour, in any currency: what the run costs"),  // --price
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "on a local disk, for offload to NVMe [/local_nvme]"),  // --nvme-path
       QT_TRANSLATE_NOOP("zplan::gui::Options",

@@ -1167,6 +1167,14 @@
         <translation>NVLink</translation>
     </message>
     <message>
+        <source>Cloud shape</source>
+        <translation>实例规格</translation>
+    </message>
+    <message>
+        <source>GPUs</source>
+        <translation>GPU 数</translation>
+    </message>
+    <message>
         <source>Node type</source>
         <translation>节点类型</translation>
     </message>
@@ -1231,6 +1239,110 @@
     <message>
         <source>Frozen parts</source>
         <translation>冻结的部分</translation>
+    </message>
+    <message>
+        <source>Load as</source>
+        <translation>加载类型</translation>
+    </message>
+    <message>
+        <source>Every rank loads</source>
+        <translation>每个进程都加载</translation>
+    </message>
+    <message>
+        <source>Saved model</source>
+        <translation>保存的模型</translation>
+    </message>
+    <message>
+        <source>Evaluation batch</source>
+        <translation>评估批大小</translation>
+    </message>
+    <message>
+        <source>Logits are kept</source>
+        <translation>保留 logits</translation>
+    </message>
+    <message>
+        <source>Samples evaluated</source>
+        <translation>评估样本数</translation>
+    </message>
+    <message>
+        <source>Steps until moved</source>
+        <translation>移到主机前的步数</translation>
+    </message>
+    <message>
+        <source>Tokens generated</source>
+        <translation>生成的词元数</translation>
+    </message>
+    <message>
+        <source>Samples</source>
+        <translation>样本数</translation>
+    </message>
+    <message>
+        <source>Tokens</source>
+        <translation>词元数</translation>
+    </message>
+    <message>
+        <source>Epochs</source>
+        <translation>轮数</translation>
+    </message>
+    <message>
+        <source>Price of a GPU-hour</source>
+        <translation>每 GPU 小时价格</translation>
+    </message>
+    <message>
+        <source>Loading, evaluation, saving</source>
+        <translation>加载、评估与保存</translation>
+    </message>
+    <message>
+        <source>Time and cost</source>
+        <translation>时间与费用</translation>
+    </message>
+    <message>
+        <source>from_pretrained&apos;s dtype [the checkpoint&apos;s, or fp32 where the weights are the masters]</source>
+        <translation>from_pretrained 的 dtype [检查点的类型；权重本身为主权重时为 fp32]</translation>
+    </message>
+    <message>
+        <source>every rank reads the checkpoint at stage 3: no zero.Init</source>
+        <translation>第 3 阶段每个进程都读取检查点：不用 zero.Init</translation>
+    </message>
+    <message>
+        <source>weights gathered on one rank, or every rank&apos;s shards [what the plan&apos;s config says]</source>
+        <translation>权重收集到一个进程上，或每个进程保存自己的分片 [按方案的配置]</translation>
+    </message>
+    <message>
+        <source>samples per GPU of an evaluation step [none is evaluated]</source>
+        <translation>评估时每个 GPU 每步的样本数 [不评估]</translation>
+    </message>
+    <message>
+        <source>compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]</source>
+        <translation>给出 compute_metrics，Trainer 因而保留所有样本的 logits [只保留损失]</translation>
+    </message>
+    <message>
+        <source>samples whose logits are kept</source>
+        <translation>保留 logits 的样本数</translation>
+    </message>
+    <message>
+        <source>evaluation steps until kept logits move to the host [never before the end]</source>
+        <translation>保留的 logits 移到主机前的评估步数 [直到结束]</translation>
+    </message>
+    <message>
+        <source>tokens generated behind each prompt of --seq tokens [none]</source>
+        <translation>每个长度为 --seq 的提示之后生成的词元数 [无]</translation>
+    </message>
+    <message>
+        <source>samples of an epoch: how long the run takes</source>
+        <translation>一轮的样本数：训练需要多长时间</translation>
+    </message>
+    <message>
+        <source>the same in tokens</source>
+        <translation>同上，以词元计</translation>
+    </message>
+    <message>
+        <source>how often all of them are trained on [1]</source>
+        <translation>全部数据训练的次数 [1]</translation>
+    </message>
+    <message>
+        <source>of a GPU and hour, in any currency: what the run costs</source>
+        <translation>每个 GPU 每小时的价格，货币任意：训练的费用</translation>
     </message>
     <message>
         <source>Images per sample</source>
@@ -1299,6 +1411,10 @@
     <message>
         <source>Nodes</source>
         <translation>节点数</translation>
+    </message>
+    <message>
+        <source>Cloud shape</source>
+        <translation>实例规格</translation>
     </message>
     <message>
         <source>Node type</source>
@@ -1433,6 +1549,30 @@
         <translation>融合损失</translation>
     </message>
     <message>
+        <source>Fused head</source>
+        <translation>融合输出头</translation>
+    </message>
+    <message>
+        <source>What the loss shifts</source>
+        <translation>损失移位对象</translation>
+    </message>
+    <message>
+        <source>Kernels of layers</source>
+        <translation>层的内核</translation>
+    </message>
+    <message>
+        <source>Trainer&apos;s defaults</source>
+        <translation>训练器默认值</translation>
+    </message>
+    <message>
+        <source>Sample lengths</source>
+        <translation>样本长度</translation>
+    </message>
+    <message>
+        <source>Batching</source>
+        <translation>组批方式</translation>
+    </message>
+    <message>
         <source>Loss in slices</source>
         <translation>分块损失</translation>
     </message>
@@ -1561,12 +1701,12 @@
         <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
     </message>
     <message>
-        <source>what is trained for: next tokens, or one answer of a pair over the other [sft]</source>
-        <translation>训练目标：下一个词元，或成对回答中的偏好 [sft]</translation>
+        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto) [sft]</source>
+        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）或单个回答（kto）[sft]</translation>
     </message>
     <message>
-        <source>what dpo compares with: copy, adapters-off, precomputed [adapters-off, without adapters copy]</source>
-        <translation>dpo 的参考：copy、adapters-off、precomputed [adapters-off，无适配器时 copy]</translation>
+        <source>what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without adapters copy]</source>
+        <translation>dpo 和 kto 的参考：copy、adapters-off、precomputed [adapters-off，无适配器时 copy]</translation>
     </message>
     <message>
         <source>GPUs in all [1]</source>
@@ -1575,6 +1715,10 @@
     <message>
         <source>hardware profile: zplan hardware lists them [a generic GPU]</source>
         <translation>硬件档案：用 zplan hardware 列出 [通用卡]</translation>
+    </message>
+    <message>
+        <source>cloud shape such as p5.48xlarge (zplan hardware instances): GPUs, links, host memory, disks [none]</source>
+        <translation>实例规格，如 p5.48xlarge（用 zplan hardware instances 列出）：GPU、连接、主机内存、磁盘 [无]</translation>
     </message>
     <message>
         <source>memory per GPU in GiB as nvidia-smi reports it; wins over the profile&apos;s</source>
@@ -1651,6 +1795,30 @@
     <message>
         <source>a fused or chunked cross-entropy (Liger and the like): no full logits</source>
         <translation>融合或分块的交叉熵（Liger 等）：不生成完整的 logits</translation>
+    </message>
+    <message>
+        <source>whose defaults fill what is not given: trl, transformers, swift, llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]</source>
+        <translation>用其默认值补全未给出的选项：trl、transformers、swift、llama-factory、axolotl、torchtune、litgpt；可带版本，如 trl@1.16 [无]</translation>
+    </message>
+    <message>
+        <source>TRL&apos;s head without logits: log-probabilities by tiles, computed again in the backward</source>
+        <translation>TRL 的输出头不生成 logits：按块计算对数概率，反向时重新计算</translation>
+    </message>
+    <message>
+        <source>what the loss shifts: labels, as transformers since 4.49; a copy of the logits before [labels]</source>
+        <translation>损失移位的对象：自 transformers 4.49 起为标签；之前为 logits 的副本 [labels]</translation>
+    </message>
+    <message>
+        <source>of norms, rotations and gated activations: PyTorch&apos;s operators or Liger-Kernel&apos;s [torch]</source>
+        <translation>归一化、旋转位置和门控激活的内核：PyTorch 的算子或 Liger-Kernel 的 [torch]</translation>
+    </message>
+    <message>
+        <source>tokens of the data set&apos;s samples: one a line, or a length and how many have it; or their mean, standard deviation and limit [all as --seq]</source>
+        <translation>数据集样本的词元数：每行一个，或长度及其样本数；或其均值、标准差和上限 [均同 --seq]</translation>
+    </message>
+    <message>
+        <source>with --lengths: batches padded to their longest sample, of like lengths, or filled rows [padded]</source>
+        <translation>与 --lengths 一起：批次填充到最长样本、按相近长度分组，或拼满整行 [padded]</translation>
     </message>
     <message>
         <source>cross-entropy over N slices of the tokens; logits stay whole [1]</source>
@@ -2346,6 +2514,10 @@
     <message>
         <source>GPU</source>
         <translation>整卡</translation>
+    </message>
+    <message>
+        <source>short beside the steps</source>
+        <translation>训练步之外不足</translation>
     </message>
     <message>
         <source>short of host memory</source>

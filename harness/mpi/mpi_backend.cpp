@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <vector>
 
 #include "harness/error.h"
 #include "harness/mpi/mpi_control.h"
@@ -82,6 +83,7 @@ class MpiCommunicator : public Communicator {
   void reduce(const Work& work, const std::byte* send, std::byte* receive);
   void reduce_scatter(const Work& work, const std::byte* send, std::byte* receive);
   void send_to_next(const Work& work, const std::byte* send, std::byte* receive);
+  void all_to_all(const Work& work, const std::byte* send, std::byte* receive);
 
   MPI_Comm group_;
   const Sums& sums_;
@@ -103,9 +105,7 @@ void MpiCommunicator::issue(const Work& work, const std::byte* send, std::byte* 
     case Operation::reduce_scatter: return reduce_scatter(work, send, receive);
     case Operation::broadcast: return broadcast(work, send, receive);
     case Operation::reduce: return reduce(work, send, receive);
-    case Operation::all_to_all:
-      return check_mpi(MPI_Alltoall(send, count_of(share), type, receive, count_of(share), type, group_),
-                       "MPI_Alltoall");
+    case Operation::all_to_all: return all_to_all(work, send, receive);
     case Operation::send_recv: return send_to_next(work, send, receive);
   }
 }
@@ -130,6 +130,23 @@ void MpiCommunicator::reduce_scatter(const Work& work, const std::byte* send, st
                                      type_of(work.dtype), sums_.of(work.dtype), group_),
             "MPI_Reduce_scatter_block");
   if (whole != receive) std::memmove(receive, whole, static_cast<std::size_t>(share * size_of(work.dtype)));
+}
+
+void MpiCommunicator::all_to_all(const Work& work, const std::byte* send, std::byte* receive) {
+  const MPI_Datatype type = type_of(work.dtype);
+  if (work.counts.empty()) {
+    const int share = count_of(work.elements / size_);
+    return check_mpi(MPI_Alltoall(send, share, type, receive, share, type, group_), "MPI_Alltoall");
+  }
+  std::vector<int> out, out_at, in, in_at;
+  for (int peer = 0; peer < size_; ++peer) {
+    const Share sent = sent_to(work, size_, rank_, peer), received = received_from(work, size_, rank_, peer);
+    out.push_back(count_of(sent.elements)), out_at.push_back(count_of(sent.offset));
+    in.push_back(count_of(received.elements)), in_at.push_back(count_of(received.offset));
+  }
+  check_mpi(
+      MPI_Alltoallv(send, out.data(), out_at.data(), type, receive, in.data(), in_at.data(), type, group_),
+      "MPI_Alltoallv");
 }
 
 void MpiCommunicator::send_to_next(const Work& work, const std::byte* send, std::byte* receive) {

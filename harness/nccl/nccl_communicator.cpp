@@ -57,7 +57,8 @@ ncclResult_t NcclCommunicator::call(const Work& work, const std::byte* send, std
     case Operation::all_to_all: return all_to_all(work, send, receive);
     case Operation::send_recv:
       return grouped([&] {
-        return exchange(work, (rank_ + 1) % size_, send, (rank_ + size_ - 1) % size_, receive, work.elements);
+        return exchange(work.dtype, {(rank_ + 1) % size_, send, work.elements},
+                        {(rank_ + size_ - 1) % size_, receive, work.elements});
       });
   }
   return ncclInvalidArgument;
@@ -72,21 +73,22 @@ ncclResult_t NcclCommunicator::grouped(const Calls& calls) const {
   return result == ncclSuccess || result == ncclInProgress ? ended : result;
 }
 
-ncclResult_t NcclCommunicator::exchange(const Work& work, int peer, const std::byte* send, int from,
-                                        std::byte* receive, std::int64_t elements) const {
-  const ncclDataType_t type = in_nccl(work.dtype);
+ncclResult_t NcclCommunicator::exchange(DataType dtype, const Outgoing& out, const Incoming& in) const {
+  const ncclDataType_t type = in_nccl(dtype);
   cudaStream_t stream = shared_->calls.get();
-  const ncclResult_t sent = shared_->nccl.send(send, in_size(elements), type, peer, communicator_, stream);
+  const ncclResult_t sent =
+      shared_->nccl.send(out.data, in_size(out.elements), type, out.to, communicator_, stream);
   if (sent != ncclSuccess && sent != ncclInProgress) return sent;
-  return shared_->nccl.receive(receive, in_size(elements), type, from, communicator_, stream);
+  return shared_->nccl.receive(in.data, in_size(in.elements), type, in.from, communicator_, stream);
 }
 
 ncclResult_t NcclCommunicator::all_to_all(const Work& work, const std::byte* send, std::byte* receive) const {
-  const std::int64_t share = work.elements / size_, step = share * size_of(work.dtype);
+  const std::int64_t width = size_of(work.dtype);
   return grouped([&] {
     for (int peer = 0; peer < size_; ++peer) {
-      const ncclResult_t result =
-          exchange(work, peer, send + step * peer, peer, receive + step * peer, share);
+      const Share out = sent_to(work, size_, rank_, peer), in = received_from(work, size_, rank_, peer);
+      const ncclResult_t result = exchange(work.dtype, {peer, send + out.offset * width, out.elements},
+                                           {peer, receive + in.offset * width, in.elements});
       if (result != ncclSuccess && result != ncclInProgress) return result;
     }
     return ncclSuccess;

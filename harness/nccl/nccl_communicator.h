@@ -23,8 +23,17 @@ class NcclCommunicator final : public Communicator {
  private:
   [[nodiscard]] ncclResult_t call(const Work& work, const std::byte* send, std::byte* receive) const;
   [[nodiscard]] ncclResult_t all_to_all(const Work& work, const std::byte* send, std::byte* receive) const;
-  [[nodiscard]] ncclResult_t exchange(const Work& work, int peer, const std::byte* send, int from,
-                                      std::byte* receive, std::int64_t elements) const;
+  struct Outgoing {
+    int to;
+    const std::byte* data;
+    std::int64_t elements;
+  };
+  struct Incoming {
+    int from;
+    std::byte* data;
+    std::int64_t elements;
+  };
+  [[nodiscard]] ncclResult_t exchange(DataType dtype, const Outgoing& out, const Incoming& in) const;
   template <class Calls>
   [[nodiscard]] ncclResult_t grouped(const Calls& calls) const;
 

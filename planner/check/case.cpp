@@ -1,5 +1,7 @@
 #include "planner/check/case.h"
 
+#include "hardware_profiles/cluster.h"
+
 namespace zplan::check {
 
 namespace {
@@ -26,6 +28,7 @@ struct StatisticsOf {
     all.push_back(Statistic::seconds);
     return all;
   }
+  std::vector<Statistic> operator()(const MeasuredHost&) const { return {Statistic::host_resident}; }
   std::vector<Statistic> operator()(const MeasuredHeld&) const { return {Statistic::held}; }
   std::vector<Statistic> operator()(const MeasuredActivations&) const {
     return {Statistic::requested, Statistic::allocated};

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "hardware_profiles/bench_result.h"
+#include "hardware_profiles/cluster.h"
 #include "planner/check/record.h"
-#include "planner/plan.h"
+#include "planner/moments/moments.h"
+#include "planner/strategy.h"
+#include "planner/terms.h"
 
 namespace zplan::check {
 
@@ -112,6 +115,18 @@ struct MeasuredHeld {
   std::vector<HeldBytes> ranks;  ///< of the world, in order
 };
 
+/// Anonymous memory of all ranks of a node at the worst instant of a moment, where the CPU is the device,
+/// too.
+struct MomentOnHost {
+  RunMoment moment{};
+  Bytes resident;
+  Bytes processes;  ///< of that, the processes' own: of the same ranks with a model next to nothing
+};
+struct MeasuredHost {
+  std::vector<MomentOnHost> moments;
+  bool trained{};  ///< the framework had its states, and the optimizer its own; else there were weights alone
+};
+
 /// Bytes above parameters, inputs and workspaces of one forward and backward pass whose gradients start
 /// unallocated.
 struct ActivationFigures {
@@ -125,7 +140,7 @@ struct MeasuredActivations {
 };
 
 using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSent, MeasuredSchedule,
-                              MeasuredReplay, MeasuredHeld, MeasuredActivations>;
+                              MeasuredReplay, MeasuredHeld, MeasuredHost, MeasuredActivations>;
 
 /// One measured run.
 struct Case {
@@ -137,6 +152,7 @@ struct Case {
   Skip skip;                    ///< empty: judge it
   std::string subset{};         ///< as in Record
   std::string card{}, grade{};  ///< as in Traits
+  std::string source{};         ///< who measured, where the document says
   std::vector<SweepPlace> sweeps{};
   std::vector<std::string> flaws{};  ///< what in the document contradicts itself: the check fails
   std::vector<std::string> notes{};  ///< what a reader should know of the document

@@ -2,96 +2,152 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/plan.h"
+#include "planner/plan_context.h"
+#include "planner/work.h"
 
 namespace zplan::check {
 
 namespace {
 
-using Parameters = Eigen::Vector3d;  ///< logarithms of products, attention, memory
+/// The figures of KernelModel that training speeds determine: logarithms, so that none becomes negative.
+enum Figure : Eigen::Index { kAmpere, kHopper, kTail, kSoftmax, kInFlight, kGap, kFigures };
+using Parameters = Eigen::Matrix<double, kFigures, 1>;
 
-Efficiency efficiency_of(const Parameters& logarithms) {
-  const Eigen::Vector3d shares = logarithms.array().exp();
-  return {.products = shares[0], .attention = shares[1], .memory = shares[2]};
+double& figure_of(KernelModel& model, Eigen::Index figure) {
+  switch (figure) {
+    case kAmpere: return model.sustained[static_cast<std::size_t>(MatrixUnits::ampere_large)].flops;
+    case kHopper: return model.sustained[static_cast<std::size_t>(MatrixUnits::hopper)].flops;
+    case kTail: return model.tail;
+    case kSoftmax: return model.softmax_cycles;
+    case kInFlight: return model.bytes_per_multiprocessor;
+    default: return model.gap.value;
+  }
 }
 
-Parameters logarithms_of(const Efficiency& efficiency) {
-  return Eigen::Vector3d(efficiency.products, efficiency.attention, efficiency.memory).array().log();
+/// Where every fit starts, and what it goes by where runs say nothing: 230 TFLOP/s of an A100 in large
+/// products (mli/transformers-benchmarks README @04df81d), 641 of an H100 by CUTLASS
+/// (waynehacking8/blackwell-tensorcore-kernels results/reference/summary.md @fcfa413); half a wave left
+/// idle; 16 exponentials a cycle (CUDA C++ Programming Guide, throughput of native arithmetic instructions)
+/// for each 128 features, and as long again for sums and rescaling; eight kilobytes in flight over 600 ns; a
+/// gap of a microsecond.
+KernelModel prior_model() {
+  KernelModel model;
+  figure_of(model, kAmpere) = 230e12 / 108;
+  figure_of(model, kHopper) = 641e12 / 132;
+  figure_of(model, kTail) = 0.5;
+  figure_of(model, kSoftmax) = 2.0 / 16;
+  figure_of(model, kInFlight) = 8192 / 600e-9;
+  figure_of(model, kGap) = 1e-6;
+  return model;
+}
+/// How far from the prior a figure may be as if one run said otherwise by kScale.
+constexpr std::array<double, kFigures> kLoose{0.15, 0.3, 0.5, 0.5, 0.3, 0.3};
+
+KernelModel model_of(const Parameters& logarithms) {
+  KernelModel model = prior_model();
+  for (Eigen::Index i = 0; i < kFigures; ++i) figure_of(model, i) = std::exp(logarithms[i]);
+  return model;
 }
 
-/// A measured run whose tape is recorded once.
+Parameters logarithms_of(KernelModel model) {
+  Parameters logarithms;
+  for (Eigen::Index i = 0; i < kFigures; ++i) logarithms[i] = std::log(figure_of(model, i));
+  return logarithms;
+}
+
+/// A measured run that is played once.
 class Run {
  public:
-  Run(const Setup& setup, double measured)
-      : setup_(setup),
-        cluster_(setup.cluster),
-        measured_(measured),
-        context_(setup.model, cluster_, setup.training, Headroom{}) {}
+  Run(const Case& measured, double speed)
+      : setup_(*measured.setup),
+        cluster_(setup_.cluster),
+        speed_(speed),
+        source_(measured.source.empty() ? measured.file : measured.source),
+        run_(PlanContext(setup_.model, cluster_, setup_.training, Headroom{}).run(setup_.strategy)),
+        played_(run_.live()),
+        schedule_(run_.schedule(played_)) {}
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /// Its size stands for a model: those of one size are left out together.
-  [[nodiscard]] Elements model() const { return parameters(setup_.model); }
+  [[nodiscard]] const std::string& gpu() const { return cluster_.gpu.name; }
+  [[nodiscard]] const Gpu& card() const { return cluster_.gpu; }
+  [[nodiscard]] const std::string& source() const { return source_; }
   /// Whether attention ran in the kernels that a plan of today assumes.
   [[nodiscard]] bool usual() const { return spec(setup_.training.modules).attention_cost == 1; }
+  /// What offload or another way of running takes decides nothing about kernels.
+  [[nodiscard]] bool tells() const { return !offloads(); }
+  [[nodiscard]] bool offloads() const {
+    return setup_.strategy.offload_optimizer != OffloadDevice::none ||
+           setup_.strategy.offload_parameters != OffloadDevice::none;
+  }
   /// ln(predicted / measured) speed.
-  [[nodiscard]] double residual(const Parameters& parameters) {
-    cluster_.gpu.efficiency = efficiency_of(parameters);
-    return std::log(context_.time(setup_.strategy).tokens_per_second_per_gpu / measured_);
+  [[nodiscard]] double residual(const KernelModel& model) {
+    cluster_.kernels = model;
+    CostModel cost_model = run_.cost_model(cluster_);
+    return std::log(run_.time(played_, schedule_, cost_model).tokens_per_second_per_gpu / speed_);
   }
 
  private:
   const Setup& setup_;
   Cluster cluster_;
-  double measured_;
-  PlanContext context_;
+  double speed_;
+  std::string source_;
+  RankRun run_;
+  RunResult played_;
+  Schedule schedule_;
 };
 
 using Runs = std::vector<Run*>;
 
-/// Beyond this a residual counts by its size, not by its square: a run of which something else is not known
-/// decides nothing. Huber 1964.
-constexpr double kHuber = 0.08;
+/// A residual of this size counts half by its square, one much larger hardly at all: a run of which something
+/// else is not known decides nothing. Cauchy's loss (Black and Anandan 1996, section 3).
+constexpr double kScale = 0.05;
 
 Parameters step_from(const Runs& runs, const Parameters& at) {
   constexpr double kNudge = 1e-3;
   const auto n = static_cast<Eigen::Index>(runs.size());
-  Eigen::VectorXd residuals(n);
-  Eigen::MatrixX3d slopes(n, 3);
+  Eigen::MatrixXd rows(n + kFigures, static_cast<Eigen::Index>(kFigures));
+  Eigen::VectorXd target(n + kFigures);
   for (Eigen::Index i = 0; i < n; ++i) {
     Run& run = *runs[static_cast<std::size_t>(i)];
-    residuals[i] = run.residual(at);
-    for (Eigen::Index k = 0; k < 3; ++k)
-      slopes(i, k) = (run.residual(at + kNudge * Parameters::Unit(k)) - residuals[i]) / kNudge;
+    const double residual = run.residual(model_of(at));
+    const double weight = 1 / std::hypot(1.0, residual / kScale);
+    for (Eigen::Index k = 0; k < kFigures; ++k)
+      rows(i, k) = weight * (run.residual(model_of(at + kNudge * Parameters::Unit(k))) - residual) / kNudge;
+    target[i] = -weight * residual;
   }
-  const Eigen::VectorXd weights =
-      residuals.unaryExpr([](double r) { return std::sqrt(std::min(1.0, kHuber / std::abs(r))); });
-  // What the runs do not tell stays where it is.
-  constexpr double kDamping = 1e-3;
-  Eigen::MatrixX3d rows(n + 3, 3);
-  Eigen::VectorXd target(n + 3);
-  rows << weights.asDiagonal() * slopes, kDamping * Eigen::Matrix3d::Identity();
-  target << -weights.cwiseProduct(residuals), Eigen::Vector3d::Zero();
+  const Parameters prior = logarithms_of(prior_model());
+  rows.bottomRows(kFigures).setZero();
+  for (Eigen::Index k = 0; k < kFigures; ++k) {
+    const double hold = kScale / kLoose[static_cast<std::size_t>(k)];
+    rows(n + k, k) = hold, target[n + k] = hold * (prior[k] - at[k]);
+  }
   constexpr double kLongest = 0.5;
   const Parameters step = rows.colPivHouseholderQr().solve(target);
   return step.cwiseMax(-kLongest).cwiseMin(kLongest);
 }
 
-/// No share of a peak exceeds all of it.
-Parameters fitted(const Runs& runs, Parameters parameters, int most) {
-  constexpr double kStill = 1e-4;
-  for (int i = 0; i < most; ++i) {
-    const Parameters before = parameters;
-    parameters = (parameters + step_from(runs, parameters)).cwiseMin(0.0);
-    if ((parameters - before).cwiseAbs().maxCoeff() < kStill) break;
+KernelModel fitted(const Runs& all) {
+  constexpr int kIterations = 12;
+  constexpr double kStill = 1e-3;
+  Runs runs;
+  for (Run* each : all)
+    if (each->tells()) runs.push_back(each);
+  Parameters parameters = logarithms_of(prior_model());
+  for (int i = 0; i < kIterations; ++i) {
+    const Parameters step = step_from(runs, parameters);
+    parameters += step;
+    if (step.cwiseAbs().maxCoeff() < kStill) break;
   }
-  return parameters;
+  return model_of(parameters);
 }
 
 /// Of tokens per second, from logarithms of their ratios.
@@ -100,67 +156,77 @@ ErrorFigures errors_of(std::vector<double> residuals) {
   return error_figures(residuals);
 }
 
-std::vector<double> residuals_of(const Runs& runs, const Parameters& parameters) {
+std::vector<double> residuals_of(const Runs& runs, const KernelModel& model, bool usual_only = false) {
   std::vector<double> residuals;
-  for (Run* each : runs) residuals.push_back(each->residual(parameters));
+  for (Run* each : runs)
+    if (!usual_only || each->usual()) residuals.push_back(each->residual(model));
   return residuals;
 }
 
-/// The logarithmic errors of runs that no fit had seen.
-struct HeldOut {
-  std::vector<double> all, usual;
-};
-
-constexpr int kIterations = 40;
-
-/// Of each model's runs, by a fit that has seen none of them: it starts where every fit starts.
-HeldOut held_out(const Runs& runs) {
-  std::set<Elements> models;
-  for (const Run* each : runs) models.insert(each->model());
-  HeldOut residuals;
-  for (const Elements model : models) {
-    Runs others, left_out;
-    for (Run* each : runs) (each->model() == model ? left_out : others).push_back(each);
-    const Parameters parameters = fitted(others, logarithms_of({}), kIterations);
-    for (Run* each : left_out) {
-      residuals.all.push_back(each->residual(parameters));
-      if (each->usual()) residuals.usual.push_back(residuals.all.back());
-    }
-  }
-  return residuals;
+template <class Leave>
+KernelModel fitted_without(const Runs& runs, const Leave& leave) {
+  Runs others;
+  for (Run* each : runs)
+    if (!leave(*each)) others.push_back(each);
+  return fitted(others);
 }
 
-EfficiencyFit fit(const std::string& gpu, const Runs& runs) {
-  const HeldOut unseen = held_out(runs);
-  const Parameters parameters = fitted(runs, logarithms_of({}), kIterations);
-  return {.gpu = gpu,
-          .efficiency = efficiency_of(parameters),
-          .runs = runs.size(),
-          .seen = errors_of(residuals_of(runs, parameters)),
-          .held_out = errors_of(unseen.all),
-          .usual_runs = unseen.usual.size(),
-          .held_out_usual = errors_of(unseen.usual)};
+double median_signed(std::vector<double> residuals) {
+  std::sort(residuals.begin(), residuals.end());
+  return std::expm1(median_of(residuals));
 }
 
 }  // namespace
 
-std::vector<EfficiencyFit> fit_efficiencies(const std::vector<Case>& cases) {
-  std::vector<std::unique_ptr<Run>> all;
-  std::map<std::string, Runs> by_card;
+SpeedFit fit_speeds(const std::vector<Case>& cases) {
+  std::vector<std::unique_ptr<Run>> kept;
+  Runs all;
+  SpeedFit fit;
   for (const Case& each : cases) {
     const auto* speed = std::get_if<MeasuredSpeed>(&each.measured);
     if (speed == nullptr || !each.setup || each.skip.any()) continue;
-    all.push_back(std::make_unique<Run>(*each.setup, speed->tokens_per_second_per_gpu));
-    by_card[each.setup->cluster.gpu.name].push_back(all.back().get());
+    kept.push_back(std::make_unique<Run>(each, speed->tokens_per_second_per_gpu));
+    all.push_back(kept.back().get());
+    const Training& training = each.setup->training;
+    fit.held_out.push_back({.id = each.id,
+                            .source = kept.back()->source(),
+                            .gpu = kept.back()->gpu(),
+                            .framework = training.framework,
+                            .method = training.method,
+                            .units = matrix_units(kept.back()->card()),
+                            .offloads = kept.back()->offloads()});
   }
-  std::vector<EfficiencyFit> fits;
-  for (const auto& [gpu, runs] : by_card) {
-    const bool several = std::any_of(runs.begin(), runs.end(), [&runs = runs](const Run* each) {
-      return each->model() != runs.front()->model();
-    });
-    if (runs.size() >= kFewestRuns && several) fits.push_back(fit(gpu, runs));
+  if (all.empty()) return fit;
+  fit.model = fitted(all);
+  std::map<std::string, Runs> by_gpu, by_source;
+  for (Run* each : all) by_gpu[each->gpu()].push_back(each), by_source[each->source()].push_back(each);
+  std::map<std::string, KernelModel> without_gpu, without_source;
+  for (const auto& each : by_gpu) {
+    take_step();
+    without_gpu[each.first] = fitted_without(all, [&](const Run& run) { return run.gpu() == each.first; });
   }
-  return fits;
+  for (const auto& each : by_source) {
+    take_step();
+    without_source[each.first] =
+        fitted_without(all, [&](const Run& run) { return run.source() == each.first; });
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    fit.held_out[i].without_gpu = std::expm1(all[i]->residual(without_gpu.at(all[i]->gpu())));
+    fit.held_out[i].without_source = std::expm1(all[i]->residual(without_source.at(all[i]->source())));
+  }
+  for (const auto& [gpu, runs] : by_gpu) {
+    const KernelModel& unseen = without_gpu.at(gpu);
+    const std::vector<double> usual = residuals_of(runs, unseen, true);
+    fit.gpus.push_back({.gpu = gpu,
+                        .efficiency = efficiency_of(runs.front()->card(), fit.model),
+                        .runs = runs.size(),
+                        .seen = errors_of(residuals_of(runs, fit.model)),
+                        .held_out = errors_of(residuals_of(runs, unseen)),
+                        .held_out_signed = median_signed(residuals_of(runs, unseen)),
+                        .usual_runs = usual.size(),
+                        .held_out_usual = usual.empty() ? ErrorFigures{} : errors_of(usual)});
+  }
+  return fit;
 }
 
 }  // namespace zplan::check

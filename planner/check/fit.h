@@ -1,7 +1,7 @@
 #pragma once
-// What a GPU reaches of its peaks, from training speeds that were measured on it: the three figures of
-// Efficiency, by least squares of the logarithms of step times. One set per GPU, whatever the model, the
-// method and who measured.
+// The kernel model of all GPUs (hardware_profiles/kernel_model.h) from training speeds that were measured:
+// its figures without a source of their own, by least squares of the logarithms of step times. One set,
+// whatever the GPU, the model, the method and who measured.
 
 #include <string>
 #include <vector>
@@ -11,19 +11,33 @@
 
 namespace zplan::check {
 
+/// How far off the runs of one GPU are.
 struct EfficiencyFit {
   std::string gpu;
-  Efficiency efficiency;
+  Efficiency efficiency;  ///< the shares of its peaks, by the fit to all runs
   std::size_t runs{};
-  ErrorFigures seen;         ///< of the runs that it was fitted to
-  ErrorFigures held_out;     ///< of each model's runs, by a fit from the same prior that never saw that model
-  std::size_t usual_runs{};  ///< of those the ones with the attention kernels that plans assume
+  ErrorFigures seen;            ///< by the fit to all runs
+  ErrorFigures held_out;        ///< by a fit that saw no run of this GPU
+  double held_out_signed{};     ///< the middle one of those, with its sign
+  std::size_t usual_runs{};     ///< of the runs the ones with the attention kernels that plans assume
   ErrorFigures held_out_usual;  ///< of these alone
 };
 
-/// Of every GPU that at least `kFewestRuns` judged speeds of at least two models are from, in alphabetical
-/// order.
-inline constexpr std::size_t kFewestRuns = 12;
-[[nodiscard]] std::vector<EfficiencyFit> fit_efficiencies(const std::vector<Case>& cases);
+/// A run's errors of tokens per second, signed, by fits that saw nothing of its GPU, and of its source.
+struct HeldOutError {
+  std::string id, source, gpu;
+  Framework framework{};
+  Method method{};
+  MatrixUnits units{};
+  bool offloads{};
+  double without_gpu{}, without_source{};
+};
+
+struct SpeedFit {
+  KernelModel model;
+  std::vector<EfficiencyFit> gpus;  ///< every GPU with judged speeds, in alphabetical order
+  std::vector<HeldOutError> held_out;
+};
+[[nodiscard]] SpeedFit fit_speeds(const std::vector<Case>& cases);
 
 }  // namespace zplan::check

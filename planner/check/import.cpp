@@ -8,6 +8,7 @@
 #include <set>
 
 #include "hardware_profiles/bench_result.h"
+#include "hardware_profiles/cluster.h"
 #include "hardware_profiles/curve_fit.h"
 #include "models/base/format.h"
 #include "planner/check/readers/bench.h"

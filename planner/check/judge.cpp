@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/work.h"
 
 namespace zplan::check {
@@ -230,6 +231,17 @@ Record worst_of(const std::vector<Record>& records) {
 }
 
 /// The rank whose bytes are furthest off.
+std::vector<Record> judge_measured(const Case& measured, const MeasuredHost& seen) {
+  std::vector<Record> records;
+  for (const MomentOnHost& each : seen.moments) {
+    const Bytes predicted = each.processes + predict_resident(*measured.setup, each.moment, seen.trained);
+    records.push_back(
+        judged(measured, Statistic::host_resident, number(predicted), exactly(number(each.resident))));
+    records.back().part = to_name(each.moment);
+  }
+  return records;
+}
+
 std::vector<Record> judge_measured(const Case& measured, const MeasuredHeld& held) {
   std::vector<Record> ranks;
   bool exact = true;

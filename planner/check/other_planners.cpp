@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/frameworks/framework.h"
 
 namespace zplan::check {

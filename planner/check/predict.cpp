@@ -8,10 +8,14 @@
 #include <tuple>
 #include <utility>
 
+#include "hardware_profiles/cluster.h"
 #include "hardware_profiles/collective_cost.h"
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/framework.h"
+#include "planner/moments/evaluation.h"
 #include "planner/plan.h"
+#include "planner/plan_context.h"
+#include "planner/rank_run.h"
 #include "planner/sharding/expert_model.h"
 #include "planner/simulation/allowances.h"
 #include "planner/simulation/cards.h"
@@ -226,6 +230,26 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   prediction.peak_phase = run.peak.phase;
   prediction.phases = run.phases;
   return prediction;
+}
+
+Bytes predict_resident(const Setup& setup, RunMoment moment, bool trained) {
+  const RankRun run = run_of(setup);
+  const StepInputs in = run.step();
+  const std::int64_t ranks = setup.strategy.layout.world();
+  Bytes held = run.shard().parameters;
+  if (trained) {
+    const Composition left = run.live().left;
+    held = left.total() - left[Term::cublas_workspace];
+  }
+  Bytes node{};
+  if (moment != RunMoment::load) node += held * ranks;
+  if (moment == RunMoment::evaluation) return node + kept_logits_on_cpu(in) * ranks;
+  for (const MomentMemory& each : host_moments(in, ranks, {})) {
+    if (each.moment != moment) continue;
+    for (const Resident& part : each.parts)
+      if (!part.is_copy) node += (part.device + part.host) * ranks + part.host_of_first;
+  }
+  return node;
 }
 
 HeldBytes predict_held(const Setup& setup, std::int64_t rank) {

@@ -29,6 +29,10 @@ struct MemoryPrediction {
 /// `required` is asked for by itself: it takes a dozen runs.
 [[nodiscard]] MemoryPrediction predict_memory(const Setup& setup, bool with_required);
 
+/// Tensors in memory of a node of CPU ranks at a moment, whose device is the host, too: what both hold.
+/// `trained`: framework and optimizer have their states.
+[[nodiscard]] Bytes predict_resident(const Setup& setup, RunMoment moment, bool trained);
+
 /// What rank `rank` of the world holds between steps.
 [[nodiscard]] HeldBytes predict_held(const Setup& setup, std::int64_t rank);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
+
 namespace zplan::check {
 
 namespace {
@@ -19,6 +21,7 @@ const std::vector<Shape>& row_shapes() {
       {Format::capacity_rows, {"options", "runs_with", "fails_with"}},
       {Format::schedule_rows, {"options", "config", "collectives"}},
       {Format::step_rows, {"options", "config", "measured"}},
+      {Format::host_rows, {"options", "config", "moments"}},
       {Format::activation_rows, {"shape", "attn", "saved_after_forward_bytes"}},
   };
   return shapes;
@@ -106,6 +109,7 @@ std::vector<Case> read_cases(const Document& document, const Given& given) {
     case Format::recorded_runs: cases = read_recorded_runs(json); break;
     case Format::schedule_rows: cases = read_schedule_rows(json); break;
     case Format::step_rows: cases = read_step_rows(json); break;
+    case Format::host_rows: cases = read_host_rows(json); break;
     case Format::capacity_rows: cases = read_capacity_rows(json); break;
     case Format::activation_rows: cases = read_activation_rows(json); break;
     case Format::nccl_json: cases = read_nccl_json(json, given); break;

@@ -19,6 +19,7 @@ enum class Format {
   schedule_rows,
   step_rows,
   capacity_rows,
+  host_rows,
   activation_rows,
   nccl_json,
   bench_result,

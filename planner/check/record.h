@@ -23,6 +23,7 @@ enum class Statistic {
   host_pinned,        ///< pinned host memory of the run, in blocks of 4 MiB and more
   host_pageable,      ///< its pageable host memory, likewise
   unknown,            ///< not stated: anything from allocated to device
+  host_resident,      ///< anonymous memory of all ranks of a node at one moment of a run
   held,               ///< bytes of states and buffers that one rank holds between steps
   schedule,           ///< collectives of an optimizer step, call for call
   tokens_per_second,  ///< per GPU
@@ -114,7 +115,7 @@ struct EnumNames<check::Kind> {
 
 template <>
 struct EnumNames<check::Statistic> {
-  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 15> table{
+  static constexpr std::array<std::pair<check::Statistic, std::string_view>, 16> table{
       {{check::Statistic::requested, "requested"},
        {check::Statistic::allocated, "allocated"},
        {check::Statistic::active, "active"},
@@ -123,6 +124,7 @@ struct EnumNames<check::Statistic> {
        {check::Statistic::device, "device"},
        {check::Statistic::host_pinned, "host_pinned"},
        {check::Statistic::host_pageable, "host_pageable"},
+       {check::Statistic::host_resident, "host_resident"},
        {check::Statistic::unknown, "unknown"},
        {check::Statistic::held, "held"},
        {check::Statistic::schedule, "schedule"},

@@ -10,7 +10,7 @@ std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision) {
   switch (precision) {
     case Precision::bf16: return gpu.bf16;
     case Precision::fp16: return gpu.fp16;
-    case Precision::fp32: return gpu.tf32 ? gpu.tf32 : gpu.fp32;
+    case Precision::fp32: return gpu.fp32;
   }
   return std::nullopt;
 }
@@ -21,40 +21,72 @@ FlopsPerSecond rate_of(const Gpu& gpu, Precision precision) {
 
 namespace {
 
-/// fp32 factors among 16-bit training (a router, an fp32 head) run on the units for fp32.
-Precision precision_of(const Product& product, Precision training) {
-  return product.element == Bytes(4) ? Precision::fp32 : training;
+/// PyTorch's memory-efficient kernels beside FlashAttention's: half as fast forward
+/// (facebookresearch/xformers issue 1074), 55 % slower backward (its pull request 362, by median).
+constexpr double kTiledCost = 1.7;
+
+/// A multiprocessor works on squares of the result; products with fewer of them than there are
+/// multiprocessors divide the inner dimension, too, down to slices of so much. Source: NVIDIA, Matrix
+/// Multiplication Background User's Guide (tiles, waves, split-k).
+constexpr std::int64_t kTile = 128, kSmallTile = 64, kSlice = 512;
+
+double tiles_of(std::int64_t size, std::int64_t tile) {
+  return static_cast<double>((size + tile - 1) / tile);
 }
 
 }  // namespace
 
-Seconds product_time(const Product& product, const Gpu& gpu, Precision precision) {
-  const FlopsPerSecond rate = rate_of(gpu, precision_of(product, precision)) * gpu.efficiency.products;
-  const std::int64_t values =
-      product.rows * product.inner + product.inner * product.columns + product.rows * product.columns;
-  const Seconds moving = (product.element * (values * product.batch * product.times)) /
-                         (gpu.memory_bandwidth * gpu.efficiency.memory);
-  return std::max(product.flops() / rate, moving);
+KernelRates::KernelRates(const Cluster& cluster, const Training& training)
+    : tail_(cluster.kernels.tail),
+      attention_cost_(spec(training.modules).attention_cost),
+      gap_(cluster.kernels.gap) {
+  const Gpu& gpu = cluster.gpu;
+  const Efficiency shares = efficiency_of(gpu, cluster.kernels);
+  const bool in_units = training.precision != Precision::fp32 && matrix_peak(gpu, training.precision);
+  plain_ = gpu.fp32.value_or(FlopsPerSecond(1e12)) * cluster.kernels.plain;
+  matrix_ = in_units ? rate_of(gpu, training.precision) * shares.products : plain_;
+  attention_ = in_units ? rate_of(gpu, training.precision) * shares.attention : plain_;
+  memory_ = gpu.memory_bandwidth * shares.memory;
+  multiprocessors_ = static_cast<double>(gpu.multiprocessors.value_or(100));
 }
 
-LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training) {
-  LoadTime time;
-  for (const Product& each : load.products) time.products += product_time(each, gpu, training.precision);
-  const FlopsPerSecond rate = rate_of(gpu, training.precision);
-  time.attention = (load.attention_forward + load.attention_backward) / (rate * gpu.efficiency.attention) *
-                   spec(training.modules).attention_cost;
-  time.other = load.moved / (gpu.memory_bandwidth * gpu.efficiency.memory);
-  time.host = host_time::of(load);
-  return time;
+/// fp32 factors among 16-bit training (adapters, a router, an fp32 head) run on the plain units: PyTorch
+/// leaves TF32 off.
+FlopsPerSecond KernelRates::rate(const Product& product) const {
+  return product.element == Bytes(4) ? plain_ : matrix_;
+}
+
+Seconds KernelRates::time(const Product& product) const {
+  const auto number = static_cast<double>(product.batch), inner = static_cast<double>(product.inner);
+  const double whole = number * tiles_of(product.rows, kTile) * tiles_of(product.columns, kTile);
+  const double sliced = whole * static_cast<double>(std::max<std::int64_t>(1, product.inner / kSlice));
+  const double pieces = std::max(whole, std::min(sliced, multiprocessors_));
+  const double area = tiles_of(product.rows, kSmallTile) * tiles_of(product.columns, kSmallTile) *
+                      static_cast<double>(kSmallTile * kSmallTile);
+  const Seconds computing =
+      Flops(2 * number * area * inner * (1 + tail_ * multiprocessors_ / pieces)) / rate(product);
+  const std::int64_t values =
+      product.rows * product.inner + product.inner * product.columns + product.rows * product.columns;
+  const Seconds moving = (product.element * (values * product.batch)) / memory_;
+  return std::max(computing, moving) * static_cast<double>(product.times);
+}
+
+LoadTime KernelRates::time(const Load& load) const {
+  LoadTime result;
+  for (const Product& each : load.products) result.products += time(each);
+  result.attention =
+      (load.attention_forward + load.attention_backward + load.attention_tiled * (kTiledCost - 1)) /
+      attention_ * attention_cost_;
+  result.other = load.moved / memory_ + gap_ * static_cast<double>(load.kernels);
+  result.host = host_time::of(load);
+  return result;
 }
 
 CostModel::CostModel(const Tape& tape, const Cluster& cluster, const Training& training,
                      const Strategy& strategy)
-    : cluster_(cluster),
-      layout_(strategy.layout),
-      memory_(cluster.gpu.memory_bandwidth * cluster.gpu.efficiency.memory) {
+    : cluster_(cluster), layout_(strategy.layout), rates_(cluster, training) {
   loads_.reserve(tape.loads.size());
-  for (const Load& each : tape.loads) loads_.push_back(load_time(each, cluster.gpu, training));
+  for (const Load& each : tape.loads) loads_.push_back(rates_.time(each));
 }
 
 const CollectivePricer& CostModel::pricer(const Call& call) {

@@ -13,7 +13,8 @@
 namespace zplan {
 
 /// The GPU's peak rate for matrix products in the training precision; nothing where it cannot do them in
-/// hardware.
+/// hardware. fp32 runs on the plain units: PyTorch's torch.get_float32_matmul_precision() is "highest" unless
+/// a script says otherwise.
 [[nodiscard]] std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision);
 
 /// The same, or that of the plain units that stand in.
@@ -26,10 +27,26 @@ struct LoadTime {
   [[nodiscard]] Seconds device() const { return products + attention + other; }
 };
 
-/// Matrix products: operations over the reached share of the peak, but no less than reading both factors and
-/// writing the result takes.
-[[nodiscard]] Seconds product_time(const Product& product, const Gpu& gpu, Precision precision);
-[[nodiscard]] LoadTime load_time(const Load& load, const Gpu& gpu, const Training& training);
+/// What kernels of one training reach on one cluster's GPU.
+class KernelRates {
+ public:
+  KernelRates(const Cluster& cluster, const Training& training);
+
+  /// A matrix product: its operations at the reached rate, with what its last wave of tiles leaves idle, but
+  /// no less than reading both factors and writing the result takes.
+  [[nodiscard]] Seconds time(const Product& product) const;
+  [[nodiscard]] LoadTime time(const Load& load) const;
+  /// Of kernels that do nothing but read and write.
+  [[nodiscard]] BytesPerSecond memory() const { return memory_; }
+
+ private:
+  [[nodiscard]] FlopsPerSecond rate(const Product& product) const;
+
+  FlopsPerSecond matrix_, plain_, attention_;
+  BytesPerSecond memory_;
+  double multiprocessors_{}, tail_{}, attention_cost_{1};
+  Seconds gap_;
+};
 
 class CostModel {
  public:
@@ -41,7 +58,7 @@ class CostModel {
   [[nodiscard]] Seconds call(const Call& call);
   [[nodiscard]] const CollectivePricer& pricer(const Call& call);
   /// Of kernels that do nothing but read and write.
-  [[nodiscard]] BytesPerSecond memory() const { return memory_; }
+  [[nodiscard]] BytesPerSecond memory() const { return rates_.memory(); }
 
  private:
   struct Priced {
@@ -54,7 +71,7 @@ class CostModel {
   const Cluster& cluster_;
   ParallelLayout layout_;
   std::deque<Priced> priced_;  ///< as they are first asked for
-  BytesPerSecond memory_;
+  KernelRates rates_;
   std::vector<LoadTime> loads_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hardware_profiles/wire.h"
 #include "planner/frameworks/deepspeed/sharding.h"
 
 namespace zplan {

@@ -2,15 +2,19 @@
 // The collectives of one optimizer step as a run issues them (memory/), which is not what the ZeRO papers
 // tabulate, added up by kind: docs/communication.md.
 
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
-#include "hardware_profiles/nccl_model.h"
-#include "hardware_profiles/wire.h"
-#include "planner/sharding/rank_model.h"
-#include "planner/sharding/shard.h"
+#include "hardware_profiles/algorithm.h"
 #include "planner/simulation/call.h"
 
 namespace zplan {
+
+struct RankModel;
+struct Shard;
+struct Strategy;
+struct Training;
 
 /// Calls of one kind in one phase of an optimizer step (all micro-steps together).
 struct Collective {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/cost/clock.h"
+#include "planner/cost/queues.h"
+
 namespace zplan {
 
 namespace {

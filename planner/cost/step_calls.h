@@ -2,11 +2,15 @@
 // The calls of one optimizer step in order of issue, each with what it takes: what can be issued again on
 // real machines and compared with them.
 
+#include <cstdint>
 #include <vector>
 
-#include "planner/cost/queues.h"
+#include "planner/simulation/call.h"
 
 namespace zplan {
+
+class CostModel;
+struct StepProgram;
 
 /// A call as it is issued. `call.times`: so many alike behind each other.
 struct IssuedCall {

@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "planner/cost/cost_model.h"
+#include "planner/cost/schedule.h"
+#include "planner/sharding/shard.h"
 
 namespace zplan {
 

@@ -2,13 +2,20 @@
 // How long an optimizer step takes: what the queues of a run took, and offload at what the host and PCIe do.
 // What that leaves out stands in docs/step-time.md.
 
+#include <array>
 #include <string_view>
+#include <utility>
 
-#include "hardware_profiles/cluster.h"
-#include "planner/cost/queues.h"
-#include "planner/cost/schedule.h"
+#include "planner/cost/run_time.h"
 
 namespace zplan {
+
+struct Cluster;
+struct Model;
+struct Schedule;
+struct Shard;
+struct Strategy;
+struct Training;
 
 /// What a step's time is mostly made of.
 enum class Bound { compute, launching, communication, offload, optimizer };

@@ -7,7 +7,9 @@
 #include <tuple>
 
 #include "planner/model_trace/causal_lm.h"
+#include "planner/rank_run.h"
 #include "planner/simulation/memory.h"
+#include "planner/simulation/run.h"
 
 namespace zplan {
 

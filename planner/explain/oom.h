@@ -8,6 +8,7 @@
 
 #include "planner/explain/oom_message.h"
 #include "planner/search/inverse.h"
+#include "planner/simulation/device.h"
 
 namespace zplan {
 

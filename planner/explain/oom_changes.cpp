@@ -9,6 +9,8 @@
 
 #include "planner/explain/oom.h"
 #include "planner/explain/why.h"
+#include "planner/plan_context.h"
+#include "planner/search/kernels.h"
 #include "planner/search/parallel.h"
 #include "planner/search/scale.h"
 
@@ -88,11 +90,9 @@ void add_training(const Start& start, std::vector<Step>& steps) {
   if (start.strategy().checkpointing != Checkpointing::full)
     add("full activation checkpointing", "--checkpointing full", kSame,
         [](Question& q) { q.space.checkpointing = Checkpointing::full; });
-  if (!t.fused_loss)
+  if (!t.fused_loss && !t.fused_head)
     add("a fused loss", "--fused-loss", kSame, [](Question& q) { q.training.fused_loss = true; });
-  const bool runs_flash =
-      t.precision != Precision::fp32 && capability_major(start.question.cluster.gpu.compute_capability) >= 8;
-  if (t.attention != Attention::flash && runs_flash)
+  if (t.attention != Attention::flash && runs_flash(t, start.question.cluster.gpu))
     add("flash attention", "--attention flash", kSame,
         [](Question& q) { q.training.attention = Attention::flash; });
   if (t.method == Method::full && t.optimizer == Optimizer::adamw)

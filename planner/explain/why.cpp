@@ -7,12 +7,21 @@
 #include <map>
 #include <numeric>
 
+#include "planner/accuracy.h"
 #include "planner/frameworks/framework.h"
+#include "planner/plan_context.h"
+#include "planner/rank_run.h"
 #include "planner/search/first.h"
+#include "planner/search/run_cost.h"
 
 namespace zplan {
 
 namespace {
+
+Comparable comparable_to(const Plan& plan, const Question& q) {
+  const Training& training = plan.training ? *plan.training : q.training;
+  return comparable(plan.framework, training.method, q.cluster.gpu, plan.strategy);
+}
 
 std::string size_text(Bytes size, const Question& q) { return format_bytes(size, q.unit); }
 
@@ -61,6 +70,42 @@ std::optional<std::string> replication(const Plan& plan, const Question& q) {
   return spec(plan.framework).replication(plan, q);
 }
 
+/// Where the steps fit, the moment beside them at which memory does not suffice, with what would help.
+std::optional<std::string> moment_verdict(const Plan& plan, const Question& q) {
+  const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
+  if (shortage(plan, q).value > 0 || plan.memory.host.total > host) return std::nullopt;
+  const auto found = std::ranges::find_if(plan.moments, [&](const MomentMemory& each) {
+    return each.moment != RunMoment::training && (each.device > device || each.host > host);
+  });
+  if (found == plan.moments.end()) return std::nullopt;
+  const bool on_host = found->host > host;
+  const Bytes needed = on_host ? found->host : found->device, limit = on_host ? host : device;
+  const auto largest = std::ranges::max_element(found->parts, {}, [&](const Resident& each) {
+    return on_host ? each.host * q.cluster.gpus_per_node + each.host_of_first : each.device;
+  });
+  return fmt::format("{} needs {} {}, {} more than the {} available ({}){}{}", moment_words(found->moment),
+                     size_text(needed, q), on_host ? "of host memory per node" : "per GPU",
+                     size_text(needed - limit, q), size_text(limit, q),
+                     largest == found->parts.end() ? std::string_view("what offload keeps") : largest->name,
+                     found->remedy.empty() ? "" : "; less needs ", found->remedy);
+}
+
+/// How long the run takes and what it costs, with how far off such speeds were.
+std::optional<std::string> cost_sentence(const Plan& plan, const Question& q) {
+  const auto cost = run_cost(plan, q);
+  if (!cost) return std::nullopt;
+  std::string text =
+      fmt::format("{} steps take {} ({} to {}, the range that held {} % of {} comparable runs)", cost->steps,
+                  duration_text(cost->wall), duration_text(Seconds(cost->low(cost->wall.value))),
+                  duration_text(Seconds(cost->high(cost->wall.value))),
+                  std::lround(100 * LikelyRange::kShare), cost->range.runs);
+  text += fmt::format(": {} GPU-hours", amount_text(cost->gpu_hours));
+  if (!cost->money) return text;
+  text += fmt::format(", {} at {} per GPU-hour", amount_text(*cost->money), amount_text(*q.budget.price));
+  return text + fmt::format(" ({} to {})", amount_text(cost->low(*cost->money)),
+                            amount_text(cost->high(*cost->money)));
+}
+
 std::string host_verdict(const Plan& plan, const Question& q) {
   const Bytes limit = available_on_host(q.cluster, q.headroom);
   return fmt::format("needs {} of host memory per node, {} more than the {} available",
@@ -73,7 +118,8 @@ void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& contex
   constexpr std::int64_t kMostGpus = 1024;
   constexpr Bytes kLargestCard = kGiB * 1024;
   const Bytes card = round_up(smallest_card(plan, q), kGiB.value);
-  if (!plan.fits_host || card > kLargestCard) return;
+  const bool host_short = plan.memory.host.total > available_on_host(q.cluster, q.headroom);
+  if (host_short || card > kLargestCard) return;
   std::string remedy = fmt::format("would fit on GPUs of {}", size_text(card, q));
   const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
   if (const auto gpus = near ? fewest_gpus(plan, q, context, kMostGpus) : std::nullopt) {
@@ -84,7 +130,16 @@ void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& contex
   sentences.push_back(remedy);
 }
 
-std::string speed(const Plan& plan, const Question&) {
+std::string likely_peak(const Plan& plan, const Question& q) {
+  const LikelyRange range = likely_range(AccuracyOf::memory, comparable_to(plan, q));
+  const auto size = [&](double factor) {
+    return size_text(Bytes(std::llround(static_cast<double>(plan.memory.required.value) * factor)), q);
+  };
+  return fmt::format("the range that held {} % of {} comparable peaks is {} to {}",
+                     std::lround(100 * LikelyRange::kShare), range.runs, size(range.low), size(range.high));
+}
+
+std::string speed(const Plan& plan, const Question& q) {
   const StepTime& time = plan.time;
   const double share_of_step = [&] {
     switch (time.bound) {
@@ -96,8 +151,12 @@ std::string speed(const Plan& plan, const Question&) {
     }
     return 0.0;
   }();
-  return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step),
-                     format_percent(share_of_step), to_name(time.bound));
+  const LikelyRange range = likely_range(AccuracyOf::step_time, comparable_to(plan, q));
+  return fmt::format(
+      "a step takes about {}, {} of it {}; the range that held {} % of {} comparable runs is {} to {}",
+      format_seconds(time.step), format_percent(share_of_step), to_name(time.bound),
+      std::lround(100 * LikelyRange::kShare), range.runs, format_seconds(time.step * (1 / range.high)),
+      format_seconds(time.step * (1 / range.low)));
 }
 
 /// What dividing experts changes, and what it does not.
@@ -124,6 +183,28 @@ std::optional<std::string> expert_parallelism(const Plan& plan, const Question& 
 }
 
 }  // namespace
+
+std::string_view moment_words(RunMoment moment) {
+  switch (moment) {
+    case RunMoment::load: return "loading the model";
+    case RunMoment::training: return "training";
+    case RunMoment::evaluation: return "evaluation";
+    case RunMoment::generation: return "generation";
+    case RunMoment::save_model: return "saving the model";
+    case RunMoment::save_checkpoint: return "saving a checkpoint";
+  }
+  return "";
+}
+
+std::string amount_text(double amount) { return fmt::format("{:.{}f}", amount, amount < 100 ? 2 : 0); }
+
+std::string duration_text(Seconds time) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;
+  if (time.value < kMinute * 2) return fmt::format("{:.0f} s", time.value);
+  if (time.value < kHour * 2) return fmt::format("{:.0f} min", time.value / kMinute);
+  if (time.value < kDay * 2) return fmt::format("{:.1f} h", time.value / kHour);
+  return fmt::format("{:.1f} days", time.value / kDay);
+}
 
 Bytes shortage(const Plan& plan, const Question& q) {
   return plan.memory.required - available(q.cluster, q.headroom);
@@ -188,9 +269,13 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
         "as it starts DeepSpeed copies the weights on the GPU where it takes that for large enough, and "
         "this one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
   if (const auto divided = expert_parallelism(plan, q)) sentences.push_back(*divided);
-  if (!plan.fits_host) sentences.push_back(host_verdict(plan, q));
-  if (!plan.fits_device) say_what_would_fit(plan, q, context, sentences);
+  if (plan.memory.host.total > available_on_host(q.cluster, q.headroom))
+    sentences.push_back(host_verdict(plan, q));
+  if (const auto moment = moment_verdict(plan, q)) sentences.push_back(*moment);
+  if (shortage(plan, q).value > 0) say_what_would_fit(plan, q, context, sentences);
+  if (plan.fits) sentences.push_back(likely_peak(plan, q));
   if (plan.fits) sentences.push_back(speed(plan, q));
+  if (const auto cost = cost_sentence(plan, q)) sentences.push_back(*cost);
   return sentences;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/search/search.h"
@@ -10,6 +11,13 @@ namespace zplan {
 /// Why a plan fits or does not, what fills the GPU, and what would make it fit: one sentence each, from the
 /// plan's own figures.
 [[nodiscard]] std::vector<std::string> why(const Plan& plan, const Question& question, PlanContext& context);
+
+/// A moment of a run as sentences name it: "saving the model".
+[[nodiscard]] std::string_view moment_words(RunMoment moment);
+/// "42 min", "3.4 h", "2.1 days"
+[[nodiscard]] std::string duration_text(Seconds time);
+/// Money, GPU-hours: "0.52", "1840".
+[[nodiscard]] std::string amount_text(double amount);
 
 /// Bytes missing on the device; negative where that much is to spare.
 [[nodiscard]] Bytes shortage(const Plan& plan, const Question& question);

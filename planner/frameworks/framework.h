@@ -29,6 +29,24 @@ struct StepInputs;
 
 using Reasons = std::vector<std::string>;
 
+/// How the Hugging Face Trainer loads a model before a framework has it, and what it does to save it.
+struct ModelFiles {
+  /// Rank 0 reads the checkpoint and sends each parameter on (zero.Init).
+  bool hands_out{};
+  /// Trained 16-bit parameters become fp32 on the host, on every rank, before they are sharded.
+  bool widens_on_host{};
+  SavedModel saves{};  ///< what the config of a plan asks for
+  /// Every rank clones its state dict to the host; else the first one alone has what is saved.
+  bool clones_everywhere{};
+  bool trained_alone{};  ///< under peft no frozen weights are gathered
+  bool gathers{};        ///< parameter by parameter on the device before the first rank has it
+  /// Of a checkpoint: the largest state that torch.save copies to the host at one time, on each rank.
+  Bytes copied_state{};
+  bool gathers_states{};           ///< a full checkpoint gathers optimizer states on the first rank
+  std::string_view load_remedy{};  ///< what would load with less host memory
+  std::string_view save_remedy{};  ///< what would save with less
+};
+
 struct FrameworkSpec {
   // ---- as text
   std::string_view title;           ///< before how a model is trained: "FSDP2: "; empty for DeepSpeed
@@ -75,6 +93,9 @@ struct FrameworkSpec {
   RunResult (*play)(const RunInputs&, const std::optional<AllocatorOptions>&, int steps, bool condensed);
   std::optional<Flattening> (*flattening)(const RunInputs&);
   void (*offload)(const StepInputs&, HostTally&);
+
+  // ---- beside its steps
+  ModelFiles (*files)(const StepInputs&);
 
   // ---- starting it
   Launch (*launch)(const Plan&, const Question&, const std::string& config);

@@ -35,10 +35,36 @@ Tensor Saved::get() const {
 
 void Autograd::recompute(CheckpointFrame& frame) {
   const Kernel outside = std::exchange(pending_, {});
+  const std::int32_t around = std::exchange(fused_, 0);
   frame.recomputed = true;
   frame.recompute();
   end_kernel();
+  fused_ = around;
   pending_ = outside;
+}
+
+Autograd::FusedPart::FusedPart(Autograd& torch, bool applies, Bytes forward, Bytes backward)
+    : torch_(torch), applies_(applies && torch.fused_ == 0) {
+  if (!applies_) return;
+  torch_.end_kernel();
+  if (forward > Bytes{}) {
+    torch_.count_operator();
+    Load& load = torch_.recorder_.load();
+    load.moved += forward, ++load.kernels;
+  }
+  torch_.fused_ = ++torch_.fused_parts_, torch_.fused_backward_ = backward;
+}
+
+Autograd::FusedPart::~FusedPart() {
+  if (!applies_) return;
+  torch_.end_kernel();
+  torch_.fused_ = 0, torch_.fused_backward_ = {};
+}
+
+void Autograd::count_operator() {
+  if (fused_ != 0) return;
+  ++recorder_.load().operators;
+  if (!frames_.empty()) ++recorder_.load().checkpointed;
 }
 
 namespace {
@@ -57,14 +83,15 @@ void Autograd::read(const Tensor& x) {
 
 void Autograd::end_kernel(std::int64_t kernels) {
   const Kernel done = std::exchange(pending_, {});
-  if (done.results == 0) return;  // a view
+  if (done.results == 0 || fused_ != 0) return;  // a view, or a part of another kernel
   Load& load = recorder_.load();
   load.moved += done.read + done.written;
   load.kernels += kernels > 0 ? kernels : done.results;
 }
 
-void Autograd::attend(Flops flops, bool backward) {
+void Autograd::attend(Flops flops, bool backward, bool tiled) {
   Load& load = recorder_.load();
+  if (tiled) load.attention_tiled += flops;
   (backward ? load.attention_backward : load.attention_forward) += flops;
   ++load.kernels;
   pending_ = {};
@@ -83,8 +110,7 @@ Tensor Autograd::make(Layout layout, DType type) {
 
 std::shared_ptr<Node> Autograd::node(const std::vector<const Tensor*>& inputs) {
   end_kernel();
-  ++recorder_.load().operators;
-  if (!frames_.empty()) ++recorder_.load().checkpointed;
+  count_operator();
   for (const Tensor* each : inputs) read(*each);
   const bool needed =
       std::any_of(inputs.begin(), inputs.end(), [](const Tensor* each) { return each->requires_gradient; });
@@ -92,6 +118,7 @@ std::shared_ptr<Node> Autograd::node(const std::vector<const Tensor*>& inputs) {
   auto made = std::make_shared<Node>();
   made->sequence = sequence_++;
   made->part = recorder_.current();
+  made->fused = fused_, made->fused_moves = std::exchange(fused_backward_, {});
   for (const Tensor* each : inputs)
     made->next.push_back({each->requires_gradient ? each->gradient : Edge{}, each->layout.sizes, each->type});
   return made;
@@ -325,7 +352,9 @@ void Autograd::run(Node& node, std::vector<std::shared_ptr<Node>>& ready) {
   if (before_node) before_node(node);
   recorder_.enter(node.part);
   end_kernel();
-  ++recorder_.load().nodes;
+  if (node.fused == 0 || node.fused_moves > Bytes{}) ++recorder_.load().nodes;
+  if (node.fused_moves > Bytes{}) recorder_.load().moved += node.fused_moves, ++recorder_.load().kernels;
+  const std::int32_t around = std::exchange(fused_, node.fused);
   Tensors outputs;
   {
     Tensors gradients = std::move(node.buffer);
@@ -341,8 +370,10 @@ void Autograd::run(Node& node, std::vector<std::shared_ptr<Node>>& ready) {
   if (node.sequence != Node::kLeaf) node.backward = nullptr;
   for (std::size_t i = 0; i < node.next.size(); ++i) {
     if (node.next[i].edge.node == nullptr) continue;
+    fused_ = node.next[i].edge.node->fused == node.fused ? node.fused : around;
     pass_on(i < outputs.size() ? std::move(outputs[i]) : Tensor{}, node.next[i].edge, ready);
   }
+  fused_ = around;
 }
 
 void Autograd::pass_on(Tensor gradient, const Edge& edge, std::vector<std::shared_ptr<Node>>& ready) {
@@ -359,6 +390,14 @@ void Autograd::sum_into(Tensor& buffer, Tensor gradient) {
       !buffer.view && buffer.storage && buffer.storage.use_count() == 1 && buffer.layout.is_dense();
   read(buffer), read(gradient);
   if (alone) {  // added in place
+    // Memory that goes through several layers counts as each layer's own in turn: the next gets it at once.
+    if (recorder_.is_other_layers(*buffer.storage)) {
+      const Layout layout = buffer.layout;
+      const DType type = buffer.type;
+      buffer.reset();
+      buffer = make(layout, type);
+      return end_kernel();
+    }
     pending_.written += buffer.bytes(), ++pending_.results;
     return end_kernel();
   }

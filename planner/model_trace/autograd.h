@@ -46,6 +46,10 @@ struct Node {
   /// What a function written in Python keeps as an attribute of its context: until the graph is gone.
   std::shared_ptr<const void> attribute;
 
+  /// Of which fused kernel it is a part; 0: of none. The one that runs last has what the kernel moves.
+  std::int32_t fused{};
+  Bytes fused_moves{};
+
   // What the engine keeps while it runs.
   Tensors buffer;
   int dependencies{};
@@ -163,11 +167,19 @@ class Autograd {
   /// A kernel that copies x into a part of another tensor.
   void copy(const Tensor& x);
   /// Operators, views among them, that Python issues beside those that are described.
-  void issue(std::int64_t operators) { recorder_.load().operators += operators; }
+  void issue(std::int64_t operators) { recorder_.load().operators += fused_ == 0 ? operators : 0; }
   /// What was read and made since the last kernel counts with another one.
   void drop_kernel() { pending_ = {}; }
   /// A fused attention kernel of so many operations; what it reads and writes is hidden behind them.
-  void attend(Flops flops, bool backward);
+  /// `tiled`: by PyTorch's memory-efficient kernel, not by FlashAttention's.
+  void attend(Flops flops, bool backward, bool tiled = false);
+  /// One kernel that moves `forward` bytes does what `call` issues, and one that moves `backward` its
+  /// backward. Memory is that of the operations: a fused kernel takes no more.
+  template <class Call>
+  decltype(auto) fused(bool applies, Bytes forward, Bytes backward, Call&& call) {
+    const FusedPart part(*this, applies, forward, backward);
+    return std::forward<Call>(call)();
+  }
   /// Keys that a query of the layer that runs sees at most; 0: all.
   std::int64_t attention_window{};
 
@@ -217,6 +229,20 @@ class Autograd {
   /// Sums what was broadcast and casts, as validate_outputs does.
   void fit(Tensor& gradient, const NextEdge& to);
 
+  /// While it lives operations are parts of one kernel.
+  class FusedPart {
+   public:
+    FusedPart(Autograd& torch, bool applies, Bytes forward, Bytes backward);
+    ~FusedPart();
+    FusedPart(const FusedPart&) = delete;
+    FusedPart& operator=(const FusedPart&) = delete;
+
+   private:
+    Autograd& torch_;
+    bool applies_;
+  };
+  void count_operator();
+
   /// What the kernel that is being described reads and writes.
   struct Kernel {
     Bytes read, written;
@@ -231,6 +257,9 @@ class Autograd {
   bool running_{};                                      ///< whether a backward runs
   std::array<std::array<bool, 2>, 2> has_workspace_{};  ///< by thread, of cuBLAS and of cuBLASLt
   std::uint64_t sequence_{1};
+  std::int32_t fused_{};        ///< the fused kernel that is being described; 0: none
+  std::int32_t fused_parts_{};  ///< how many there were
+  Bytes fused_backward_{};      ///< what its backward moves, until a node has that
   Tensors fetched_;
   std::vector<std::shared_ptr<CheckpointFrame>> frames_;  ///< checkpointed calls that run now
 };

@@ -152,6 +152,15 @@ class MicroStep {
     return finish();
   }
 
+  /// A forward that nothing is kept of.
+  Tape record_forward() {
+    {
+      const Autograd::GradMode off(torch_, false);
+      const Tensor loss = forward();
+    }
+    return finish();
+  }
+
   Tape record() {
     Tensor loss = forward();
     recorder_.take_for(Term::loss_temporaries);
@@ -247,17 +256,19 @@ class MicroStep {
     Tensor loss = program_.training.method == Method::full
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
-    if (compares()) return preference_loss(program_, std::move(loss));
+    if (compares_answers(program_.training)) return preference_loss(program_, std::move(loss));
+    if (program_.training.objective == Objective::reward) return reward_loss(program_, loss);
     return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
   }
-
-  /// Whether the model returns logits, and the loss is made of them behind it.
-  [[nodiscard]] bool compares() const { return program_.training.objective != Objective::sft; }
 
   Tensor head_loss(const Tensor& hidden) {
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
     head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
-    return compares() ? logits_of(program_, text(), hidden) : head_and_loss(program_, text(), hidden);
+    // All but next tokens' loss is made behind the model.
+    const Training& t = program_.training;
+    if (t.objective == Objective::sft) return head_and_loss(program_, text(), hidden);
+    return t.fused_head && compares_answers(t) ? label_log_probabilities(program_, text(), hidden)
+                                               : logits_of(program_, text(), hidden);
   }
 
   /// The language model's parameters that are not its layers'.
@@ -369,6 +380,18 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   const Strategy plain = reference_strategy(strategy);
   return with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_reference(),
                         *kind);
+}
+
+Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy) {
+  Training of = training;
+  of.objective = Objective::sft;
+  Strategy plain = reference_strategy(strategy);
+  plain.micro_batch_size *= sequences_per_sample(training);
+  if (model.recorded || model.analogue) return record_tape(model, of, strategy);
+  const TapeRank rank{
+      .context = plain.layout.context - 1,
+      .rows = plain.experts.enabled && model.shape.experts ? routed_rows(model, of, plain, 0) : RoutedRows{}};
+  return symbolic::MicroStep(model, of, plain, rank).record_forward();
 }
 
 }  // namespace zplan

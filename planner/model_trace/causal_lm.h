@@ -17,4 +17,8 @@ struct TapeRank {
 [[nodiscard]] Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
                                const TapeRank& rank = {});
 
+/// The tape of one forward under torch.no_grad, as a model is evaluated; of a model without a program of its
+/// own the micro-step that stands for it, whose forward keeps more.
+[[nodiscard]] Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy);
+
 }  // namespace zplan

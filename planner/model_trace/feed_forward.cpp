@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "planner/model_trace/liger.h"
 #include "planner/model_trace/moe.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/rare_operators.h"
@@ -58,6 +59,15 @@ Tensor activate(Program& p, const Tensor& x) {
 
 namespace {
 
+/// The activation of a gate, whose product with the other half may be in the same kernel: that one reads both
+/// halves and writes their product, its backward reads those again with the gradient and writes two.
+Tensor activated_gate(Program& p, const Tensor& gate) {
+  return p.torch.fused(fuses_kernels(p), Bytes{}, Bytes{}, [&] { return activate(p, gate); });
+}
+Tensor gate_product(Program& p, const Tensor& a, const Tensor& b) {
+  return p.torch.fused(fuses_kernels(p), a.bytes() * 3, a.bytes() * 5, [&] { return mul(p.torch, a, b); });
+}
+
 /// outer(activation(inner(x))).
 Tensor plain(Program& p, const Parameters& of, const Parameter& inner, const Parameter& outer,
              const Tensor& x) {
@@ -73,14 +83,18 @@ Tensor plain(Program& p, const Parameters& of, const Parameter& inner, const Par
 Tensor gated(Program& p, const Parameters& of, const std::vector<const Parameter*>& inner,
              const Parameter& outer, const Tensor& x) {
   Tensor product;
-  {
+  if (p.training.kernels == LayerKernels::liger && p.operators().activation == Activation::silu) {
+    const Tensor gate = linear_layer(p, of, *inner[0], x);
+    const Tensor up = linear_layer(p, of, *inner[1], x);
+    product = liger_silu_mul(p, gate, up);
+  } else {
     Tensor activated;
     {
       const Tensor gate = linear_layer(p, of, *inner[0], x);
-      activated = activate(p, gate);
+      activated = activated_gate(p, gate);
     }
     const Tensor up = linear_layer(p, of, *inner[1], x);
-    product = mul(p.torch, activated, up);
+    product = gate_product(p, activated, up);
   }
   return linear_layer(p, of, outer, product);
 }
@@ -95,8 +109,8 @@ Tensor fused_gated(Program& p, const Parameters& of, const Parameter& inner, con
     halves = split(p.torch, both, both.layout.rank() - 1, {width, width});
   }
   {
-    const Tensor activated = activate(p, halves[0]);
-    halves[1] = mul(p.torch, halves[1], activated);
+    const Tensor activated = activated_gate(p, halves[0]);
+    halves[1] = gate_product(p, halves[1], activated);
   }
   return linear_layer(p, of, outer, halves[1]);
 }
@@ -108,8 +122,8 @@ Tensor gated_by_second(Program& p, const Parameters& of, const std::vector<const
   const Tensor up = linear_layer(p, of, *inner[0], x);
   const Tensor gate = linear_layer(p, of, *inner[1], x);
   {
-    const Tensor activated = activate(p, gate);
-    product = mul(p.torch, up, activated);
+    const Tensor activated = activated_gate(p, gate);
+    product = gate_product(p, up, activated);
   }
   return linear_layer(p, of, outer, product);
 }

@@ -32,9 +32,10 @@ struct Product {
 struct Load {
   std::vector<Product> products;
   Flops attention_forward, attention_backward;  ///< of fused attention kernels, the masked half not counted
-  Bytes moved;                                  ///< read and written by all other kernels, each operand once
-  std::int64_t kernels{};                       ///< how many these are
-  std::int64_t operators{};                     ///< that the host issues from Python, views among them
+  Flops attention_tiled;        ///< of both, in PyTorch's memory-efficient kernels, which masks need
+  Bytes moved;                  ///< read and written by all other kernels, each operand once
+  std::int64_t kernels{};       ///< how many these are
+  std::int64_t operators{};     ///< that the host issues from Python, views among them
   std::int64_t checkpointed{};  ///< of them, inside a checkpointed call: what they save passes Python
   std::int64_t nodes{};         ///< of the graph that autograd's engine runs
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "planner/model_trace/parallel_operators.h"
 #include "planner/model_trace/program.h"
@@ -53,10 +54,25 @@ Tensor finished_logits(Program& p, Tensor logits) {
   return scale(p.torch, logits);
 }
 
-/// ForCausalLMLoss: all logits in fp32.
-Tensor whole_loss(Program& p, const Tensor& logits) {
+/// The logits of all tokens but the last of each sample, copied where they do not lie one behind the other.
+Tensor loss_of_shifted_logits(Program& p, const Tensor& wide, std::int64_t V) {
+  Autograd& torch = p.torch;
+  const std::int64_t predicted = p.sizes.s - 1;
+  const Tensor whole = view(torch, wide, {p.sizes.b, p.sizes.s, V});
+  const Tensor shifted = contiguous(torch, slice(torch, whole, 1, predicted));
+  const Tensor labels = torch.operate({}, Layout::contiguous({p.sizes.b * predicted}), DType::int64);
+  return cross_entropy(torch, view(torch, shifted, {p.sizes.b * predicted, V}), labels);
+}
+
+/// ForCausalLMLoss: all logits in fp32. Source: transformers 4.45 models/llama/modeling_llama.py, 4.48 and
+/// 5.23 loss/loss_utils.py.
+Tensor whole_loss(Program& p, Tensor logits) {
   const std::int64_t V = logits.layout.sizes.back();
   const Tensor wide = to(p.torch, logits, DType::fp32);
+  if (p.training.loss_shift != LossShift::labels && p.strategy.layout.token_ranks() == 1) {
+    if (p.training.loss_shift == LossShift::logits_alone) logits.reset();
+    return loss_of_shifted_logits(p, wide, V);
+  }
   const Labels labels = labels_of(p);
   return cross_entropy(p.torch, view(p.torch, wide, {p.sizes.tokens(), V}), labels.shifted);
 }
@@ -160,12 +176,12 @@ Tensor fused_loss(Program& p, const Parameter& weight, const Tensor& hidden) {
   return loss;
 }
 
-/// The patched forward of the model names the head's weight to TiledFusedLogitsLoss: reading it makes it the
-/// model's own at ZeRO-3.
-void name_tiled_head(Program& p, const Parameter& weight) {
-  if (!hooks_modules(p)) return;
-  Recorder& recorder = p.torch.recorder();
-  recorder.read_parameter(recorder.module_number({.name = "model with head"}), weight.index);
+/// TRL's fused head: minus the mean of log-probabilities.
+Tensor loss_of_log_probabilities(Program& p, const Tensor& logarithms) {
+  Autograd& torch = p.torch;
+  const Tensor negative = neg(torch, logarithms);
+  const Tensor flat = view(torch, negative, {negative.elements()});
+  return scale(torch, sum_last(torch, flat));
 }
 
 /// Of some tokens [t, h].
@@ -182,6 +198,12 @@ Tensor loss_of(Program& p, const Parameters& of, const Parameter& weight, const 
 
 }  // namespace
 
+void name_head(Program& p, const Parameter& weight) {
+  if (!hooks_modules(p)) return;
+  Recorder& recorder = p.torch.recorder();
+  recorder.read_parameter(recorder.module_number({.name = "model with head"}), weight.index);
+}
+
 Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden) {
   p.torch.recorder().take_for(Term::logits);
   Tensor logits = linear_layer(p, of, head_weight(p, of), hidden);
@@ -192,9 +214,10 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   Recorder& recorder = p.torch.recorder();
   const Parameter& weight = head_weight(p, of);
   recorder.take_for(Term::loss_temporaries);
+  if (p.training.fused_head) return loss_of_log_probabilities(p, label_log_probabilities(p, of, hidden));
   if (p.training.fused_loss) return fused_loss(p, weight, hidden);
   if (const std::int64_t tiles = loss_tiles(p.strategy, p.training, p.shape().vocabulary_size); tiles > 0) {
-    name_tiled_head(p, weight);
+    name_head(p, weight);
     return tiled_loss(p, hidden, tiles, [&](const Tensor& slice) { return loss_of(p, of, weight, slice); });
   }
   if (p.training.sliced_head && p.training.loss_chunks > 1) return loss_of_sliced_head(p, of, weight, hidden);
@@ -211,7 +234,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   recorder.take_for(Term::loss_temporaries);
   if (spec(p.training.modules).widens_logits) logits = to(p.torch, logits, DType::fp32);
   if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);
-  return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, logits);
+  return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, std::move(logits));
 }
 
 }  // namespace zplan::symbolic

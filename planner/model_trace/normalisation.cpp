@@ -1,6 +1,7 @@
 // Norms as the architectures write them.
 // Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py.
 
+#include "planner/model_trace/liger.h"
 #include "planner/model_trace/program.h"
 
 namespace zplan::symbolic {
@@ -106,6 +107,11 @@ Tensor layer_norm_of_one_more(Program& p, const Tensor& weight, const Tensor& bi
 Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, NormForm kind, const Tensor& x) {
   const Tensor& weight = scale.tensor;
   const Tensor* bias_tensor = bias != nullptr ? &bias->tensor : nullptr;
+  if (p.training.kernels == LayerKernels::liger) {
+    if (kind == NormForm::narrow || kind == NormForm::wide) return liger_rms_norm(p, weight, x, true);
+    if (kind == NormForm::one_more)  // of Gemma 2 and 3, which norm branches, not in place
+      return liger_rms_norm(p, weight, x, p.modules().norm_behind_attention.empty());
+  }
   switch (kind) {
     case NormForm::narrow:
     case NormForm::wide: return rms_norm(p, weight, x, kind);
@@ -129,8 +135,12 @@ Tensor normalise(Program& p, const Parameters& of, std::string_view module, cons
   if (weight == nullptr)
     return hooked(p, {.name = name}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
   const Parameter* bias = of.find(name + ".bias");
-  return hooked(p, {weight, bias}, x,
-                [&](const Tensor& input) { return norm(p, *weight, bias, form, input); });
+  // A fused one reads and writes once; its backward reads the input again.
+  const bool composed = form == NormForm::narrow || form == NormForm::wide || form == NormForm::one_more;
+  return hooked(p, {weight, bias}, x, [&](const Tensor& input) {
+    return p.torch.fused(composed && fuses_kernels(p), input.bytes() * 2, input.bytes() * 3,
+                         [&] { return norm(p, *weight, bias, form, input); });
+  });
 }
 
 }  // namespace zplan::symbolic

@@ -59,24 +59,34 @@ Tensor chosen_likelihood(Program& p, const Tensor& logits) {
 
 }  // namespace
 
-Tensor preference_loss(Program& p, Tensor logits) {
+Tensor preference_loss(Program& p, Tensor scores) {
   p.torch.recorder().take_for(Term::loss_temporaries);
-  const Tensor own = log_probabilities(p, logits);
+  const Tensor own = p.training.fused_head ? sum_last(p.torch, scores) : log_probabilities(p, scores);
   if (p.is_reference) return own;
   Tensor likelihood;
-  if (p.training.objective == Objective::orpo) likelihood = chosen_likelihood(p, logits);
-  logits.reset();
+  if (p.training.objective == Objective::orpo) likelihood = chosen_likelihood(p, scores);
+  scores.reset();
   Tensor against = own;
   if (reference_of(p.training)) {
     const Tensor reference = compared(p, own);
     against = sub(p.torch, own, reference);
   }
+  if (p.training.objective == Objective::kto) return of_margin(p, against);
   Tensor loss;
   {
     const Tensors pair = halves(p, against);
     loss = of_margin(p, sub(p.torch, pair[0], pair[1]));
   }
   return likelihood.defined() ? add(p.torch, likelihood, loss) : loss;
+}
+
+Tensor reward_loss(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  torch.recorder().take_for(Term::loss_temporaries);
+  const std::int64_t n = logits.size(0), s = logits.size(1);
+  const Tensor all = view(torch, logits, {n, s});
+  const Tensors pair = halves(p, view(torch, gather_one(torch, all), {n}));
+  return of_margin(p, sub(torch, pair[0], pair[1]));
 }
 
 }  // namespace zplan::symbolic

@@ -113,6 +113,14 @@ struct ModuleCall {
                             const std::function<Tensor(const Tensor&)>& call);
 /// The same tensor, at whose gradient FSDP2's unit of the head gets ready for its backward.
 [[nodiscard]] Tensor hooked_logits(Program& p, const Tensor& logits);
+/// Whether norms, rotary embeddings and gated activations are timed as a kernel each. Liger's Trainer option
+/// brings them with its fused loss. Source: linkedin/Liger-Kernel transformers/monkey_patch.py (rope,
+/// rms_norm, swiglu and fused_linear_cross_entropy are on by default).
+[[nodiscard]] inline bool fuses_kernels(const Program& p) {
+  const Training& training = p.training;
+  if (training.kernels == LayerKernels::liger) return false;  // these are on the tape as they are
+  return training.fused_kernels || (training.fused_loss && training.modules == ModuleLibrary::transformers);
+}
 /// Whether a framework hooks modules here.
 [[nodiscard]] bool hooks_modules(const Program& p);
 
@@ -199,9 +207,16 @@ void rotary_tables(Program& p);
 [[nodiscard]] const Parameter& head_weight(const Program& p, const Parameters& of);
 /// Of the normalised hidden states, as the head's linear layer gives them and the architecture scales them.
 [[nodiscard]] Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden);
-/// The loss of pairs of sequences from the logits of both, which it lets go of; of a reference model their
-/// log-probabilities.
-[[nodiscard]] Tensor preference_loss(Program& p, Tensor logits);
+/// Log-probabilities of the next tokens [b, s − 1] without logits: TRL's fused head.
+[[nodiscard]] Tensor label_log_probabilities(Program& p, const Parameters& of, const Tensor& hidden);
+/// The model's own forward names the head's weight to a function that is no module: reading it makes it the
+/// model's own at ZeRO-3.
+void name_head(Program& p, const Parameter& weight);
+/// The loss of answers from the logits of their sequences, or from the fused head's log-probabilities, which
+/// it lets go of; of a reference model the answers' log-probabilities.
+[[nodiscard]] Tensor preference_loss(Program& p, Tensor scores);
+/// The loss of pairs from the logits [2b, s, 1] of a reward model.
+[[nodiscard]] Tensor reward_loss(Program& p, const Tensor& logits);
 
 /// Output head and loss of the normalised hidden states.
 [[nodiscard]] Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden);

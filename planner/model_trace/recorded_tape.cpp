@@ -212,7 +212,7 @@ std::optional<std::string> why_not_recorded(const Model& model, const Training& 
   if (strategy.long_context.checkpoint_offload != CheckpointOffload::none)
     return missing("whose checkpoints wait on the host");
   if (training.modules != ModuleLibrary::transformers) return missing("of another library's layers");
-  if (training.fused_loss || training.loss_chunks > 1) return missing("with a fused or sliced loss");
+  if (training.fused_loss || training.loss_chunks > 1 || training.fused_head) return missing("with a fused or sliced loss");
   if (training.lora_dropout > 0 && training.method != Method::full)
     return missing("with dropout in front of adapters");
   if (training.method == Method::qlora) return missing("with a quantised base");

@@ -24,6 +24,11 @@ class Recorder {
     if (before_step_in && part != current_) before_step_in();
     current_ = part;
   }
+  /// Whether the memory was made in another layer than the one that runs.
+  [[nodiscard]] bool is_other_layers(const Storage& storage) const {
+    const int part = blocks_[static_cast<std::size_t>(storage.block())].part;
+    return current_ != kModel && part != kModel && part != current_;
+  }
   [[nodiscard]] int current() const { return current_; }
   /// The forward is over: layers are left backwards from here on.
   void turn_to_backward() { backward_ = true; }

@@ -1,6 +1,7 @@
 // Rotary tables, which the model makes once, and the rotation of queries and keys.
 
 #include "planner/model_trace/attention.h"
+#include "planner/model_trace/liger.h"
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/rare_operators.h"
 
@@ -289,9 +290,12 @@ void rotary_tables(Program& p) {
   });
 }
 
-void rotate(Program& p, Heads& heads) {
-  if (!p.rotates) return;
-  switch (p.operators().rotary) {
+namespace {
+
+void rotate_composed(Program& p, Heads& heads) {
+  const Rotary form = p.operators().rotary;
+  if (p.training.kernels == LayerKernels::liger && form == Rotary::llama) return liger_rotate(p, heads);
+  switch (form) {
     case Rotary::none: return;
     case Rotary::neox: return rotate_neox(p, heads);
     case Rotary::nemotron: return rotate_nemotron(p, heads);
@@ -304,6 +308,16 @@ void rotate(Program& p, Heads& heads) {
     case Rotary::cohere: return rotate_cohere(p, heads);
     default: return rotate_llama(p, heads);
   }
+}
+
+}  // namespace
+
+void rotate(Program& p, Heads& heads) {
+  if (!p.rotates) return;
+  // A fused kernel turns queries and keys where they are, and their gradients.
+  const Bytes moved = (heads.query.bytes() + heads.key.bytes()) * 2;
+  const bool fused = fuses_kernels(p) && p.operators().rotary != Rotary::none;
+  p.torch.fused(fused, moved, moved, [&] { rotate_composed(p, heads); });
 }
 
 }  // namespace zplan::symbolic

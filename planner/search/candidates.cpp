@@ -44,6 +44,7 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
                   std::vector<FamilyReport>& all) {
   const World world{q.cluster.gpus, q.cluster.gpus_per_node};
   std::vector<std::string> reasons = why_illegal(q.model, q.training, name.strategy, world);
+  for (std::string& each : why_not_on(q.cluster, name.strategy)) reasons.push_back(std::move(each));
   if (reasons.empty() && batches(scope, name.strategy.layout.data()).empty())
     reasons.push_back(fmt::format("a global batch of {} cannot be made with {} data-parallel ranks",
                                   *scope.global_batch_size, name.strategy.layout.data()));
@@ -92,6 +93,21 @@ std::vector<FamilyReport> families(const Question& question, const Scope& scope)
         }
   }
   return all;
+}
+
+std::vector<std::string> why_not_on(const Cluster& cluster, const Strategy& s) {
+  const auto goes_to = [&s](OffloadDevice device) {
+    return s.offload_optimizer == device || s.offload_parameters == device;
+  };
+  std::vector<std::string> reasons;
+  const bool to_host =
+      goes_to(OffloadDevice::cpu) || s.long_context.checkpoint_offload != CheckpointOffload::none;
+  if (cluster.gpu.unified_memory && to_host)
+    reasons.push_back(fmt::format(
+        "{} and its host share one memory: offload from one to the other frees nothing", cluster.gpu.name));
+  if (cluster.instance && cluster.instance->local_disk == Bytes{} && goes_to(OffloadDevice::nvme))
+    reasons.push_back(fmt::format("{} has no disk of its own to offload to", cluster.instance->name));
+  return reasons;
 }
 
 }  // namespace zplan

@@ -23,4 +23,8 @@ struct Batches {
 /// outcome `illegal`.
 [[nodiscard]] std::vector<FamilyReport> families(const Question& question, const Scope& scope);
 
+/// What the machines have no use or no place for: offload where GPU and host share one memory, and to NVMe on
+/// an instance without a disk of its own. Empty where the strategy can run.
+[[nodiscard]] std::vector<std::string> why_not_on(const Cluster& cluster, const Strategy& strategy);
+
 }  // namespace zplan

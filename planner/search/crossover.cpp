@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hardware_profiles/collective_cost.h"
+#include "planner/plan_context.h"
 
 namespace zplan {
 
@@ -58,7 +59,8 @@ std::optional<double> nearest_sign_change(const std::function<double(double)>& f
 
 std::string name_of_inner_link(const Cluster& cluster) {
   const Fabric fabric = cluster.node.fabric;
-  return fabric == Fabric::nvswitch || fabric == Fabric::nvlink_bridge ? "NVLink" : "PCIe";
+  if (fabric == Fabric::mesh) return "links between GPUs";
+  return joins_by_gpu_links(fabric) ? "NVLink" : "PCIe";
 }
 
 std::optional<DecisiveLink> decisive_link(const Cluster& cluster) {

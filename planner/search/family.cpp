@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "hardware_profiles/wire.h"
+#include "planner/moments/moments.h"
+#include "planner/simulation/memory.h"
 #include "planner/work.h"
 
 namespace zplan {
@@ -53,7 +56,8 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
     noted.initialisation = std::max(noted.initialisation, played.initialisation.allocated);
     if (played.peak_allocated <= neediest) continue;
     neediest = played.peak_allocated;
-    noted.host = host_memory(inputs.step, cluster.gpus_per_node).total;
+    noted.host = most_on_host(host_moments(inputs.step, cluster.gpus_per_node,
+                                           host_memory(inputs.step, cluster.gpus_per_node).total));
   }
   CostModel cost_model = run.cost_model(cluster);
   noted.memory_bytes_per_second = cost_model.memory().value;
@@ -176,7 +180,7 @@ PlanFamily PlanScreen::family(const Strategy& strategy) {
   const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing,
                       strategy.long_context, strategy.experts};
   const std::lock_guard lock(mutex_);
-  const auto tapes = tapes_.try_emplace(kind, context_.cluster().gpu, context_.training(),
+  const auto tapes = tapes_.try_emplace(kind, context_.cluster(), context_.training(),
                                         local_tokens(context_.training(), strategy),
                                         [this, strategy](std::int64_t micro_batch_size) -> const Recording& {
                                           Strategy sized = strategy;

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan_context.h"
 #include "planner/search/tape_figures.h"
 
 namespace zplan {

@@ -101,8 +101,10 @@ void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Sol
     return;
   }
   solution.limit = Limit::host_memory;
-  solution.reason = fmt::format("{} would be short by {} of the {} of host memory per node", value,
-                                format_bytes(memory.host.total - host, q.unit), format_bytes(host, q.unit));
+  solution.reason = fmt::format(
+      "{} would be short by {} of the {} of host memory per node", value,
+      format_bytes(std::max(memory.host.total, most_on_host(behind.plan->moments)) - host, q.unit),
+      format_bytes(host, q.unit));
 }
 
 /// Outlines and whole plans agree on what fits, so what a search found fits, and what is behind it does not.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -91,13 +92,15 @@ inline constexpr std::int64_t kMostSolvedGpus = 1024;
 /// A GPU of the profiles, and the fastest plan on it.
 struct CardFit {
   std::string name;
-  Bytes memory;  ///< as nvidia-smi totals it
-  Plan plan;
+  Bytes memory;              ///< as nvidia-smi totals it
+  std::optional<Plan> plan;  ///< absent beyond the first that are planned
 };
 /// GPUs on which some strategy fits, least memory first. Each is planned with its own context, links and
-/// attention kernels. Not tried: GPUs of less than nine tenths of `from`, and those whose matrix units do
-/// not know the precision.
-[[nodiscard]] std::vector<CardFit> cards_that_fit(const OpenQuestion& open, Bytes from);
+/// attention kernels, the first `planned` of them in full; whether something fits is asked once of all GPUs
+/// that are alike to the memory of a plan. Not tried: GPUs of less than nine tenths of `from`, and those
+/// whose matrix units do not know the precision.
+[[nodiscard]] std::vector<CardFit> cards_that_fit(
+    const OpenQuestion& open, Bytes from, std::size_t planned = std::numeric_limits<std::size_t>::max());
 
 /// A model, and the fastest plan for it.
 struct ModelFit {

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "planner/frameworks/framework.h"
+#include "planner/plan_context.h"
 #include "planner/search/first.h"
 
 namespace zplan {

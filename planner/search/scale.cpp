@@ -15,6 +15,7 @@ constexpr std::int64_t kMostCard = 4096, kMostHost = 1'048'576;
 constexpr std::int64_t kMostModelSteps = 100'000;  // 10 T parameters
 
 std::int64_t node_size(const Cluster& cluster) {
+  if (cluster.instance) return cluster.instance->gpus;
   return cluster.nodes > 1 ? cluster.gpus_per_node : std::max(cluster.node.usual_gpus, cluster.gpus_per_node);
 }
 
@@ -22,7 +23,7 @@ Cluster cluster_of(const OpenQuestion& open, std::int64_t gpus) {
   const std::int64_t node = node_of_open(open);
   ClusterRequest request = open.cluster;
   request.gpus = gpus, request.nodes = std::max<std::int64_t>(1, gpus / node);
-  if (gpus == 1 || gpus / request.nodes == 1) request.node.clear();
+  if (gpus == 1 || gpus / *request.nodes == 1) request.node.clear();
   return assemble_cluster(request, *open.hardware);
 }
 
@@ -120,7 +121,7 @@ Scales gpu_scales(const OpenQuestion& open) {
 
 std::int64_t node_of_open(const OpenQuestion& open) {
   const Cluster& cluster = open.question.cluster;
-  if (cluster.gpus > 1) return node_size(cluster);
+  if (cluster.gpus > 1 || cluster.instance) return node_size(cluster);
   // One GPU sits in a node of its own kind: more of them in the GPU's usual one.
   const std::string type = open.cluster.node.empty() ? cluster.gpu.usual_node : open.cluster.node;
   const std::int64_t usual = find_node(*open.hardware, type).usual_gpus;
@@ -136,6 +137,7 @@ Question pinned_to(Question question, const Family& family) {
   question.space.tensor_parallel = {family.of_model.tensor};
   question.space.sequence_parallel = {family.of_model.sequence};
   question.space.context_parallel = {family.of_model.context};
+  question.space.expert_parallel = {family.of_model.expert};
   question.space.offloads = {{family.offload_optimizer, family.offload_parameters}};
   return question;
 }

@@ -201,15 +201,29 @@ std::vector<Wider> with_sharded_weights(const Question& q, const Wider& wider) {
   return sharded;
 }
 
-/// Questions that loosen what was asked for, least first: the strategy, then the micro-batch and
-/// checkpointing on top, then with those the loss or what is trained.
-std::vector<Wider> wider_questions(const Question& q) {
+/// Whether a plan would fit if only its weights were saved as they are divided.
+bool saving_is_short(const Question& q, const std::vector<Plan>& plans) {
+  const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
+  return std::any_of(plans.begin(), plans.end(), [&](const Plan& plan) {
+    const MomentMemory* moment = short_moment(plan.moments, device, host);
+    return moment != nullptr && moment->moment == RunMoment::save_model;
+  });
+}
+
+/// Questions that loosen what was asked for, least first: how weights are saved, the strategy, then the
+/// micro-batch and checkpointing on top, then with those the loss or what is trained.
+std::vector<Wider> wider_questions(const Question& q, const std::vector<Plan>& plans) {
   std::vector<Wider> wider;
   Wider next{q, ""};
   const auto offer = [&](Wider& question, const std::string& option) {
     question.options += (question.options.empty() || option.empty() ? "" : " ") + option;
     wider.push_back(question);
   };
+  if (q.training.beside.save != SavedModel::sharded && saving_is_short(q, plans)) {
+    Wider divided = next;
+    divided.question.training.beside.save = SavedModel::sharded;
+    offer(divided, "--save sharded");
+  }
   SearchSpace& space = next.question.space;
   space.zero_stages.clear(), space.tensor_parallel.clear(), space.offloads.clear();
   if (!(space == q.space)) offer(next, "");
@@ -228,7 +242,7 @@ std::vector<Wider> wider_questions(const Question& q) {
   }
   for (Wider& sharded : with_sharded_weights(q, next)) wider.push_back(std::move(sharded));
   // From here on one or the other, not each on top of the one before.
-  if (!q.training.fused_loss) {
+  if (!q.training.fused_loss && !q.training.fused_head) {
     Wider fused = next;
     fused.question.training.fused_loss = true;
     offer(fused, "--fused-loss");
@@ -244,7 +258,7 @@ std::vector<Wider> wider_questions(const Question& q) {
 }
 
 void find_alternative(const Question& q, Answer& result) {
-  for (const Wider& wider : wider_questions(q)) {
+  for (const Wider& wider : wider_questions(q, result.plans)) {
     result.alternative = best_that_fits(wider.question, candidates(wider.question).legal);
     if (!result.alternative) continue;
     result.alternative_change = wider.options;
@@ -328,6 +342,7 @@ Candidates candidates(const Question& q) {
         s.micro_batch_size = q.space.micro_batch_size.value_or(1);
         if (!worth_trying(q, s)) continue;
         std::vector<std::string> reasons = why_illegal(q.model, q.training, s, world(q));
+        for (std::string& each : why_not_on(q.cluster, s)) reasons.push_back(std::move(each));
         const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
         // The largest micro-batch is found later, among those that make the global batch.
         const bool found_later =

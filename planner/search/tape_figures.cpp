@@ -37,14 +37,16 @@ std::uint64_t order_of(const CondensedTape& tape) {
 
 double bytes(Bytes size) { return static_cast<double>(size.value); }
 
-MicroStepFigures<double> figures_of(const Recording& recording, const Gpu& gpu, const Training& training,
-                                    std::int64_t tokens, std::int64_t micro_batch_size) {
+MicroStepFigures<double> figures_of(const Recording& recording, const Cluster& cluster,
+                                    const Training& training, std::int64_t tokens,
+                                    std::int64_t micro_batch_size) {
   MicroStepFigures<double> result;
   for (const MemoryDelta& each : recording.condensed.deltas)
     result.live.deltas.push_back({bytes(each.highest.total()), bytes(each.net.total())});
   result.live.inputs = bytes(token_ids(micro_batch_size * sequences_per_sample(training), tokens));
+  const KernelRates rates(cluster, training);
   for (const Load& each : recording.tape.loads) {
-    const LoadTime time = load_time(each, gpu, training);
+    const LoadTime time = rates.time(each);
     result.loads.push_back({time.products.value, time.attention.value, time.other.value, time.host.value});
   }
   for (const Bytes each : recording.condensed.exchanges) result.exchanges.push_back(bytes(each));
@@ -92,8 +94,8 @@ const SizedFigures& TapeFigures::recorded(std::int64_t b) {
   if (known != sized_.end()) return known->second;
   const Recording& recording = recorder_(b);
   return sized_
-      .emplace(
-          b, SizedFigures{order_of(recording.condensed), figures_of(recording, gpu_, training_, tokens_, b)})
+      .emplace(b, SizedFigures{order_of(recording.condensed),
+                               figures_of(recording, cluster_, training_, tokens_, b)})
       .first->second;
 }
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "hardware_profiles/gpu.h"
+#include "hardware_profiles/cluster.h"
 #include "planner/cost/queues.h"
 #include "planner/simulation/live_program.h"
 #include "planner/simulation/run.h"
@@ -37,8 +37,8 @@ class TapeFigures {
   /// `recording(b)` gives the tape of micro-batch b, whose samples have `tokens` tokens on a rank; what it
   /// returns and `training` outlive this.
   using Recorder = std::function<const Recording&(std::int64_t micro_batch_size)>;
-  TapeFigures(const Gpu& gpu, const Training& training, std::int64_t tokens, Recorder recorder)
-      : gpu_(gpu), training_(training), tokens_(tokens), recorder_(std::move(recorder)) {}
+  TapeFigures(const Cluster& cluster, const Training& training, std::int64_t tokens, Recorder recorder)
+      : cluster_(cluster), training_(training), tokens_(tokens), recorder_(std::move(recorder)) {}
 
   /// Exact at powers of two, and where the powers around a size differ in order; else between those.
   [[nodiscard]] const SizedFigures& at(std::int64_t micro_batch_size);
@@ -51,7 +51,7 @@ class TapeFigures {
   [[nodiscard]] const SizedFigures& recorded(std::int64_t micro_batch_size);
   [[nodiscard]] const SizedFigures& sized(std::int64_t micro_batch_size);
 
-  const Gpu& gpu_;
+  const Cluster& cluster_;
   const Training& training_;
   std::int64_t tokens_;
   Recorder recorder_;

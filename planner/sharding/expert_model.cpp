@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,13 +85,22 @@ Model with_local_experts(const Model& model, const Strategy& strategy) {
   return result;
 }
 
-RoutedRows routed_rows(const Model& model, const Training& training, const Strategy& strategy,
-                       std::int64_t expert_rank) {
-  const std::int64_t ranks = strategy.layout.expert;
+std::vector<std::int64_t> rows_to_each(const Model& model, const Training& training,
+                                       const Strategy& strategy) {
   const std::int64_t pairs =
       strategy.micro_batch_size * local_tokens(training, strategy) * model.shape.experts->experts_per_token;
-  const std::int64_t sent = even_part(pairs, strategy.layout.tensor, 0);
-  return {sent, rows_for(sent, ranks, expert_rank, training.routing_skew) * ranks};
+  const std::int64_t sent = even_part(pairs, strategy.layout.tensor, 0), ranks = strategy.layout.expert;
+  std::vector<std::int64_t> rows;
+  for (std::int64_t to = 0; to < ranks; ++to)
+    rows.push_back(rows_for(sent, ranks, to, training.routing_skew));
+  return rows;
+}
+
+RoutedRows routed_rows(const Model& model, const Training& training, const Strategy& strategy,
+                       std::int64_t expert_rank) {
+  const std::vector<std::int64_t> rows = rows_to_each(model, training, strategy);
+  return {std::accumulate(rows.begin(), rows.end(), std::int64_t{}),
+          rows[static_cast<std::size_t>(expert_rank)] * strategy.layout.expert};
 }
 
 }  // namespace zplan

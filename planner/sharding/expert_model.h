@@ -2,6 +2,7 @@
 // The model as one rank of an expert-parallel group has it.
 
 #include <cstdint>
+#include <vector>
 
 #include "planner/strategy.h"
 
@@ -22,5 +23,9 @@ struct RoutedRows {
 /// of the pairs.
 [[nodiscard]] RoutedRows routed_rows(const Model& model, const Training& training, const Strategy& strategy,
                                      std::int64_t expert_rank);
+/// The rows that one rank sends, by the rank of the expert-parallel group that they go to; the same of every
+/// sender.
+[[nodiscard]] std::vector<std::int64_t> rows_to_each(const Model& model, const Training& training,
+                                                     const Strategy& strategy);
 
 }  // namespace zplan

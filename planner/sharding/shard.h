@@ -2,11 +2,16 @@
 // Who holds what: bytes that one rank holds between optimizer steps, with DeepSpeed's grouping and padding.
 // Checked to the byte against DeepSpeed itself (tests/planner/held_bytes_test.cpp).
 
+#include <cstdint>
 #include <vector>
 
-#include "planner/sharding/rank_model.h"
+#include "models/base/quantity.h"
 
 namespace zplan {
+
+struct RankModel;
+struct Strategy;
+struct Training;
 
 /// The slice of one flattened group of trainable parameters that one rank's optimizer updates at ZeRO 1
 /// and 2.

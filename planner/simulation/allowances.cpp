@@ -1,21 +1,30 @@
 #include "planner/simulation/allowances.h"
 
 #include "hardware_profiles/gpu.h"
+#include "hardware_profiles/platform.h"
 
 namespace zplan {
 
 namespace {
 
-/// Whether GPUs of this generation are taken to be.
+/// Whether GPUs of this generation are taken to be, by links of their own.
 bool joined_by_nvlink(std::string_view compute_capability) {
+  const bool radeon = compute_capability.starts_with("gfx11");
+  if (platform_of(compute_capability).platform != Platform::cuda) return !radeon;
   return compute_capability == "8.0" || capability_major(compute_capability) >= 9;
 }
 
 }  // namespace
 
 Bytes cublas_workspaces(std::string_view compute_capability) {
+  constexpr std::int64_t kThreads = 2;
+  if (platform_of(compute_capability).platform == Platform::rocm) {
+    const bool matrix_cores =
+        compute_capability.starts_with("gfx94") || compute_capability.starts_with("gfx95");
+    return kMiB * (kThreads * (matrix_cores ? 128 : 32));
+  }
   const bool hopper_or_later = capability_major(compute_capability) >= 9;
-  return hopper_or_later ? kMiB * 64 : Bytes(std::int64_t{2} * 8'519'680);
+  return hopper_or_later ? kMiB * (kThreads * 32) : Bytes(kThreads * 8'519'680);
 }
 
 Bytes cublaslt_workspace() { return kMiB; }

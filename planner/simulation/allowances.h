@@ -9,8 +9,8 @@
 namespace zplan {
 
 /// cuBLAS keeps one workspace per thread that multiplies: the forward's and autograd's. 8,519,680 B each, 32
-/// MiB from compute capability 9.0. Source: torch 2.11 aten/src/ATen/cuda/CUDABlas.cpp; the first measured to
-/// the byte.
+/// MiB from compute capability 9.0; under ROCm 32 MiB, 128 MiB on MI300 and MI350 (gfx94x, gfx95x). Source:
+/// torch 2.11 aten/src/ATen/cuda/CUDABlas.cpp; the first measured to the byte.
 [[nodiscard]] Bytes cublas_workspaces(std::string_view compute_capability);
 
 /// cuBLASLt's workspace of a thread that multiplies and adds a bias: 1 MiB.

@@ -14,13 +14,6 @@
 
 namespace zplan {
 
-/// Figures of one phase: the highest since it began.
-struct PhasePeak {
-  Bytes requested;  ///< as asked for
-  Bytes allocated;  ///< as handed out by the allocator; as requested where none runs
-  bool operator==(const PhasePeak&) const = default;
-};
-
 /// One block that was asked for, and when.
 struct BlockRequest {
   Term term{};

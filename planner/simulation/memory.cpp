@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/framework.h"
 #include "planner/simulation/allowances.h"

@@ -11,6 +11,7 @@
 #include "planner/sharding/shard.h"
 #include "planner/simulation/call.h"
 #include "planner/simulation/device.h"
+#include "planner/simulation/memory_plan.h"
 
 namespace zplan {
 
@@ -69,12 +70,6 @@ struct RunInputs {
   std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
   Bytes outside{};          ///< of the GPU, what the allocator cannot have: a CUDA context, NCCL's buffers
   bool flattens_on_host{};  ///< on a GPU without limit: as on one that has no memory for it
-};
-
-/// GPUs by their usable memory, `until` not among them.
-struct CardRange {
-  Bytes from, until;
-  [[nodiscard]] bool contains(Bytes card) const { return card >= from && card < until; }
 };
 
 /// Where the run flattens the trained weights as it starts, which the GPU's memory decides (ZeRO 1 and 2).

@@ -25,4 +25,11 @@ struct Peak {
   bool operator==(const Peak&) const = default;
 };
 
+/// Figures of one phase: the highest since it began.
+struct PhasePeak {
+  Bytes requested;  ///< as asked for
+  Bytes allocated;  ///< as handed out by the allocator; as requested where none runs
+  bool operator==(const PhasePeak&) const = default;
+};
+
 }  // namespace zplan

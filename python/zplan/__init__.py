@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import results
-from .api import InputError, check, compare, explain, fit, hardware, lint, model, models, plan, search
+from .api import InputError, check, compare, compare_hardware, explain, fit, hardware, lint, model, models, plan, search
 from .results import Plan, Report
 
 if TYPE_CHECKING:
     from .watching import Watch, watch
 
-__all__ = ["InputError", "Plan", "Report", "Watch", "check", "compare", "explain", "fit", "hardware", "lint", "model", "models",
-           "plan", "results", "search", "watch"]
+__all__ = ["InputError", "Plan", "Report", "Watch", "check", "compare", "compare_hardware", "explain", "fit", "hardware", "lint",
+           "model", "models", "plan", "results", "search", "watch"]
 
 
 def __getattr__(name: str) -> Any:

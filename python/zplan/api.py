@@ -96,6 +96,14 @@ def compare(model: ModelLike, *strategies: Config, training: Optional[TrainingAr
         return _ask(results.Report, ["compare", *_options(model, training, options, documents), "--", *words], documents)
 
 
+def compare_hardware(model: ModelLike, *names: str, training: Optional[TrainingArguments] = None,
+                     **options: Unpack[PlanOptions]) -> results.HardwareComparison:
+    """One question on several GPUs and cloud shapes ("H100-SXM-80GB", "p4d.24xlarge"): which fits, how fast, tokens per GPU-hour."""
+    with Documents() as documents:
+        words = _options(model, training, options, documents)
+        return _ask(results.HardwareComparison, ["hardware", "compare", *words, "--", *names], documents)
+
+
 def fit(model: Optional[ModelLike] = None, *, training: Optional[TrainingArguments] = None,
         **options: Unpack[FitOptions]) -> results.FitReport:
     """The inverse: the largest micro-batch, the longest sequence, the fewest GPUs, the smallest GPU, the biggest model

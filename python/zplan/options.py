@@ -36,7 +36,7 @@ class ModelOptions(TypedDict, total=False):
     modules_to_save: Names  # "embed_tokens", "lm_head"
     tie_saved_modules: bool
     no_autocast_adapters: bool
-    objective: Literal["sft", "dpo", "orpo", "simpo"]
+    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward"]
     reference: Literal["copy", "adapters-off", "precomputed"]
     freeze: Names  # "vision", "projector"
     images: int  # of each sample
@@ -54,6 +54,10 @@ class ClusterOptions(TypedDict, total=False):
     host_mem: float  # GiB per node
 
 
+class InstanceOptions(TypedDict, total=False):
+    instance: str  # cloud shape: "p5.48xlarge"
+
+
 class TrainingOptions(TypedDict, total=False):
     precision: Literal["bf16", "fp16", "fp32"]
     optimizer: str  # also as TrainingArguments.optim names it
@@ -64,6 +68,9 @@ class TrainingOptions(TypedDict, total=False):
     tiled_loss: Union[int, Literal["auto"]]
     attention: Literal["flash", "sdpa", "eager"]
     fused_loss: bool
+    fused_head: bool
+    loss_shift: Literal["labels", "logits", "logits-alone"]
+    kernels: Literal["torch", "liger"]
     loss_chunks: int
     sliced_head: bool
     modules: Literal["transformers", "litgpt", "llm-foundry", "torchtitan"]
@@ -75,6 +82,23 @@ class BatchOptions(TypedDict, total=False):
     micro_batch: Union[int, Literal["max"]]
     grad_accum: int
     global_batch: int
+
+
+class RunOptions(TypedDict, total=False):
+    """What a run does beside its steps, and how much it trains on."""
+
+    load_dtype: Literal["bf16", "fp16", "fp32"]
+    load_everywhere: bool
+    save: Literal["full", "sharded"]
+    eval_batch: int  # samples per GPU
+    eval_logits: bool
+    eval_samples: int
+    eval_accumulation: int  # steps
+    generate: int  # tokens
+    samples: int  # of an epoch
+    tokens: int
+    epochs: float
+    price: float  # of a GPU-hour
 
 
 class QuestionOptions(ModelOptions, ClusterOptions, TrainingOptions, BatchOptions, total=False):
@@ -104,20 +128,26 @@ class StrategyOptions(TypedDict, total=False):
     framework: Literal["deepspeed", "fsdp", "torch"]
 
 
+class DataOptions(TypedDict, total=False):
+    trainer: Names
+    lengths: str
+    batching: Literal["padded", "grouped", "packed"]
+
+
 class OutputOptions(TypedDict, total=False):
     config_style: Literal["plain", "hf-auto", "ms-swift"]
     emit: Path
     explain: bool
 
 
-class CompareOptions(PlanningOptions, OutputOptions, total=False):
+class CompareOptions(PlanningOptions, RunOptions, InstanceOptions, OutputOptions, total=False):
     routing: str
     buckets: Literal["default", "hf-auto"]
     baseline: Config
     differences: bool
 
 
-class SearchOptions(PlanningOptions, StrategyOptions, OutputOptions, total=False):
+class SearchOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, StrategyOptions, OutputOptions, total=False):
     pass
 
 
@@ -125,7 +155,7 @@ class PlanOptions(SearchOptions, total=False):
     ds_config: Config
 
 
-class FitOptions(PlanningOptions, StrategyOptions, total=False):
+class FitOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, StrategyOptions, total=False):
     ds_config: Config
     solve: Literal["micro-batch", "sequence", "gpus", "model", "memory", "host-memory"]
     oom: str

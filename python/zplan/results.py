@@ -78,6 +78,19 @@ class Model(Value):
 
 
 @dataclass(init=False, repr=False, eq=False)
+class Instance(Value):
+    """The cloud shape that each node is."""
+
+    name: str
+    provider: str
+    gpus: int
+    vcpus: int
+    local_disk_bytes: int
+    source: str
+    date: str
+
+
+@dataclass(init=False, repr=False, eq=False)
 class Cluster(Value):
     """What it is trained on."""
 
@@ -94,8 +107,9 @@ class Cluster(Value):
     node: str
     network: Optional[str]
     assumptions: Tuple[str, ...]  # what was not stated, and what was taken for it
+    instance: Optional[Instance] = None  # where one was named
 
-    _parts = {"assumptions": tuple}
+    _parts = {"assumptions": tuple, "instance": one(Instance)}
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -129,6 +143,9 @@ class Training(Value):
     quant_storage: Optional[str] = None  # of packed weights, where it can be sharded
     objective: str = "sft"
     reference: Optional[str] = None  # of preference training
+    fused_head: bool = False  # TRL's, without logits
+    loss_shift: str = "labels"
+    kernels: str = "torch"  # of norms, rotations and gated activations
 
     _parts = {"lora_targets": tuple, "frozen_parts": tuple, "modules_to_save": tuple}
 
@@ -334,6 +351,52 @@ class Accuracy(Value):
 
 
 @dataclass(init=False, repr=False, eq=False)
+class Resident(Value):
+    """What is resident for one reason at a moment of a run, in bytes."""
+
+    name: str
+    device: int  # of each rank
+    host: int  # of each rank
+    host_of_first_rank: int  # what the node's first rank has beside that
+
+
+@dataclass(init=False, repr=False, eq=False)
+class RunMoment(Value):
+    """Memory at one moment of a run: "load", "training", "evaluation", "generation", "save_model" or "save_checkpoint"."""
+
+    moment: str
+    device: int  # bytes of a rank; 0 where the moment takes none
+    host_per_node: int  # bytes
+    parts: Tuple[Resident, ...]
+    needs_less: str  # what would need less; empty: nothing is known
+
+    _parts = {"parts": each(Resident)}
+
+
+@dataclass(init=False, repr=False, eq=False)
+class Range(Value):
+    """Ends of a figure, as far apart as predicted speeds were off."""
+
+    low: float
+    high: float
+
+
+@dataclass(init=False, repr=False, eq=False)
+class RunCost(Value):
+    """How long the whole run takes and what it costs."""
+
+    steps: int
+    wall_seconds: float
+    gpu_hours: float
+    cost: Optional[float]  # None: no price
+    speeds_judged: int  # measured speeds that the ranges are from
+    wall_seconds_range: Optional[Range]  # None: no speed was measured that is comparable
+    cost_range: Optional[Range]
+
+    _parts = {"wall_seconds_range": one(Range), "cost_range": one(Range)}
+
+
+@dataclass(init=False, repr=False, eq=False)
 class Plan(Value):
     """One strategy with its memory, traffic and time, and whether it fits."""
 
@@ -346,12 +409,16 @@ class Plan(Value):
     communication: Communication
     time: StepTime
     why: Tuple[str, ...]
+    moments: Tuple[RunMoment, ...] = ()  # of the run, in order
+    short_moment: Optional[str] = None  # at which memory does not suffice
+    run: Optional[RunCost] = None  # with samples or tokens
     training: Optional[Training] = None  # where it is trained unlike the report's others
+    ranges: Optional[Dict[str, Any]] = None  # between what 80 % of comparable measured runs lay
     explain: Optional[Explanation] = None  # with explain=True
     accuracy: Optional[Tuple[Accuracy, ...]] = None  # with explain=True
 
     _parts = {"strategy": one(Strategy), "memory": one(Memory), "communication": one(Communication), "time": one(StepTime),
-              "why": tuple, "training": one(Training), "explain": one(Explanation), "accuracy": each(Accuracy)}
+              "why": tuple, "moments": each(RunMoment), "run": one(RunCost), "training": one(Training), "explain": one(Explanation), "accuracy": each(Accuracy)}
 
     def __repr__(self) -> str:
         verdict = "fits" if self.fits else "does not fit"
@@ -596,10 +663,13 @@ class Report(Document):
     comparison: Optional[Comparison]  # of `compare`
     search: Optional[Search]  # of `search`
     warnings: Tuple[str, ...]
+    trainer_defaults: Tuple[Dict[str, Any], ...] = ()  # with `trainer`: what it chose that was left open
+    lengths: Optional[Dict[str, Any]] = None  # with `lengths`
 
     _parts = {"model": one(Model), "cluster": one(Cluster), "training": one(Training), "plans": each(Plan),
               "rejected": each(Rejection), "alternative": one(Alternative), "launch": one(Launch),
-              "comparison": one(Comparison), "search": one(Search), "warnings": tuple}
+              "comparison": one(Comparison), "search": one(Search), "warnings": tuple,
+              "trainer_defaults": tuple}
 
     @classmethod
     def _from_text(cls, text: bytes, ok: bool) -> Report:
@@ -612,7 +682,7 @@ class Report(Document):
         return made
 
     if TYPE_CHECKING:
-        schedule: Optional[Schedule]  # calls of the first plan; None where there are more than 20,000
+        schedule: Optional[Schedule] = None  # calls of the first plan; None where there are more than 20,000
     else:
 
         def __getattr__(self, name: str) -> Any:
@@ -1057,13 +1127,47 @@ class HardwareCatalogue(Document):
     gpus: Tuple[HardwareProfile, ...]
     nodes: Tuple[HardwareProfile, ...]
     networks: Tuple[HardwareProfile, ...]
+    instances: Tuple[HardwareProfile, ...] = ()
 
-    _parts = {"gpus": each(HardwareProfile), "nodes": each(HardwareProfile), "networks": each(HardwareProfile)}
+    _parts = {"gpus": each(HardwareProfile), "nodes": each(HardwareProfile), "networks": each(HardwareProfile),
+              "instances": each(HardwareProfile)}
 
     def to_frame(self) -> pandas.DataFrame:
         """A line per profile. Needs pandas."""
         return _frame([{"kind": profile.kind, "name": profile.name, **{key: figure.value for key, figure in profile.figures.items()}}
-                       for profile in (*self.gpus, *self.nodes, *self.networks)], "name")
+                       for profile in (*self.gpus, *self.nodes, *self.networks, *self.instances)], "name")
+
+
+@dataclass(init=False, repr=False, eq=False)
+class ComparedHardware(Value):
+    """What a GPU or cloud shape makes of a question."""
+
+    name: str
+    kind: str  # "gpu", "instance"
+    fits: bool
+    impossible: Optional[str]  # why nothing can be planned there
+    plan: Optional[str]  # the id of the best
+    tokens_per_second: Optional[float]
+    tokens_per_gpu_hour: Optional[float]
+    speed_median_error: Optional[float]  # half of such predicted speeds were further off
+    report: Optional[Report]
+
+    _parts = {"report": one(Report)}
+
+
+@dataclass(init=False, repr=False, eq=False)
+class HardwareComparison(Document):
+    """The answer of `compare_hardware` (zplan.hardware-comparison/1)."""
+
+    zplan_version: str
+    hardware: Tuple[ComparedHardware, ...]
+
+    _parts = {"hardware": each(ComparedHardware)}
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A line per GPU or cloud shape. Needs pandas."""
+        return _frame([{"name": one.name, "kind": one.kind, "fits": one.fits, "plan": one.plan, "tokens_per_second": one.tokens_per_second,
+                        "tokens_per_gpu_hour": one.tokens_per_gpu_hour} for one in self.hardware], "name")
 
 
 # ---- check ----
@@ -1137,9 +1241,11 @@ class Check(Document):
     slopes: List[Dict[str, Any]]
     fits: FitVerdicts
     efficiencies: List[Dict[str, Any]]
+    held_out: List[Dict[str, Any]]
     failures: Tuple[str, ...]
     tolerance: Optional[float] = None
     holds: Optional[bool] = None
+    kernel_model: Optional[Dict[str, Any]] = None
 
     _parts = {"groups": each(ErrorGroup), "records": each(JudgedRecord), "fits": one(FitVerdicts), "failures": tuple}
 

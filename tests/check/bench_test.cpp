@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "hardware_profiles/cluster.h"
+#include "hardware_profiles/collective_cost.h"
 #include "planner/check/judge.h"
 #include "support.h"
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <random>
 
+#include "hardware_profiles/cluster.h"
 #include "support.h"
 #include "tests/mutated.h"
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/judge.h"
 #include "planner/check/summary.h"
 #include "support.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/links.h"
 #include "planner/check/readers/nccl_log.h"
 #include "support.h"

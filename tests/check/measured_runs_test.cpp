@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "hardware_profiles/cluster.h"
 #include "support.h"
 
 namespace zplan::check::testing {

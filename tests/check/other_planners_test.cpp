@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hardware_profiles/cluster.h"
 #include "models/catalogue/catalogue.h"
 #include "support.h"
 

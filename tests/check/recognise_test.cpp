@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/read.h"
 #include "support.h"
 

@@ -26,4 +26,7 @@ complete_words() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=(); _zplan
 complete_words zplan gui "$script" | grep -qx "$script" || { echo "files of the window"; exit 1; }
 complete_words zplan --opt | grep -qx -- --optimizer || { echo "options"; exit 1; }
 complete_words zplan --gpu H100-S | grep -qx H100-SXM-80GB || { echo "values"; exit 1; }
+complete_words zplan --instance p5.4 | grep -qx p5.48xlarge || { echo "cloud shapes"; exit 1; }
+complete_words zplan hardware compare H100-S | grep -qx H100-SXM-80GB || { echo "compared hardware"; exit 1; }
+complete_words zplan hardware compare --mod | grep -qx -- --model || { echo "options of compared hardware"; exit 1; }
 complete_words zplan --method q | grep -qx qlora || { echo "choices"; exit 1; }

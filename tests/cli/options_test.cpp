@@ -20,7 +20,8 @@ Options parsed(const std::string& line) { return parse_options(split(line)); }
 
 TEST(Options, EveryValueReachesItsField) {
   const Options o = parsed(
-      "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --mem 44.5 --node nvswitch --network 8x400g "
+      "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --instance p5.48xlarge --mem 44.5 --node "
+      "nvswitch --network 8x400g "
       "--host-mem 900GiB "
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
       "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --quant-storage bf16 --dora "
@@ -31,13 +32,27 @@ TEST(Options, EveryValueReachesItsField) {
       "--checkpointing none --attention sdpa --fused-loss --loss-chunks 8 --sliced-head --modules litgpt "
       "--expandable-segments --emit x.json --config-style "
       "hf-auto --units GB "
-      "--explain --no-color --images 4 --image-size 1344x1008 --image-tokens 300");
+      "--load-dtype fp32 --load-everywhere --save sharded --eval-batch 8 --eval-logits --eval-samples 500 "
+      "--eval-accumulation 4 --generate 64 --samples 50000 --tokens 7 --epochs 2.5 --price 1.25 "
+      "--explain --no-color --images 4 --image-size 1344x1008 --image-tokens 300 "
+      "--fused-head --kernels liger --loss-shift logits-alone --trainer trl@0.24,swift --lengths lengths.txt "
+      "--batching grouped");
   EXPECT_EQ(o.images, (ImageRequest{.per_sample = 4, .width = 1344, .height = 1008, .tokens = 300}));
+  EXPECT_EQ(o.training.beside, (BesideSteps{.load_dtype = Precision::fp32,
+                                            .loads_everywhere = true,
+                                            .save = SavedModel::sharded,
+                                            .eval_batch = 8,
+                                            .eval_samples = 500,
+                                            .keeps_logits = true,
+                                            .eval_accumulation_steps = 4,
+                                            .new_tokens = 64}));
+  EXPECT_EQ(o.budget, (Budget{.samples = 50000, .tokens = 7, .epochs = 2.5, .price = 1.25}));
   EXPECT_EQ(o.command, Command::plan);
   EXPECT_EQ(o.model, "8B");
   EXPECT_EQ(o.cluster.gpus, 16);
   EXPECT_EQ(o.cluster.nodes, 2);
   EXPECT_EQ(o.cluster.gpu, "H100-SXM-80GB");
+  EXPECT_EQ(o.cluster.instance, "p5.48xlarge");
   EXPECT_EQ(o.cluster.memory, Bytes(47'781'511'168));  // 44.5 · 1024³
   EXPECT_EQ(o.cluster.node, "nvswitch");
   EXPECT_EQ(o.cluster.network, "8x400g");
@@ -71,6 +86,13 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_TRUE(o.training.sliced_head);
   EXPECT_EQ(o.training.modules, ModuleLibrary::litgpt);
   EXPECT_TRUE(o.training.expandable_segments);
+  EXPECT_TRUE(o.training.fused_head);
+  EXPECT_EQ(o.training.kernels, LayerKernels::liger);
+  EXPECT_EQ(o.training.loss_shift, LossShift::logits_alone);
+  EXPECT_THAT(o.trainers,
+              ElementsAre(TrainerChoice{Trainer::trl, {0, 24}}, TrainerChoice{Trainer::swift, {4, 6}}));
+  EXPECT_EQ(o.lengths, "lengths.txt");
+  EXPECT_EQ(o.batching, Batching::grouped);
   EXPECT_EQ(o.emit, "x.json");
   EXPECT_EQ(o.config_style, ConfigStyle::hf_auto);
   EXPECT_EQ(o.unit, ByteUnit::gb);
@@ -83,7 +105,8 @@ TEST(Options, WithoutAWordThePlannersDefaultsHold) {
   EXPECT_EQ(o.training, Training{});
   EXPECT_EQ(o.space, SearchSpace{});
   EXPECT_EQ(o.headroom.fraction, Headroom{}.fraction);
-  EXPECT_EQ(o.cluster.gpus, 1);
+  EXPECT_FALSE(o.cluster.gpus.has_value());
+  EXPECT_FALSE(o.cluster.nodes.has_value());
   EXPECT_FALSE(o.cluster.memory.has_value());
 }
 
@@ -93,6 +116,14 @@ TEST(Options, EqualSignsAndOrderDoNotMatter) {
   EXPECT_EQ(o.command, Command::compare);
   EXPECT_EQ(o.cluster.gpus, 4);
   EXPECT_THAT(o.words, ElementsAre("zero3", "tp2+zero1"));
+}
+
+TEST(Options, HardwareHasCommandsOfTwoWords) {
+  const Options o = parsed("hardware compare h100 a100 --model 8B --gpus 4");
+  EXPECT_EQ(o.command, Command::hardware_compare);
+  EXPECT_THAT(o.words, ElementsAre("h100", "a100"));
+  EXPECT_EQ(parsed("hardware import log.txt").command, Command::hardware_import);
+  EXPECT_EQ(parsed("hardware search import").command, Command::hardware);
 }
 
 TEST(Options, CommandNamesAreWordsBehindACommand) {

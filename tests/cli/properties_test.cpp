@@ -75,8 +75,10 @@ TEST_P(Grid, FittingIsWhatTheFiguresSay) {
              &host = r.at("cluster").at("available_host_memory_bytes_per_node");
   for (const json& plan : r.at("plans")) {
     const json& memory = plan.at("memory");
-    EXPECT_EQ(plan.at("fits").get<bool>(), memory.at("required") <= room && memory.at("host") <= host)
-        << plan.at("id");
+    bool fits = memory.at("required") <= room && memory.at("host") <= host;
+    for (const json& moment : plan.at("moments"))
+      fits = fits && moment.at("device") <= room && moment.at("host_per_node") <= host;
+    EXPECT_EQ(plan.at("fits").get<bool>(), fits) << plan.at("id");
   }
 }
 

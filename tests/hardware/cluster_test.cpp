@@ -95,11 +95,10 @@ TEST(AssembleCluster, WhatIsGivenIsNoAssumption) {
 }
 
 TEST(AssembleCluster, DoubtfulFiguresAreSaid) {
-  EXPECT_THAT(assemble({.gpu = "h200", .gpus = 8}).assumptions, Contains(HasSubstr("matrix_efficiency")));
+  EXPECT_THAT(assemble({.gpu = "a10g", .gpus = 8}).assumptions, Contains(HasSubstr("board_power_w")));
   EXPECT_THAT(assemble({.gpu = "h200", .gpus = 8}).assumptions,
               Contains(HasSubstr("inside a node assumed: as H100")));
-  EXPECT_THAT(assemble({.gpu = "a100", .gpus = 8}).assumptions,
-              Not(Contains(HasSubstr("matrix_efficiency"))));
+  EXPECT_THAT(assemble({.gpu = "a100", .gpus = 8}).assumptions, Not(Contains(HasSubstr("board_power_w"))));
   EXPECT_THAT(assemble({.gpu = "h100", .gpus = 16}).assumptions, Contains(HasSubstr("usually hold 8")));
   EXPECT_THAT(assemble({.gpu = "4090", .gpus = 4, .node = "pcie"}).assumptions,
               Contains(HasSubstr("peer-to-peer")));

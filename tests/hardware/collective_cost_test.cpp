@@ -314,7 +314,8 @@ TEST(CollectiveCosts, StayWithinTheLinks) {
       for (const Operation operation : {Operation::all_reduce, Operation::all_gather, Operation::all_to_all})
         for (const std::int64_t nodes : {1, 2, 4, 32}) {
           const Cluster machines = cluster(gpu.name, nodes * 8, nodes, "", network);
-          const bool nvlink = machines.node.fabric == Fabric::nvswitch;
+          const bool nvlink =
+              machines.node.fabric == Fabric::nvswitch || machines.node.fabric == Fabric::mesh;
           const double link = nvlink ? gpu.nvlink.value : gpu.pcie.value;
           const CollectiveCost cost =
               CollectivePricer(machines, operation, place_of_all(machines), {.curves = false}).cost(kGiB * 8);

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <cmath>
 #include <map>
+#include <string_view>
 
 #include "hardware_profiles/cluster.h"
+#include "hardware_profiles/kernel_model.h"
+#include "hardware_profiles/platform.h"
 
 namespace zplan {
 namespace {
@@ -40,6 +44,7 @@ TEST(BuiltInProfiles, NamesAndAliasesAreUnique) {
   expect_unique(profiles().gpus);
   expect_unique(profiles().nodes);
   expect_unique(profiles().networks);
+  expect_unique(profiles().instances);
 }
 
 TEST(BuiltInProfiles, UsualNodesAndNetworksExist) {
@@ -89,6 +94,12 @@ TEST(BuiltInProfiles, AreFoundByTheNamesThatPeopleType) {
                                                  {"NVIDIA GB200", "GB200-NVL72"},
                                                  {"NVIDIA H800", "H800-SXM-80GB"},
                                                  {"NVIDIA A800-SXM4-80GB", "A800-SXM-80GB"},
+                                                 {"AMD Instinct MI300X", "MI300X-192GB"},
+                                                 {"mi250x", "MI250X-64GB"},
+                                                 {"AMD Radeon RX 7900 XTX", "RX-7900-XTX-24GB"},
+                                                 {"910B", "Ascend-910B-64GB"},
+                                                 {"Gaudi 3", "Gaudi-3-128GB"},
+                                                 {"NVIDIA GB10", "DGX-Spark-128GB"},
                                                  {"generic", "generic"}};
   for (const auto& [typed, name] : meant) EXPECT_EQ(find_gpu(profiles(), typed).name, name) << typed;
 }
@@ -151,20 +162,25 @@ void expect_rates_in_order(const Gpu& gpu) {
     EXPECT_NEAR(ratio(*gpu.fp16, *gpu.tf32), 2, 0.05) << gpu.name;
   }
   if (gpu.fp8) {
-    EXPECT_NEAR(ratio(*gpu.fp8, *gpu.fp16), 2, 0.05) << gpu.name;
+    EXPECT_NEAR(ratio(*gpu.fp8, *gpu.fp16), gpu.compute_capability == "gaudi3" ? 1 : 2, 0.05) << gpu.name;
   }
 }
 
 TEST(BuiltInProfiles, FiguresStandInTheRelationsThatTheHardwareHas) {
   for (const Gpu& gpu : profiles().gpus) {
     expect_rates_in_order(gpu);
-    EXPECT_GT(gpu.memory_bandwidth, gpu.pcie * 4) << gpu.name;
+    if (!gpu.unified_memory) {
+      EXPECT_GT(gpu.memory_bandwidth, gpu.pcie * 4) << gpu.name;
+    }
     EXPECT_EQ(gpu.bf16.has_value(), gpu.compute_capability >= "8" || gpu.compute_capability[1] == '0' ||
                                         gpu.compute_capability.size() > 3)
         << gpu.name;
-    EXPECT_GT(gpu.efficiency.products, 0.5) << gpu.name;
-    EXPECT_LT(gpu.efficiency.products, 0.9) << gpu.name;
-    EXPECT_LT(gpu.efficiency.attention, gpu.efficiency.products) << gpu.name;
+    const Efficiency shares = efficiency_of(gpu);
+    EXPECT_GT(shares.products, 0.25) << gpu.name;
+    EXPECT_LE(shares.products, 0.95) << gpu.name;
+    EXPECT_LE(shares.attention, shares.products) << gpu.name;
+    EXPECT_GT(shares.memory, 0.2) << gpu.name;
+    EXPECT_LT(shares.memory, 0.9) << gpu.name;
     const double reserved = ratio(gpu.driver_reserved, gpu.memory);
     EXPECT_GT(reserved, 0.003) << gpu.name;
     EXPECT_LT(reserved, 0.05) << gpu.name;
@@ -214,8 +230,48 @@ TEST(BuiltInProfiles, EveryFigureHasASourceAndDoubtIsMarked) {
     assumed += static_cast<int>(assumed_figures(gpu).size());
   }
   EXPECT_GT(assumed, 40);
-  EXPECT_THAT(assumed_figures(find_gpu(profiles(), "a100")), Not(testing::Contains("matrix_efficiency")));
-  EXPECT_THAT(assumed_figures(find_gpu(profiles(), "h200")), testing::Contains("matrix_efficiency"));
+  EXPECT_THAT(assumed_figures(find_gpu(profiles(), "a100")), Not(testing::Contains("board_power_w")));
+  EXPECT_THAT(assumed_figures(find_gpu(profiles(), "a10g")), testing::Contains("board_power_w"));
+}
+
+/// TFLOP/s of large 16-bit products with fp32 accumulation that the model's constants were not made of:
+/// mli/transformers-benchmarks README @04df81d (3090 Ti), triton-lang/triton issue 10851 (4060), kekzl/imp
+/// pull request 606 (5090: 89 % of 253), lablup/mlxcel issue 1654 (V100).
+TEST(KernelModel, ProductsReachWhatOthersMeasured) {
+  const std::map<std::string, double> measured{
+      {"RTX-3090-Ti-24GB", 81}, {"RTX-4060-8GB", 31}, {"RTX-5090-32GB", 225}, {"V100-SXM-32GB", 97.5}};
+  for (const auto& [name, teraflops] : measured) {
+    const Gpu& gpu = find_gpu(profiles(), name);
+    EXPECT_NEAR(gpu.fp16->value * efficiency_of(gpu).products / 1e12, teraflops, 0.12 * teraflops) << name;
+  }
+}
+
+TEST(KernelModel, PowerLimitsFullRateUnits) {
+  const auto products = [](std::string_view name) {
+    const Gpu& gpu = find_gpu(profiles(), name);
+    return gpu.fp16->value * efficiency_of(gpu).products;
+  };
+  Gpu gpu = find_gpu(profiles(), "A100-SXM-80GB");
+  const double before = efficiency_of(gpu).products;
+  gpu.board_power = *gpu.board_power / 2;
+  EXPECT_NEAR(efficiency_of(gpu).products, before * std::pow(0.5, 0.85), 1e-9);
+  EXPECT_LT(products("A100-PCIE-40GB"), products("A100-SXM-40GB"));
+  EXPECT_LT(products("L4-24GB") / 121e12, 0.6);
+  EXPECT_GT(products("RTX-4090-24GB") / 165e12, 0.9);
+}
+
+/// The faster the memory for each multiprocessor, the less of it is reached.
+TEST(KernelModel, MemoryIsHeldBackByWhatIsInFlight) {
+  const auto share = [](std::string_view name) { return efficiency_of(find_gpu(profiles(), name)).memory; };
+  EXPECT_LT(share("H100-SXM-80GB"), share("A100-SXM-80GB"));
+  EXPECT_LT(share("A100-SXM-80GB"), share("A100-SXM-40GB"));
+  EXPECT_LT(share("A100-SXM-40GB"), share("RTX-4090-24GB"));
+}
+
+TEST(KernelModel, AProfilesOwnSharesWin) {
+  Gpu gpu = find_gpu(profiles(), "A100-SXM-80GB");
+  gpu.efficiency = Efficiency{.products = 0.6, .attention = 0.4, .memory = 0.5};
+  EXPECT_EQ(efficiency_of(gpu), *gpu.efficiency);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <Eigen/Core>
 #include <cstring>
+#include <numeric>
 
 namespace zplan::bench {
 namespace {
@@ -68,7 +69,7 @@ std::vector<std::byte> done_by_hand(const Work& work, int ranks, int rank) {
     }
     return 0.0;
   };
-  const std::int64_t count = layout(work, ranks).receive;
+  const std::int64_t count = layout(work, ranks, rank).receive;
   std::vector<std::byte> output(static_cast<std::size_t>(count * width));
   for (std::int64_t i = 0; i < count; ++i) put(work.dtype, value(i), output.data() + i * width);
   return output;
@@ -88,6 +89,38 @@ TEST(Pattern, IsWhatTheOperationsSay) {
           }
         }
       }
+}
+
+/// Rank r of three gets counts[r] rows from each, or, where it returns, sends as many to each.
+TEST(Pattern, OfAnUnevenAllToAllIsWhatEachSendsToEach) {
+  const std::vector<std::int64_t> counts{300, 0, 41};
+  const auto before = [&counts](int rank) {
+    return std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{});
+  };
+  for (const bool returns : {false, true})
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::int64_t sent = returns ? 3 * counts[static_cast<std::size_t>(rank)] : 341;
+      const std::int64_t received = returns ? 341 : 3 * counts[static_cast<std::size_t>(rank)];
+      const Work exchange{.operation = Operation::all_to_all,
+                          .dtype = DataType::int32,
+                          .elements = sent,
+                          .counts = counts,
+                          .returns = returns};
+      EXPECT_EQ(layout(exchange, 3, rank), (Layout{sent, received}));
+      EXPECT_EQ(largest_buffer(exchange, 3), Bytes(4 * 900));
+      std::vector<double> output;
+      for (int from = 0; from < 3; ++from) {
+        const std::vector<std::byte> input = Pattern(exchange, 3, from).input();
+        const std::int64_t part = counts[static_cast<std::size_t>(returns ? from : rank)];
+        const std::int64_t begin = returns ? rank * part : before(rank);
+        for (std::int64_t i = 0; i < part; ++i)
+          output.push_back(element(DataType::int32, input.data() + 4 * (begin + i)));
+      }
+      const std::vector<std::byte> right = Pattern(exchange, 3, rank).right_output();
+      ASSERT_EQ(right.size(), 4 * output.size());
+      for (std::size_t i = 0; i < output.size(); ++i)
+        ASSERT_EQ(element(DataType::int32, right.data() + 4 * i), output[i]) << rank << " " << i;
+    }
 }
 
 TEST(Pattern, NamesTheFirstWrongElementAndCountsThem) {

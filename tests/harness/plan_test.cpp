@@ -49,6 +49,36 @@ TEST_F(PlanFile, IsReadFromAReportAndByItself) {
   EXPECT_EQ(read(Json{{"schema", "zplan.report/1"}, {"schedule", schedule()}}.dump()).calls.size(), 2U);
 }
 
+/// Experts are shared out among neighbours of the world and held alike by every second rank, or the reverse.
+TEST_F(PlanFile, HasExpertParallelGroupsAndUnevenExchanges) {
+  Json mixture = schedule();
+  mixture["tensor_parallel"] = 1, mixture["expert_parallel"] = 2;
+  mixture["calls"] = Json::parse(R"([
+    {"operation": "all_to_all", "group": "expert", "group_size": 2, "phase": "forward", "dtype": "bfloat16",
+     "purpose": "routed tokens", "elements": 10, "send_counts": [7, 3]},
+    {"operation": "all_to_all", "group": "expert", "group_size": 2, "phase": "forward", "dtype": "bfloat16",
+     "purpose": "routed tokens", "elements": 14, "receive_counts": [7, 3]},
+    {"operation": "all_reduce", "group": "expert-data", "group_size": 2, "phase": "backward", "dtype": "bfloat16",
+     "purpose": "gradients", "elements": 7}])");
+  const Groups neighbours{.kind = GroupKind::data, .size = 2},
+      apart{.kind = GroupKind::data, .size = 2, .stride = 2};
+  const PlannedStep step = read(mixture.dump());
+  EXPECT_EQ(step.calls[0].work.counts, (std::vector<std::int64_t>{7, 3}));
+  EXPECT_FALSE(step.calls[0].work.returns);
+  EXPECT_TRUE(step.calls[1].work.returns);
+  EXPECT_EQ(step.calls[1].groups, neighbours);
+  EXPECT_EQ(step.calls[2].groups, apart);
+  EXPECT_EQ(members(apart, 4, 1, "p"), (std::vector<int>{1, 3}));
+  mixture["data_before_expert"] = true;
+  EXPECT_EQ(read(mixture.dump()).calls[1].groups, apart);
+  EXPECT_EQ(read(mixture.dump()).calls[2].groups, neighbours);
+  for (const char* counts : {"[7, 4]", "[10]", "[7, -1]", "[5, 3, 2]", "7"}) {
+    Json broken = mixture;
+    broken["calls"][0]["send_counts"] = Json::parse(counts);
+    EXPECT_THROW((void)read(broken.dump()), InputError) << counts;
+  }
+}
+
 TEST_F(PlanFile, ThatCannotBeReplayedIsNamedByPlace) {
   const auto refused = [this](const std::string& pointer, const Json& value, const std::string& named) {
     Json broken = schedule();

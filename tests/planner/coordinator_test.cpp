@@ -9,8 +9,10 @@
 #include <map>
 #include <set>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/gathered_memory.h"
 #include "planner/frameworks/deepspeed/partitioned_run.h"
+#include "planner/rank_run.h"
 #include "tests/planner/decoder_hooks.h"
 #include "tests/planner/support.h"
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/sharding/expert_model.h"
 #include "tests/planner/support.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "tests/planner/recorded_run.h"
 

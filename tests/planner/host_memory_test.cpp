@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/simulation/memory.h"
 #include "tests/planner/measured_step.h"
 

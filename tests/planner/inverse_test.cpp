@@ -5,7 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "models/catalogue/catalogue.h"
+#include "planner/search/kernels.h"
 #include "planner/search/scale.h"
 #include "tests/planner/support.h"
 
@@ -152,12 +156,28 @@ TEST(Inverse, EveryNamedCardRunsIt) {
     ClusterRequest request{.gpu = cards[i].name, .gpus = 4};
     const Cluster cluster = assemble_cluster(request, built_in_profiles());
     Training training = open.question.training;
-    if (capability_major(cluster.gpu.compute_capability) < 8) training.attention = Attention::sdpa;
-    EXPECT_TRUE(make_plan(open.question.model, cluster, training, cards[i].plan.strategy).fits)
+    if (!runs_flash(training, cluster.gpu)) training.attention = Attention::sdpa;
+    EXPECT_TRUE(make_plan(open.question.model, cluster, training, cards[i].plan->strategy).fits)
         << cards[i].name;
     EXPECT_TRUE(cluster.gpu.bf16.has_value()) << cards[i].name;
     if (i > 0) {
       EXPECT_LE(cards[i - 1].memory, cards[i].memory);
+    }
+  }
+}
+
+TEST(Inverse, CardsThatAreNotPlannedAreNamedAllTheSame) {
+  const OpenQuestion open = pinned_open(3, 4, kGiB * 80);
+  const std::vector<CardFit> all = cards_that_fit(open, kGiB * 30), few = cards_that_fit(open, kGiB * 30, 2);
+  ASSERT_GT(all.size(), 5U);
+  ASSERT_EQ(few.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(few[i].name, all[i].name);
+    ASSERT_TRUE(all[i].plan) << all[i].name;
+    EXPECT_EQ(few[i].plan.has_value(), i < 2) << few[i].name;
+    if (few[i].plan) {
+      EXPECT_EQ(few[i].plan->id(), all[i].plan->id());
+      EXPECT_EQ(few[i].plan->memory.required, all[i].plan->memory.required);
     }
   }
 }
@@ -189,6 +209,27 @@ TEST(Inverse, MoreOfACardNeverMeansLess) {
       EXPECT_GE(value, last[each]) << to_name(each) << " on " << memory;
       last[each] = value;
     }
+}
+
+TEST(Inverse, EveryDegreeOfAListIsAnsweredByItself) {
+  const Json config = {{"model_type", "qwen3_moe"},   {"hidden_size", 256},
+                       {"intermediate_size", 512},    {"num_hidden_layers", 4},
+                       {"num_attention_heads", 8},    {"num_key_value_heads", 4},
+                       {"vocab_size", 1024},          {"head_dim", 32},
+                       {"num_experts", 16},           {"num_experts_per_tok", 4},
+                       {"moe_intermediate_size", 96}, {"max_position_embeddings", 1'000'000}};
+  OpenQuestion open = open_question(4, kGiB * 14);
+  open.question.model = read_config(JsonReader(config, "test model"));
+  open.question.space.expert_parallel = {1, 4};
+  open.question.space.sequence_parallel = {1, 2};
+  std::set<Family> answered;
+  const Inverse found = solve(open, Solve::sequence);
+  for (const Solution& each : found.solutions) answered.insert(family_of(each.plan.strategy));
+  EXPECT_EQ(answered.size(), found.solutions.size());
+  for (const std::int64_t degree : {1, 4})
+    EXPECT_TRUE(std::any_of(answered.begin(), answered.end(), [degree](const Family& each) {
+      return each.of_model.expert == degree;
+    })) << degree;
 }
 
 TEST(Inverse, WhatFitsNowhereSaysHowFar) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "hardware_profiles/cluster.h"
+#include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
 #include "planner/simulation/allowances.h"
 #include "tests/planner/support.h"

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/judge.h"
 #include "tests/planner/recorded_run.h"
 

@@ -7,8 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "hardware_profiles/cluster.h"
 #include "models/catalogue/catalogue.h"
 #include "planner/plan.h"
+#include "planner/plan_context.h"
 #include "planner/simulation/cards.h"
 #include "planner/simulation/memory.h"
 #include "tests/planner/measured_step.h"

@@ -6,8 +6,13 @@
 
 #include <algorithm>
 
+#include "hardware_profiles/cluster.h"
 #include "models/catalogue/catalogue.h"
+#include "planner/cost/cost_model.h"
 #include "planner/plan.h"
+#include "planner/plan_context.h"
+#include "planner/rank_run.h"
+#include "planner/simulation/run.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
@@ -154,7 +159,7 @@ class Written : public ::testing::Test {
  protected:
   Written() {
     cluster_.gpu.bf16 = FlopsPerSecond(1e12);
-    cluster_.gpu.efficiency = {.products = 1, .attention = 1, .memory = 1};
+    cluster_.gpu.efficiency = Efficiency{.products = 1, .attention = 1, .memory = 1};
     Load second;
     second.attention_forward = Flops(1e12);
     tape_.loads = {second};

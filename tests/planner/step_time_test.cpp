@@ -1,9 +1,14 @@
 // Times worked out by hand: what queues wait for, what is hidden, what is not.
 
+#include "planner/cost/queues.h"
 #include "planner/cost/step_time.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "hardware_profiles/cluster.h"
+#include "planner/cost/cost_model.h"
 #include "planner/cost/host_time.h"
 #include "planner/plan.h"
 #include "tests/planner/support.h"
@@ -18,7 +23,7 @@ class Clocks : public ::testing::Test {
 
   Clocks() {
     cluster_.gpu.bf16 = FlopsPerSecond(kTera);
-    cluster_.gpu.efficiency = {.products = 1, .attention = 1, .memory = 1};
+    cluster_.gpu.efficiency = Efficiency{.products = 1, .attention = 1, .memory = 1};
     tape_.loads = {load(kTera, 0), load(kTera / 4, 100'000)};
   }
   static Load load(double flops, std::int64_t nodes) {
@@ -155,7 +160,8 @@ TEST_F(StepTimes, FlopsAreCountedAsPaLMDoes) {
 }
 
 TEST_F(StepTimes, TheTapesProductsAreThoseOfTheModel) {
-  cluster_.gpu.efficiency = {.products = 1, .attention = 1, .memory = 1};
+  cluster_.gpu.efficiency = Efficiency{.products = 1, .attention = 1, .memory = 1};
+  cluster_.kernels.tail = 0;
   const Strategy s{.checkpointing = Checkpointing::none, .micro_batch_size = 8};
   const double matrices = 8.0 * (4 * 1024 * 1024 + 3 * 1024 * 4096) + 1024.0 * 32'000;
   EXPECT_NEAR(time(s).run.products.value, 3 * 2 * matrices * 2048 * 8 / 312e12, 1e-6);
@@ -164,8 +170,49 @@ TEST_F(StepTimes, TheTapesProductsAreThoseOfTheModel) {
   EXPECT_NEAR(time(s).run.attention.value, 3.5 * 4 * 8 * 1024 * pairs * 8 / 312e12, 1e-6);
 }
 
+/// Products of one layer of 16 K tokens on a GPU without an end of its waves.
+class ProductTimes : public ::testing::Test {
+ protected:
+  ProductTimes() {
+    cluster_.gpu.efficiency = Efficiency{.products = 1, .attention = 1, .memory = 1};
+    cluster_.gpu.multiprocessors = 100;
+    cluster_.kernels.tail = 0.5;
+  }
+  [[nodiscard]] double seconds(const Product& product) const {
+    return KernelRates(cluster_, training_).time(product).value;
+  }
+  Training training_;
+  Cluster cluster_ = roomy_cluster(8);
+};
+
+TEST_F(ProductTimes, TakeTheirOperationsAndHalfAWave) {
+  const Product large{.rows = 12'800, .inner = 4096, .columns = 12'800};
+  const double tiles = 100 * 100;
+  EXPECT_NEAR(seconds(large), large.flops().value / 312e12 * (1 + 0.5 * 100 / tiles), 1e-12);
+}
+
+/// Columns are padded to the smallest tile; a product with few tiles divides its inner dimension.
+TEST_F(ProductTimes, ThatAreNarrowArePaddedAndSliced) {
+  const Product whole{.rows = 4096, .inner = 4096, .columns = 64};
+  const Product narrow{.rows = 4096, .inner = 4096, .columns = 16};
+  const double bytes = 2.0 * (4096.0 * 4096 + 4096 * 16 + 4096 * 16);
+  EXPECT_NEAR(seconds(narrow),
+              std::max(whole.flops().value / 312e12 * 1.5, bytes / cluster_.gpu.memory_bandwidth.value),
+              1e-9);
+  EXPECT_LE(seconds(narrow), seconds(whole));
+}
+
+TEST_F(ProductTimes, OfWideNumbersRunOnThePlainUnits) {
+  const Product wide{.rows = 8192, .inner = 8192, .columns = 8192, .element = Bytes(4)};
+  EXPECT_GT(seconds(wide), wide.flops().value / (19.5e12 * 0.6));
+  Training training;
+  training.precision = Precision::fp32;
+  EXPECT_EQ(matrix_peak(cluster_.gpu, training.precision), cluster_.gpu.fp32);
+}
+
 // PyTorch stops recomputing once all that was saved is there: the layer's last product is not repeated.
 TEST_F(StepTimes, RecomputationRepeatsTheLayersForward) {
+  cluster_.kernels.tail = 0;
   const Strategy once{.checkpointing = Checkpointing::none}, again{.checkpointing = Checkpointing::full};
   const double last = 8.0 * 1024 * 4096, layers = 8.0 * 4 * 1024 * 1024 + 3 * last, head = 1024.0 * 32'000;
   EXPECT_NEAR(time(again).run.products.value / time(once).run.products.value,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
@@ -39,7 +40,7 @@ inline Cluster roomy_cluster(std::int64_t gpus) {
   cluster.gpu.fp32 = FlopsPerSecond(19.5e12);
   cluster.gpu.memory_bandwidth = BytesPerSecond(2e12);
   cluster.gpu.pcie = cluster.gpu.pcie_effective = BytesPerSecond(25e9);
-  cluster.gpu.efficiency = {.products = 0.5, .attention = 0.5, .memory = 0.5};
+  cluster.gpu.efficiency = Efficiency{.products = 0.5, .attention = 0.5, .memory = 0.5};
   cluster.gpus = cluster.gpus_per_node = gpus;
   cluster.memory = cluster.usable_memory = kGiB * 80;
   cluster.host_memory_per_node = kGiB * 1024;

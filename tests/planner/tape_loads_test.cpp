@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "hardware_profiles/cluster.h"
 #include "models/base/json_reader.h"
 #include "planner/model_trace/play.h"
 #include "tests/planner/recorded_step.h"

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/lookup.h"
 #include "models/config.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/judge.h"
 #include "planner/check/readers/nccl_log.h"
 #include "planner/check/readers/readers.h"

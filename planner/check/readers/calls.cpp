@@ -1,5 +1,6 @@
 #include "planner/check/readers/calls.h"
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/run_options.h"
 
 namespace zplan::check {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/check/readers/text_lines.h"

@@ -14,9 +14,20 @@ bool is_network(const std::string& name) {
   return false;
 }
 
+/// "25 Gb/s per node, TCP" → "25g", one NIC through the kernel; without a rate that is known, "tcp".
+std::string tcp_network(const std::string& text) {
+  static const std::regex rate(R"((\d{2,3}) Gb/s per node)");
+  std::smatch found;
+  const std::string name = std::regex_search(text, found, rate) ? found[1].str() + "g" : "";
+  const Network* known = nullptr;
+  for (const Network& network : built_in_networks())
+    if (network.name == name && network.nics == 1) known = &network;
+  return known != nullptr && known->latency >= Seconds(100e-6) ? name : "tcp";
+}
+
 /// "8x 200 Gb/s …" → "8x200g"; "1600 Gb/s per node" is what eight NICs make together.
 std::string network_named(const std::string& text) {
-  if (text.find("TCP") != std::string::npos) return "tcp";
+  if (text.find("TCP") != std::string::npos) return tcp_network(text);
   static const std::regex nics(R"((\d{1,2})x ?(\d{2,4}) ?Gb/s)"), rate(R"((\d{3,4}) Gb/s per node)");
   std::smatch found;
   std::string name;

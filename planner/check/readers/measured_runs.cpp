@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/nccl_log.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
 

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/nccl_log.h"
 #include "planner/check/readers/run_options.h"
 

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "hardware_profiles/cluster.h"
+
 namespace zplan::check {
 
 namespace {
@@ -25,8 +27,8 @@ constexpr std::array kPrograms{
 
 ClusterRequest machines_of(const NcclLog& log, const std::string& place, const Given& given) {
   ClusterRequest machines = given.machines;
-  machines.gpus = log.ranks;
-  machines.nodes = std::max<std::int64_t>(1, static_cast<std::int64_t>(log.hosts.size()));
+  const auto hosts = std::max<std::int64_t>(1, static_cast<std::int64_t>(log.hosts.size()));
+  machines.gpus = log.ranks, machines.nodes = hosts;
   if (machines.gpu.empty()) {
     const auto profile = profile_of_card(given.hardware, log.card);
     if (!profile)
@@ -34,10 +36,10 @@ ClusterRequest machines_of(const NcclLog& log, const std::string& place, const G
                        "accepted: with --gpu, the profile to take for it");
     machines.gpu = *profile;
   }
-  if (machines.gpus % machines.nodes != 0)
-    throw InputError(place, fmt::format("{} ranks on {} hosts", machines.gpus, machines.nodes),
+  if (log.ranks % hosts != 0)
+    throw InputError(place, fmt::format("{} ranks on {} hosts", log.ranks, hosts),
                      "accepted: as many on each");
-  if (machines.nodes == 1) machines.network.clear();
+  if (hosts == 1) machines.network.clear();
   return machines;
 }
 

@@ -1,5 +1,6 @@
 #include <regex>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/nccl_log.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/check/readers/text_lines.h"

@@ -1,7 +1,14 @@
 #include "planner/check/readers/published_options.h"
 
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/frameworks/framework.h"
+#include "planner/trainers.h"
 
 namespace zplan::check {
 
@@ -33,7 +40,8 @@ void read_precision(const JsonReader& options, Training& training, Skip& skip) {
   for (const NamedPrecision& known : kPrecisions) {
     if (known.name != name) continue;
     training.precision = known.precision, training.master_weights = known.master_weights;
-    training.fp32_adapters = known.fp32_adapters, training.autocast = known.autocast;
+    training.fp32_adapters = known.fp32_adapters;
+    training.autocast = options.boolean_or("autocast", known.autocast);
     return;
   }
   given.fail_type("a precision of zplan.measurement/1");
@@ -66,6 +74,7 @@ void read_library(const JsonReader& options, Training& training) {
   // Whoever shards a model with FSDP has no memory for it whole: it is made without memory, or on the host.
   training.fsdp_makes_shards = spec(training.framework).makes_shards;
   if (const auto modules = options.find("modules")) training.modules = named<ModuleLibrary>(*modules);
+  if (const auto kernels = options.find("kernels")) training.kernels = named<LayerKernels>(*kernels);
   if (const auto dropout = options.find("lora_dropout")) training.lora_dropout = dropout->number(0, 1);
 }
 
@@ -86,12 +95,16 @@ void read_loss(const JsonReader& options, Training& training, Skip& skip) {
   const std::string loss = options.at("loss").text();
   training.fused_loss = loss == "fused";
   if (loss == "full" || loss == "fused") return;
-  const auto chunks = loss == "chunked" ? loss_chunks(options) : std::nullopt;
   training.sliced_head = options.boolean_or("logits_chunked", false);
-  if (chunks)
-    training.loss_chunks = *chunks;
-  else
+  if (loss != "chunked")
     skip.add(loss + " cross-entropy");
+  else if (const auto chunks = loss_chunks(options))
+    training.loss_chunks = *chunks;
+}
+
+/// A chunked cross-entropy whose slices neither the record nor its trainer counts.
+void check_chunks(const JsonReader& options, const Training& training, Skip& skip) {
+  if (options.at("loss").text() == "chunked" && training.loss_chunks == 1) skip.add("chunked cross-entropy");
 }
 
 /// The modules that hold the token embedding and the output head, as modules_to_save names them.
@@ -131,6 +144,47 @@ void read_flags(const JsonReader& options, Skip& skip) {
   flag("sequence_parallel", "sequence parallelism");
 }
 
+/// Keys of a record's options that say what an option of the command line says.
+constexpr std::array kKeys{
+    std::pair{std::string_view("--checkpointing"), "checkpointing"},
+    std::pair{std::string_view("--attention"), "attention"},
+    std::pair{std::string_view("--lora-rank"), "lora_rank"},
+    std::pair{std::string_view("--lora-targets"), "lora_targets"},
+    std::pair{std::string_view("--lora-dropout"), "lora_dropout"},
+    std::pair{std::string_view("--no-master-weights"), "precision"},
+    std::pair{std::string_view("--no-autocast-adapters"), "precision"},
+    std::pair{std::string_view("--modules"), "modules"},
+    std::pair{std::string_view("--sliced-head"), "loss"},
+    std::pair{std::string_view("--fused-head"), "loss"},
+    std::pair{std::string_view("reentrant checkpointing"), "reentrant"},
+};
+
+/// Whether the record says it. Slices of a chunked loss are the trainer's where it does not count them.
+bool says(const JsonReader& options, std::string_view option) {
+  if (option == "--loss-chunks" || option == "loss in slices of tokens")
+    return options.at("loss").text() != "chunked" || options.find("loss_chunks") ||
+           options.find("loss_chunk_tokens");
+  for (const auto& [name, key] : kKeys)
+    if (name == option) return options.find(key).has_value() && !options.at(key).raw().is_null();
+  return false;
+}
+
+/// The trainers that a record names: `options.trainer`, a list as --trainer takes it. Who published it does
+/// not matter.
+std::vector<TrainerChoice> trainers_of(const JsonReader& record) {
+  const JsonReader options = record.at("options");
+  std::vector<TrainerChoice> choices;
+  const auto named = options.find("trainer");
+  if (!named) return choices;
+  const std::string text = named->text();
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    choices.push_back(parse_trainer(named->place(), text.substr(at, comma - at)));
+    at = comma + 1;
+  }
+  return choices;
+}
+
 Training read_training(const JsonReader& options, Skip& skip) {
   Training training;
   read_framework(options, training, skip);
@@ -138,6 +192,8 @@ Training read_training(const JsonReader& options, Skip& skip) {
   read_loss(options, training, skip);
   read_library(options, training);
   training.attention = named<Attention>(options.at("attention"));
+  training.fused_kernels = options.boolean_or("fused_kernels", false);
+  training.padding_mask = options.boolean_or("padding_mask", false);
   const std::int64_t gradient = options.at("gradient_dtype_bytes").integer(1, 8);
   training.fsdp_reduces_fp32 = options.integer_or("reduce_dtype_bytes", gradient, 1, 8) == 4;
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
@@ -166,6 +222,12 @@ PublishedRun read_published_run(const JsonReader& record) {
   read_method(options, setup, run.skip);
   read_optimizer(options, setup.training, run.skip);
   setup.strategy = read_strategy(options, setup, run.gpus);
+  // A head in slices divides the tokens of every sample.
+  const std::int64_t samples =
+      options.boolean_or("logits_chunked", false) ? 1 : setup.strategy.micro_batch_size;
+  apply_trainers(trainers_of(record), {setup.training, setup.strategy.checkpointing, samples}, run.gpus,
+                 [&](std::string_view option) { return says(options, option); });
+  check_chunks(options, setup.training, run.skip);
   // Who empties the cache keeps no blocks of other lengths.
   const bool empties = options.boolean_or("empties_cache", false);
   setup.varies = !empties && !options.boolean_or("seq_exact", true);

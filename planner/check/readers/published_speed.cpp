@@ -1,3 +1,4 @@
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/published_options.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
@@ -29,7 +30,8 @@ Case speed_case(const JsonReader& record) {
           .skip = run.skip,
           .subset = slower ? "a slower attention kernel" : "attention as PyTorch runs it",
           .card = card.value_or(""),
-          .grade = record.text_or("grade", "")};
+          .grade = record.text_or("grade", ""),
+          .source = record.text_or("source", "")};
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ namespace zplan::check {
 [[nodiscard]] std::vector<Case> read_step_rows(const JsonReader& rows);
 /// The smallest device on which such a run does not end out of memory.
 [[nodiscard]] std::vector<Case> read_capacity_rows(const JsonReader& rows);
+/// What ranks of a run held of host memory, by its moments.
+[[nodiscard]] std::vector<Case> read_host_rows(const JsonReader& rows);
 /// The collectives of such a step.
 [[nodiscard]] std::vector<Case> read_schedule_rows(const JsonReader& rows);
 /// One recorded optimizer step of DeepSpeed, or a list of them: collectives, and bytes held by every rank.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
 #include "models/config.h"
 #include "planner/check/readers/calls.h"
 #include "planner/check/readers/readers.h"
@@ -13,7 +14,7 @@ namespace zplan::check {
 namespace {
 
 /// The run's small Llama as transformers' config names its sizes.
-Model recorded_model(const JsonReader& run) {
+Model model_of_run(const JsonReader& run) {
   const JsonReader shape = run.at("model");
   const auto size = [&](const char* key) { return shape.at(key).integer(1, kMostSequence); };
   const Json config = {{"model_type", "llama"},
@@ -69,7 +70,7 @@ DeepSpeedRelease recorded_release(const JsonReader& spec) {
 }
 
 Setup recorded_setup(const JsonReader& run) {
-  Setup setup{.model = recorded_model(run), .training = {}, .strategy = {}, .cluster = {}};
+  Setup setup{.model = model_of_run(run), .training = {}, .strategy = {}, .cluster = {}};
   const JsonReader config = run.at("ds_config"), spec = run.at("spec");
   const DsConfigPins pins = read_ds_config(config.raw().dump(), config.place(), setup.model.shape.hidden_size,
                                            recorded_release(spec));

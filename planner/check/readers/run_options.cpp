@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
 #include "models/base/format.h"
 #include "models/config.h"
 #include "models/lora.h"

@@ -1,3 +1,4 @@
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/calls.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/training_row.h"

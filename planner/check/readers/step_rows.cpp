@@ -1,5 +1,6 @@
 #include "planner/check/readers/step_rows.h"
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/check/readers/training_row.h"

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/cluster.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/read_config.h"
@@ -119,6 +120,15 @@ void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
     training.quant_storage = named<QuantStorage>(options.at("quant_storage"));
 }
 
+/// The model of a reward model's row is made of a language model's config.
+void read_reward(Setup& setup) {
+  Training& training = setup.training;
+  if (training.objective != Objective::reward) return;
+  replace_head_by_score(setup.model.inventory, setup.model.shape.hidden_size);
+  setup.model.shape.tied_embeddings = false;
+  if (training.method != Method::full) training.modules_to_save.emplace_back("score");
+}
+
 /// Rows do not name ensure_weight_tying: how many parameters train tells.
 void read_tying(const JsonReader& row, Setup& setup) {
   Training& training = setup.training;
@@ -173,8 +183,15 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
   training.lora_dropout = options.find("lora_dropout") ? options.at("lora_dropout").number(0, 1) : 0.0;
   training.autocast = options.boolean_or("autocast", false);
-  if (const std::string loss = options.text_or("loss", "full"); loss != "full" && !from_name<Objective>(loss))
-    skip.add("loss " + loss);
+  const std::string loss = options.text_or("loss", "full");
+  training.fused_loss = loss == "fused";
+  if (loss != "full" && loss != "fused" && !from_name<Objective>(loss)) skip.add("loss " + loss);
+  training.fused_head = options.boolean_or("fused_head", false);
+  if (options.find("kernels")) training.kernels = named<LayerKernels>(options.at("kernels"));
+  if (options.text_or("loss_shift", "") == "logits_alone")
+    training.loss_shift = LossShift::logits_alone;
+  else if (options.find("loss_shift"))
+    training.loss_shift = named<LossShift>(options.at("loss_shift"));
   read_frozen(options, training, skip);
   training.fsdp_reduces_fp32 = options.text_or("reduce", "fp32") == "fp32";
   if (const auto policy = options.find("mp_policy"))
@@ -265,6 +282,7 @@ TrainingRow read_training_row(const JsonReader& row) {
   setup.training = read_training(options, result.skip);
   read_images(options, setup, result.skip);
   read_row_method(options, setup, result.skip);
+  read_reward(setup);
   read_tying(row, setup);
   read_row_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);

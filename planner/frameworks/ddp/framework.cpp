@@ -64,6 +64,18 @@ RunResult play_ddp(const RunInputs& inputs, const std::optional<AllocatorOptions
   return Player<ReplicatedRun>(inputs, allocator).play(steps, condensed);
 }
 
+/// Source: transformers 5.23 trainer.py save_model, modeling_utils.py save_pretrained; safetensors 0.8
+/// torch.py.
+ModelFiles ddp_files(const StepInputs& in) {
+  return {.saves = SavedModel::full,
+          .trained_alone = true,
+          .copied_state = in.rank.largest_trainable * Bytes(4),
+          .load_remedy =
+              "load in the checkpoint's type (dtype=\"auto\", --load-dtype bf16), whose file is "
+              "mapped, or FSDP2 with dtype=torch.float32, of which rank 0 alone reads it",
+          .save_remedy = "a smaller max_shard_size of save_pretrained: one file at a time is on the host"};
+}
+
 }  // namespace
 
 const FrameworkSpec& ddp_spec() {
@@ -102,6 +114,7 @@ const FrameworkSpec& ddp_spec() {
       .play = play_ddp,
       .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
       .offload = [](const StepInputs&, HostTally&) {},
+      .files = ddp_files,
       .launch = ddp_launch,
       .config_notes = ddp_notes,
   };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "planner/frameworks/ddp/replicated_run.h"
@@ -82,6 +83,42 @@ std::optional<Flattening> zero_flattening(const RunInputs& inputs) {
   return player.flattening();
 }
 
+/// The largest flat state that a checkpoint of this rank has on the device. Source: torch 2.11
+/// serialization.py _save copies one storage after the other; DeepSpeed 0.19.8 stage_1_and_2.py and stage3.py
+/// state_dict.
+Bytes largest_flat_state(const StepInputs& in) {
+  if (in.strategy.offload_optimizer != OffloadDevice::none) return {};
+  constexpr Bytes kFp32(4);
+  if (in.strategy.zero_stage == 0) return in.rank.largest_trainable * kFp32;
+  if (in.strategy.zero_stage == 3) return largest_sub_group(in.rank, in.training, in.strategy) * kFp32;
+  Elements largest{};
+  for (const GroupSlice& each : in.slice.groups) largest = std::max(largest, each.size);
+  return largest * kFp32;
+}
+
+/// Source: transformers 5.23 modeling_utils.py _load_pretrained_model, trainer.py save_model; accelerate 1.15
+/// Accelerator.get_state_dict; DeepSpeed 0.19.8 engine.py _zero3_consolidated_16bit_state_dict.
+ModelFiles zero_files(const StepInputs& in) {
+  const bool stage3 = in.strategy.zero_stage == 3;
+  const bool divided = stage3 || in.strategy.layout.tensor > 1;
+  return {.hands_out = stage3 && in.training.method != Method::qlora,
+          // AutoEP refuses to gather: engine.py _raise_if_autoep_zero3_consolidated_export.
+          .saves = stage3 && in.strategy.experts.enabled ? SavedModel::sharded : SavedModel::full,
+          .clones_everywhere = !divided,
+          .trained_alone = stage3,
+          .gathers = divided,
+          .copied_state = largest_flat_state(in),
+          .load_remedy =
+              "load in the checkpoint's type (dtype=\"auto\", --load-dtype bf16), whose file is "
+              "mapped; at stage 3 make TrainingArguments before from_pretrained, so that rank 0 "
+              "alone reads it",
+          .save_remedy =
+              divided ? "stage3_gather_16bit_weights_on_model_save: false and zero_to_fp32.py afterwards "
+                        "(--save sharded)"
+                      : "ZeRO-3, of which the first rank alone has a copy: below it every rank clones the "
+                        "whole state dict to the host"};
+}
+
 }  // namespace
 
 const FrameworkSpec& deepspeed_spec() {
@@ -122,6 +159,7 @@ const FrameworkSpec& deepspeed_spec() {
       .play = play_deepspeed,
       .flattening = zero_flattening,
       .offload = offload_deepspeed,
+      .files = zero_files,
       .launch = deepspeed_launch,
       .config_notes = ds_config_notes,
   };

@@ -15,13 +15,14 @@ namespace {
 /// Keys as accelerate's own questionnaire writes them for FSDP2. Layers are wrapped by the model's
 /// _no_split_modules where no classes are named. Source: accelerate 1.15 commands/config/cluster.py,
 /// utils/fsdp_utils.py fsdp2_prepare_auto_wrap_policy.
-Json fsdp_section(const Strategy& s) {
+Json fsdp_section(const Strategy& s, const Training& training) {
+  const bool whole = training.beside.save == SavedModel::full;
   return {{"fsdp_version", 2},
           {"fsdp_reshard_after_forward", s.zero_stage == 3},
           {"fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP"},
           {"fsdp_offload_params", s.offload_parameters != OffloadDevice::none},
           {"fsdp_cpu_ram_efficient_loading", true},
-          {"fsdp_state_dict_type", "SHARDED_STATE_DICT"},
+          {"fsdp_state_dict_type", whole ? "FULL_STATE_DICT" : "SHARDED_STATE_DICT"},
           {"fsdp_activation_checkpointing", s.checkpointing == Checkpointing::full}};
 }
 
@@ -63,7 +64,7 @@ Json accelerate_config(const Plan& plan, const Question& question) {
                  {"num_machines", cluster.nodes},
                  {"num_processes", cluster.gpus},
                  {"machine_rank", 0},
-                 {"fsdp_config", fsdp_section(plan.strategy)}};
+                 {"fsdp_config", fsdp_section(plan.strategy, question.training)}};
   if (plan.strategy.layout.replicate > 1)
     config["parallelism_config"] = {{"parallelism_config_dp_replicate_size", plan.strategy.layout.replicate},
                                     {"parallelism_config_dp_shard_size", plan.strategy.layout.shard}};

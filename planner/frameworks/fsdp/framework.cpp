@@ -100,6 +100,28 @@ void offload_fsdp_if_asked(const StepInputs& in, HostTally& host) {
   if (in.strategy.offload_parameters != OffloadDevice::none) offload_fsdp(in, host);
 }
 
+/// Whatever cpu_ram_efficient_loading says, transformers 5.23 reads the checkpoint on every rank (measured:
+/// tests/reference/host_memory). Source: accelerate 1.15 utils/fsdp_utils.py fsdp2_prepare_model,
+/// save_fsdp_model, save_fsdp_optimizer; torch 2.11 distributed/checkpoint/filesystem.py.
+ModelFiles fsdp_files(const StepInputs& in) {
+  const bool packed = in.training.method == Method::qlora;
+  Bytes largest{};
+  for (const RankTensor& each : in.rank.tensors)
+    largest = std::max(largest, fsdp_shard(each, in.strategy.layout.shard_ranks()) * Bytes(4));
+  const bool widens = in.training.precision != Precision::fp32 && in.training.master_weights && !packed;
+  return {.widens_on_host = widens,
+          .saves = SavedModel::sharded,
+          .gathers = true,
+          .copied_state = in.strategy.offload_parameters == OffloadDevice::none ? largest : Bytes{},
+          .gathers_states = true,
+          .load_remedy =
+              "16-bit weights without fp32 masters (mixed_precision: no, --no-master-weights), which "
+              "stay mapped, or a model made on the meta device on all ranks but the first: "
+              "transformers 5.23 reads the checkpoint on every rank, cpu_ram_efficient_loading or not, "
+              "and accelerate widens what is trained before it shards it",
+          .save_remedy = "fsdp_state_dict_type: SHARDED_STATE_DICT (--save sharded)"};
+}
+
 }  // namespace
 
 const FrameworkSpec& fsdp_spec() {
@@ -138,6 +160,7 @@ const FrameworkSpec& fsdp_spec() {
       .play = play_fsdp,
       .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
       .offload = offload_fsdp_if_asked,
+      .files = fsdp_files,
       .launch = fsdp_launch,
       .config_notes = fsdp_notes,
   };

@@ -132,6 +132,14 @@ void check_sameness(const Answered& answered, const Plan& plan, Random& random, 
     if (each["id"] == plan.id()) expect_same(Json::parse(among.dump()), each, "as printed", plan, broken);
 }
 
+/// What loading, evaluating and saving take of the device.
+Bytes beside_steps(const Plan& plan) {
+  Bytes most;
+  for (const MomentMemory& each : plan.moments)
+    if (each.moment != RunMoment::training) most = std::max(most, each.device);
+  return most;
+}
+
 void check_cards(const Question& q, const Plan& plan, Random& random, LargerCards& cards,
                  std::vector<Broken>& broken) {
   const auto low = static_cast<double>(plan.memory.required_low.value),
@@ -150,7 +158,7 @@ void check_cards(const Question& q, const Plan& plan, Random& random, LargerCard
     PlanContext context(q.model, cluster, q.training, q.headroom);
     const Plan on = context.complete(plan.strategy);
     const MemoryPlan& m = on.memory;
-    const Bytes available_memory = available(cluster, q.headroom);
+    const Bytes available_memory = available(cluster, q.headroom), beside = beside_steps(on);
     const bool fails_to_start = m.failing_start.contains(cluster.usable_memory);
     const auto tell = [&](std::string_view law) {
       broken.push_back(
@@ -160,15 +168,15 @@ void check_cards(const Question& q, const Plan& plan, Random& random, LargerCard
                        m.required.value, m.required_high.value, m.failing_start.from.value,
                        m.failing_start.until.value)});
     };
-    if (on.fits_device != (m.required <= available_memory))
+    if (on.fits_device != (m.required <= available_memory && beside <= available_memory))
       tell("a plan fits where what it needs is available");
     if (on.fits_device != context.outline(plan.strategy).fits_device)
       tell("an outline fits where its plan does");
     if (on.fits_device && available_memory < m.required_low) tell("no GPU below required_low fits");
-    if (!on.fits_device && !fails_to_start && available_memory >= m.required_high)
+    if (!on.fits_device && !fails_to_start && available_memory >= std::max(m.required_high, beside))
       tell("a larger GPU never fits less: all from required_high on");
     const bool between = available_memory >= m.required_low && available_memory < m.required_high;
-    if (between && !fails_to_start && smaller_fits)
+    if (between && !fails_to_start && smaller_fits && beside <= available_memory)
       ++cards.between, cards.without_room += on.fits_device ? 0 : 1;
     smaller_fits = smaller_fits || on.fits_device;
   }

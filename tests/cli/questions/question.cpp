@@ -61,6 +61,11 @@ void add_model(Random& random, Typed& typed) {
 
 /// Nodes of every size, also of those that divide no power of two.
 void add_cluster(Random& random, Typed& typed) {
+  if (random.chance(8)) {
+    typed.option("--instance", random.of(built_in_instances()).name);
+    if (random.chance(30)) typed.option("--nodes", number(random.between(1, 4)));
+    return;
+  }
   const std::int64_t node = random.of(std::vector<std::int64_t>{1, 1, 2, 3, 4, 5, 6, 7, 8, 8, 12, 16});
   const std::int64_t nodes = random.chance(60) ? 1 : random.between(2, 40);
   typed.option("--gpus", number(node * nodes));
@@ -108,6 +113,25 @@ void add_strategies(Random& random, Typed& typed, bool one) {
     typed.option("--deepspeed-version", random.of(Words{"0.16", "0.17", "0.18", "0.19"}));
 }
 
+/// Loading, evaluation, saving, and how much is trained on.
+void add_run(Random& random, Typed& typed) {
+  if (random.chance(10)) typed.option("--load-dtype", any<Precision>(random));
+  if (random.chance(10)) {
+    typed.option("--eval-batch", random.of(Words{"1", "8"}));
+    if (random.chance(50)) {
+      typed.option("--eval-samples", random.of(Words{"1", "100", "5000"}));
+      typed.flag(100, "--eval-logits");
+      if (random.chance(50)) typed.option("--eval-accumulation", random.of(Words{"1", "10"}));
+    }
+  }
+  if (random.chance(5)) typed.option("--generate", random.of(Words{"1", "512"}));
+  if (random.chance(10)) {
+    typed.option(random.of(Words{"--samples", "--tokens"}), random.of(Words{"1", "50000", "1000000000"}));
+    if (random.chance(50)) typed.option("--price", random.of(Words{"0", "2.5"}));
+    if (random.chance(50)) typed.option("--epochs", random.of(Words{"0.5", "3"}));
+  }
+}
+
 void add_training(Random& random, Typed& typed) {
   if (random.chance(30)) typed.option("--precision", any<Precision>(random));
   if (random.chance(30)) typed.option("--optimizer", any<Optimizer>(random));
@@ -116,6 +140,11 @@ void add_training(Random& random, Typed& typed) {
   if (random.chance(20))
     typed.option("--attention", random.of(Words{"sdpa", "sdpa", "sdpa", "eager", "flash"}));
   typed.flag(15, "--fused-loss");
+  typed.flag(10, "--fused-head");
+  if (random.chance(10)) typed.option("--kernels", any<LayerKernels>(random));
+  if (random.chance(5)) typed.option("--loss-shift", any<LossShift>(random));
+  if (random.chance(10))
+    typed.option("--trainer", random.of(Words{"trl", "trl@0.12", "swift", "torchtune", "transformers@4.46"}));
   if (random.chance(10)) {
     typed.option("--loss-chunks", random.of(Words{"2", "7", "16"}));
     typed.flag(50, "--sliced-head");
@@ -176,6 +205,7 @@ Words random_question(Random& random) {
   add_cluster(random, typed);
   add_strategies(random, typed, oom);
   add_training(random, typed);
+  add_run(random, typed);
   add_sequence(random, typed);
   add_batch(random, typed, solve || oom);
   if (!asked.empty()) typed.option("--solve", asked);

@@ -62,7 +62,8 @@ class EditorPanelTest : public ::testing::Test {
 
 TEST_F(EditorPanelTest, EveryOptionThatChangesAPlanHasOneEditorWithAName) {
   const QSet<std::string> output{"--nvme-path", "--config-style", "--units"};
-  const QSet<std::string> groups{"Model", "Cluster", "Strategies", "Training", "Batch"};
+  const QSet<std::string> groups{
+      "Model", "Cluster", "Strategies", "Training", "Batch", "Loading, evaluation, saving", "Time and cost"};
   std::size_t wanted = 0;
   for (const OptionSpec& spec : option_table()) {
     const std::string name(spec.name);

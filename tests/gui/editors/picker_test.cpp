@@ -20,7 +20,7 @@ QStringList found(const NameFilter& filter) {
 
 TEST(NameTables, AreModelsAsQtHasThem) {
   const QObject owner;
-  for (const auto make : {model_names, gpu_names, node_names, network_names}) {
+  for (const auto make : {model_names, gpu_names, instance_names, node_names, network_names}) {
     NameTable* table = make(Environment{}, const_cast<QObject*>(&owner));
     const QAbstractItemModelTester tester(table, QAbstractItemModelTester::FailureReportingMode::Fatal);
     NameFilter filter(table);
@@ -38,7 +38,7 @@ TEST(NameTables, AreModelsAsQtHasThem) {
 
 TEST(NameTables, EveryNameHasDetails) {
   QObject owner;
-  for (const auto make : {model_names, gpu_names, node_names, network_names}) {
+  for (const auto make : {model_names, gpu_names, instance_names, node_names, network_names}) {
     const NameTable* table = make(Environment{}, &owner);
     for (int row = 0; row < table->rowCount(); ++row)
       for (int column = 1; column < table->columnCount(); ++column)

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 
@@ -69,6 +70,21 @@ int MPI_Alltoall(const void* in, int n, MPI_Datatype type, void* out, int m, MPI
                  MPI_Comm group) {
   count("all_to_all", n, type, group, true);
   return PMPI_Alltoall(in, n, type, out, m, type_out, group);
+}
+
+/// Counted by what this rank sends.
+int MPI_Alltoallv(const void* in, const int n[], const int at[], MPI_Datatype type, void* out, const int m[],
+                  const int at_out[], MPI_Datatype type_out, MPI_Comm group) {
+  int ranks = 0;
+  PMPI_Comm_size(group, &ranks);
+  count("all_to_all", std::accumulate(n, n + ranks, 0LL), type, group, false);
+  return PMPI_Alltoallv(in, n, at, type, out, m, at_out, type_out, group);
+}
+
+int MPI_Sendrecv(const void* in, int n, MPI_Datatype type, int to, int tag, void* out, int m,
+                 MPI_Datatype type_out, int from, int tag_out, MPI_Comm group, MPI_Status* status) {
+  count("send_recv", n, type, group, false);
+  return PMPI_Sendrecv(in, n, type, to, tag, out, m, type_out, from, tag_out, group, status);
 }
 
 int MPI_Finalize() {

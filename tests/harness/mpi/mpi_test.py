@@ -13,10 +13,12 @@ import unittest
 import jsonschema
 
 BENCH, ZPLAN, COUNTER, SCHEMA = (os.path.abspath(path) for path in sys.argv[1:5])
-# A model whose step is over in no time.
+# Models whose step is over in no time.
 SMALL = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 688,
          "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 2000, "max_position_embeddings": 512,
          "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+MIXTURE = {**SMALL, "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "head_dim": 32, "num_experts": 8,
+           "num_experts_per_tok": 2, "moe_intermediate_size": 128, "decoder_sparse_step": 1, "norm_topk_prob": True, "mlp_only_layers": []}
 OPERATIONS = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "send_recv"]
 
 
@@ -42,10 +44,10 @@ class Case(unittest.TestCase):
         jsonschema.validate(found, json.loads(pathlib.Path(SCHEMA).read_text()))
         return found, done
 
-    def plan(self, *arguments):
-        """Of the small model on GPUs of 24 GiB: the file, and what is in it."""
+    def plan(self, *arguments, model=None):
+        """Of a small model on GPUs of 24 GiB: the file, and what is in it."""
         path, config = self.folder / "plan.json", self.folder / "config.json"
-        config.write_text(json.dumps(SMALL))
+        config.write_text(json.dumps(model or SMALL))
         question = ["--model", config, "--mem", "24", "--seq", "64", "--offload", "none"]
         done = subprocess.run([ZPLAN, *map(str, question), *arguments, "--json"], capture_output=True, text=True, check=False)
         self.assertIn(done.returncode, (0, 1), done.stderr)
@@ -98,8 +100,8 @@ class Collectives(Case):
 class Replay(Case):
     STEPS = 3
 
-    def replay(self, *plan):
-        path, report = self.plan(*plan)
+    def replay(self, *plan, model=None):
+        path, report = self.plan(*plan, model=model)
         ranks = report["cluster"]["gpus"]
         counts = self.folder / "counts"
         environment = dict(os.environ, LD_PRELOAD=COUNTER, COUNT_MPI_CALLS=str(counts))
@@ -110,14 +112,23 @@ class Replay(Case):
             by_rank.append({(row["operation"], row["ranks"], row["bytes"]): row["calls"] for row in map(json.loads, lines)})
         return report, found["replay"], by_rank, done
 
-    def compare_with_the_plan(self, *plan):
-        report, replay, by_rank, _ = self.replay(*plan)
-        planned, sums = {}, {}
-        for call in report["schedule"]["calls"]:
-            key = (call["operation"], call["group_size"], call["bytes"])
-            planned[key] = planned.get(key, 0) + call["times"] * self.STEPS
-        self.assertGreater(len(planned), 0)
-        for counted in by_rank:
+    @staticmethod
+    def sent(call, rank):
+        """Bytes of one call as MPI's counter sees them on a rank: of uneven exchanges what it sends."""
+        if "receive_counts" not in call:
+            return call["bytes"]
+        counts = call["receive_counts"]
+        return counts[rank % len(counts)] * len(counts) * call["element_bytes"]
+
+    def compare_with_the_plan(self, *plan, model=None):
+        report, replay, by_rank, _ = self.replay(*plan, model=model)
+        sums = {}
+        for rank, counted in enumerate(by_rank):
+            planned = {}
+            for call in report["schedule"]["calls"]:
+                key = (call["operation"], call["group_size"], self.sent(call, rank))
+                planned[key] = planned.get(key, 0) + call["times"] * self.STEPS
+            self.assertGreater(len(planned), 0)
             self.assertEqual(counted, planned)  # MPI's own count
         for call in replay["calls"]:
             key = (call["operation"], call["group"], call["group_size"], call["phase"], call["dtype"], call["purpose"])
@@ -133,6 +144,7 @@ class Replay(Case):
         self.assertEqual(mine, kinds)  # the plan's own table
         self.assertTrue(replay["every_rank_alike"])
         self.assertEqual(len(replay["steps"]), self.STEPS)
+        return report
 
     def test_zero3(self):
         self.compare_with_the_plan("--gpus", "4", "--zero", "3", "--tp", "1")
@@ -142,6 +154,21 @@ class Replay(Case):
 
     def test_zero2_with_accumulation(self):
         self.compare_with_the_plan("--gpus", "2", "--zero", "2", "--tp", "1", "--grad-accum", "2")
+
+    def test_sequence_parallelism(self):
+        self.compare_with_the_plan("--gpus", "4", "--zero", "3", "--sp", "2")
+
+    def test_context_parallelism(self):
+        self.compare_with_the_plan("--gpus", "4", "--framework", "fsdp", "--cp", "2")
+
+    def test_experts_routed_evenly_and_unevenly(self):
+        for zero in ("2", "3"):
+            for routing in ("balanced", "skew=1.7"):
+                question = ["--gpus", "4", "--zero", zero, "--tp", "1", "--ep", "2", "--routing", routing]
+                calls = self.compare_with_the_plan(*question, model=MIXTURE)["schedule"]["calls"]
+                uneven = [call for call in calls if {"send_counts", "receive_counts"} & set(call)]
+                # Of each layer: out and back, forward, again where checkpoints are recomputed, and backward.
+                self.assertEqual(len(uneven), 18 if routing != "balanced" else 0)
 
     def test_memory_of_the_plan_is_taken(self):
         path, report = self.plan("--gpus", "2", "--zero", "3", "--tp", "1")

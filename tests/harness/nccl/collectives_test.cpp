@@ -18,7 +18,7 @@ using ::testing::Not;
 /// The call once on fresh data.
 void check_call(Backend& backend, Communicator& group, const Work& work) {
   const Pattern pattern(work, group.size(), group.rank());
-  const auto [send, receive] = layout(work, group.size());
+  const auto [send, receive] = layout(work, group.size(), group.rank());
   const auto bytes = [&work](std::int64_t elements) { return Bytes(elements * size_of(work.dtype)); };
   const Arena arena{backend.allocate(bytes(work.in_place ? std::max(send, receive) : send)),
                     backend.allocate(bytes(receive))};
@@ -47,6 +47,13 @@ Work work_for(Operation operation, DataType dtype, int ranks) {
   return {.operation = operation, .dtype = dtype, .elements = 10 * ranks, .root = has_root ? ranks - 1 : 0};
 }
 
+/// Rank r gets r rows of five from each, or sends as many to each: the first gets none.
+Work uneven_work(int ranks, bool returns) {
+  Work work{.operation = Operation::all_to_all, .dtype = DataType::bfloat16, .returns = returns};
+  for (int rank = 0; rank < ranks; ++rank) work.counts.push_back(5 * rank);
+  return work;
+}
+
 class Collectives : public testing::TestWithParam<int> {};
 
 TEST_P(Collectives, AreRightInEveryTypeAndForm) {
@@ -57,6 +64,7 @@ TEST_P(Collectives, AreRightInEveryTypeAndForm) {
     for (const auto& [operation, operation_name] : EnumNames<Operation>::table)
       for (const auto& [dtype, type_name] : EnumNames<DataType>::table)
         check_work(backend, *world, work_for(operation, dtype, size));
+    for (const bool returns : {false, true}) check_work(backend, *world, uneven_work(size, returns));
   });
 }
 

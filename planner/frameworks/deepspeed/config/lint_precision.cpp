@@ -1,6 +1,7 @@
 // Rules about precision: settings that contradict each other, and what the GPU has.
 
 #include "hardware_profiles/gpu.h"
+#include "hardware_profiles/platform.h"
 #include "planner/frameworks/deepspeed/config/lint_context.h"
 
 namespace zplan {
@@ -122,7 +123,7 @@ void check_data_types(LintContext& context) {
 
 void check_card(LintContext& context) {
   const std::string& capability = context.options.compute_capability;
-  if (capability.empty()) return;
+  if (capability.empty() || platform_of(capability).platform != Platform::cuda) return;
   const int major = capability_major(capability);
   if (context.flag("/fp16/enabled", false) && major < 7)
     context.add("card-precision", "/fp16",

@@ -1,0 +1,97 @@
+// `zplan hardware compare`: one question on several GPUs and cloud shapes.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/commands/commands.h"
+#include "cli/options/command_line.h"
+#include "cli/options/request.h"
+#include "cli/report/hardware_comparison.h"
+#include "cli/run.h"
+#include "models/base/json_text.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::string_view kPlace = "hardware compare";
+
+/// What `word` is called in the catalogue. Throws InputError with the nearest GPU or shape.
+ComparedHardware named(const std::string& word, const HardwareProfiles& profiles) {
+  if (word.ends_with(".json")) return {.name = word, .instance = false, .impossible = {}};
+  if (const Gpu* gpu = gpu_called(profiles, word))
+    return {.name = gpu->name, .instance = false, .impossible = {}};
+  if (const Instance* instance = instance_called(profiles, word))
+    return {.name = instance->name, .instance = true, .impossible = {}};
+  std::vector<std::string> names;
+  for (const Gpu& gpu : profiles.gpus) {
+    names.push_back(gpu.name);
+    names.insert(names.end(), gpu.aliases.begin(), gpu.aliases.end());
+  }
+  for (const Instance& instance : profiles.instances) names.push_back(instance.name);
+  const auto near = nearest_word(word, names);
+  throw InputError(std::string(kPlace), in_quotes(word),
+                   fmt::format("{}zplan hardware and zplan hardware instances list the names",
+                               near ? fmt::format("did you mean {}? ", *near) : ""));
+}
+
+std::vector<ComparedHardware> all_named(const Options& options, const HardwareProfiles& profiles) {
+  if (options.words.size() < 2)
+    throw InputError(std::string(kPlace), options.words.empty() ? "no names" : "one name",
+                     "accepted: two or more GPUs or cloud shapes, such as H100-SXM-80GB p4d.24xlarge");
+  std::vector<ComparedHardware> all;
+  for (const std::string& word : options.words) {
+    ComparedHardware one = named(word, profiles);
+    const bool twice = std::any_of(all.begin(), all.end(),
+                                   [&one](const ComparedHardware& each) { return each.name == one.name; });
+    if (twice) throw InputError(std::string(kPlace), in_quotes(word) + " twice", "accepted: each once");
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+/// The words that ask the same on one of them, by `zplan`.
+std::vector<std::string> words_for(const Options& options, const std::vector<std::string>& arguments,
+                                   const ComparedHardware& one) {
+  std::vector<std::string> words;
+  std::vector<std::string> names = options.words;
+  names.insert(names.begin(), {"hardware", "compare"});
+  for (const GivenOption& each : given_options(arguments)) {
+    const auto first = arguments.begin() + static_cast<std::ptrdiff_t>(each.first);
+    const bool is_name = each.words == 1 && std::find(names.begin(), names.end(), *first) != names.end();
+    const bool is_format = each.name == "--json" || each.name == "--csv" || each.name == "--markdown" ||
+                           each.name == "--no-color" || each.name == "--";
+    if (!is_name && !is_format)
+      words.insert(words.end(), first, first + static_cast<std::ptrdiff_t>(each.words));
+  }
+  words.insert(words.end(), {one.instance ? "--instance" : "--gpu", one.name});
+  return words;
+}
+
+}  // namespace
+
+int hardware_compare(const Options& options, const std::vector<std::string>& arguments,
+                     const Environment& environment, const Style& style, std::ostream& out) {
+  const HardwareProfiles profiles = with_user_profiles(user_hardware_folder(environment));
+  HardwareComparison all{.hardware = all_named(options, profiles), .unit = options.unit};
+  std::optional<InputError> refused;
+  for (ComparedHardware& each : all.hardware) {
+    const Scenario scenario{.name = each.name, .arguments = words_for(options, arguments, each)};
+    try {
+      each.planned = planned_scenario(scenario, environment);
+    } catch (const InputError& error) {
+      each.impossible = fmt::format("{}: {}", error.place(), error.found());
+      refused = error;
+    }
+  }
+  const auto is_planned = [](const ComparedHardware& each) { return each.planned.has_value(); };
+  // What can be asked of none of them is wrong with the question.
+  if (std::none_of(all.hardware.begin(), all.hardware.end(), is_planned)) throw *refused;
+  out << (options.format == OutputFormat::json ? json_text(hardware_comparison_json(all))
+                                               : in_format(hardware_document(all), options.format, style));
+  const auto fits = [](const ComparedHardware& each) { return each.fits(); };
+  return std::any_of(all.hardware.begin(), all.hardware.end(), fits) ? kFits : kNothingFits;
+}
+
+}  // namespace zplan

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+
+#include "planner/terms.h"
+
+namespace zplan {
+
+/// What the compute stream does, and what it waits for, in one optimizer step.
+struct RunTime {
+  Seconds step;                            ///< from the first micro-step's begin to the optimizer step's end
+  Seconds micro_steps;                     ///< of that, until the last backward is through
+  Seconds products, attention, other;      ///< kernels, by class; other: that only move bytes
+  Seconds optimizer;                       ///< on the device
+  Seconds launching;                       ///< the device waits for the host to issue kernels
+  Seconds communication;                   ///< all collectives
+  std::array<Seconds, kPhases> exposed{};  ///< of them, what the compute stream waits for, by phase
+  Seconds exposed_tensor;                  ///< of that, tensor-parallel ones
+
+  [[nodiscard]] Seconds exposed_communication() const {
+    Seconds sum;
+    for (const Seconds each : exposed) sum += each;
+    return sum;
+  }
+  [[nodiscard]] Seconds compute() const { return products + attention + other; }
+};
+
+}  // namespace zplan

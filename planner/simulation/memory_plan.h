@@ -1,0 +1,42 @@
+#pragma once
+// What the memory of a plan is, in figures.
+
+#include <array>
+#include <vector>
+
+#include "planner/sharding/shard.h"
+#include "planner/simulation/host_tally.h"
+#include "planner/simulation/timeline.h"
+
+namespace zplan {
+
+/// GPUs by their usable memory, `until` not among them.
+struct CardRange {
+  Bytes from, until;
+  [[nodiscard]] bool contains(Bytes card) const { return card >= from && card < until; }
+};
+
+/// Memory of one plan on the worst rank.
+struct MemoryPlan {
+  Peak peak;  ///< of the steady step: device bytes at the worst moment, CUDA context and NCCL included
+  std::array<PhasePeak, kPhases> phases{};  ///< of the steady step, inside PyTorch's allocator
+  PhasePeak initialisation;                 ///< until the first step, on the GPU in question
+  Bytes peak_allocated;  ///< what torch.cuda.max_memory_allocated() would say of the steady step
+  Bytes peak_reserved;   ///< max_memory_reserved() of the whole run on a GPU with memory to spare
+  /// The smallest device on which the run completes: PyTorch's allocator under pressure, plus what lies
+  /// outside it.
+  Bytes required;
+  /// GPUs that lie between: DeepSpeed takes there for free what a CUDA context and NCCL have, flattens
+  /// weights on the device, and runs out of memory. Smaller ones and larger ones start. Of a GPU among them
+  /// `required` says from where on larger ones do.
+  CardRange failing_start;
+  Bytes required_low;   ///< were memory packed without a gap
+  Bytes required_high;  ///< were nothing cached ever given back
+  SteadyState steady;
+  HostMemory host;               ///< per node
+  std::vector<Moment> timeline;  ///< live bytes in PyTorch's allocator over the steady step
+  std::vector<Bytes>
+      saved_by_layer;  ///< what each layer keeps of a micro-batch from its forward to its backward
+};
+
+}  // namespace zplan
