@@ -1,5 +1,6 @@
 #include "fake_collectives.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -110,7 +111,8 @@ bool lies_apart_or_in_place(const Call& call, int rank, int size) {
   return call.send == call.receive;
 }
 
-void put(const std::vector<char>& data, char* to) { std::memmove(to, data.data(), data.size()); }
+// Without memmove, which takes no null even where nothing is moved.
+void put(const std::vector<char>& data, char* to) { std::copy(data.begin(), data.end(), to); }
 
 void do_collective(const Calls& calls) {
   const Call& call = calls.begin()->second;

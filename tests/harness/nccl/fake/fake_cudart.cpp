@@ -251,7 +251,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMe
   const double seconds = kind == cudaMemcpyDeviceToDevice ? 2 * static_cast<double>(size) / fake::kDeviceRate
                                                           : copy_seconds(to_device ? from : to, size);
   stream->enqueue([=] {
-    std::memcpy(to, from, size);
+    // A rank that sends nothing may have no buffer; memcpy takes no null even then.
+    if (size > 0) std::memcpy(to, from, size);
     stream->clock += seconds;
   });
   return cudaSuccess;
@@ -259,7 +260,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMe
 
 cudaError_t cudaMemsetAsync(void* to, int byte, std::size_t size, cudaStream_t stream) {
   if (!fake::is_device_memory(to, size)) return result(cudaErrorInvalidValue);
-  stream->enqueue([=] { std::memset(to, byte, size); });
+  stream->enqueue([=] {
+    if (size > 0) std::memset(to, byte, size);
+  });
   return cudaSuccess;
 }
 
