@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kMost = 1'000'000'000;
 constexpr double kMostError = 1e6;
+constexpr double kLeastFactor = 1e-3;
 
 template <class E>
 std::optional<E> name_at(const JsonReader& at, const char* key) {
@@ -44,16 +45,6 @@ Accuracy read_group(const JsonReader& at) {
   return group;
 }
 
-std::vector<Accuracy> read_groups() {
-  const embedded::EmbeddedFile& file = embedded::accuracy_data.front();
-  const std::string name(file.name);
-  const Json json = parse_json(file.text, name);
-  std::vector<Accuracy> groups;
-  for (const JsonReader& each : JsonReader(json, name).at("groups").items())
-    groups.push_back(read_group(each));
-  return groups;
-}
-
 /// What a group of ranges is of, and its factors.
 struct RangeGroup {
   AccuracyOf of{};
@@ -70,23 +61,29 @@ RangeGroup read_range(const JsonReader& at) {
   group.range.units = name_at<MatrixUnits>(at, "units");
   group.range.runs = at.at("runs").integer(1, kMost);
   group.range.sources = at.at("sources").integer(1, kMost);
-  group.range.low = at.at("low").number(0, kMostError);
+  group.range.low = at.at("low").number(kLeastFactor, kMostError);
   group.range.high = at.at("high").number(group.range.low, kMostError);
   return group;
 }
 
-/// The narrowest first.
-const std::vector<RangeGroup>& range_groups() {
-  static const std::vector<RangeGroup> groups = [] {
+struct AccuracyFile {
+  std::vector<Accuracy> groups;
+  std::vector<RangeGroup> ranges;  ///< the narrowest first
+};
+
+const AccuracyFile& accuracy_file() {
+  static const AccuracyFile read = [] {
     const embedded::EmbeddedFile& file = embedded::accuracy_data.front();
     const std::string name(file.name);
     const Json json = parse_json(file.text, name);
-    std::vector<RangeGroup> read;
+    AccuracyFile all;
+    for (const JsonReader& each : JsonReader(json, name).at("groups").items())
+      all.groups.push_back(read_group(each));
     for (const JsonReader& each : JsonReader(json, name).at("ranges").items())
-      read.push_back(read_range(each));
-    return read;
+      all.ranges.push_back(read_range(each));
+    return all;
   }();
-  return groups;
+  return read;
 }
 
 bool covers(const RangeGroup& group, AccuracyOf of, const Comparable& plan) {
@@ -121,10 +118,7 @@ const Accuracy* speeds(Framework framework, const std::optional<std::string>& ca
 
 }  // namespace
 
-const std::vector<Accuracy>& accuracies() {
-  static const std::vector<Accuracy> groups = read_groups();
-  return groups;
-}
+const std::vector<Accuracy>& accuracies() { return accuracy_file().groups; }
 
 std::vector<Accuracy> accuracies(AccuracyOf of, const Coverage& plan) {
   std::vector<Accuracy> narrowest;
@@ -147,7 +141,7 @@ bool is_of(const Accuracy& accuracy, const Coverage& plan) {
 }
 
 LikelyRange likely_range(AccuracyOf of, const Comparable& plan) {
-  for (const RangeGroup& each : range_groups())
+  for (const RangeGroup& each : accuracy_file().ranges)
     if (covers(each, of, plan)) return each.range;
   throw InputError("planner/accuracy.json", "no range of " + std::string(to_name(of)),
                    "accepted: one that covers every plan");

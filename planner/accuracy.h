@@ -80,24 +80,31 @@ struct Comparable {
 
 [[nodiscard]] inline Comparable comparable(Framework framework, Method method, const Gpu& gpu,
                                            const Strategy& strategy) {
-  return {framework, method, matrix_units(gpu),
-          strategy.offload_optimizer != OffloadDevice::none ||
-              strategy.offload_parameters != OffloadDevice::none};
+  return {framework, method, matrix_units(gpu), offloads(strategy)};
 }
 
-/// The range that held 80 % of comparable runs: factors of what is predicted.
+/// The ends of a range.
+struct Ends {
+  double low{}, high{};
+};
+
+/// The range that held 80 % of comparable runs.
 struct LikelyRange {
   static constexpr double kShare = 0.8;
-  double low{}, high{};
+  double low{}, high{};  ///< factors of a predicted speed, or of predicted memory
+  [[nodiscard]] Ends around(double predicted) const { return {predicted * low, predicted * high}; }
+  /// Of a time, or what a time costs, by a range of speeds: the faster, the less.
+  [[nodiscard]] Ends of_time(double predicted) const { return {predicted / high, predicted / low}; }
   std::int64_t runs{}, sources{};
   /// What the runs have in common with the plan; absent: nothing of that kind was measured often enough.
   std::optional<Framework> framework{};
   std::optional<Method> method{};
   std::optional<MatrixUnits> units{};
 };
-/// Of step times by errors of fits that saw nothing of a run's source, or, where the plan's generation of
-/// GPUs was not measured by several, nothing of its GPU; of memory by the errors of counted peaks. Of the
-/// narrowest group with eight runs and more of two sources and more. Made by docs/generate_accuracy.py.
+/// Of the speed of steps by errors of fits that saw nothing of a run's source, or, where the plan's
+/// generation of GPUs was not measured by several, nothing of its GPU; of memory by the errors of counted
+/// peaks. Of the narrowest group with eight runs and more of two sources and more. Made by
+/// docs/generate_accuracy.py.
 [[nodiscard]] LikelyRange likely_range(AccuracyOf of, const Comparable& plan);
 
 /// Whether the ranges of two predictions overlap.

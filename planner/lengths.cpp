@@ -11,6 +11,7 @@
 #include <string>
 
 #include "models/base/error.h"
+#include "models/base/split.h"
 
 namespace zplan {
 
@@ -143,10 +144,7 @@ SampleLengths parse_lengths(std::string_view file, std::string_view text) {
 SampleLengths lengths_of_moments(std::string_view place, std::string_view text) {
   constexpr std::string_view kAccepted = "accepted: a file, or mean=TOKENS,spread=TOKENS,limit=TOKENS";
   std::map<std::string_view, std::int64_t> values;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string_view part = text.substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view part : split(text, ',')) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const std::string_view name = part.substr(0, equals);
     const auto value = whole_number(part.substr(std::min(equals + 1, part.size())), kLongest);

@@ -96,8 +96,9 @@ class RankRun {
   Bytes outside_;
 };
 
-/// The rank that a plan speaks of: the one that needs most memory. All ranks run the same program (the test
-/// IssuedSteps.AreTheSameOnEveryRank), so its time is the slowest's too.
+/// The rank that a plan speaks of: the one that needs most memory. Data-parallel ranks run the
+/// same program (the test IssuedSteps.AreTheSameOnEveryRank), and of a ring and of an expert-parallel group
+/// the slowest rank is recorded (RecordedRank), so its time is the slowest's too.
 struct WorstRank {
   RankRun run;
   std::optional<RunResult> live{};  ///< its live run, where that told it from others

@@ -170,6 +170,12 @@ std::optional<ReferenceModel> reference_of(const Training& training) {
   return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;
 }
 
+void make_reward_model(Model& model, Training& training) {
+  replace_head_by_score(model.inventory, model.shape.hidden_size);
+  model.shape.tied_embeddings = false;
+  if (training.method != Method::full) training.modules_to_save.emplace_back("score");
+}
+
 bool shards_packed(const Training& training) {
   return training.method == Method::qlora && is_nf4(training.quantization) &&
          training.quant_storage != QuantStorage::uint8;

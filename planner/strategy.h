@@ -304,6 +304,10 @@ struct Training {
   return training.objective != Objective::sft && training.objective != Objective::reward;
 }
 
+/// The model of a reward model's training: the head gives a score. Adapters leave it to a trained copy, as
+/// peft's task type SEQ_CLS has it.
+void make_reward_model(Model& model, Training& training);
+
 /// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one
 /// fused kernel and 16-bit computation under autocast; under LoRA a 16-bit base beside fp32 adapters; under
 /// FSDP2 shards alone reach the device, and gradients are reduced in the type that computes. DeepSpeed's is
@@ -409,6 +413,12 @@ struct Strategy {
   /// Whether gradients are reduced while the backward still runs, on a stream of their own.
   [[nodiscard]] bool overlaps_communication() const { return zero.overlap_comm.value_or(zero_stage == 3); }
 };
+
+/// Whether optimizer states or parameters are kept off the device.
+[[nodiscard]] inline bool offloads(const Strategy& strategy) {
+  return strategy.offload_optimizer != OffloadDevice::none ||
+         strategy.offload_parameters != OffloadDevice::none;
+}
 
 /// Tokens of a sample that one rank computes with, where several divide them.
 [[nodiscard]] inline std::int64_t local_tokens(const Training& training, const Strategy& strategy) {

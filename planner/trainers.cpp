@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "models/base/error.h"
+#include "models/base/split.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan {
 
@@ -53,7 +55,8 @@ std::optional<TrainerRelease> release_of(std::string_view text) {
 
 bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpus) {
   const bool full = training.method == Method::full;
-  const bool plain = training.framework == Framework::torch;
+  const FrameworkSpec& framework = spec(training.framework);
+  const bool plain = framework.sharded_instead.has_value();  // every GPU holds everything
   switch (row.when) {
     case TrainerCase::always: return true;
     case TrainerCase::full: return full;
@@ -61,8 +64,7 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
     case TrainerCase::packed: return training.method == Method::qlora;
     case TrainerCase::plain: return plain && full;
     case TrainerCase::plain_adapters: return plain && training.method == Method::lora;
-    case TrainerCase::deepspeed_adapters:
-      return training.framework == Framework::deepspeed && training.method == Method::lora;
+    case TrainerCase::deepspeed_adapters: return framework.reads_ds_config && training.method == Method::lora;
     case TrainerCase::not_replicated: return !plain || gpus == 1;
     case TrainerCase::next_tokens: return training.objective == Objective::sft;
     case TrainerCase::log_probabilities:
@@ -94,13 +96,8 @@ double fraction(std::string_view value) {
 }
 
 std::vector<std::string> words(std::string_view list) {
-  std::vector<std::string> found;
-  for (std::size_t at = 0; at < list.size();) {
-    const std::size_t comma = std::min(list.find(',', at), list.size());
-    found.emplace_back(list.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return found;
+  const std::vector<std::string_view> parts = split(list, ',');
+  return {parts.begin(), parts.end()};
 }
 
 struct Setter {

@@ -105,9 +105,7 @@ SolvedQuestion solved(const OpenQuestion& open, Solve asked, std::size_t cards) 
 bool can_be_asked(const OpenQuestion& open, Solve asked) {
   if (asked != Solve::host_memory) return true;
   const Candidates found = candidates(open.question);
-  return std::any_of(found.legal.begin(), found.legal.end(), [](const Strategy& s) {
-    return s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none;
-  });
+  return std::any_of(found.legal.begin(), found.legal.end(), [](const Strategy& s) { return offloads(s); });
 }
 
 }  // namespace

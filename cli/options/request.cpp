@@ -281,14 +281,6 @@ bool is_chosen(const Options& options, std::string_view option) {
   return std::ranges::any_of(kLoss, [&](const char* each) { return options.has(each); });
 }
 
-/// Adapters of a reward model leave its score to a trained copy, as peft's task type SEQ_CLS has it.
-void make_reward_model(Question& q) {
-  if (q.training.objective != Objective::reward) return;
-  replace_head_by_score(q.model.inventory, q.model.shape.hidden_size);
-  q.model.shape.tied_embeddings = false;
-  if (q.training.method != Method::full) q.training.modules_to_save.emplace_back("score");
-}
-
 }  // namespace
 
 ModelSearch model_search(const Environment& environment) {
@@ -317,7 +309,7 @@ Request make_request(const Options& options, const Environment& environment) {
   q.trainer_defaults = apply_trainers(
       options.trainers, {q.training, q.space.checkpointing, q.space.micro_batch_size.value_or(1)},
       q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
-  make_reward_model(q);
+  if (q.training.objective == Objective::reward) make_reward_model(q.model, q.training);
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   add_images(options, request.question);
   add_lengths(options, request.question);

@@ -17,7 +17,8 @@ namespace {
 [[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
   std::vector<std::string> words{"zero0", "zero1",      "zero2", "zero3", "tp2", "tp4",
                                  "tp8",   "no-reshard", "fsdp",  "ddp",   "b2",  "a2"};
-  for (const char* word : {"sp2", "sp4", "sp8", "cp2", "cp4", "cp8", "tiled-mlp", "tiled-loss"})
+  for (const char* word :
+       {"sp2", "sp4", "sp8", "cp2", "cp4", "cp8", "ep2", "ep4", "ep8", "tiled-mlp", "tiled-loss"})
     words.emplace_back(word);
   for (const std::string& name : all_names<CheckpointOffload>())
     if (name != "none") words.push_back("checkpoint-offload-" + name);

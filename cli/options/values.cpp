@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "models/base/split.h"
+
 namespace zplan {
 
 namespace {
@@ -62,15 +64,13 @@ Bytes parse_gib(std::string_view option, std::string_view text) {
 
 std::vector<std::string> parse_list(std::string_view option, std::string_view text) {
   std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    std::string word(text.substr(begin, end - begin));
+  for (const std::string_view each : split(text, ',')) {
+    std::string word(each);
     if (word.empty()) reject(option, text, "values separated by commas, none of them empty");
     if (std::find(words.begin(), words.end(), word) != words.end())
       throw InputError(std::string(option), fmt::format("{} is given twice", in_quotes(word)),
                        "accepted: once");
     words.push_back(std::move(word));
-    begin = end + 1;
   }
   return words;
 }

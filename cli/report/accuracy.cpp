@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/document/text.h"
+#include "planner/search/plan_figures.h"
 
 namespace zplan {
 
@@ -104,13 +105,7 @@ std::string error_share(double fraction) {
 }
 
 Coverage coverage_of(const Plan& plan, const Question& question) {
-  const Training& training = plan.training ? *plan.training : question.training;
-  return {plan.framework, training.method, question.cluster.gpu.name};
-}
-
-Comparable comparable_to(const Plan& plan, const Question& question) {
-  const Coverage coverage = coverage_of(plan, question);
-  return comparable(coverage.framework, coverage.method, question.cluster.gpu, plan.strategy);
+  return {plan.framework, training_of(plan, question).method, question.cluster.gpu.name};
 }
 
 std::string coverage_text(const Coverage& plan) {
@@ -166,23 +161,21 @@ Json ranges_json(const Plan& plan, const Question& question) {
   const Comparable to = comparable_to(plan, question);
   const LikelyRange speed = likely_range(AccuracyOf::step_time, to);
   const LikelyRange memory = likely_range(AccuracyOf::memory, to);
-  const auto of = [](const LikelyRange& range, double low, double high) {
+  const auto of = [](const LikelyRange& range, Ends ends) {
     const auto name = [](const auto& value) { return value ? Json(to_name(*value)) : Json(nullptr); };
-    return Json{{"low", low},
-                {"high", high},
+    return Json{{"low", ends.low},
+                {"high", ends.high},
                 {"runs", range.runs},
                 {"sources", range.sources},
                 {"framework", name(range.framework)},
                 {"method", name(range.method)},
                 {"gpu_generation", name(range.units)}};
   };
-  const double step = plan.time.step.value, tokens = plan.time.tokens_per_second;
-  const auto peak = static_cast<double>(plan.memory.required.value);
-  const auto bytes = [](double value) { return std::round(value); };
+  const Ends peak = memory.around(static_cast<double>(plan.memory.required.value));
   return {{"share", LikelyRange::kShare},
-          {"step_seconds", of(speed, step / speed.high, step / speed.low)},
-          {"tokens_per_second", of(speed, tokens * speed.low, tokens * speed.high)},
-          {"required_bytes", of(memory, bytes(peak * memory.low), bytes(peak * memory.high))}};
+          {"step_seconds", of(speed, speed.of_time(plan.time.step.value))},
+          {"tokens_per_second", of(speed, speed.around(plan.time.tokens_per_second))},
+          {"required_bytes", of(memory, {std::round(peak.low), std::round(peak.high)})}};
 }
 
 std::string tie_text(const Tie& tie) {

@@ -13,8 +13,6 @@ namespace zplan {
 
 /// The framework, method and GPU of a plan of `question`.
 [[nodiscard]] Coverage coverage_of(const Plan& plan, const Question& question);
-/// What makes measured runs comparable to a plan of `question`.
-[[nodiscard]] Comparable comparable_to(const Plan& plan, const Question& question);
 /// "deepspeed, full, on A100-SXM-80GB".
 [[nodiscard]] std::string coverage_text(const Coverage& plan);
 

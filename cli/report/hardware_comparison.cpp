@@ -32,11 +32,9 @@ std::optional<double> speed_error(const Compared& each) {
   return speed_tie(plan_on(each).framework, gpu.name).within;
 }
 
-std::string share(double fraction) { return fmt::format("{:.0f} %", fraction * 100); }
-
 std::string error_text(const Compared& each) {
   const std::optional<double> error = speed_error(each);
-  return error ? share(*error) : "not known";
+  return error ? format_percent(*error) : "not known";
 }
 
 std::string gpus_text(const Cluster& cluster) {
@@ -70,7 +68,8 @@ Table hardware_table(const HardwareComparison& all) {
           format_bytes_value(plan.memory.required, all.unit),
           format_bytes_value(available(q.cluster, q.headroom), all.unit), format_seconds(plan.time.step),
           group_digits(std::llround(plan.time.tokens_per_second)),
-          group_digits(std::llround(each.tokens_per_gpu_hour())), error_text(each), share(plan.time.mfu)},
+          group_digits(std::llround(each.tokens_per_gpu_hour())), error_text(each),
+          format_percent(plan.time.mfu)},
          plan.fits ? Tone::plain : Tone::faint});
   }
   return table;
@@ -106,7 +105,7 @@ std::string ahead(const HardwareComparison& all, std::string_view unit, const Va
   if (ratio < 1 + within)
     return fmt::format(
         "{} and {} tie: {}, {:.1f} % apart, where half of such predictions were off by more than {}",
-        first.name, second.name, figures, (ratio - 1) * 100, share(within));
+        first.name, second.name, figures, (ratio - 1) * 100, format_percent(within));
   return fmt::format("{} has the most {}: {}, {} than {}", first.name, unit, figures,
                      ratio < 2 ? much : fmt::format("{:.1f} times more", ratio), second.name);
 }

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "models/base/format.h"
-#include "planner/explain/why.h"
 #include "planner/search/crossover.h"
+#include "planner/search/plan_figures.h"
 #include "planner/search/run_cost.h"
 
 namespace zplan {

@@ -20,6 +20,7 @@
 #include "planner/cost/price.h"
 #include "planner/plan_context.h"
 #include "planner/search/explore.h"
+#include "planner/search/plan_figures.h"
 #include "planner/search/run_cost.h"
 #include "planner/sharding/expert_model.h"
 
@@ -319,12 +320,15 @@ Json moments_json(const std::vector<MomentMemory>& moments) {
 Json run_json(const Plan& plan, const Question& q) {
   const auto cost = run_cost(plan, q);
   if (!cost) return nullptr;
-  const auto range = [&](double of) { return Json{{"low", cost->low(of)}, {"high", cost->high(of)}}; };
+  const auto range = [&](double of) {
+    const Ends ends = cost->speeds.of_time(of);
+    return Json{{"low", ends.low}, {"high", ends.high}};
+  };
   Json out{{"steps", cost->steps},
            {"wall_seconds", cost->wall.value},
            {"gpu_hours", cost->gpu_hours},
            {"cost", cost->money ? Json(*cost->money) : Json(nullptr)},
-           {"speeds_judged", cost->range.runs},
+           {"speeds_judged", cost->speeds.runs},
            {"wall_seconds_range", range(cost->wall.value)},
            {"cost_range", cost->money ? range(*cost->money) : Json(nullptr)}};
   return out;
@@ -332,8 +336,7 @@ Json run_json(const Plan& plan, const Question& q) {
 
 /// The moment at which memory does not suffice; null where it always does.
 Json short_moment_json(const Plan& plan, const Question& q) {
-  const MomentMemory* found =
-      short_moment(plan.moments, available(q.cluster, q.headroom), available_on_host(q.cluster, q.headroom));
+  const MomentMemory* found = short_moment(plan, q);
   return found == nullptr ? Json(nullptr) : name_json(found->moment);
 }
 

@@ -8,6 +8,7 @@
 
 #include "cli/report/report_text.h"
 #include "planner/explain/why.h"
+#include "planner/search/plan_figures.h"
 #include "planner/search/run_cost.h"
 
 namespace zplan {
@@ -45,10 +46,9 @@ std::string_view short_at(RunMoment moment) {
 
 std::string verdict(const Plan& plan, const Question& q) {
   if (plan.fits) return "fits";
-  const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
-  const bool device_short = plan.memory.required > device, host_short = plan.memory.host.total > host;
+  const bool device_short = shortage(plan, q).value > 0, host_short = host_shortage(plan, q).value > 0;
   if (device_short || host_short) return !host_short ? "short" : device_short ? "short, host" : "host";
-  const MomentMemory* at = short_moment(plan.moments, device, host);
+  const MomentMemory* at = short_moment(plan, q);
   return at == nullptr ? "short" : std::string(short_at(at->moment));
 }
 

@@ -13,9 +13,9 @@
 #include "cli/report/output_files.h"
 #include "cli/report/report_text.h"
 #include "cli/report/search_report.h"
-#include "planner/explain/why.h"
 #include "planner/frameworks/framework.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/search/plan_figures.h"
 #include "planner/search/weigh_experts.h"
 
 namespace zplan {

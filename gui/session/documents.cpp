@@ -74,7 +74,7 @@ void Documents::add_variant(const std::string& option, const std::string& path) 
   // A config says these itself, and contradicting it is an error.
   if (option == "--ds-config")
     for (const char* each :
-         {"--zero", "--offload", "--tp", "--sp", "--cp", "--buckets", "--grad-accum", "--global-batch"})
+         {"--zero", "--offload", "--tp", "--sp", "--cp", "--ep", "--buckets", "--grad-accum", "--global-batch"})
       changes.emplace_back(each, "");
   session_.add({.name = session_.free_name(qt(name_of_file(path))).toStdString(),
                 .arguments = with_options(arguments, changes)});

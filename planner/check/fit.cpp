@@ -84,10 +84,7 @@ class Run {
   [[nodiscard]] bool usual() const { return spec(setup_.training.modules).attention_cost == 1; }
   /// What offload or another way of running takes decides nothing about kernels.
   [[nodiscard]] bool tells() const { return !offloads(); }
-  [[nodiscard]] bool offloads() const {
-    return setup_.strategy.offload_optimizer != OffloadDevice::none ||
-           setup_.strategy.offload_parameters != OffloadDevice::none;
-  }
+  [[nodiscard]] bool offloads() const { return zplan::offloads(setup_.strategy); }
   /// ln(predicted / measured) speed.
   [[nodiscard]] double residual(const KernelModel& model) {
     cluster_.kernels = model;

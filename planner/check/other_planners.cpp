@@ -11,11 +11,6 @@ namespace zplan::check {
 
 namespace {
 
-bool offloads(const Strategy& strategy) {
-  return strategy.offload_optimizer != OffloadDevice::none ||
-         strategy.offload_parameters != OffloadDevice::none;
-}
-
 /// What all of these planners are about: full training under DeepSpeed in 16 bits.
 bool is_plain(const Setup& setup) {
   return spec(setup.training.framework).reads_ds_config && setup.training.method == Method::full &&

@@ -12,16 +12,12 @@
 #include "planner/plan_context.h"
 #include "planner/rank_run.h"
 #include "planner/search/first.h"
+#include "planner/search/plan_figures.h"
 #include "planner/search/run_cost.h"
 
 namespace zplan {
 
 namespace {
-
-Comparable comparable_to(const Plan& plan, const Question& q) {
-  const Training& training = plan.training ? *plan.training : q.training;
-  return comparable(plan.framework, training.method, q.cluster.gpu, plan.strategy);
-}
 
 std::string size_text(Bytes size, const Question& q) { return format_bytes(size, q.unit); }
 
@@ -72,12 +68,10 @@ std::optional<std::string> replication(const Plan& plan, const Question& q) {
 
 /// Where the steps fit, the moment beside them at which memory does not suffice, with what would help.
 std::optional<std::string> moment_verdict(const Plan& plan, const Question& q) {
+  const MomentMemory* found = short_moment(plan, q);
+  if (shortage(plan, q).value > 0 || host_shortage(plan, q).value > 0 || found == nullptr)
+    return std::nullopt;
   const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
-  if (shortage(plan, q).value > 0 || plan.memory.host.total > host) return std::nullopt;
-  const auto found = std::ranges::find_if(plan.moments, [&](const MomentMemory& each) {
-    return each.moment != RunMoment::training && (each.device > device || each.host > host);
-  });
-  if (found == plan.moments.end()) return std::nullopt;
   const bool on_host = found->host > host;
   const Bytes needed = on_host ? found->host : found->device, limit = on_host ? host : device;
   const auto largest = std::ranges::max_element(found->parts, {}, [&](const Resident& each) {
@@ -94,23 +88,22 @@ std::optional<std::string> moment_verdict(const Plan& plan, const Question& q) {
 std::optional<std::string> cost_sentence(const Plan& plan, const Question& q) {
   const auto cost = run_cost(plan, q);
   if (!cost) return std::nullopt;
-  std::string text =
-      fmt::format("{} steps take {} ({} to {}, the range that held {} % of {} comparable runs)", cost->steps,
-                  duration_text(cost->wall), duration_text(Seconds(cost->low(cost->wall.value))),
-                  duration_text(Seconds(cost->high(cost->wall.value))),
-                  std::lround(100 * LikelyRange::kShare), cost->range.runs);
+  const Ends wall = cost->speeds.of_time(cost->wall.value);
+  std::string text = fmt::format(
+      "{} steps take {} ({} to {}, the range that held {} % of {} comparable runs)", cost->steps,
+      duration_text(cost->wall), duration_text(Seconds(wall.low)), duration_text(Seconds(wall.high)),
+      std::lround(100 * LikelyRange::kShare), cost->speeds.runs);
   text += fmt::format(": {} GPU-hours", amount_text(cost->gpu_hours));
   if (!cost->money) return text;
   text += fmt::format(", {} at {} per GPU-hour", amount_text(*cost->money), amount_text(*q.budget.price));
-  return text + fmt::format(" ({} to {})", amount_text(cost->low(*cost->money)),
-                            amount_text(cost->high(*cost->money)));
+  const Ends money = cost->speeds.of_time(*cost->money);
+  return text + fmt::format(" ({} to {})", amount_text(money.low), amount_text(money.high));
 }
 
 std::string host_verdict(const Plan& plan, const Question& q) {
-  const Bytes limit = available_on_host(q.cluster, q.headroom);
   return fmt::format("needs {} of host memory per node, {} more than the {} available",
-                     size_text(plan.memory.host.total, q), size_text(plan.memory.host.total - limit, q),
-                     size_text(limit, q));
+                     size_text(plan.memory.host.total, q), size_text(host_shortage(plan, q), q),
+                     size_text(available_on_host(q.cluster, q.headroom), q));
 }
 
 void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& context,
@@ -118,8 +111,7 @@ void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& contex
   constexpr std::int64_t kMostGpus = 1024;
   constexpr Bytes kLargestCard = kGiB * 1024;
   const Bytes card = round_up(smallest_card(plan, q), kGiB.value);
-  const bool host_short = plan.memory.host.total > available_on_host(q.cluster, q.headroom);
-  if (host_short || card > kLargestCard) return;
+  if (host_shortage(plan, q).value > 0 || card > kLargestCard) return;
   std::string remedy = fmt::format("would fit on GPUs of {}", size_text(card, q));
   const bool near = shortage(plan, q) < available(q.cluster, q.headroom);
   if (const auto gpus = near ? fewest_gpus(plan, q, context, kMostGpus) : std::nullopt) {
@@ -132,11 +124,10 @@ void say_what_would_fit(const Plan& plan, const Question& q, PlanContext& contex
 
 std::string likely_peak(const Plan& plan, const Question& q) {
   const LikelyRange range = likely_range(AccuracyOf::memory, comparable_to(plan, q));
-  const auto size = [&](double factor) {
-    return size_text(Bytes(std::llround(static_cast<double>(plan.memory.required.value) * factor)), q);
-  };
+  const Ends peak = range.around(static_cast<double>(plan.memory.required.value));
+  const auto size = [&](double bytes) { return size_text(Bytes(std::llround(bytes)), q); };
   return fmt::format("the range that held {} % of {} comparable peaks is {} to {}",
-                     std::lround(100 * LikelyRange::kShare), range.runs, size(range.low), size(range.high));
+                     std::lround(100 * LikelyRange::kShare), range.runs, size(peak.low), size(peak.high));
 }
 
 std::string speed(const Plan& plan, const Question& q) {
@@ -152,11 +143,12 @@ std::string speed(const Plan& plan, const Question& q) {
     return 0.0;
   }();
   const LikelyRange range = likely_range(AccuracyOf::step_time, comparable_to(plan, q));
+  const Ends step = range.of_time(time.step.value);
   return fmt::format(
       "a step takes about {}, {} of it {}; the range that held {} % of {} comparable runs is {} to {}",
       format_seconds(time.step), format_percent(share_of_step), to_name(time.bound),
-      std::lround(100 * LikelyRange::kShare), range.runs, format_seconds(time.step * (1 / range.high)),
-      format_seconds(time.step * (1 / range.low)));
+      std::lround(100 * LikelyRange::kShare), range.runs, format_seconds(Seconds(step.low)),
+      format_seconds(Seconds(step.high)));
 }
 
 /// What dividing experts changes, and what it does not.
@@ -204,10 +196,6 @@ std::string duration_text(Seconds time) {
   if (time.value < kHour * 2) return fmt::format("{:.0f} min", time.value / kMinute);
   if (time.value < kDay * 2) return fmt::format("{:.1f} h", time.value / kHour);
   return fmt::format("{:.1f} days", time.value / kDay);
-}
-
-Bytes shortage(const Plan& plan, const Question& q) {
-  return plan.memory.required - available(q.cluster, q.headroom);
 }
 
 Bytes smallest_card(const Plan& plan, const Question& q) {
@@ -261,6 +249,7 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
 
 std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& context) {
   std::vector<std::string> sentences{device_verdict(plan, q)};
+  if (plan.fits) sentences.push_back(likely_peak(plan, q));
   if (const auto blame = replication(plan, q)) sentences.push_back(*blame);
   sentences.push_back(
       fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
@@ -269,11 +258,9 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
         "as it starts DeepSpeed copies the weights on the GPU where it takes that for large enough, and "
         "this one is not quite: with nvidia-ml-py installed it sees that, and copies them on the host");
   if (const auto divided = expert_parallelism(plan, q)) sentences.push_back(*divided);
-  if (plan.memory.host.total > available_on_host(q.cluster, q.headroom))
-    sentences.push_back(host_verdict(plan, q));
+  if (host_shortage(plan, q).value > 0) sentences.push_back(host_verdict(plan, q));
   if (const auto moment = moment_verdict(plan, q)) sentences.push_back(*moment);
   if (shortage(plan, q).value > 0) say_what_would_fit(plan, q, context, sentences);
-  if (plan.fits) sentences.push_back(likely_peak(plan, q));
   if (plan.fits) sentences.push_back(speed(plan, q));
   if (const auto cost = cost_sentence(plan, q)) sentences.push_back(*cost);
   return sentences;

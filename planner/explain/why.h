@@ -19,9 +19,6 @@ namespace zplan {
 /// Money, GPU-hours: "0.52", "1840".
 [[nodiscard]] std::string amount_text(double amount);
 
-/// Bytes missing on the device; negative where that much is to spare.
-[[nodiscard]] Bytes shortage(const Plan& plan, const Question& question);
-
 /// The fewest GPUs (same nodes' size, all else equal) on which the strategy fits, up to `most`; nothing where
 /// none do.
 [[nodiscard]] std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& question,

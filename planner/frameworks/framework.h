@@ -63,7 +63,8 @@ struct FrameworkSpec {
   bool splits_layers;  ///< tensor parallelism
   bool runs_alst;  ///< sequence parallelism (tokens for heads: Ulysses), ALST's tiles and checkpoints on the
                    ///< host
-  bool passes_keys;                          ///< context parallelism: a ring
+  bool passes_keys;      ///< context parallelism: a ring
+  bool divides_experts;  ///< expert parallelism (AutoEP)
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
   std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
 

@@ -17,7 +17,8 @@ Training adapt_to_torch(Training training) {
 void check_torch(const Training& training, const Strategy& s, Reasons& reasons) {
   if (s.layout.tensor > 1) reasons.emplace_back("tensor parallelism is planned for DeepSpeed's AutoTP alone");
   if (s.experts.enabled) reasons.emplace_back("expert parallelism is planned for DeepSpeed's AutoEP alone");
-  if (spec(training.optimizer).deepspeed_only) reasons.emplace_back("Muon is planned as DeepSpeed's alone");
+  if (spec(training.optimizer).deepspeed_only)
+    reasons.push_back(fmt::format("{} is planned as DeepSpeed's alone", to_name(training.optimizer)));
 }
 
 void check_offloaded_optimizer(const Training& training, Reasons& reasons) {

@@ -138,8 +138,8 @@ Bytes kept_logits_on_cpu(const StepInputs& in) {
 std::string_view evaluation_remedy(const Training& training) {
   if (!training.beside.keeps_logits) return "a smaller per_device_eval_batch_size (--eval-batch)";
   return "preprocess_logits_for_metrics that keeps token ids, or batch_eval_metrics: without either every "
-         "rank "
-         "keeps the logits of the whole evaluation; eval_accumulation_steps (--eval-accumulation) moves them "
+         "rank keeps the logits of the whole evaluation; eval_accumulation_steps (--eval-accumulation) moves "
+         "them "
          "to the host";
 }
 

@@ -1,8 +1,9 @@
 #include "planner/search/run_cost.h"
 
 #include <algorithm>
-#include <algorithm>
 #include <cmath>
+
+#include "planner/search/plan_figures.h"
 
 namespace zplan {
 
@@ -18,9 +19,7 @@ std::optional<RunCost> run_cost(const Plan& plan, const Question& q) {
   constexpr double kHour = 3600;
   cost.gpu_hours = cost.wall.value / kHour * static_cast<double>(q.cluster.gpus);
   if (q.budget.price) cost.money = cost.gpu_hours * *q.budget.price;
-  const Method method = (plan.training ? *plan.training : q.training).method;
-  cost.range =
-      likely_range(AccuracyOf::step_time, comparable(plan.framework, method, q.cluster.gpu, plan.strategy));
+  cost.speeds = likely_range(AccuracyOf::step_time, comparable_to(plan, q));
   return cost;
 }
 

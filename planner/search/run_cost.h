@@ -9,15 +9,13 @@
 namespace zplan {
 
 /// Optimizer steps of a run, their time by the wall clock and, where a price is known, their money, with the
-/// range that held 80 % of comparable step times.
+/// range of speeds that held 80 % of comparable runs: LikelyRange::of_time is for both.
 struct RunCost {
   std::int64_t steps{};
   Seconds wall;
   double gpu_hours{};
   std::optional<double> money;
-  LikelyRange range;
-  [[nodiscard]] double low(double of) const { return of * range.low; }
-  [[nodiscard]] double high(double of) const { return of * range.high; }
+  LikelyRange speeds;
 };
 
 /// Of the question's budget, at the plan's speed; nothing where there is no budget. Loading, evaluation and

@@ -70,10 +70,6 @@ Scale scale_of(const OpenQuestion& open, Solve solve) {
   }
 }
 
-bool offloads(const Strategy& s) {
-  return s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none;
-}
-
 /// What is legal nowhere throws the search's own error, with the reasons.
 void check_legal(const Question& q, const Scales& scales) {
   if (!scales.of_family.empty()) return;

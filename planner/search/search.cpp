@@ -14,6 +14,7 @@
 #include "planner/search/candidates.h"
 #include "planner/search/first.h"
 #include "planner/search/parallel.h"
+#include "planner/search/plan_figures.h"
 
 namespace zplan {
 
@@ -203,9 +204,8 @@ std::vector<Wider> with_sharded_weights(const Question& q, const Wider& wider) {
 
 /// Whether a plan would fit if only its weights were saved as they are divided.
 bool saving_is_short(const Question& q, const std::vector<Plan>& plans) {
-  const Bytes device = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
   return std::any_of(plans.begin(), plans.end(), [&](const Plan& plan) {
-    const MomentMemory* moment = short_moment(plan.moments, device, host);
+    const MomentMemory* moment = short_moment(plan, q);
     return moment != nullptr && moment->moment == RunMoment::save_model;
   });
 }

@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "planner/frameworks/framework.h"
+
 namespace zplan {
 
 namespace {
@@ -33,7 +35,7 @@ std::string beside(const Plan& divided, const Plan& taken, Framework framework) 
 std::optional<std::string> weigh_experts(const Question& question, const Answer& answer) {
   const std::optional<MixtureOfExperts>& experts = question.model.shape.experts;
   const SearchSpace& space = question.space;
-  if (!experts || question.training.framework != Framework::deepspeed || question.cluster.gpus == 1 ||
+  if (!experts || !spec(question.training.framework).divides_experts || question.cluster.gpus == 1 ||
       !space.expert_parallel.empty() || space.experts.enabled)
     return std::nullopt;
   Question divided = question;

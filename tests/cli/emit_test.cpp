@@ -55,6 +55,25 @@ TEST(Emit, StyleLeavesToTheTrainerWhatIsIts) {
   EXPECT_EQ(json::parse(as_process(line).out).at("train_micro_batch_size_per_gpu"), "auto");
 }
 
+// AutoEP at stage 3 raises where the engine is asked to gather.
+TEST(Emit, GathersWhatIsSavedWhereDeepSpeedCan) {
+  const std::string line =
+      "--model Qwen/Qwen3-30B-A3B --gpus 8 --gpu H200-SXM --zero 3 --tp 1 --offload all --config-style "
+      "hf-auto";
+  const auto gathers = [&](const std::string& options) {
+    return report(line + options)
+        .at("ds_config")
+        .at("zero_optimization")
+        .at("stage3_gather_16bit_weights_on_model_save");
+  };
+  EXPECT_EQ(gathers(""), true);
+  EXPECT_EQ(gathers(" --save sharded"), false);
+  EXPECT_EQ(gathers(" --ep 8"), false);
+  const Result whole = in_process(line + " --ep 8 --save full");
+  EXPECT_EQ(whole.status, 2);
+  EXPECT_THAT(whole.err, HasSubstr("AutoEP with ZeRO-3 refuses to gather"));
+}
+
 /// The next step that the report prints is a line of the JSON, the one that it names.
 TEST(Emit, TheNextStepIsTheLauncherOfTheStyle) {
   for (const auto& [style, launcher] : std::map<std::string, std::string>{

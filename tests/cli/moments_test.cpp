@@ -131,6 +131,19 @@ TEST(RunCost, IsStepsTimesSecondsTimesPrice) {
   EXPECT_THAT(why_of(plan), HasSubstr("at 2.50 per GPU-hour"));
 }
 
+// Both are of the same speed: a run that may be twice as fast takes half as long, not twice.
+TEST(RunCost, IsAsUncertainAsItsSteps) {
+  const json plan = first_plan(
+      "--model meta-llama/Meta-Llama-3-8B --gpus 8 --gpu A10G --zero 3 --tp 1 --samples 50000 --price 2.5");
+  const json &run = plan.at("run"), &step = plan.at("ranges").at("step_seconds");
+  for (const std::string end : {"low", "high"}) {
+    const double of_step = step.at(end).get<double>() / plan.at("time").at("step").get<double>();
+    EXPECT_NEAR(run.at("wall_seconds_range").at(end).get<double>() / run.at("wall_seconds").get<double>(),
+                of_step, 1e-9);
+    EXPECT_NEAR(run.at("cost_range").at(end).get<double>() / run.at("cost").get<double>(), of_step, 1e-9);
+  }
+}
+
 TEST(RunCost, TokensCountAsSamplesOfThatLength) {
   const std::string line =
       "--model meta-llama/Meta-Llama-3-8B --gpus 8 --gpu H100-SXM-80GB --zero 3 --tp 1 --offload none --seq "

@@ -1,6 +1,11 @@
 // What must hold for every model, stage and world.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
 
 #include "models/base/divisors.h"
 #include "planner/explain/why.h"
@@ -361,6 +366,27 @@ TEST(Search, WhereNothingFitsItSaysWhatWould) {
   EXPECT_FALSE(found.fits());
   ASSERT_TRUE(found.alternative.has_value());
   EXPECT_TRUE(found.alternative->fits);
+}
+
+// What a framework does is asked of its spec, so that another one is a folder of its own.
+TEST(Frameworks, NoOtherCodeComparesThem) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(ZPLAN_TEST_DATA).parent_path();
+  const std::regex compares("([=!]=|case) *(zplan::)?Framework::");
+  int files = 0;
+  std::vector<std::string> found;
+  for (const char* folder : {"models", "hardware_profiles", "planner", "cli", "gui", "harness"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const fs::path& file = entry.path();
+      const bool is_code = file.extension() == ".cpp" || file.extension() == ".h";
+      if (!is_code || file.string().find("/planner/frameworks/") != std::string::npos) continue;
+      ++files;
+      std::ifstream in(file);
+      for (std::string line; std::getline(in, line);)
+        if (std::regex_search(line, compares)) found.push_back(file.string() + ": " + line);
+    }
+  EXPECT_GT(files, 100);
+  EXPECT_THAT(found, ::testing::IsEmpty());
 }
 
 }  // namespace

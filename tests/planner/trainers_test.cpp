@@ -9,6 +9,7 @@
 #include <set>
 
 #include "models/base/error.h"
+#include "models/base/split.h"
 #include "planner/lengths.h"
 
 namespace zplan {
@@ -24,11 +25,8 @@ struct Settings {
 std::vector<AppliedDefault> apply(Settings& settings, std::string_view trainers,
                                   const std::set<std::string_view>& given = {}) {
   std::vector<TrainerChoice> choices;
-  for (std::size_t at = 0; at <= trainers.size();) {
-    const std::size_t comma = std::min(trainers.find(',', at), trainers.size());
-    choices.push_back(parse_trainer("--trainer", trainers.substr(at, comma - at)));
-    at = comma + 1;
-  }
+  for (const std::string_view each : split(trainers, ','))
+    choices.push_back(parse_trainer("--trainer", each));
   return apply_trainers(choices, {settings.training, settings.checkpointing}, 1,
                         [&](std::string_view option) { return given.contains(option); });
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hardware_profiles/cluster.h"
+#include "models/base/split.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/frameworks/framework.h"
 #include "planner/trainers.h"
@@ -177,11 +178,7 @@ std::vector<TrainerChoice> trainers_of(const JsonReader& record) {
   const auto named = options.find("trainer");
   if (!named) return choices;
   const std::string text = named->text();
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    choices.push_back(parse_trainer(named->place(), text.substr(at, comma - at)));
-    at = comma + 1;
-  }
+  for (const std::string_view each : split(text, ',')) choices.push_back(parse_trainer(named->place(), each));
   return choices;
 }
 

@@ -120,15 +120,6 @@ void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
     training.quant_storage = named<QuantStorage>(options.at("quant_storage"));
 }
 
-/// The model of a reward model's row is made of a language model's config.
-void read_reward(Setup& setup) {
-  Training& training = setup.training;
-  if (training.objective != Objective::reward) return;
-  replace_head_by_score(setup.model.inventory, setup.model.shape.hidden_size);
-  setup.model.shape.tied_embeddings = false;
-  if (training.method != Method::full) training.modules_to_save.emplace_back("score");
-}
-
 /// Rows do not name ensure_weight_tying: how many parameters train tells.
 void read_tying(const JsonReader& row, Setup& setup) {
   Training& training = setup.training;
@@ -282,7 +273,7 @@ TrainingRow read_training_row(const JsonReader& row) {
   setup.training = read_training(options, result.skip);
   read_images(options, setup, result.skip);
   read_row_method(options, setup, result.skip);
-  read_reward(setup);
+  if (setup.training.objective == Objective::reward) make_reward_model(setup.model, setup.training);
   read_tying(row, setup);
   read_row_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);

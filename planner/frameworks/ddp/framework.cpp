@@ -92,6 +92,7 @@ const FrameworkSpec& ddp_spec() {
       .splits_layers = false,
       .runs_alst = false,
       .passes_keys = false,
+      .divides_experts = false,
       .sharded_instead = Framework::fsdp,
       .packed_instead = Framework::fsdp,
       .casts_model = false,

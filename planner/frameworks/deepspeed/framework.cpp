@@ -102,8 +102,7 @@ ModelFiles zero_files(const StepInputs& in) {
   const bool stage3 = in.strategy.zero_stage == 3;
   const bool divided = stage3 || in.strategy.layout.tensor > 1;
   return {.hands_out = stage3 && in.training.method != Method::qlora,
-          // AutoEP refuses to gather: engine.py _raise_if_autoep_zero3_consolidated_export.
-          .saves = stage3 && in.strategy.experts.enabled ? SavedModel::sharded : SavedModel::full,
+          .saves = usual_save(in.strategy),
           .clones_everywhere = !divided,
           .trained_alone = stage3,
           .gathers = divided,
@@ -135,6 +134,7 @@ const FrameworkSpec& deepspeed_spec() {
       .splits_layers = true,
       .runs_alst = true,
       .passes_keys = false,
+      .divides_experts = true,
       .sharded_instead = {},
       .packed_instead = Framework::fsdp,
       .casts_model = true,

@@ -47,7 +47,7 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
     reasons.emplace_back("AutoTP training does not split stacked experts (DeepSpeed 0.19)");
   if (training.method != Method::full)
     reasons.emplace_back("AutoTP training does not split LoRA adapters with their layers (DeepSpeed 0.19)");
-  if (s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none)
+  if (offloads(s))
     reasons.emplace_back(
         "AutoTP with offload is not planned: no recorded run of DeepSpeed to hold it against");
 }
@@ -149,7 +149,7 @@ ExpertUse expert_use(const Model& model, const Training& training, const Strateg
   use.has_partition_config = true;
   use.zero_stage = s.zero_stage;
   use.precision = training.precision;
-  use.offloads = s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none;
+  use.offloads = offloads(s);
   use.data_before_expert = s.layout.data_before_expert;
   use.reduce_scatter = s.zero.reduce_scatter;
   use.quantized_gradients = s.zero.quantized_gradients;
@@ -173,6 +173,10 @@ void check_experts(const Model& model, const Training& training, const Strategy&
     reasons.emplace_back(
         "AutoEP makes routers and experts anew, without the adapters that peft gave them: name modules of "
         "attention with --lora-targets");
+  if (training.beside.save == SavedModel::full && usual_save(s) == SavedModel::sharded)
+    reasons.emplace_back(
+        "AutoEP with ZeRO-3 refuses to gather the weights as they are saved: take --save sharded, and "
+        "ds_to_universal.py afterwards");
   const auto unseen = [&](bool asked, std::string_view what) {
     if (asked)
       reasons.push_back(

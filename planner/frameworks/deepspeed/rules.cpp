@@ -32,6 +32,10 @@ bool can_drop_master(const Training& training, const Strategy& s) {
   return training.precision == Precision::fp16 ? cpu_adam : on_device || cpu_adam;
 }
 
+SavedModel usual_save(const Strategy& strategy) {
+  return strategy.zero_stage == 3 && strategy.experts.enabled ? SavedModel::sharded : SavedModel::full;
+}
+
 bool drops_master(const Training& training, const Strategy& s) {
   return !training.master_weights && can_drop_master(training, s);
 }

@@ -27,6 +27,9 @@ inline constexpr DeepSpeedRelease kAutoTpTraining{0, 16, 4}, kMuon{0, 17, 6}, kB
 /// bf16 ones on the device, or for its CPU Adam. Source: DeepSpeed 0.19.8 runtime/base_optimizer.py
 /// _configure_master_weights; runtime/config.py _do_error_check.
 [[nodiscard]] bool can_drop_master(const Training& training, const Strategy& strategy);
+/// How weights are saved where nothing is asked for: whole, unless AutoEP refuses to gather them. Source:
+/// DeepSpeed 0.19.8 runtime/engine.py _raise_if_autoep_zero3_consolidated_export.
+[[nodiscard]] SavedModel usual_save(const Strategy& strategy);
 /// Whether --no-master-weights is asked for and DeepSpeed does it: bf16_master_weights_and_grads and
 /// bf16_optimizer_states, or fp16_master_weights_and_grads.
 [[nodiscard]] bool drops_master(const Training& training, const Strategy& strategy);

@@ -138,6 +138,7 @@ const FrameworkSpec& fsdp_spec() {
       .splits_layers = false,
       .runs_alst = false,
       .passes_keys = true,
+      .divides_experts = false,
       .sharded_instead = {},
       .packed_instead = {},
       .casts_model = false,

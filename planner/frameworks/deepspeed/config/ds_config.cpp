@@ -181,7 +181,8 @@ void add_zero(Json& config, const Inputs& in) {
   }
   // Without it the Trainer's save_model writes no weights that from_pretrained could load.
   if (stage == 3 && in.autos())
-    section["stage3_gather_16bit_weights_on_model_save"] = in.training().beside.save != SavedModel::sharded;
+    section["stage3_gather_16bit_weights_on_model_save"] =
+        in.training().beside.save.value_or(usual_save(in.strategy())) == SavedModel::full;
   config["zero_optimization"] = section;
 }
 

@@ -303,12 +303,14 @@ void read_experts(const JsonReader& root, DsConfigPins& pins) {
   pins.data_before_expert = flag(root, "use_data_before_expert_parallelism", false);
 }
 
-std::optional<Optimizer> optimizer_of(std::string type, bool momentum) {
-  for (char& c : type)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  if (type == "sgd") return momentum ? Optimizer::sgd_momentum : Optimizer::sgd;
-  if (type == "adafactor" || type == "lion" || type == "muon" || type == "adam" || type == "adamw")
-    return from_name<Optimizer>(type);
+/// DeepSpeed finds a type by its name in any case; "Adam" is AdamW where nothing else is said.
+std::optional<Optimizer> optimizer_of(const std::string& given, bool momentum) {
+  const std::string type = lower_case(given);
+  if (type == "adam") return Optimizer::adamw;
+  for (const OptimizerSpec& each : kOptimizers)
+    if (!type.empty() && lower_case(std::string(each.deepspeed_type)) == type &&
+        (type != "sgd" || momentum == (each.moments > 0)))
+      return each.optimizer;
   return std::nullopt;
 }
 

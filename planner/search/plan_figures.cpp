@@ -1,0 +1,26 @@
+#include "planner/search/plan_figures.h"
+
+namespace zplan {
+
+const Training& training_of(const Plan& plan, const Question& q) {
+  return plan.training ? *plan.training : q.training;
+}
+
+Bytes shortage(const Plan& plan, const Question& q) {
+  return plan.memory.required - available(q.cluster, q.headroom);
+}
+
+Bytes host_shortage(const Plan& plan, const Question& q) {
+  return plan.memory.host.total - available_on_host(q.cluster, q.headroom);
+}
+
+const MomentMemory* short_moment(const Plan& plan, const Question& q) {
+  return short_moment(plan.moments, available(q.cluster, q.headroom),
+                      available_on_host(q.cluster, q.headroom));
+}
+
+Comparable comparable_to(const Plan& plan, const Question& q) {
+  return comparable(plan.framework, training_of(plan, q).method, q.cluster.gpu, plan.strategy);
+}
+
+}  // namespace zplan
