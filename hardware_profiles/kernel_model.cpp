@@ -30,6 +30,12 @@ KernelModel::KernelModel()
       plain(0.6),
       tail(0.594),            // fitted
       softmax_cycles(0.191),  // fitted
+      // Forward and backward 31.1 and 12.4 TFLOP/s with heads of 128, backward 24.4 with heads of 64:
+      // CUTLASS's kernels in Dao-AILab/flash-attention issue 416, on a GPU whose FlashAttention-2, 54
+      // TFLOP/s, is that of an RTX 3090 (82 multiprocessors at 1.695 GHz).
+      small_tiles{.forward = 31.1e12 / (82 * 1.695e9),
+                  .backward = 12.4e12 / (82 * 1.695e9),
+                  .narrow_backward = 24.4e12 / (82 * 1.695e9)},
       // Assumed: what refresh and turns of the bus leave of the rated bandwidth.
       copy(0.9),
       bytes_per_multiprocessor(19.5e9),  // fitted
@@ -90,6 +96,12 @@ MatrixUnits matrix_units(const Gpu& gpu) {
     case 12: return MatrixUnits::ada;
     default: return MatrixUnits::volta;
   }
+}
+
+// Source: CUDA C++ Programming Guide, maximum amount of shared memory per multiprocessor.
+bool has_small_tiles(const Gpu& gpu) {
+  const MatrixUnits units = matrix_units(gpu);
+  return units == MatrixUnits::ampere_small || units == MatrixUnits::ada;
 }
 
 Efficiency efficiency_of(const Gpu& gpu, const KernelModel& model) {

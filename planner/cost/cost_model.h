@@ -42,7 +42,10 @@ class KernelRates {
  private:
   [[nodiscard]] FlopsPerSecond rate(const Product& product) const;
 
+  [[nodiscard]] Seconds time(const TiledAttention& tiled) const;
+
   FlopsPerSecond matrix_, plain_, attention_;
+  SmallTileAttention tiled_;  ///< operations per second; none where tiles are not small
   BytesPerSecond memory_;
   double multiprocessors_{}, tail_{}, attention_cost_{1};
   Seconds gap_;

@@ -89,9 +89,13 @@ void Autograd::end_kernel(std::int64_t kernels) {
   load.kernels += kernels > 0 ? kernels : done.results;
 }
 
-void Autograd::attend(Flops flops, bool backward, bool tiled) {
+void Autograd::attend(Flops flops, bool backward, std::int64_t tiled) {
   Load& load = recorder_.load();
-  if (tiled) load.attention_tiled += flops;
+  if (tiled > 0) {
+    TiledAttention& made = load.attention_tiled;
+    (backward ? made.backward : made.forward) += flops;
+    made.head_size = std::max(made.head_size, tiled);
+  }
   (backward ? load.attention_backward : load.attention_forward) += flops;
   ++load.kernels;
   pending_ = {};
