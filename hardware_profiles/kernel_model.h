@@ -56,8 +56,8 @@ struct KernelModel {
 /// By compute capability.
 [[nodiscard]] MatrixUnits matrix_units(const Gpu& gpu);
 
-/// Whether a multiprocessor has no more than 100 KiB of shared memory for a kernel's tiles where others of
-/// its generation have 164 or 228: compute capabilities 8.6, 8.9 and 12.
+/// Whether a multiprocessor has no more than 100 KiB of shared memory, too little for the large tiles of
+/// PyTorch's memory-efficient attention: compute capabilities 7.5, 8.6, 8.9 and 12.
 [[nodiscard]] bool has_small_tiles(const Gpu& gpu);
 
 /// The shares that the model gives a GPU; those of its profile where that has some.

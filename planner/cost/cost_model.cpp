@@ -30,8 +30,10 @@ constexpr double kTiledCost = 1.7;
 /// Multiplication Background User's Guide (tiles, waves, split-k).
 constexpr std::int64_t kTile = 128, kSmallTile = 64, kSlice = 512;
 
-/// Kernels of heads up to so wide take half the shared memory of those beyond.
-constexpr std::int64_t kNarrowHead = 64;
+/// The widest heads whose backward keeps its results in registers. Source: PyTorch
+/// aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernels/generate_kernels.py: the kernel of 96 is
+/// for compute capabilities 8.6 and 8.9 alone.
+std::int64_t widest_narrow_head(const Gpu& gpu) { return gpu.compute_capability.starts_with("8.") ? 96 : 64; }
 
 double tiles_of(std::int64_t size, std::int64_t tile) {
   return static_cast<double>((size + tile - 1) / tile);
@@ -54,6 +56,7 @@ KernelRates::KernelRates(const Cluster& cluster, const Training& training)
     const double cycles =
         static_cast<double>(*gpu.multiprocessors) * static_cast<double>(*gpu.boost_mhz) * 1e6;
     const SmallTileAttention& each = cluster.kernels.small_tiles;
+    narrow_head_ = widest_narrow_head(gpu);
     tiled_ = {each.forward * cycles, each.backward * cycles, each.narrow_backward * cycles};
   }
   multiprocessors_ = static_cast<double>(gpu.multiprocessors.value_or(100));
@@ -84,7 +87,7 @@ Seconds KernelRates::time(const Product& product) const {
 Seconds KernelRates::time(const TiledAttention& tiled) const {
   const Seconds by_units = (tiled.forward + tiled.backward) * kTiledCost / attention_;
   if (tiled_.forward == 0) return by_units;
-  const double backward = tiled.head_size > kNarrowHead ? tiled_.backward : tiled_.narrow_backward;
+  const double backward = tiled.head_size > narrow_head_ ? tiled_.backward : tiled_.narrow_backward;
   const Seconds by_tiles(tiled.forward.value / tiled_.forward + tiled.backward.value / backward);
   return std::max(by_units, by_tiles);
 }
@@ -93,7 +96,7 @@ LoadTime KernelRates::time(const Load& load) const {
   LoadTime result;
   for (const Product& each : load.products) result.products += time(each);
   const TiledAttention& tiled = load.attention_tiled;
-  const Flops others = load.attention_forward + load.attention_backward - tiled.forward - tiled.backward;
+  const Flops others = load.attention_forward + load.attention_backward - tiled.counted;
   result.attention = (others / attention_ + time(tiled)) * attention_cost_;
   result.other = load.moved / memory_ + gap_ * static_cast<double>(load.kernels);
   result.host = host_time::of(load);

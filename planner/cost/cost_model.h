@@ -46,6 +46,7 @@ class KernelRates {
 
   FlopsPerSecond matrix_, plain_, attention_;
   SmallTileAttention tiled_;  ///< operations per second; none where tiles are not small
+  std::int64_t narrow_head_{};
   BytesPerSecond memory_;
   double multiprocessors_{}, tail_{}, attention_cost_{1};
   Seconds gap_;

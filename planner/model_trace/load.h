@@ -28,10 +28,11 @@ struct Product {
   bool operator==(const Product&) const = default;
 };
 
-/// Operations of PyTorch's memory-efficient attention kernels, which masks and GPUs before Ampere need.
+/// What PyTorch's memory-efficient attention kernels do, which masks and GPUs before Ampere need.
 struct TiledAttention {
-  Flops forward, backward;
-  std::int64_t head_size{};  ///< the widest: kernels of up to 64 features differ from those of more
+  Flops counted;             ///< of attention_forward and attention_backward
+  Flops forward, backward;   ///< with what is done for features that only fill tiles
+  std::int64_t head_size{};  ///< the widest: kernels differ by it
   bool operator==(const TiledAttention&) const = default;
 };
 
@@ -39,10 +40,10 @@ struct TiledAttention {
 struct Load {
   std::vector<Product> products;
   Flops attention_forward, attention_backward;  ///< of fused attention kernels, the masked half not counted
-  TiledAttention attention_tiled;               ///< of both, what these kernels run
-  Bytes moved;                                  ///< read and written by all other kernels, each operand once
-  std::int64_t kernels{};                       ///< how many these are
-  std::int64_t operators{};                     ///< that the host issues from Python, views among them
+  TiledAttention attention_tiled;
+  Bytes moved;                  ///< read and written by all other kernels, each operand once
+  std::int64_t kernels{};       ///< how many these are
+  std::int64_t operators{};     ///< that the host issues from Python, views among them
   std::int64_t checkpointed{};  ///< of them, inside a checkpointed call: what they save passes Python
   std::int64_t nodes{};         ///< of the graph that autograd's engine runs
 

@@ -217,12 +217,16 @@ TEST_F(ProductTimes, OfMaskedAttentionFollowItsTiles) {
   const auto seconds_of = [&](const char* capability, std::int64_t head_size) {
     cluster_.gpu.compute_capability = capability;
     Load load{.attention_forward = Flops(8e13), .attention_backward = Flops(8e13)};
-    load.attention_tiled = {load.attention_forward, load.attention_backward, head_size};
+    load.attention_tiled = {.counted = Flops(16e13),
+                            .forward = load.attention_forward,
+                            .backward = load.attention_backward,
+                            .head_size = head_size};
     return KernelRates(cluster_, training_).time(load).attention.value;
   };
   EXPECT_NEAR(seconds_of("8.0", 128), 1.7 * 16e13 / 312e12, 1e-9);
   EXPECT_NEAR(seconds_of("8.9", 128), 8e13 / (200 * 100 * 2e9) + 8e13 / (100 * 100 * 2e9), 1e-9);
   EXPECT_NEAR(seconds_of("8.9", 64), 2 * 8e13 / (200 * 100 * 2e9), 1e-9);
+  EXPECT_LT(seconds_of("8.9", 96), seconds_of("12.0", 96));
 }
 
 // PyTorch stops recomputing once all that was saved is there: the layer's last product is not repeated.
