@@ -216,7 +216,8 @@ TEST_F(ProductTimes, OfMaskedAttentionFollowItsTiles) {
   cluster_.kernels.small_tiles = {.forward = 200, .backward = 100, .narrow_backward = 200};
   const auto seconds_of = [&](const char* capability, std::int64_t head_size) {
     cluster_.gpu.compute_capability = capability;
-    Load load{.attention_forward = Flops(8e13), .attention_backward = Flops(8e13)};
+    Load load;
+    load.attention_forward = load.attention_backward = Flops(8e13);
     load.attention_tiled = {.counted = Flops(16e13),
                             .forward = load.attention_forward,
                             .backward = load.attention_backward,
