@@ -17,7 +17,7 @@ namespace zplan {
 
 namespace {
 
-constexpr std::size_t kMostNodes = 200'000, kDeepest = 64;
+constexpr std::size_t kMostNodes = 100'000, kDeepest = 64;
 
 /// libyaml's events of one document, turned into a tree.
 class YamlTree {
@@ -83,22 +83,24 @@ class YamlTree {
   }
 
   RecipeValue value(const Event& event, std::size_t depth) {
-    if (++nodes_ > kMostNodes || depth > kDeepest)
-      fail(line_of(event->start_mark), "too many values", "accepted: a file with fewer");
+    const std::size_t before = nodes_;
+    count(1, depth, line_of(event->start_mark));
     RecipeValue made;
     made.line = made.last_line = line_of(event->start_mark);
     made.span = span_of(*event);
     switch (event->type) {
-      case YAML_SCALAR_EVENT: scalar(*event, made); return remembered(event->data.scalar.anchor, made);
+      case YAML_SCALAR_EVENT:
+        scalar(*event, made);
+        return remembered(event->data.scalar.anchor, made, before);
       case YAML_SEQUENCE_START_EVENT:
         made.kind = RecipeKind::list;
         list(made, depth);
-        return remembered(event->data.sequence_start.anchor, made);
+        return remembered(event->data.sequence_start.anchor, made, before);
       case YAML_MAPPING_START_EVENT:
         made.kind = RecipeKind::map;
         map(made, depth);
-        return remembered(event->data.mapping_start.anchor, made);
-      case YAML_ALIAS_EVENT: return anchored(*event);
+        return remembered(event->data.mapping_start.anchor, made, before);
+      case YAML_ALIAS_EVENT: return anchored(*event, depth);
       default: fail(made.line, "not YAML", "accepted: YAML or JSON");
     }
   }
@@ -117,8 +119,9 @@ class YamlTree {
   }
 
   void list(RecipeValue& made, std::size_t depth) {
-    for (Event each = next(); each->type != YAML_SEQUENCE_END_EVENT; each = next())
-      made.items.push_back(value(each, depth + 1));
+    Event each = next();
+    for (; each->type != YAML_SEQUENCE_END_EVENT; each = next()) made.items.push_back(value(each, depth + 1));
+    made.span.end = byte(each->end_mark.index);
     if (!made.items.empty()) made.last_line = made.items.back().last_line;
   }
 
@@ -140,18 +143,24 @@ class YamlTree {
     made.span.end = byte(each->end_mark.index);
   }
 
-  const RecipeValue& remembered(const yaml_char_t* anchor, const RecipeValue& made) {
-    if (anchor != nullptr) anchors_[text_of(anchor)] = made;
+  /// An alias stands for as many values as what it names.
+  void count(std::size_t nodes, std::size_t depth, std::size_t line) {
+    nodes_ += nodes;
+    if (nodes_ > kMostNodes || depth > kDeepest) fail(line, "too many values", "accepted: a file with fewer");
+  }
+
+  const RecipeValue& remembered(const yaml_char_t* anchor, const RecipeValue& made, std::size_t before) {
+    if (anchor != nullptr) anchors_[text_of(anchor)] = {made, nodes_ - before};
     return made;
   }
 
-  RecipeValue anchored(const yaml_event_t& event) {
+  RecipeValue anchored(const yaml_event_t& event, std::size_t depth) {
+    const std::size_t line = line_of(event.start_mark);
     const auto found = anchors_.find(text_of(event.data.alias.anchor));
-    if (found == anchors_.end())
-      fail(line_of(event.start_mark), "an alias of nothing", "accepted: an alias behind its anchor");
-    nodes_ += found->second.entries.size() + found->second.items.size();
-    RecipeValue made = found->second;
-    made.line = made.last_line = line_of(event.start_mark);
+    if (found == anchors_.end()) fail(line, "an alias of nothing", "accepted: an alias behind its anchor");
+    count(found->second.nodes, depth, line);
+    RecipeValue made = found->second.value;
+    made.line = made.last_line = line;
     made.span = span_of(event);
     return made;
   }
@@ -159,7 +168,11 @@ class YamlTree {
   const std::string& file_;
   yaml_parser_t parser_{};
   std::vector<std::size_t> bytes_;
-  std::map<std::string, RecipeValue> anchors_;
+  struct Anchored {
+    RecipeValue value;
+    std::size_t nodes{};
+  };
+  std::map<std::string, Anchored> anchors_;
   std::size_t nodes_{};
 };
 

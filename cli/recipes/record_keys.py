@@ -22,6 +22,13 @@ PROJECTS = {
     "torchtune": (["torchtune"], ["recipes/configs/**/*.yaml"]),
 }
 
+# Keys that older releases had and people's files still have: transformers 4.57, axolotl's sections of FSDP1.
+TRAINING_ARGUMENTS = ("warmup_ratio evaluation_strategy overwrite_output_dir logging_dir tokenizer no_cuda push_to_hub_token save_safetensors "
+                      "half_precision_backend per_gpu_train_batch_size fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap group_by_length "
+                      "include_inputs_for_metrics dispatch_batches split_batches jit_mode_eval use_ipex fp16_backend fp16_opt_level torchdynamo ray_scope").split()
+OLDER = {"transformers": TRAINING_ARGUMENTS, "llama-factory": TRAINING_ARGUMENTS, "swift": TRAINING_ARGUMENTS,
+         "axolotl": "sharding_strategy limit_all_gathers forward_prefetch backward_prefetch debug eta_min model_config".split()}
+
 
 def fields(path):
     if path.suffix == ".yaml":
@@ -30,6 +37,7 @@ def fields(path):
     if path.name == "cluster.py":  # accelerate's questionnaire: keys of sections are strings
         yield from re.findall(r'"((?:fsdp|deepspeed|zero|zero3|offload|gradient|parallelism_config|dynamo|mpirun)_\w+)"', path.read_text())
         return
+    yield from re.findall(r'validation_alias=(?:AliasChoices\()?"(\w+)"', path.read_text())
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef):
             for each in node.body:
@@ -50,7 +58,7 @@ def main():
     folders = [Path(each) for each in sys.argv[1:]]
     known = {}
     for project, (packages, globs) in PROJECTS.items():
-        keys = set()
+        keys = set(OLDER.get(project, ()))
         for folder in folders:
             for pattern in globs:
                 for path in sorted(folder.glob(pattern)):

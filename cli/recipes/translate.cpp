@@ -9,6 +9,7 @@
 #include "cli/options/command_line.h"
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
+#include "models/catalogue/catalogue.h"
 #include "planner/optimizers.h"
 
 namespace zplan {
@@ -82,6 +83,25 @@ ordered_json json_of(const RecipeValue& value) {
   if (const auto flag = boolean_of(value)) return *flag;
   ordered_json number = ordered_json::parse(value.text, nullptr, false);
   return number.is_number() ? number : ordered_json(value.text);
+}
+
+/// Of a copy under somebody else's name ("NousResearch/Llama-3.2-1B") the catalogue's model of the same name.
+std::optional<std::string> known_copy(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos || slash == 0 || name.find('/', slash + 1) != std::string::npos)
+    return std::nullopt;
+  const auto is_called = [](const CatalogueEntry& entry, const std::string& wanted) {
+    const auto same = [&](const std::string& each) {
+      return lower_case(each) == wanted || lower_case(each.substr(each.find('/') + 1)) == wanted;
+    };
+    return same(entry.name) || std::ranges::any_of(entry.aliases, same);
+  };
+  const std::string whole = lower_case(name), last = lower_case(name.substr(slash + 1));
+  for (const CatalogueEntry& each : catalogue())
+    if (is_called(each, whole)) return std::nullopt;
+  for (const CatalogueEntry& each : catalogue())
+    if (is_called(each, last)) return each.name;
+  return std::nullopt;
 }
 
 bool is_there(const fs::path& path) {
@@ -196,6 +216,7 @@ RecipeOptions as_model(const RecipePlace& place) {
   const fs::path beside = fs::path(place.folder) / name;
   std::error_code ignored;
   if (fs::exists(beside / "config.json", ignored)) return {{"--model", beside.lexically_normal().string()}};
+  if (const auto known = known_copy(name)) return {{"--model", *known}};
   return {{"--model", name}};
 }
 

@@ -70,7 +70,13 @@ std::vector<RecipeRow> llama_factory_rows() {
       {"flash_attn",
        "--attention",
        as_word,
-       {{"auto", ""}, {"disabled", "eager"}, {"sdpa", "sdpa"}, {"fa2", "flash"}, {"fa3", "flash"}}},
+       {{"auto", ""},
+        {"disabled", "eager"},
+        {"sdpa", "sdpa"},
+        {"fa2", "flash"},
+        {"fa3", "flash"},
+        {"flash_attention_2", "flash"},
+        {"flash_attention_3", "flash"}}},
       {"enable_liger_kernel", "", as_word, {{"true", "--fused-loss --kernels liger"}, {"false", ""}}},
       {"pure_bf16", "", as_word, {{"true", "--precision bf16 --no-master-weights"}, {"false", ""}}},
       {"use_unsloth", "", nullptr, {}, "Unsloth's kernels"},
@@ -87,7 +93,7 @@ std::vector<RecipeRow> llama_factory_rows() {
       {"mixture_of_depths", "", nullptr, {}, "layers that skip tokens"},
   };
   for (RecipeRow& each : training_arguments_rows())
-    if (each.key != "gradient_checkpointing") all.push_back(std::move(each));
+    if (!each.key.ends_with("_checkpointing")) all.push_back(std::move(each));
   return all;
 }
 

@@ -50,7 +50,9 @@ bool is_packed(std::string_view component) { return component.find(".qlora_") !=
 /// Several GPUs are sharded by FSDP2, one runs plain PyTorch; the recipe's name says which, not its config.
 RecipeOptions built(const RecipePlace& place) {
   const std::string component = place.scalar();
-  const auto name = catalogue_name(builder_of(component));
+  // Some names have a size that the Hub's have not.
+  auto name = catalogue_name(builder_of(component));
+  if (!name) name = catalogue_name(builder_of(component.substr(0, component.rfind('_'))));
   if (!name && !place.asked.has_model)
     place.fail(in_quotes(component), "accepted: a builder of a model in the catalogue, or --model beside it");
   RecipeOptions options;
@@ -60,7 +62,9 @@ RecipeOptions built(const RecipePlace& place) {
   else
     options.emplace_back("--framework", "torch");
   if (is_packed(component))
-    options.insert(options.end(), {{"--method", "qlora"}, {"--quantization", "nf4-double"}});
+    // torchao's NF4 tensors are sharded by FSDP2 as they are.
+    options.insert(options.end(),
+                   {{"--method", "qlora"}, {"--quantization", "nf4-double"}, {"--quant-storage", "bf16"}});
   else
     options.emplace_back("--method", has_adapters(component) ? "lora" : "full");
   return options;

@@ -99,6 +99,7 @@ std::vector<RecipeRow> training_arguments_rows() {
       {"fp16", "--precision", as_word, {{"true", "fp16"}, {"false", ""}}},
       {"optim", "--optimizer", as_optimizer},
       {"gradient_checkpointing", "--checkpointing", as_word, {{"true", "full"}, {"false", "none"}}},
+      {"activation_checkpointing", "--checkpointing", as_word, {{"true", "full"}, {"false", "none"}}},
       {"use_liger_kernel", "", as_word, {{"true", "--fused-loss --kernels liger"}, {"false", ""}}},
       {"fsdp", "", fsdp_words},
       {"fsdp_config.reshard_after_forward", "--zero", as_word, {{"true", "3"}, {"false", "2"}}},
