@@ -27,7 +27,7 @@ TRAINING_ARGUMENTS = ("warmup_ratio evaluation_strategy overwrite_output_dir log
                       "half_precision_backend per_gpu_train_batch_size fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap group_by_length "
                       "include_inputs_for_metrics dispatch_batches split_batches jit_mode_eval use_ipex fp16_backend fp16_opt_level torchdynamo ray_scope").split()
 OLDER = {"transformers": TRAINING_ARGUMENTS, "llama-factory": TRAINING_ARGUMENTS, "swift": TRAINING_ARGUMENTS,
-         "axolotl": "sharding_strategy limit_all_gathers forward_prefetch backward_prefetch debug eta_min model_config".split()}
+         "axolotl": "sharding_strategy limit_all_gathers forward_prefetch backward_prefetch debug eta_min model_config gptq_groupsize gptq_model_v1".split()}
 
 
 def fields(path):
@@ -37,7 +37,7 @@ def fields(path):
     if path.name == "cluster.py":  # accelerate's questionnaire: keys of sections are strings
         yield from re.findall(r'"((?:fsdp|deepspeed|zero|zero3|offload|gradient|parallelism_config|dynamo|mpirun)_\w+)"', path.read_text())
         return
-    yield from re.findall(r'validation_alias=(?:AliasChoices\()?"(\w+)"', path.read_text())
+    yield from re.findall(r'alias=(?:AliasChoices\(\s*)?"(\w+)"', path.read_text())
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef):
             for each in node.body:

@@ -85,6 +85,22 @@ ordered_json json_of(const RecipeValue& value) {
   return number.is_number() ? number : ordered_json(value.text);
 }
 
+/// "q_proj,k_proj" of a regular expression that ends in "(q|k)_proj"; empty for any other text.
+std::string modules_of_pattern(const std::string& text) {
+  constexpr std::string_view kEnd = "_proj";
+  if (!text.ends_with(")_proj") && !text.ends_with(")_proj$")) return {};
+  const std::size_t close = text.rfind(')'), open = text.rfind('(', close);
+  if (open == std::string::npos) return {};
+  std::string modules;
+  std::istringstream parts(text.substr(open + 1, close - open - 1));
+  for (std::string part; std::getline(parts, part, '|');) {
+    const auto is_name = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+    if (part.empty() || !std::ranges::all_of(part, is_name)) return {};
+    modules += fmt::format("{}{}{}", modules.empty() ? "" : ",", part, kEnd);
+  }
+  return modules;
+}
+
 /// Of a copy under somebody else's name ("NousResearch/Llama-3.2-1B") the catalogue's model of the same name.
 std::optional<std::string> known_copy(const std::string& name) {
   const std::size_t slash = name.find('/');
@@ -170,6 +186,11 @@ RecipeOptions as_targets(const RecipePlace& place) {
   RecipeOptions options = as_list(place);
   if (options.empty()) return {};
   std::string& modules = options.front().second;
+  if (std::string named = modules_of_pattern(modules); !named.empty()) {
+    place.recipe.not_planned.push_back({std::string(place.row.key), place.value.line,
+                                        "the pattern is read as its modules, wherever they are"});
+    modules = std::move(named);
+  }
   if (modules == "all" || modules == "all_linear") modules = "all-linear";
   if (modules.find_first_of("()|*^$\\[") != std::string::npos)
     place.fail(in_quotes(modules), "accepted: names of modules such as q_proj, v_proj; all-linear");
@@ -206,6 +227,13 @@ RecipeOptions as_optimizer(const RecipePlace& place) {
     std::istringstream names{std::string(each.names)};
     for (std::string word; names >> word;) known.push_back(word);
   }
+  // Its states are of the same size: 8 bits, and fp32 for each block of 256.
+  if (name == "adamw_torch_8bit" || name == "ao_adamw_8bit") {
+    place.recipe.not_planned.push_back(
+        {std::string(place.row.key), place.value.line, "torchao's 8-bit AdamW is planned as bitsandbytes'"});
+    return {{"--optimizer", "adamw8bit"}};
+  }
+  if (name == "adamw_apex_fused" || name == "adamw_hf") return {{"--optimizer", "adamw"}};
   if (std::ranges::find(known, name) == known.end()) place.fail(in_quotes(name), accepted_words(name, known));
   return {{"--optimizer", name}};
 }

@@ -184,6 +184,19 @@ TEST(Recipe, BadValuesNameFileLineAndKey) {
   EXPECT_THAT(error_of("base_model: &a [*a]\n"), HasSubstr("an alias of nothing"));
 }
 
+TEST(Recipe, ReadsCopiesPatternsAndOptimizersOfOthers) {
+  const Folder folder;
+  const std::string file =
+      folder.write("recipe.yaml",
+                   "base_model: NousResearch/Llama-3.2-1B\nadapter: lora\noptimizer: adamw_torch_8bit\n"
+                   "lora_target_modules: 'model.layers.[\\d]+.(mlp|self_attn).(up|down|q)_proj'\n");
+  const json r = report("--recipe " + file + " --gpus 1 --mem 80");
+  EXPECT_EQ(r.at("model").at("name"), "meta-llama/Llama-3.2-1B");
+  EXPECT_EQ(r.at("training").at("optimizer"), "adamw8bit");
+  EXPECT_EQ(r.at("training").at("lora_targets"), json({"up_proj", "down_proj", "q_proj"}));
+  EXPECT_EQ(r.at("recipes").at(0).at("not_planned").size(), 2U);
+}
+
 TEST(Recipe, DeepNestingAndManyAliasesEnd) {
   std::string deep = "base_model: ";
   for (int i = 0; i < 5000; ++i) deep += '[';
@@ -265,7 +278,8 @@ TEST(RecipeOut, IsPlannedAsRecommended) {
     EXPECT_EQ(again.at("recommended"), chosen.at("recommended")) << name;
     const json& wanted = chosen.at("plans").at(0).at("strategy");
     const json& got = again.at("plans").at(0).at("strategy");
-    for (const char* key : {"micro_batch_size", "gradient_accumulation_steps", "activation_checkpointing", "zero_stage"})
+    for (const char* key :
+         {"micro_batch_size", "gradient_accumulation_steps", "activation_checkpointing", "zero_stage"})
       EXPECT_EQ(got.at(key), wanted.at(key)) << name << " " << key;
     EXPECT_EQ(again.at("plans").at(0).at("memory").at("required"),
               chosen.at("plans").at(0).at("memory").at("required"))
