@@ -51,6 +51,7 @@ class Applied {
 
   void set() {
     keep_together();
+    if (options_.command == Command::fit) open_unknown();
     options_.command == Command::search ? open_search() : pin_strategy();
     for (const Chosen& each : chosen_) set(each);
     imply_trainers();
@@ -188,6 +189,18 @@ class Applied {
     };
     drop(is_open, "the search decides it");
     if (!divided && says_batch) give("--global-batch", std::to_string(samples));
+  }
+
+  /// What is solved for is not what the recipe says of it; by default the micro-batch.
+  void open_unknown() {
+    constexpr std::array<std::pair<Solve, std::string_view>, 4> kUnknown{
+        {{Solve::micro_batch, "--micro-batch"},
+         {Solve::sequence, "--seq"},
+         {Solve::model, "--model"},
+         {Solve::gpus, "--gpus"}}};
+    for (const auto& [solve, option] : kUnknown)
+      if (options_.solve.value_or(Solve::micro_batch) == solve)
+        drop([&, name = option](const Chosen& each) { return each.option == name; }, "it is solved for");
   }
 
   /// What a recipe does not say of its sharding it does not do.

@@ -143,6 +143,14 @@ TEST(Recipe, WhatIsTypedWins) {
             2);
 }
 
+TEST(Recipe, LeavesOpenWhatFitSolvesFor) {
+  for (const char* solve : {"", " --solve micro-batch", " --solve sequence", " --solve memory"}) {
+    const Result result = in_process("fit --recipe " + recipe("swift_sft.yaml") +
+                                     " --gpus 2 --gpu A100-SXM-80GB --json" + solve);
+    EXPECT_EQ(result.status, kFits) << solve << result.err;
+  }
+}
+
 TEST(Recipe, EpochsCountWithSamples) {
   const json r = planned("axolotl_qlora.yaml", "--gpus 2 --mem 80 --samples 1000");
   // 2000 samples by 64 of a step
