@@ -228,6 +228,10 @@ class RecipeWriter {
     const Strategy& s = target_.plan->strategy;
     if (recipe_.format == RecipeFormat::axolotl) {
       put("fsdp_version", "2");
+      // axolotl refuses bitsandbytes' AdamW in 8 bits under FSDP2 and names torchao's, of the same size.
+      if (const auto optimizer = written("optimizer");
+          optimizer == "adamw_bnb_8bit" || optimizer == "adamw_8bit")
+        put("optimizer", "adamw_torch_8bit");
       put("fsdp_config.reshard_after_forward", s.zero_stage == 3 ? "true" : "false");
       put("fsdp_config.offload_params", s.offload_parameters == OffloadDevice::none ? "false" : "true");
       if (text_.root.find("fsdp_config") == nullptr)
