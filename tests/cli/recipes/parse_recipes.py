@@ -55,7 +55,7 @@ def torchtune(path):
     module, builder = config.model._component_.rsplit(".", 1)
     source = importlib.util.find_spec("torchtune")
     builders = Path(source.origin).parent.joinpath(*module.split(".")[1:], "_model_builders.py").read_text()
-    assert f"def {builder}(" in builders, builder
+    assert f"def {builder}(" in builders or f"{builder} = partial(" in builders, builder
     return f"{builder}, batch {config.batch_size} x {config.gradient_accumulation_steps}"
 
 
