@@ -182,8 +182,8 @@ std::string why_no_images(const Model& model, const ImageRequest& request) {
   const std::string& architecture = model.shape.architecture;
   if (model.image_rule)
     return fmt::format(
-        "the tower of {} has no program yet; by its processor's rule each image is {} tokens: on "
-        "text alone, without --images, --seq counts them",
+        "the language model of {} has no program with images; by its processor's rule each image is {} "
+        "tokens: on text alone, without --images, --seq counts them",
         architecture, image_batch(*model.image_rule, {.patch_size = 1}, request).tokens);
   if (has_tower(model))
     return fmt::format(

@@ -34,7 +34,7 @@ TEST(References, AreReadWhole) {
       {"steps/one_card.json", Kind::step, 60},
       {"steps/communication_types.json", Kind::step, 22},
       {"architectures/steps.json", Kind::step, 113},
-      {"images/steps.json", Kind::step, 57},
+      {"images/steps.json", Kind::step, 126},
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
@@ -161,11 +161,11 @@ TEST(References, StepsWithImagesAreAsMeasured) {
     if (record.statistic != Statistic::allocated) continue;
     ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
     errors.push_back(std::abs(*record.error));
-    EXPECT_LE(errors.back(), 0.03) << record.id;
+    EXPECT_LE(errors.back(), 0.005) << record.id;
   }
-  EXPECT_EQ(errors.size(), 57U);
+  EXPECT_EQ(errors.size(), 126U);
   std::sort(errors.begin(), errors.end());
-  EXPECT_LE(median_of(errors), 0.005);
+  EXPECT_LE(median_of(errors), 0.001);
 }
 
 // Gradients that travel in another type than they are computed in, and adapters that drop out: allocated
