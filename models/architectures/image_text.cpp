@@ -27,7 +27,8 @@ struct Family {
   std::string_view model_type, text_type;
   std::string_view prefix;  ///< of the language model's tensors
   Vision (*read)(const JsonReader& config, const JsonReader& tower, std::int64_t text_width);
-  bool text_may_tie{};  ///< older files say tie_word_embeddings of their text_config alone
+  std::string_view output{};  ///< key of the tower's config: the width of what it gives the language model
+  bool text_may_tie{};        ///< older files say tie_word_embeddings of their text_config alone
 };
 
 /// A width, or pixels.
@@ -466,17 +467,25 @@ Vision mistral3(const JsonReader& config, const JsonReader& tower, std::int64_t 
 }
 
 constexpr std::array kFamilies{
-    Family{"qwen2_5_vl", "qwen2", "model.language_model.", qwen2_5_vl, true},
-    Family{"qwen2_vl", "qwen2", "model.language_model.", qwen2_vl, true},
+    Family{"qwen2_5_vl", "qwen2", "model.language_model.", qwen2_5_vl, "out_hidden_size", true},
+    Family{"qwen2_vl", "qwen2", "model.language_model.", qwen2_vl, "hidden_size", true},
     Family{"gemma3", "gemma3_text", "model.language_model.", gemma3},
-    Family{"llava", "", "model.language_model.", llava, true},
-    Family{"qwen3_vl", "qwen3", "model.language_model.", qwen3_vl},
-    Family{"qwen3_vl_moe", "qwen3_moe", "model.language_model.", qwen3_vl},
+    Family{"llava", "", "model.language_model.", llava, {}, true},
+    Family{"qwen3_vl", "qwen3", "model.language_model.", qwen3_vl, "out_hidden_size"},
+    Family{"qwen3_vl_moe", "qwen3_moe", "model.language_model.", qwen3_vl, "out_hidden_size"},
     Family{"internvl", "", "model.language_model.", internvl},
     Family{"idefics3", "", "model.text_model.", idefics3},
     Family{"smolvlm", "", "model.text_model.", idefics3},
     Family{"mistral3", "", "model.language_model.", mistral3},
 };
+
+/// transformers makes such a model, but its features have no place among the embeddings.
+void check_output(const JsonReader& tower, const Family& family, std::int64_t text_width) {
+  if (family.output.empty() || whole(tower, family.output, text_width) == text_width) return;
+  tower.at(family.output)
+      .fail(fmt::format("features of width {}", whole(tower, family.output, text_width)),
+            fmt::format("accepted: {}, the language model's", text_width));
+}
 
 const Family* family_of(const std::string& model_type) {
   const auto found =
@@ -732,6 +741,7 @@ std::optional<Model> image_text_model(const JsonReader& config) {
   const JsonReader tower = config.at("vision_config");
   const Vision vision = family->read(config, tower, model->shape.hidden_size);
   check_heads(tower, vision.tower);
+  check_output(tower, *family, vision.text_width);
   rename(model->inventory, family->prefix);
   Tensors before = vision_tensors(vision);
   append(before, std::move(model->inventory.before));

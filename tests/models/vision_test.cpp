@@ -51,7 +51,7 @@ TEST(Vision, ParametersAreThoseOfPyTorch) {
     EXPECT_EQ(counted.value, row.at(full ? "parameters" : "trainable").get<std::int64_t>()) << row.at("id");
     ++seen;
   }
-  EXPECT_EQ(seen, 126U);
+  EXPECT_EQ(seen, 134U);
 }
 
 TEST(Vision, ExcludedPartsGetNoAdapters) {
@@ -203,6 +203,12 @@ TEST(Vision, OddTowersAreToldLater) {
     "vocab_size": 160}, "vision_config": {"hidden_size": 30, "num_heads": 4}})");
   EXPECT_FALSE(model.with_images);
   EXPECT_THAT(model.why_no_images, HasSubstr("vision_config"));
+  const Model wide =
+      model_of(R"({"model_type": "qwen3_vl", "text_config": {"hidden_size": 64, "intermediate_size": 96,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 160},
+    "vision_config": {"out_hidden_size": 96}})");
+  EXPECT_FALSE(wide.with_images);
+  EXPECT_THAT(wide.why_no_images, HasSubstr("vision_config/out_hidden_size: features of width 96"));
 }
 
 }  // namespace
