@@ -125,15 +125,19 @@ Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask, const T
   Saved kept;
   if (node) kept = torch.save(mask);
   const std::int64_t rows = features.size(0);
+  const bool casts = features.type != x.type;
+  const Tensor cast =
+      casts ? torch.kernel({&features}, Layout::contiguous(features.layout.sizes), x.type) : features;
   Tensor result = torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
   {
     const Tensor places = made(torch, {2, rows}, DType::int64);
-    const Tensor own = made(torch, features.layout.sizes, features.type);
-    const Tensor sum = torch.kernel({&own, &features}, Layout::contiguous(features.layout.sizes), x.type);
+    const Tensor own = made(torch, features.layout.sizes, x.type);
+    const Tensor sum = torch.kernel({&own, &cast}, Layout::contiguous(features.layout.sizes), x.type);
     torch.change(result, &sum);
   }
   if (!node) return result;
-  node->backward = [&torch, kept, rows, own = features.layout.sizes](Tensors& gradients) {
+  node->backward = [&torch, kept, rows, casts, given = features.type,
+                    own = features.layout.sizes](Tensors& gradients) {
     const Tensor held = kept.get();
     const Tensor incoming = gradients[0];
     const DType type = incoming.type;
@@ -143,11 +147,17 @@ Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask, const T
       outputs[0] = torch.kernel({&incoming}, Layout::contiguous(incoming.layout.sizes), type);
     }
     // It waits for the tower's backward, which runs behind all layers.
-    outputs[1] = torch.recorder().around_layers([&] { return made(torch, own, type); });
+    const auto stays = [&](DType in) {
+      return torch.recorder().around_layers([&] { return made(torch, own, in); });
+    };
+    outputs[1] = casts ? made(torch, own, type) : stays(type);
     gradients[0] = {};
-    const Tensor of_rows = made(torch, outputs[0].layout.sizes, type);
-    accumulate_rows(torch, rows, outputs[0].size(0) * outputs[0].size(1));
-    torch.change(outputs[0], &of_rows);
+    {
+      const Tensor of_rows = made(torch, outputs[0].layout.sizes, type);
+      accumulate_rows(torch, rows, outputs[0].size(0) * outputs[0].size(1));
+      torch.change(outputs[0], &of_rows);
+    }
+    if (casts) outputs[1] = stays(given);
     return outputs;
   };
   torch.connect(result, node);
