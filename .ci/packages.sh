@@ -14,6 +14,7 @@ cli       header:fmt/core.h           libfmt-dev          the fmt library (9 or 
 cli       header:nlohmann/json.hpp    nlohmann-json3-dev  nlohmann-json 3.11 or newer
 cli       header:CLI/CLI.hpp          libcli11-dev        CLI11 2.1 or newer
 cli       header:eigen3/Eigen/Core    libeigen3-dev       Eigen 3.4 or newer
+cli       header:yaml.h               libyaml-dev         libyaml 0.2 or newer
 tests     command:ninja               ninja-build         Ninja
 tests     header:gtest/gtest.h        libgtest-dev        GoogleTest
 tests     header:gmock/gmock.h        libgmock-dev        GoogleMock

@@ -9,8 +9,10 @@
 #include "cli/commands/compare.h"
 #include "cli/options/help.h"
 #include "cli/options/options.h"
+#include "cli/options/recipe_option.h"
 #include "cli/options/request.h"
 #include "cli/report/output_files.h"
+#include "cli/report/recipe_report.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_text.h"
 #include "models/base/json_text.h"
@@ -51,6 +53,8 @@ int emit_to_stdout(const Report& report, const Style& style, std::ostream& out, 
 
 int deliver(const Report& report, const Style& style, std::ostream& out, std::ostream& err) {
   if (report.options.emit == "-") return emit_to_stdout(report, style, out, err);
+  write_recipe(report, out, err);
+  if (report.options.recipe_out == "-") return report.answer.fits() ? kFits : kNothingFits;
   const OutputFormat format = report.options.format;
   const std::string text = format == OutputFormat::json
                                ? json_text(report_json(report))
@@ -120,9 +124,10 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
         std::ostream& err) {
   if (is_bench(arguments)) return bench_command(arguments, environment, out, err);
   if (is_gui(arguments)) gui_command(arguments);
-  const Options options = parse_options(arguments);
-  if (options.help) return out << help_text(output_width(environment)), kFits;
-  if (options.version) return out << version_text(), kFits;
+  const Options typed = parse_options(arguments);
+  if (typed.help) return out << help_text(output_width(environment)), kFits;
+  if (typed.version) return out << version_text(), kFits;
+  const Options options = with_recipes(typed);
   const Style style = style_of(options, environment);
   switch (options.command) {
     case Command::compare:

@@ -11,10 +11,10 @@ KernelModel::KernelModel()
     // 6000 Max-Q (229): waynehacking8/blackwell-tensorcore-kernels results/bench.csv @05f3a9e, cuBLAS with
     // fp32 accumulation, 8192. A100 and H100: fitted.
     : sustained{{{95e12 / 80, 300.0 / 80},
-                 {2.07e12, 400.0 / 108},
+                 {2.08e12, 400.0 / 108},
                  {95e12 / 84, 300.0 / 84},
                  {229e12 / 188, 300.0 / 188},
-                 {4.34e12, 700.0 / 132}}},
+                 {4.36e12, 700.0 / 132}}},
       // One kernel of CUTLASS reaches 235 TFLOP/s on an A100 of 400 W and 158 on one of 250 W: NVIDIA/cutlass
       // issue 956.
       power_exponent(0.85),
@@ -28,12 +28,18 @@ KernelModel::KernelModel()
       // 14.1 of 19.5 TFLOP/s on an A100, 21 of 40 on an RTX 3090 Ti (bewantbe/busy-gemm-benchmark), 54 of 110
       // on an RTX PRO 6000 Max-Q (as above).
       plain(0.6),
-      tail(0.594),            // fitted
-      softmax_cycles(0.191),  // fitted
+      tail(0.627),            // fitted
+      softmax_cycles(0.190),  // fitted
+      // Forward and backward 31.1 and 12.4 TFLOP/s with heads of 128, backward 24.4 with heads of 64:
+      // CUTLASS's kernels in Dao-AILab/flash-attention issue 416, on a GPU whose FlashAttention-2, 54
+      // TFLOP/s, is that of an RTX 3090 (82 multiprocessors at 1.695 GHz).
+      small_tiles{.forward = 31.1e12 / (82 * 1.695e9),
+                  .backward = 12.4e12 / (82 * 1.695e9),
+                  .narrow_backward = 24.4e12 / (82 * 1.695e9)},
       // Assumed: what refresh and turns of the bus leave of the rated bandwidth.
       copy(0.9),
-      bytes_per_multiprocessor(19.5e9),  // fitted
-      gap(0.982e-6)                      // fitted
+      bytes_per_multiprocessor(18.9e9),  // fitted
+      gap(0.993e-6)                      // fitted
 {}
 
 namespace {
@@ -90,6 +96,14 @@ MatrixUnits matrix_units(const Gpu& gpu) {
     case 12: return MatrixUnits::ada;
     default: return MatrixUnits::volta;
   }
+}
+
+// Source: PyTorch aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernels/generate_kernels.py: "GPUs
+// with less shmem (Sm75, Sm86 ...)" fall back to tiles of 64; CUDA C++ Programming Guide, maximum amount of
+// shared memory per multiprocessor.
+bool has_small_tiles(const Gpu& gpu) {
+  const MatrixUnits units = matrix_units(gpu);
+  return gpu.compute_capability == "7.5" || units == MatrixUnits::ampere_small || units == MatrixUnits::ada;
 }
 
 Efficiency efficiency_of(const Gpu& gpu, const KernelModel& model) {

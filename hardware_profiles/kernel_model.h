@@ -22,6 +22,15 @@ struct SustainedRate {
   friend bool operator==(const SustainedRate&, const SustainedRate&) = default;
 };
 
+/// Operations of PyTorch's memory-efficient attention in a clock cycle of a multiprocessor with 100 KiB of
+/// shared memory, where its tiles are small and latency sets the pace, however fast the matrix units are.
+struct SmallTileAttention {
+  double forward{};
+  double backward{};         ///< heads of more than 64 features
+  double narrow_backward{};  ///< others
+  friend bool operator==(const SmallTileAttention&, const SmallTileAttention&) = default;
+};
+
 /// Values, each with its source, are in kernel_model.cpp.
 struct KernelModel {
   KernelModel();
@@ -35,6 +44,7 @@ struct KernelModel {
   /// Clock cycles of a multiprocessor, beside the matrix units', for each 128 query-key features of
   /// attention: exponentials, sums, rescaling.
   double softmax_cycles{};
+  SmallTileAttention small_tiles{};
   double copy{};  ///< of the rated memory bandwidth, by long copies
   /// Bytes per second that one multiprocessor keeps in flight in PyTorch's elementwise kernels and
   /// reductions.
@@ -45,6 +55,10 @@ struct KernelModel {
 
 /// By compute capability.
 [[nodiscard]] MatrixUnits matrix_units(const Gpu& gpu);
+
+/// Whether a multiprocessor has no more than 100 KiB of shared memory, too little for the large tiles of
+/// PyTorch's memory-efficient attention: compute capabilities 7.5, 8.6, 8.9 and 12.
+[[nodiscard]] bool has_small_tiles(const Gpu& gpu);
 
 /// The shares that the model gives a GPU; those of its profile where that has some.
 [[nodiscard]] Efficiency efficiency_of(const Gpu& gpu, const KernelModel& model = {});

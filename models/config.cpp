@@ -87,14 +87,6 @@ std::optional<Model> recorded_with_tower(const JsonReader& config) {
   return model;
 }
 
-/// Of an architecture without a descriptor: as it was recorded, or by analogy.
-std::optional<Model> undescribed(const JsonReader& config) {
-  if (!config.has("model_type") || descriptor_named(config) != nullptr) return std::nullopt;
-  if (!is_a_name(config.at("model_type").text())) return std::nullopt;
-  std::optional<Model> model = recorded_model(config);
-  return model ? std::move(model) : model_by_analogy(config);
-}
-
 /// How the model runs with images. What is odd of its tower is said when images are asked for, not before.
 void add_images(const JsonReader& config, Model& model) {
   if (!config.raw().contains("vision_config")) return;
@@ -111,16 +103,31 @@ void add_images(const JsonReader& config, Model& model) {
   }
 }
 
-/// An image-text model that only its own reader makes sense of, on text alone: its language model's
-/// micro-step by analogy, its tower idle.
+/// An image-text model on text alone whose micro-step nobody recorded: its language model's, its tower idle.
+/// Nothing where its reader makes no sense of it: images are refused with the reason.
 std::optional<Model> image_text_on_text(const JsonReader& config) {
-  if (config.has("model_type") && descriptor_named(config) != nullptr) return std::nullopt;
-  std::optional<Model> model = image_text_model(config);
-  if (!model) return std::nullopt;
-  for (Tensor& each : model->inventory.before) each.idle = each.role != TensorRole::token_embedding;
-  model->vision.reset();
-  model->analogue = std::make_shared<const Model>(analogue_of(model->shape));
-  return model;
+  try {
+    std::optional<Model> model = image_text_model(config);
+    if (!model) return std::nullopt;
+    const std::size_t tower = model->inventory.before.size();
+    model->analogue = std::make_shared<const Model>(*language_model(config));
+    const std::size_t own = tower - model->analogue->inventory.before.size();
+    for (std::size_t i = 0; i < own; ++i) model->inventory.before[i].idle = true;
+    model->vision.reset();
+    return model;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+/// Of an architecture without a descriptor: as it was recorded, its language model's, or by analogy.
+std::optional<Model> undescribed(const JsonReader& config) {
+  if (!config.has("model_type") || descriptor_named(config) != nullptr) return std::nullopt;
+  if (!is_a_name(config.at("model_type").text())) return std::nullopt;
+  std::optional<Model> recorded = recorded_model(config);
+  if (recorded && recorded->recorded) return recorded;
+  if (std::optional<Model> model = image_text_on_text(config)) return model;
+  return recorded ? std::move(recorded) : model_by_analogy(config);
 }
 
 /// A descriptor may ask for more than a config that transformers wrote says.
@@ -140,7 +147,6 @@ Model read_config(const JsonReader& config) {
   if (!config.raw().is_object()) config.fail_type("a JSON object");
   std::optional<Model> model = recorded_with_tower(config);
   if (!model) model = undescribed(config);
-  if (!model) model = image_text_on_text(config);
   if (!model) model = described_or_recorded(config);
   add_images(config, *model);
   check_total(config, model->inventory);

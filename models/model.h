@@ -83,7 +83,7 @@ struct Model {
   std::shared_ptr<const Model> analogue{};
   std::shared_ptr<const Vision> vision{};      ///< how images reach it: set where it is run with them
   std::shared_ptr<const Model> with_images{};  ///< an image-text model as it runs with images as input
-  std::optional<ImageRule> image_rule{};       ///< of one whose tower has no program
+  std::optional<ImageRule> image_rule{};       ///< of one whose language model has no program
   std::string why_no_images{};                 ///< why there is none, where its config says what no tower has
 };
 

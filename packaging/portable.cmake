@@ -1,10 +1,10 @@
 # CMAKE_PROJECT_INCLUDE of builds that run on other systems than this one: compiled by clang against the oldest glibc that is
-# wanted (packaging/compiler), with nothing linked but that glibc. Headers of the libraries that are headers alone come from
+# wanted (packaging/compiler), with nothing linked but that glibc and libyaml's archive, which is C. Headers of the libraries come from
 # the system, and none other of the system's may be seen: CMake is told that /usr/include is searched anyway, which it is not.
 set(CMAKE_LIBRARY_ARCHITECTURE ${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu)  # where Debian keeps the libraries' descriptions
 set(headers ${CMAKE_BINARY_DIR}/headers)
 file(MAKE_DIRECTORY ${headers})
-foreach(header fmt/core.h nlohmann/json.hpp CLI/CLI.hpp eigen3/Eigen/Core)
+foreach(header fmt/core.h nlohmann/json.hpp CLI/CLI.hpp eigen3/Eigen/Core yaml.h)
   find_file(found_${header} ${header} REQUIRED)
   string(REGEX REPLACE "/.*" "" library ${header})
   string(REGEX REPLACE "/${header}$" "" folder ${found_${header}})
@@ -13,6 +13,8 @@ foreach(header fmt/core.h nlohmann/json.hpp CLI/CLI.hpp eigen3/Eigen/Core)
 endforeach()
 include_directories(SYSTEM ${headers} ${headers}/eigen3)
 set(ZPLAN_FMT fmt::fmt-header-only CACHE STRING "")
+set(ZPLAN_LIBYAML_INCLUDE ${headers} CACHE PATH "")
+find_library(ZPLAN_LIBYAML libyaml.a REQUIRED)
 
 # What is built says nothing of where: neither paths nor the order of a folder's files.
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build -ffunction-sections -fdata-sections)

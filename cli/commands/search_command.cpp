@@ -66,7 +66,10 @@ Scope search_scope(const Options& options, const SearchSpace& space) {
   scope.frameworks.clear();
   for (const auto& [framework, name] : EnumNames<Framework>::table) scope.frameworks.push_back(framework);
   if (options.has("--framework")) scope.frameworks = {options.training.framework};
-  if (options.has("--checkpointing")) scope.checkpointing = {space.checkpointing};
+  if (options.has("--checkpointing"))
+    scope.checkpointing = {space.checkpointing};
+  else if (!options.recipes.empty())  // no trainer's config has another
+    scope.checkpointing = {Checkpointing::none, Checkpointing::full};
   if (options.has("--buckets")) scope.buckets = {space.buckets};
   if (options.has("--micro-batch") && space.micro_batch_size)
     scope.micro_batch_sizes = {*space.micro_batch_size};

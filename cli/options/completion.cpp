@@ -62,7 +62,8 @@ std::vector<std::string> values_of(const OptionSpec& spec) {
 /// Options whose value may be a file.
 bool takes_file(const OptionSpec& spec) {
   return spec.name == "--model" || spec.name == "--gpu" || spec.name == "--emit" ||
-         spec.name == "--ds-config" || spec.name == "--oom" || spec.name == "--output";
+         spec.name == "--ds-config" || spec.name == "--recipe" || spec.name == "--recipe-out" ||
+         spec.name == "--oom" || spec.name == "--output";
 }
 
 /// Commands whose words may be files, as a pattern of bash and zsh.

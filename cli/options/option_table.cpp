@@ -232,6 +232,11 @@ const std::vector<OptionSpec>& option_table() {
       {"--ds-config", "FILE", kSearch, kPlans | fit | check,
        "plan exactly this DeepSpeed config; options fill what it leaves open",
        [](O o, T t) { o.ds_config = t; }},
+      {"--recipe", "LIST", kSearch, plan | search | fit,
+       "configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate or TrainingArguments, read "
+       "as "
+       "options; what is given besides wins",
+       [](O o, T t) { o.recipe_files = parse_list("--recipe", t); }},
       {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint,
        "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
        [](O o, T t) { o.training.framework = parse_name<Framework>("--framework", t); },
@@ -407,6 +412,10 @@ const std::vector<OptionSpec>& option_table() {
        "every figure with its formula, its numbers and its source", [](O o, T) { o.explain = true; }},
       {"--emit", "FILE", kOutput, plan | search | compare | lint,
        "write the recommended config: a ds_config, or accelerate's for fsdp (- for stdout)", set_emit},
+      {"--recipe-out", "FILE", kOutput, plan | search,
+       "write the first --recipe with the recommended change, and the config that it names beside it (- for "
+       "stdout)",
+       [](O o, T t) { o.recipe_out = t; }},
       {"--nvme-path", "FOLDER", kOutput, plan | search | compare | fit | lint,
        "on a local disk, for offload to NVMe [/local_nvme]", [](O o, T t) { o.nvme_path = t; }},
       {"--config-style", "STYLE", kOutput, plan | search | compare | lint,

@@ -174,6 +174,10 @@ void check_output(const Options& options) {
     throw InputError("--sarif", "a second output format", "accepted: one of --json, --sarif");
   if (options.emit == "-" && (!text || options.explain || options.sarif))
     throw InputError("--emit", "- together with another output", "accepted: a file, or --emit - alone");
+  if (options.has("--recipe-out") && !options.has("--recipe"))
+    throw InputError("--recipe-out", "does nothing without --recipe", "accepted: with it");
+  if (options.recipe_out == "-" && (!text || options.explain || !options.emit.empty()))
+    throw InputError("--recipe-out", "- together with another output", "accepted: a file, or - alone");
   if (options.explain && !text && options.format != OutputFormat::json)
     throw InputError("--explain", "together with a table for programs", "accepted: with text or --json");
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/document/document.h"
+#include "cli/recipes/recipe.h"
 #include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/search/inverse.h"
@@ -84,6 +85,10 @@ struct Options {
 
   std::string ds_config;                      ///< file to plan; empty: none
   std::optional<std::string> ds_config_text;  ///< of it, where it is not what the file holds
+
+  std::vector<std::string> recipe_files;  ///< trainers' configs that say options
+  std::vector<Recipe> recipes;            ///< what was read of them (with_recipes)
+  std::string recipe_out;  ///< where the first goes with the recommended change; empty: nowhere
 
   std::string baseline;  ///< of compare: the strategy or file that differences are from; empty: the first
   bool differences{};    ///< of compare: lines in which all are alike are left out

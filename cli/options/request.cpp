@@ -10,6 +10,7 @@
 
 #include "cli/commands/compare.h"
 #include "cli/options/ds_config_option.h"
+#include "cli/options/recipe_option.h"
 #include "models/vision/families.h"
 #include "planner/frameworks/framework.h"
 #include "planner/search/kernels.h"
@@ -182,8 +183,8 @@ std::string why_no_images(const Model& model, const ImageRequest& request) {
   const std::string& architecture = model.shape.architecture;
   if (model.image_rule)
     return fmt::format(
-        "the tower of {} has no program yet; by its processor's rule each image is {} tokens: on "
-        "text alone, without --images, --seq counts them",
+        "the language model of {} has no program with images; by its processor's rule each image is {} "
+        "tokens: on text alone, without --images, --seq counts them",
         architecture, image_batch(*model.image_rule, {.patch_size = 1}, request).tokens);
   if (has_tower(model))
     return fmt::format(
@@ -287,7 +288,9 @@ ModelSearch model_search(const Environment& environment) {
   return {.user_models = user_models_folder(environment), .hub_cache = hub_cache_folder(environment)};
 }
 
-Request make_request(const Options& options, const Environment& environment) {
+namespace {
+
+Request requested(const Options& options, const Environment& environment) {
   check_needed(options);
   check_method(options);
   check_framework(options);
@@ -320,6 +323,16 @@ Request make_request(const Options& options, const Environment& environment) {
       free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");
   check_magnitude(request.question);
   return request;
+}
+
+}  // namespace
+
+Request make_request(const Options& options, const Environment& environment) {
+  try {
+    return requested(options, environment);
+  } catch (const InputError& error) {
+    throw at_recipe(options, error);
+  }
 }
 
 }  // namespace zplan

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/report/recipe_report.h"
 #include "cli/report/report_text.h"
 #include "cli/report/search_report.h"
 #include "models/base/version.h"
@@ -295,7 +296,8 @@ std::vector<std::string> assumption_lines(const Report& report) {
 }  // namespace
 
 std::vector<HeaderBlock> header_blocks(const Report& report) {
-  std::vector<HeaderBlock> blocks{{"Model", model_lines(report.question)},
+  std::vector<HeaderBlock> blocks{{"Recipe", recipe_lines(report.options), true},
+                                  {"Model", model_lines(report.question)},
                                   {"Cluster", cluster_lines(report.question)},
                                   {"Training", {training_line(report)}}};
   if (report.found != nullptr) blocks.push_back({"Searched", {searched_line(report)}});

@@ -14,6 +14,7 @@
 #include "cli/report/accuracy.h"
 #include "cli/report/explain.h"
 #include "cli/report/output_files.h"
+#include "cli/report/recipe_report.h"
 #include "cli/report/report_deltas.h"
 #include "cli/report/search_report.h"
 #include "models/base/version.h"
@@ -524,6 +525,7 @@ Json report_json(const Report& report) {
            {"schedule", schedule_json(leading_plan(report), question_of(leading_plan(report), report))},
            {"search", report.found ? search_json(report) : Json(nullptr)},
            {"warnings", report.answer.warnings}};
+  if (!report.options.recipes.empty()) out["recipes"] = recipes_json(report.options.recipes);
   if (report.question.lengths) out["lengths"] = lengths_json(report);
   if (const auto& defaults = report.question.trainer_defaults; !defaults.empty())
     out["trainer_defaults"] = trainer_defaults_json(defaults);

@@ -134,9 +134,18 @@ std::vector<std::string> reasons(const Plan& plan, const Question& question) {
   return sentences;
 }
 
+/// A recipe pins how the samples of a step are divided; a search does not.
+void add_next_search(Document& doc, const Report& report) {
+  if (report.options.recipes.empty() || report.options.command != Command::plan) return;
+  std::vector<std::string> arguments = report.arguments;
+  std::erase(arguments, to_name(Command::plan));
+  arguments.insert(arguments.begin(), std::string(to_name(Command::search)));
+  add_next(doc, {command_line(arguments)});
+}
+
 void add_alternative(Document& doc, const Report& report) {
   const Answer& answer = report.answer;
-  if (!answer.alternative) return;
+  if (!answer.alternative) return add_next_search(doc, report);
   const Changes changes = alternative_changes(answer);
   std::vector<std::string> words;
   for (const auto& [option, value] : changes)

@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "cli/options/recipe_option.h"
 #include "cli/options/request.h"
 #include "cli/report/saved_report.h"
 
@@ -16,8 +17,8 @@ void check_asks(const Options& options) {
   if (options.command != Command::plan)
     throw InputError(std::string(to_name(options.command)), "a scenario is planned, nothing else",
                      "accepted: options of zplan plan");
-  for (const std::string_view option :
-       {"--json", "--csv", "--markdown", "--explain", "--emit", "--no-color", "--help", "--version"})
+  for (const std::string_view option : {"--json", "--csv", "--markdown", "--explain", "--emit",
+                                        "--recipe-out", "--no-color", "--help", "--version"})
     if (options.has(option))
       throw InputError(std::string(option), "not an option of a scenario",
                        "accepted: options that change the plan");
@@ -89,7 +90,7 @@ PlannedScenario read_report(const Scenario& scenario) {
 PlannedScenario planned_scenario(const Scenario& scenario, const Environment& environment, Depth depth,
                                  const std::string& likely) {
   if (!scenario.report.empty()) return read_report(scenario);
-  const Options options = parse_options(scenario.arguments);
+  const Options options = with_recipes(parse_options(scenario.arguments));
   check_asks(options);
   const Request request = make_request(options, environment);
   const Question& question = request.question;

@@ -20,8 +20,8 @@ constexpr std::string_view kSchema = "zplan.scenarios/1", kFamily = "zplan.scena
 constexpr std::size_t kMostArguments = 200;
 
 /// Options whose value may be a file.
-constexpr std::array<std::string_view, 5> kFileOptions{"--model", "--gpu", "--node", "--network",
-                                                       "--ds-config"};
+constexpr std::array<std::string_view, 6> kFileOptions{"--model",   "--gpu",       "--node",
+                                                       "--network", "--ds-config", "--recipe"};
 
 bool takes_file(std::string_view option) {
   return std::find(kFileOptions.begin(), kFileOptions.end(), option) != kFileOptions.end();
@@ -99,7 +99,7 @@ std::string cards_named(const std::vector<std::string>& arguments) {
 }
 
 std::string model_named(const std::vector<std::string>& arguments) {
-  for (const char* option : {"--model", "--ds-config"})
+  for (const char* option : {"--model", "--recipe", "--ds-config"})
     if (const auto value = given_value(arguments, option)) return short_name(*value);
   return {};
 }

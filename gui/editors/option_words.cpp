@@ -55,6 +55,7 @@ constexpr std::array kLabels{
     Label{"--tiled-loss", QT_TRANSLATE_NOOP("zplan::gui::Options", "Tiled loss")},
     Label{"--offload", QT_TRANSLATE_NOOP("zplan::gui::Options", "Offload")},
     Label{"--buckets", QT_TRANSLATE_NOOP("zplan::gui::Options", "Bucket sizes")},
+    Label{"--recipe", QT_TRANSLATE_NOOP("zplan::gui::Options", "Trainer's config")},
     Label{"--ds-config", QT_TRANSLATE_NOOP("zplan::gui::Options", "DeepSpeed config")},
     Label{"--framework", QT_TRANSLATE_NOOP("zplan::gui::Options", "Framework")},
     Label{"--deepspeed-version", QT_TRANSLATE_NOOP("zplan::gui::Options", "DeepSpeed release")},

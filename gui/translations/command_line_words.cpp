@@ -95,6 +95,9 @@ const std::vector<const char*>& command_line_words() {
           "zplan::gui::Options",
           "plan exactly this DeepSpeed config; options fill what it leaves open"),  // --ds-config
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate or "
+                        "TrainingArguments, read as options; what is given besides wins"),  // --recipe
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) "
                         "[deepspeed]"),  // --framework
       QT_TRANSLATE_NOOP("zplan::gui::Options",

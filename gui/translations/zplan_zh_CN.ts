@@ -1513,6 +1513,10 @@
         <translation>桶大小</translation>
     </message>
     <message>
+        <source>Trainer&apos;s config</source>
+        <translation>训练器配置</translation>
+    </message>
+    <message>
         <source>DeepSpeed config</source>
         <translation>DeepSpeed 配置</translation>
     </message>
@@ -1795,6 +1799,10 @@
     <message>
         <source>a fused or chunked cross-entropy (Liger and the like): no full logits</source>
         <translation>融合或分块的交叉熵（Liger 等）：不生成完整的 logits</translation>
+    </message>
+    <message>
+        <source>configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate or TrainingArguments, read as options; what is given besides wins</source>
+        <translation>axolotl、LLaMA-Factory、TRL、torchtune、ms-swift、accelerate 的配置或 TrainingArguments，按选项读取；另行给出的选项优先</translation>
     </message>
     <message>
         <source>whose defaults fill what is not given: trl, transformers, swift, llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]</source>

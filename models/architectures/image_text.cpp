@@ -27,6 +27,8 @@ struct Family {
   std::string_view model_type, text_type;
   std::string_view prefix;  ///< of the language model's tensors
   Vision (*read)(const JsonReader& config, const JsonReader& tower, std::int64_t text_width);
+  std::string_view output{};  ///< key of the tower's config: the width of what it gives the language model
+  bool text_may_tie{};        ///< older files say tie_word_embeddings of their text_config alone
 };
 
 /// A width, or pixels.
@@ -76,7 +78,11 @@ TowerNames qwen_names() {
           .gate = "mlp.gate_proj",
           .up = "mlp.up_proj",
           .down = "mlp.down_proj",
-          .projector = "model.visual.merger"};
+          .projector = "model.visual.merger",
+          .merger_norm = "ln_q",
+          .merger_layers = ".mlp",
+          .merger_first = "0",
+          .merger_second = "2"};
 }
 
 /// Sides in whole tokens; pixels as the published processors bound them.
@@ -102,6 +108,7 @@ Vision qwen2_5_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_
            .activation = activation(tower, "silu"),
            .rms_norm = true,
            .gated = true,
+           .pixels = TowerPixels::before_tower,
            .window_size = whole(tower, "window_size", 112)};
   shape.whole_layers = {7, 15, 23, 31};
   if (const auto given = tower.find("fullatt_block_indexes")) {
@@ -128,7 +135,8 @@ Vision qwen2_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_wi
            .patch_size = factor(tower, "patch_size", 14),
            .frames = factor(tower, "temporal_patch_size", 2),
            .merge = factor(tower, "spatial_merge_size", 2),
-           .activation = activation(tower, "quick_gelu")};
+           .activation = activation(tower, "quick_gelu"),
+           .pixels = TowerPixels::before_tower};
   vision.names = qwen_names();
   vision.names.up = "mlp.fc1", vision.names.down = "mlp.fc2";
   vision.rule = qwen_rule(shape);
@@ -167,6 +175,7 @@ TowerShape clip_tower(const JsonReader& tower, TowerShape otherwise, std::int64_
   if (side == 0) tower.fail("patches larger than images", "accepted: a patch_size up to image_size");
   otherwise.positions = side * side + (otherwise.class_token ? 1 : 0);
   otherwise.attention = TowerAttention::padded;
+  if (otherwise.place == TowerPositions::rotary) otherwise.place = TowerPositions::rows;
   return otherwise;
 }
 
@@ -189,6 +198,7 @@ Vision gemma3(const JsonReader& config, const JsonReader& tower, std::int64_t te
     config.fail(fmt::format("{} tokens of {} patches", tokens, vision.tower.positions),
                 "accepted: at most as many tokens as patches");
   vision.names = clip_names();
+  vision.names.norm_first = true;
   vision.rule = {.kind = TokenRule::fixed,
                  .unit = image_size,
                  .tokens = tokens,
@@ -228,12 +238,254 @@ Vision llava(const JsonReader& config, const JsonReader& tower, std::int64_t tex
   return vision;
 }
 
+/// The side of a square that some files give as two.
+std::int64_t side_of(const JsonReader& tower, std::string_view key, std::int64_t otherwise) {
+  const auto given = tower.find(key);
+  if (!given || !given->raw().is_array()) return whole(tower, key, otherwise);
+  const std::vector<JsonReader> sides = given->items();
+  if (sides.empty()) return otherwise;
+  const std::int64_t first = sides.front().integer(1, architectures::kWidest);
+  for (const JsonReader& each : sides)
+    if (each.integer(1, architectures::kWidest) != first) each.fail("sides that differ", "accepted: squares");
+  return first;
+}
+
+std::int64_t patch_side(const JsonReader& tower, std::int64_t otherwise) {
+  constexpr std::int64_t kMost = 1024;
+  return std::min(side_of(tower, "patch_size", otherwise), kMost);
+}
+
+/// Patches along an image's side, which squares of `merge` of them cover.
+std::int64_t patches_along(const JsonReader& tower, std::int64_t side, std::int64_t patch,
+                           std::int64_t merge) {
+  const std::int64_t along = side / patch;
+  if (along == 0) tower.fail("patches larger than images", "accepted: a patch_size up to image_size");
+  if (along % merge != 0)
+    tower.fail(fmt::format("{} patches along a side, {} of which become a token", along, merge),
+               "accepted: sides that they divide");
+  return along;
+}
+
+// ---- Qwen 3 -----------------------------------------------------------------------------------------------
+
+TowerNames qwen3_names() {
+  TowerNames names = qwen_names();
+  names.positions = "pos_embed";
+  names.up = "mlp.linear_fc1", names.down = "mlp.linear_fc2";
+  names.deepstack = "model.visual.deepstack_merger_list";
+  names.merger_norm = "norm", names.merger_layers = {};
+  names.merger_first = "linear_fc1", names.merger_second = "linear_fc2";
+  return names;
+}
+
+Vision qwen3_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_width) {
+  Vision vision{.text_width = text_width};
+  TowerShape& shape = vision.tower;
+  shape = {.layers = layer_count(tower, "depth", 27),
+           .hidden_size = whole(tower, "hidden_size", 1152),
+           .intermediate_size = whole(tower, "intermediate_size", 4304),
+           .heads = whole(tower, "num_heads", 16),
+           .channels = factor(tower, "in_channels", 3),
+           .patch_size = factor(tower, "patch_size", 16),
+           .frames = factor(tower, "temporal_patch_size", 2),
+           .merge = factor(tower, "spatial_merge_size", 2),
+           .activation = activation(tower, "gelu_pytorch_tanh"),
+           .patch_bias = true,
+           .pixels = TowerPixels::before_tower,
+           .place = TowerPositions::interpolated,
+           .input_gradient = InputGradient::none,
+           .positions = whole(tower, "num_position_embeddings", 2304)};
+  shape.deepstack = {8, 16, 24};
+  if (const auto given = tower.find("deepstack_visual_indexes")) {
+    shape.deepstack.clear();
+    for (const JsonReader& each : given->items())
+      shape.deepstack.push_back(each.integer(0, architectures::kMostLayers));
+  }
+  for (const std::int64_t each : shape.deepstack)
+    if (each >= shape.layers || std::ranges::count(shape.deepstack, each) > 1)
+      tower.fail(fmt::format("features of layer {} of {}", each, shape.layers),
+                 "accepted: deepstack_visual_indexes of its layers, each once");
+  vision.names = qwen3_names();
+  vision.rule = {.kind = TokenRule::resized,
+                 .unit = shape.patch_size * shape.merge,
+                 .least = 65'536,
+                 .most = 16'777'216,
+                 .source = "65,536 to 16,777,216 pixels, as the published preprocessor_config.json has it"};
+  return vision;
+}
+
+// ---- InternVL ---------------------------------------------------------------------------------------------
+
+TowerNames internvl_names() {
+  TowerNames names = clip_names();
+  names.patches = "embeddings.patch_embeddings.projection";
+  names.positions = "embeddings.position_embeddings", names.class_token = "embeddings.cls_token";
+  names.norm_behind = "layernorm", names.blocks = "encoder.layer";
+  names.norm1 = "layernorm_before", names.norm2 = "layernorm_after";
+  names.attention = "attention", names.output = "attention.projection_layer";
+  names.scale1 = "lambda_1", names.scale2 = "lambda_2";
+  return names;
+}
+
+/// What no published tower has.
+void check_internvl(const JsonReader& config, const JsonReader& tower) {
+  const auto plain_only = [](const JsonReader& of, std::string_view key, bool accepted) {
+    if (of.boolean_or(key, accepted) != accepted)
+      of.at(key).fail(accepted ? "false" : "true", accepted ? "accepted: true" : "accepted: false");
+  };
+  plain_only(tower, "use_mask_token", false);
+  plain_only(tower, "use_absolute_position_embeddings", true);
+  const auto layer = config.find("vision_feature_layer");
+  if (layer && layer->integer(-architectures::kMostLayers, architectures::kMostLayers) != -1)
+    layer->fail("features of an inner layer", "accepted: -1");
+  if (const std::string strategy = config.text_or("vision_feature_select_strategy", "default");
+      strategy != "default")
+    config.at("vision_feature_select_strategy").fail(in_quotes(strategy), "accepted: default");
+}
+
+/// Patches along a side that become one token.
+std::int64_t shuffle_of(const JsonReader& config) {
+  const auto ratio = config.find("downsample_ratio");
+  const double share = ratio ? ratio->number(0.01, 1) : 0.5;
+  return static_cast<std::int64_t>(1 / share);
+}
+
+Vision internvl(const JsonReader& config, const JsonReader& tower, std::int64_t text_width) {
+  check_internvl(config, tower);
+  Vision vision{.projector = Projector::shuffled_two_layers, .text_width = text_width};
+  const std::int64_t side = side_of(tower, "image_size", 448), patch = patch_side(tower, 14);
+  TowerShape& shape = vision.tower;
+  const std::string norm_type = tower.text_or("norm_type", "layer_norm");
+  if (norm_type != "layer_norm" && norm_type != "rms_norm")
+    tower.at("norm_type").fail(in_quotes(norm_type), "accepted: layer_norm, rms_norm");
+  shape = {.layers = layer_count(tower, "num_hidden_layers", 24),
+           .hidden_size = whole(tower, "hidden_size", 1024),
+           .intermediate_size = whole(tower, "intermediate_size", 4096),
+           .heads = whole(tower, "num_attention_heads", 16),
+           .channels = factor(tower, "num_channels", 3),
+           .patch_size = patch,
+           .merge = shuffle_of(config),
+           .attention = TowerAttention::padded,
+           .activation = activation(tower, "gelu"),
+           .rms_norm = norm_type == "rms_norm",
+           .patch_bias = true,
+           .biased = tower.boolean_or("attention_bias", false),
+           .query_key_norm = tower.boolean_or("use_qk_norm", false),
+           .layer_scale = true,
+           .class_token = true,
+           .pixels = TowerPixels::before_tower,
+           .place = TowerPositions::whole,
+           .norm_behind = !tower.boolean_or("use_mean_pooling", true)};
+  const std::int64_t along = patches_along(tower, side, patch, shape.merge);
+  shape.positions = along * along + 1;
+  vision.names = internvl_names();
+  vision.rule = {.kind = TokenRule::tiles,
+                 .unit = side,
+                 .least = 1,
+                 .most = 12,
+                 .tokens = along * along / (shape.merge * shape.merge),
+                 .source = "1 to 12 tiles and a thumbnail"};
+  return vision;
+}
+
+// ---- Idefics 3 --------------------------------------------------------------------------------------------
+
+Vision idefics3(const JsonReader& config, const JsonReader& tower, std::int64_t text_width) {
+  Vision vision{.projector = Projector::shuffled, .text_width = text_width};
+  const std::int64_t side = side_of(tower, "image_size", 224), patch = patch_side(tower, 32);
+  TowerShape& shape = vision.tower;
+  shape = {.layers = layer_count(tower, "num_hidden_layers", 12),
+           .hidden_size = whole(tower, "hidden_size", 1152),
+           .intermediate_size = whole(tower, "intermediate_size", 3072),
+           .heads = whole(tower, "num_attention_heads", 16),
+           .channels = factor(tower, "num_channels", 3),
+           .patch_size = patch,
+           .merge = factor(config, "scale_factor", 2),
+           .attention = TowerAttention::padded,
+           .activation = activation(tower, "gelu_pytorch_tanh"),
+           .patch_bias = true,
+           .pixels = TowerPixels::selected,
+           .place = TowerPositions::rows_of_image,
+           .input_gradient = InputGradient::of_embeddings,
+           .norm_behind = true};
+  const std::int64_t along = patches_along(tower, side, patch, shape.merge);
+  shape.positions = along * along;
+  vision.names = clip_names();
+  vision.names.tower = "model.vision_model", vision.names.projector = "model.connector";
+  vision.rule = {.kind = TokenRule::squares,
+                 .unit = side,
+                 .most = 4 * side,
+                 .tokens = along * along / (shape.merge * shape.merge),
+                 .source = "squares of the tower's side, four along the longest, and the whole image"};
+  return vision;
+}
+
+// ---- Mistral 3 --------------------------------------------------------------------------------------------
+
+TowerNames pixtral_names() {
+  TowerNames names = clip_names();
+  names.patches = "patch_conv", names.positions = {};
+  names.norm_before = "ln_pre", names.norm_behind = {};
+  names.blocks = "transformer.layers";
+  names.norm1 = "attention_norm", names.norm2 = "ffn_norm";
+  names.attention = "attention", names.output = "attention.o_proj";
+  names.gate = "feed_forward.gate_proj", names.up = "feed_forward.up_proj";
+  names.down = "feed_forward.down_proj";
+  return names;
+}
+
+Vision mistral3(const JsonReader& config, const JsonReader& tower, std::int64_t text_width) {
+  Vision vision{.projector = Projector::unfolded, .text_width = text_width};
+  if (const std::string type = tower.text_or("model_type", "pixtral"); type != "pixtral")
+    tower.at("model_type").fail(in_quotes(type), "accepted: pixtral");
+  if (const auto layer = config.find("vision_feature_layer");
+      layer && layer->integer(-architectures::kMostLayers, architectures::kMostLayers) != -1)
+    layer->fail("features of an inner layer", "accepted: -1");
+  TowerShape& shape = vision.tower;
+  shape = {.layers = layer_count(tower, "num_hidden_layers", 24),
+           .hidden_size = whole(tower, "hidden_size", 1024),
+           .intermediate_size = whole(tower, "intermediate_size", 4096),
+           .heads = whole(tower, "num_attention_heads", 16),
+           .channels = factor(tower, "num_channels", 3),
+           .patch_size = patch_side(tower, 16),
+           .merge = factor(config, "spatial_merge_size", 2),
+           .attention = TowerAttention::joined,
+           .activation = activation(tower, "gelu"),
+           .rms_norm = true,
+           .gated = true,
+           .biased = false,
+           .output_biased = false,
+           .norm_before = true};
+  vision.projector_biased = config.boolean_or("multimodal_projector_bias", false);
+  vision.names = pixtral_names();
+  vision.rule = {.kind = TokenRule::longest,
+                 .unit = shape.patch_size * shape.merge,
+                 .most = side_of(tower, "image_size", 1024),
+                 .row_ends = true,
+                 .source = "the longest side within image_size, a token more for each row"};
+  return vision;
+}
+
 constexpr std::array kFamilies{
-    Family{"qwen2_5_vl", "qwen2", "model.language_model.", qwen2_5_vl},
-    Family{"qwen2_vl", "qwen2", "model.language_model.", qwen2_vl},
+    Family{"qwen2_5_vl", "qwen2", "model.language_model.", qwen2_5_vl, "out_hidden_size", true},
+    Family{"qwen2_vl", "qwen2", "model.language_model.", qwen2_vl, "hidden_size", true},
     Family{"gemma3", "gemma3_text", "model.language_model.", gemma3},
-    Family{"llava", "", "model.language_model.", llava},
+    Family{"llava", "", "model.language_model.", llava, {}, true},
+    Family{"qwen3_vl", "qwen3", "model.language_model.", qwen3_vl, "out_hidden_size"},
+    Family{"qwen3_vl_moe", "qwen3_moe", "model.language_model.", qwen3_vl, "out_hidden_size"},
+    Family{"internvl", "", "model.language_model.", internvl},
+    Family{"idefics3", "", "model.text_model.", idefics3},
+    Family{"smolvlm", "", "model.text_model.", idefics3},
+    Family{"mistral3", "", "model.language_model.", mistral3},
 };
+
+/// transformers makes such a model, but its features have no place among the embeddings.
+void check_output(const JsonReader& tower, const Family& family, std::int64_t text_width) {
+  if (family.output.empty() || whole(tower, family.output, text_width) == text_width) return;
+  tower.at(family.output)
+      .fail(fmt::format("features of width {}", whole(tower, family.output, text_width)),
+            fmt::format("accepted: {}, the language model's", text_width));
+}
 
 const Family* family_of(const std::string& model_type) {
   const auto found =
@@ -264,47 +516,107 @@ Tensors packed_block(const TowerShape& shape, const TowerNames& names, const std
   return list;
 }
 
-/// Keys, values and queries in the order in which the module makes them. SigLIP lists its first norm in
-/// front of attention and its second behind it, CLIP both behind what they are not in front of.
-Tensors padded_block(const TowerShape& shape, const TowerNames& names, const std::string& block) {
+/// Keys, values and queries in the order in which the module makes them.
+Tensors attention_tensors(const TowerShape& shape, const TowerNames& names, const std::string& block) {
+  const std::int64_t h = shape.hidden_size;
+  std::vector<const char*> order{".k_proj", ".v_proj", ".q_proj"};
+  if (shape.layer_scale) order = {".q_proj", ".k_proj", ".v_proj"};
+  Tensors list;
+  for (const char* each : order)
+    append(list, layer(block + names.attention + each, h, h, TensorRole::attention, shape.biased));
+  append(list, layer(block + names.output, h, h, TensorRole::attention, shape.output_biased));
+  if (!shape.query_key_norm) return list;
+  for (const char* each : {".q_norm", ".k_norm"}) append(list, norm(block + names.attention + each, h));
+  return list;
+}
+
+Tensors feed_forward_tensors(const TowerShape& shape, const TowerNames& names, const std::string& block) {
   const std::int64_t h = shape.hidden_size, f = shape.intermediate_size;
-  const bool norm_first = !shape.class_token;
-  Tensors list, attention, feed_forward;
-  for (const char* each : {".k_proj", ".v_proj", ".q_proj"})
-    append(attention, layer(block + names.attention + each, h, h, TensorRole::attention));
-  append(attention, layer(block + names.output, h, h, TensorRole::attention));
-  append(feed_forward, layer(block + names.up, h, f, TensorRole::mlp));
-  append(feed_forward, layer(block + names.down, f, h, TensorRole::mlp));
-  const auto with_norm = [&](const std::string& which, Tensors part) {
-    if (norm_first) append(list, norm(block + which, h, true));
-    append(list, std::move(part));
-    if (!norm_first) append(list, norm(block + which, h, true));
+  const bool biased = !shape.gated;
+  Tensors list;
+  if (shape.gated) append(list, layer(block + names.gate, h, f, TensorRole::mlp, biased));
+  append(list, layer(block + names.up, h, f, TensorRole::mlp, biased));
+  append(list, layer(block + names.down, f, h, TensorRole::mlp, biased));
+  return list;
+}
+
+/// SigLIP lists its first norm in front of attention and its second behind it, CLIP both behind what they are
+/// not in front of; InternVL its scales first and its norms last; Pixtral the feed-forward before attention.
+Tensors padded_block(const TowerShape& shape, const TowerNames& names, const std::string& block) {
+  const auto norm_named = [&](const std::string& which) {
+    return norm(block + which, shape.hidden_size, !shape.rms_norm);
   };
-  with_norm(names.norm1, std::move(attention));
-  with_norm(names.norm2, std::move(feed_forward));
+  Tensors first = norm_named(names.norm1), second = norm_named(names.norm2);
+  Tensors attention = attention_tensors(shape, names, block);
+  Tensors feed_forward = feed_forward_tensors(shape, names, block);
+  Tensors list;
+  const auto in_order = [&](std::initializer_list<Tensors*> parts) {
+    for (Tensors* each : parts) append(list, std::move(*each));
+  };
+  if (shape.layer_scale) {
+    for (const std::string& each : {names.scale1, names.scale2})
+      list.push_back(plain(block + each, {shape.hidden_size}, TensorRole::other));
+    in_order({&attention, &feed_forward, &first, &second});
+  } else if (shape.attention == TowerAttention::joined) {
+    in_order({&first, &feed_forward, &attention, &second});
+  } else if (names.norm_first) {
+    in_order({&first, &attention, &second, &feed_forward});
+  } else {
+    in_order({&attention, &first, &feed_forward, &second});
+  }
+  return list;
+}
+
+/// A norm and two layers over merged patches; `behind_shuffle`: the norm is over all of them.
+Tensors merger_tensors(const Vision& vision, const std::string& path, bool behind_shuffle) {
+  const TowerShape& tower = vision.tower;
+  const TowerNames& names = vision.names;
+  const std::int64_t h = tower.hidden_size, wide = h * tower.merge * tower.merge;
+  Tensors list;
+  append(list, norm(path + "." + names.merger_norm, behind_shuffle ? wide : h, !tower.rms_norm));
+  const std::string below = path + names.merger_layers + ".";
+  append(list, layer(below + names.merger_first, wide, wide, TensorRole::mlp));
+  append(list, layer(below + names.merger_second, wide, vision.text_width, TensorRole::mlp));
+  return list;
+}
+
+/// Two layers to the language model's width.
+Tensors two_layer_tensors(const Vision& vision, std::int64_t in) {
+  const std::string& path = vision.names.projector;
+  const std::int64_t out = vision.text_width;
+  Tensors list = layer(path + ".linear_1", in, out, TensorRole::other, vision.projector_biased);
+  append(list, layer(path + ".linear_2", out, out, TensorRole::other, vision.projector_biased));
   return list;
 }
 
 Tensors projector_tensors(const Vision& vision) {
   const TowerShape& tower = vision.tower;
   const std::string& path = vision.names.projector;
-  const std::int64_t h = tower.hidden_size;
+  const std::int64_t h = tower.hidden_size, wide = h * tower.merge * tower.merge;
   Tensors list;
   switch (vision.projector) {
-    case Projector::merger: {
-      const std::int64_t wide = h * tower.merge * tower.merge;
-      append(list, norm(path + ".ln_q", h, !tower.rms_norm));
-      append(list, layer(path + ".mlp.0", wide, wide, TensorRole::mlp));
-      append(list, layer(path + ".mlp.2", wide, vision.text_width, TensorRole::mlp));
+    case Projector::merger:
+      append(list, merger_tensors(vision, path, false));
+      for (std::size_t i = 0; i < tower.deepstack.size(); ++i)
+        append(list, merger_tensors(vision, fmt::format("{}.{}", vision.names.deepstack, i), true));
       break;
-    }
     case Projector::pooled:
       list.push_back(plain(path + ".mm_input_projection_weight", {h, vision.text_width}, TensorRole::other));
       append(list, norm(path + ".mm_soft_emb_norm", h));
       break;
-    case Projector::two_layers:
-      append(list, layer(path + ".linear_1", h, vision.text_width, TensorRole::other));
-      append(list, layer(path + ".linear_2", vision.text_width, vision.text_width, TensorRole::other));
+    case Projector::two_layers: append(list, two_layer_tensors(vision, h)); break;
+    case Projector::shuffled:
+      append(list,
+             layer(path + ".modality_projection.proj", wide, vision.text_width, TensorRole::other, false));
+      break;
+    case Projector::shuffled_two_layers:
+      append(list, norm(path + ".layer_norm", wide, true));
+      append(list, two_layer_tensors(vision, wide));
+      break;
+    case Projector::unfolded:
+      append(list, norm(path + ".norm", h));
+      append(list, layer(path + ".patch_merger.merging_layer", wide, h, TensorRole::other, false));
+      append(list, two_layer_tensors(vision, h));
       break;
   }
   return list;
@@ -322,23 +634,30 @@ void mark_idle(const Vision& vision, Tensors& list) {
   }
 }
 
+std::vector<std::int64_t> class_token_shape(const TowerShape& tower) {
+  if (tower.place == TowerPositions::whole) return {1, 1, tower.hidden_size};
+  return {tower.hidden_size};
+}
+
 Tensors vision_tensors(const Vision& vision) {
   const TowerShape& tower = vision.tower;
   const TowerNames& names = vision.names;
   const std::string root = names.tower + ".";
   Tensors list;
   if (tower.class_token)
-    list.push_back(plain(root + names.class_token, {tower.hidden_size}, TensorRole::other));
+    list.push_back(plain(root + names.class_token, class_token_shape(tower), TensorRole::other));
+  if (tower.place == TowerPositions::whole)
+    list.push_back(plain(root + names.positions, {1, tower.positions, tower.hidden_size}, TensorRole::other));
   std::vector<std::int64_t> patch{tower.hidden_size, tower.channels};
   if (tower.frames > 1) patch.push_back(tower.frames);
   patch.insert(patch.end(), 2, tower.patch_size);
   list.push_back(plain(root + names.patches + ".weight", patch, TensorRole::other));
   if (tower.patch_bias)
     list.push_back(plain(root + names.patches + ".bias", {tower.hidden_size}, TensorRole::other));
-  if (tower.positions > 0)
+  if (tower.positions > 0 && tower.place != TowerPositions::whole)
     list.push_back(
         plain(root + names.positions + ".weight", {tower.positions, tower.hidden_size}, TensorRole::other));
-  if (tower.norm_before) append(list, norm(root + names.norm_before, tower.hidden_size, true));
+  if (tower.norm_before) append(list, norm(root + names.norm_before, tower.hidden_size, !tower.rms_norm));
   for (std::int64_t i = 0; i < tower.layers; ++i) {
     const std::string block = fmt::format("{}{}.{}.", root, names.blocks, i);
     append(list, tower.attention == TowerAttention::packed ? packed_block(tower, names, block)
@@ -387,19 +706,27 @@ void fill_in_llama(Json& text) {
     if (!text.contains(key)) text[key] = value;
 }
 
-std::optional<Model> language_model(const JsonReader& config, const Family& family) {
+/// The head is the whole model's: what the whole config says of it counts.
+void fill_in_tying(const JsonReader& config, const Family& family, Json& text) {
+  constexpr const char* kKey = "tie_word_embeddings";
+  if (!config.has(kKey)) return;
+  const bool tied = config.boolean_or(kKey, false);
+  if (tied || !family.text_may_tie || !text.contains(kKey)) text[kKey] = tied;
+}
+
+std::optional<Model> text_model(const JsonReader& config, const Family& family) {
   const JsonReader own = text_part(config);
   Json filled = own.raw();
   if (family.text_type.empty()) fill_in_llama(filled);
+  fill_in_tying(config, family, filled);
   const JsonReader text(filled, own.place());
   const std::string type =
       family.text_type.empty() ? text.text_or("model_type", "llama") : std::string(family.text_type);
   const Descriptor* found = descriptor(type);
   if (found == nullptr) return std::nullopt;
-  Descriptor about = *found;
-  about.sizes.default_tied = config.boolean_or("tie_word_embeddings", about.sizes.default_tied);
-  Model model = about.read(text, about);
-  model.shape.architecture = family.model_type;
+  Model model = found->read(text, *found);
+  // Other libraries know the language model's mixture by a name that the whole model does not have.
+  model.shape.libraries = {.autotp_refuses = model.shape.libraries.autotp_refuses};
   return model;
 }
 
@@ -408,11 +735,13 @@ std::optional<Model> language_model(const JsonReader& config, const Family& fami
 std::optional<Model> image_text_model(const JsonReader& config) {
   const Family* family = family_of(config.text_or("model_type", ""));
   if (family == nullptr || !config.has("vision_config")) return std::nullopt;
-  std::optional<Model> model = language_model(config, *family);
+  std::optional<Model> model = text_model(config, *family);
   if (!model) return std::nullopt;
+  model->shape.architecture = family->model_type;
   const JsonReader tower = config.at("vision_config");
   const Vision vision = family->read(config, tower, model->shape.hidden_size);
   check_heads(tower, vision.tower);
+  check_output(tower, *family, vision.text_width);
   rename(model->inventory, family->prefix);
   Tensors before = vision_tensors(vision);
   append(before, std::move(model->inventory.before));
@@ -421,68 +750,15 @@ std::optional<Model> image_text_model(const JsonReader& config) {
   return model;
 }
 
-namespace {
-
-/// The side of a tower's images, which some files give as two.
-std::int64_t image_side(const JsonReader& tower, std::int64_t otherwise) {
-  const auto given = tower.find("image_size");
-  if (!given || !given->raw().is_array()) return whole(tower, "image_size", otherwise);
-  const std::vector<JsonReader> sides = given->items();
-  return sides.empty() ? otherwise : sides.front().integer(1, architectures::kWidest);
+std::optional<Model> language_model(const JsonReader& config) {
+  const Family* family = family_of(config.text_or("model_type", ""));
+  return family == nullptr ? std::nullopt : text_model(config, *family);
 }
-
-ImageRule qwen3_rule(const JsonReader&, const JsonReader& tower) {
-  return {.kind = TokenRule::resized,
-          .unit = factor(tower, "patch_size", 16) * factor(tower, "spatial_merge_size", 2),
-          .least = 65'536,
-          .most = 16'777'216,
-          .source = "65,536 to 16,777,216 pixels, as the published preprocessor_config.json has it"};
-}
-
-ImageRule internvl_rule(const JsonReader& config, const JsonReader& tower) {
-  return {.kind = TokenRule::tiles,
-          .unit = image_side(tower, 448),
-          .least = 1,
-          .most = 12,
-          .tokens = whole(config, "image_seq_length", 256),
-          .source = "1 to 12 tiles and a thumbnail"};
-}
-
-ImageRule idefics3_rule(const JsonReader& config, const JsonReader& tower) {
-  const std::int64_t side = image_side(tower, 364), patches = side / factor(tower, "patch_size", 14);
-  const std::int64_t along = factor(config, "scale_factor", 2);
-  return {.kind = TokenRule::squares,
-          .unit = side,
-          .most = 4 * side,
-          .tokens = std::max<std::int64_t>(1, patches * patches / (along * along)),
-          .source = "squares of the tower's side, four along the longest, and the whole image"};
-}
-
-ImageRule mistral3_rule(const JsonReader& config, const JsonReader& tower) {
-  return {.kind = TokenRule::longest,
-          .unit = factor(tower, "patch_size", 14) * factor(config, "spatial_merge_size", 2),
-          .most = image_side(tower, 1540),
-          .row_ends = true,
-          .source = "the longest side within image_size, a token more for each row"};
-}
-
-struct RuleOnly {
-  std::string_view model_type;
-  ImageRule (*read)(const JsonReader& config, const JsonReader& tower);
-};
-
-constexpr std::array kRules{RuleOnly{"qwen3_vl", qwen3_rule},    RuleOnly{"qwen3_vl_moe", qwen3_rule},
-                            RuleOnly{"internvl", internvl_rule}, RuleOnly{"idefics3", idefics3_rule},
-                            RuleOnly{"smolvlm", idefics3_rule},  RuleOnly{"mistral3", mistral3_rule}};
-
-}  // namespace
 
 std::optional<ImageRule> image_rule(const JsonReader& config) {
-  const std::string type = config.text_or("model_type", "");
-  for (const RuleOnly& each : kRules)
-    if (each.model_type == type && config.has("vision_config"))
-      return each.read(config, config.at("vision_config"));
-  return std::nullopt;
+  const Family* family = family_of(config.text_or("model_type", ""));
+  if (family == nullptr || !config.has("vision_config")) return std::nullopt;
+  return family->read(config, config.at("vision_config"), 1).rule;
 }
 
 std::vector<std::string> image_text_architectures() {

@@ -13,7 +13,10 @@ namespace zplan {
 /// projector in front of it. Nothing where the config is no image-text model's or its tower has no program.
 [[nodiscard]] std::optional<Model> image_text_model(const JsonReader& config);
 
-/// How the processor of an image-text model counts tokens whose tower has no program; nothing where that is
+/// The language model of an image-text config by itself.
+[[nodiscard]] std::optional<Model> language_model(const JsonReader& config);
+
+/// How the processor of an image-text model counts tokens, whatever its language model; nothing where that is
 /// not known.
 [[nodiscard]] std::optional<ImageRule> image_rule(const JsonReader& config);
 

@@ -16,7 +16,28 @@ enum class TowerAttention {
   packed,  ///< patches of all images one behind the other, one weight for queries, keys and values; image by
            ///< image, or window by window
   padded,  ///< a sample of the tower's batch per image, separate projections
+  joined,  ///< one sample of all images, separate projections, a mask between images
 };
+
+/// How patches learn where they stand.
+enum class TowerPositions {
+  rotary,         ///< queries and keys turn
+  rows,           ///< rows of a table, the same of every image
+  rows_of_image,  ///< rows of a table, looked up image by image
+  whole,          ///< one parameter, added to the patches and the class token
+  interpolated,   ///< four rows of a table for each patch, weighted, beside rotary ones
+};
+
+/// What becomes of pixels on their way to the patches.
+enum class TowerPixels {
+  at_patches,    ///< cast to the tower's type by the module of patches
+  before_tower,  ///< by the caller
+  selected,      ///< by the caller, which copies those of squares that are no padding
+};
+
+/// Whose output transformers gives a gradient where blocks are checkpointed: the module that the tower's
+/// get_input_embeddings returns. Its memory stays until the graph goes.
+enum class InputGradient { of_patches, of_embeddings, none };
 
 /// A vision tower: a transformer over patches. Sizes in the letters of its vision_config.
 struct TowerShape {
@@ -26,20 +47,31 @@ struct TowerShape {
   TowerAttention attention{TowerAttention::packed};
   TowerActivation activation{TowerActivation::gelu};
   bool rms_norm{}, gated{}, patch_bias{};
-  bool class_token{};                 ///< one more token in front of the patches
-  std::int64_t positions{};           ///< rows of a learned table; 0: rotary positions of two axes
+  bool biased{true};         ///< separate projections of queries, keys and values
+  bool output_biased{true};  ///< the projection behind attention
+  bool query_key_norm{};     ///< an RMSNorm over all heads of queries and keys
+  bool layer_scale{};        ///< both branches times a vector of their own
+  bool class_token{};        ///< one more token in front of the patches
+  TowerPixels pixels{TowerPixels::at_patches};
+  TowerPositions place{TowerPositions::rotary};
+  InputGradient input_gradient{InputGradient::of_patches};
+  std::int64_t positions{};           ///< learned ones
   bool norm_before{}, norm_behind{};  ///< around all layers
   std::int64_t unused_layers{};       ///< the last ones, whose output nobody reads
   std::int64_t window_size{};         ///< pixels along a side that attend to each other; 0: all of an image
   std::vector<std::int64_t> whole_layers{};  ///< of a windowed tower, those that attend to all of an image
+  std::vector<std::int64_t> deepstack{};  ///< layers whose output is added behind the language model's first
   bool operator==(const TowerShape&) const = default;
 };
 
 /// What stands between tower and language model.
 enum class Projector {
-  merger,      ///< a norm, then two linear layers over merged patches (Qwen)
-  pooled,      ///< an average over squares of patches, a norm and one product (Gemma 3)
-  two_layers,  ///< two linear layers (LLaVA)
+  merger,               ///< a norm, then two linear layers over merged patches (Qwen)
+  pooled,               ///< an average over squares of patches, a norm and one product (Gemma 3)
+  two_layers,           ///< two linear layers (LLaVA)
+  shuffled,             ///< squares of patches side by side, one product (Idefics 3)
+  shuffled_two_layers,  ///< the same, a norm, two linear layers (InternVL)
+  unfolded,             ///< a norm, squares side by side by im2col, three linear layers (Mistral 3)
 };
 
 /// How the processor cuts and resizes, and with it tokens per image.
@@ -65,7 +97,10 @@ struct ImageRule {
 struct TowerNames {
   std::string tower{}, patches{}, positions{}, class_token{}, norm_before{}, norm_behind{}, blocks{};
   std::string norm1{}, norm2{}, attention{}, input{}, output{}, feed_forward{}, gate{}, up{}, down{};
-  std::string projector{};
+  std::string scale1{}, scale2{};
+  bool norm_first{};  ///< a block lists its norms in front of what they norm, not behind it
+  std::string projector{}, deepstack{};
+  std::string merger_norm{}, merger_layers{}, merger_first{}, merger_second{};  ///< below the projector
   bool operator==(const TowerNames&) const = default;
 };
 
@@ -75,7 +110,8 @@ struct Vision {
   Projector projector{};
   std::int64_t text_width{};       ///< hidden size of the language model
   std::int64_t tokens_per_side{};  ///< of the pooled projector
-  bool bidirectional{};            ///< tokens of one image see each other in the language model
+  bool projector_biased{true};
+  bool bidirectional{};  ///< tokens of one image see each other in the language model
   ImageRule rule{};
   TowerNames names{};
   bool operator==(const Vision&) const = default;

@@ -21,14 +21,19 @@ FlopsPerSecond rate_of(const Gpu& gpu, Precision precision) {
 
 namespace {
 
-/// PyTorch's memory-efficient kernels beside FlashAttention's: half as fast forward
-/// (facebookresearch/xformers issue 1074), 55 % slower backward (its pull request 362, by median).
+/// PyTorch's memory-efficient kernels beside FlashAttention's, where tiles are not small: half as fast
+/// forward (facebookresearch/xformers issue 1074), 55 % slower backward (its pull request 362, by median).
 constexpr double kTiledCost = 1.7;
 
 /// A multiprocessor works on squares of the result; products with fewer of them than there are
 /// multiprocessors divide the inner dimension, too, down to slices of so much. Source: NVIDIA, Matrix
 /// Multiplication Background User's Guide (tiles, waves, split-k).
 constexpr std::int64_t kTile = 128, kSmallTile = 64, kSlice = 512;
+
+/// The widest heads whose backward keeps its results in registers. Source: PyTorch
+/// aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernels/generate_kernels.py: the kernel of 96 is
+/// for compute capabilities 8.6 and 8.9 alone.
+std::int64_t widest_narrow_head(const Gpu& gpu) { return gpu.compute_capability.starts_with("8.") ? 96 : 64; }
 
 double tiles_of(std::int64_t size, std::int64_t tile) {
   return static_cast<double>((size + tile - 1) / tile);
@@ -47,6 +52,13 @@ KernelRates::KernelRates(const Cluster& cluster, const Training& training)
   matrix_ = in_units ? rate_of(gpu, training.precision) * shares.products : plain_;
   attention_ = in_units ? rate_of(gpu, training.precision) * shares.attention : plain_;
   memory_ = gpu.memory_bandwidth * shares.memory;
+  if (has_small_tiles(gpu) && gpu.multiprocessors && gpu.boost_mhz) {
+    const double cycles =
+        static_cast<double>(*gpu.multiprocessors) * static_cast<double>(*gpu.boost_mhz) * 1e6;
+    const SmallTileAttention& each = cluster.kernels.small_tiles;
+    narrow_head_ = widest_narrow_head(gpu);
+    tiled_ = {each.forward * cycles, each.backward * cycles, each.narrow_backward * cycles};
+  }
   multiprocessors_ = static_cast<double>(gpu.multiprocessors.value_or(100));
 }
 
@@ -71,12 +83,21 @@ Seconds KernelRates::time(const Product& product) const {
   return std::max(computing, moving) * static_cast<double>(product.times);
 }
 
+/// At FlashAttention's rate but slower by a factor, and no faster than small tiles are.
+Seconds KernelRates::time(const TiledAttention& tiled) const {
+  const Seconds by_units = (tiled.forward + tiled.backward) * kTiledCost / attention_;
+  if (tiled_.forward == 0) return by_units;
+  const double backward = tiled.head_size > narrow_head_ ? tiled_.backward : tiled_.narrow_backward;
+  const Seconds by_tiles(tiled.forward.value / tiled_.forward + tiled.backward.value / backward);
+  return std::max(by_units, by_tiles);
+}
+
 LoadTime KernelRates::time(const Load& load) const {
   LoadTime result;
   for (const Product& each : load.products) result.products += time(each);
-  result.attention =
-      (load.attention_forward + load.attention_backward + load.attention_tiled * (kTiledCost - 1)) /
-      attention_ * attention_cost_;
+  const TiledAttention& tiled = load.attention_tiled;
+  const Flops others = load.attention_forward + load.attention_backward - tiled.counted;
+  result.attention = (others / attention_ + time(tiled)) * attention_cost_;
   result.other = load.moved / memory_ + gap_ * static_cast<double>(load.kernels);
   result.host = host_time::of(load);
   return result;

@@ -42,7 +42,11 @@ class KernelRates {
  private:
   [[nodiscard]] FlopsPerSecond rate(const Product& product) const;
 
+  [[nodiscard]] Seconds time(const TiledAttention& tiled) const;
+
   FlopsPerSecond matrix_, plain_, attention_;
+  SmallTileAttention tiled_;  ///< operations per second; none where tiles are not small
+  std::int64_t narrow_head_{};
   BytesPerSecond memory_;
   double multiprocessors_{}, tail_{}, attention_cost_{1};
   Seconds gap_;

@@ -317,7 +317,7 @@ Tensors efficient_backward(Autograd& torch, const EfficientKept& kept, const Ten
   for (Tensor& each : outputs) each.view = true;
   const Tensor delta = row_sums(torch, query, output);
   const Tensor workspace = fresh(torch, {backward_workspace(query, key, value)}, DType::uint8);
-  torch.attend(kept.flops * kBackwardFlops, true, true);
+  torch.attend(kept.flops * kBackwardFlops, true, std::max(query.size(3), value.size(3)));
   return outputs;
 }
 
@@ -331,7 +331,7 @@ Tensor efficient_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const
   if (q.type != DType::fp32 && std::max(q.size(3), v.size(3)) > 128)
     const Tensor accumulated = fresh(torch, result.layout.sizes, DType::fp32);
   const Flops flops = attention_flops(torch, q, k, v, !mask.defined());
-  torch.attend(flops, false, true);
+  torch.attend(flops, false, std::max(q.size(3), v.size(3)));
   if (!node) return result;
   const EfficientKept kept{torch.save(q),      torch.save(k),    torch.save(v), torch.save(mask),
                            torch.save(result), torch.save(sums), flops};

@@ -171,8 +171,8 @@ class Autograd {
   /// What was read and made since the last kernel counts with another one.
   void drop_kernel() { pending_ = {}; }
   /// A fused attention kernel of so many operations; what it reads and writes is hidden behind them.
-  /// `tiled`: by PyTorch's memory-efficient kernel, not by FlashAttention's.
-  void attend(Flops flops, bool backward, bool tiled = false);
+  /// `tiled`: the head size in PyTorch's memory-efficient kernel; 0: in FlashAttention's.
+  void attend(Flops flops, bool backward, std::int64_t tiled = 0);
   /// One kernel that moves `forward` bytes does what `call` issues, and one that moves `backward` its
   /// backward. Memory is that of the operations: a fused kernel takes no more.
   template <class Call>

@@ -23,6 +23,7 @@ struct LayerClass {
   std::size_t kind{};
   bool sliding{}, rotates{}, is_first_of_mask{};
   int place{};
+  std::size_t deepstack{};  ///< of those that have features of images added behind them, which one; 0: none
   bool operator==(const LayerClass&) const = default;
 };
 
@@ -60,6 +61,11 @@ int place_of(std::size_t layer, std::size_t count, const Strategy& strategy) {
   return hooks && layer + 2 == count ? 3 : 1;
 }
 
+/// How many layers have features of images added behind them.
+std::size_t deepstack_of(const Model& model) {
+  return model.vision ? model.vision->tower.deepstack.size() : 0;
+}
+
 Outline outline(const Model& model, const Strategy& strategy) {
   Outline result;
   const std::size_t count = model.inventory.layers.size();
@@ -67,8 +73,9 @@ Outline outline(const Model& model, const Strategy& strategy) {
     const bool sliding = slides(model.shape, i);
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
-    const LayerClass own{model.inventory.layers[i], sliding, rotates(model.shape, i), is_first,
-                         place_of(i, count, strategy)};
+    const LayerClass own{model.inventory.layers[i],    sliding,
+                         rotates(model.shape, i),      is_first,
+                         place_of(i, count, strategy), i < deepstack_of(model) ? i + 1 : 0};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) at = result.classes.insert(at, own);
     result.of_layer.push_back(static_cast<std::size_t>(at - result.classes.begin()));
@@ -279,6 +286,7 @@ class MicroStep {
     Tensor hidden = before_layers(program_, text());
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       hidden = layer(i, hidden);
+      if (i < program_.deepstack.size()) hidden = with_deepstack(program_, hidden, i);
       if (kept_input(i) == CheckpointInput::pinned) recorder_.return_output(*hidden.storage);
     }
     recorder_.enter(Recorder::kModel);
@@ -287,6 +295,7 @@ class MicroStep {
     program_.given = {};
     program_.locals.clear();
     program_.image_locals.clear();
+    program_.deepstack.clear();
     return normed;
   }
 

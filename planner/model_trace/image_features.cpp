@@ -1,5 +1,6 @@
 // From the tower's hidden states to the embeddings that the language model gets.
-// Source: transformers 5.23 models/{qwen2_5_vl,gemma3,llava}/modeling_*.py.
+// Source: transformers 5.23
+// models/{qwen2_5_vl,qwen3_vl,gemma3,llava,internvl,idefics3,mistral3}/modeling_*.py.
 
 #include <utility>
 
@@ -28,20 +29,81 @@ Tensor two_layers(Program& p, const Vision& vision, const TowerParameters& of, c
   return layer_named(p, vision, of, second, bent);
 }
 
-/// Squares of patches side by side, two layers.
-Tensor merged(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
-  const TowerShape& tower = vision.tower;
-  const std::int64_t unit = tower.merge * tower.merge;
-  Tensor wide;
-  {
-    const NormForm form = tower.rms_norm ? NormForm::narrow : NormForm::layer;
-    const Tensor normed = normalise(p, of.around, vision.names.projector + ".ln_q", x, form);
-    wide = view(p.torch, normed, {x.size(0) / unit, unit * x.size(1)});
-  }
-  const auto layers = [&](const Tensor& input) {
-    return two_layers(p, vision, of, input, ".mlp.0", ".mlp.2");
+}  // namespace
+
+Tensor merged(Program& p, const Vision& vision, const TowerParameters& of, const std::string& path,
+              bool behind_shuffle, const Tensor& x) {
+  const TowerNames& names = vision.names;
+  const std::int64_t unit = vision.tower.merge * vision.tower.merge;
+  const std::vector<std::int64_t> squares{x.size(0) / unit, unit * x.size(1)};
+  const NormForm form = vision.tower.rms_norm ? NormForm::narrow : NormForm::layer;
+  const auto norm_of = [&](const Tensor& input) {
+    return normalise(p, of.around, path + "." + names.merger_norm, input, form);
   };
-  return hooked(p, {.name = vision.names.projector + ".mlp"}, wide, layers);
+  const auto layers = [&](const Tensor& input) {
+    const std::string below = path + names.merger_layers + ".";
+    Tensor bent;
+    {
+      const Tensor wide =
+          linear_layer(p, of.around, of.around.get(below + names.merger_first + ".weight"), input);
+      bent = gelu(p.torch, wide);
+    }
+    return linear_layer(p, of.around, of.around.get(below + names.merger_second + ".weight"), bent);
+  };
+  Tensor wide;
+  if (behind_shuffle) {
+    wide = norm_of(view(p.torch, x, squares));
+  } else {
+    const Tensor normed = norm_of(x);
+    wide = view(p.torch, normed, squares);
+  }
+  if (names.merger_layers.empty()) return layers(wide);
+  return hooked(p, {.name = path + names.merger_layers}, wide, layers);
+}
+
+namespace {
+
+/// Squares of patches of each image as one token: by rows, then by columns, a copy each.
+Tensor shuffled(Program& p, const TowerShape& tower, const Tensor& x) {
+  const std::int64_t n = x.size(0), m = tower.merge, h = x.size(2);
+  const std::int64_t rows = p.training.images.rows, columns = p.training.images.columns;
+  Tensor half;
+  {
+    const Tensor grid = reshape(p.torch, x, {n, rows, columns, h});
+    const Tensor beside = view(p.torch, grid, {n, rows, columns / m, h * m});
+    half = contiguous(p.torch, permute(p.torch, beside, {0, 2, 1, 3}));
+  }
+  const Tensor below = view(p.torch, half, {n, columns / m, rows / m, h * m * m});
+  const Tensor whole = contiguous(p.torch, permute(p.torch, below, {0, 2, 1, 3}));
+  return view(p.torch, whole, {n, rows * columns / (m * m), h * m * m});
+}
+
+/// Idefics 3's connector.
+Tensor shuffled_product(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
+  const Tensor wide = shuffled(p, vision.tower, x);
+  return layer_named(p, vision, of, ".modality_projection.proj", wide);
+}
+
+/// InternVL's, behind its shuffle.
+Tensor norm_and_two_layers(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
+  const Tensor normed = normalise(p, of.around, vision.names.projector + ".layer_norm", x, NormForm::layer);
+  return two_layers(p, vision, of, normed, ".linear_1", ".linear_2");
+}
+
+/// Mistral 3's merger of patches, image by image, then two layers.
+Tensor unfolded(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
+  Tensor rows = normalise(p, of.around, vision.names.projector + ".norm", x, NormForm::narrow);
+  const auto merger = [&](const Tensor& input) {
+    Tensor all;
+    Tensors squares;
+    const std::vector<std::int64_t> lengths(static_cast<std::size_t>(tower_inputs(p)), patches_of_input(p));
+    for (const Tensor& image : split(p.torch, input, 0, lengths))
+      squares.push_back(unfold(p.torch, image, vision.tower.merge));
+    all = cat(p.torch, squares, 0);
+    return layer_named(p, vision, of, ".patch_merger.merging_layer", all);
+  };
+  rows = hooked(p, {.name = vision.names.projector + ".patch_merger"}, rows, merger);
+  return two_layers(p, vision, of, rows, ".linear_1", ".linear_2");
 }
 
 /// The mean of squares of patches, a norm, a product.
@@ -68,7 +130,9 @@ std::vector<const Parameter*> held_by_projector(const Vision& vision, const Towe
 
 /// Features of image after image in one memory.
 Tensor one_behind_the_other(Program& p, const Vision& vision, const Tensor& x) {
-  if (vision.projector == Projector::pooled) return x;
+  if (vision.projector == Projector::pooled || vision.projector == Projector::shuffled_two_layers) return x;
+  if (vision.projector == Projector::shuffled)
+    return cat(p.torch, {view(p.torch, as_parts(p.torch, x), {x.size(0) * x.size(1), x.size(2)})}, 0);
   if (x.layout.rank() == 2) return cat(p.torch, {as_parts(p.torch, x)}, 0);
   return cat(p.torch, unbind(p.torch, x, 0), 0);
 }
@@ -88,16 +152,50 @@ Tensor pixels_of(Program& p, const Vision& vision) {
   return p.torch.operate({}, Layout::contiguous({count, per_patch}), DType::fp32);
 }
 
+/// Pixels as the tower gets them, and what its caller keeps beside them.
+struct TowerInput {
+  Tensor pixels, mask;
+};
+
+TowerInput tower_input(Program& p, const Vision& vision) {
+  const TowerShape& tower = vision.tower;
+  if (tower.pixels == TowerPixels::at_patches) return {p.pixels, {}};
+  TowerInput input{to(p.torch, p.pixels, p.weights), {}};
+  if (tower.pixels == TowerPixels::before_tower) return input;
+  {
+    // Which squares are not zeros alone; booleans are summed as whole numbers.
+    const Tensor zeros = numbers(p.torch, input.pixels.layout.sizes, DType::boolean);
+    const Tensor wide = numbers(p.torch, input.pixels.layout.sizes, DType::int64);
+  }
+  input.pixels = clone(p.torch, input.pixels);
+  const std::int64_t pixels_of_patch = tower.patch_size * tower.patch_size;
+  input.mask = numbers(p.torch, {tower_inputs(p), patches_of_input(p) * pixels_of_patch}, DType::boolean);
+  return input;
+}
+
+/// Hidden states as the projector takes them.
+Tensor chosen(Program& p, const Vision& vision, const Tensor& hidden) {
+  const TowerShape& tower = vision.tower;
+  if (vision.projector == Projector::unfolded) return view(p.torch, hidden, {hidden.size(1), hidden.size(2)});
+  const bool drops_class = tower.class_token && vision.rule.tokens < tower.positions;
+  const Tensor found = drops_class ? slice(p.torch, hidden, 1, patches_of_input(p)) : hidden;
+  return vision.projector == Projector::shuffled_two_layers ? shuffled(p, tower, found) : found;
+}
+
 }  // namespace
 
 Tensor projected(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
   return hooked(p, held_by_projector(vision, of), x,
                 [&](const Tensor& input) {
                   switch (vision.projector) {
-                    case Projector::merger: return merged(p, vision, of, input);
+                    case Projector::merger:
+                      return merged(p, vision, of, vision.names.projector, false, input);
                     case Projector::pooled: return pooled(p, vision, of, input);
                     case Projector::two_layers:
                       return two_layers(p, vision, of, input, ".linear_1", ".linear_2");
+                    case Projector::shuffled: return shuffled_product(p, vision, of, input);
+                    case Projector::shuffled_two_layers: return norm_and_two_layers(p, vision, of, input);
+                    case Projector::unfolded: return unfolded(p, vision, of, input);
                   }
                   return Tensor{};
                 },
@@ -112,9 +210,9 @@ Tensor with_images(Program& p, const Tensor& embedded) {
   p.pixels = pixels_of(p, vision);
   Tensor features;
   {
-    Tensor hidden = tower_output(p, vision, of);
-    if (vision.tower.unused_layers > 0 && vision.rule.tokens < vision.tower.positions)
-      hidden = slice(p.torch, hidden, 1, vision.rule.tokens);
+    const TowerInput input = tower_input(p, vision);
+    Tensor hidden = tower_output(p, vision, of, input.pixels);
+    hidden = chosen(p, vision, hidden);
     features = projected(p, vision, of, hidden);
   }
   features = in_order(p, vision, features);
@@ -123,7 +221,17 @@ Tensor with_images(Program& p, const Tensor& embedded) {
   p.image_locals.push_back(features);
   const Tensor mask = p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s, 1}), DType::boolean);
   p.image_locals.push_back(mask);
-  return masked_scatter(p.torch, embedded, mask, features);
+  const Tensor joined = masked_scatter(p.torch, embedded, mask, features);
+  for (Tensor& each : p.deepstack) {
+    p.image_locals.push_back(each);
+    each = cat(p.torch, {as_parts(p.torch, each)}, 0);
+  }
+  return joined;
+}
+
+Tensor with_deepstack(Program& p, const Tensor& hidden, std::size_t layer) {
+  const Tensor mask = of_batch({p.sizes.b, p.sizes.s}, DType::boolean);
+  return add_at_rows(p.torch, hidden, mask, p.deepstack[layer]);
 }
 
 }  // namespace zplan::symbolic

@@ -28,11 +28,19 @@ struct Product {
   bool operator==(const Product&) const = default;
 };
 
+/// What PyTorch's memory-efficient attention kernels do, which masks and GPUs before Ampere need.
+struct TiledAttention {
+  Flops counted;             ///< of attention_forward and attention_backward
+  Flops forward, backward;   ///< with what is done for features that only fill tiles
+  std::int64_t head_size{};  ///< the widest: kernels differ by it
+  bool operator==(const TiledAttention&) const = default;
+};
+
 /// Kernels between two moments at which a framework steps in.
 struct Load {
   std::vector<Product> products;
   Flops attention_forward, attention_backward;  ///< of fused attention kernels, the masked half not counted
-  Flops attention_tiled;        ///< of both, in PyTorch's memory-efficient kernels, which masks need
+  TiledAttention attention_tiled;
   Bytes moved;                  ///< read and written by all other kernels, each operand once
   std::int64_t kernels{};       ///< how many these are
   std::int64_t operators{};     ///< that the host issues from Python, views among them

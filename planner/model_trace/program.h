@@ -81,6 +81,7 @@ struct Program {
 
   // Of one forward.
   Tensor pixels{};         ///< of the batch
+  Tensors deepstack{};     ///< features of images that are added behind the first layers
   Tensors image_locals{};  ///< what the model's own variables keep of the tower until its layers are through
   Given given{};
   bool rotates{true};          ///< whether the layer that runs turns queries and keys
@@ -195,6 +196,8 @@ void rotary_tables(Program& p);
 
 /// Embeddings with the features of all images in the places of their tokens.
 [[nodiscard]] Tensor with_images(Program& p, const Tensor& embedded);
+/// Hidden states of a layer with the features that are added behind it.
+[[nodiscard]] Tensor with_deepstack(Program& p, const Tensor& hidden, std::size_t layer);
 
 /// Embeddings and all else that stands before the layers: the hidden states that the first one gets.
 [[nodiscard]] Tensor before_layers(Program& p, const Parameters& of);

@@ -15,9 +15,14 @@ std::vector<Event>& Recorder::list() {
 }
 
 std::shared_ptr<Storage> Recorder::allocate(Bytes size) {
-  const std::int32_t number = part(current_).blocks++;
-  blocks_.push_back({current_, number});
-  list().push_back({.kind = Event::Kind::allocate, .term = term_, .block = number, .size = size});
+  const int maker = maker_.value_or(current_);
+  const std::int32_t number = part(maker).blocks++;
+  blocks_.push_back({maker, number});
+  list().push_back({.kind = Event::Kind::allocate,
+                    .owner = maker == current_ ? Owner::here : Owner::model,
+                    .term = term_,
+                    .block = number,
+                    .size = size});
   return std::make_shared<Storage>(*this, static_cast<std::int32_t>(blocks_.size() - 1));
 }
 

@@ -47,6 +47,15 @@ class Recorder {
   [[nodiscard]] Term term() const { return term_; }
 
   [[nodiscard]] std::shared_ptr<Storage> allocate(Bytes size);
+  /// What `make` allocates belongs to what stands around the layers: a layer leaves it there for good. Only
+  /// of layers that no other of their class repeats.
+  template <class Make>
+  [[nodiscard]] auto around_layers(const Make& make) {
+    const std::optional<int> outside = std::exchange(maker_, kModel);
+    auto made = make();
+    maker_ = outside;
+    return made;
+  }
   void release(std::int32_t block);
   /// The block becomes the gradient of parameter `index` of the current part.
   void adopt_gradient(Storage& storage, std::int32_t index) {
@@ -111,6 +120,7 @@ class Recorder {
   const std::vector<Event>* loaded_{};  ///< the list that the last load stands in; null: it is closed
   std::vector<Part> parts_;
   int current_{kModel};
+  std::optional<int> maker_;  ///< whose blocks are made, where not the current part's
   bool started_{}, backward_{}, behind_layers_{};
   std::optional<std::size_t> ending_;
   Term term_{Term::saved_activations};

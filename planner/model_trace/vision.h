@@ -3,6 +3,7 @@
 // tokens among the embeddings. Parts are written as program.h says it.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "planner/model_trace/program.h"
@@ -23,7 +24,13 @@ struct ImageTextParameters {
 [[nodiscard]] ImageTextParameters image_text_parameters(const Vision& vision, const Parameters& around);
 
 /// Hidden states of the tower's last block that is used, of all images, and what its model keeps of them.
-[[nodiscard]] Tensor tower_output(Program& p, const Vision& vision, const TowerParameters& of);
+[[nodiscard]] Tensor tower_output(Program& p, const Vision& vision, const TowerParameters& of,
+                                  const Tensor& pixels);
+
+/// Squares of patches side by side as tokens, then two linear layers behind a norm: the projector of this
+/// path, or one of its like behind a block (`behind_shuffle`: which norms squares, not patches).
+[[nodiscard]] Tensor merged(Program& p, const Vision& vision, const TowerParameters& of,
+                            const std::string& path, bool behind_shuffle, const Tensor& x);
 
 /// Features [tokens, width of the language model] of all images.
 [[nodiscard]] Tensor projected(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
@@ -96,6 +97,67 @@ Tensor masked_scatter(Autograd& torch, const Tensor& x, const Tensor& mask, cons
       places = made(torch, {static_cast<std::int64_t>(all.size()), count}, DType::int64);
     }
     outputs[1] = torch.kernel({&places}, Layout::contiguous(own), gradients[0].type);
+    return outputs;
+  };
+  torch.connect(result, node);
+  return result;
+}
+
+Tensor unfold(Autograd& torch, const Tensor& x, std::int64_t side) {
+  const auto node = torch.node({&x});
+  const std::int64_t squares = x.size(0) / (side * side), width = x.size(1) * side * side;
+  Tensor result = torch.make(Layout::contiguous({width, squares}), x.type);
+  { const Tensor copy = torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type); }
+  result.layout = result.layout.transposed(0, 1);
+  if (node) {
+    node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+      const Tensor folded = torch.make(Layout::contiguous(whole), gradients[0].type);
+      { const Tensor copy = torch.kernel({gradients.data()}, Layout::contiguous(whole), gradients[0].type); }
+      return Tensors{folded};
+    };
+    torch.connect(result, node);
+  }
+  return result;
+}
+
+Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask, const Tensor& features) {
+  const auto node = torch.node({&x, &features});
+  Saved kept;
+  if (node) kept = torch.save(mask);
+  const std::int64_t rows = features.size(0);
+  const bool casts = features.type != x.type;
+  const Tensor cast =
+      casts ? torch.kernel({&features}, Layout::contiguous(features.layout.sizes), x.type) : features;
+  Tensor result = torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
+  {
+    const Tensor places = made(torch, {2, rows}, DType::int64);
+    const Tensor own = made(torch, features.layout.sizes, x.type);
+    const Tensor sum = torch.kernel({&own, &cast}, Layout::contiguous(features.layout.sizes), x.type);
+    torch.change(result, &sum);
+  }
+  if (!node) return result;
+  node->backward = [&torch, kept, rows, casts, given = features.type,
+                    own = features.layout.sizes](Tensors& gradients) {
+    const Tensor held = kept.get();
+    const Tensor incoming = gradients[0];
+    const DType type = incoming.type;
+    Tensors outputs(2);
+    {
+      const Tensor zeros = made(torch, own, type);
+      outputs[0] = torch.kernel({&incoming}, Layout::contiguous(incoming.layout.sizes), type);
+    }
+    // It waits for the tower's backward, which runs behind all layers.
+    const auto stays = [&](DType in) {
+      return torch.recorder().around_layers([&] { return made(torch, own, in); });
+    };
+    outputs[1] = casts ? made(torch, own, type) : stays(type);
+    gradients[0] = {};
+    {
+      const Tensor of_rows = made(torch, outputs[0].layout.sizes, type);
+      accumulate_rows(torch, rows, outputs[0].size(0) * outputs[0].size(1));
+      torch.change(outputs[0], &of_rows);
+    }
+    if (casts) outputs[1] = stays(given);
     return outputs;
   };
   torch.connect(result, node);

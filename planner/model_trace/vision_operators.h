@@ -22,6 +22,14 @@ namespace zplan::symbolic {
 /// Source: torch 2.11 aten/src/ATen/native/cuda/{IndexKernel,Indexing,Nonzero}.cu, tools/autograd.
 [[nodiscard]] Tensor masked_scatter(Autograd& torch, const Tensor& x, const Tensor& mask,
                                     const Tensor& source);
+/// torch.nn.functional.unfold of a grid of patches [rows · columns, h] into squares of `side` patches:
+/// [squares, h · side²] seen by square. Keeps nothing; copies its input, and its gradient in the backward.
+/// Source: torch 2.11 aten/src/ATen/native/cuda/{Im2Col,Col2Im}.cu.
+[[nodiscard]] Tensor unfold(Autograd& torch, const Tensor& x, std::int64_t side);
+/// x.clone() whose rows of image tokens have the features added, in x's type: x[at] = x[at] + features. Keeps
+/// the mask, which gives places again each time.
+[[nodiscard]] Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask,
+                                 const Tensor& features);
 /// torch.nn.AvgPool2d over [b, c, s, s] to `side` along each side; keeps x.
 [[nodiscard]] Tensor average_pool(Autograd& torch, const Tensor& x, std::int64_t side);
 

@@ -1,5 +1,6 @@
-// The tower that reads images, block by block, in the two forms in which transformers writes it.
-// Source: transformers 5.23 models/{qwen2_5_vl,qwen2_vl,siglip,clip}/modeling_*.py, vision_utils.py.
+// The tower that reads images, block by block, in the three forms in which transformers writes it.
+// Source: transformers 5.23 models/{qwen2_5_vl,qwen2_vl,qwen3_vl,siglip,clip,
+// internvl,idefics3,pixtral}/modeling_*.py, vision_utils.py.
 
 #include <algorithm>
 #include <map>
@@ -21,7 +22,7 @@ struct Block {
   const Vision& vision;
   const Parameters& of;
   std::string path;  ///< "model.visual.blocks.3."
-  Tensor cosines, sines;
+  Tensor cosines, sines, mask;
   std::vector<TokenParts> parts;
 
   [[nodiscard]] const TowerShape& shape() const { return vision.tower; }
@@ -101,20 +102,45 @@ Tensor packed_attention(Program& p, const Block& block, const Tensor& x) {
 
 // ---- a sample per image -----------------------------------------------------------------------------------
 
-Tensor heads_of(Program& p, const Block& block, const char* projection, const Tensor& x) {
-  const Tensor rows = layer(p, block, block.names().attention + projection, x);
+Tensor heads_of(Program& p, const Block& block, const Tensor& rows) {
   const std::int64_t heads = block.shape().heads;
-  const Tensor apart = view(p.torch, rows, {x.size(0), x.size(1), heads, x.size(2) / heads});
+  const Tensor apart = view(p.torch, rows, {rows.size(0), rows.size(1), heads, rows.size(2) / heads});
   return transpose(p.torch, apart, 1, 2);
 }
 
+Tensor projection(Program& p, const Block& block, const char* which, const Tensor& x) {
+  return layer(p, block, block.names().attention + which, x);
+}
+
+/// Queries and keys of all heads pass a norm each.
+Tensor normed_projection(Program& p, const Block& block, const char* norm, const Tensor& rows) {
+  if (!block.shape().query_key_norm) return rows;
+  return normalise(p, block.of, block.names().attention + norm, rows, NormForm::narrow);
+}
+
+/// Images as samples attend by themselves; in one sample a mask keeps them apart, and positions turn.
+Tensor attended(Program& p, const Block& block, Tensor& query, Tensor& key, const Tensor& value) {
+  if (!block.mask.defined()) return whole_attention(p.torch, query, key, value);
+  const Tensor cosines = unsqueeze(p.torch, block.cosines, 0), sines = unsqueeze(p.torch, block.sines, 0);
+  Tensor turned_query = turned_halves(p, query, cosines, sines);
+  Tensor turned_key = turned_halves(p, key, cosines, sines);
+  query = std::move(turned_query), key = std::move(turned_key);
+  return scaled_dot_product_attention(p.torch, query, key, value, block.mask, {});
+}
+
 Tensor padded_attention(Program& p, const Block& block, const Tensor& x) {
-  const Tensor query = heads_of(p, block, ".q_proj", x), key = heads_of(p, block, ".k_proj", x),
-               value = heads_of(p, block, ".v_proj", x);
+  Tensor query, key, value;
+  {
+    Tensor queries = projection(p, block, ".q_proj", x), keys = projection(p, block, ".k_proj", x);
+    const Tensor values = projection(p, block, ".v_proj", x);
+    queries = normed_projection(p, block, ".q_norm", queries);
+    keys = normed_projection(p, block, ".k_norm", keys);
+    query = heads_of(p, block, queries), key = heads_of(p, block, keys), value = heads_of(p, block, values);
+  }
   Tensor output;
   {
-    const Tensor attended = whole_attention(p.torch, query, key, value);
-    const Tensor by_token = contiguous(p.torch, transpose(p.torch, attended, 1, 2));
+    const Tensor joined = attended(p, block, query, key, value);
+    const Tensor by_token = contiguous(p.torch, transpose(p.torch, joined, 1, 2));
     output = reshape(p.torch, by_token, x.layout.sizes);
   }
   return layer(p, block, block.names().output, output);
@@ -129,15 +155,23 @@ Tensor block_attention(Program& p, const Block& block, const Tensor& x) {
   });
 }
 
+/// A branch times the block's own vector, where it has one.
+Tensor scaled_branch(Program& p, const Block& block, const std::string& name, const Tensor& branch) {
+  return block.shape().layer_scale ? mul(p.torch, block.of.get(name).tensor, branch) : branch;
+}
+
 Tensor run_block(Program& p, const Block& block, const Tensor& hidden) {
-  Tensor middle;
+  Tensor middle, first_branch;
   {
     Tensor branch;
     {
       const Tensor first = normed(p, block, block.names().norm1, hidden);
       branch = block_attention(p, block, first);
     }
+    branch = scaled_branch(p, block, block.names().scale1, branch);
     middle = add(p.torch, hidden, branch);
+    // A variable of the layer that scales its branches.
+    if (block.shape().layer_scale) first_branch = branch;
   }
   Tensor branch;
   {
@@ -145,12 +179,19 @@ Tensor run_block(Program& p, const Block& block, const Tensor& hidden) {
     branch = hooked(p, {.name = block.path + "feed-forward"}, second,
                     [&](const Tensor& input) { return block_feed_forward(p, block, input); });
   }
+  branch = scaled_branch(p, block, block.names().scale2, branch);
   return add(p.torch, middle, branch);
+}
+
+/// Parameters of the block's own.
+std::vector<const Parameter*> held_by_block(const Block& block) {
+  if (!block.shape().layer_scale) return {};
+  return {&block.of.get(block.names().scale1), &block.of.get(block.names().scale2)};
 }
 
 Tensor checkpointed_block(Program& p, const Block& block, const Tensor& hidden) {
   const auto run = [&p, block](const Tensor& input) { return run_block(p, block, input); };
-  return hooked(p, {.name = block.path}, hidden, [&](const Tensor& input) {
+  const auto call = [&](const Tensor& input) {
     const auto kind = p.training.reentrant_checkpointing ? CheckpointKind::reentrant : CheckpointKind::full;
     switch (p.strategy.checkpointing) {
       case Checkpointing::none: break;
@@ -158,7 +199,8 @@ Tensor checkpointed_block(Program& p, const Block& block, const Tensor& hidden) 
       case Checkpointing::full: return p.torch.checkpoint(run, input, kind);
     }
     return run(input);
-  });
+  };
+  return hooked(p, held_by_block(block), hidden, call, {.name = block.path});
 }
 
 /// Windows of an image, the last of each row and column smaller.
@@ -187,8 +229,23 @@ std::vector<TokenParts> parts_of(const Program& p, const TowerShape& shape, std:
   return parts;
 }
 
+/// What all blocks are given.
+struct ForBlocks {
+  Tensor cosines, sines, mask;
+};
+
+/// Features of a block's output that the language model adds behind one of its first layers.
+void keep_for_deepstack(Program& p, const Vision& vision, const TowerParameters& of, std::int64_t index,
+                        const Tensor& hidden) {
+  const auto found = std::ranges::find(vision.tower.deepstack, index);
+  if (found == vision.tower.deepstack.end()) return;
+  const std::string path =
+      vision.names.deepstack + "." + std::to_string(found - vision.tower.deepstack.begin());
+  p.deepstack.push_back(merged(p, vision, of, path, true, hidden));
+}
+
 Tensor all_blocks(Program& p, const Vision& vision, const TowerParameters& of, Tensor hidden,
-                  const Tensor& cosines, const Tensor& sines) {
+                  const ForBlocks& given) {
   const std::string path = vision.names.tower + "." + vision.names.blocks + ".";
   const std::int64_t used = vision.tower.layers - vision.tower.unused_layers;
   Tensor output;
@@ -196,10 +253,12 @@ Tensor all_blocks(Program& p, const Vision& vision, const TowerParameters& of, T
     const Block block{.vision = vision,
                       .of = of.blocks[static_cast<std::size_t>(i)],
                       .path = path + std::to_string(i) + ".",
-                      .cosines = cosines,
-                      .sines = sines,
+                      .cosines = given.cosines,
+                      .sines = given.sines,
+                      .mask = given.mask,
                       .parts = parts_of(p, vision.tower, i)};
     hidden = checkpointed_block(p, block, hidden);
+    keep_for_deepstack(p, vision, of, i, hidden);
     if (vision.tower.unused_layers > 0) p.image_locals.push_back(hidden);
     if (i + 1 == used) output = hidden;
   }
@@ -207,10 +266,11 @@ Tensor all_blocks(Program& p, const Vision& vision, const TowerParameters& of, T
 }
 
 /// transformers gives checkpointed blocks an input that needs a gradient, where the tower is frozen too: its
-/// backward runs and keeps that gradient. Source: transformers 5.23 modeling_utils.py
-/// enable_input_require_grads.
-void require_gradient(Program& p, Tensor& hidden) {
-  if (p.strategy.checkpointing != Checkpointing::none) Autograd::require_gradient(hidden);
+/// backward runs and keeps that gradient. `made_by`: the module whose output this is. Source: transformers
+/// 5.23 modeling_utils.py enable_input_require_grads.
+void require_gradient(const Program& p, InputGradient made_by, Tensor& hidden) {
+  if (p.strategy.checkpointing == Checkpointing::none) return;
+  if (p.model.vision->tower.input_gradient == made_by) Autograd::require_gradient(hidden);
 }
 
 Tensor patches(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels,
@@ -232,24 +292,82 @@ Tensor by_window(Program& p, const TowerShape& shape, const Tensor& x, const Ten
   return view(p.torch, ordered, {x.size(0), x.size(1)});
 }
 
+/// Packed patches turn in fp32, those of one sample in their own type.
 Tensor rotary_table(Program& p, const Vision& vision, std::int64_t tokens) {
   const std::int64_t d = vision.tower.hidden_size / vision.tower.heads;
-  return p.torch.operate({}, Layout::contiguous({tokens, d}), DType::fp32);
+  const DType type = vision.tower.attention == TowerAttention::joined ? p.weights : DType::fp32;
+  return p.torch.operate({}, Layout::contiguous({tokens, d}), type);
+}
+
+/// Four rows of the table around each patch, by fp32 weights.
+Tensor interpolated_positions(Program& p, const Vision& vision, const TowerParameters& of,
+                              const Tensor& weights, const Tensor& places) {
+  const Parameter& table = of.around.get(vision.names.positions + ".weight");
+  Tensor weighted;
+  {
+    const Tensor rows =
+        hooked(p, {&table}, places, [&](const Tensor& at) { return embedding(p.torch, table.tensor, at); });
+    weighted = mul(p.torch, rows, unsqueeze(p.torch, weights, 2));
+  }
+  return sum(p.torch, weighted, 1, false);
 }
 
 Tensor packed_tower(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels) {
   const TowerShape& shape = vision.tower;
   const std::int64_t tokens = tower_inputs(p) * patches_of_input(p);
   const std::int64_t unit = shape.merge * shape.merge;
+  Tensors locals;
+  const bool interpolates = shape.place == TowerPositions::interpolated;
+  if (interpolates)
+    locals = {numbers(p.torch, {tokens, 4}, DType::int64), numbers(p.torch, {tokens, 4}, DType::fp32)};
   Tensor hidden = patches(p, vision, of, pixels, Layout::contiguous({tokens, shape.hidden_size}));
-  require_gradient(p, hidden);
+  require_gradient(p, InputGradient::of_patches, hidden);
+  if (interpolates) {
+    locals.push_back(interpolated_positions(p, vision, of, locals[1], locals[0]));
+    const Tensor narrow = to(p.torch, locals.back(), hidden.type);
+    hidden = add(p.torch, hidden, narrow);
+  }
   const bool windowed = shape.window_size > 0;
   if (windowed) {
     const Tensor order = row_order(p, tokens / unit);
     hidden = by_window(p, shape, hidden, order);
   }
-  const Tensor cosines = rotary_table(p, vision, tokens), sines = rotary_table(p, vision, tokens);
-  hidden = all_blocks(p, vision, of, std::move(hidden), cosines, sines);
+  const ForBlocks given{rotary_table(p, vision, tokens), rotary_table(p, vision, tokens), {}};
+  hidden = all_blocks(p, vision, of, std::move(hidden), given);
+  p.image_locals.push_back(hidden);
+  return hidden;
+}
+
+/// Patches of all images as one sample.
+Tensor joined_patches(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& found) {
+  Tensor all;
+  {
+    Tensors each;
+    for (const Tensor& image : unbind(p.torch, found, 0)) {
+      const Tensor flat = view(p.torch, image, {image.size(0), image.size(1) * image.size(2)});
+      each.push_back(transpose(p.torch, flat, 0, 1));
+    }
+    all = unsqueeze(p.torch, cat(p.torch, each, 0), 0);
+  }
+  return normalise(p, of.around, vision.names.norm_before, all, NormForm::narrow);
+}
+
+/// All images in one sample, kept apart by a mask over all of their patches.
+Tensor joined_tower(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels) {
+  const std::int64_t inputs = tower_inputs(p), tokens = inputs * patches_of_input(p);
+  const ImageBatch& images = p.training.images;
+  const Layout grid = Layout::contiguous({inputs, vision.tower.hidden_size, images.rows, images.columns});
+  Tensor found;
+  {
+    const Tensor narrow = to(p.torch, pixels, p.weights);
+    found = patches(p, vision, of, narrow, grid);
+    require_gradient(p, InputGradient::of_patches, found);
+  }
+  Tensor hidden = joined_patches(p, vision, of, found);
+  const Tensor positions = numbers(p.torch, {tokens, 2}, DType::int64);
+  ForBlocks given{rotary_table(p, vision, tokens), rotary_table(p, vision, tokens), {}};
+  given.mask = numbers(p.torch, {1, 1, tokens, tokens}, p.weights);
+  hidden = all_blocks(p, vision, of, std::move(hidden), given);
   p.image_locals.push_back(hidden);
   return hidden;
 }
@@ -263,7 +381,7 @@ Tensor embedded_patches(Program& p, const Vision& vision, const TowerParameters&
     const Tensor narrow = to(p.torch, pixels, p.weights);
     found = patches(p, vision, of, narrow,
                     Layout::contiguous({inputs, h, p.training.images.rows, p.training.images.columns}));
-    require_gradient(p, found);
+    require_gradient(p, InputGradient::of_patches, found);
   }
   return transpose(p.torch, view(p.torch, found, {inputs, h, patches_of_input(p)}), 1, 2);
 }
@@ -276,8 +394,12 @@ Tensor with_class_token(Program& p, const Vision& vision, const Parameter& token
 }
 
 Tensor with_positions(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& hidden) {
+  if (vision.tower.place == TowerPositions::whole)
+    return add(p.torch, hidden, of.around.get(vision.names.positions).tensor);
   const Parameter& table = of.around.get(vision.names.positions + ".weight");
-  const Tensor places = of_batch({1, hidden.size(1)}, DType::int64);
+  const bool of_image = vision.tower.place == TowerPositions::rows_of_image;
+  const Tensor places = of_image ? numbers(p.torch, {hidden.size(0), hidden.size(1)}, DType::int64)
+                                 : of_batch({1, hidden.size(1)}, DType::int64);
   const Tensor rows =
       hooked(p, {&table}, places, [&](const Tensor& at) { return embedding(p.torch, table.tensor, at); });
   return add(p.torch, hidden, rows);
@@ -286,7 +408,9 @@ Tensor with_positions(Program& p, const Vision& vision, const TowerParameters& o
 /// The module of embeddings, which holds the class token itself.
 Tensor padded_embeddings(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels) {
   const Parameter* token = vision.tower.class_token ? of.around.find(vision.names.class_token) : nullptr;
-  return hooked(p, {token}, pixels,
+  const Parameter* places =
+      vision.tower.place == TowerPositions::whole ? of.around.find(vision.names.positions) : nullptr;
+  return hooked(p, {token, places}, pixels,
                 [&](const Tensor& input) {
                   Tensor hidden = embedded_patches(p, vision, of, input);
                   if (token != nullptr) hidden = with_class_token(p, vision, *token, hidden);
@@ -298,9 +422,10 @@ Tensor padded_embeddings(Program& p, const Vision& vision, const TowerParameters
 Tensor padded_tower(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels) {
   const TowerShape& shape = vision.tower;
   Tensor hidden = padded_embeddings(p, vision, of, pixels);
+  require_gradient(p, InputGradient::of_embeddings, hidden);
   if (shape.norm_before) hidden = normalise(p, of.around, vision.names.norm_before, hidden, NormForm::layer);
   if (shape.unused_layers > 0) p.image_locals.push_back(hidden);
-  hidden = all_blocks(p, vision, of, std::move(hidden), {}, {});
+  hidden = all_blocks(p, vision, of, std::move(hidden), {});
   if (shape.norm_behind && shape.unused_layers == 0)
     hidden = normalise(p, of.around, vision.names.norm_behind, hidden, NormForm::layer);
   p.image_locals.push_back(hidden);
@@ -337,12 +462,14 @@ ImageTextParameters image_text_parameters(const Vision& vision, const Parameters
   return parts;
 }
 
-Tensor tower_output(Program& p, const Vision& vision, const TowerParameters& of) {
-  const bool packed = vision.tower.attention == TowerAttention::packed;
-  // A packed tower's images are brought to its type before it is called.
-  const Tensor pixels = packed ? to(p.torch, p.pixels, p.weights) : p.pixels;
+Tensor tower_output(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels) {
   return hooked(p, {.name = vision.names.tower}, pixels, [&](const Tensor& input) {
-    return packed ? packed_tower(p, vision, of, input) : padded_tower(p, vision, of, input);
+    switch (vision.tower.attention) {
+      case TowerAttention::packed: return packed_tower(p, vision, of, input);
+      case TowerAttention::padded: return padded_tower(p, vision, of, input);
+      case TowerAttention::joined: return joined_tower(p, vision, of, input);
+    }
+    return Tensor{};
   });
 }
 

@@ -68,14 +68,20 @@ void RankState::make_base() {
   // A tied head is made before it becomes the embedding; models that are packed are made without memory
   // first.
   if (in().model.shape.tied_embeddings && !packs)
-    device_.spike(Term::trained_parameters, tensors().front().stored);
+    device_.spike(Term::trained_parameters, tensors()[token_embedding()].stored);
+}
+
+std::size_t RankState::token_embedding() const {
+  const auto found = std::ranges::find(tensors(), TensorRole::token_embedding, &RankTensor::role);
+  return found == tensors().end() ? 0 : static_cast<std::size_t>(found - tensors().begin());
 }
 
 void RankState::make_reference() {
   if (reference_of(in().training) != ReferenceModel::copy) return;
   for (const RankTensor& tensor : tensors())
     if (!tensor.added) device_.allocate(Term::frozen_parameters, tensor.stored);
-  if (in().model.shape.tied_embeddings) device_.spike(Term::frozen_parameters, tensors().front().stored);
+  if (in().model.shape.tied_embeddings)
+    device_.spike(Term::frozen_parameters, tensors()[token_embedding()].stored);
 }
 
 /// prepare_model_for_kbit_training: what is not packed becomes fp32.
@@ -137,7 +143,7 @@ void RankState::make_adapters() {
   // peft makes a head in fp32 before it ties it to the embedding's copy (utils/other.py
   // ModulesToSaveWrapper).
   if (training.ties_saved_modules && !training.modules_to_save.empty())
-    device_.spike(Term::trained_parameters, tensors().front().elements * Bytes(4));
+    device_.spike(Term::trained_parameters, tensors()[token_embedding()].elements * Bytes(4));
   for (std::size_t i = 0; i < tensors().size(); ++i)
     if (is_adapter(i))
       parameters_[i] = {device_.allocate(Term::trained_parameters, tensors()[i].elements * element)};

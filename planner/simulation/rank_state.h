@@ -32,6 +32,8 @@ class RankState {
   [[nodiscard]] const Tape& tape() const { return inputs_.recording.tape; }
   [[nodiscard]] Device& device() { return device_; }
   [[nodiscard]] const std::vector<RankTensor>& tensors() const { return in().rank.tensors; }
+  /// The token embedding's number: what a tied head is. The tower of an image-text model stands before it.
+  [[nodiscard]] std::size_t token_embedding() const;
   [[nodiscard]] Bytes weight() const { return weight_size(in().training); }
   /// The tensor that part `layer` of a tape (−1: around the layers) knows as its parameter `index`.
   [[nodiscard]] std::size_t tensor_of(int layer, std::int32_t index) const;

@@ -130,6 +130,7 @@ class StrategyOptions(TypedDict, total=False):
 
 class DataOptions(TypedDict, total=False):
     trainer: Names
+    recipe: Names  # files: configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate, TrainingArguments
     lengths: str
     batching: Literal["padded", "grouped", "packed"]
 
@@ -148,7 +149,7 @@ class CompareOptions(PlanningOptions, RunOptions, InstanceOptions, OutputOptions
 
 
 class SearchOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, StrategyOptions, OutputOptions, total=False):
-    pass
+    recipe_out: Path
 
 
 class PlanOptions(SearchOptions, total=False):

@@ -665,11 +665,12 @@ class Report(Document):
     warnings: Tuple[str, ...]
     trainer_defaults: Tuple[Dict[str, Any], ...] = ()  # with `trainer`: what it chose that was left open
     lengths: Optional[Dict[str, Any]] = None  # with `lengths`
+    recipes: Tuple[Dict[str, Any], ...] = ()  # with `recipe`: which keys said what
 
     _parts = {"model": one(Model), "cluster": one(Cluster), "training": one(Training), "plans": each(Plan),
               "rejected": each(Rejection), "alternative": one(Alternative), "launch": one(Launch),
               "comparison": one(Comparison), "search": one(Search), "warnings": tuple,
-              "trainer_defaults": tuple}
+              "trainer_defaults": tuple, "recipes": tuple}
 
     @classmethod
     def _from_text(cls, text: bytes, ok: bool) -> Report:

@@ -126,6 +126,8 @@ TEST(Links, AreNamedAsPeopleWriteThem) {
   EXPECT_EQ(links_named("32x 100 Gb/s EFA per node").network, "efa-32x100g");
   EXPECT_EQ(links_named("1600 Gb/s per node, RoCE").network, "8x200g");
   EXPECT_EQ(links_named("TCP sockets").network, "tcp");
+  EXPECT_EQ(links_named("25 Gb/s per node, TCP (g5.4xlarge)").network, "25g");
+  EXPECT_EQ(links_named("10 Gb/s per node, TCP").network, "10g");
   EXPECT_EQ(links_named("RoCE, rate not stated").network, "");
   EXPECT_EQ(links_named("NVSwitch").node, "nvswitch");
   EXPECT_EQ(links_named("NVLink bridge in pairs, PCIe across sockets").node, "nvlink-bridge");

@@ -34,7 +34,7 @@ TEST(References, AreReadWhole) {
       {"steps/one_card.json", Kind::step, 60},
       {"steps/communication_types.json", Kind::step, 22},
       {"architectures/steps.json", Kind::step, 113},
-      {"images/steps.json", Kind::step, 57},
+      {"images/steps.json", Kind::step, 134},
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
@@ -55,7 +55,7 @@ TEST(References, AreReadWhole) {
       {"activations/activations.json", Kind::activation, 652},
       {"published/memory.json", Kind::measurement, 206},
       {"published/speed.json", Kind::speed, 179},
-      {"published/fresh_speed.json", Kind::speed, 89},
+      {"published/fresh_speed.json", Kind::speed, 95},
       {"published/collectives.json", Kind::collectives, 36 + 3},
   };
   for (const Expected& each : all) {
@@ -67,6 +67,19 @@ TEST(References, AreReadWhole) {
       EXPECT_FALSE(one.id.empty());
       EXPECT_FALSE(statistics_of(one.measured).empty()) << one.id;
     }
+  }
+}
+
+/// A figure that holds more than steps is not judged; a network that the source measured is priced as such.
+TEST(References, SpeedsTakeWhatTheirSourceSays) {
+  for (const Case& each : reference("published/fresh_speed.json")) {
+    if (each.id == "fs044") {
+      EXPECT_EQ(each.skip.features, std::vector<std::string>{"a figure in doubt"});
+    }
+    if (each.id != "fs054") continue;
+    EXPECT_FALSE(each.skip.any());
+    ASSERT_TRUE(each.setup && each.setup->cluster.between);
+    EXPECT_DOUBLE_EQ(each.setup->cluster.between->all_gather.value, 6.8e9);
   }
 }
 
@@ -161,11 +174,11 @@ TEST(References, StepsWithImagesAreAsMeasured) {
     if (record.statistic != Statistic::allocated) continue;
     ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
     errors.push_back(std::abs(*record.error));
-    EXPECT_LE(errors.back(), 0.03) << record.id;
+    EXPECT_LE(errors.back(), 0.005) << record.id;
   }
-  EXPECT_EQ(errors.size(), 57U);
+  EXPECT_EQ(errors.size(), 134U);
   std::sort(errors.begin(), errors.end());
-  EXPECT_LE(median_of(errors), 0.005);
+  EXPECT_LE(median_of(errors), 0.001);
 }
 
 // Gradients that travel in another type than they are computed in, and adapters that drop out: allocated

@@ -35,6 +35,7 @@ TEST(Options, EveryValueReachesItsField) {
       "--load-dtype fp32 --load-everywhere --save sharded --eval-batch 8 --eval-logits --eval-samples 500 "
       "--eval-accumulation 4 --generate 64 --samples 50000 --tokens 7 --epochs 2.5 --price 1.25 "
       "--explain --no-color --images 4 --image-size 1344x1008 --image-tokens 300 "
+      "--recipe sft.yaml,accelerate.yaml --recipe-out out.yaml "
       "--fused-head --kernels liger --loss-shift logits-alone --trainer trl@0.24,swift --lengths lengths.txt "
       "--batching grouped");
   EXPECT_EQ(o.images, (ImageRequest{.per_sample = 4, .width = 1344, .height = 1008, .tokens = 300}));
@@ -47,6 +48,8 @@ TEST(Options, EveryValueReachesItsField) {
                                             .eval_accumulation_steps = 4,
                                             .new_tokens = 64}));
   EXPECT_EQ(o.budget, (Budget{.samples = 50000, .tokens = 7, .epochs = 2.5, .price = 1.25}));
+  EXPECT_EQ(o.recipe_files, (std::vector<std::string>{"sft.yaml", "accelerate.yaml"}));
+  EXPECT_EQ(o.recipe_out, "out.yaml");
   EXPECT_EQ(o.command, Command::plan);
   EXPECT_EQ(o.model, "8B");
   EXPECT_EQ(o.cluster.gpus, 16);

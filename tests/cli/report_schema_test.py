@@ -2,11 +2,13 @@
 in every branch of the report: fits or not, one node or two, LoRA, offload, mixtures, compare, explain."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
 import jsonschema
 
+RECIPES = pathlib.Path(__file__).resolve().parents[1] / "reference" / "recipes"
 QUESTIONS = [
     "--model 8B --gpus 5 --mem 44",
     "--model Qwen/Qwen3-8B --gpus 5 --mem 44 --explain",
@@ -24,6 +26,8 @@ QUESTIONS = [
     "compare --model 0.5B --gpus 1 --mem 24 zero0 zero3",
     "compare --model 8B --gpus 8 --mem 80 zero3 fsdp fsdp+no-reshard ddp",
     "compare --model 0.5B --gpus 2 --mem 24 --baseline zero2 zero3+b2 lora+zero1+a2 qlora+ddp",
+    f"--recipe {RECIPES}/axolotl_qlora.yaml --gpus 2 --mem 24",
+    f"search --recipe {RECIPES}/trl_sft.yaml --gpus 2 --mem 24",
 ]
 
 

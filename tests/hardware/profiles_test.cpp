@@ -268,6 +268,15 @@ TEST(KernelModel, MemoryIsHeldBackByWhatIsInFlight) {
   EXPECT_LT(share("A100-SXM-40GB"), share("RTX-4090-24GB"));
 }
 
+/// CUDA C++ Programming Guide: shared memory of 64 KiB on 7.5, of 100 on 8.6, 8.9 and 12.0.
+TEST(KernelModel, TilesAreSmallWhereSharedMemoryIs) {
+  for (const char* small :
+       {"T4-16GB", "RTX-3090-24GB", "A10G-24GB", "RTX-4090-24GB", "L40S-48GB", "RTX-PRO-6000-96GB"})
+    EXPECT_TRUE(has_small_tiles(find_gpu(profiles(), small))) << small;
+  for (const char* large : {"A100-SXM-80GB", "H100-SXM-80GB", "B200-SXM-180GB", "V100-SXM-32GB"})
+    EXPECT_FALSE(has_small_tiles(find_gpu(profiles(), large))) << large;
+}
+
 TEST(KernelModel, AProfilesOwnSharesWin) {
   Gpu gpu = find_gpu(profiles(), "A100-SXM-80GB");
   gpu.efficiency = Efficiency{.products = 0.6, .attention = 0.4, .memory = 0.5};

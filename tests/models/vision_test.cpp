@@ -51,7 +51,7 @@ TEST(Vision, ParametersAreThoseOfPyTorch) {
     EXPECT_EQ(counted.value, row.at(full ? "parameters" : "trainable").get<std::int64_t>()) << row.at("id");
     ++seen;
   }
-  EXPECT_EQ(seen, 57U);
+  EXPECT_EQ(seen, 134U);
 }
 
 TEST(Vision, ExcludedPartsGetNoAdapters) {
@@ -106,9 +106,9 @@ TEST(Vision, FixedImagesHaveTheirTokens) {
   EXPECT_THAT(refused(model, {.per_sample = 1, .tokens = 255}), HasSubstr("256"));
 }
 
-// Rules of processors whose towers have no program. InternVL's tiles and Idefics 3's squares: what
+// The rule is known whatever the language model: InternVL's tiles and Idefics 3's squares: what
 // get_number_of_image_patches of transformers 5.23 says, times the tokens of each.
-TEST(Vision, RulesAreKnownWithoutATower) {
+TEST(Vision, RulesAreKnownWithoutALanguageModel) {
   constexpr const char* kInternVl =
       R"({"model_type": "internvl", "vision_config": {"image_size": [448, 448]}})";
   constexpr const char* kIdefics3 =
@@ -142,6 +142,47 @@ TEST(Vision, RulesAreKnownWithoutATower) {
   }
 }
 
+/// Small; `sizes` adds keys to the whole config.
+Model qwen3_vl(const std::string& sizes = "") {
+  const std::string config =
+      R"({"model_type": "qwen3_vl", )" + sizes + R"("text_config": {"model_type": "qwen3_vl_text",
+    "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 160, "tie_word_embeddings": true}, "vision_config": {"depth": 4,
+    "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "deepstack_visual_indexes": [1, 2], "out_hidden_size": 64}})";
+  return model_of(parse_json(config, "test"));
+}
+
+// A size that nobody recorded: its language model's program runs, its tower is loaded and idle.
+TEST(Vision, TextAloneRunsTheLanguageModel) {
+  const Model model = qwen3_vl();
+  ASSERT_TRUE(model.analogue && model.with_images);
+  EXPECT_EQ(model.analogue->shape.architecture, "qwen3");
+  EXPECT_EQ(model.shape.architecture, "qwen3_vl");
+  EXPECT_EQ(parameters(model), parameters(*model.with_images));
+  for (const Tensor& each : model.inventory.before)
+    EXPECT_EQ(each.idle, each.name.starts_with("model.visual.")) << each.name;
+  EXPECT_FALSE(model.vision);
+}
+
+// The head is the whole model's.
+TEST(Vision, TheWholeConfigSaysWhetherTheHeadIsTied) {
+  EXPECT_TRUE(qwen3_vl().shape.tied_embeddings);
+  EXPECT_FALSE(qwen3_vl(R"("tie_word_embeddings": false, )").shape.tied_embeddings);
+  EXPECT_EQ(parameters(qwen3_vl(R"("tie_word_embeddings": false, )")).value - parameters(qwen3_vl()).value,
+            160 * 64);
+}
+
+// peft and DeepSpeed know mixtures by the whole model's name, which is not the language model's.
+TEST(Vision, ExpertsOfAnImageTextModelAreOutOfReachOfPeft) {
+  const Model model = model_of(R"({"model_type": "qwen3_vl_moe", "text_config": {"hidden_size": 64,
+    "intermediate_size": 96, "moe_intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 16, "vocab_size": 160, "num_experts": 4, "num_experts_per_tok": 2}, "vision_config": {"depth": 2,
+    "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "deepstack_visual_indexes": [], "out_hidden_size": 64}})");
+  ASSERT_TRUE(model.with_images) << model.why_no_images;
+  const Inventory adapters = lora_adapters(*model.with_images, 8, LoraTargets{});
+  for (const Tensor& each : adapters.kinds.front().tensors) EXPECT_THAT(each.name, HasSubstr("self_attn"));
+}
+
 // llava-hf/llava-1.5-7b-hf says of its language model what is not Llama's default.
 TEST(Vision, WhatFilesLeaveOutIsFilledIn) {
   const Model model = model_of(
@@ -162,6 +203,12 @@ TEST(Vision, OddTowersAreToldLater) {
     "vocab_size": 160}, "vision_config": {"hidden_size": 30, "num_heads": 4}})");
   EXPECT_FALSE(model.with_images);
   EXPECT_THAT(model.why_no_images, HasSubstr("vision_config"));
+  const Model wide =
+      model_of(R"({"model_type": "qwen3_vl", "text_config": {"hidden_size": 64, "intermediate_size": 96,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 160},
+    "vision_config": {"out_hidden_size": 96}})");
+  EXPECT_FALSE(wide.with_images);
+  EXPECT_THAT(wide.why_no_images, HasSubstr("vision_config/out_hidden_size: features of width 96"));
 }
 
 }  // namespace

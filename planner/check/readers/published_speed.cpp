@@ -9,15 +9,32 @@ namespace {
 
 constexpr std::string_view kSpeedSchema = "zplan.speed/1";
 
+/// The bus bandwidth, 1e9 bytes per second, that the source itself measured over such nodes, instead of what
+/// their network is known for.
+void take_measured_network(const JsonReader& options, Cluster& cluster) {
+  constexpr double kLeast = 0.01, kMost = 1e4;
+  const auto reached = options.find("network_gb_per_s");
+  if (!reached || !cluster.between) return;
+  const BytesPerSecond bus(reached->number(kLeast, kMost) * 1e9);
+  cluster.between->all_reduce = cluster.between->all_gather = bus;
+  Network& network = *cluster.network;
+  network.per_node = bus;
+  network.per_nic = BytesPerSecond(bus.value / static_cast<double>(network.nics));
+  network.name += ", measured by the source";  // no curve of other machines
+  network.collectives.clear();
+}
+
 Case speed_case(const JsonReader& record) {
   if (record.at("schema").text() != kSpeedSchema) record.at("schema").fail_type(std::string(kSpeedSchema));
   PublishedRun run = read_published_run(record);
   const JsonReader options = record.at("options");
   const std::optional<std::string> card =
       profile_named(options.at("gpu_profile").text(), std::nullopt, run.skip);
-  const Cluster cluster =
+  Cluster cluster =
       card ? linked_cluster(*card, options.text_or("interconnect", ""), run.gpus, options.at("nodes"))
            : usual_cluster(kGenericCard, run.gpus, std::nullopt);
+  take_measured_network(options, cluster);
+  if (const auto doubt = record.find("doubtful")) run.skip = {{"a figure in doubt"}, doubt->text()};
   if (run.setup) run.setup->cluster = cluster;
   constexpr double kFastest = 1e9;
   const bool slower = run.setup && spec(run.setup->training.modules).attention_cost > 1;

@@ -244,7 +244,7 @@ void PartitionedRun::partition_parameters() {
   }
   if (in().model.shape.tied_embeddings) {
     std::vector<Device::Block> head;
-    partition(0, 1, head);
+    partition(state_.token_embedding(), state_.token_embedding() + 1, head);
     device_.release(head);
   }
   if (has_reference()) partition_reference();
@@ -264,7 +264,8 @@ void PartitionedRun::partition_reference() {
     device_.release(whole);
   }
   if (in().model.shape.tied_embeddings)
-    device_.spike(Term::frozen_parameters, state_.tensors().front().elements * element_size(0));
+    device_.spike(Term::frozen_parameters, state_.tensors()[state_.token_embedding()].elements *
+                                               element_size(state_.token_embedding()));
 }
 
 /// transformers makes a quantised model without zero.Init; the optimizer shards it parameter by parameter.

@@ -10,7 +10,7 @@ import pathlib
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
 HERE = pathlib.Path(__file__).parent
 CATALOGUE = HERE.parents[2] / "models" / "catalogue"
@@ -22,8 +22,9 @@ def count(config):
     given["pad_token_id"] = 0  # some defaults lie outside small vocabularies
     if config["model_type"] == "exaone4" and given.get("sliding_window") is None:
         given["layer_types"] = ["full_attention"] * given["num_hidden_layers"]
+    of_class = AutoModelForImageTextToText if "vision_config" in config else AutoModelForCausalLM
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(config["model_type"], **given))
+        model = of_class.from_config(AutoConfig.for_model(config["model_type"], **given))
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -1,0 +1,269 @@
+#include "cli/options/recipe_option.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/options/command_line.h"
+#include "cli/options/values.h"
+#include "cli/recipes/recipe.h"
+#include "models/base/json_reader.h"
+
+namespace zplan {
+
+namespace {
+
+/// What one of the first two on the command line leaves to the command line, and one of the last two.
+constexpr std::array<std::string_view, 3> kOfFramework{"--zero", "--offload", "--ds-config"};
+constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
+/// What a search decides.
+constexpr std::array<std::string_view, 7> kSearched{
+    "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
+constexpr std::array<std::string_view, 7> kOfAdapters{
+    "--lora-rank",       "--lora-targets",      "--lora-dropout",        "--dora",
+    "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"};
+constexpr std::array<std::string_view, 2> kOfPacked{"--quantization", "--quant-storage"};
+
+template <std::size_t N>
+[[nodiscard]] bool among(const std::array<std::string_view, N>& all, std::string_view option) {
+  return std::ranges::find(all, option) != all.end();
+}
+
+/// A setting's place among all recipes'.
+struct Chosen {
+  std::string option, value;
+  std::size_t recipe{}, setting{};
+};
+
+class Applied {
+ public:
+  explicit Applied(Options& options) : options_(options), typed_(options.given) {}
+
+  void read() {
+    for (const std::string& file : options_.recipe_files) {
+      RecipeAsked asked{.gpus = gpus(), .has_model = was_typed("--model"), .given = typed_};
+      options_.recipes.push_back(read_recipe(read_file(file), file, asked));
+      choose(options_.recipes.size() - 1);
+    }
+  }
+
+  void set() {
+    keep_together();
+    if (options_.command == Command::fit) open_unknown();
+    options_.command == Command::search ? open_search() : pin_strategy();
+    for (const Chosen& each : chosen_) set(each);
+    imply_trainers();
+  }
+
+ private:
+  [[nodiscard]] bool was_typed(std::string_view option) const {
+    return std::ranges::find(typed_, option) != typed_.end();
+  }
+
+  [[nodiscard]] const Chosen* find(std::string_view option) const {
+    const auto at = std::ranges::find_if(chosen_, [&](const Chosen& each) { return each.option == option; });
+    return at == chosen_.end() ? nullptr : &*at;
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> gpus() const {
+    if (was_typed("--gpus")) return options_.cluster.gpus;
+    const Chosen* said = find("--gpus");
+    if (said == nullptr) return std::nullopt;
+    return parse_integer(place(*said), said->value, 1, kMostGpus);
+  }
+
+  [[nodiscard]] RecipeSetting& setting(const Chosen& each) const {
+    return options_.recipes[each.recipe].settings[each.setting];
+  }
+
+  [[nodiscard]] std::string place(const Chosen& each) const {
+    const RecipeSetting& from = setting(each);
+    const std::string& file = options_.recipes[each.recipe].file;
+    return from.line == 0 ? fmt::format("{}: {} (default)", file, from.key)
+                          : fmt::format("{}:{}: {}", file, from.line, from.key);
+  }
+
+  /// Of two settings of an option the later counts; a default does not replace what another file says.
+  void choose(std::size_t recipe) {
+    const auto& settings = options_.recipes[recipe].settings;
+    for (std::size_t i = 0; i < settings.size(); ++i)
+      for (const auto& [option, value] : settings[i].options) {
+        const auto before = std::ranges::find_if(
+            chosen_, [&, name = option](const Chosen& each) { return each.option == name; });
+        if (before != chosen_.end() && settings[i].line == 0) continue;
+        if (before != chosen_.end()) chosen_.erase(before);
+        chosen_.push_back({option, value, recipe, i});
+      }
+  }
+
+  void drop(const auto& is_dropped, const std::string& why) {
+    for (const Chosen& each : chosen_)
+      if (is_dropped(each)) {
+        RecipeSetting& from = setting(each);
+        std::erase_if(from.options, [&](const auto& option) { return option.first == each.option; });
+        if (from.options.empty()) from.unused = why;
+      }
+    std::erase_if(chosen_, is_dropped);
+  }
+
+  [[nodiscard]] std::string method() const {
+    if (was_typed("--method")) return std::string(to_name(options_.training.method));
+    const Chosen* said = find("--method");
+    return said == nullptr ? "full" : said->value;
+  }
+
+  [[nodiscard]] std::string framework() const {
+    if (was_typed("--framework")) return std::string(to_name(options_.training.framework));
+    const Chosen* said = find("--framework");
+    return said == nullptr ? "deepspeed" : said->value;
+  }
+
+  /// Options that would contradict what was typed, or do nothing with it.
+  void keep_together() {
+    for (const std::string& option : typed_)
+      drop([&](const Chosen& each) { return each.option == option; }, fmt::format("{} is given", option));
+    keep_sharding();
+    if (method() == "full")
+      drop([&](const Chosen& each) { return among(kOfAdapters, each.option); }, "nothing has adapters");
+    if (method() != "qlora")
+      drop([&](const Chosen& each) { return among(kOfPacked, each.option); }, "no weights are packed");
+    if (!was_typed("--samples") && !was_typed("--tokens"))
+      drop([&](const Chosen& each) { return each.option == "--epochs"; },
+           "counts with --samples or --tokens");
+    if (framework() != "fsdp")
+      drop([&](const Chosen& each) { return each.option == "--save"; }, "of a run that FSDP shards");
+    if (framework() != "deepspeed")
+      drop([&](const Chosen& each) { return each.option == "--load-everywhere"; },
+           "of a run under DeepSpeed");
+    // A config of DeepSpeed's says stage and offload by itself.
+    if (find("--ds-config") != nullptr)
+      drop([&](const Chosen& each) { return each.option == "--zero" || each.option == "--offload"; },
+           "the DeepSpeed config says it");
+    drop([&](const Chosen& each) { return !takes(each.option); },
+         fmt::format("not an option of {}", to_name(options_.command)));
+  }
+
+  /// Stages and offload are a framework's; plain PyTorch has none.
+  void keep_sharding() {
+    for (const std::string_view option : {"--framework", "--ds-config"})
+      if (was_typed(option))
+        drop(
+            [&](const Chosen& each) {
+              return among(kOfFramework, each.option) || each.option == "--framework";
+            },
+            fmt::format("{} is given", option));
+    for (const std::string_view option : {"--zero", "--offload"})
+      if (was_typed(option))
+        drop(
+            [&](const Chosen& each) {
+              return among(kOfStages, each.option) || (each.option == "--framework" && each.value == "torch");
+            },
+            fmt::format("{} is given", option));
+  }
+
+  [[nodiscard]] bool takes(std::string_view option) const {
+    if (options_.command == Command::search && option == "--ds-config") return true;  // dropped below
+    const OptionSpec* spec = find_option(option);
+    return spec != nullptr && spec->commands.has(options_.command);
+  }
+
+  /// A search is about how a step is divided, not about how large it is.
+  void open_search() {
+    const auto count = [&](std::string_view option, std::int64_t most) -> std::int64_t {
+      const Chosen* said = find(option);
+      return said == nullptr ? 1 : parse_integer(place(*said), said->value, 1, most);
+    };
+    const bool divided =
+        was_typed("--micro-batch") || was_typed("--grad-accum") || was_typed("--global-batch");
+    const std::int64_t ranks = gpus().value_or(1) / std::max<std::int64_t>(1, count("--cp", kMostDegree));
+    const std::int64_t samples = count("--micro-batch", kMostMicroBatch) * count("--grad-accum", kMostSteps) *
+                                 std::max<std::int64_t>(1, ranks);
+    const bool says_batch = find("--micro-batch") != nullptr || find("--grad-accum") != nullptr;
+    // What a trainer cannot do is not searched.
+    const auto is_open = [&](const Chosen& each) {
+      const RecipeFormat format = options_.recipes[each.recipe].format;
+      return among(kSearched, each.option) &&
+             !(each.option == "--framework" && format == RecipeFormat::torchtune);
+    };
+    drop(is_open, "the search decides it");
+    if (!divided && says_batch) give("--global-batch", std::to_string(samples));
+  }
+
+  /// What is solved for is not what the recipe says of it; by default the micro-batch.
+  void open_unknown() {
+    constexpr std::array<std::pair<Solve, std::string_view>, 4> kUnknown{
+        {{Solve::micro_batch, "--micro-batch"},
+         {Solve::sequence, "--seq"},
+         {Solve::model, "--model"},
+         {Solve::gpus, "--gpus"}}};
+    for (const auto& [solve, option] : kUnknown)
+      if (options_.solve.value_or(Solve::micro_batch) == solve)
+        drop([&, name = option](const Chosen& each) { return each.option == name; }, "it is solved for");
+  }
+
+  /// What a recipe does not say of its sharding it does not do.
+  void pin_strategy() {
+    const Chosen* sharding = find("--framework");
+    if (sharding == nullptr || find("--ds-config") != nullptr) return;
+    const auto pin = [&](std::string_view option, const std::string& value) {
+      if (was_typed(option) || find(option) != nullptr) return;
+      chosen_.push_back({std::string(option), value, sharding->recipe, sharding->setting});
+    };
+    if (sharding->value == "deepspeed") pin("--tp", "1");
+    sharding = find("--framework");
+    if (sharding->value != "torch" && find("--zero") != nullptr) pin("--offload", "none");
+  }
+
+  void give(std::string_view option, const std::string& value) {
+    options_.given.emplace_back(option);
+    find_option(option)->set(options_, value);
+  }
+
+  void set(const Chosen& each) {
+    const std::string value = each.value == kFlagGiven ? std::string() : each.value;
+    try {
+      give(each.option, value);
+    } catch (const InputError& error) {
+      throw InputError(place(each), error.found(), error.accepted());
+    }
+    const auto& inside = options_.recipes[each.recipe].ds_config;
+    if (each.option == "--ds-config" && inside && setting(each).value == "{…}")
+      options_.ds_config_text = inside;
+  }
+
+  void imply_trainers() {
+    if (was_typed("--trainer") || !takes("--trainer")) return;
+    for (const Recipe& recipe : options_.recipes)
+      if (const std::string_view trainers = trainers_of(recipe.format);
+          !trainers.empty() && options_.trainers.empty())
+        give("--trainer", std::string(trainers));
+  }
+
+  Options& options_;
+  std::vector<std::string> typed_;
+  std::vector<Chosen> chosen_;
+};
+
+}  // namespace
+
+Options with_recipes(Options typed) {
+  if (typed.recipe_files.empty()) return typed;
+  Applied applied(typed);
+  applied.read();
+  applied.set();
+  return typed;
+}
+
+InputError at_recipe(const Options& options, const InputError& error) {
+  for (const Recipe& recipe : options.recipes)
+    for (const RecipeSetting& setting : recipe.settings)
+      for (const auto& [option, value] : setting.options)
+        if (setting.line > 0 && option == error.place())
+          return {fmt::format("{}:{}: {} ({})", recipe.file, setting.line, setting.key, option),
+                  error.found(), error.accepted()};
+  return error;
+}
+
+}  // namespace zplan

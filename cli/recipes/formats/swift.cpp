@@ -1,0 +1,122 @@
+// ms-swift's arguments: YAML or JSON of them, its args.json, or a command line.
+// Source: ms-swift 4.6 swift/arguments/*.py, swift/trainers/arguments.py, swift/config/zero*.json.
+
+#include <algorithm>
+
+#include "cli/recipes/recipe_table.h"
+#include "models/base/error.h"
+
+namespace zplan {
+
+namespace {
+
+std::string command_of(const RecipeText& text) {
+  for (const std::string& word : text.command)
+    if (word == "rlhf" || word == "sft" || word == "pt") return word;
+  return {};
+}
+
+/// --rlhf_type is `swift rlhf`'s; args.json of other runs has the default, too.
+RecipeOptions preferences(const RecipePlace& place) {
+  const std::string command = command_of(place.text);
+  const bool preference = command == "rlhf" || (command.empty() && place.other("output_dir").empty());
+  if (!preference && place.text.root.find("beta") == nullptr) return {};
+  return as_word(place);
+}
+
+RecipeOptions quantised(const RecipePlace& place) {
+  if (place.value.kind == RecipeKind::nothing) return {};
+  if (const std::string method = place.other("quant_method"); method != "bnb")
+    place.fail("without quant_method bnb", "accepted: with it");
+  const std::string bits = place.scalar();
+  if (bits == "8") return {{"--method", "qlora"}, {"--quantization", "int8"}};
+  if (bits != "4") place.fail(in_quotes(bits), "accepted: 4, 8");
+  const RecipeValue* twice = place.text.root.find("bnb_4bit_use_double_quant");
+  const bool single = twice != nullptr && !place.is_on("bnb_4bit_use_double_quant");
+  return {{"--method", "qlora"}, {"--quantization", single ? "nf4" : "nf4-double"}};
+}
+
+RecipeOptions evaluated_batch(const RecipePlace& place) {
+  const std::string share = place.other("split_dataset_ratio");
+  const bool split = !share.empty() && share.find_first_not_of("0.") != std::string::npos;
+  const RecipeValue* data = place.text.root.find("val_dataset");
+  const bool given = data != nullptr && (!data->items.empty() || !data->text.empty());
+  return split || given ? as_text(place) : RecipeOptions{};
+}
+
+std::vector<RecipeRow> swift_rows() {
+  std::vector<RecipeRow> all{
+      {"model", "--model", as_model},
+      {"tuner_type", "--method", as_word, {{"lora", "lora"}, {"full", "full"}}},
+      {"train_type", "--method", as_word, {{"lora", "lora"}, {"full", "full"}}},
+      {"quant_bits", "", quantised},
+      {"quant_method", "", as_word, {{"bnb", ""}}},
+      {"bnb_4bit_quant_type", "", as_word, {{"nf4", ""}}},
+      {"bnb_4bit_use_double_quant", "", as_word, {{"true", ""}, {"false", ""}}},
+      {"bnb_4bit_quant_storage",
+       "--quant-storage",
+       as_word,
+       {{"uint8", "uint8"}, {"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}}},
+      {"lora_rank", "--lora-rank", as_text},
+      {"lora_dropout", "--lora-dropout", as_text},
+      {"target_modules", "--lora-targets", as_targets},
+      {"modules_to_save", "--modules-to-save", as_list},
+      {"use_dora", "--dora", as_flag},
+      {"torch_dtype",
+       "--precision",
+       as_word,
+       {{"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}}},
+      {"max_length", "--seq", as_text},
+      {"attn_impl",
+       "--attention",
+       as_word,
+       {{"sdpa", "sdpa"},
+        {"eager", "eager"},
+        {"flash_attn", "flash"},
+        {"flash_attention_2", "flash"},
+        {"flash_attention_3", "flash"}}},
+      {"rlhf_type",
+       "--objective",
+       preferences,
+       {{"dpo", "dpo"}, {"orpo", "orpo"}, {"simpo", "simpo"}, {"kto", "kto"}, {"rm", "reward"}}},
+      {"sequence_parallel_size", "--sp", as_text},
+      {"deepspeed_autotp_size", "--tp", as_text},
+      {"NPROC_PER_NODE", "--gpus", as_text},
+      {"packing", "", as_word, {{"true", ""}, {"false", ""}}},
+      {"freeze_llm", "", nullptr, {}, "which parts of an image-text model train: --freeze"},
+      {"padding_free", "", nullptr, {}, "batches without padding"},
+      {"use_galore", "", nullptr, {}, "GaLore's projected states"},
+      {"lisa_activated_layers", "", nullptr, {}, "LISA trains some layers at a time"},
+      {"vllm_mode", "", nullptr, {}, "vLLM's weights and KV cache beside the training are not planned"},
+  };
+  for (RecipeRow& each : training_arguments_rows()) {
+    if (each.key == "deepspeed")
+      each.words = {{"zero0", "--framework deepspeed --zero 0"},
+                    {"zero1", "--framework deepspeed --zero 1 --offload none"},
+                    {"zero2", "--framework deepspeed --zero 2 --offload none"},
+                    {"zero3", "--framework deepspeed --zero 3 --offload none"},
+                    {"zero2_offload", "--framework deepspeed --zero 2 --offload optimizer"},
+                    {"zero3_offload", "--framework deepspeed --zero 3 --offload all"}};
+    if (each.key == "per_device_eval_batch_size") each.translate = evaluated_batch;
+    all.push_back(std::move(each));
+  }
+  return all;
+}
+
+}  // namespace
+
+const RecipeTable& swift_table() {
+  static const RecipeTable table{.format = RecipeFormat::swift,
+                                 .title = "ms-swift",
+                                 .trainers = "swift",
+                                 .defaults = {{"tuner_type", "--method", "lora"},
+                                              {"per_device_train_batch_size", "--micro-batch", "1"},
+                                              {"torch_dtype", "--precision", "bf16"},
+                                              {"deepspeed", "--framework", "torch"}},
+                                 .rows = swift_rows(),
+                                 .telling = {"tuner_type", "train_type", "target_modules", "attn_impl",
+                                             "rlhf_type", "quant_bits", "split_dataset_ratio"}};
+  return table;
+}
+
+}  // namespace zplan

@@ -1,0 +1,188 @@
+#include "cli/recipes/recipe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "cli/recipes/recipe_table.h"
+#include "models/base/error.h"
+
+namespace zplan {
+
+namespace {
+
+bool has(const RecipeValue& root, std::string_view path) { return root.find_path(path) != nullptr; }
+
+/// Which program a shell script calls says whose flags they are.
+std::optional<RecipeFormat> format_of_command(const std::vector<std::string>& command) {
+  const auto says = [&](std::string_view word) {
+    return std::ranges::any_of(command, [&](const std::string& each) {
+      return each == word || each.ends_with("/" + std::string(word));
+    });
+  };
+  if (says("swift") || says("megatron")) return RecipeFormat::swift;
+  if (says("trl")) return RecipeFormat::trl;
+  if (says("llamafactory-cli")) return RecipeFormat::llama_factory;
+  return std::nullopt;
+}
+
+/// One key of these tells the format; of the others the one of which most keys are there, of as many the
+/// first.
+RecipeFormat format_of(const RecipeText& text) {
+  using enum RecipeFormat;
+  constexpr std::array kOneTells{axolotl, accelerate, torchtune}, kMostTell{llama_factory, swift, trl};
+  const auto found = [&](RecipeFormat format) {
+    return std::ranges::count_if(recipe_table(format).telling,
+                                 [&](std::string_view key) { return has(text.root, key); });
+  };
+  if (const auto format = format_of_command(text.command)) return *format;
+  for (const RecipeFormat format : kOneTells)
+    if (found(format) > 0) return format;
+  const RecipeFormat best = *std::ranges::max_element(kMostTell, {}, found);
+  if (found(best) > 0) return best;
+  if (found(transformers) > 0) return has(text.root, "model_name_or_path") ? trl : transformers;
+  throw InputError(text.file, "its keys are those of no trainer that zplan knows",
+                   fmt::format("accepted: configs of {}", fmt::join(all_names<RecipeFormat>(), ", ")));
+}
+
+/// What a value looks like on one line.
+std::string shown(const RecipeValue& value) {
+  switch (value.kind) {
+    case RecipeKind::nothing: return "null";
+    case RecipeKind::scalar: return value.text;
+    case RecipeKind::map: return "{…}";
+    case RecipeKind::list: break;
+  }
+  std::vector<std::string> items;
+  for (const RecipeValue& each : value.items) items.push_back(shown(each));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+bool is_off(const RecipeValue& value) {
+  if (value.kind == RecipeKind::list) return value.items.empty();
+  if (value.kind == RecipeKind::map) return value.entries.empty();
+  const std::string word = lower_case(value.text);
+  return word.empty() || word == "false" || word == "no" || word == "off" || word == "0" || word == "none";
+}
+
+/// One file's keys by one table.
+class RecipeReader {
+ public:
+  RecipeReader(const RecipeText& text, const RecipeTable& table, const RecipeAsked& asked)
+      : text_(text), table_(table), asked_(asked) {
+    recipe_.file = text.file, recipe_.format = table.format;
+    folder_ = std::filesystem::path(text.file).parent_path().string();
+  }
+
+  Recipe read() {
+    for (const RecipeRow& row : table_.rows) take(row);
+    for (const RecipeDefault& each : table_.defaults) fill(each);
+    sort_rest(text_.root, "");
+    return std::move(recipe_);
+  }
+
+ private:
+  void take(const RecipeRow& row) {
+    const RecipeValue* value = text_.root.find_path(row.key);
+    if (value == nullptr) return;
+    if (row.translate == nullptr) {
+      if (!is_off(*value))
+        recipe_.not_planned.push_back({std::string(row.key), value->line, std::string(row.not_planned)});
+      return;
+    }
+    RecipeSetting setting{.key = std::string(row.key),
+                          .line = value->line,
+                          .value = shown(*value),
+                          .options = {},
+                          .unused = {}};
+    if (is_given(row.option))
+      setting.unused = fmt::format("{} is given", row.option);
+    else
+      setting.options = row.translate({text_, row, *value, folder_, asked_, recipe_});
+    recipe_.settings.push_back(std::move(setting));
+  }
+
+  bool is_given(std::string_view option) const {
+    return !option.empty() && std::ranges::find(asked_.given, option) != asked_.given.end();
+  }
+
+  bool says(std::string_view option) const {
+    return std::ranges::any_of(recipe_.settings, [&](const RecipeSetting& setting) {
+      return std::ranges::any_of(setting.options, [&](const auto& each) { return each.first == option; });
+    });
+  }
+
+  void fill(const RecipeDefault& from) {
+    if (is_given(from.option) || says(from.option)) return;
+    recipe_.settings.push_back({.key = std::string(from.key),
+                                .line = 0,
+                                .value = {},
+                                .options = {{std::string(from.option), std::string(from.value)}},
+                                .unused = {}});
+  }
+
+  /// Keys without a row, and sections of which some keys have one.
+  void sort_rest(const RecipeValue& map, const std::string& above) {
+    for (const RecipeEntry& each : map.entries) {
+      const std::string path = above.empty() ? each.key : above + "." + each.key;
+      if (has_row(path)) {
+        if (each.value.kind == RecipeKind::map && has_rows_below(path)) sort_rest(each.value, path);
+      } else if (each.value.kind == RecipeKind::map && has_rows_below(path)) {
+        sort_rest(each.value, path);
+      } else if (is_known_key(table_.format, path) || is_environment(each.key)) {
+        recipe_.irrelevant.push_back(path);
+      } else {
+        recipe_.unknown.push_back({path, each.line, {}});
+      }
+    }
+  }
+
+  /// NAME=value in front of a command.
+  [[nodiscard]] bool is_environment(const std::string& key) const {
+    return text_.syntax == RecipeSyntax::shell && std::ranges::all_of(key, [](char c) {
+             return (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9');
+           });
+  }
+
+  [[nodiscard]] bool has_row(const std::string& path) const {
+    return std::ranges::any_of(table_.rows, [&](const RecipeRow& row) { return row.key == path; });
+  }
+
+  [[nodiscard]] bool has_rows_below(const std::string& path) const {
+    return std::ranges::any_of(table_.rows,
+                               [&](const RecipeRow& row) { return row.key.starts_with(path + "."); });
+  }
+
+  const RecipeText& text_;
+  const RecipeTable& table_;
+  const RecipeAsked& asked_;
+  std::string folder_;
+  Recipe recipe_;
+};
+
+}  // namespace
+
+const RecipeTable& recipe_table(RecipeFormat format) {
+  switch (format) {
+    case RecipeFormat::axolotl: return axolotl_table();
+    case RecipeFormat::llama_factory: return llama_factory_table();
+    case RecipeFormat::trl: return trl_table();
+    case RecipeFormat::torchtune: return torchtune_table();
+    case RecipeFormat::swift: return swift_table();
+    case RecipeFormat::accelerate: return accelerate_table();
+    case RecipeFormat::transformers: break;
+  }
+  return transformers_table();
+}
+
+std::string_view trainers_of(RecipeFormat format) { return recipe_table(format).trainers; }
+
+Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked& asked) {
+  const RecipeText read = read_recipe_text(std::move(text), file);
+  return RecipeReader(read, recipe_table(format_of(read)), asked).read();
+}
+
+}  // namespace zplan

@@ -1,0 +1,82 @@
+#pragma once
+// What a trainer's config says, as options of the command line.
+//
+//   text ─► tree with lines ─► format, by its keys ─► a row for each key ─► options ─► Options
+//
+// So a recipe meets the same checks, messages and defaults as what is typed.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/base/names.h"
+
+namespace zplan {
+
+/// Whose config it is.
+enum class RecipeFormat { axolotl, llama_factory, trl, transformers, torchtune, swift, accelerate };
+template <>
+struct EnumNames<RecipeFormat> {
+  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 7> table{
+      {{RecipeFormat::axolotl, "axolotl"},
+       {RecipeFormat::llama_factory, "llama-factory"},
+       {RecipeFormat::trl, "trl"},
+       {RecipeFormat::transformers, "transformers"},
+       {RecipeFormat::torchtune, "torchtune"},
+       {RecipeFormat::swift, "swift"},
+       {RecipeFormat::accelerate, "accelerate"}}};
+};
+
+/// Options with their values, as they would be typed; kFlagGiven for a flag.
+using RecipeOptions = std::vector<std::pair<std::string, std::string>>;
+
+/// A key that says something of the plan.
+struct RecipeSetting {
+  std::string key;        ///< "fsdp_config.offload_params"
+  std::size_t line{};     ///< 0: not in the file, the trainer's own default
+  std::string value;      ///< as it is written
+  RecipeOptions options;  ///< empty: as zplan plans anyway
+  std::string unused;     ///< why it was not used; empty: it was
+  bool operator==(const RecipeSetting&) const = default;
+};
+
+/// A key of which no plan knows.
+struct RecipeKey {
+  std::string key;
+  std::size_t line{};
+  std::string why;  ///< what it would change; empty: nobody knows the key
+  bool operator==(const RecipeKey&) const = default;
+};
+
+struct Recipe {
+  std::string file;
+  RecipeFormat format{};
+  std::vector<RecipeSetting> settings;
+  std::vector<RecipeKey> not_planned;   ///< keys that matter and are not planned
+  std::vector<RecipeKey> unknown;       ///< neither the project's parser nor zplan knows them
+  std::vector<std::string> irrelevant;  ///< keys of data, logging and the like
+  /// Contents of a DeepSpeed config that stands in the recipe itself, in JSON.
+  std::optional<std::string> ds_config;
+  bool operator==(const Recipe&) const = default;
+};
+
+/// What was said beside the recipe.
+struct RecipeAsked {
+  std::optional<std::int64_t> gpus;
+  bool has_model{};
+  /// Options that were typed: what the recipe says of them is not looked into.
+  std::vector<std::string> given;
+};
+
+/// Reads the recipe in `text`. Throws InputError "file:line: key: value; accepted" for what the format or
+/// zplan does not take.
+[[nodiscard]] Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked& asked);
+
+/// The trainers whose defaults a format implies, as --trainer takes them; empty: none.
+[[nodiscard]] std::string_view trainers_of(RecipeFormat format);
+
+}  // namespace zplan

@@ -1,0 +1,251 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/options/command_line.h"
+#include "cli/recipes/recipe_table.h"
+#include "models/base/error.h"
+#include "models/catalogue/catalogue.h"
+#include "planner/optimizers.h"
+
+namespace zplan {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+std::optional<bool> boolean_of(const RecipeValue& value) {
+  if (value.kind != RecipeKind::scalar) return std::nullopt;
+  const std::string word = lower_case(value.text);
+  if (word == "true" || word == "yes" || word == "on") return true;
+  if (word == "false" || word == "no" || word == "off") return false;
+  return std::nullopt;
+}
+
+std::string row_words(const RecipeRow& row) {
+  std::vector<std::string_view> all;
+  for (const auto& [word, options] : row.words) all.push_back(word);
+  return fmt::format("accepted: {}", fmt::join(all, ", "));
+}
+
+/// "--method qlora --dora" → its options.
+RecipeOptions typed_options(std::string_view typed) {
+  std::istringstream words{std::string(typed)};
+  RecipeOptions options;
+  for (std::string word; words >> word;) {
+    if (word.starts_with("--"))
+      options.emplace_back(word, kFlagGiven);
+    else
+      options.back().second = word;
+  }
+  return options;
+}
+
+std::vector<std::string> words_of(const RecipePlace& place) {
+  std::vector<std::string> words;
+  if (place.value.kind == RecipeKind::list) {
+    for (const RecipeValue& each : place.value.items) {
+      if (each.kind != RecipeKind::scalar) place.fail("a list in a list", "accepted: names");
+      words.push_back(each.text);
+    }
+    return words;
+  }
+  std::istringstream parts(place.scalar());
+  for (std::string part; std::getline(parts, part, ',');) {
+    part.erase(0, part.find_first_not_of(" \t"));
+    part.erase(part.find_last_not_of(" \t") + 1);
+    if (!part.empty()) words.push_back(part);
+  }
+  return words;
+}
+
+ordered_json json_of(const RecipeValue& value) {
+  switch (value.kind) {
+    case RecipeKind::nothing: return nullptr;
+    case RecipeKind::list: {
+      ordered_json list = ordered_json::array();
+      for (const RecipeValue& each : value.items) list.push_back(json_of(each));
+      return list;
+    }
+    case RecipeKind::map: {
+      ordered_json map = ordered_json::object();
+      for (const RecipeEntry& each : value.entries) map[each.key] = json_of(each.value);
+      return map;
+    }
+    case RecipeKind::scalar: break;
+  }
+  if (value.quoted) return value.text;
+  if (const auto flag = boolean_of(value)) return *flag;
+  ordered_json number = ordered_json::parse(value.text, nullptr, false);
+  return number.is_number() ? number : ordered_json(value.text);
+}
+
+/// "q_proj,k_proj" of a regular expression that ends in "(q|k)_proj"; empty for any other text.
+std::string modules_of_pattern(const std::string& text) {
+  constexpr std::string_view kEnd = "_proj";
+  if (!text.ends_with(")_proj") && !text.ends_with(")_proj$")) return {};
+  const std::size_t close = text.rfind(')'), open = text.rfind('(', close);
+  if (open == std::string::npos) return {};
+  std::string modules;
+  std::istringstream parts(text.substr(open + 1, close - open - 1));
+  for (std::string part; std::getline(parts, part, '|');) {
+    const auto is_name = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+    if (part.empty() || !std::ranges::all_of(part, is_name)) return {};
+    modules += fmt::format("{}{}{}", modules.empty() ? "" : ",", part, kEnd);
+  }
+  return modules;
+}
+
+/// Of a copy under somebody else's name ("NousResearch/Llama-3.2-1B") the catalogue's model of the same name.
+std::optional<std::string> known_copy(const std::string& name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string::npos || slash == 0 || name.find('/', slash + 1) != std::string::npos)
+    return std::nullopt;
+  const auto is_called = [](const CatalogueEntry& entry, const std::string& wanted) {
+    const auto same = [&](const std::string& each) {
+      return lower_case(each) == wanted || lower_case(each.substr(each.find('/') + 1)) == wanted;
+    };
+    return same(entry.name) || std::ranges::any_of(entry.aliases, same);
+  };
+  const std::string whole = lower_case(name), last = lower_case(name.substr(slash + 1));
+  for (const CatalogueEntry& each : catalogue())
+    if (is_called(each, whole)) return std::nullopt;
+  for (const CatalogueEntry& each : catalogue())
+    if (is_called(each, last)) return each.name;
+  return std::nullopt;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+}  // namespace
+
+void RecipePlace::fail(const std::string& found, const std::string& accepted) const {
+  throw InputError(fmt::format("{}:{}: {}", text.file, value.line, row.key), found, accepted);
+}
+
+std::string RecipePlace::scalar() const {
+  if (value.kind == RecipeKind::list) fail("a list", "accepted: one value");
+  if (value.kind == RecipeKind::map) fail("a section", "accepted: one value");
+  return value.text;
+}
+
+std::optional<bool> RecipePlace::boolean() const { return boolean_of(value); }
+
+std::string RecipePlace::other(std::string_view path) const {
+  const RecipeValue* found = text.root.find_path(path);
+  return found == nullptr ? std::string() : found->text;
+}
+
+bool RecipePlace::is_on(std::string_view path) const {
+  const RecipeValue* found = text.root.find_path(path);
+  return found != nullptr && boolean_of(*found).value_or(false);
+}
+
+RecipeOptions as_text(const RecipePlace& place) {
+  const std::string written = place.scalar();
+  if (written.empty()) return {};
+  return {{std::string(place.row.option), written}};
+}
+
+RecipeOptions as_flag(const RecipePlace& place) {
+  if (place.value.kind == RecipeKind::nothing) return {};
+  const auto on = place.boolean();
+  if (!on) place.fail(in_quotes(place.scalar()), "accepted: true, false");
+  if (!*on) return {};
+  return {{std::string(place.row.option), std::string(kFlagGiven)}};
+}
+
+RecipeOptions as_word(const RecipePlace& place) {
+  if (place.value.kind == RecipeKind::nothing) return {};
+  std::string word = lower_case(place.scalar());
+  if (const auto flag = place.boolean()) word = *flag ? "true" : "false";
+  const auto found = std::ranges::find_if(
+      place.row.words, [&](const auto& each) { return lower_case(std::string(each.first)) == word; });
+  if (found == place.row.words.end()) place.fail(in_quotes(place.scalar()), row_words(place.row));
+  if (found->second.empty()) return {};
+  if (found->second.starts_with("--")) return typed_options(found->second);
+  return {{std::string(place.row.option), std::string(found->second)}};
+}
+
+RecipeOptions as_list(const RecipePlace& place) {
+  if (place.value.kind == RecipeKind::nothing) return {};
+  const std::vector<std::string> words = words_of(place);
+  if (words.empty()) return {};
+  return {{std::string(place.row.option), fmt::format("{}", fmt::join(words, ","))}};
+}
+
+RecipeOptions as_targets(const RecipePlace& place) {
+  RecipeOptions options = as_list(place);
+  if (options.empty()) return {};
+  std::string& modules = options.front().second;
+  if (std::string named = modules_of_pattern(modules); !named.empty()) {
+    place.recipe.not_planned.push_back({std::string(place.row.key), place.value.line,
+                                        "the pattern is read as its modules, wherever they are"});
+    modules = std::move(named);
+  }
+  if (modules == "all" || modules == "all_linear") modules = "all-linear";
+  if (modules.find_first_of("()|*^$\\[") != std::string::npos)
+    place.fail(in_quotes(modules), "accepted: names of modules such as q_proj, v_proj; all-linear");
+  return options;
+}
+
+RecipeOptions as_ds_config(const RecipePlace& place) {
+  const RecipeOptions deepspeed{{"--framework", "deepspeed"}};
+  if (place.value.kind == RecipeKind::nothing) return {};
+  if (place.value.kind == RecipeKind::map) {
+    place.recipe.ds_config = json_of(place.value).dump(2);
+    return {{"--framework", "deepspeed"},
+            {"--ds-config", fmt::format("{}:{}", place.text.file, place.value.line)}};
+  }
+  const std::string name = place.scalar();
+  const auto word =
+      std::ranges::find_if(place.row.words, [&](const auto& each) { return each.first == name; });
+  if (word != place.row.words.end()) return typed_options(word->second);
+  for (const fs::path& folder : {fs::path(place.folder), fs::path()})
+    if (is_there(folder / name))
+      return {{"--framework", "deepspeed"}, {"--ds-config", (folder / name).lexically_normal().string()}};
+  place.recipe.not_planned.push_back(
+      {std::string(place.row.key), place.value.line,
+       fmt::format("{} is not there: stage and offload are left open; --ds-config or --zero says them",
+                   in_quotes(name))});
+  return deepspeed;
+}
+
+RecipeOptions as_optimizer(const RecipePlace& place) {
+  if (place.value.kind == RecipeKind::nothing) return {};
+  const std::string name = place.scalar();
+  std::vector<std::string> known;
+  for (const OptimizerSpec& each : kOptimizers) {
+    std::istringstream names{std::string(each.names)};
+    for (std::string word; names >> word;) known.push_back(word);
+  }
+  // Its states are of the same size: 8 bits, and fp32 for each block of 256.
+  if (name == "adamw_torch_8bit" || name == "ao_adamw_8bit") {
+    place.recipe.not_planned.push_back(
+        {std::string(place.row.key), place.value.line, "torchao's 8-bit AdamW is planned as bitsandbytes'"});
+    return {{"--optimizer", "adamw8bit"}};
+  }
+  if (name == "adamw_apex_fused" || name == "adamw_hf") return {{"--optimizer", "adamw"}};
+  if (std::ranges::find(known, name) == known.end()) place.fail(in_quotes(name), accepted_words(name, known));
+  return {{"--optimizer", name}};
+}
+
+RecipeOptions as_model(const RecipePlace& place) {
+  const std::string name = place.scalar();
+  if (name.empty()) return {};
+  const fs::path beside = fs::path(place.folder) / name;
+  std::error_code ignored;
+  if (fs::exists(beside / "config.json", ignored)) return {{"--model", beside.lexically_normal().string()}};
+  if (const auto known = known_copy(name)) return {{"--model", *known}};
+  return {{"--model", name}};
+}
+
+}  // namespace zplan

@@ -1,0 +1,94 @@
+"""Writes docs/recipes.md from what zplan answers.
+
+usage: generate_recipes.py [--check] ZPLAN
+
+docs/recipes.in.md is the page, with lines {{ARGUMENTS}} of zplan: lines that follow each other become their commands and a table with a
+row for each. --check writes nothing and fails where the page is not what would be written."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+DOCS = pathlib.Path(__file__).resolve().parent
+GIB = 2**30
+
+
+def report(program, arguments):
+    result = subprocess.run([program, *arguments.split(), "--json"], capture_output=True, text=True, check=False, cwd=DOCS.parent)
+    if result.returncode not in (0, 1):
+        sys.exit(f"{arguments}: {result.stderr}")
+    return json.loads(result.stdout)
+
+
+def seconds(value):
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if value >= 2 * length:
+            return f"{value / length:.1f} {unit}"
+    return f"{value:.2f} s"
+
+
+def plan_of(report):
+    """The plan to take, what would fit instead, or the nearest miss; and what is said of it."""
+    if report["recommended"]:
+        return report["plans"][0], "fits"
+    if report["alternative"]:
+        other = report["alternative"]
+        change = f" with `{other['change']}`" if other["change"] else ""
+        return other["plan"], f"not as asked (`{report['plans'][0]['id']}`); this fits{change}"
+    short = report["plans"][0]
+    lacking = short["memory"]["required"] - report["cluster"]["available_memory_bytes"]
+    if lacking <= 0:
+        return short, "does not fit: host memory"
+    return short, f"does not fit: {lacking / GIB:.1f} GiB short"
+
+
+def row(label, answer):
+    plan, verdict = plan_of(answer)
+    strategy, time = plan["strategy"], plan["time"]
+    batch = f"{strategy['micro_batch_size']} × {strategy['gradient_accumulation_steps']}"
+    cells = [label, f"`{plan['id']}`", batch, f"{plan['memory']['required'] / GIB:.1f} of {answer['cluster']['available_memory_bytes'] / GIB:.1f}",
+             seconds(time["step"]), f"{time['tokens_per_second']:.0f}", verdict]
+    run = plan.get("run")
+    if run:
+        cells.append(seconds(run["wall_seconds"]) + (f", {run['cost']:.{2 if run['cost'] < 100 else 0}f}" if run["cost"] is not None else ""))
+    return cells
+
+
+def block(program, lines):
+    text = [f"    zplan {line}" for line in lines] + [""]
+    label = (lambda i: str(i + 1)) if len(lines) > 1 else (lambda i: "")
+    rows = [row(label(i), report(program, line)) for i, line in enumerate(lines)]
+    head = ["", "strategy", "batch × accumulation", "needs, GiB", "step", "tokens/s", "", "run, cost"][:max(map(len, rows))]
+    if len(lines) == 1:
+        rows, head = [each[1:] for each in rows], head[1:]
+    text += ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return text + ["| " + " | ".join(each) + " |" for each in rows]
+
+
+def page(program):
+    text, lines = [], []
+    for line in [*(DOCS / "recipes.in.md").read_text().splitlines(), None]:
+        found = re.fullmatch(r"\{\{(.*)\}\}", line) if line is not None else None
+        if found:
+            lines.append(found[1])
+            continue
+        if lines:
+            text += block(program, lines)
+            lines = []
+        if line is not None:
+            text.append(line)
+    return "\n".join(text) + "\n"
+
+
+def main():
+    check = sys.argv[1] == "--check"
+    made, file = page(sys.argv[-1]), DOCS / "recipes.md"
+    if not check:
+        file.write_text(made)
+    elif made != file.read_text():
+        sys.exit("docs/recipes.md is not what zplan answers: run python3 docs/generate_recipes.py ZPLAN")
+
+
+main()

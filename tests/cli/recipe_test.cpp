@@ -1,0 +1,331 @@
+// --recipe and --recipe-out: trainers' configs as options, and back.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/recipes/write_back.h"
+#include "models/base/error.h"
+#include "support.h"
+
+namespace zplan::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+std::string recipe(const std::string& name) { return ZPLAN_SOURCE "/tests/reference/recipes/" + name; }
+
+json planned(const std::string& name, const std::string& options) {
+  return report("--recipe " + recipe(name) + " " + options);
+}
+
+/// What a key of the first recipe said: {"--lora-rank": "32"}.
+json said(const json& report, const std::string& key) {
+  for (const json& each : report.at("recipes").at(0).at("settings"))
+    if (each.at("key") == key) return each.at("options");
+  return nullptr;
+}
+
+std::string error_of(const std::string& text, const std::string& options = {}) {
+  const Folder folder;
+  const Result result =
+      in_process("--recipe " + folder.write("recipe.yaml", text) + " --gpus 1 --mem 80 " + options);
+  EXPECT_EQ(result.status, kBadInput) << text;
+  EXPECT_EQ(result.out, "") << text;
+  return result.err;
+}
+
+TEST(Recipe, OfAxolotl) {
+  const json r = planned("axolotl_qlora.yaml", "--gpus 2 --mem 80");
+  EXPECT_EQ(r.at("recipes").at(0).at("format"), "axolotl");
+  EXPECT_EQ(r.at("model").at("name"), "meta-llama/Llama-3.1-8B");
+  EXPECT_EQ(r.at("training").at("method"), "qlora");
+  EXPECT_EQ(r.at("training").at("quantization"), "nf4-double");
+  EXPECT_EQ(r.at("training").at("lora_rank"), 32);
+  EXPECT_EQ(r.at("training").at("lora_targets"), json({"all-linear"}));
+  EXPECT_EQ(r.at("training").at("optimizer"), "paged_adamw8bit");
+  EXPECT_EQ(r.at("training").at("sequence_length"), 4096);
+  ASSERT_EQ(r.at("plans").size(), 1U);
+  const json& plan = r.at("plans").at(0);
+  EXPECT_EQ(plan.at("id"), "ddp");
+  EXPECT_EQ(plan.at("strategy").at("micro_batch_size"), 8);
+  EXPECT_EQ(plan.at("strategy").at("gradient_accumulation_steps"), 4);
+  EXPECT_THAT(r.at("recipes").at(0).at("unknown"), IsEmpty());
+  EXPECT_EQ(r.at("recipes").at(0).at("irrelevant").at(0), "lora_alpha");
+}
+
+TEST(Recipe, SaysTheSameAsItsOptions) {
+  const json r = planned("llama_factory_lora.yaml", "--gpus 2 --mem 80");
+  const json typed = report(
+      "--model Qwen/Qwen2.5-7B-Instruct --gpus 2 --mem 80 --method lora --lora-rank 16 --lora-targets "
+      "all-linear "
+      "--seq 4096 --micro-batch 4 --grad-accum 8 --precision bf16 --framework torch --trainer llama-factory");
+  EXPECT_EQ(r.at("plans").at(0).at("memory"), typed.at("plans").at(0).at("memory"));
+  EXPECT_EQ(r.at("training"), typed.at("training"));
+  EXPECT_EQ(r.at("trainer_defaults"), typed.at("trainer_defaults"));
+}
+
+TEST(Recipe, ReadsTheDeepSpeedConfigBesideIt) {
+  const json r = planned("llama_factory_full.yaml", "--gpus 8 --mem 80");
+  EXPECT_EQ(said(r, "deepspeed"),
+            json({{"--framework", "deepspeed"}, {"--ds-config", recipe("ds_stage3.json")}}));
+  ASSERT_EQ(r.at("plans").size(), 1U);
+  EXPECT_EQ(r.at("plans").at(0).at("id"), "zero3");
+  EXPECT_EQ(r.at("training").at("objective"), "dpo");
+}
+
+TEST(Recipe, OfTrl) {
+  const json r = planned("trl_sft.yaml", "--gpus 1 --mem 24");
+  EXPECT_EQ(r.at("recipes").at(0).at("format"), "trl");
+  EXPECT_EQ(r.at("training").at("method"), "qlora");
+  EXPECT_EQ(r.at("training").at("attention"), "flash");
+  EXPECT_EQ(r.at("training").at("sequence_length"), 8192);
+  EXPECT_EQ(said(r, "bf16"), json({{"--precision", "bf16"}}));  // its default
+}
+
+TEST(Recipe, OfTrainingArguments) {
+  const json r = planned("training_arguments.json", "--model 8B --gpus 8 --mem 80");
+  EXPECT_EQ(r.at("recipes").at(0).at("format"), "transformers");
+  ASSERT_EQ(r.at("plans").size(), 1U);
+  EXPECT_EQ(r.at("plans").at(0).at("id"), "fsdp");
+  EXPECT_EQ(said(r, "per_device_eval_batch_size"), json({{"--eval-batch", "4"}}));
+}
+
+TEST(Recipe, OfTorchtuneKnowsTheModelByItsBuilder) {
+  const json r = planned("torchtune_lora.yaml", "--gpus 2 --mem 80");
+  EXPECT_EQ(r.at("model").at("name"), "meta-llama/Llama-3.1-8B");
+  EXPECT_EQ(r.at("plans").at(0).at("id"), "fsdp");
+  EXPECT_EQ(r.at("training").at("lora_targets"),
+            json({"q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}));
+  EXPECT_EQ(planned("torchtune_lora.yaml", "--gpus 1 --mem 80").at("plans").at(0).at("id"), "ddp");
+}
+
+TEST(Recipe, OfSwiftAsFileAndAsCommandLine) {
+  const json file = planned("swift_sft.yaml", "--gpus 2 --mem 80");
+  EXPECT_EQ(file.at("plans").at(0).at("id"), "zero2");
+  EXPECT_EQ(file.at("training").at("lora_rank"), 8);
+  const json script = planned("swift_sft.sh", "--mem 80");
+  EXPECT_EQ(script.at("cluster").at("gpus"), 4);
+  EXPECT_EQ(script.at("plans").at(0).at("id"), "zero3");
+  EXPECT_EQ(script.at("training").at("method"), "full");
+  EXPECT_EQ(script.at("plans").at(0).at("strategy").at("micro_batch_size"), 4);
+}
+
+TEST(Recipe, OfAccelerateSaysTheClusterOfAnother) {
+  const json r = report("--recipe " + recipe("trl_sft.yaml") + "," + recipe("accelerate_fsdp.yaml") +
+                        " --mem 24 --quant-storage bf16");
+  EXPECT_EQ(r.at("cluster").at("gpus"), 8);
+  EXPECT_EQ(r.at("plans").at(0).at("id"), "fsdp");
+  EXPECT_EQ(r.at("recipes").size(), 2U);
+  const json alone = planned("accelerate_deepspeed.yaml", "--model 8B --mem 80");
+  EXPECT_EQ(alone.at("plans").at(0).at("id"), "zero2");
+  EXPECT_EQ(alone.at("plans").at(0).at("strategy").at("gradient_accumulation_steps"), 4);
+}
+
+TEST(Recipe, WhatIsTypedWins) {
+  const json r = planned("axolotl_qlora.yaml", "--gpus 2 --mem 80 --micro-batch 1 --method full");
+  EXPECT_EQ(r.at("plans").at(0).at("strategy").at("micro_batch_size"), 1);
+  EXPECT_EQ(r.at("training").at("method"), "full");
+  for (const json& each : r.at("recipes").at(0).at("settings")) {
+    if (each.at("key") == "micro_batch_size") {
+      EXPECT_EQ(each.at("unused"), "--micro-batch is given");
+    } else if (each.at("key") == "lora_r") {
+      EXPECT_EQ(each.at("unused"), "nothing has adapters");
+    }
+  }
+  EXPECT_EQ(planned("llama_factory_full.yaml", "--gpus 8 --mem 80 --zero 2")
+                .at("plans")
+                .at(0)
+                .at("strategy")
+                .at("zero_stage"),
+            2);
+}
+
+TEST(Recipe, LeavesOpenWhatFitSolvesFor) {
+  for (const char* solve : {"", " --solve micro-batch", " --solve sequence", " --solve memory"}) {
+    const Result result = in_process("fit --recipe " + recipe("swift_sft.yaml") +
+                                     " --gpus 2 --gpu A100-SXM-80GB --json" + solve);
+    EXPECT_EQ(result.status, kFits) << solve << result.err;
+  }
+}
+
+TEST(Recipe, EpochsCountWithSamples) {
+  const json r = planned("axolotl_qlora.yaml", "--gpus 2 --mem 80 --samples 1000");
+  // 2000 samples by 64 of a step
+  EXPECT_EQ(r.at("plans").at(0).at("run").at("steps"), 32);
+}
+
+TEST(Recipe, NamesWhatIsNotUsed) {
+  const Folder folder;
+  const std::string file =
+      folder.write("recipe.yml",
+                   "base_model: Qwen/Qwen3-8B\nlora_mlp_kernel: true\nseqence_len: 4096\n"
+                   "output_dir: out\ntorch_compile: false\n");
+  const json r = report("--recipe " + file + " --gpus 1 --mem 80");
+  const json& read = r.at("recipes").at(0);
+  EXPECT_EQ(read.at("not_planned").size(), 1U);
+  EXPECT_EQ(read.at("not_planned").at(0).at("key"), "lora_mlp_kernel");
+  EXPECT_EQ(read.at("unknown").at(0).at("key"), "seqence_len");
+  EXPECT_EQ(read.at("unknown").at(0).at("line"), 3);
+  EXPECT_EQ(read.at("irrelevant"), json({"output_dir"}));
+  EXPECT_THAT(in_process("--recipe " + file + " --mem 80").out,
+              testing::AllOf(HasSubstr("unknown keys, to axolotl as to zplan: seqence_len (line 3)"),
+                             HasSubstr("it does not say the cluster: --gpus")));
+}
+
+TEST(Recipe, BadValuesNameFileLineAndKey) {
+  const std::string model = "base_model: Qwen/Qwen3-8B\n";
+  EXPECT_THAT(error_of(model + "micro_batch_size: two\n"),
+              HasSubstr("recipe.yaml:2: micro_batch_size: \"two\"; accepted: a whole number"));
+  EXPECT_THAT(error_of(model + "\nbf16: maybe\n"),
+              HasSubstr("recipe.yaml:3: bf16: \"maybe\"; accepted: true, auto, full, false"));
+  EXPECT_THAT(error_of(model + "rl: grpo\n"), HasSubstr("recipe.yaml:2: rl: \"grpo\"; accepted: dpo"));
+  EXPECT_THAT(error_of(model + "optimizer: adamw_tourch\n"), HasSubstr("recipe.yaml:2: optimizer: "));
+  EXPECT_THAT(error_of("base_model: nobody/knows\n"), HasSubstr("recipe.yaml:1: base_model (--model): "));
+  EXPECT_THAT(error_of(model + model), HasSubstr("recipe.yaml:2: \"base_model\" stands there twice"));
+  EXPECT_THAT(error_of("base_model: [Qwen/Qwen3-8B\n"), HasSubstr("not YAML"));
+  EXPECT_THAT(error_of("a: 1\n"), HasSubstr("its keys are those of no trainer"));
+  EXPECT_THAT(error_of("- a\n- b\n"), HasSubstr("not a recipe"));
+  EXPECT_THAT(error_of(""), HasSubstr("not a recipe"));
+  EXPECT_THAT(error_of("base_model: &a [*a]\n"), HasSubstr("an alias of nothing"));
+}
+
+TEST(Recipe, ReadsCopiesPatternsAndOptimizersOfOthers) {
+  const Folder folder;
+  const std::string file =
+      folder.write("recipe.yaml",
+                   "base_model: NousResearch/Llama-3.2-1B\nadapter: lora\noptimizer: adamw_torch_8bit\n"
+                   "lora_target_modules: 'model.layers.[\\d]+.(mlp|self_attn).(up|down|q)_proj'\n");
+  const json r = report("--recipe " + file + " --gpus 1 --mem 80");
+  EXPECT_EQ(r.at("model").at("name"), "meta-llama/Llama-3.2-1B");
+  EXPECT_EQ(r.at("training").at("optimizer"), "adamw8bit");
+  EXPECT_EQ(r.at("training").at("lora_targets"), json({"up_proj", "down_proj", "q_proj"}));
+  EXPECT_EQ(r.at("recipes").at(0).at("not_planned").size(), 2U);
+}
+
+TEST(Recipe, DeepNestingAndManyAliasesEnd) {
+  std::string deep = "base_model: ";
+  for (int i = 0; i < 5000; ++i) deep += '[';
+  EXPECT_THAT(error_of(deep), HasSubstr("recipe.yaml:1"));
+  std::string laughs = "base_model: Qwen/Qwen3-8B\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    laughs += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int j = 0; j < 10; ++j) laughs += (j > 0 ? ", *a" : "*a") + std::to_string(i - 1);
+    laughs += "]\n";
+  }
+  EXPECT_THAT(error_of(laughs), HasSubstr("too many values"));
+}
+
+TEST(Recipe, WhereOnlyOthersWouldRunItSaysSo) {
+  const Folder folder;
+  const std::string file =
+      folder.write("recipe.yaml", "base_model: Qwen/Qwen3-8B\ndeepspeed: zero3_bf16.json\n");
+  const json r = report("--recipe " + file + " --gpus 4 --mem 80");
+  EXPECT_THAT(r.at("recipes").at(0).at("not_planned").at(0).at("why").get<std::string>(),
+              HasSubstr("zero3_bf16.json"));
+  EXPECT_GT(r.at("plans").size(), 3U);
+}
+
+TEST(RecipeOut, OfAPlanThatFitsIsTheSameFile) {
+  const Folder folder;
+  const std::string out = folder.path("new.yaml");
+  const Result result =
+      in_process("--recipe " + recipe("trl_sft.yaml") + " --gpus 2 --mem 24 --recipe-out " + out);
+  EXPECT_EQ(result.status, kFits);
+  EXPECT_THAT(result.err, HasSubstr("nothing to change"));
+  EXPECT_EQ(read_text(out), read_text(recipe("trl_sft.yaml")));
+}
+
+/// Lines that `now` has and `before` has not.
+std::vector<std::string> new_lines(const std::string& before, const std::string& now) {
+  std::vector<std::string> lines;
+  std::istringstream text(now);
+  for (std::string line; std::getline(text, line);)
+    if (("\n" + before).find("\n" + line + "\n") == std::string::npos) lines.push_back(line);
+  return lines;
+}
+
+TEST(RecipeOut, KeepsCommentsAndOrder) {
+  const Folder folder;
+  const std::string out = folder.path("new.yaml");
+  const Result result = in_process("search --recipe " + recipe("axolotl_qlora.yaml") +
+                                   " --gpus 2 --mem 24 --recipe-out " + out);
+  EXPECT_EQ(result.status, kFits) << result.err;
+  const std::string before = read_text(recipe("axolotl_qlora.yaml")), now = read_text(out);
+  EXPECT_THAT(now, HasSubstr("   # samples of a GPU\n"));
+  EXPECT_THAT(now, HasSubstr("lora_r: 32          # rank of every adapter\n"));
+  EXPECT_THAT(new_lines(before, now),
+              ElementsAre("gradient_accumulation_steps: 16", "micro_batch_size: 2   # samples of a GPU",
+                          "# Added by zplan.", "deepspeed: " + folder.path("new.ds_config.json")));
+}
+
+/// What was written is what was recommended: planned by itself it fits.
+TEST(RecipeOut, IsPlannedAsRecommended) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"axolotl_qlora.yaml", "--gpus 2 --mem 24"},
+      {"axolotl_fsdp.yaml", "--gpus 8 --mem 40"},
+      {"llama_factory_lora.yaml", "--gpus 1 --mem 24"},
+      {"llama_factory_full.yaml", "--gpus 8 --mem 80"},
+      {"trl_sft.yaml", "--gpus 2 --mem 16"},
+      {"training_arguments.json", "--model 8B --gpus 4 --mem 80"},
+      {"torchtune_lora.yaml", "--gpus 2 --mem 24"},
+      {"swift_sft.sh", "--mem 80"}};
+  for (const auto& [name, options] : cases) {
+    const Folder folder;
+    const std::string out = folder.path(name);
+    const Result found =
+        in_process("search --recipe " + recipe(name) + " " + options + " --recipe-out " + out + " --json");
+    ASSERT_EQ(found.status, kFits) << name << found.err;
+    std::string files = out;
+    if (const std::size_t at = found.err.find(".accelerate.yaml"); at != std::string::npos)
+      files += "," + folder.path(name.substr(0, name.find('.')) + ".accelerate.yaml");
+    const json chosen = json::parse(found.out);
+    const json again = report("--recipe " + files + " " + options);
+    EXPECT_EQ(again.at("recommended"), chosen.at("recommended")) << name;
+    const json& wanted = chosen.at("plans").at(0).at("strategy");
+    const json& got = again.at("plans").at(0).at("strategy");
+    for (const char* key :
+         {"micro_batch_size", "gradient_accumulation_steps", "activation_checkpointing", "zero_stage"})
+      EXPECT_EQ(got.at(key), wanted.at(key)) << name << " " << key;
+    EXPECT_EQ(again.at("plans").at(0).at("memory").at("required"),
+              chosen.at("plans").at(0).at("memory").at("required"))
+        << name;
+  }
+}
+
+TEST(RecipeOut, OfWhatDoesNotFitIsTheAlternative) {
+  const Folder folder;
+  const std::string out = folder.path("new.yaml");
+  const Result result =
+      in_process("--recipe " + recipe("llama_factory_full.yaml") + " --gpus 4 --mem 48 --recipe-out " + out);
+  EXPECT_EQ(result.status, kNothingFits);
+  EXPECT_THAT(read_text(out),
+              HasSubstr("deepspeed: " + folder.path("new.ds_config.json") + "   # beside this file"));
+  EXPECT_EQ(in_process("--recipe " + out + " --gpus 4 --mem 48").status, kFits);
+}
+
+TEST(RecipeOut, StandsWithARecipeAlone) {
+  EXPECT_THAT(in_process("--model 8B --mem 80 --recipe-out x.yaml").err,
+              HasSubstr("--recipe-out: does nothing without --recipe"));
+  const Result result =
+      in_process("--recipe " + recipe("trl_sft.yaml") + " --gpus 2 --mem 24 --recipe-out -");
+  EXPECT_EQ(result.out, read_text(recipe("trl_sft.yaml")));
+}
+
+TEST(RecipeOut, EditsYamlWhereItStands) {
+  const auto changed = [](const std::string& text, const std::vector<RecipeChange>& changes) {
+    return changed_recipe(read_recipe_text(text, "r.yaml"), changes);
+  };
+  EXPECT_EQ(changed("a: 'x'   # why\nb:\nc: 3", {{"a", "y"}, {"b", "2"}}), "a: y   # why\nb: 2\nc: 3");
+  EXPECT_EQ(changed("s:\n  k: 1\n  l: 2 # l\nb: 1\n", {{"s", std::nullopt}}),
+            "# s:\n#   k: 1\n#   l: 2 # l\nb: 1\n");
+  EXPECT_EQ(changed("s:\n    k: 1\nb: 1\n", {{"s.m", "2"}}), "s:\n    m: 2\n    k: 1\nb: 1\n");
+  EXPECT_EQ(changed("b: 1", {{"s.m", "2"}, {"s.n", "a b"}}),
+            "b: 1\n# Added by zplan.\ns:\n  m: 2\n  n: \"a b\"\n");
+  EXPECT_EQ(changed("ü: é # ñ\na: [1, 2]\n", {{"a", "3"}}), "ü: é # ñ\na: 3\n");
+}
+
+}  // namespace
+}  // namespace zplan::test
