@@ -10,12 +10,13 @@
 #include "cli/options/values.h"
 #include "cli/recipes/recipe.h"
 #include "models/base/json_reader.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan {
 
 namespace {
 
-/// What one of the first two on the command line leaves to the command line, and one of the last two.
+/// What of a recipe counts no more where the framework, or a config, is typed; and where stage or offload is.
 constexpr std::array<std::string_view, 3> kOfFramework{"--zero", "--offload", "--ds-config"};
 constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
 /// What a search decides.
@@ -114,10 +115,16 @@ class Applied {
     return said == nullptr ? "full" : said->value;
   }
 
-  [[nodiscard]] std::string framework() const {
-    if (was_typed("--framework")) return std::string(to_name(options_.training.framework));
-    const Chosen* said = find("--framework");
-    return said == nullptr ? "deepspeed" : said->value;
+  [[nodiscard]] const FrameworkSpec& framework() const {
+    const Chosen* said = was_typed("--framework") ? nullptr : find("--framework");
+    return said == nullptr ? spec(options_.training.framework) : framework_of(*said);
+  }
+  [[nodiscard]] static const FrameworkSpec& framework_of(const Chosen& said) {
+    return spec(parse_name<Framework>("--framework", said.value));
+  }
+  /// Every GPU holds everything: it has neither stages nor offload.
+  [[nodiscard]] static bool replicates(const FrameworkSpec& about) {
+    return about.sharded_instead.has_value();
   }
 
   /// Options that would contradict what was typed, or do nothing with it.
@@ -132,9 +139,9 @@ class Applied {
     if (!was_typed("--samples") && !was_typed("--tokens"))
       drop([&](const Chosen& each) { return each.option == "--epochs"; },
            "counts with --samples or --tokens");
-    if (framework() != "fsdp")
+    if (!framework().reads_accelerate_config)
       drop([&](const Chosen& each) { return each.option == "--save"; }, "of a run that FSDP shards");
-    if (framework() != "deepspeed")
+    if (!framework().reads_ds_config)
       drop([&](const Chosen& each) { return each.option == "--load-everywhere"; },
            "of a run under DeepSpeed");
     // A config of DeepSpeed's says stage and offload by itself.
@@ -158,7 +165,8 @@ class Applied {
       if (was_typed(option))
         drop(
             [&](const Chosen& each) {
-              return among(kOfStages, each.option) || (each.option == "--framework" && each.value == "torch");
+              return among(kOfStages, each.option) ||
+                     (each.option == "--framework" && replicates(framework_of(each)));
             },
             fmt::format("{} is given", option));
   }
@@ -211,9 +219,10 @@ class Applied {
       if (was_typed(option) || find(option) != nullptr) return;
       chosen_.push_back({std::string(option), value, sharding->recipe, sharding->setting});
     };
-    if (sharding->value == "deepspeed") pin("--tp", "1");
-    sharding = find("--framework");
-    if (sharding->value != "torch" && find("--zero") != nullptr) pin("--offload", "none");
+    const FrameworkSpec& about = framework_of(*sharding);
+    if (about.splits_layers) pin("--tp", "1");
+    sharding = find("--framework");  // pin() moves what it points to
+    if (!replicates(about) && find("--zero") != nullptr) pin("--offload", "none");
   }
 
   void give(std::string_view option, const std::string& value) {

@@ -1,7 +1,11 @@
 #include "cli/recipes/shell_flags.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+
+#include "models/base/error.h"
 
 namespace zplan {
 
@@ -39,6 +43,8 @@ class ShellReader {
     }
     return all;
   }
+  /// The line on which a quote begins that nothing closes.
+  [[nodiscard]] std::optional<std::size_t> open_quote() const { return open_quote_; }
 
  private:
   ShellWord word() {
@@ -63,16 +69,21 @@ class ShellReader {
   }
 
   void quoted(char quote, std::string& into) {
+    const std::size_t line = line_;
     for (++at_; at_ < text_.size() && text_[at_] != quote; ++at_) {
       if (text_[at_] == '\n') ++line_;
       if (quote == '"' && text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
       into += text_[at_];
     }
-    ++at_;
+    if (at_ >= text_.size())
+      open_quote_ = line;
+    else
+      ++at_;
   }
 
   std::string_view text_;
   std::size_t at_{}, line_{1};
+  std::optional<std::size_t> open_quote_;
 };
 
 bool is_flag(const std::string& word) { return word.size() > 2 && word.starts_with("--"); }
@@ -159,11 +170,15 @@ bool looks_like_yaml(const ShellCommand& words) {
 
 std::optional<ShellFlags> shell_flags(std::string_view text, const std::string& file) {
   if (file.ends_with(".yaml") || file.ends_with(".yml")) return std::nullopt;
-  const std::vector<ShellCommand> all = ShellReader(text).commands();
+  ShellReader reader(text);
+  const std::vector<ShellCommand> all = reader.commands();
   if (!all.empty() && looks_like_yaml(all.front()) && !file.ends_with(".sh")) return std::nullopt;
-  for (auto each = all.rbegin(); each != all.rend(); ++each)
-    if (has_flags(*each)) return flags_of(*each);
-  return std::nullopt;
+  const auto last = std::find_if(all.rbegin(), all.rend(), has_flags);
+  if (last == all.rend()) return std::nullopt;
+  if (const auto line = reader.open_quote())
+    throw InputError(fmt::format("{}:{}", file, *line), "a quote that nothing closes",
+                     "accepted: flags of a command");
+  return flags_of(*last);
 }
 
 }  // namespace zplan

@@ -16,7 +16,7 @@ struct ShellFlags {
 
 /// The flags of the last command of a shell script that has such: `--key value…`, `--key=value`, `--key`.
 /// Quotes and lines that end in a backslash are understood, expansions are not: a value with "$" stays as it
-/// is. Nothing where no line begins a command with flags.
+/// is. Nothing where no line begins a command with flags. Throws InputError for a quote that nothing closes.
 [[nodiscard]] std::optional<ShellFlags> shell_flags(std::string_view text, const std::string& file);
 
 }  // namespace zplan

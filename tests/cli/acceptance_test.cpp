@@ -94,6 +94,16 @@ TEST(FrozenMixture, TheCommandThatIsOfferedFits) {
   EXPECT_EQ(in_process(line).status, kFits);
 }
 
+// A mixture that was recorded has no program whose experts could be divided: that is weighed, and refused.
+TEST(RecordedMixture, IsPlannedWithAdapters) {
+  const std::string line =
+      "--model Qwen/Qwen3-Next-80B-A3B-Instruct --gpus 16 --nodes 2 --gpu H100-SXM-80GB --method lora";
+  EXPECT_TRUE(report(line).at("plans").at(0).at("fits").get<bool>());
+  const Result divided = in_process(line + " --zero 3 --tp 1 --ep 16");
+  EXPECT_EQ(divided.status, 2);
+  EXPECT_THAT(divided.err, HasSubstr("expert parallelism of a model without a program of its own"));
+}
+
 TEST(ExactCounts, ABareSizeIsExactlyThat) {
   EXPECT_EQ(report("--model 8B --gpus 1 --mem 80").at("model").at("parameters"), 8'000'000'000);
   EXPECT_EQ(report("--model 0.5B --gpus 1 --mem 80").at("model").at("parameters"), 500'000'000);

@@ -1,11 +1,18 @@
 // --recipe and --recipe-out: trainers' configs as options, and back.
 
+#include "cli/recipes/recipe.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <random>
 
 #include "cli/recipes/write_back.h"
 #include "models/base/error.h"
 #include "support.h"
+#include "tests/mutated.h"
 
 namespace zplan::test {
 namespace {
@@ -216,6 +223,36 @@ TEST(Recipe, DeepNestingAndManyAliasesEnd) {
     laughs += "]\n";
   }
   EXPECT_THAT(error_of(laughs), HasSubstr("too many values"));
+}
+
+// A fixed seed: the same bytes every time. Whatever is read can be changed, and what was changed is read
+// again.
+TEST(Recipe, MutatedEndsInARecipeOrAnInputError) {
+  const std::vector<std::string> words{"-",  "0", ": ", "null", "true", "'",  "[",     "]",
+                                       "{",  "}", ",",  "*a",   "&a ",  "#",  "\\",    "\n",
+                                       "  ", "|", ">",  "!!",   "---",  "\t", "1e300", "--"};
+  std::vector<std::string> texts;
+  for (const char* name :
+       {"axolotl_qlora.yaml", "llama_factory_lora.yaml", "trl_sft.yaml", "torchtune_lora.yaml",
+        "swift_sft.sh", "training_arguments.json", "accelerate_fsdp.yaml"})
+    texts.push_back(read_text(recipe(name)));
+  std::mt19937 random(20'261'124);
+  int read = 0, errors = 0;
+  for (std::size_t round = 0; round < 2'100; ++round) {
+    const std::string text = mutated(texts[round % texts.size()], words, random);
+    try {
+      static_cast<void>(read_recipe(text, "r", {.gpus = 2, .has_model = true, .given = {}}));
+      ++read;
+      static_cast<void>(
+          changed_recipe(read_recipe_text(text, "r"), {{"deepspeed", "ds.json"}, {"seed", "1"}}));
+    } catch (const InputError& error) {
+      ++errors;
+      const std::string what = error.what();
+      ASSERT_TRUE(std::ranges::none_of(what, [](unsigned char c) { return std::iscntrl(c) != 0; })) << text;
+    }
+  }
+  EXPECT_GT(read, 300);
+  EXPECT_GT(errors, 300);
 }
 
 TEST(Recipe, WhereOnlyOthersWouldRunItSaysSo) {
