@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,13 @@ class RankRun {
 
   /// Views of this run, which outlives them.
   [[nodiscard]] StepInputs step() const {
-    return {*parts_.model, training_, strategy_, *parts_.rank, shard_, slice_};
+    return {*parts_.model,
+            training_,
+            strategy_,
+            *parts_.rank,
+            shard_,
+            slice_,
+            slices_ ? std::span<const Slice>(*slices_) : std::span<const Slice>()};
   }
   [[nodiscard]] RunInputs inputs() const;
 

@@ -6,78 +6,8 @@
 #include <utility>
 
 #include "planner/frameworks/framework.h"
-#include "planner/frameworks/token_rules.h"
-#include "planner/model_trace/recorded_tape.h"
 
 namespace zplan {
-
-namespace {
-
-void check_positions(const Model& model, const Training& training, Reasons& reasons) {
-  const ModelShape& shape = model.shape;
-  const bool learned = elements(model.inventory, TensorRole::position_embedding).value > 0;
-  if (learned && shape.max_positions > 0 && training.sequence_length > shape.max_positions)
-    reasons.push_back(fmt::format("{} has learned positions for {} tokens, fewer than --seq {}",
-                                  shape.architecture, shape.max_positions, training.sequence_length));
-}
-
-/// What is not known of a model that is run with images.
-void check_images(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  if (!model.vision) return;
-  const auto unknown = [&](bool is_so, std::string_view what) {
-    if (is_so) reasons.push_back(fmt::format("{} with images as input is not known", what));
-  };
-  unknown(s.layout.tensor > 1, "tensor parallelism");
-  unknown(s.layout.token_ranks() > 1, "sequence or context parallelism");
-  unknown(s.long_context.tiles() || s.long_context.checkpoint_offload != CheckpointOffload::none,
-          "tiling or offloaded checkpoints");
-  unknown(training.precision == Precision::fp32, "training in fp32");
-  unknown(training.attention == Attention::eager, "eager attention");
-  unknown(training.modules != ModuleLibrary::transformers, "another library's layers");
-  unknown(training.objective != Objective::sft, "preference training");
-  unknown(s.experts.enabled, "expert parallelism");
-}
-
-void check_fused_head(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1)
-    reasons.emplace_back("TRL's fused head is planned without tensor, sequence or context parallelism");
-  if (s.long_context.tiled_loss != 0)
-    reasons.emplace_back("a tiled loss takes the place of TRL's fused head: drop one of them");
-  if (training.objective == Objective::orpo)
-    reasons.emplace_back("TRL's ORPO takes log-probabilities of whole logits, without its fused head");
-  if (model.recorded || model.analogue)
-    reasons.emplace_back("a fused head of a model without a program of its own is not planned");
-}
-
-void check_preferences(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  const std::string_view objective = to_name(training.objective);
-  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
-    reasons.push_back(fmt::format("{} is planned for data parallelism alone", objective));
-  if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
-    reasons.push_back(
-        fmt::format("{} compares log-probabilities of whole sequences: its loss is not planned fused or "
-                    "in slices",
-                    objective));
-  if (model.recorded || model.analogue)
-    reasons.push_back(fmt::format("{} of a model without a program of its own is not planned", objective));
-  const std::optional<ReferenceModel> reference = reference_of(training);
-  if (reference == ReferenceModel::adapters_off && training.method == Method::full)
-    reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
-  if (reference == ReferenceModel::copy && training.method == Method::qlora)
-    reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
-}
-
-void check_method(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
-  if (training.fused_head) check_fused_head(model, training, s, reasons);
-  if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
-    reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
-  const bool more = training.dora || !training.modules_to_save.empty();
-  if (training.method != Method::full && more && (model.recorded || model.analogue))
-    reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
-}
-
-}  // namespace
 
 std::string to_text(DeepSpeedRelease release) {
   return fmt::format("{}.{}.{}", release.major, release.minor, release.patch);
@@ -129,18 +59,6 @@ std::string plan_id(Framework framework, const Strategy& s) {
   if (s.layout.context > 1 && s.long_context.rotation != KeyRotation::all_gather)
     id += fmt::format("+rotate-{}", to_name(s.long_context.rotation));
   return id;
-}
-
-std::vector<std::string> why_illegal(const Model& model, const Training& training, const Strategy& s,
-                                     World world) {
-  Reasons reasons = why_illegal(s.layout, world);
-  spec(training.framework).check(model, training, s, reasons);
-  check_tokens(model, training, s, reasons);
-  check_positions(model, training, reasons);
-  check_images(model, training, s, reasons);
-  check_method(model, training, s, reasons);
-  if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
-  return reasons;
 }
 
 Bytes weight_size(const Training& training) { return Bytes(training.precision == Precision::fp32 ? 4 : 2); }

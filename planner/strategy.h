@@ -408,7 +408,7 @@ struct Strategy {
   bool operator==(const Strategy&) const = default;
 
   [[nodiscard]] std::int64_t global_batch_size() const {
-    return micro_batch_size * gradient_accumulation_steps * layout.data();
+    return micro_batch_size * gradient_accumulation_steps * layout.data_ranks();
   }
   /// Whether gradients are reduced while the backward still runs, on a stream of their own.
   [[nodiscard]] bool overlaps_communication() const { return zero.overlap_comm.value_or(zero_stage == 3); }
@@ -460,10 +460,6 @@ struct EnumNames<Offload> {
       {{OffloadDevice::cpu, OffloadDevice::nvme}, "optimizer+param-nvme"},
   }};
 };
-
-/// Why this combination cannot be trained; empty where it can. Each entry is one sentence.
-[[nodiscard]] std::vector<std::string> why_illegal(const Model& model, const Training& training,
-                                                   const Strategy& strategy, World world);
 
 // ---- bytes per element
 // -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include "models/vision/families.h"
 #include "planner/frameworks/framework.h"
 #include "planner/search/kernels.h"
+#include "planner/search/micro_batch.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {

@@ -36,7 +36,7 @@ const std::vector<Field>& fields() {
         {"fits", [](const Plan& p) { return std::string(p.fits ? "true" : "false"); }},
         {"zero_stage", [](const Plan& p) { return number(std::int64_t{p.strategy.zero_stage}); }},
         {"tensor_parallel", [](const Plan& p) { return number(p.strategy.layout.tensor); }},
-        {"data_parallel", [](const Plan& p) { return number(p.strategy.layout.data()); }},
+        {"data_parallel", [](const Plan& p) { return number(p.strategy.layout.data_ranks()); }},
         {"offload_optimizer",
          [](const Plan& p) { return std::string(to_name(p.strategy.offload_optimizer)); }},
         {"offload_parameters",

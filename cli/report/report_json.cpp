@@ -116,7 +116,7 @@ Json lengths_json(const Report& report) {
   const Strategy& s = leading_plan(report).strategy;
   const std::int64_t samples = s.micro_batch_size;
   const double padded = data.padded_to(samples), useful = data.useful_share(samples);
-  const auto micro_batches = static_cast<double>(s.gradient_accumulation_steps * s.layout.data() * samples);
+  const auto micro_batches = static_cast<double>(s.gradient_accumulation_steps * s.layout.data_ranks() * samples);
   return {{"samples", data.lengths.samples()},
           {"shortest", data.lengths.shortest()},
           {"longest", data.lengths.longest()},
@@ -195,7 +195,7 @@ Json strategy_json(const Strategy& s, Framework framework) {
   Json out{{"framework", name_json(framework)},
            {"zero_stage", s.zero_stage},
            {"tensor_parallel", s.layout.tensor},
-           {"data_parallel", s.layout.data()},
+           {"data_parallel", s.layout.data_ranks()},
            {"offload_optimizer", name_json(s.offload_optimizer)},
            {"offload_parameters", name_json(s.offload_parameters)},
            {"activation_checkpointing", name_json(s.checkpointing)},
@@ -453,7 +453,7 @@ Json schedule_json(const Plan& plan, const Question& question) {
   Json out{{"plan", plan.id()},
            {"ranks", question.cluster.gpus},
            {"tensor_parallel", strategy.layout.tensor},
-           {"data_parallel", strategy.layout.data()},
+           {"data_parallel", strategy.layout.data_ranks()},
            {"device_memory_bytes", plan.memory.required.value},
            {"step_seconds", plan.time.step.value},
            {"communication_seconds", issued.communication().value},

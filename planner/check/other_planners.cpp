@@ -55,7 +55,7 @@ Sizes sizes(const Setup& setup) {
           .T = real(strategy.micro_batch_size * setup.training.sequence_length),
           .N = real(strategy.layout.world()),
           .t = real(strategy.layout.tensor),
-          .dp = real(strategy.layout.data()),
+          .dp = real(strategy.layout.data_ranks()),
           .zero = strategy.zero_stage,
           .recomputes = strategy.checkpointing == Checkpointing::full};
 }
@@ -125,7 +125,7 @@ PlannerComparison compare(const OtherPlanner& planner, Kind kind, const std::vec
 std::optional<double> deepspeed_estimator(const Setup& setup) {
   const Strategy& strategy = setup.strategy;
   if (!is_plain(setup) || strategy.zero_stage < 2 || strategy.layout.tensor > 1) return std::nullopt;
-  const double psi = number(parameters(setup.model)), ranks = static_cast<double>(strategy.layout.data());
+  const double psi = number(parameters(setup.model)), ranks = static_cast<double>(strategy.layout.data_ranks());
   const bool away = strategy.offload_optimizer != OffloadDevice::none;
   if (strategy.zero_stage == 2) return away ? 2 * psi : 2 * psi + 18 * psi / ranks;
   const double largest = 4 * largest_module(setup.model);

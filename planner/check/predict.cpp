@@ -12,6 +12,7 @@
 #include "hardware_profiles/collective_cost.h"
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/framework.h"
+#include "planner/frameworks/legality.h"
 #include "planner/moments/evaluation.h"
 #include "planner/plan.h"
 #include "planner/plan_context.h"

@@ -10,6 +10,7 @@
 #include "planner/explain/oom.h"
 #include "planner/explain/why.h"
 #include "planner/plan_context.h"
+#include "planner/search/findings.h"
 #include "planner/search/kernels.h"
 #include "planner/search/parallel.h"
 #include "planner/search/scale.h"
@@ -196,7 +197,7 @@ OomRemedies oom_remedies(const OpenQuestion& open, const Strategy& strategy) {
   Question q = pinned_to(open.question, family_of(strategy));
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   OomRemedies remedies{.plan = context.complete(strategy), .changes = {}};
-  remedies.plan.why = why(remedies.plan, q, context);
+  remedies.plan.why = why(remedies.plan, findings_of(remedies.plan, q, context), q.unit);
   const Start start{open, q, remedies.plan, context};
   std::vector<Step> steps;
   add_least(start, steps, add_micro_batches);

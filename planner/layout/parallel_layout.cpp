@@ -63,7 +63,7 @@ std::string id_prefix(const ParallelLayout& layout) {
   return prefix;
 }
 
-std::vector<std::string> why_illegal(const ParallelLayout& layout, World world) {
+std::vector<std::string> layout_faults(const ParallelLayout& layout, World world) {
   std::vector<std::string> reasons;
   for (const Axis& each : kAxes) {
     const std::int64_t degree = layout.*each.degree;

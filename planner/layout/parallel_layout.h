@@ -30,7 +30,7 @@ struct ParallelLayout {
   auto operator<=>(const ParallelLayout&) const = default;
 
   /// Ranks that train on different samples.
-  [[nodiscard]] std::int64_t data() const { return shard * replicate; }
+  [[nodiscard]] std::int64_t data_ranks() const { return shard * replicate; }
   /// Ranks that divide a sample's tokens among them.
   [[nodiscard]] std::int64_t token_ranks() const { return sequence * context; }
   /// Ranks that share one copy of what is sharded: those that divide a sample's tokens hold the same
@@ -40,7 +40,7 @@ struct ParallelLayout {
   /// Ranks whose gradients are averaged.
   [[nodiscard]] std::int64_t gradient_ranks() const { return shard_ranks() * replicate; }
   /// All ranks.
-  [[nodiscard]] std::int64_t world() const { return tensor * sequence * context * data() * pipeline; }
+  [[nodiscard]] std::int64_t world() const { return tensor * sequence * context * data_ranks() * pipeline; }
   /// The same without the axes that leave a rank's model and tokens as they are: layouts for which a
   /// micro-step is recorded once.
   [[nodiscard]] ParallelLayout of_model() const;
@@ -101,6 +101,6 @@ struct World {
 };
 
 /// Why the layout does not go with the world's GPUs, a sentence each; empty where it does.
-[[nodiscard]] std::vector<std::string> why_illegal(const ParallelLayout& layout, World world);
+[[nodiscard]] std::vector<std::string> layout_faults(const ParallelLayout& layout, World world);
 
 }  // namespace zplan

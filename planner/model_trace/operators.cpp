@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
+#include <utility>
 
 #include "planner/model_trace/parallel_operators.h"
 
@@ -169,7 +171,11 @@ Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>&
 
 Tensor view(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes) {
   const auto node = torch.node({&x});
-  Tensor result = seen_as(torch, x, x.layout.viewed(std::move(sizes)));
+  const bool has_sizes = !sizes.empty();
+  Layout layout = x.layout.viewed(std::move(sizes));
+  if (has_sizes && layout.sizes.empty())
+    throw std::logic_error("a view whose sizes the strides do not allow");
+  Tensor result = seen_as(torch, x, std::move(layout));
   if (node) {
     node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
       return Tensors{reshaped(torch, gradients[0], from)};

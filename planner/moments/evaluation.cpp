@@ -91,7 +91,7 @@ struct KeptLogits {
 
 KeptLogits kept_logits(const StepInputs& in) {
   const BesideSteps& beside = in.training.beside;
-  const std::int64_t at_once = beside.eval_batch * in.strategy.layout.data();
+  const std::int64_t at_once = beside.eval_batch * in.strategy.layout.data_ranks();
   const std::int64_t batches = std::max<std::int64_t>(1, divided_up(beside.eval_samples, at_once));
   // accelerate's convert_outputs_to_fp32 stands around every model under mixed precision but DeepSpeed's.
   const bool wide = in.training.precision == Precision::fp32 || !spec(in.training.framework).casts_model;

@@ -4,95 +4,92 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
 
-#include "models/base/divisors.h"
 #include "planner/frameworks/framework.h"
+#include "planner/frameworks/legality.h"
+#include "planner/search/micro_batch.h"
+#include "planner/work.h"
 
 namespace zplan {
 
-namespace {
-
-bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
-  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+ZeroOptions zero_knobs(const Question& q, int stage) {
+  if (q.space.zero) return *q.space.zero;
+  ZeroOptions options = zero_options(q.space.buckets, q.model.shape.hidden_size);
+  if (divides_groups(stage)) options.overlap_comm = true;
+  if (stage == 3 && q.training.optimizer == Optimizer::muon) options.reduce_scatter = false;
+  return options;
 }
 
-/// Checkpointing and bucket sizes of one strategy.
-void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
-                  std::vector<FamilyReport>& all) {
-  for (const Checkpointing checkpointing : scope.checkpointing) {
-    if (checkpointing != Checkpointing::full &&
-        name.strategy.long_context.checkpoint_offload != CheckpointOffload::none)
-      continue;
-    std::vector<ZeroOptions> tried;
-    for (const Buckets buckets : scope.buckets) {
-      FamilyReport family{.name = name, .best = {}, .reason = {}};
-      Question sized = q;
-      sized.space.buckets = buckets;
-      Strategy& s = family.name.strategy;
-      s.checkpointing = checkpointing, s.zero = zero_knobs(sized, s.zero_stage);
-      const bool has_buckets = s.zero_stage > 0 && spec(name.framework).reads_ds_config && !q.space.zero;
-      if (std::find(tried.begin(), tried.end(), s.zero) != tried.end()) continue;
-      if (!has_buckets && !tried.empty()) continue;
-      tried.push_back(s.zero);
-      if (has_buckets) family.name.buckets = buckets;
-      all.push_back(family);
-    }
-  }
+std::vector<int> stages(const Question& q) {
+  if (!q.space.zero_stages.empty()) return q.space.zero_stages;
+  const std::span<const int> usual = spec(q.training.framework).stages;
+  return {usual.begin(), usual.end()};
 }
 
-void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
-                  std::vector<FamilyReport>& all) {
-  const World world{q.cluster.gpus, q.cluster.gpus_per_node};
-  std::vector<std::string> reasons = why_illegal(q.model, q.training, name.strategy, world);
-  for (std::string& each : why_not_on(q.cluster, name.strategy)) reasons.push_back(std::move(each));
-  if (reasons.empty() && batches(scope, name.strategy.layout.data()).empty())
-    reasons.push_back(fmt::format("a global batch of {} cannot be made with {} data-parallel ranks",
-                                  *scope.global_batch_size, name.strategy.layout.data()));
-  if (reasons.empty()) return add_variants(q, scope, name, all);
-  all.push_back({.name = name,
-                 .outcome = FamilyOutcome::illegal,
-                 .best = {},
-                 .reason = fmt::format("{}", fmt::join(reasons, "; "))});
+std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
+  if (!q.space.tensor_parallel.empty()) return q.space.tensor_parallel;
+  if (!spec(q.training.framework).splits_layers) return {1};
+  std::vector<std::int64_t> degrees{1};
+  for (std::int64_t t = 2; t <= std::min<std::int64_t>(8, q.cluster.gpus_per_node); t *= 2)
+    if (q.cluster.gpus % t == 0) degrees.push_back(t);
+  return degrees;
 }
 
-}  // namespace
-
-std::int64_t micro_batch_step(std::size_t index) {
-  constexpr std::size_t kEach = 16, kPerDoubling = 8;
-  if (index < kEach) return static_cast<std::int64_t>(index) + 1;
-  const std::size_t doubling = (index - kEach) / kPerDoubling, step = (index - kEach) % kPerDoubling + 1;
-  return static_cast<std::int64_t>(kEach * (kPerDoubling + step) / kPerDoubling) << doubling;
-}
-
-std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel) {
-  std::vector<Batches> all;
-  if (!scope.global_batch_size) {
-    for (const std::int64_t each : scope.accumulations) all.push_back({each, scope.micro_batch_sizes});
-    if (all.empty()) all.push_back({1, scope.micro_batch_sizes});
-    return all;
-  }
-  if (*scope.global_batch_size % data_parallel != 0) return {};
-  const std::int64_t samples = *scope.global_batch_size / data_parallel;
-  for (const std::int64_t size : divisors(samples))
-    if (holds(scope.micro_batch_sizes, size) && holds(scope.accumulations, samples / size))
-      all.push_back({samples / size, {size}});
+std::vector<ParallelLayout> layouts(const Question& q) {
+  const auto degrees = [](const std::vector<std::int64_t>& given) {
+    return given.empty() ? std::vector<std::int64_t>{1} : given;
+  };
+  std::vector<ParallelLayout> all;
+  for (const std::int64_t tensor : tensor_parallel_degrees(q))
+    for (const std::int64_t sequence : degrees(q.space.sequence_parallel))
+      for (const std::int64_t context : degrees(q.space.context_parallel)) {
+        const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
+        if (sequence > 1 && context > 1 && both_open) continue;
+        for (const std::int64_t expert : degrees(q.space.expert_parallel))
+          all.push_back(ParallelLayout{.tensor = tensor,
+                                       .sequence = sequence,
+                                       .context = context,
+                                       .expert = expert,
+                                       .data_before_expert = q.space.data_before_expert}
+                            .filling(q.cluster.gpus));
+      }
   return all;
 }
 
-std::vector<FamilyReport> families(const Question& question, const Scope& scope) {
-  std::vector<FamilyReport> all;
-  for (const Framework framework : scope.frameworks) {
-    Question q = question;
-    if (q.training.framework != framework) q.training = with_framework(q.training, framework);
-    for (const ParallelLayout& layout : layouts(q))
-      for (const int stage : stages(q))
-        for (const Offload offload : offloads(q)) {
-          Strategy strategy = strategy_of(q, layout, stage, offload);
-          strategy.checkpointing = Checkpointing::full;
-          add_strategy(q, scope, {framework, strategy, {}}, all);
-        }
-  }
-  return all;
+Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage, const Offload& offload) {
+  ExpertParallel experts = q.space.experts;
+  experts.enabled = experts.enabled || layout.expert > 1;
+  if (!experts.enabled) experts = {};
+  return {.zero_stage = stage,
+          .layout = layout,
+          .offload_optimizer = offload.optimizer,
+          .offload_parameters = offload.parameters,
+          .checkpointing = q.space.checkpointing,
+          .long_context = q.space.long_context,
+          .experts = experts,
+          .zero = zero_knobs(q, stage)};
+}
+
+SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
+  space.zero_stages = {s.zero_stage};
+  space.tensor_parallel = {s.layout.tensor};
+  space.sequence_parallel = {s.layout.sequence};
+  space.context_parallel = {s.layout.context};
+  space.expert_parallel = {s.layout.expert};
+  space.experts = s.experts, space.data_before_expert = s.layout.data_before_expert;
+  space.offloads = {{s.offload_optimizer, s.offload_parameters}};
+  space.checkpointing = s.checkpointing;
+  space.long_context = s.long_context;
+  return space;
+}
+
+std::vector<Offload> offloads(const Question& q) {
+  if (!q.space.offloads.empty()) return q.space.offloads;
+  const std::span<const Offload> usual = spec(q.training.framework).offloads;
+  return {usual.begin(), usual.end()};
 }
 
 std::vector<std::string> why_not_on(const Cluster& cluster, const Strategy& s) {
@@ -108,6 +105,64 @@ std::vector<std::string> why_not_on(const Cluster& cluster, const Strategy& s) {
   if (cluster.instance && cluster.instance->local_disk == Bytes{} && goes_to(OffloadDevice::nvme))
     reasons.push_back(fmt::format("{} has no disk of its own to offload to", cluster.instance->name));
   return reasons;
+}
+
+namespace {
+
+/// Left open, the search spares the reader combinations that nobody would take: they are not rejected, just
+/// not tried.
+bool worth_trying(const Question& q, const Strategy& s, bool is_legal) {
+  const bool open_offload = q.space.offloads.empty(), open_degree = q.space.tensor_parallel.empty();
+  if (open_offload && s.offload_parameters != OffloadDevice::none && s.zero_stage < 3) return false;
+  if (open_offload && s.offload_optimizer != OffloadDevice::none && s.zero_stage < 2) return false;
+  return !open_degree || s.layout.tensor == 1 || (is_legal && s.zero_stage < 3);
+}
+
+/// What was pinned leaves nothing: each reason once, with a combination that it rules out.
+[[noreturn]] void fail_without_candidates(const Candidates& found, Framework framework) {
+  std::set<std::string_view> told;
+  std::vector<std::string> reasons;
+  for (const Rejection& each : found.rejected)
+    for (const std::string& reason : each.reasons)
+      if (told.insert(reason).second)
+        reasons.push_back(fmt::format("{}: {}", plan_id(framework, each.strategy), reason));
+  const bool batch_alone = std::all_of(
+      told.begin(), told.end(), [](std::string_view reason) { return reason.starts_with("a global batch"); });
+  throw InputError(batch_alone ? "--global-batch" : "--zero, --tp, --offload", "no legal combination",
+                   fmt::format("{}", fmt::join(reasons, "; ")));
+}
+
+}  // namespace
+
+Candidates candidates(const Question& q) {
+  stop_if_asked();
+  Candidates found;
+  for (const ParallelLayout& layout : layouts(q))
+    for (const int stage : stages(q))
+      for (const Offload offload : offloads(q)) {
+        Strategy s = strategy_of(q, layout, stage, offload);
+        s.micro_batch_size = q.space.micro_batch_size.value_or(1);
+        std::vector<std::string> reasons =
+            why_illegal(q.model, q.training, s, {q.cluster.gpus, q.cluster.gpus_per_node});
+        if (!worth_trying(q, s, reasons.empty())) continue;
+        for (std::string& each : why_not_on(q.cluster, s)) reasons.push_back(std::move(each));
+        const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
+        // The largest micro-batch is found later, among those that make the global batch.
+        const bool found_later =
+            !q.space.micro_batch_size && q.space.global_batch_size.value_or(0) % s.layout.data_ranks() == 0;
+        if (mismatch && !found_later) reasons.push_back(*mismatch);
+        if (reasons.empty())
+          found.legal.push_back(s);
+        else
+          found.rejected.push_back({s, std::move(reasons)});
+      }
+  return found;
+}
+
+Candidates legal_candidates(const Question& q) {
+  Candidates found = candidates(q);
+  if (found.legal.empty()) fail_without_candidates(found, q.training.framework);
+  return found;
 }
 
 }  // namespace zplan

@@ -1,27 +1,48 @@
 #pragma once
-// What a search looks at: families of plans, and the batches of each.
+// From a question to the strategies that it leaves open.
 
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "planner/search/explore.h"
+#include "planner/search/question.h"
 
 namespace zplan {
 
-/// Micro-batches to try in order: every size up to 16, then eight to each doubling.
-[[nodiscard]] std::int64_t micro_batch_step(std::size_t index);
-
-/// Batches of one accumulation, micro-batches ascending.
-struct Batches {
-  std::int64_t accumulation{1};
-  std::vector<std::int64_t> micro_batch_sizes;  ///< empty: from 1 to the largest that fits
-  bool operator==(const Batches&) const = default;
+/// A combination that cannot be trained, and why.
+struct Rejection {
+  Strategy strategy;
+  std::vector<std::string> reasons;
 };
-/// Of a family with so many data-parallel ranks; none where the global batch cannot be made.
-[[nodiscard]] std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel);
 
-/// Families of a question in the order in which they are tried; those that cannot be trained have the
-/// outcome `illegal`.
-[[nodiscard]] std::vector<FamilyReport> families(const Question& question, const Scope& scope);
+/// Legal and illegal combinations of a space, in the order in which they are planned.
+struct Candidates {
+  std::vector<Strategy> legal;
+  std::vector<Rejection> rejected;
+};
+[[nodiscard]] Candidates candidates(const Question& question);
+/// The same where at least one is legal. InputError: none is; it names the reasons.
+[[nodiscard]] Candidates legal_candidates(const Question& question);
+
+/// Stages that a question asks for: those that are pinned, else all that its framework has (see Framework).
+[[nodiscard]] std::vector<int> stages(const Question& question);
+/// Tensor-parallel degrees that a question asks for: those that are pinned, else 1 and powers of two up to 8
+/// that divide the GPUs of a node.
+[[nodiscard]] std::vector<std::int64_t> tensor_parallel_degrees(const Question& question);
+/// Layouts of the question's GPUs by the degrees that it asks for, in the order in which they are planned.
+/// Ulysses and a ring exclude each other.
+[[nodiscard]] std::vector<ParallelLayout> layouts(const Question& question);
+/// A strategy of the question, whose batch is open.
+[[nodiscard]] Strategy strategy_of(const Question& question, const ParallelLayout& layout, int stage,
+                                   const Offload& offload);
+/// The same space with that strategy alone, whose batch and buckets are left as they are.
+[[nodiscard]] SearchSpace pinned_to(SearchSpace space, const Strategy& strategy);
+/// Offloads likewise: none, the optimizer, everything.
+[[nodiscard]] std::vector<Offload> offloads(const Question& question);
+/// DeepSpeed's knobs: a config's where one is given; else bucket sizes as asked for, and overlap_comm at
+/// stages 1 and 2 too, which DeepSpeed leaves off there: it hides the reduction and lets stage 1 free
+/// gradients as they are reduced.
+[[nodiscard]] ZeroOptions zero_knobs(const Question& question, int stage);
 
 /// What the machines have no use or no place for: offload where GPU and host share one memory, and to NVMe on
 /// an instance without a disk of its own. Empty where the strategy can run.

@@ -11,7 +11,8 @@
 #include "models/base/error.h"
 #include "planner/accuracy.h"
 #include "planner/explain/why.h"
-#include "planner/search/candidates.h"
+#include "planner/search/families.h"
+#include "planner/search/findings.h"
 #include "planner/search/parallel.h"
 #include "planner/work.h"
 
@@ -185,7 +186,7 @@ void Explorer::screen(std::size_t index) {
   report.states = family.states();
   if (report.states > available_memory()) return;
   std::vector<Estimate>& all = screened_[index];
-  for (const Batches& each : batches(scope_, report.name.strategy.layout.data())) {
+  for (const Batches& each : batches(scope_, report.name.strategy.layout.data_ranks())) {
     if (each.micro_batch_sizes.empty()) {
       climb(family, each.accumulation, all);
       continue;
@@ -350,7 +351,8 @@ void Explorer::find_front() {
 void Explorer::complete(Found& found) {
   FrameworkPlans& plans = this->plans_of(found.name);
   found.plan = plans.context.complete(found.plan.strategy);
-  found.plan.why = why(found.plan, plans.question, plans.context);
+  found.plan.why =
+      why(found.plan, findings_of(found.plan, plans.question, plans.context), plans.question.unit);
 }
 
 // ---- in words

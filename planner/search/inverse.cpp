@@ -9,7 +9,9 @@
 #include "models/base/divisors.h"
 #include "planner/explain/why.h"
 #include "planner/search/candidates.h"
+#include "planner/search/findings.h"
 #include "planner/search/first.h"
+#include "planner/search/micro_batch.h"
 #include "planner/search/parallel.h"
 #include "planner/search/scale.h"
 
@@ -231,7 +233,7 @@ void explain_first(const OpenQuestion& open, Inverse& result) {
   const std::int64_t value = first.value ? *first.value : first.next.value_or(1);
   const Question q = question_at(open, result.solve, value);
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
-  first.plan.why = why(first.plan, q, context);
+  first.plan.why = why(first.plan, findings_of(first.plan, q, context), q.unit);
 }
 
 }  // namespace

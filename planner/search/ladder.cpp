@@ -9,6 +9,7 @@
 #include "planner/frameworks/framework.h"
 #include "planner/plan_context.h"
 #include "planner/search/first.h"
+#include "planner/search/micro_batch.h"
 
 namespace zplan {
 

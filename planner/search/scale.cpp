@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/search/micro_batch.h"
+
 namespace zplan {
 
 namespace {

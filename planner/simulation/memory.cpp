@@ -114,7 +114,7 @@ std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per
   if (s.layout.replicate > 1) return {s.layout.shard, s.layout.replicate};
   const std::int64_t world = s.layout.world();
   std::vector<std::int64_t> groups{world};
-  if (s.layout.data() > 1) groups.push_back(s.layout.tensor);
+  if (s.layout.data_ranks() > 1) groups.push_back(s.layout.tensor);
   if (s.layout.token_ranks() > 1) groups.push_back(s.layout.token_ranks());
   if (s.experts.enabled) {
     groups.push_back(s.layout.expert);
@@ -129,9 +129,38 @@ std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per
   return groups;
 }
 
+namespace {
+
+void add(HostMemory& sum, const HostMemory& one, std::int64_t times = 1) {
+  sum.total += one.total * times, sum.pinned += one.pinned * times, sum.nvme += one.nvme * times;
+}
+
+/// What each data-parallel rank keeps there.
+std::vector<HostMemory> host_of_slices(const StepInputs& in) {
+  std::vector<HostMemory> each;
+  for (const Slice& slice : in.slices)
+    each.push_back(host_tally({in.model, in.training, in.strategy, in.rank, in.shard, slice, in.slices}).sum);
+  return each;
+}
+
+}  // namespace
+
 HostMemory host_memory(const StepInputs& in, std::int64_t ranks_per_node) {
-  const HostMemory rank = host_tally(in).sum;
-  return {rank.total * ranks_per_node, rank.pinned * ranks_per_node, rank.nvme * ranks_per_node};
+  HostMemory most;
+  if (in.slices.empty() || in.strategy.offload_optimizer == OffloadDevice::none) {
+    add(most, host_tally(in).sum, ranks_per_node);
+    return most;
+  }
+  // Pinned blocks are powers of two: of two ranks whose slices hardly differ one may keep twice as much.
+  const std::vector<HostMemory> of_rank = host_of_slices(in);
+  const ProcessGroup data = process_group(in.strategy.layout, Group::data);
+  for (std::int64_t first = 0; first < in.strategy.layout.world(); first += ranks_per_node) {
+    HostMemory node;
+    for (std::int64_t rank = first; rank < first + ranks_per_node; ++rank)
+      add(node, of_rank[static_cast<std::size_t>(data.place_of(rank))]);
+    if (node.total > most.total) most = node;
+  }
+  return most;
 }
 
 std::vector<Bytes> pinned_blocks(const StepInputs& in) { return host_tally(in).pinned_blocks; }

@@ -25,7 +25,7 @@ struct Strategy;
 [[nodiscard]] Bytes outside_allocator(const Strategy& strategy, std::string_view compute_capability,
                                       std::int64_t gpus_per_node);
 
-/// What offload keeps on the host and on disk, per node.
+/// What offload keeps on the host and on disk, in the node that keeps most.
 /// Source: DeepSpeed 0.19.8 stage_1_and_2.py, stage3.py, swap_tensor/; sizes measured (docs/host-memory.md).
 [[nodiscard]] HostMemory host_memory(const StepInputs& inputs, std::int64_t ranks_per_node);
 

@@ -3,6 +3,7 @@
 // are played, the last of which is the steady state (states exist, ZeRO-3 knows its module order).
 
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "planner/cost/clock.h"
@@ -22,7 +23,8 @@ struct StepInputs {
   const Strategy& strategy;
   const RankModel& rank;
   const Shard& shard;
-  const Slice& slice;  ///< of the rank in question; empty at stages 0 and 3
+  const Slice& slice;               ///< of the rank in question; empty at stages 0 and 3
+  std::span<const Slice> slices{};  ///< of all data-parallel ranks; empty likewise
 };
 
 /// The tape of a micro-step, whole and condensed.

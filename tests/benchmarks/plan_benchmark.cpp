@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/search/candidates.h"
+#include "planner/search/families.h"
 
 namespace zplan {
 namespace {

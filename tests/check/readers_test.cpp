@@ -58,7 +58,7 @@ TEST(StepRows, DeepSpeed) {
   EXPECT_TRUE(setup.training.master_weights);
   EXPECT_EQ(setup.training.optimizer_kernel, OptimizerKernel::fused);
   EXPECT_EQ(setup.training.sequence_length, 2048);
-  EXPECT_EQ(setup.strategy.layout.data(), 5);
+  EXPECT_EQ(setup.strategy.layout.data_ranks(), 5);
   EXPECT_EQ(setup.strategy.checkpointing, Checkpointing::full);
   EXPECT_EQ(setup.cluster.gpu.compute_capability, "8.0");
   EXPECT_EQ(parameters(setup.model), Elements(8'030'261'248));
@@ -207,7 +207,7 @@ TEST(PublishedMemory, ChunksOfTheLossAreTheLibrarys) {
 
 TEST(PublishedMemory, FsdpThatShardsNothingIsReplicated) {
   EXPECT_EQ(setup_of(published(), "m334").training.framework, Framework::torch);
-  EXPECT_EQ(setup_of(published(), "m334").strategy.layout.data(), 2);
+  EXPECT_EQ(setup_of(published(), "m334").strategy.layout.data_ranks(), 2);
 }
 
 TEST(PublishedMemory, OutOfMemoryNeedsMoreThanTheCardHad) {

@@ -12,7 +12,7 @@
 #include "hardware_profiles/cluster.h"
 #include "models/config.h"
 #include "planner/check/predict.h"
-#include "planner/frameworks/token_rules.h"
+#include "planner/frameworks/legality.h"
 #include "support.h"
 
 namespace zplan::check::testing {
@@ -327,8 +327,9 @@ TEST(References, RefusedLongContextIsRefused) {
     if (spec.contains("tiled_loss")) strategy.long_context.tiled_loss = LongContext::kAutoTiles;
     if (spec.contains("tiled_mlp")) strategy.long_context.tiled_mlp = LongContext::kAutoTiles;
     const World world{spec["gpus"], spec["gpus"]};
-    const Reasons reasons = why_illegal(read_config(reader.at("config")), training, strategy, world);
-    const Reasons warnings = warnings_of_tokens(training, strategy);
+    const std::vector<std::string> reasons =
+        why_illegal(read_config(reader.at("config")), training, strategy, world);
+    const std::vector<std::string> warnings = warnings_of_tokens(training, strategy);
     // Adapters train where the example is changed: that is a warning.
     const bool adapters = training.method == Method::lora;
     EXPECT_EQ(reasons.empty(), adapters) << row["id"];

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/config.h"
+#include "planner/frameworks/legality.h"
 
 namespace zplan::testing {
 

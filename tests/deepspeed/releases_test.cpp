@@ -7,6 +7,7 @@
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
 #include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/legality.h"
 #include "support.h"
 
 namespace zplan::testing {

@@ -7,6 +7,7 @@
 #include "grid.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/frameworks/legality.h"
 
 namespace zplan::testing {
 namespace {

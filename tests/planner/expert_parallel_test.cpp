@@ -5,6 +5,7 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/legality.h"
 #include "planner/sharding/expert_model.h"
 #include "tests/planner/support.h"
 

@@ -8,7 +8,7 @@
 
 #include "models/base/error.h"
 #include "models/catalogue/catalogue.h"
-#include "planner/search/candidates.h"
+#include "planner/search/families.h"
 #include "planner/work.h"
 
 namespace zplan::testing {
@@ -59,7 +59,7 @@ TEST(Explorations, TheFastestIsTheFastestOfAllThatFit) {
   double fastest = 0;
   for (const FamilyReport& family : families(q, scope)) {
     if (family.outcome == FamilyOutcome::illegal) continue;
-    for (const Batches& each : batches(scope, family.name.strategy.layout.data())) {
+    for (const Batches& each : batches(scope, family.name.strategy.layout.data_ranks())) {
       Strategy one = family.name.strategy;
       one.micro_batch_size = each.micro_batch_sizes.front();
       one.gradient_accumulation_steps = each.accumulation;

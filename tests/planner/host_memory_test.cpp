@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "hardware_profiles/cluster.h"
+#include "models/catalogue/catalogue.h"
 #include "planner/simulation/memory.h"
 #include "tests/planner/measured_step.h"
 
@@ -26,6 +30,28 @@ TEST(HostMemory, EqualsWhatOffloadedRunsHeld) {
     ++rows;
   }
   EXPECT_GE(rows, 14U);
+}
+
+// Pinned blocks are powers of two, and whole parameters are accumulated in one: ranks of a node differ. What
+// the node keeps is the sum over its ranks, each counted as a node of its own.
+TEST(HostMemory, IsThatOfTheNodeThatKeepsMost) {
+  const Model model = resolve_model("allenai/OLMoE-1B-7B-0924", {});
+  constexpr std::int64_t kRanks = 40, kNode = 8;
+  const Strategy strategy{.zero_stage = 2,
+                          .layout = {.shard = kRanks},
+                          .offload_optimizer = OffloadDevice::cpu,
+                          .gradient_accumulation_steps = 2};
+  std::vector<Bytes> of_rank, of_node(kRanks / kNode);
+  for (std::int64_t rank = 0; rank < kRanks; ++rank) {
+    const RankRun run(model, {}, strategy, {}, rank);
+    StepInputs alone = run.step();
+    alone.slices = {};
+    of_rank.push_back(host_memory(alone, 1).total);
+    of_node[static_cast<std::size_t>(rank / kNode)] += of_rank.back();
+  }
+  EXPECT_NE(std::ranges::min(of_rank), std::ranges::max(of_rank));
+  const RankRun run(model, {}, strategy, {});
+  EXPECT_EQ(host_memory(run.step(), kNode).total, std::ranges::max(of_node));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "planner/frameworks/token_rules.h"
+#include "planner/frameworks/legality.h"
 #include "planner/search/ladder.h"
 #include "tests/planner/support.h"
 
@@ -35,7 +35,7 @@ std::vector<std::string> refused(const Model& model, const Training& training, c
 
 TEST(LongContext, RanksOfASampleShareParametersAndNotSamples) {
   const Strategy strategy = ulysses(4, 16);
-  EXPECT_EQ(strategy.layout.data(), 4);
+  EXPECT_EQ(strategy.layout.data_ranks(), 4);
   EXPECT_EQ(strategy.layout.gradient_ranks(), 16);
   EXPECT_EQ(strategy.global_batch_size(), 4);
   EXPECT_EQ(process_group(strategy.layout, Group::sequence), (ProcessGroup{4, 1}));
@@ -72,9 +72,22 @@ TEST(LongContext, ARingIsFsdps) {
   EXPECT_THAT(refused(llama(), training, ring), Contains(HasSubstr("multiple of 8 tokens")));
 }
 
+// PyTorch 2.11: torch.zeros(2, 10, 4).chunk(2, dim=1)[0].view(-1, 4) raises the error that is quoted.
+TEST(LongContext, Conv1DHasNoTiledFeedForward) {
+  const Json config = {{"model_type", "gpt2"}, {"n_embd", 64},      {"n_layer", 2},
+                       {"n_head", 4},          {"n_positions", 64}, {"vocab_size", 128}};
+  const Model model = read_config(JsonReader(config, "test model"));
+  Training training;
+  training.sequence_length = 64;
+  Strategy tiled{.zero_stage = 2, .layout = {.shard = 2}};
+  EXPECT_THAT(refused(model, training, tiled), IsEmpty());
+  tiled.long_context.tiled_mlp = 4;
+  EXPECT_THAT(refused(model, training, tiled), Contains(HasSubstr("view size is not compatible")));
+}
+
 TEST(LongContext, TheNormIsTooLargeAtStages1And2) {
   for (int stage = 0; stage <= 3; ++stage) {
-    const Reasons warnings = warnings_of_tokens({}, ulysses(4, 8, stage));
+    const std::vector<std::string> warnings = warnings_of_tokens({}, ulysses(4, 8, stage));
     const bool warned = std::any_of(warnings.begin(), warnings.end(), [](const std::string& each) {
       return each.find("norm 4 times too large") != std::string::npos;
     });

@@ -9,7 +9,10 @@
 
 #include "models/base/divisors.h"
 #include "planner/explain/why.h"
+#include "planner/plan_context.h"
 #include "planner/search/candidates.h"
+#include "planner/search/findings.h"
+#include "planner/search/micro_batch.h"
 #include "planner/search/search.h"
 #include "planner/work.h"
 #include "tests/planner/support.h"
@@ -282,7 +285,7 @@ TEST(Search, SmallestCardIsWithinAPercent) {
   const Bytes kept_by_driver = kMiB * 600;
   q.cluster.usable_memory = q.cluster.memory - kept_by_driver;
   const Strategy s{.zero_stage = 2, .layout = {.shard = 4}};
-  const Bytes card = smallest_card(make_plan(q.model, q.cluster, q.training, s), q);
+  const Bytes card = smallest_gpu(make_plan(q.model, q.cluster, q.training, s), q);
   q.cluster.memory = card, q.cluster.usable_memory = card - kept_by_driver;
   EXPECT_TRUE(make_plan(q.model, q.cluster, q.training, s).fits_device);
   const Bytes smaller = card - Bytes(card.value / 100);

@@ -44,7 +44,7 @@ TEST(Starts, TurnWhereDeepSpeedDid) {
     ASSERT_TRUE(unlimited.flattening) << run.id;
     const Json& before = row["flattening"][0];
     const Bytes flat =
-        run.run.slice().size * run.run.strategy().layout.data() * weight_size(run.run.training());
+        run.run.slice().size * run.run.strategy().layout.data_ranks() * weight_size(run.run.training());
     EXPECT_GE(unlimited.flattening->card + kTables, bytes(before, "allocated") + flat) << run.id;
     EXPECT_LE(unlimited.flattening->card, bytes(before, "allocated") + flat) << run.id;
     // The copy takes a segment of its own beside those that are not empty.

@@ -9,6 +9,7 @@
 #include "hardware_profiles/cluster.h"
 #include "models/catalogue/catalogue.h"
 #include "planner/cost/cost_model.h"
+#include "planner/frameworks/legality.h"
 #include "planner/plan.h"
 #include "planner/plan_context.h"
 #include "planner/rank_run.h"
@@ -130,7 +131,7 @@ TEST_P(IssuedSteps, AreTheSameOnEveryRank) {
   if (strategy.zero_stage != 1 && strategy.zero_stage != 2) return;
   const RankRun first = context_.run(strategy);
   const RunResult first_played = first.live();
-  for (std::int64_t rank = 1; rank < strategy.layout.data(); ++rank) {
+  for (std::int64_t rank = 1; rank < strategy.layout.data_ranks(); ++rank) {
     const RankRun other(model_, GetParam().training, strategy, RankRun::target_of(cluster_),
                         rank * strategy.layout.tensor);
     ASSERT_NE(other.slice(), first.slice());

@@ -135,7 +135,7 @@ class StepTimes : public ::testing::Test {
  protected:
   StepTimes() { training_.sequence_length = 2048; }
   [[nodiscard]] StepTime time(Strategy s) const {
-    if (s.layout.data() == 1) s.layout.shard = cluster_.gpus / s.layout.tensor;
+    if (s.layout.data_ranks() == 1) s.layout.shard = cluster_.gpus / s.layout.tensor;
     return PlanContext(model_, cluster_, training_, Headroom{}).time(s);
   }
 

@@ -154,7 +154,7 @@ std::vector<Case> read_deepspeed_log(std::string_view text, const std::string& s
   };
   if (const auto memory = memory_of_training(lines, source); !memory.empty())
     add("see_memory_usage", peaks(memory), *given.plan);
-  if (auto calls = timed_calls(lines, source, given.plan->strategy.layout.data()); !calls.empty())
+  if (auto calls = timed_calls(lines, source, given.plan->strategy.layout.data_ranks()); !calls.empty())
     add("comms", MeasuredCalls{given.plan->cluster, std::move(calls), {}}, std::nullopt);
   if (cases.empty())
     throw InputError(source, "nothing measured behind the initialisation",

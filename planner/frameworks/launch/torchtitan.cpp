@@ -9,7 +9,7 @@ namespace {
 void add_parallelism(Words& words, const Plan& plan) {
   const Strategy& s = plan.strategy;
   const bool fsdp = plan.framework == Framework::fsdp;
-  const std::int64_t replicas = fsdp ? s.layout.replicate : s.layout.data();
+  const std::int64_t replicas = fsdp ? s.layout.replicate : s.layout.data_ranks();
   if (replicas > 1) add(words, {"--parallelism.data_parallel_replicate_degree", std::to_string(replicas)});
   add(words, {"--parallelism.data_parallel_shard_degree", std::to_string(fsdp ? s.layout.shard : 1)});
   if (fsdp) add(words, {"--parallelism.fsdp_reshard_after_forward", s.zero_stage == 3 ? "always" : "never"});

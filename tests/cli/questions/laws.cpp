@@ -11,6 +11,7 @@
 #include "cli/options/request.h"
 #include "cli/report/report_json.h"
 #include "cli/run.h"
+#include "planner/search/micro_batch.h"
 #include "planner/search/search.h"
 
 namespace zplan::test {
@@ -19,7 +20,7 @@ namespace {
 
 /// Figures that say by how much one thing is more than another.
 bool may_be_negative(const std::string& key) {
-  static const std::set<std::string> kSigned{"absolute", "fraction", "frees_bytes", "frees"};
+  static const std::set<std::string> kSigned{"absolute", "fraction", "frees_bytes", "frees", "gained"};
   return kSigned.contains(key);
 }
 

@@ -1,6 +1,11 @@
-#include "planner/frameworks/token_rules.h"
+#include "planner/frameworks/legality.h"
 
 #include <fmt/format.h>
+
+#include <utility>
+
+#include "planner/frameworks/framework.h"
+#include "planner/model_trace/recorded_tape.h"
 
 namespace zplan {
 
@@ -31,10 +36,10 @@ void check_heads(const ModelShape& shape, std::int64_t ranks, Reasons& reasons) 
 }
 
 void check_sequence_parallel(const Model& model, const Training& training, const Strategy& s,
-                             Reasons& reasons) {
+                             const FrameworkSpec& framework, Reasons& reasons) {
   const std::int64_t ranks = s.layout.sequence;
   if (ranks == 1) return;
-  if (!spec(training.framework).runs_alst) {
+  if (!framework.runs_alst) {
     reasons.emplace_back(
         "sequence parallelism (Ulysses) is DeepSpeed's: take --framework deepspeed, or --cp");
     return;
@@ -63,13 +68,13 @@ void check_sequence_parallel(const Model& model, const Training& training, const
 }
 
 void check_context_parallel(const Model& model, const Training& training, const Strategy& s,
-                            Reasons& reasons) {
+                            const FrameworkSpec& framework, Reasons& reasons) {
   const std::int64_t ranks = s.layout.context;
   if (ranks == 1) return;
   if (s.layout.sequence > 1)
     reasons.emplace_back(
         "accelerate takes one of sequence and context parallelism: one of --sp and --cp is 1");
-  if (!spec(training.framework).passes_keys) {
+  if (!framework.passes_keys) {
     reasons.emplace_back("context parallelism (ring attention) is FSDP2's: take --framework fsdp, or --sp");
     return;
   }
@@ -106,32 +111,110 @@ void check_tiled_loss(const Model& model, const Training& training, const Strate
         "'NoneType' object has no attribute 'numel'");
 }
 
-void check_tiles(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+void check_tiles(const Model& model, const Training& training, const Strategy& s,
+                 const FrameworkSpec& framework, Reasons& reasons) {
   const bool tiles = s.long_context.tiles();
-  if (tiles && !spec(training.framework).runs_alst)
+  if (tiles && !framework.runs_alst)
     reasons.emplace_back("tiles tell DeepSpeed when a gradient is complete: FSDP2 and DDP have no such word");
   if (s.long_context.tiled_mlp != 0 && model.shape.experts)
     reasons.emplace_back("the tiled feed-forward is not planned for routed experts");
+  if (s.long_context.tiled_mlp != 0 && model.shape.operators.linear == LinearForm::conv1d)
+    reasons.push_back(fmt::format(
+        "{}'s Conv1D views its input as rows, which a slice of several samples is not; PyTorch: view "
+        "size is not compatible with input tensor's size and stride: no tiled MLP",
+        model.shape.architecture));
   check_tiled_loss(model, training, s, reasons);
 }
 
-void check_checkpoint_offload(const Training& training, const Strategy& s, Reasons& reasons) {
+void check_checkpoint_offload(const Training& training, const Strategy& s, const FrameworkSpec& framework,
+                              Reasons& reasons) {
   if (s.long_context.checkpoint_offload == CheckpointOffload::none) return;
-  if (!spec(training.framework).runs_alst)
-    reasons.emplace_back("checkpoints on the host are planned for DeepSpeed alone");
+  if (!framework.runs_alst) reasons.emplace_back("checkpoints on the host are planned for DeepSpeed alone");
   if (s.checkpointing != Checkpointing::full)
     reasons.emplace_back("there are checkpoints to keep on the host under --checkpointing full alone");
   if (s.long_context.checkpoint_offload == CheckpointOffload::pinned && training.reentrant_checkpointing)
     reasons.emplace_back("DeepSpeed's hooks see what non-reentrant checkpointing saves: not reentrant");
 }
 
+void check_positions(const Model& model, const Training& training, Reasons& reasons) {
+  const ModelShape& shape = model.shape;
+  const bool learned = elements(model.inventory, TensorRole::position_embedding).value > 0;
+  if (learned && shape.max_positions > 0 && training.sequence_length > shape.max_positions)
+    reasons.push_back(fmt::format("{} has learned positions for {} tokens, fewer than --seq {}",
+                                  shape.architecture, shape.max_positions, training.sequence_length));
+}
+
+/// What is not known of a model that is run with images.
+void check_images(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (!model.vision) return;
+  const auto unknown = [&](bool is_so, std::string_view what) {
+    if (is_so) reasons.push_back(fmt::format("{} with images as input is not known", what));
+  };
+  unknown(s.layout.tensor > 1, "tensor parallelism");
+  unknown(s.layout.token_ranks() > 1, "sequence or context parallelism");
+  unknown(s.long_context.tiles() || s.long_context.checkpoint_offload != CheckpointOffload::none,
+          "tiling or offloaded checkpoints");
+  unknown(training.precision == Precision::fp32, "training in fp32");
+  unknown(training.attention == Attention::eager, "eager attention");
+  unknown(training.modules != ModuleLibrary::transformers, "another library's layers");
+  unknown(training.objective != Objective::sft, "preference training");
+  unknown(s.experts.enabled, "expert parallelism");
+}
+
+void check_fused_head(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1)
+    reasons.emplace_back("TRL's fused head is planned without tensor, sequence or context parallelism");
+  if (s.long_context.tiled_loss != 0)
+    reasons.emplace_back("a tiled loss takes the place of TRL's fused head: drop one of them");
+  if (training.objective == Objective::orpo)
+    reasons.emplace_back("TRL's ORPO takes log-probabilities of whole logits, without its fused head");
+  if (model.recorded || model.analogue)
+    reasons.emplace_back("a fused head of a model without a program of its own is not planned");
+}
+
+void check_preferences(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  const std::string_view objective = to_name(training.objective);
+  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
+    reasons.push_back(fmt::format("{} is planned for data parallelism alone", objective));
+  if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
+    reasons.push_back(
+        fmt::format("{} compares log-probabilities of whole sequences: its loss is not planned fused or "
+                    "in slices",
+                    objective));
+  if (model.recorded || model.analogue)
+    reasons.push_back(fmt::format("{} of a model without a program of its own is not planned", objective));
+  const std::optional<ReferenceModel> reference = reference_of(training);
+  if (reference == ReferenceModel::adapters_off && training.method == Method::full)
+    reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
+  if (reference == ReferenceModel::copy && training.method == Method::qlora)
+    reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
+}
+
+void check_method(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
+  if (training.fused_head) check_fused_head(model, training, s, reasons);
+  if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
+    reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
+  const bool more = training.dora || !training.modules_to_save.empty();
+  if (training.method != Method::full && more && (model.recorded || model.analogue))
+    reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
+}
+
 }  // namespace
 
-void check_tokens(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  check_sequence_parallel(model, training, s, reasons);
-  check_context_parallel(model, training, s, reasons);
-  check_tiles(model, training, s, reasons);
-  check_checkpoint_offload(training, s, reasons);
+Reasons why_illegal(const Model& model, const Training& training, const Strategy& s, World world) {
+  const FrameworkSpec& framework = spec(training.framework);
+  Reasons reasons = layout_faults(s.layout, world);
+  framework.check(model, training, s, reasons);
+  check_sequence_parallel(model, training, s, framework, reasons);
+  check_context_parallel(model, training, s, framework, reasons);
+  check_tiles(model, training, s, framework, reasons);
+  check_checkpoint_offload(training, s, framework, reasons);
+  check_positions(model, training, reasons);
+  check_images(model, training, s, reasons);
+  check_method(model, training, s, reasons);
+  if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
+  return reasons;
 }
 
 Reasons warnings_of_tokens(const Training& training, const Strategy& s) {

@@ -1,0 +1,100 @@
+#include "planner/search/families.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "models/base/divisors.h"
+#include "planner/frameworks/framework.h"
+#include "planner/frameworks/legality.h"
+#include "planner/search/candidates.h"
+
+namespace zplan {
+
+namespace {
+
+bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
+  return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// Checkpointing and bucket sizes of one strategy.
+void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
+                  std::vector<FamilyReport>& all) {
+  for (const Checkpointing checkpointing : scope.checkpointing) {
+    if (checkpointing != Checkpointing::full &&
+        name.strategy.long_context.checkpoint_offload != CheckpointOffload::none)
+      continue;
+    std::vector<ZeroOptions> tried;
+    for (const Buckets buckets : scope.buckets) {
+      FamilyReport family{.name = name, .best = {}, .reason = {}};
+      Question sized = q;
+      sized.space.buckets = buckets;
+      Strategy& s = family.name.strategy;
+      s.checkpointing = checkpointing, s.zero = zero_knobs(sized, s.zero_stage);
+      const bool has_buckets = s.zero_stage > 0 && spec(name.framework).reads_ds_config && !q.space.zero;
+      if (std::find(tried.begin(), tried.end(), s.zero) != tried.end()) continue;
+      if (!has_buckets && !tried.empty()) continue;
+      tried.push_back(s.zero);
+      if (has_buckets) family.name.buckets = buckets;
+      all.push_back(family);
+    }
+  }
+}
+
+void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
+                  std::vector<FamilyReport>& all) {
+  const World world{q.cluster.gpus, q.cluster.gpus_per_node};
+  std::vector<std::string> reasons = why_illegal(q.model, q.training, name.strategy, world);
+  for (std::string& each : why_not_on(q.cluster, name.strategy)) reasons.push_back(std::move(each));
+  if (reasons.empty() && batches(scope, name.strategy.layout.data_ranks()).empty())
+    reasons.push_back(fmt::format("a global batch of {} cannot be made with {} data-parallel ranks",
+                                  *scope.global_batch_size, name.strategy.layout.data_ranks()));
+  if (reasons.empty()) return add_variants(q, scope, name, all);
+  all.push_back({.name = name,
+                 .outcome = FamilyOutcome::illegal,
+                 .best = {},
+                 .reason = fmt::format("{}", fmt::join(reasons, "; "))});
+}
+
+}  // namespace
+
+std::int64_t micro_batch_step(std::size_t index) {
+  constexpr std::size_t kEach = 16, kPerDoubling = 8;
+  if (index < kEach) return static_cast<std::int64_t>(index) + 1;
+  const std::size_t doubling = (index - kEach) / kPerDoubling, step = (index - kEach) % kPerDoubling + 1;
+  return static_cast<std::int64_t>(kEach * (kPerDoubling + step) / kPerDoubling) << doubling;
+}
+
+std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel) {
+  std::vector<Batches> all;
+  if (!scope.global_batch_size) {
+    for (const std::int64_t each : scope.accumulations) all.push_back({each, scope.micro_batch_sizes});
+    if (all.empty()) all.push_back({1, scope.micro_batch_sizes});
+    return all;
+  }
+  if (*scope.global_batch_size % data_parallel != 0) return {};
+  const std::int64_t samples = *scope.global_batch_size / data_parallel;
+  for (const std::int64_t size : divisors(samples))
+    if (holds(scope.micro_batch_sizes, size) && holds(scope.accumulations, samples / size))
+      all.push_back({samples / size, {size}});
+  return all;
+}
+
+std::vector<FamilyReport> families(const Question& question, const Scope& scope) {
+  std::vector<FamilyReport> all;
+  for (const Framework framework : scope.frameworks) {
+    Question q = question;
+    if (q.training.framework != framework) q.training = with_framework(q.training, framework);
+    for (const ParallelLayout& layout : layouts(q))
+      for (const int stage : stages(q))
+        for (const Offload offload : offloads(q)) {
+          Strategy strategy = strategy_of(q, layout, stage, offload);
+          strategy.checkpointing = Checkpointing::full;
+          add_strategy(q, scope, {framework, strategy, {}}, all);
+        }
+  }
+  return all;
+}
+
+}  // namespace zplan

@@ -1,0 +1,26 @@
+#pragma once
+// What a search looks at: families of plans, and the batches of each.
+
+#include <vector>
+
+#include "planner/search/explore.h"
+
+namespace zplan {
+
+/// Micro-batches to try in order: every size up to 16, then eight to each doubling.
+[[nodiscard]] std::int64_t micro_batch_step(std::size_t index);
+
+/// Batches of one accumulation, micro-batches ascending.
+struct Batches {
+  std::int64_t accumulation{1};
+  std::vector<std::int64_t> micro_batch_sizes;  ///< empty: from 1 to the largest that fits
+  bool operator==(const Batches&) const = default;
+};
+/// Of a family with so many data-parallel ranks; none where the global batch cannot be made.
+[[nodiscard]] std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel);
+
+/// Families of a question in the order in which they are tried; those that cannot be trained have the
+/// outcome `illegal`.
+[[nodiscard]] std::vector<FamilyReport> families(const Question& question, const Scope& scope);
+
+}  // namespace zplan
