@@ -33,7 +33,7 @@ std::optional<Plan> best_that_fits(const Question& q, const std::vector<Strategy
 struct Wider {
   Question question;
   std::string options;   ///< what to type beside the strategy: all that was loosened
-  bool stores_packed{};  ///< packed weights are stored otherwise than was asked for
+  bool stores_packed{};  ///< how packed weights are loaded is to be said
 
   void add(const std::string& option) { options += (options.empty() || option.empty() ? "" : " ") + option; }
 };
@@ -43,6 +43,7 @@ Wider under(Framework framework, Wider wider) {
   if (framework != wider.question.training.framework)
     wider.add(fmt::format("--framework {}", to_name(framework)));
   wider.question.training = with_framework(wider.question.training, framework);
+  wider.stores_packed = shards_packed(wider.question.training);
   return wider;
 }
 
@@ -111,7 +112,6 @@ std::vector<Wider> wider_questions(const Question& q, const std::vector<Plan>& p
     Wider adapted = next;
     adapted.question.training.method = method;
     adapted = under(q.training.framework, std::move(adapted));
-    adapted.stores_packed = shards_packed(adapted.question.training);
     offer(adapted, fmt::format("--method {}", to_name(method)));
   }
   return wider;
