@@ -54,10 +54,10 @@ void check_preferences(const Model& model, const Training& training, const Strat
   if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
     reasons.push_back(fmt::format("{} is planned for data parallelism alone", objective));
   if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
-    reasons.push_back(
-        fmt::format("{} compares log-probabilities of whole sequences: its loss is not planned fused or "
-                    "in slices",
-                    objective));
+    reasons.push_back(fmt::format(
+        "{} takes log-probabilities of tokens: its loss is not planned fused with the head or in slices, but "
+        "by TRL's fused head",
+        objective));
   if (model.recorded || model.analogue)
     reasons.push_back(fmt::format("{} of a model without a program of its own is not planned", objective));
   const std::optional<ReferenceModel> reference = reference_of(training);
@@ -67,7 +67,19 @@ void check_preferences(const Model& model, const Training& training, const Strat
     reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
 }
 
+/// A generation has whole groups of completions. Source: TRL 1.16 trainer/grpo_config.py __post_init__.
+void check_groups(const Training& training, const Strategy& s, Reasons& reasons) {
+  const std::int64_t micro_steps = micro_steps_fed(training, s);
+  const std::int64_t completions = s.micro_batch_size * s.layout.data() * micro_steps;
+  if (completions % training.rollout.generations != 0)
+    reasons.push_back(fmt::format(
+        "{} completions of a generation (micro-batch {} x {} GPUs x {} micro-steps) are not whole groups of "
+        "{}: --steps-per-generation, --generations",
+        completions, s.micro_batch_size, s.layout.data(), micro_steps, training.rollout.generations));
+}
+
 void check_method(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (generates(training)) check_groups(training, s, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
@@ -165,7 +177,10 @@ AdapterSpec adapters_of(const Training& training) {
 }
 
 std::optional<ReferenceModel> reference_of(const Training& training) {
-  if (training.objective != Objective::dpo && training.objective != Objective::kto) return std::nullopt;
+  const bool generated = generates(training);
+  if (!generated && training.objective != Objective::dpo && training.objective != Objective::kto)
+    return std::nullopt;
+  if (training.reference == ReferenceModel::none || (generated && !training.reference)) return std::nullopt;
   if (training.reference) return training.reference;
   return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;
 }

@@ -164,15 +164,49 @@ const std::vector<OptionSpec>& option_table() {
       {"--no-autocast-adapters", "", kModel, kPlanning,
        "adapters in the weights' type (peft's autocast_adapter_dtype=False)",
        [](O o, T) { o.training.fp32_adapters = false; }},
-      {"--objective", "sft|dpo|orpo|simpo|kto|reward", kModel, kPlanning,
-       "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto) "
-       "[sft]",
+      {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo", kModel, kPlanning,
+       "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), "
+       "rewards of completions that it generates (grpo) [sft]",
        [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
        all_names<Objective>},
       {"--reference", "KIND", kModel, kPlanning,
-       "what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without adapters copy]",
+       "what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) [adapters-off, "
+       "without adapters copy; grpo: none]",
        [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
        all_names<ReferenceModel>},
+      {"--generations", "G", kModel, kPlanning, "completions of each prompt under grpo [8]",
+       [](O o, T t) { o.training.rollout.generations = parse_integer("--generations", t, 2, 65'536); }},
+      {"--completion-length", "C", kModel, kPlanning,
+       "tokens of --seq that are generated under grpo; the others are the prompt [half of them]",
+       [](O o, T t) {
+         o.training.rollout.completion_length = parse_integer("--completion-length", t, 1, kLongestSequence);
+       }},
+      {"--steps-per-generation", "N", kModel, kPlanning,
+       "micro-steps that one generation feeds [as few optimizer steps' as hold whole groups]",
+       [](O o, T t) {
+         o.training.rollout.steps_per_generation =
+             parse_integer("--steps-per-generation", t, 1, kMostSteps);
+       }},
+      {"--iterations", "N", kModel, kPlanning, "passes over what was generated (num_iterations) [1]",
+       [](O o, T t) {
+         o.training.rollout.iterations = parse_integer("--iterations", t, 1, kMostSteps);
+       }},
+      {"--rollout", "ENGINE", kModel, kPlanning,
+       "what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer "
+       "itself (trainer) [colocate]",
+       [](O o, T t) { o.training.rollout.engine = parse_name<RolloutEngine>("--rollout", t); },
+       all_names<RolloutEngine>},
+      {"--vllm-memory", "SHARE", kModel, kPlanning,
+       "of each GPU's memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]",
+       [](O o, T t) { o.training.rollout.engine_share = parse_number("--vllm-memory", t, 0.01, 1); }},
+      {"--vllm-sleep", "0|1|2", kModel, kPlanning,
+       "while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]",
+       [](O o, T t) { o.training.rollout.sleep_level = parse_integer("--vllm-sleep", t, 0, 2); },
+       [] {
+         return Words{"0", "1", "2"};
+       }},
+      {"--vllm-tp", "N", kModel, kPlanning, "GPUs that divide vLLM's model (vllm_tensor_parallel_size) [1]",
+       [](O o, T t) { o.training.rollout.engine_ranks = parse_integer("--vllm-tp", t, 1, kMostDegree); }},
 
       {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
        [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},

@@ -259,7 +259,7 @@ Section time_section(const Plan& plan, const Question& q) {
   const std::string links = cluster.between
                                 ? fmt::format("{}; {}", cluster.inside_source, cluster.between_source)
                                 : cluster.inside_source;
-  return {
+  Section section{
       "time",
       "Time of one optimizer step",
       {time_figure("matrix products", time.run.products,
@@ -290,6 +290,13 @@ Section time_section(const Plan& plan, const Question& q) {
         "FLOPs without recomputation / (step · peak)", "Chowdhery et al. 2022 (PaLM), appendix B"},
        {"hardware FLOPs utilisation", format_percent(time.hfu), time.hfu,
         "FLOPs with recomputation / (step · peak)", "docs/step-time.md"}}};
+  if (time.generation.value > 0)
+    section.figures.push_back(
+        time_figure("generation, in the step", time.generation,
+                    "completion tokens · (weights + keys and values read) / memory bandwidth, and prompts "
+                    "computed: arithmetic, no engine was measured",
+                    "docs/rl.md"));
+  return section;
 }
 
 /// `text` behind as many blanks as make it this wide.

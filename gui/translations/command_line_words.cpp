@@ -56,13 +56,34 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
           "adapters in the weights' type (peft's autocast_adapter_dtype=False)"),  // --no-autocast-adapters
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or "
-                        "single ones (kto) [sft]"),  // --objective
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
-          "what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without "
-          "adapters copy]"),  // --reference
+          "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones "
+          "(kto), rewards of completions that it generates (grpo) [sft]"),  // --objective
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) "
+                        "[adapters-off, without adapters copy; grpo: none]"),  // --reference
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "completions of each prompt under grpo [8]"),  // --generations
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "tokens of --seq that are generated under grpo; the others are the prompt [half of "
+                        "them]"),  // --completion-length
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "micro-steps that one generation feeds [as few optimizer steps' as hold whole "
+                        "groups]"),  // --steps-per-generation
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "passes over what was generated (num_iterations) [1]"),  // --iterations
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or "
+                        "the trainer itself (trainer) [colocate]"),  // --rollout
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "of each GPU's memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]"),  // --vllm-memory
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]"),  // --vllm-sleep
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "GPUs that divide vLLM's model (vllm_tensor_parallel_size) [1]"),  // --vllm-tp
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs in all [1]"),  // --gpus
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -171,19 +192,23 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples per optimizer step over all GPUs [what the others make]"),  // --global-batch
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the masters]"),  // --load-dtype
+                        "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the "
+                        "masters]"),  // --load-dtype
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "every rank reads the checkpoint at stage 3: no zero.Init"),  // --load-everywhere
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "weights gathered on one rank, or every rank's shards [what the plan's config says]"),  // --save
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "weights gathered on one rank, or every rank's shards [what the plan's config says]"),  // --save
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples per GPU of an evaluation step [none is evaluated]"),  // --eval-batch
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]"),  // --eval-logits
+                        "compute_metrics is given, so that the Trainer keeps the logits of all samples "
+                        "[losses alone]"),  // --eval-logits
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples whose logits are kept"),  // --eval-samples
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "evaluation steps until kept logits move to the host [never before the end]"),  // --eval-accumulation
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "evaluation steps until kept logits move to the host [never before the end]"),  // --eval-accumulation
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "tokens generated behind each prompt of --seq tokens [none]"),  // --generate
       QT_TRANSLATE_NOOP("zplan::gui::Options",

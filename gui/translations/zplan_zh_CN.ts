@@ -1397,6 +1397,38 @@
         <translation>参考模型</translation>
     </message>
     <message>
+        <source>Completions per prompt</source>
+        <translation>每个提示的回答数</translation>
+    </message>
+    <message>
+        <source>Completion length</source>
+        <translation>回答长度</translation>
+    </message>
+    <message>
+        <source>Steps per generation</source>
+        <translation>每次生成的步数</translation>
+    </message>
+    <message>
+        <source>Passes per generation</source>
+        <translation>每次生成的遍数</translation>
+    </message>
+    <message>
+        <source>What generates</source>
+        <translation>生成方式</translation>
+    </message>
+    <message>
+        <source>vLLM&apos;s memory share</source>
+        <translation>vLLM 显存占比</translation>
+    </message>
+    <message>
+        <source>vLLM&apos;s sleep level</source>
+        <translation>vLLM 休眠级别</translation>
+    </message>
+    <message>
+        <source>vLLM&apos;s tensor parallel</source>
+        <translation>vLLM 张量并行</translation>
+    </message>
+    <message>
         <source>GPUs</source>
         <translation>GPU 数量</translation>
     </message>
@@ -1705,12 +1737,44 @@
         <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
     </message>
     <message>
-        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto) [sft]</source>
-        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）或单个回答（kto）[sft]</translation>
+        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), rewards of completions that it generates (grpo) [sft]</source>
+        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）或对自行生成的回答的奖励（grpo）[sft]</translation>
     </message>
     <message>
-        <source>what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without adapters copy]</source>
-        <translation>dpo 和 kto 的参考：copy、adapters-off、precomputed [adapters-off，无适配器时 copy]</translation>
+        <source>what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
+        <translation>dpo、kto 和 grpo 的参考：copy、adapters-off、precomputed、none（grpo）[adapters-off，无适配器时 copy；grpo：none]</translation>
+    </message>
+    <message>
+        <source>completions of each prompt under grpo [8]</source>
+        <translation>grpo 下每个提示的回答数 [8]</translation>
+    </message>
+    <message>
+        <source>tokens of --seq that are generated under grpo; the others are the prompt [half of them]</source>
+        <translation>grpo 下 --seq 中生成的词元数；其余为提示 [一半]</translation>
+    </message>
+    <message>
+        <source>micro-steps that one generation feeds [as few optimizer steps&apos; as hold whole groups]</source>
+        <translation>一次生成供给的微步数 [容纳完整分组的最少优化器步]</translation>
+    </message>
+    <message>
+        <source>passes over what was generated (num_iterations) [1]</source>
+        <translation>对生成内容训练的遍数（num_iterations）[1]</translation>
+    </message>
+    <message>
+        <source>what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer itself (trainer) [colocate]</source>
+        <translation>由谁生成：与各进程同卡的 vLLM（colocate）、独立 GPU 上的 vLLM（server）或训练器自身（trainer）[colocate]</translation>
+    </message>
+    <message>
+        <source>of each GPU&apos;s memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]</source>
+        <translation>同卡 vLLM 占每张 GPU 显存的比例（vllm_gpu_memory_utilization）[0.3]</translation>
+    </message>
+    <message>
+        <source>while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]</source>
+        <translation>训练时同卡 vLLM 保留全部、仅在主机保留权重，或不保留 [0]</translation>
+    </message>
+    <message>
+        <source>GPUs that divide vLLM&apos;s model (vllm_tensor_parallel_size) [1]</source>
+        <translation>切分 vLLM 模型的 GPU 数（vllm_tensor_parallel_size）[1]</translation>
     </message>
     <message>
         <source>GPUs in all [1]</source>

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "planner/cost/cost_model.h"
+#include "planner/cost/rollout_time.h"
 #include "planner/cost/schedule.h"
 #include "planner/sharding/shard.h"
 
@@ -52,11 +53,12 @@ Seconds host_optimizer_time(const Strategy& strategy, const Cluster& cluster, co
 }
 
 Bound largest_part(const StepTime& time) {
-  const std::array<std::pair<Seconds, Bound>, 5> parts{{{time.compute, Bound::compute},
+  const std::array<std::pair<Seconds, Bound>, 6> parts{{{time.compute, Bound::compute},
                                                         {time.launching, Bound::launching},
                                                         {time.exposed_communication, Bound::communication},
                                                         {time.offload, Bound::offload},
-                                                        {time.optimizer, Bound::optimizer}}};
+                                                        {time.optimizer, Bound::optimizer},
+                                                        {time.generation, Bound::generation}}};
   return std::max_element(parts.begin(), parts.end(),
                           [](const auto& a, const auto& b) { return a.first < b.first; })
       ->second;
@@ -101,7 +103,8 @@ StepTime step_time(const Model& model, const Training& training, const Strategy&
   time.exposed_communication = run.exposed_communication();
   time.optimizer = run.optimizer;
   time.offload = offload_time(strategy, cluster, shard, schedule, run.micro_steps);
-  time.step = run.step + time.offload;
+  time.generation = rollout_time(model, training, strategy, cluster).total();
+  time.step = run.step + time.offload + time.generation;
   const auto micro_steps = static_cast<double>(strategy.gradient_accumulation_steps);
   const MicroStepFlops flops = micro_step_flops(model, training, strategy);
   const auto tokens = static_cast<double>(strategy.global_batch_size() * training.sequence_length);

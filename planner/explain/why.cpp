@@ -9,6 +9,7 @@
 
 #include "planner/accuracy.h"
 #include "planner/frameworks/framework.h"
+#include "planner/moments/rollout.h"
 #include "planner/plan_context.h"
 #include "planner/rank_run.h"
 #include "planner/search/first.h"
@@ -139,6 +140,7 @@ std::string speed(const Plan& plan, const Question& q) {
       case Bound::communication: return ratio(time.exposed_communication, time.step);
       case Bound::offload: return ratio(time.offload, time.step);
       case Bound::optimizer: return ratio(time.optimizer, time.step);
+      case Bound::generation: return ratio(time.generation, time.step);
     }
     return 0.0;
   }();
@@ -174,11 +176,27 @@ std::optional<std::string> expert_parallelism(const Plan& plan, const Question& 
       s.zero_stage == 0 ? "those of a rank's own experts" : "sharded over all ranks either way");
 }
 
+/// What generation takes of a step, and how much of it runs at once.
+std::optional<std::string> generation_sentence(const Plan& plan, const Question& q) {
+  const Training& training = plan.training ? *plan.training : q.training;
+  if (!generates(training)) return std::nullopt;
+  const double part = ratio(plan.time.generation, plan.time.step);
+  const std::string time = fmt::format(
+      "generation takes {} of the step, by arithmetic alone: no engine was measured", format_percent(part));
+  if (training.rollout.engine == RolloutEngine::trainer)
+    return time + "; the trainer's own generation takes longer than that";
+  const EngineMemory engine = engine_memory(q.model, training, plan.strategy, q.cluster.usable_memory);
+  return fmt::format("{}; vLLM has {} for keys and values, {} of {} sequences at once", time,
+                     format_bytes(engine.room(), q.unit), engine.at_once(), engine.wanted);
+}
+
 }  // namespace
 
 std::string_view moment_words(RunMoment moment) {
   switch (moment) {
     case RunMoment::load: return "loading the model";
+    case RunMoment::weight_sync: return "handing weights to the engine";
+    case RunMoment::scoring: return "scoring completions";
     case RunMoment::training: return "training";
     case RunMoment::evaluation: return "evaluation";
     case RunMoment::generation: return "generation";
@@ -262,6 +280,7 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
   if (const auto moment = moment_verdict(plan, q)) sentences.push_back(*moment);
   if (shortage(plan, q).value > 0) say_what_would_fit(plan, q, context, sentences);
   if (plan.fits) sentences.push_back(speed(plan, q));
+  if (const auto generated = generation_sentence(plan, q)) sentences.push_back(*generated);
   if (const auto cost = cost_sentence(plan, q)) sentences.push_back(*cost);
   return sentences;
 }

@@ -148,10 +148,10 @@ class MicroStep {
     load_parameters();
   }
 
-  /// The forward of a reference model.
-  Tape record_reference() {
+  /// A forward that log-probabilities are asked of: of a reference model, or of the policy with its adapters.
+  Tape record_scores(bool with_adapters) {
     program_.is_reference = true;
-    program_.adapters_off = program_.training.method != Method::full;
+    program_.adapters_off = !with_adapters && program_.training.method != Method::full;
     {
       const Autograd::GradMode off(torch_, false);
       const Tensor log_probabilities = forward();
@@ -264,6 +264,7 @@ class MicroStep {
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
     if (compares_answers(program_.training)) return preference_loss(program_, std::move(loss));
+    if (generates(program_.training)) return policy_loss(program_, std::move(loss));
     if (program_.training.objective == Objective::reward) return reward_loss(program_, loss);
     return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
   }
@@ -274,8 +275,10 @@ class MicroStep {
     // All but next tokens' loss is made behind the model.
     const Training& t = program_.training;
     if (t.objective == Objective::sft) return head_and_loss(program_, text(), hidden);
-    return t.fused_head && compares_answers(t) ? label_log_probabilities(program_, text(), hidden)
-                                               : logits_of(program_, text(), hidden);
+    if (t.fused_head && t.objective != Objective::reward)
+      return label_log_probabilities(program_, text(), hidden);
+    if (!generates(t)) return logits_of(program_, text(), hidden);
+    return logits_of(program_, text(), slice(torch_, hidden, 1, completion_tokens(t) + 1));
   }
 
   /// The language model's parameters that are not its layers'.
@@ -384,11 +387,19 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
     return analogous_tape(model, record_tape(*model.analogue, training, strategy, rank), training);
   Tape tape = symbolic::MicroStep(model, training, strategy, rank).record();
   const std::optional<ReferenceModel> kind = reference_of(training);
-  if (!kind || kind == ReferenceModel::precomputed) return tape;
-  const Training of = reference_training(training);
   const Strategy plain = reference_strategy(strategy);
-  return with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_reference(),
-                        *kind);
+  if (kind && kind != ReferenceModel::precomputed) {
+    const Training of = reference_training(training);
+    tape = with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_scores(false),
+                          *kind);
+  }
+  if (!scores_policy(training)) return tape;
+  return with_scores(std::move(tape), record_scores(model, training, strategy, rank));
+}
+
+Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,
+                   const TapeRank& rank) {
+  return symbolic::MicroStep(model, training, reference_strategy(strategy), rank).record_scores(true);
 }
 
 Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy) {

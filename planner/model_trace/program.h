@@ -210,7 +210,8 @@ void rotary_tables(Program& p);
 [[nodiscard]] const Parameter& head_weight(const Program& p, const Parameters& of);
 /// Of the normalised hidden states, as the head's linear layer gives them and the architecture scales them.
 [[nodiscard]] Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden);
-/// Log-probabilities of the next tokens [b, s − 1] without logits: TRL's fused head.
+/// Log-probabilities of the next tokens [b, s − 1] without logits: TRL's fused head. Where completions are
+/// generated theirs alone are computed, and others are 0.
 [[nodiscard]] Tensor label_log_probabilities(Program& p, const Parameters& of, const Tensor& hidden);
 /// The model's own forward names the head's weight to a function that is no module: reading it makes it the
 /// model's own at ZeRO-3.
@@ -218,6 +219,10 @@ void name_head(Program& p, const Parameter& weight);
 /// The loss of answers from the logits of their sequences, or from the fused head's log-probabilities, which
 /// it lets go of; of a reference model the answers' log-probabilities.
 [[nodiscard]] Tensor preference_loss(Program& p, Tensor scores);
+/// The loss of completions from the logits of the tokens that predict theirs and of their last one, or from
+/// the fused head's log-probabilities, which it lets go of; where the policy is only scored, or of a
+/// reference model, the log-probability of each token.
+[[nodiscard]] Tensor policy_loss(Program& p, Tensor scores);
 /// The loss of pairs from the logits [2b, s, 1] of a reward model.
 [[nodiscard]] Tensor reward_loss(Program& p, const Tensor& logits);
 

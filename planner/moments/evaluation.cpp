@@ -45,11 +45,7 @@ Bytes forward_alone(const StepInputs& in, std::int64_t samples, bool with_logits
     training.fused_loss = true, training.loss_chunks = 1, training.sliced_head = false;
   Strategy strategy = in.strategy;
   strategy.micro_batch_size = samples;
-  Tape tape = record_evaluation(in.model, training, strategy);
-  const CondensedTape condensed = condense(tape);
-  ForwardPeak peak;
-  play(condensed, peak);
-  return peak.highest();
+  return forward_peak(record_evaluation(in.model, training, strategy));
 }
 
 std::vector<Resident> held(const StepFigures& step) {
@@ -104,6 +100,12 @@ KeptLogits kept_logits(const StepInputs& in) {
 }
 
 }  // namespace
+
+Bytes forward_peak(Tape tape) {
+  ForwardPeak peak;
+  play(condense(tape), peak);
+  return peak.highest();
+}
 
 std::vector<Resident> evaluation(const RunInputs& inputs, const StepFigures& step) {
   const StepInputs& in = inputs.step;

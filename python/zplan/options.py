@@ -36,8 +36,16 @@ class ModelOptions(TypedDict, total=False):
     modules_to_save: Names  # "embed_tokens", "lm_head"
     tie_saved_modules: bool
     no_autocast_adapters: bool
-    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward"]
-    reference: Literal["copy", "adapters-off", "precomputed"]
+    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward", "grpo"]
+    reference: Literal["copy", "adapters-off", "precomputed", "none"]
+    generations: int  # completions of each prompt
+    completion_length: int  # of seq, tokens
+    steps_per_generation: int
+    iterations: int
+    rollout: Literal["trainer", "colocate", "server"]
+    vllm_memory: float  # share of a GPU's memory
+    vllm_sleep: Literal[0, 1, 2]
+    vllm_tp: int
     freeze: Names  # "vision", "projector"
     images: int  # of each sample
     image_size: str  # "1344x1008"

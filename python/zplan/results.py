@@ -142,7 +142,8 @@ class Training(Value):
     fp32_adapters: bool = True
     quant_storage: Optional[str] = None  # of packed weights, where it can be sharded
     objective: str = "sft"
-    reference: Optional[str] = None  # of preference training
+    reference: Optional[str] = None  # of preference training and grpo
+    rollout: Optional[Dict[str, Any]] = None  # of grpo: engine, generations, prompt_length, completion_length, …
     fused_head: bool = False  # TRL's, without logits
     loss_shift: str = "labels"
     kernels: str = "torch"  # of norms, rotations and gated activations
@@ -276,7 +277,7 @@ class ExposedTime(Value):
 class StepTime(Value):
     """Seconds of one optimizer step, and its speed."""
 
-    step: float  # compute + launching + exposed_communication + offload + optimizer
+    step: float  # compute + launching + exposed_communication + offload + optimizer + generation
     compute: float  # products + attention + other_kernels
     products: float
     attention: float
@@ -293,6 +294,7 @@ class StepTime(Value):
     mfu: float  # model FLOPs utilisation
     hfu: float  # with recomputation
     bound: str
+    generation: float = 0.0  # of completions, by arithmetic alone
 
     _parts = {"exposed_by_phase": one(ExposedTime)}
 
@@ -439,7 +441,7 @@ class Plan(Value):
 
 
 _SECONDS = {"compute", "products", "attention", "other_kernels", "launching", "communication", "exposed_communication",
-            "exposed_tensor_parallel", "offload", "optimizer"}
+            "exposed_tensor_parallel", "offload", "optimizer", "generation"}
 
 
 # ---- an answer ----

@@ -39,6 +39,7 @@ TEST(References, AreReadWhole) {
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
       {"trainers/steps.json", Kind::step, 56},
+      {"rollouts/steps.json", Kind::step, 34},
       {"capacity/capacity.json", Kind::step, 50},
       {"host_memory/host_memory.json", Kind::step, 12},
       {"schedules/schedules.json", Kind::schedule, 76},
@@ -241,6 +242,24 @@ TEST(References, TrainersStepsAreAsMeasured) {
   EXPECT_GE(reserved, 54U);
   std::sort(allocated.begin(), allocated.end());
   EXPECT_LE(median_of(allocated), 0.0005);
+}
+
+// GRPO's scoring and training over given completions: with and without a reference, adapters, accumulation.
+TEST(References, RolloutsAreAsMeasured) {
+  std::vector<double> allocated;
+  for (const Record& record : judge(reference("rollouts/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    const double error = std::abs(*record.error);
+    if (record.statistic == Statistic::reserved) {
+      EXPECT_LE(error, 0.10) << record.id;
+      continue;
+    }
+    allocated.push_back(error);
+    EXPECT_LE(error, 0.03) << record.id;
+  }
+  ASSERT_EQ(allocated.size(), 34U);
+  std::sort(allocated.begin(), allocated.end());
+  EXPECT_LE(median_of(allocated), 0.005);
 }
 
 // Ulysses, ALST's tiles and checkpoints on the host, rings under FSDP2: every step is judged, the median

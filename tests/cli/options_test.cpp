@@ -103,6 +103,22 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_TRUE(o.no_color);
 }
 
+TEST(Options, OfRolloutsSetThem) {
+  const Rollout r = parsed(
+                        "--model 8B --objective grpo --generations 16 --completion-length 1024 "
+                        "--steps-per-generation 4 --iterations 2 --rollout server --vllm-memory 0.5 "
+                        "--vllm-sleep 1 --vllm-tp 2")
+                        .training.rollout;
+  EXPECT_EQ(r, (Rollout{.completion_length = 1024,
+                        .generations = 16,
+                        .steps_per_generation = 4,
+                        .iterations = 2,
+                        .engine = RolloutEngine::server,
+                        .engine_share = 0.5,
+                        .sleep_level = 1,
+                        .engine_ranks = 2}));
+}
+
 TEST(Options, WithoutAWordThePlannersDefaultsHold) {
   const Options o = parsed("--model 8B");
   EXPECT_EQ(o.training, Training{});

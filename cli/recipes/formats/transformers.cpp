@@ -35,6 +35,39 @@ RecipeOptions accumulated(const RecipePlace& place) {
                                                                                       : as_text(place);
 }
 
+// ---- GRPO: what num_generations tells it by. Source: TRL 1.16 trainer/grpo_config.py.
+
+/// Without use_vllm the trainer generates by itself.
+RecipeOptions grpo_generations(const RecipePlace& place) {
+  RecipeOptions options{{"--objective", "grpo"}, {"--generations", place.scalar()}};
+  if (place.other("use_vllm").empty()) options.emplace_back("--rollout", "trainer");
+  return options;
+}
+
+RecipeOptions grpo_engine(const RecipePlace& place) {
+  const auto on = place.boolean();
+  if (!on) place.fail(in_quotes(place.scalar()), "accepted: true or false");
+  const std::string mode = place.other("vllm_mode");
+  return {{"--rollout", !*on ? "trainer" : mode.empty() ? "colocate" : mode}};
+}
+
+/// What an engine in the trainer's processes is told.
+RecipeOptions if_colocated(const RecipePlace& place) {
+  return place.is_on("use_vllm") && place.other("vllm_mode") != "server" ? as_text(place) : RecipeOptions{};
+}
+
+RecipeOptions grpo_sleep(const RecipePlace& place) {
+  const bool sleeps = place.boolean().value_or(false) && place.is_on("use_vllm");
+  return sleeps ? RecipeOptions{{"--vllm-sleep", "2"}} : RecipeOptions{};
+}
+
+/// Of GRPO 0 asks for no reference; DPO's says nothing of it.
+RecipeOptions grpo_reference(const RecipePlace& place) {
+  const std::string beta = place.scalar();
+  if (place.other("num_generations").empty() || beta.find_first_not_of("0.") == std::string::npos) return {};
+  return {{"--reference", place.is_on("use_peft") ? "adapters-off" : "copy"}};
+}
+
 std::vector<RecipeRow> with(std::vector<RecipeRow> rows, const std::vector<RecipeRow>& more) {
   rows.insert(rows.end(), more.begin(), more.end());
   return rows;
@@ -84,8 +117,16 @@ std::vector<RecipeRow> trl_rows() {
       {"precompute_ref_log_probs", "--reference", as_word, {{"true", "precomputed"}, {"false", ""}}},
       {"activation_offloading", "", nullptr, {}, "saved activations wait in host memory"},
       {"padding_free", "", nullptr, {}, "batches without padding"},
-      {"num_generations", "", nullptr, {}, "generation within the step (GRPO, RLOO) is not planned"},
-      {"use_vllm", "", nullptr, {}, "vLLM's weights and KV cache beside the training are not planned"},
+      {"num_generations", "--generations", grpo_generations},
+      {"beta", "--reference", grpo_reference},
+      {"vllm_mode", "", as_word, {{"colocate", ""}, {"server", ""}}},
+      {"max_completion_length", "--completion-length", as_text},
+      {"steps_per_generation", "--steps-per-generation", as_text},
+      {"num_iterations", "--iterations", as_text},
+      {"use_vllm", "--rollout", grpo_engine},
+      {"vllm_gpu_memory_utilization", "--vllm-memory", if_colocated},
+      {"vllm_tensor_parallel_size", "--vllm-tp", if_colocated},
+      {"vllm_enable_sleep_mode", "--vllm-sleep", grpo_sleep},
   };
 }
 

@@ -62,8 +62,9 @@ void find_subtrees(ModuleTape& tape) {
     if (event.kind == Kind::enter_backward) return;
     if (event.kind == Kind::leave_forward) open.pop_back();
     if (event.kind != Kind::enter_forward) continue;
-    open.push_back(event.module);
     ShardedModule& entered = tape.modules[static_cast<std::size_t>(event.module)];
+    if (open.empty() && !entered.subtree.empty()) return;  // a second forward of the same modules
+    open.push_back(event.module);
     if (entered.leaf) entered.subtree = std::exchange(entered.own, {});
     const std::vector<std::int32_t> below = entered.leaf ? entered.subtree : entered.own;
     if (entered.leaf) open.pop_back();
@@ -77,13 +78,23 @@ void find_subtrees(ModuleTape& tape) {
 
 }  // namespace
 
+namespace {
+
+/// A forward without adapters begins the trace anew and does not follow it. One that only scores is the
+/// beginning of a step's trace, but the only one where each micro-step is scored first.
+bool is_traced(const StepInputs& in) {
+  const bool scored_each = scores_policy(in.training) && in.strategy.gradient_accumulation_steps == 1;
+  return reference_of(in.training) != ReferenceModel::adapters_off && !scored_each;
+}
+
+}  // namespace
+
 PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.device()) {
   number_parameters();
   policy_.options = gather_options(in().strategy);
   policy_.options.fp16 = in().training.precision == Precision::fp16;
   policy_.options.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
-  // A forward without adapters begins the trace anew and does not follow it.
-  policy_.options.traces = reference_of(in().training) != ReferenceModel::adapters_off;
+  policy_.options.traces = is_traced(in());
   list_modules();
   policy_.prepare();
   if (has_reference()) reference_.prepare();
