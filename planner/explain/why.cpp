@@ -144,6 +144,9 @@ std::string speed(const Plan& plan, const Question& q) {
     }
     return 0.0;
   }();
+  if (generates(q.training))
+    return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step),
+                       format_percent(share_of_step), to_name(time.bound));
   const LikelyRange range = likely_range(AccuracyOf::step_time, comparable_to(plan, q));
   const Ends step = range.of_time(time.step.value);
   return fmt::format(

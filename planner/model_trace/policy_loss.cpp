@@ -1,6 +1,8 @@
 // GRPO's loss of completions, token by token. Source: TRL 1.16 trainer/grpo_trainer.py
 // _get_per_token_logps_and_entropies, _compute_loss (dapo).
 
+#include <algorithm>
+
 #include "planner/model_trace/program.h"
 
 namespace zplan::symbolic {
@@ -26,13 +28,32 @@ Tensor logarithms_by_sequence(Program& p, const Tensor& logits) {
   return cat(torch, rows, 0);
 }
 
+/// The entropy of each token, for metrics: chunks of 128 tokens, without gradients. Source: TRL 0.24
+/// trainer/utils.py entropy_from_logits.
+Tensor entropies_of(Program& p, const Tensor& logits) {
+  constexpr std::int64_t kChunk = 128;
+  Autograd& torch = p.torch;
+  const Autograd::GradMode off(torch, false);
+  const std::int64_t rows = logits.size(0) * logits.size(1), V = logits.size(2);
+  Tensors parts;
+  Tensor logarithms, chunk = logits.detached();
+  for (std::int64_t at = 0; at < rows; at += kChunk) {
+    chunk.layout = Layout::contiguous({std::min(kChunk, rows - at), V});
+    logarithms = log_softmax(torch, chunk);
+    parts.push_back(sum_last(torch, mul(torch, tanh(torch, logarithms), logarithms)));
+  }
+  return cat(torch, parts, 0);
+}
+
 /// Of each token of the completions [b, c]: from the fused head's of all tokens, or from logits, divided by
 /// the temperature, which they make anew.
 Tensor token_log_probabilities(Program& p, Tensor scores) {
   if (p.training.fused_head) return of_completions(p, scores);
   Tensor scaled = scale(p.torch, slice(p.torch, scores, 1, completion_tokens(p.training)));
   scores.reset();
-  return logarithms_by_sequence(p, scaled);
+  Tensor logarithms = logarithms_by_sequence(p, scaled);
+  if (!p.is_reference) static_cast<void>(entropies_of(p, scaled));
+  return logarithms;
 }
 
 /// What generation or a reference left of each token.

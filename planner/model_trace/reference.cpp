@@ -27,8 +27,8 @@ class Insertion {
         first_block_(policy.model.blocks),
         first_load_(static_cast<std::int32_t>(policy.loads.size())) {}
 
-  std::vector<Event> events() {
-    mark(kReferenceBegins);
+  std::vector<Event> events(std::int32_t begins = kReferenceBegins) {
+    mark(begins);
     append(reference_.model.forward, -1);
     for (std::size_t i = 0; i < reference_.layers.size(); ++i) {
       mark(static_cast<std::int32_t>(i));
@@ -137,7 +137,7 @@ Tape with_reference(Tape policy, const Tape& reference, ReferenceModel kind) {
 }
 
 Tape with_scores(Tape policy, const Tape& scores) {
-  const std::vector<Event> events = Insertion(policy, scores, true).events();
+  const std::vector<Event> events = Insertion(policy, scores, true).events(kScoringBegins);
   policy.model.forward.insert(policy.model.forward.begin(), events.begin(), events.end());
   return policy;
 }

@@ -5,6 +5,9 @@
 
 namespace zplan {
 
+/// In the place of kReferenceBegins: a forward of the policy's own that only scores.
+inline constexpr std::int32_t kScoringBegins = -3;
+
 /// How the forward of the training's reference model is recorded: of a copy, the model without adapters.
 [[nodiscard]] Training reference_training(const Training& training);
 /// A reference model's forward is not checkpointed.

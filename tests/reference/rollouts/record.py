@@ -157,9 +157,13 @@ def case(sp):
         with torch.device("cuda"): m = peft.get_peft_model(m, lc, autocast_adapter_dtype=sp.get("adapter_dtype", "fp32") == "fp32")
     m.train()
     params = [p for p in m.parameters() if p.requires_grad]; row["trainable"] = sum(num(p) for p in params)
-    if copied:
-        ref = make(); ref.eval(); ref.requires_grad_(False); ref.config.use_cache = False
-        utils.add_fused_lm_head(ref)
+
+    def make_reference():
+        model = make(); model.eval(); model.requires_grad_(False); model.config.use_cache = False
+        utils.add_fused_lm_head(model)
+        return model
+
+    if copied and fw != "fsdp": ref = make_reference()
     cell = {}
     inner = m.get_base_model() if lora else m
 
@@ -182,12 +186,16 @@ def case(sp):
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
         from torch.distributed.device_mesh import init_device_mesh
         mp = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if sp.get("precision") == "amp" else MixedPrecisionPolicy()
-        how = dict(mesh=init_device_mesh("cuda", (N,)), mp_policy=mp)
+        how = dict(mesh=init_device_mesh("cuda", (N,)), mp_policy=mp, reshard_after_forward=True)
         row["options"].update(reshard_after_forward=True, reduce="fp32" if sp.get("precision") == "amp" else "bf16")
-        for model in filter(None, (m, ref)):
-            own = model.get_base_model() if lora and model is m else model
+
+        def shard(model, own):
             for layer in own.model.layers: fully_shard(layer, **how)
             fully_shard(model, **how)
+
+        shard(m, inner)
+        if copied:  # made when the policy is sharded already
+            ref = make_reference(); shard(ref, ref)
         opt = torch_opt([p for p in m.parameters() if p.requires_grad], "torch_fused")
     else: opt = torch_opt(params, "torch_fused")
     gc.collect()
@@ -244,6 +252,7 @@ def specs():
     add(L1, DS, 2, 4, b=4, s=1024, c=768, ckpt=False, gas=2)
     add(Q15, DS, 3, 4, b=2, s=1024, c=512, ckpt=True, gas=4)
     add(Q15, DS, 3, 4, b=2, s=1024, c=512, ckpt=True, engine="trainer")
+    add(Q15, DS, 3, 4, b=2, s=1024, c=512, ckpt=True, gas=4, engine="trainer")
     add(Q15, DS, 3, 4, b=2, s=1024, c=512, ckpt=True, lora=True, adapter_dtype="bf16")
     add(L8, DS, 2, 8, b=1, s=2048, c=1024, ckpt=True, lora=True, beta=0.04)
     for more in (dict(), dict(beta=0.04), dict(ckpt=False)): add(Q05, "single", **{**dict(b=2, ckpt=True, fused=False), **more})
