@@ -78,8 +78,20 @@ void check_groups(const Training& training, const Strategy& s, Reasons& reasons)
         completions, s.micro_batch_size, s.layout.data(), micro_steps, training.rollout.generations));
 }
 
+/// accelerate makes fp32 of what a model under autocast returns: logits of twice the size, and another
+/// log-softmax. Source: accelerate 1.15 utils/operations.py convert_outputs_to_fp32.
+void check_whole_logits(const Training& training, Reasons& reasons) {
+  const bool converts = !spec(training.framework).casts_model && training.precision != Precision::fp32 &&
+                        training.master_weights;
+  if (converts && !training.fused_head)
+    reasons.emplace_back(
+        "grpo over whole logits under autocast, which accelerate widens to fp32, is not planned: "
+        "--fused-head "
+        "(TRL since 1.15), or --framework deepspeed");
+}
+
 void check_method(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  if (generates(training)) check_groups(training, s, reasons);
+  if (generates(training)) check_groups(training, s, reasons), check_whole_logits(training, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))

@@ -493,6 +493,10 @@
         <translation>用于 qlora 方法</translation>
     </message>
     <message>
+        <source>for objective grpo</source>
+        <translation>用于训练目标 grpo</translation>
+    </message>
+    <message>
         <source>for framework deepspeed</source>
         <translation>用于 deepspeed 框架</translation>
     </message>

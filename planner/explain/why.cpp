@@ -179,6 +179,20 @@ std::optional<std::string> expert_parallelism(const Plan& plan, const Question& 
       s.zero_stage == 0 ? "those of a rank's own experts" : "sharded over all ranks either way");
 }
 
+/// The phase that needs most of a GPU, of a step that generates, too.
+std::optional<std::string> worst_phase(const Plan& plan, const Question& q) {
+  if (!generates(plan.training ? *plan.training : q.training)) return std::nullopt;
+  const MomentMemory* worst = nullptr;
+  for (const MomentMemory& each : plan.moments) {
+    const bool is_phase = each.moment > RunMoment::load && each.moment != RunMoment::evaluation &&
+                          each.moment < RunMoment::save_model;
+    if (is_phase && (worst == nullptr || each.device > worst->device)) worst = &each;
+  }
+  if (worst == nullptr) return std::nullopt;
+  return fmt::format("of its phases {} takes most of a GPU: {}", moment_words(worst->moment),
+                     size_text(worst->device, q));
+}
+
 /// What generation takes of a step, and how much of it runs at once.
 std::optional<std::string> generation_sentence(const Plan& plan, const Question& q) {
   const Training& training = plan.training ? *plan.training : q.training;
@@ -274,6 +288,7 @@ std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& c
   if (const auto blame = replication(plan, q)) sentences.push_back(*blame);
   sentences.push_back(
       fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
+  if (const auto phase = worst_phase(plan, q)) sentences.push_back(*phase);
   if (plan.memory.failing_start.contains(q.cluster.usable_memory))
     sentences.emplace_back(
         "as it starts DeepSpeed copies the weights on the GPU where it takes that for large enough, and "

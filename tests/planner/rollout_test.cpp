@@ -83,6 +83,14 @@ TEST_F(Rollouts, PartOfAGroupIsRefused) {
   EXPECT_TRUE(why_illegal(model_, training, on(1, 0, 2), {1, 1}).empty());
 }
 
+TEST_F(Rollouts, WholeLogitsUnderAutocastAreRefused) {
+  Training training = with_framework(grpo(), Framework::torch);
+  const World one{1, 1};
+  EXPECT_THAT(why_illegal(model_, training, on(1, 0, 8), one), Contains(HasSubstr("--fused-head")));
+  training.fused_head = true;
+  EXPECT_TRUE(why_illegal(model_, training, on(1, 0, 8), one).empty());
+}
+
 TEST_F(Rollouts, ThePolicyIsScoredWhereItMayDifferFromWhatGenerated) {
   Training training = grpo();
   EXPECT_TRUE(scores_policy(training));  // an engine's log-probabilities differ
@@ -99,10 +107,22 @@ TEST_F(Rollouts, AnEngineThatStaysAwakeIsInEveryMoment) {
   training.rollout.sleep_level = 2;
   const Plan asleep = plan(training, on(4, 2));
   const Bytes share(cluster_.usable_memory.value / 2);
-  EXPECT_EQ((awake.memory.required - asleep.memory.required), share);
+  EXPECT_EQ(*device_at(awake, RunMoment::training) - *device_at(asleep, RunMoment::training), share);
   EXPECT_EQ(device_at(awake, RunMoment::generation), device_at(asleep, RunMoment::generation));
   EXPECT_EQ(*device_at(awake, RunMoment::scoring) - *device_at(asleep, RunMoment::scoring), share);
   EXPECT_LT(device_at(asleep, RunMoment::weight_sync), device_at(asleep, RunMoment::generation));
+}
+
+TEST_F(Rollouts, TheWorstPhaseIsWhatIsNeeded) {
+  Training training = grpo();
+  training.rollout.engine_share = 0.8;
+  training.rollout.sleep_level = 2;
+  const Plan asleep = plan(training, on(4, 2));
+  EXPECT_EQ(asleep.memory.required, *device_at(asleep, RunMoment::generation));
+  EXPECT_GT(*device_at(asleep, RunMoment::generation), *device_at(asleep, RunMoment::training));
+  EXPECT_TRUE(asleep.fits);
+  training.rollout.engine_share = 0.95;
+  EXPECT_FALSE(plan(training, on(4, 2)).fits);
 }
 
 TEST_F(Rollouts, SleepAtLevelOneKeepsWeightsOnTheHost) {
