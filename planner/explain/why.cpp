@@ -284,7 +284,8 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
 
 std::vector<std::string> why(const Plan& plan, const Question& q, PlanContext& context) {
   std::vector<std::string> sentences{device_verdict(plan, q)};
-  if (plan.fits) sentences.push_back(likely_peak(plan, q));
+  // An engine's share is as it is given; comparable peaks are of training alone.
+  if (plan.fits && !generates(q.training)) sentences.push_back(likely_peak(plan, q));
   if (const auto blame = replication(plan, q)) sentences.push_back(*blame);
   sentences.push_back(
       fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, q)));
