@@ -2,6 +2,7 @@
 // Source: transformers 5.23 training_args.py; TRL 1.16 trainer/{base,sft,dpo}_config.py, model_config.py.
 
 #include "cli/options/command_line.h"
+#include "cli/options/values.h"
 #include "cli/recipes/recipe_table.h"
 
 namespace zplan {
@@ -37,9 +38,29 @@ RecipeOptions accumulated(const RecipePlace& place) {
 
 // ---- GRPO: what num_generations tells it by. Source: TRL 1.16 trainer/grpo_config.py.
 
+/// A key's whole number, or what stands for it.
+std::int64_t tokens_of(const RecipePlace& place, std::string_view key, std::int64_t otherwise) {
+  constexpr std::int64_t kMost = 1 << 24;
+  const std::string text = place.other(key);
+  return text.empty() ? otherwise : parse_integer(key, text, 1, kMost);
+}
+
+constexpr std::int64_t kGrpoCompletion = 256, kGrpoPrompt = 512;  // defaults of TRL 1.16 and 0.24
+
+/// Later releases cut no prompt: what engines are told, or what earlier ones cut at.
+std::int64_t grpo_sequence(const RecipePlace& place) {
+  const std::int64_t sum = tokens_of(place, "max_completion_length", kGrpoCompletion) +
+                           tokens_of(place, "max_prompt_length", kGrpoPrompt);
+  return tokens_of(place, "vllm_max_model_length", sum);
+}
+
 /// Without use_vllm the trainer generates by itself.
 RecipeOptions grpo_generations(const RecipePlace& place) {
-  RecipeOptions options{{"--objective", "grpo"}, {"--generations", place.scalar()}};
+  RecipeOptions options{{"--objective", "grpo"},
+                        {"--generations", place.scalar()},
+                        {"--seq", std::to_string(grpo_sequence(place))}};
+  if (place.other("max_completion_length").empty())
+    options.emplace_back("--completion-length", std::to_string(kGrpoCompletion));
   if (place.other("use_vllm").empty()) options.emplace_back("--rollout", "trainer");
   return options;
 }
@@ -113,7 +134,18 @@ std::vector<RecipeRow> trl_rows() {
       {"loss_type",
        "--objective",
        as_word,
-       {{"nll", ""}, {"chunked_nll", ""}, {"dft", ""}, {"sigmoid", "dpo"}, {"ipo", "dpo"}, {"hinge", "dpo"}}},
+       {{"nll", ""},
+        {"chunked_nll", ""},
+        {"dft", ""},
+        {"sigmoid", "dpo"},
+        {"ipo", "dpo"},
+        {"hinge", "dpo"},
+        {"dapo", ""},
+        {"grpo", ""},
+        {"dr_grpo", ""},
+        {"bnpo", ""},
+        {"cispo", ""},
+        {"luspo", ""}}},
       {"precompute_ref_log_probs", "--reference", as_word, {{"true", "precomputed"}, {"false", ""}}},
       {"activation_offloading", "", nullptr, {}, "saved activations wait in host memory"},
       {"padding_free", "", nullptr, {}, "batches without padding"},
