@@ -256,14 +256,19 @@ struct Training {
   bool padding_mask{};             ///< batches are padded: attention gets an explicit mask
   bool keeps_cache{};              ///< use_cache left on while training
   bool reentrant_checkpointing{};  ///< torch.utils.checkpoint(use_reentrant=True)
+  bool longest_first{};            ///< the run begins with its longest samples: nothing is left of a step before
   bool fp32_adapters{true};        ///< peft's autocast_adapter_dtype; DeepSpeed's stages 0-2 cast them back
   double lora_dropout{};
   bool prepares_kbit_training{};  ///< peft.prepare_model_for_kbit_training: unquantised weights in fp32
   bool autocast{};                ///< torch.autocast around the forward although weights are 16-bit
+  bool steps_in_backward{};       ///< each gradient is used and freed as soon as it is there
   bool fsdp_reduces_fp32{true};   ///< MixedPrecisionPolicy(reduce_dtype=torch.float32) over fp32 shards
   /// tensor_parallel.vocab_parallel_lm_head: an untied head under AutoTP leaves logits divided by vocabulary.
   bool vocabulary_parallel_head{};
   bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used
+  /// FSDP of the first generation, around reentrant checkpoints: the hook by which a frozen unit is resharded
+  /// holds the inputs of its recomputation, and their gradients, until the backward is over.
+  bool fsdp_holds_inputs{};
   bool fsdp_makes_shards{};      ///< FSDP: the model is made without memory; only shards reach the device
   /// FSDP2's units as accelerate makes them: the embedding by itself, final norm and head together (of tied
   /// embeddings all three), the latter not resharded behind the forward. Absent: under context parallelism.

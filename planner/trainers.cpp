@@ -198,6 +198,13 @@ const std::vector<TrainerDefault>& trainer_defaults() {
        "logits",
        "loss/loss_utils.py ForCausalLMLoss"},
       {transformers, {5, 0}, {}, plain, "--no-master-weights", "on", "modeling_utils.py dtype auto"},
+      {transformers,
+       {},
+       {5, 0},
+       always,
+       "reentrant checkpointing",
+       "on",
+       "modeling_utils.py gradient_checkpointing_enable: use_reentrant"},
 
       {swift,
        {},

@@ -61,6 +61,13 @@ struct Given {
 struct TowerParameters;
 
 /// What a part of the program runs in.
+/// What variables of a training loop hold of a micro-step until the next one's replace them: its logits and,
+/// with its loss, the graph, whose packed layers keep their inputs.
+struct Leftovers {
+  std::vector<Bytes> logits{};
+  std::map<int, std::vector<Bytes>> inputs{};  ///< by part of the program
+};
+
 struct Program {
   Autograd& torch;
   const Model& model;
@@ -88,6 +95,10 @@ struct Program {
   Tensors locals{};            ///< what the model's own variables keep until its layers are through
   Tensors cache{};             ///< keys and values that the model's result keeps until the loss is there
   Tensors attention_locals{};  ///< what BLOOM's attention keeps until the residual is added
+  Leftovers leaves{};          ///< for the next micro-step
+  Tensors outputs{};           ///< what the training loop holds of this one
+  std::map<int, Tensors> kept_inputs{};  ///< of packed layers, by part
+  std::vector<std::shared_ptr<Storage>> earlier_logits{}, earlier_inputs{};  ///< of the micro-step before
   Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
 
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
@@ -96,6 +107,13 @@ struct Program {
   /// Whether attention probabilities drop out in training.
   [[nodiscard]] bool drops_attention() const { return shape().dropout > 0 && operators().attention_dropout; }
 };
+
+/// Whether the training loop's variables outlive a micro-step.
+[[nodiscard]] inline bool keeps_outputs(const Training& training) {
+  return spec(training.modules).keeps_outputs && training.objective == Objective::sft;
+}
+/// The training loop's logits: from here on they replace the last micro-step's.
+void hold_logits(Program& p, const Tensors& logits);
 
 /// How a module is called. Where its input is given by keyword, or none of its inputs needs a gradient, hooks
 /// do not see its backward end.

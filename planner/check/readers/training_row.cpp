@@ -171,6 +171,7 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.attention = attention_of(options);
   training.reentrant_checkpointing =
       options.boolean_or("reentrant", false) || options.at("checkpointing").text() == "reentrant";
+  training.fsdp_holds_inputs = options.boolean_or("fsdp1_inside_checkpoints", false);
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
   training.lora_dropout = options.find("lora_dropout") ? options.at("lora_dropout").number(0, 1) : 0.0;
   training.autocast = options.boolean_or("autocast", false);
