@@ -34,9 +34,10 @@ struct ModuleLibrarySpec {
 };
 
 /// litgpt: 0.5 finetune/lora.py, model.py, pyproject.toml (bitsandbytes 0.42); Lightning 2.4
-/// fabric/plugins/precision/half.py convert_output, bitsandbytes.py (every nn.Linear, quantize: dtype=torch.half). llm-foundry: FlashAttention in Triton (scripts/train/
-/// benchmarking/submit_benchmarks.py attn_impl), beside which FlashAttention-2 is 1.3 to 2.5 times as fast
-/// (Dao 2023, section 4.1): the geometric middle. torchtitan: parallelisms/parallelize_llama.py @9dec370.
+/// fabric/plugins/precision/half.py convert_output, bitsandbytes.py (every nn.Linear; quantize packs from
+/// torch.half). llm-foundry: FlashAttention in Triton (scripts/train/benchmarking/submit_benchmarks.py
+/// attn_impl), beside which FlashAttention-2 is 1.3 to 2.5 times as fast (Dao 2023, section 4.1): the
+/// geometric middle. torchtitan: parallelisms/parallelize_llama.py @9dec370.
 inline constexpr std::array<ModuleLibrarySpec, 4> kModuleLibraries{{
     {.library = ModuleLibrary::transformers},
     {.library = ModuleLibrary::litgpt,

@@ -256,7 +256,7 @@ struct Training {
   bool padding_mask{};             ///< batches are padded: attention gets an explicit mask
   bool keeps_cache{};              ///< use_cache left on while training
   bool reentrant_checkpointing{};  ///< torch.utils.checkpoint(use_reentrant=True)
-  bool longest_first{};            ///< the run begins with its longest samples: nothing is left of a step before
+  bool longest_first{};            ///< the longest samples come first: nothing is left of a step before
   bool fp32_adapters{true};        ///< peft's autocast_adapter_dtype; DeepSpeed's stages 0-2 cast them back
   double lora_dropout{};
   bool prepares_kbit_training{};  ///< peft.prepare_model_for_kbit_training: unquantised weights in fp32
@@ -269,7 +269,7 @@ struct Training {
   /// FSDP of the first generation, around reentrant checkpoints: the hook by which a frozen unit is resharded
   /// holds the inputs of its recomputation, and their gradients, until the backward is over.
   bool fsdp_holds_inputs{};
-  bool fsdp_makes_shards{};      ///< FSDP: the model is made without memory; only shards reach the device
+  bool fsdp_makes_shards{};  ///< FSDP: the model is made without memory; only shards reach the device
   /// FSDP2's units as accelerate makes them: the embedding by itself, final norm and head together (of tied
   /// embeddings all three), the latter not resharded behind the forward. Absent: under context parallelism.
   std::optional<bool> fsdp_wraps_ends{};

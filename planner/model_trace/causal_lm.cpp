@@ -207,8 +207,7 @@ class MicroStep {
     const auto hold_part = [&](int part) {
       const auto found = earlier.inputs.find(part);
       if (found == earlier.inputs.end()) return;
-      for (const Bytes each : found->second)
-        program_.earlier_inputs.push_back(recorder_.allocate(each));
+      for (const Bytes each : found->second) program_.earlier_inputs.push_back(recorder_.allocate(each));
     };
     for (const std::size_t layer : outline_.of_layer) hold_part(static_cast<int>(layer));
     hold_part(Recorder::kModel);

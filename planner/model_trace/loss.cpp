@@ -97,8 +97,8 @@ Tensor chunked_loss(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
   const Labels labels = labels_of(p);
   const std::int64_t V = logits.layout.sizes.back();
-  const Tensor flat = keeps_outputs(p.training) ? without_last(p, logits)
-                                                : view(torch, logits, {p.sizes.tokens(), V});
+  const Tensor flat =
+      keeps_outputs(p.training) ? without_last(p, logits) : view(torch, logits, {p.sizes.tokens(), V});
   const std::int64_t T = flat.size(0);
   const Tensors parts = split(torch, flat, 0, chunks(T, p.training.loss_chunks));
   Tensor sum;

@@ -97,7 +97,7 @@ struct Program {
   Tensors attention_locals{};  ///< what BLOOM's attention keeps until the residual is added
   Leftovers leaves{};          ///< for the next micro-step
   Tensors outputs{};           ///< what the training loop holds of this one
-  std::map<int, Tensors> kept_inputs{};  ///< of packed layers, by part
+  std::map<int, Tensors> kept_inputs{};                                      ///< of packed layers, by part
   std::vector<std::shared_ptr<Storage>> earlier_logits{}, earlier_inputs{};  ///< of the micro-step before
   Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
 

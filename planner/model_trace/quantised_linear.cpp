@@ -82,8 +82,8 @@ Tensor kept_input(Program& p, const Tensor& x) {
   if (!spec(p.training.modules).packed_keeps_input) return {};
   if (p.strategy.checkpointing != Checkpointing::none) return x.detached();
   Tensors& kept = p.kept_inputs[p.torch.recorder().current()];
-  const bool known = std::any_of(kept.begin(), kept.end(),
-                                 [&](const Tensor& each) { return each.storage == x.storage; });
+  const bool known =
+      std::any_of(kept.begin(), kept.end(), [&](const Tensor& each) { return each.storage == x.storage; });
   if (!known) kept.push_back(x.detached());
   return x.detached();
 }
@@ -97,9 +97,9 @@ Tensor four_bits(Program& p, const Tensor& given, const Parameter& weight, std::
   const auto node = p.torch.node({&x});
   Tensor result = product_of_four_bits(p, sizes, biased);
   if (node) {
-    node->attribute = std::make_shared<Kept>(Kept{
-        kept_input(p, x),
-        hooks_modules(p) ? p.torch.recorder().keep_parameter(weight.index) : std::shared_ptr<Storage>{}});
+    node->attribute = std::make_shared<Kept>(
+        Kept{kept_input(p, x), hooks_modules(p) ? p.torch.recorder().keep_parameter(weight.index)
+                                                : std::shared_ptr<Storage>{}});
     node->backward = [&p, sizes, shape = x.layout.sizes](Tensors&) {
       const Tensor wide = dequantised(p, sizes);
       p.torch.multiply(false, product_of(sizes.rows, sizes.out, sizes.in, DType::bf16));

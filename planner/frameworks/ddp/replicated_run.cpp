@@ -170,9 +170,9 @@ void ReplicatedRun::end_backward(bool last) {
 /// training/memory.py register_optim_in_bwd_hooks.
 void ReplicatedRun::step_one(std::size_t tensor) {
   if (stepped_.empty()) stepped_.resize(state_.tensors().size());
-  const auto place = std::count_if(state_.tensors().begin(),
-                                   state_.tensors().begin() + static_cast<std::ptrdiff_t>(tensor),
-                                   [](const RankTensor& each) { return each.trainable; });
+  const auto place =
+      std::count_if(state_.tensors().begin(), state_.tensors().begin() + static_cast<std::ptrdiff_t>(tensor),
+                    [](const RankTensor& each) { return each.trainable; });
   const bool first = !stepped_[tensor];
   stepped_[tensor] = true;
   optimizer_step(device_, in().training, {optimized_[static_cast<std::size_t>(place)]}, first);
