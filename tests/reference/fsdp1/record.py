@@ -4,7 +4,7 @@ usage: record.py [FIRST ROW, COUNT]   (under the stand-in; torch, transformers a
 
 Decoder layers are FSDP units (accelerate's TRANSFORMER_BASED_WRAP), every adapter matrix a unit of its own (peft's
 fsdp_auto_wrap_policy), use_orig_params=False, adapters in fp32 beside a 16-bit base, no mixed precision. `around`: each unit is called
-inside its checkpoint, as transformers' models did before 4.52; `inside`: the checkpoint is inside the unit, as since."""
+inside its checkpoint, as transformers' models did up to 4.48; `inside`: the checkpoint is inside the unit, as since."""
 import functools
 import gc
 import json
