@@ -93,6 +93,9 @@ void check_beside(const Options& options) {
 }
 
 void check_budget(const Options& options) {
+  if (options.prices.size() > 1)
+    throw InputError("--price", fmt::format("{} prices for one kind of GPU", options.prices.size()),
+                     "accepted: one; a price for each name with zplan hardware compare");
   if (options.has("--samples") && options.has("--tokens"))
     throw InputError("--tokens", "given with --samples, which says it already", "accepted: one of the two");
   for (const std::string_view option : {"--epochs", "--price"})

@@ -81,6 +81,20 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "host memory per node in GiB [the node type's usual]"),  // --host-mem
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "how each GPU's slot is wired, such as 4x8 (nvidia-smi -q) [the GPU's own "
+                        "generation, 16 lanes]"),  // --pcie
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "the longest way between two GPUs of a node, as nvidia-smi topo -m shows it [what "
+                        "is usual]"),  // --topology
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers "
+                        "[its part of the cores]"),  // --host-threads
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "rated memory bandwidth of a node's processors [usual for the node "
+                        "type]"),  // --host-bandwidth
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what the drives of a node read, or write, for offload to NVMe [3]"),  // --disk-bandwidth
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "share of each GPU to leave free, in percent [10]"),  // --headroom
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "ZeRO stages to consider, such as 2,3 [0,1,2,3]"),  // --zero
@@ -193,7 +207,8 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "how often all of them are trained on [1]"),  // --epochs
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "of a GPU and hour, in any currency: what the run costs"),  // --price
+                        "of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or "
+                        "X,Y,… in the order of the names"),  // --price
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "on a local disk, for offload to NVMe [/local_nvme]"),  // --nvme-path
       QT_TRANSLATE_NOOP("zplan::gui::Options",

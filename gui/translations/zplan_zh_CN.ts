@@ -1341,8 +1341,8 @@
         <translation>全部数据训练的次数 [1]</translation>
     </message>
     <message>
-        <source>of a GPU and hour, in any currency: what the run costs</source>
-        <translation>每个 GPU 每小时的价格，货币任意：训练的费用</translation>
+        <source>of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or X,Y,… in the order of the names</source>
+        <translation>每个 GPU 每小时的价格，货币任意：训练的费用；在 hardware compare 中可为一个通用价格，或按名称顺序的 X,Y,…</translation>
     </message>
     <message>
         <source>Images per sample</source>
@@ -1739,6 +1739,46 @@
     <message>
         <source>between nodes: 8x400g, 100g, … [the GPU&apos;s usual]</source>
         <translation>节点之间的网络：8x400g、100g、… [该卡的常见配置]</translation>
+    </message>
+    <message>
+        <source>how each GPU&apos;s slot is wired, such as 4x8 (nvidia-smi -q) [the GPU&apos;s own generation, 16 lanes]</source>
+        <translation>每个 GPU 插槽的 PCIe 连接，例如 4x8（nvidia-smi -q）[GPU 自身的代数，16 通道]</translation>
+    </message>
+    <message>
+        <source>the longest way between two GPUs of a node, as nvidia-smi topo -m shows it [what is usual]</source>
+        <translation>节点内两个 GPU 之间最长的路径，如 nvidia-smi topo -m 所示 [常见配置]</translation>
+    </message>
+    <message>
+        <source>threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers [its part of the cores]</source>
+        <translation>每个进程在主机上的线程数 (OMP_NUM_THREADS)，用于卸载的优化器 [所分得的核心数]</translation>
+    </message>
+    <message>
+        <source>rated memory bandwidth of a node&apos;s processors [usual for the node type]</source>
+        <translation>节点处理器的额定内存带宽 [该节点类型的常见配置]</translation>
+    </message>
+    <message>
+        <source>what the drives of a node read, or write, for offload to NVMe [3]</source>
+        <translation>节点的磁盘读或写的速度，用于卸载到 NVMe [3]</translation>
+    </message>
+    <message>
+        <source>PCIe slots</source>
+        <translation>PCIe 插槽</translation>
+    </message>
+    <message>
+        <source>Way between GPUs</source>
+        <translation>GPU 之间的路径</translation>
+    </message>
+    <message>
+        <source>Threads of a process</source>
+        <translation>每个进程的线程</translation>
+    </message>
+    <message>
+        <source>Host bandwidth (GB/s)</source>
+        <translation>主机内存带宽 (GB/s)</translation>
+    </message>
+    <message>
+        <source>Disk bandwidth (GB/s)</source>
+        <translation>磁盘带宽 (GB/s)</translation>
     </message>
     <message>
         <source>host memory per node in GiB [the node type&apos;s usual]</source>

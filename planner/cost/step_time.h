@@ -56,11 +56,6 @@ struct MicroStepFlops {
 [[nodiscard]] MicroStepFlops micro_step_flops(const Model& model, const Training& training,
                                               const Strategy& strategy);
 
-/// Transfers run while the micro-steps compute and communicate: only what outlasts both shows. Updated
-/// weights that go back to the device behind the optimizer always show, and so does the host's optimizer.
-[[nodiscard]] Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
-                                   const Schedule& schedule, Seconds micro_steps);
-
 [[nodiscard]] StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,
                                  const Cluster& cluster, const Shard& shard, const Schedule& schedule,
                                  const RunTime& run);

@@ -76,6 +76,8 @@ struct FrameworkSpec {
   bool autocasts_masters;   ///< fp32 weights under torch.autocast
   bool fused_lion;          ///< its Lion is one kernel, without copies
   bool makes_shards;        ///< the model is made without memory; only shards reach the device
+  bool fuses_host_optimizer;  ///< offloaded AdamW is one pass over memory, not an operator after the other
+  bool adds_on_host;          ///< gradients of further micro-steps are added by the host's processors
   OptimizerKernel kernel;   ///< that AdamW runs in where a training script leaves it to the framework
   bool (*shards_reference)(const Strategy&);                 ///< a copy that log-probabilities come from
   bool (*casts_adapters)(const Training&, const Strategy&);  ///< to the model's type

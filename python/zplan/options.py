@@ -52,6 +52,11 @@ class ClusterOptions(TypedDict, total=False):
     node: str
     network: str
     host_mem: float  # GiB per node
+    pcie: str  # generation and lanes of each slot: "4x8"
+    topology: Literal["PIX", "PXB", "PHB", "NODE", "SYS"]  # the longest way between GPUs of a node
+    host_threads: int  # of each process
+    host_bandwidth: float  # GB/s, rated, of a node's memory
+    disk_bandwidth: float  # GB/s of a node's drives
 
 
 class InstanceOptions(TypedDict, total=False):
@@ -98,7 +103,7 @@ class RunOptions(TypedDict, total=False):
     samples: int  # of an epoch
     tokens: int
     epochs: float
-    price: float  # of a GPU-hour
+    price: Union[float, Sequence[float]]  # of a GPU-hour; of compare_hardware also one for each name
 
 
 class QuestionOptions(ModelOptions, ClusterOptions, TrainingOptions, BatchOptions, total=False):
@@ -146,6 +151,7 @@ class CompareOptions(PlanningOptions, RunOptions, InstanceOptions, OutputOptions
     buckets: Literal["default", "hf-auto"]
     baseline: Config
     differences: bool
+    order: Literal["given", "fastest", "cheapest"]
 
 
 class SearchOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, StrategyOptions, OutputOptions, total=False):
@@ -154,6 +160,12 @@ class SearchOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, S
 
 class PlanOptions(SearchOptions, total=False):
     ds_config: Config
+
+
+class HardwareOptions(PlanOptions, total=False):
+    """Of `compare_hardware`: what differs between the compared is not in it."""
+
+    order: Literal["given", "fastest", "cheapest"]
 
 
 class FitOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, StrategyOptions, total=False):

@@ -1151,6 +1151,8 @@ class ComparedHardware(Value):
     tokens_per_second: Optional[float]
     tokens_per_gpu_hour: Optional[float]
     speed_median_error: Optional[float]  # half of such predicted speeds were further off
+    price_per_gpu_hour: Optional[float]  # as given
+    cost_per_million_tokens: Optional[float]  # None: no price
     report: Optional[Report]
 
     _parts = {"report": one(Report)}
@@ -1161,6 +1163,7 @@ class HardwareComparison(Document):
     """The answer of `compare_hardware` (zplan.hardware-comparison/1)."""
 
     zplan_version: str
+    order: str  # "given", "fastest", "cheapest"
     hardware: Tuple[ComparedHardware, ...]
 
     _parts = {"hardware": each(ComparedHardware)}
@@ -1168,7 +1171,8 @@ class HardwareComparison(Document):
     def to_frame(self) -> pandas.DataFrame:
         """A line per GPU or cloud shape. Needs pandas."""
         return _frame([{"name": one.name, "kind": one.kind, "fits": one.fits, "plan": one.plan, "tokens_per_second": one.tokens_per_second,
-                        "tokens_per_gpu_hour": one.tokens_per_gpu_hour} for one in self.hardware], "name")
+                        "tokens_per_gpu_hour": one.tokens_per_gpu_hour, "cost_per_million_tokens": one.cost_per_million_tokens}
+                       for one in self.hardware], "name")
 
 
 # ---- check ----

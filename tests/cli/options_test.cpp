@@ -22,7 +22,8 @@ TEST(Options, EveryValueReachesItsField) {
   const Options o = parsed(
       "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --instance p5.48xlarge --mem 44.5 --node "
       "nvswitch --network 8x400g "
-      "--host-mem 900GiB "
+      "--host-mem 900GiB --pcie 4x8 --topology SYS --host-threads 12 --host-bandwidth 409.6 "
+      "--disk-bandwidth 14 "
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
       "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --quant-storage bf16 --dora "
       "--modules-to-save embed_tokens,lm_head --tie-saved-modules --no-autocast-adapters --objective dpo "
@@ -48,6 +49,7 @@ TEST(Options, EveryValueReachesItsField) {
                                             .eval_accumulation_steps = 4,
                                             .new_tokens = 64}));
   EXPECT_EQ(o.budget, (Budget{.samples = 50000, .tokens = 7, .epochs = 2.5, .price = 1.25}));
+  EXPECT_EQ(o.prices, std::vector<double>{1.25});
   EXPECT_EQ(o.recipe_files, (std::vector<std::string>{"sft.yaml", "accelerate.yaml"}));
   EXPECT_EQ(o.recipe_out, "out.yaml");
   EXPECT_EQ(o.command, Command::plan);
@@ -60,6 +62,11 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_EQ(o.cluster.node, "nvswitch");
   EXPECT_EQ(o.cluster.network, "8x400g");
   EXPECT_EQ(o.cluster.host_memory, kGiB * 900);
+  EXPECT_EQ(o.cluster.pcie, (PcieLink{4, 8}));
+  EXPECT_EQ(o.cluster.path, PciePath::sys);
+  EXPECT_EQ(o.cluster.host_threads, 12);
+  EXPECT_EQ(o.cluster.host_bandwidth, BytesPerSecond(409.6e9));
+  EXPECT_EQ(o.cluster.disk, BytesPerSecond(14e9));
   EXPECT_DOUBLE_EQ(o.headroom.fraction, 0.05);
   EXPECT_THAT(o.space.zero_stages, ElementsAre(2, 3));
   EXPECT_THAT(o.space.tensor_parallel, ElementsAre(1, 4));

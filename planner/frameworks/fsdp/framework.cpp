@@ -146,6 +146,8 @@ const FrameworkSpec& fsdp_spec() {
       .autocasts_masters = false,
       .fused_lion = false,
       .makes_shards = true,
+      .fuses_host_optimizer = false,
+      .adds_on_host = true,
       .kernel = OptimizerKernel::foreach,
       .shards_reference = [](const Strategy&) { return true; },
       .casts_adapters = [](const Training&, const Strategy&) { return true; },
