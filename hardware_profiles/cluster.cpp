@@ -223,8 +223,6 @@ void take_pcie(Cluster& cluster, const ClusterRequest& request) {
   cluster.node.usual_gpus = cluster.gpus_per_node;  // half of them are on one socket
 }
 
-/// Drives of a node: one of PCIe 4 x4.
-constexpr BytesPerSecond kUsualDisk{3e9};
 /// A part of a host that is rented has its part of the memory channels. Assumed: 3.2 GB/s a core (two EPYC
 /// 7742) to 5.9 (two Xeon 8275CL).
 constexpr BytesPerSecond kBandwidthOfCore{5e9};
@@ -239,7 +237,7 @@ void take_host(Cluster& cluster, const ClusterRequest& request) {
   cluster.host.threads =
       request.host_threads.value_or(std::max<std::int64_t>(1, cores / cluster.gpus_per_node));
   cluster.host.bandwidth = request.host_bandwidth.value_or(bandwidth);
-  cluster.host.disk = request.disk.value_or(kUsualDisk);
+  cluster.host.disk = request.disk.value_or(cluster.host.disk);
 }
 
 /// One GPU sends nothing inside its node: how that speed came about is no assumption of the plan.

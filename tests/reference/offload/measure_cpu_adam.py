@@ -1,6 +1,7 @@
 """measure_cpu_adam.py OUT.json: what DeepSpeed's optimizer step on the host takes here, by size, type and threads.
 
-Each figure is the least of several runs, in seconds: the machine may have other work. Beside DeepSpeedCPUAdam: what DeepSpeed does around it
+Each figure is the least of several runs, in seconds of processor time over all threads, divided by their number: the machine may have
+other work, and then wall time counts that, too. Beside DeepSpeedCPUAdam: what DeepSpeed does around it
 (unscaling the gradient in place, the copy of the updated weights in 16 bits), torch's own AdamW, and how fast the same threads read and write
 plain memory (STREAM's copy and triad, with the bytes that STREAM counts). Needs deepspeed (its cpu_adam is built on first use) and torch.
 """
@@ -20,12 +21,12 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def least(call, seconds=3.0, most=30):
-    """The shortest of the calls that fit into so many seconds, at least three of them."""
+    """The shortest of the calls that fit into so many seconds, at least three of them: processor time of a thread."""
     times, began = [], time.perf_counter()
     while len(times) < 3 or (len(times) < most and time.perf_counter() - began < seconds):
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        times.append(time.perf_counter() - start)
+        times.append((time.process_time() - start) / torch.get_num_threads())
     return min(times)
 
 
