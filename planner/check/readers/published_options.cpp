@@ -194,6 +194,7 @@ Training read_training(const JsonReader& options, Skip& skip) {
   const std::int64_t gradient = options.at("gradient_dtype_bytes").integer(1, 8);
   training.fsdp_reduces_fp32 = options.integer_or("reduce_dtype_bytes", gradient, 1, 8) == 4;
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
+  training.syncs_each_micro_step = !options.boolean_or("no_sync", true);
   return training;
 }
 
