@@ -160,6 +160,7 @@ TEST(Options, EveryChoiceThatIsOfferedIsTaken) {
     for (const std::string& word : spec.choices()) {
       std::vector<std::string> line{std::string(spec.name), word};
       if (spec.group == "Fit") line.insert(line.begin(), "fit");
+      if (spec.group == "Compare") line.insert(line.begin(), "compare");
       EXPECT_NO_THROW((void)parse_options(line)) << spec.name << " " << word;
       ++tried;
     }

@@ -173,8 +173,9 @@ TEST_F(Scenarios, FastestAndCheapestAreOrders) {
   const json file = file_of({scenario("one node", asked + "2.5 --gpus 8"),
                              scenario("four nodes", asked + "2.5 --gpus 32 --nodes 4")});
   const auto names = [&](const std::string& more) {
+    const json answer = comparison(file, more);
     std::vector<std::string> all;
-    for (const json& each : comparison(file, more).at("scenarios")) all.push_back(each.at("name"));
+    for (const json& each : answer.at("scenarios")) all.push_back(each.at("name"));
     return all;
   };
   EXPECT_THAT(names("--order fastest"), testing::ElementsAre("four nodes", "one node"));
