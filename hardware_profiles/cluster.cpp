@@ -194,9 +194,8 @@ void take_host_memory(Cluster& cluster, const ClusterRequest& request) {
 void drop_measured_over_pcie(Gpu& gpu) {
   const auto over_pcie = [](const auto& each) { return !joins_by_gpu_links(each.fabric); };
   std::erase_if(gpu.links, over_pcie);
-  std::erase_if(gpu.collectives, [&over_pcie](const CollectiveCurve& each) {
-    return each.nodes == 1 && over_pcie(each);
-  });
+  std::erase_if(gpu.collectives,
+                [&over_pcie](const CollectiveCurve& each) { return each.nodes == 1 && over_pcie(each); });
 }
 
 /// GPUs behind one switch share its link to the host, which is as wide as a slot: what goes through the host

@@ -49,7 +49,7 @@ struct Cluster {
   Bytes memory{};         ///< per GPU, as nvidia-smi totals it
   Bytes usable_memory{};  ///< what a process can allocate: total less what the driver keeps
   Bytes host_memory_per_node{};
-  Host host{};  ///< what offload has of the node
+  Host host{};                         ///< what offload has of the node
   std::optional<Instance> instance{};  ///< the cloud shape that the nodes are, where one was named
   LinkSpeed inside{};                  ///< collectives within a node
   std::optional<LinkSpeed> between{};  ///< collectives across nodes, per GPU

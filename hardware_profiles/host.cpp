@@ -9,7 +9,8 @@ namespace zplan {
 
 namespace {
 
-/// One core's reads and writes in DeepSpeedCPUAdam, with AVX-512. Source: tests/reference/offload/cpu_adam.json.
+/// One core's reads and writes in DeepSpeedCPUAdam, with AVX-512. Source:
+/// tests/reference/offload/cpu_adam.json.
 constexpr double kThread = 43e9;
 
 /// Source: deepspeedai/DeepSpeed pull request 5301: on one GPU pinned copies of 16-bit weights were six times

@@ -346,7 +346,8 @@ std::optional<LinkSpeed> measured_of(const JsonReader& file) {
 
 Node read_node(const JsonReader& file) {
   file.only_keys({"schema", "name", "aliases", "fabric", "usual_gpus", "host_memory_gib", "host_cores",
-                  "host_memory_gb_per_s", "link_fraction", "latency_us", "measured", "collectives", "sources"});
+                  "host_memory_gb_per_s", "link_fraction", "latency_us", "measured", "collectives",
+                  "sources"});
   const Fabric fabric = fabric_of(file.at("fabric"));
   const Node usual;
   const auto bandwidth = file.find("host_memory_gb_per_s");

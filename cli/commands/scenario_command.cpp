@@ -30,8 +30,9 @@ void check_beside(const Options& options) {
                      "a file of scenarios beside other words", "accepted: zplan compare FILE.zplan");
   for (const std::string& option : options.given)
     if (std::find(kBeside.begin(), kBeside.end(), option) == kBeside.end())
-      throw InputError(option, "beside a file of scenarios, which says what is planned",
-                       "accepted: --baseline, --differences, --order, --explain, --units, --json, --csv, --markdown");
+      throw InputError(
+          option, "beside a file of scenarios, which says what is planned",
+          "accepted: --baseline, --differences, --order, --explain, --units, --json, --csv, --markdown");
   check_differences(options);
 }
 
@@ -75,8 +76,7 @@ std::size_t baseline_named(const std::string& name, const ScenarioComparison& al
 double money_of(const PlannedScenario& each) {
   const std::optional<RunCost> cost = run_cost(each.plan(), each.question);
   if (!cost || !cost->money)
-    throw InputError("--order",
-                     fmt::format("cheapest, but {} has no cost", in_quotes(each.scenario.name)),
+    throw InputError("--order", fmt::format("cheapest, but {} has no cost", in_quotes(each.scenario.name)),
                      "accepted: where each scenario has --price, and --samples or --tokens");
   return *cost->money;
 }
@@ -87,9 +87,9 @@ void sort_by(ListOrder order, ScenarioComparison& all) {
   std::vector<std::tuple<bool, double, std::size_t>> places;
   for (std::size_t i = 0; i < all.scenarios.size(); ++i) {
     const PlannedScenario& each = all.scenarios[i];
-    places.emplace_back(
-        !each.plan().fits,
-        order == ListOrder::fastest ? -each.plan().time.tokens_per_second : money_of(each), i);
+    places.emplace_back(!each.plan().fits,
+                        order == ListOrder::fastest ? -each.plan().time.tokens_per_second : money_of(each),
+                        i);
   }
   std::sort(places.begin(), places.end());
   ScenarioComparison sorted = all;

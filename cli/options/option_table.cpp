@@ -233,7 +233,8 @@ const std::vector<OptionSpec>& option_table() {
        "the longest way between two GPUs of a node, as nvidia-smi topo -m shows it [what is usual]",
        [](O o, T t) { o.cluster.path = parse_name<PciePath>("--topology", t); }, all_names<PciePath>},
       {"--host-threads", "N", kCluster, kPlanning,
-       "threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers [its part of the cores]",
+       "threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers [its part of the "
+       "cores]",
        [](O o, T t) { o.cluster.host_threads = parse_integer("--host-threads", t, 1, 100'000); }},
       {"--host-bandwidth", "GB/S", kCluster, kPlanning,
        "rated memory bandwidth of a node's processors [usual for the node type]",

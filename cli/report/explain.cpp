@@ -242,7 +242,8 @@ Figure time_figure(std::string name, Seconds time, std::string formula, std::str
 /// With what it is worked out from: figures of the host are usual ones unless they were given.
 std::string offload_text(const Cluster& cluster) {
   return fmt::format(
-      "transfers at {} and the host's update at {} per rank ({} threads; {} of memory bandwidth per node) that "
+      "transfers at {} and the host's update at {} per rank ({} threads; {} of memory bandwidth per node) "
+      "that "
       "nothing hides",
       format_rate(cluster.gpu.pcie_effective), format_rate(update_rate(cluster.host, cluster.gpus_per_node)),
       cluster.host.threads, format_rate(cluster.host.bandwidth));

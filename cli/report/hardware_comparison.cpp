@@ -50,8 +50,9 @@ std::string gpus_text(const Cluster& cluster) {
 bool has_prices(const HardwareComparison& all) { return all.hardware.front().price.has_value(); }
 
 bool has_budget(const HardwareComparison& all) {
-  return std::any_of(all.hardware.begin(), all.hardware.end(),
-                     [](const Compared& each) { return each.planned && each.planned->question.budget.is_known(); });
+  return std::any_of(all.hardware.begin(), all.hardware.end(), [](const Compared& each) {
+    return each.planned && each.planned->question.budget.is_known();
+  });
 }
 
 RunCost cost_of_run(const Compared& each) { return *run_cost(plan_on(each), each.planned->question); }
@@ -68,15 +69,14 @@ void add_costs(std::vector<HardwareField>& fields, const HardwareComparison& all
                         return amount_text(cost_of_run(each).wall.value / kSecondsPerHour);
                       }});
   if (!has_prices(all)) return;
-  fields.push_back({{"price", "GPU-h", true, 6},
-                    [](const Compared& each, ByteUnit) { return amount_text(*each.price); }});
+  fields.push_back(
+      {{"price", "GPU-h", true, 6}, [](const Compared& each, ByteUnit) { return amount_text(*each.price); }});
   fields.push_back({{"Mtok", "cost", true, kAlways}, [](const Compared& each, ByteUnit) {
                       return fmt::format("{:.3f}", *each.cost_per_million_tokens());
                     }});
   if (has_budget(all))
-    fields.push_back({{"run", "cost", true, kAlways}, [](const Compared& each, ByteUnit) {
-                        return amount_text(*cost_of_run(each).money);
-                      }});
+    fields.push_back({{"run", "cost", true, kAlways},
+                      [](const Compared& each, ByteUnit) { return amount_text(*cost_of_run(each).money); }});
 }
 
 std::vector<HardwareField> hardware_fields(const HardwareComparison& all) {
@@ -176,11 +176,12 @@ std::string cheapest(const HardwareComparison& all) {
   std::string text = fmt::format("{} is the cheapest: {:.3f} per million tokens", least.name,
                                  *least.cost_per_million_tokens());
   if (&fastest == &least) return text + ", and the fastest";
-  return text + fmt::format("; {}, the fastest, is {:.1f} times as fast at {:.3f}, since {:.1f} times as much "
-                            "is charged for it an hour",
-                            fastest.name,
-                            plan_on(fastest).time.tokens_per_second / plan_on(least).time.tokens_per_second,
-                            *fastest.cost_per_million_tokens(), hourly(fastest) / hourly(least));
+  return text + fmt::format(
+                    "; {}, the fastest, is {:.1f} times as fast at {:.3f}, since {:.1f} times as much "
+                    "is charged for it an hour",
+                    fastest.name,
+                    plan_on(fastest).time.tokens_per_second / plan_on(least).time.tokens_per_second,
+                    *fastest.cost_per_million_tokens(), hourly(fastest) / hourly(least));
 }
 
 std::string shortfall(const Compared& each) {
@@ -241,17 +242,16 @@ std::vector<CsvRecord> csv(const HardwareComparison& all) {
   for (const Compared& each : all.hardware) {
     CsvRecord record = each.planned ? csv_fields(plan_on(each)) : CsvRecord(csv_names(false).size());
     const auto field = [&each](auto of) { return each.planned ? fmt::format("{}", of()) : std::string(); };
-    const CsvRecord first{
-        each.name,
-        each.instance ? "instance" : "gpu",
-        field([&] { return cluster_of(each).gpu.name; }),
-        field([&] { return cluster_of(each).gpus; }),
-        field([&] { return cluster_of(each).nodes; }),
-        each.impossible,
-        field([&] { return each.tokens_per_gpu_hour(); }),
-        number_or_none(each.planned ? speed_error(each) : std::nullopt),
-        number_or_none(each.price),
-        number_or_none(each.cost_per_million_tokens())};
+    const CsvRecord first{each.name,
+                          each.instance ? "instance" : "gpu",
+                          field([&] { return cluster_of(each).gpu.name; }),
+                          field([&] { return cluster_of(each).gpus; }),
+                          field([&] { return cluster_of(each).nodes; }),
+                          each.impossible,
+                          field([&] { return each.tokens_per_gpu_hour(); }),
+                          number_or_none(each.planned ? speed_error(each) : std::nullopt),
+                          number_or_none(each.price),
+                          number_or_none(each.cost_per_million_tokens())};
     record.insert(record.begin(), first.begin(), first.end());
     records.push_back(std::move(record));
   }

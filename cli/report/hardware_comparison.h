@@ -14,7 +14,7 @@ namespace zplan {
 struct ComparedHardware {
   std::string name;  ///< of its profile
   bool instance{};
-  std::string impossible;  ///< why nothing can be planned there; else `planned` is there
+  std::string impossible;         ///< why nothing can be planned there; else `planned` is there
   std::optional<double> price{};  ///< of a GPU-hour
   std::optional<PlannedScenario> planned{};
 

@@ -92,8 +92,9 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "rated memory bandwidth of a node's processors [usual for the node "
                         "type]"),  // --host-bandwidth
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "what the drives of a node read, or write, for offload to NVMe [3]"),  // --disk-bandwidth
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "what the drives of a node read, or write, for offload to NVMe [3]"),  // --disk-bandwidth
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "share of each GPU to leave free, in percent [10]"),  // --headroom
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -185,19 +186,23 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples per optimizer step over all GPUs [what the others make]"),  // --global-batch
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the masters]"),  // --load-dtype
+                        "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the "
+                        "masters]"),  // --load-dtype
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "every rank reads the checkpoint at stage 3: no zero.Init"),  // --load-everywhere
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "weights gathered on one rank, or every rank's shards [what the plan's config says]"),  // --save
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "weights gathered on one rank, or every rank's shards [what the plan's config says]"),  // --save
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples per GPU of an evaluation step [none is evaluated]"),  // --eval-batch
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]"),  // --eval-logits
+                        "compute_metrics is given, so that the Trainer keeps the logits of all samples "
+                        "[losses alone]"),  // --eval-logits
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples whose logits are kept"),  // --eval-samples
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "evaluation steps until kept logits move to the host [never before the end]"),  // --eval-accumulation
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "evaluation steps until kept logits move to the host [never before the end]"),  // --eval-accumulation
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "tokens generated behind each prompt of --seq tokens [none]"),  // --generate
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -206,9 +211,10 @@ const std::vector<const char*>& command_line_words() {
                         "the same in tokens"),  // --tokens
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "how often all of them are trained on [1]"),  // --epochs
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or "
-                        "X,Y,… in the order of the names"),  // --price
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or "
+          "X,Y,… in the order of the names"),  // --price
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "on a local disk, for offload to NVMe [/local_nvme]"),  // --nvme-path
       QT_TRANSLATE_NOOP("zplan::gui::Options",

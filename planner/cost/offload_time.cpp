@@ -40,8 +40,8 @@ constexpr double kOperatorsPasses = 6 * 7;
 /// csrc/adam/cpu_adam_impl.cpp.
 Bytes optimizer_pass(const Training& training, const Shard& shard) {
   if (!spec(training.framework).fuses_host_optimizer)
-    return Bytes(static_cast<std::int64_t>(kOperatorsPasses *
-                                           static_cast<double>(masters(training, shard).value)));
+    return Bytes(
+        static_cast<std::int64_t>(kOperatorsPasses * static_cast<double>(masters(training, shard).value)));
   return gradients(training, shard) + (masters(training, shard) + shard.moments) * 2;
 }
 

@@ -28,8 +28,9 @@ void add(std::vector<Collective>& kinds, const Call& call) {
   at->bytes += call.elements * call.element * call.times;
 }
 
-/// Elements of one rank's gradients that are summed on the device and kept on the host: none at stage 1, which reduces once; whole
-/// parameters that touch the slice at stage 2, where there is something to sum; the shard at stage 3.
+/// Elements of one rank's gradients that are summed on the device and kept on the host: none at stage 1,
+/// which reduces once; whole parameters that touch the slice at stage 2, where there is something to sum; the
+/// shard at stage 3.
 Elements accumulated_on_host(const Training& training, const Strategy& s, const RankModel& rank,
                              const Shard& shard) {
   if (spec(training.framework).adds_on_host) return {};

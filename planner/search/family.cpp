@@ -146,8 +146,9 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   const Bytes live(static_cast<std::int64_t>(played.highest.of[lane]));
   result.required_low = std::max(live, noted.initialisation) + noted.outside;
   result.host = noted.host;
-  result.step = seconds(played.time.step) + offload_time(context_.training(), strategy, context_.cluster(), noted.shard, offload,
-                                                         seconds(played.time.micro_steps));
+  result.step =
+      seconds(played.time.step) + offload_time(context_.training(), strategy, context_.cluster(), noted.shard,
+                                               offload, seconds(played.time.micro_steps));
   const auto tokens = static_cast<double>(strategy.global_batch_size() * context_.training().sequence_length);
   result.tokens_per_second = tokens / result.step.value;
   result.sent =

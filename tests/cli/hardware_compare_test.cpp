@@ -83,8 +83,7 @@ TEST(HardwareCompare, FastestAndCheapestAreOrders) {
   const json cheapest = compared(asked + "--order cheapest");
   EXPECT_THAT(names_of(cheapest), ElementsAre("g6e.12xlarge", "p4d.24xlarge", "p5.48xlarge"));
   EXPECT_EQ(cheapest.at("order"), "cheapest");
-  EXPECT_THAT(in_process("hardware compare " + asked).out,
-              HasSubstr("g6e.12xlarge is the cheapest: "));
+  EXPECT_THAT(in_process("hardware compare " + asked).out, HasSubstr("g6e.12xlarge is the cheapest: "));
 }
 
 TEST(HardwareCompare, APriceIsOfEachOrOfAll) {
@@ -100,7 +99,8 @@ TEST(HardwareCompare, APriceIsOfEachOrOfAll) {
     const double gpu_hours = 1e6 / each.at("tokens_per_second").get<double>() / 3600 * 8;
     EXPECT_NEAR(each.at("cost_per_million_tokens").get<double>(), gpu_hours * 2, 1e-9);
     // A batch that is not full is a step.
-    EXPECT_NEAR(each.at("report").at("plans")[0].at("run").at("cost").get<double>(), gpu_hours * 2 * 1000, 0.1);
+    EXPECT_NEAR(each.at("report").at("plans")[0].at("run").at("cost").get<double>(), gpu_hours * 2 * 1000,
+                0.1);
   }
   EXPECT_TRUE(compared(asked).at("hardware")[0].at("cost_per_million_tokens").is_null());
 }

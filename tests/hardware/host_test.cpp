@@ -1,4 +1,5 @@
-// What a host's processors take to update weights, against the real DeepSpeedCPUAdam (tests/reference/offload).
+// What a host's processors take to update weights, against the real DeepSpeedCPUAdam
+// (tests/reference/offload).
 
 #include "hardware_profiles/host.h"
 
@@ -14,7 +15,9 @@ namespace {
 /// A host whose memory limits nothing.
 Host of_threads(std::int64_t threads) { return {.threads = threads, .bandwidth = BytesPerSecond(1e15)}; }
 
-double predicted(double bytes, std::int64_t threads) { return bytes / update_rate(of_threads(threads), 1).value; }
+double predicted(double bytes, std::int64_t threads) {
+  return bytes / update_rate(of_threads(threads), 1).value;
+}
 
 /// Weights and moments read and written, gradients read. Small steps stay in the caches.
 TEST(CpuAdam, TakesWhatItsBytesTake) {

@@ -363,8 +363,7 @@ TEST_F(Offloads, GpusBehindOneSwitchShareItsLink) {
 
 TEST_F(Offloads, StatesOnDrivesAreReadAndWritten) {
   const auto on = [this](OffloadDevice device) {
-    return seconds(
-        {.zero_stage = 3, .offload_optimizer = device, .offload_parameters = OffloadDevice::cpu});
+    return seconds({.zero_stage = 3, .offload_optimizer = device, .offload_parameters = OffloadDevice::cpu});
   };
   EXPECT_NEAR(on(OffloadDevice::nvme) - on(OffloadDevice::cpu), 32e9 / (4e9 / 4), 1e-9);
 }
