@@ -139,13 +139,13 @@ struct EnumNames<Attention> {
       {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
 };
 
-/// Whose kernels norms, rotations and gated activations run in: PyTorch's operators one by one, or
-/// Liger-Kernel's, which keep less.
-enum class LayerKernels { torch, liger };
+/// Whose kernels layers run in: PyTorch's operators one by one; Liger-Kernel's for norms, rotations and gated
+/// activations; flash-linear-attention's for the gated delta rule. Both keep less.
+enum class LayerKernels { torch, liger, fla };
 template <>
 struct EnumNames<LayerKernels> {
-  static constexpr std::array<std::pair<LayerKernels, std::string_view>, 2> table{
-      {{LayerKernels::torch, "torch"}, {LayerKernels::liger, "liger"}}};
+  static constexpr std::array<std::pair<LayerKernels, std::string_view>, 3> table{
+      {{LayerKernels::torch, "torch"}, {LayerKernels::liger, "liger"}, {LayerKernels::fla, "fla"}}};
 };
 
 /// What a loss of next tokens shifts by one: the labels (transformers since 4.49); or the logits in fp32,

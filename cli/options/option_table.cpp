@@ -301,8 +301,9 @@ const std::vector<OptionSpec>& option_table() {
        "what the loss shifts: labels, as transformers since 4.49; a copy of the logits before [labels]",
        [](O o, T t) { o.training.loss_shift = parse_name<LossShift>("--loss-shift", t); },
        all_names<LossShift>},
-      {"--kernels", "torch|liger", kTraining, kPlanning,
-       "of norms, rotations and gated activations: PyTorch's operators or Liger-Kernel's [torch]",
+      {"--kernels", "torch|liger|fla", kTraining, kPlanning,
+       "PyTorch's operators; Liger-Kernel's norms, rotations and gated activations; flash-linear-attention's "
+       "gated delta rule [torch]",
        [](O o, T t) { o.training.kernels = parse_name<LayerKernels>("--kernels", t); },
        all_names<LayerKernels>},
       {"--modules", "LIBRARY", kTraining, kPlanning,

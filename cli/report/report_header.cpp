@@ -50,6 +50,7 @@ std::string variant_words(const Training& training) {
   std::string words = training.fused_loss ? ", fused loss" : "";
   if (training.fused_head) words += ", TRL's fused head";
   if (training.kernels == LayerKernels::liger) words += ", Liger's kernels";
+  if (training.kernels == LayerKernels::fla) words += ", flash-linear-attention's kernels";
   if (training.loss_shift != LossShift::labels && training.objective == Objective::sft)
     words += ", shifted logits";
   if (training.loss_chunks > 1)

@@ -126,8 +126,8 @@ const std::vector<const char*>& command_line_words() {
                         "what the loss shifts: labels, as transformers since 4.49; a copy of the logits "
                         "before [labels]"),  // --loss-shift
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "of norms, rotations and gated activations: PyTorch's operators or Liger-Kernel's "
-                        "[torch]"),  // --kernels
+                        "PyTorch's operators; Liger-Kernel's norms, rotations and gated activations; "
+                        "flash-linear-attention's gated delta rule [torch]"),  // --kernels
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "tokens of the data set's samples: one a line, or a length and how many have it; or "
                         "their mean, standard deviation and limit [all as --seq]"),  // --lengths

@@ -1817,8 +1817,8 @@
         <translation>损失移位的对象：自 transformers 4.49 起为标签；之前为 logits 的副本 [labels]</translation>
     </message>
     <message>
-        <source>of norms, rotations and gated activations: PyTorch&apos;s operators or Liger-Kernel&apos;s [torch]</source>
-        <translation>归一化、旋转位置和门控激活的内核：PyTorch 的算子或 Liger-Kernel 的 [torch]</translation>
+        <source>PyTorch&apos;s operators; Liger-Kernel&apos;s norms, rotations and gated activations; flash-linear-attention&apos;s gated delta rule [torch]</source>
+        <translation>PyTorch 的算子；Liger-Kernel 的归一化、旋转位置和门控激活；flash-linear-attention 的 gated delta rule [torch]</translation>
     </message>
     <message>
         <source>tokens of the data set&apos;s samples: one a line, or a length and how many have it; or their mean, standard deviation and limit [all as --seq]</source>

@@ -81,7 +81,8 @@ MicroStepFlops micro_step_flops(const Model& model, const Training& training, co
   const ModelShape& shape = model.shape;
   const auto tokens = static_cast<double>(strategy.micro_batch_size * sequences_per_sample(training) *
                                           training.sequence_length);
-  const double attention = 4.0 * static_cast<double>(shape.layers) *
+  const std::int64_t linear = shape.delta_net ? shape.delta_net->layers : 0;
+  const double attention = 4.0 * static_cast<double>(shape.layers - linear) *
                            static_cast<double>(shape.attention_heads * shape.head_size) *
                            static_cast<double>(training.sequence_length);
   const double forward = (2.0 * active_matrix_parameters(model, strategy) + attention) * tokens /

@@ -323,6 +323,7 @@ Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool
 }  // namespace
 
 Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
+  if (of.find("linear_attn.A_log") != nullptr) return delta_net(p, of, x);
   return hooked(p, {.name = "attention", .by_keyword = true}, x,
                 [&](const Tensor& input) { return attention_forward(p, of, input, sliding); });
 }

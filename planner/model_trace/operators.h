@@ -68,6 +68,8 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 [[nodiscard]] Tensor tanh(Autograd& torch, const Tensor& x);   ///< keeps the result
 [[nodiscard]] Tensor relu(Autograd& torch, const Tensor& x);   ///< keeps the result
 [[nodiscard]] Tensor silu(Autograd& torch, const Tensor& x);   ///< keeps x
+[[nodiscard]] Tensor softplus(Autograd& torch, const Tensor& x);  ///< keeps x
+[[nodiscard]] Tensor exp(Autograd& torch, const Tensor& x);       ///< keeps the result
 [[nodiscard]] Tensor gelu(Autograd& torch, const Tensor& x);   ///< keeps x
 /// torch.nn.functional.dropout in training: keeps a mask of one byte per element.
 [[nodiscard]] Tensor dropout(Autograd& torch, const Tensor& x);

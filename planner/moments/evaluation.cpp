@@ -151,8 +151,9 @@ std::vector<Resident> generation(const RunInputs& inputs, const StepFigures& ste
   const std::int64_t tokens = in.training.sequence_length + beside.new_tokens;
   const std::int64_t batch = std::max<std::int64_t>(1, beside.eval_batch);
   const std::int64_t sliding = shape.sliding_window > 0 ? std::min(shape.sliding_layers, shape.layers) : 0;
+  const std::int64_t linear = shape.delta_net ? shape.delta_net->layers : 0;
   const std::int64_t seen =
-      (shape.layers - sliding) * tokens + sliding * std::min(tokens, shape.sliding_window);
+      (shape.layers - sliding - linear) * tokens + sliding * std::min(tokens, shape.sliding_window);
   const std::int64_t heads = units_on_rank(shape.key_value_heads, in.strategy.layout.tensor, 0);
   const std::int64_t numbers =
       shape.latent_attention
@@ -171,6 +172,15 @@ std::vector<Resident> generation(const RunInputs& inputs, const StepFigures& ste
                    .device = number * (batch * numbers * seen) + number * (batch * numbers * tokens),
                    .formula = "2 · layers · B · tokens · K · d, and a layer's once more",
                    .source = "transformers 5.23 cache_utils.py DynamicCache"});
+  if (linear > 0) {
+    const DeltaNet& net = *shape.delta_net;
+    constexpr Bytes kWide{4};
+    parts.push_back({.name = "states of linear attention",
+                     .device = kWide * (batch * linear * net.value_heads * net.key_head_size *
+                                        net.value_head_size),
+                     .formula = "4 · linear layers · B · value heads · key size · value size",
+                     .source = "transformers 5.23 cache_utils.py LinearAttentionCacheLayerMixin"});
+  }
   return parts;
 }
 

@@ -70,7 +70,7 @@ class TrainingOptions(TypedDict, total=False):
     fused_loss: bool
     fused_head: bool
     loss_shift: Literal["labels", "logits", "logits-alone"]
-    kernels: Literal["torch", "liger"]
+    kernels: Literal["torch", "liger", "fla"]
     loss_chunks: int
     sliced_head: bool
     modules: Literal["transformers", "litgpt", "llm-foundry", "torchtitan"]

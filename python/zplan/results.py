@@ -145,7 +145,7 @@ class Training(Value):
     reference: Optional[str] = None  # of preference training
     fused_head: bool = False  # TRL's, without logits
     loss_shift: str = "labels"
-    kernels: str = "torch"  # of norms, rotations and gated activations
+    kernels: str = "torch"  # whose kernels layers run in
 
     _parts = {"lora_targets": tuple, "frozen_parts": tuple, "modules_to_save": tuple}
 

@@ -9,6 +9,7 @@
 #include "models/config.h"
 #include "models/lora.h"
 #include "models/recorded/library.h"
+#include "models/recorded/read.h"
 #include "models/vision/families.h"
 #include "planner/check/readers/links.h"
 
@@ -25,6 +26,7 @@ bool divides_samples(const JsonReader& options) {
 Bytes bytes_at(const JsonReader& value) { return Bytes(value.integer(0, kMostBytes)); }
 
 std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
+  if (config.has("format")) return read_recorded_model(config);
   const std::string architecture = config.at("model_type").text();
   if (config.has("vision_config"))
     if (auto model = recorded_model(config); model && model->recorded) return model;
