@@ -285,6 +285,10 @@ std::vector<std::string> assumption_lines(const Report& report) {
                              "loaded shard by shard");
   for (std::string& each : length_lines(report.question)) lines.push_back(std::move(each));
   for (std::string& each : image_lines(report)) lines.push_back(std::move(each));
+  if (report.question.model.shape.delta_net && report.question.training.kernels != LayerKernels::fla)
+    lines.emplace_back(
+        "gated delta nets run by PyTorch's operators; where flash-linear-attention is installed it runs "
+        "them with less: --kernels fla");
   if (deepspeed && !report.options.has("--buckets") && report.found == nullptr)
     lines.push_back(buckets_line(report));
   if (deepspeed && !report.question.space.zero)
