@@ -73,7 +73,8 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
     reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
   if (training.kernels == LayerKernels::fla && !model.shape.delta_net)
-    reasons.emplace_back("the model has no linear attention that flash-linear-attention's kernels are known for");
+    reasons.emplace_back(
+        "the model has no linear attention that flash-linear-attention's kernels are known for");
   const bool more = training.dora || !training.modules_to_save.empty();
   if (training.method != Method::full && more && (model.recorded || model.analogue))
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");

@@ -181,7 +181,8 @@ TowerShape clip_tower(const JsonReader& tower, TowerShape otherwise, std::int64_
 
 Vision gemma3(const JsonReader& config, const JsonReader& tower, std::int64_t text_width) {
   if (tower.boolean_or("vision_use_head", true))
-    tower.fail("a head that pools patches (vision_use_head)", "accepted: \"vision_use_head\": false, as published");
+    tower.fail("a head that pools patches (vision_use_head)",
+               "accepted: \"vision_use_head\": false, as published");
   Vision vision{.projector = Projector::pooled, .text_width = text_width, .bidirectional = true};
   const std::int64_t image_size = whole(tower, "image_size", 224);
   vision.tower = clip_tower(tower,

@@ -55,10 +55,8 @@ Tensors convolution(const DeltaNet& net) {
 }
 
 Tensors projection(const ModelShape& shape, const std::string& name, std::int64_t out) {
-  return linear({.path = "linear_attn." + name,
-                 .in = shape.hidden_size,
-                 .out = out,
-                 .role = TensorRole::attention});
+  return linear(
+      {.path = "linear_attn." + name, .in = shape.hidden_size, .out = out, .role = TensorRole::attention});
 }
 
 Tensors input_projections(const ModelShape& shape) {
@@ -75,11 +73,11 @@ Tensors delta_net(const ModelShape& shape) {
   const DeltaNet& net = *shape.delta_net;
   const Tensors own{plain("linear_attn.dt_bias", {net.value_heads}, TensorRole::attention),
                     plain("linear_attn.A_log", {net.value_heads}, TensorRole::attention)};
-  const Tensors behind = join({norm("linear_attn.norm", net.value_head_size),
-                               linear({.path = "linear_attn.out_proj",
-                                       .in = net.value_width(),
-                                       .out = shape.hidden_size,
-                                       .role = TensorRole::attention})});
+  const Tensors behind =
+      join({norm("linear_attn.norm", net.value_head_size), linear({.path = "linear_attn.out_proj",
+                                                                   .in = net.value_width(),
+                                                                   .out = shape.hidden_size,
+                                                                   .role = TensorRole::attention})});
   const Tensors inputs = input_projections(shape);
   return net.joint_projections ? join({own, convolution(net), inputs, behind})
                                : join({own, convolution(net), behind, inputs});
@@ -106,8 +104,7 @@ Model hybrid(const JsonReader& config, const Descriptor& about, ModelShape shape
   for (std::size_t i = 0; i < linear.size(); ++i) layers.push_back((linear[i] ? 0 : 2) + (routed[i] ? 1 : 0));
   const Tensors full = gated_attention(config, about, shape), norms = block_norms(about, shape);
   const Tensors nets = delta_net(shape);
-  const Tensors dense =
-      shape.intermediate_size > 0 ? block_feed_forward(config, about, shape) : Tensors{};
+  const Tensors dense = shape.intermediate_size > 0 ? block_feed_forward(config, about, shape) : Tensors{};
   const Tensors experts = shape.experts ? qwen2_experts(shape) : Tensors{};
   return decoder(about, shape,
                  {{"linear_attention", join({nets, dense, norms})},

@@ -1,6 +1,6 @@
-// The gated delta net, as transformers computes it where causal-conv1d is not installed: with PyTorch's operators, or
-// with flash-linear-attention's kernels. Source: transformers 5.23 models/{qwen3_next,qwen3_5}/modeling_*.py (causal_conv1d_fn,
-// torch_chunk_gated_delta_rule, RMSNormGated).
+// The gated delta net, as transformers computes it where causal-conv1d is not installed: with PyTorch's
+// operators, or with flash-linear-attention's kernels. Source: transformers 5.23
+// models/{qwen3_next,qwen3_5}/modeling_*.py (causal_conv1d_fn, torch_chunk_gated_delta_rule, RMSNormGated).
 
 #include <algorithm>
 #include <array>
@@ -52,9 +52,8 @@ void project_jointly(Program& p, const Parameters& of, const Tensor& x, Locals& 
   own.queries_to_gates = projected(p, of, "in_proj_qkvz", x);
   own.scalars = projected(p, of, "in_proj_ba", x);
   {
-    const Tensors parts = split(
-        torch, view(torch, own.queries_to_gates, {b, s, heads, 2 * (keys + values)}), 3,
-        {keys, keys, values, values});
+    const Tensors parts = split(torch, view(torch, own.queries_to_gates, {b, s, heads, 2 * (keys + values)}),
+                                3, {keys, keys, values, values});
     const Tensors scalars =
         split(torch, view(torch, own.scalars, {b, s, heads, 2 * shared}), 3, {shared, shared});
     own.value = reshape(torch, parts[2], {b, s, net.value_heads, net.value_head_size});
@@ -215,8 +214,7 @@ Chunks within_chunks(Autograd& torch, Rows& rows) {
   c.key = by_chunk(torch, std::exchange(rows.key, {}));
   c.keys_by_beta = by_chunk(torch, c.keys_by_beta), c.values_by_beta = by_chunk(torch, c.values_by_beta);
   const Tensor& decay = rows.decay;
-  const Tensor decays =
-      view(torch, decay, {decay.size(0), decay.size(1), decay.size(2) / kChunk, kChunk});
+  const Tensor decays = view(torch, decay, {decay.size(0), decay.size(1), decay.size(2) / kChunk, kChunk});
   c.mask = upper_mask(torch);
   c.sums = running_sum(torch, decays);
   c.decays = pairwise_decays(torch, c.sums, c.mask);
@@ -293,8 +291,7 @@ Tensor delta_rule(Program& p, const Locals& own) {
   Scan scan;
   scan_chunks(torch, c, scan);
   Tensor output = std::exchange(scan.output, {});
-  output =
-      reshape(torch, output, {output.size(0), output.size(1), output.size(2) * kChunk, output.size(4)});
+  output = reshape(torch, output, {output.size(0), output.size(1), output.size(2) * kChunk, output.size(4)});
   if (more > 0) output = part(torch, output, 2, p.sizes.s);
   return to_contiguous(torch, transpose(torch, output, 1, 2), type);
 }

@@ -54,8 +54,8 @@ Tensor solved(Autograd& torch, const Tensor& a, const std::vector<std::int64_t>&
 Tensor gradient_of_triangle(Autograd& torch, const Tensor& a, const Tensor& result) {
   Tensor negative;
   {
-    torch.multiply(false, product_of(a.layout.sizes.back(), result.layout.sizes.back(),
-                                     a.layout.sizes.back(), a.type, leading(a)));
+    torch.multiply(false, product_of(a.layout.sizes.back(), result.layout.sizes.back(), a.layout.sizes.back(),
+                                     a.type, leading(a)));
     const Tensor product = torch.make(Layout::contiguous(a.layout.sizes), a.type);
     torch.drop_kernel();
     negative = copy_of(torch, product);
@@ -83,8 +83,8 @@ Tensor depthwise_convolution(Autograd& torch, const Tensor& given_x, const Tenso
     const Tensor gradient = in_order(torch, gradients[0]), ordered = in_order(torch, held_x);
     Tensors outputs(2);
     if (itself.needs(1))
-      outputs[1] = torch.kernel({&ordered, &gradient}, Layout::contiguous(held_weight.layout.sizes),
-                                held_weight.type);
+      outputs[1] =
+          torch.kernel({&ordered, &gradient}, Layout::contiguous(held_weight.layout.sizes), held_weight.type);
     if (itself.needs(0))
       outputs[0] = torch.kernel({&gradient}, Layout::contiguous(held_x.layout.sizes), held_x.type);
     return outputs;

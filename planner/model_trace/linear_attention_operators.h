@@ -29,8 +29,8 @@ namespace zplan::symbolic {
 [[nodiscard]] Tensor solve_triangular(Autograd& torch, const Tensor& a, const Tensor& b);
 /// `length` entries along `axis`, all of them too: the backward pads with zeros to the whole.
 [[nodiscard]] Tensor part(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length);
-/// x[..., i, ...] = value, of a slice of x: x becomes the node's output (CopySlices), whose backward copies the
-/// gradient of all of x.
+/// x[..., i, ...] = value, of a slice of x: x becomes the node's output (CopySlices), whose backward copies
+/// the gradient of all of x.
 void assign(Autograd& torch, Tensor& x, const Tensor& value);
 
 }  // namespace zplan::symbolic

@@ -175,11 +175,11 @@ std::vector<Resident> generation(const RunInputs& inputs, const StepFigures& ste
   if (linear > 0) {
     const DeltaNet& net = *shape.delta_net;
     constexpr Bytes kWide{4};
-    parts.push_back({.name = "states of linear attention",
-                     .device = kWide * (batch * linear * net.value_heads * net.key_head_size *
-                                        net.value_head_size),
-                     .formula = "4 · linear layers · B · value heads · key size · value size",
-                     .source = "transformers 5.23 cache_utils.py LinearAttentionCacheLayerMixin"});
+    parts.push_back(
+        {.name = "states of linear attention",
+         .device = kWide * (batch * linear * net.value_heads * net.key_head_size * net.value_head_size),
+         .formula = "4 · linear layers · B · value heads · key size · value size",
+         .source = "transformers 5.23 cache_utils.py LinearAttentionCacheLayerMixin"});
   }
   return parts;
 }

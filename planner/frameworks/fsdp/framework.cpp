@@ -148,8 +148,8 @@ const FrameworkSpec& fsdp_spec() {
       .makes_shards = true,
       .kernel = OptimizerKernel::foreach,
       .shards_reference = [](const Strategy&) { return true; },
-      // By its MixedPrecisionPolicy, which accelerate gives it together with autocast; without one adapters are
-      // computed with as they are stored.
+      // By its MixedPrecisionPolicy, which accelerate gives it together with autocast; without one adapters
+      // are computed with as they are stored.
       .casts_adapters =
           [](const Training& training, const Strategy&) {
             return training.autocast || (training.master_weights && training.precision != Precision::fp32);
