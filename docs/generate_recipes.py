@@ -3,7 +3,7 @@
 usage: generate_recipes.py [--check] ZPLAN
 
 docs/recipes.in.md is the page, with lines {{ARGUMENTS}} of zplan: lines that follow each other become their commands and a table with a
-row for each. --check writes nothing and fails where the page is not what would be written."""
+row for each, a line of `hardware compare` one with a row for each GPU or offer. --check writes nothing and fails where the page is not what would be written."""
 
 import json
 import pathlib
@@ -56,13 +56,22 @@ def row(label, answer):
     return cells
 
 
-def block(program, lines):
-    text = [f"    zplan {line}" for line in lines] + [""]
+def compared(program, line):
+    head = ["", "strategy", "batch × accumulation", "needs, GiB", "step", "tokens/s", "", "run, cost", "a million tokens"]
+    rows = [row(f"`{each['name']}`", each["report"]) + [f"{each['cost_per_million_tokens']:.2f}"] for each in report(program, line)["hardware"]]
+    return head, rows
+
+
+def asked(program, lines):
     label = (lambda i: str(i + 1)) if len(lines) > 1 else (lambda i: "")
     rows = [row(label(i), report(program, line)) for i, line in enumerate(lines)]
     head = ["", "strategy", "batch × accumulation", "needs, GiB", "step", "tokens/s", "", "run, cost"][:max(map(len, rows))]
-    if len(lines) == 1:
-        rows, head = [each[1:] for each in rows], head[1:]
+    return (head, rows) if len(lines) > 1 else (head[1:], [each[1:] for each in rows])
+
+
+def block(program, lines):
+    text = [f"    zplan {line}" for line in lines] + [""]
+    head, rows = compared(program, lines[0]) if lines[0].startswith("hardware compare") else asked(program, lines)
     text += ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     return text + ["| " + " | ".join(each) + " |" for each in rows]
 

@@ -190,6 +190,55 @@ void take_host_memory(Cluster& cluster, const ClusterRequest& request) {
                                               format_bytes(cluster.host_memory_per_node), cluster.node.name));
 }
 
+/// Curves and peaks that were measured over PCIe speak of the slots and ways that they were measured on.
+void drop_measured_over_pcie(Gpu& gpu) {
+  const auto over_pcie = [](const auto& each) { return !joins_by_gpu_links(each.fabric); };
+  std::erase_if(gpu.links, over_pcie);
+  std::erase_if(gpu.collectives,
+                [&over_pcie](const CollectiveCurve& each) { return each.nodes == 1 && over_pcie(each); });
+}
+
+/// GPUs behind one switch share its link to the host, which is as wide as a slot: what goes through the host
+/// has its part of that. Peer-to-peer has the whole link where it does not leave the socket.
+double share_of_slot(const Cluster& cluster, PciePath path) {
+  const double through_host = cluster.node.link_fraction;
+  if (cluster.node.fabric == Fabric::pcie_host)
+    return through_host / static_cast<double>(cluster.host.gpus_on_uplink);
+  return path == PciePath::sys ? through_host : 1.0;
+}
+
+/// What is said of slots and of ways between them, in the place of what is usual.
+void take_pcie(Cluster& cluster, const ClusterRequest& request) {
+  if (!request.pcie && !request.path) return;
+  drop_measured_over_pcie(cluster.gpu);
+  if (request.pcie) {
+    cluster.gpu.pcie = rated(*request.pcie);
+    cluster.gpu.pcie_effective = reached(*request.pcie);
+  }
+  if (!request.path) return;
+  if (*request.path <= PciePath::pxb) cluster.host.gpus_on_uplink = cluster.gpus_per_node;
+  if (!joins_by_gpu_links(cluster.node.fabric))
+    cluster.node.link_fraction = share_of_slot(cluster, *request.path);
+  cluster.node.usual_gpus = cluster.gpus_per_node;  // half of them are on one socket
+}
+
+/// A part of a host that is rented has its part of the memory channels. Assumed: 3.2 GB/s a core (two EPYC
+/// 7742) to 5.9 (two Xeon 8275CL).
+constexpr BytesPerSecond kBandwidthOfCore{5e9};
+
+void take_host(Cluster& cluster, const ClusterRequest& request) {
+  std::int64_t cores = cluster.node.host_cores;
+  BytesPerSecond bandwidth = cluster.node.host_bandwidth;
+  if (cluster.instance) {
+    cores = std::max<std::int64_t>(1, cluster.instance->vcpus / 2);
+    bandwidth = std::min(bandwidth, kBandwidthOfCore * static_cast<double>(cores));
+  }
+  cluster.host.threads =
+      request.host_threads.value_or(std::max<std::int64_t>(1, cores / cluster.gpus_per_node));
+  cluster.host.bandwidth = request.host_bandwidth.value_or(bandwidth);
+  cluster.host.disk = request.disk.value_or(cluster.host.disk);
+}
+
 /// One GPU sends nothing inside its node: how that speed came about is no assumption of the plan.
 SourcedSpeed take_inside(Cluster& cluster) {
   SourcedSpeed inside = speed_inside(cluster.gpu, cluster.node, cluster.gpus_per_node);
@@ -246,6 +295,8 @@ Cluster assemble_cluster(const ClusterRequest& asked, const HardwareProfiles& pr
   take_gpu(cluster, request, profiles);
   take_node(cluster, request, profiles);
   take_host_memory(cluster, request);
+  take_host(cluster, request);
+  take_pcie(cluster, request);
   const SourcedSpeed inside = take_inside(cluster);
   take_network(cluster, request, profiles, inside);
   return cluster;

@@ -25,6 +25,11 @@ struct ClusterRequest {
   std::string node{};                   ///< node type; empty: the usual one for the GPU
   std::string network{};                ///< empty: the usual one where there are several nodes
   std::optional<Bytes> host_memory{};   ///< per node
+  std::optional<PcieLink> pcie{};       ///< the slot of each GPU; wins over the profile's
+  std::optional<PciePath> path{};       ///< the longest between GPUs of a node
+  std::optional<std::int64_t> host_threads{};      ///< of each process on the host
+  std::optional<BytesPerSecond> host_bandwidth{};  ///< rated, of a node's memory channels
+  std::optional<BytesPerSecond> disk{};            ///< what a node's drives read, or write
 };
 
 /// How much faster than they are links are taken to be, for questions of the kind "what if they were". Of a
@@ -44,6 +49,7 @@ struct Cluster {
   Bytes memory{};         ///< per GPU, as nvidia-smi totals it
   Bytes usable_memory{};  ///< what a process can allocate: total less what the driver keeps
   Bytes host_memory_per_node{};
+  Host host{};                         ///< what offload has of the node
   std::optional<Instance> instance{};  ///< the cloud shape that the nodes are, where one was named
   LinkSpeed inside{};                  ///< collectives within a node
   std::optional<LinkSpeed> between{};  ///< collectives across nodes, per GPU

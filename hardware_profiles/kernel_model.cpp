@@ -28,7 +28,7 @@ KernelModel::KernelModel()
       // 14.1 of 19.5 TFLOP/s on an A100, 21 of 40 on an RTX 3090 Ti (bewantbe/busy-gemm-benchmark), 54 of 110
       // on an RTX PRO 6000 Max-Q (as above).
       plain(0.6),
-      tail(0.627),            // fitted
+      tail(0.660),            // fitted
       softmax_cycles(0.190),  // fitted
       // Forward and backward 31.1 and 12.4 TFLOP/s with heads of 128, backward 24.4 with heads of 64:
       // CUTLASS's kernels in Dao-AILab/flash-attention issue 416, on a GPU whose FlashAttention-2, 54
@@ -38,7 +38,7 @@ KernelModel::KernelModel()
                   .narrow_backward = 24.4e12 / (82 * 1.695e9)},
       // Assumed: what refresh and turns of the bus leave of the rated bandwidth.
       copy(0.9),
-      bytes_per_multiprocessor(18.9e9),  // fitted
+      bytes_per_multiprocessor(19.4e9),  // fitted
       gap(0.993e-6)                      // fitted
 {}
 

@@ -7,10 +7,38 @@
 #include <vector>
 
 #include "hardware_profiles/gpu.h"
+#include "hardware_profiles/host.h"
 #include "hardware_profiles/link.h"
 #include "models/base/quantity.h"
 
 namespace zplan {
+
+/// The longest way between two GPUs of a node, as `nvidia-smi topo -m` names it.
+enum class PciePath : std::uint8_t {
+  pix,   ///< one PCIe switch
+  pxb,   ///< several, behind one host bridge
+  phb,   ///< the host bridge
+  node,  ///< host bridges of one NUMA node
+  sys    ///< the link between NUMA nodes: two sockets
+};
+template <>
+struct EnumNames<PciePath> {
+  static constexpr std::array<std::pair<PciePath, std::string_view>, 5> table{{{PciePath::pix, "PIX"},
+                                                                               {PciePath::pxb, "PXB"},
+                                                                               {PciePath::phb, "PHB"},
+                                                                               {PciePath::node, "NODE"},
+                                                                               {PciePath::sys, "SYS"}}};
+};
+
+/// How a slot is wired.
+struct PcieLink {
+  std::int64_t generation{4}, lanes{16};
+  friend bool operator==(const PcieLink&, const PcieLink&) = default;
+};
+/// Rated, and as NCCL and large copies reach it, one direction. Source: PCI Express base specification; NCCL
+/// src/graph/topo.cc kvDictPciGen.
+[[nodiscard]] BytesPerSecond rated(const PcieLink& link);
+[[nodiscard]] BytesPerSecond reached(const PcieLink& link);
 
 /// A machine, or the kind of one.
 struct Node {
@@ -19,6 +47,8 @@ struct Node {
   Fabric fabric{Fabric::pcie_peer};
   std::int64_t usual_gpus{8};           ///< how many GPUs such a node holds; more is possible and remarked on
   Bytes host_memory{};                  ///< usual, as an assumption that the report prints
+  std::int64_t host_cores{16};          ///< usual, of all processors
+  BytesPerSecond host_bandwidth{90e9};  ///< usual, rated, of all memory channels
   double link_fraction{1.0};            ///< share of the GPU's effective link rate that a ring reaches here
   Seconds latency{};                    ///< of a small collective, where the GPU has no measured figure
   std::optional<LinkSpeed> measured{};  ///< of this very machine; wins over the GPU's figures and the links

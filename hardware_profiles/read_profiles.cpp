@@ -345,14 +345,19 @@ std::optional<LinkSpeed> measured_of(const JsonReader& file) {
 }
 
 Node read_node(const JsonReader& file) {
-  file.only_keys({"schema", "name", "aliases", "fabric", "usual_gpus", "host_memory_gib", "link_fraction",
-                  "latency_us", "measured", "collectives", "sources"});
+  file.only_keys({"schema", "name", "aliases", "fabric", "usual_gpus", "host_memory_gib", "host_cores",
+                  "host_memory_gb_per_s", "link_fraction", "latency_us", "measured", "collectives",
+                  "sources"});
   const Fabric fabric = fabric_of(file.at("fabric"));
+  const Node usual;
+  const auto bandwidth = file.find("host_memory_gb_per_s");
   return {.name = name_of(file),
           .aliases = aliases_of(file),
           .fabric = fabric,
           .usual_gpus = file.at("usual_gpus").integer(1, 1024),
           .host_memory = gibibytes(file.at("host_memory_gib")),
+          .host_cores = file.integer_or("host_cores", usual.host_cores, 1, 1'000'000),
+          .host_bandwidth = bandwidth ? gigabytes_per_second(*bandwidth) : usual.host_bandwidth,
           .link_fraction = fraction(file.at("link_fraction")),
           .latency = microseconds(file.at("latency_us")),
           .measured = measured_of(file),

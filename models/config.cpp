@@ -77,16 +77,6 @@ Model described(const JsonReader& config) {
   return model;
 }
 
-/// As it was recorded, where a descriptor knows the language model alone: of image-text models. Where only
-/// tensors were, the language model's micro-step stands in.
-std::optional<Model> recorded_with_tower(const JsonReader& config) {
-  if (!config.has("model_type") || !config.has("vision_config")) return std::nullopt;
-  std::optional<Model> model = recorded_model(config);
-  if (model && !model->recorded && descriptor_named(config) != nullptr)
-    model->analogue = std::make_shared<Model>(described(config));
-  return model;
-}
-
 /// How the model runs with images. What is odd of its tower is said when images are asked for, not before.
 void add_images(const JsonReader& config, Model& model) {
   if (!config.raw().contains("vision_config")) return;
@@ -120,13 +110,23 @@ std::optional<Model> image_text_on_text(const JsonReader& config) {
   }
 }
 
-/// Of an architecture without a descriptor: as it was recorded, its language model's, or by analogy.
+/// Of an image-text model: as it was recorded, or its tower beside its language model's micro-step.
+std::optional<Model> with_tower(const JsonReader& config) {
+  if (!config.has("model_type") || !config.has("vision_config")) return std::nullopt;
+  std::optional<Model> model = recorded_model(config);
+  if (model && model->recorded) return model;
+  if (std::optional<Model> whole = image_text_on_text(config)) return whole;
+  if (model && descriptor_named(config) != nullptr)
+    model->analogue = std::make_shared<Model>(described(config));
+  return model;
+}
+
+/// Of an architecture without a descriptor: as it was recorded, or by analogy.
 std::optional<Model> undescribed(const JsonReader& config) {
   if (!config.has("model_type") || descriptor_named(config) != nullptr) return std::nullopt;
   if (!is_a_name(config.at("model_type").text())) return std::nullopt;
   std::optional<Model> recorded = recorded_model(config);
   if (recorded && recorded->recorded) return recorded;
-  if (std::optional<Model> model = image_text_on_text(config)) return model;
   return recorded ? std::move(recorded) : model_by_analogy(config);
 }
 
@@ -145,7 +145,7 @@ Model described_or_recorded(const JsonReader& config) {
 
 Model read_config(const JsonReader& config) {
   if (!config.raw().is_object()) config.fail_type("a JSON object");
-  std::optional<Model> model = recorded_with_tower(config);
+  std::optional<Model> model = with_tower(config);
   if (!model) model = undescribed(config);
   if (!model) model = described_or_recorded(config);
   add_images(config, *model);

@@ -41,6 +41,19 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
+/// A gated delta net (Qwen3-Next, Qwen3.5): attention that is linear in the tokens, over a state of
+/// key_head_size x value_head_size for each value head.
+struct DeltaNet {
+  std::int64_t key_heads{}, value_heads{};
+  std::int64_t key_head_size{}, value_head_size{};
+  std::int64_t kernel{};     ///< tokens that the convolution in front of it sees
+  bool joint_projections{};  ///< queries, keys, values and gates in one, their scalars in another
+  std::int64_t layers{};     ///< how many layers have it
+  [[nodiscard]] std::int64_t key_width() const { return key_heads * key_head_size; }
+  [[nodiscard]] std::int64_t value_width() const { return value_heads * value_head_size; }
+  bool operator==(const DeltaNet&) const = default;
+};
+
 /// What a planner needs to know of a model beside its tensors: sizes in the words of config.json, and what
 /// the block looks like as far as it changes what is saved for the backward pass.
 struct ModelShape {
@@ -65,6 +78,7 @@ struct ModelShape {
   std::int64_t sliding_layers{};  ///< layers that use the window
   std::optional<MixtureOfExperts> experts;
   std::optional<LatentAttention> latent_attention;
+  std::optional<DeltaNet> delta_net;  ///< of the layers that have one instead of attention
   Operators operators{};
   Modules modules{};
   LibraryRules libraries{};

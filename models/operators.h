@@ -44,7 +44,14 @@ enum class Activation {
 
 /// Whose attention runs: the one that transformers' architectures share, or one of an architecture's own,
 /// with its masks and biases by position.
-enum class AttentionForm { shared, bloom, falcon, gptj, mpt };
+enum class AttentionForm {
+  shared,
+  bloom,
+  falcon,
+  gptj,
+  mpt,
+  gated,  ///< each head of queries is projected with a gate, whose sigmoid multiplies what attention gives
+};
 
 /// Which implementations attention has.
 enum class AttentionKernels {
@@ -156,6 +163,7 @@ struct Operators {
 
   Rotary rotary{Rotary::llama};
   double rotary_share{1.0};  ///< of a head's features, as the architecture's config has it by default
+  bool three_axes{};         ///< tables of positions in time, rows and columns (mrope), taken turn by turn
   RotatedLayers rotated_layers{RotatedLayers::all};
   LearnedPositions positions{LearnedPositions::before_masks};
 

@@ -138,6 +138,19 @@ StepFigures figures_of(const MemoryPlan& memory, const RunResult& played, const 
           .offload = memory.host.total};
 }
 
+/// Handing weights over, generating and scoring are phases of a step as training is: what is needed is what
+/// the worst of them needs.
+void cover_rollout(const std::vector<MomentMemory>& moments, const Training& training, MemoryPlan& memory) {
+  if (!generates(training)) return;
+  for (const MomentMemory& each : moments) {
+    const bool is_phase = each.moment == RunMoment::weight_sync || each.moment == RunMoment::generation ||
+                          each.moment == RunMoment::scoring;
+    if (!is_phase) continue;
+    for (Bytes* needed : {&memory.required, &memory.required_low, &memory.required_high})
+      *needed = std::max(*needed, each.device);
+  }
+}
+
 }  // namespace
 
 Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
@@ -170,6 +183,7 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   if (complete) price(plan.communication, played.calls, cost_model);
   plan.time = run.time(played, plan.communication, cost_model);
   plan.moments = run_moments(inputs, figures_of(plan.memory, played, run), cluster_.gpus_per_node);
+  cover_rollout(plan.moments, training_, plan.memory);
   for (const MomentMemory& each : plan.moments)
     if (each.moment != RunMoment::training) plan.fits_device = plan.fits_device && each.device <= limit;
   plan.fits_host = most_on_host(plan.moments) <= available_on_host(cluster_, headroom_);

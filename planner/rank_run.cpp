@@ -7,6 +7,7 @@
 #include "planner/cost/queues.h"
 #include "planner/cost/schedule.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/moments/rollout.h"
 #include "planner/sharding/expert_model.h"
 #include "planner/simulation/memory.h"
 
@@ -43,7 +44,8 @@ RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy
       strategy_(strategy),
       target_(std::move(target)),
       shard_(make_shard(*parts_.rank, training_, strategy_)),
-      outside_(outside_allocator(strategy_, target_.compute_capability, target_.gpus_per_node)) {
+      engine_(engine_resident(training_, target_.device)),
+      outside_(outside_allocator(strategy_, target_.compute_capability, target_.gpus_per_node) + engine_) {
   if (!is_sliced()) return;
   slices_ = std::make_shared<std::vector<Slice>>(slices(*parts_.rank, training_, strategy_));
   slice_ = slices_->front();
@@ -54,7 +56,9 @@ RunInputs RankRun::inputs() const {
           .recording = *parts_.recording,
           .compute_capability = target_.compute_capability,
           .gpus_per_node = target_.gpus_per_node,
-          .outside = outside_};
+          .outside = outside_,
+          .engine = engine_,
+          .device = target_.device};
 }
 
 RunResult RankRun::live_memory() const {

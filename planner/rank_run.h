@@ -24,9 +24,10 @@ class RankRun {
   struct Target {
     std::string compute_capability{"8.0"};
     std::int64_t gpus_per_node{};  ///< 0: all GPUs in one node
+    Bytes device{};                ///< what a process can allocate of the GPU, which an engine has a share of
   };
   static Target target_of(const Cluster& cluster) {
-    return {cluster.gpu.compute_capability, cluster.gpus_per_node};
+    return {cluster.gpu.compute_capability, cluster.gpus_per_node, cluster.usable_memory};
   }
   /// What runs of one question have in common, recorded once.
   struct Parts {
@@ -62,7 +63,7 @@ class RankRun {
   }
   [[nodiscard]] RunInputs inputs() const;
 
-  /// Device memory outside PyTorch's allocator: the CUDA context and NCCL's buffers.
+  /// Device memory outside PyTorch's allocator: the CUDA context, NCCL's buffers, an engine that stays awake.
   [[nodiscard]] Bytes outside() const { return outside_; }
 
   /// By what is requested alone; at a twentieth of the cost of full().
@@ -100,7 +101,7 @@ class RankRun {
   Shard shard_;
   std::shared_ptr<const std::vector<Slice>> slices_;  ///< of all data-parallel ranks
   Slice slice_;
-  Bytes outside_;
+  Bytes engine_, outside_;
 };
 
 /// The rank that a plan speaks of: the one that needs most memory. Data-parallel ranks run the

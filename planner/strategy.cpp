@@ -83,7 +83,10 @@ AdapterSpec adapters_of(const Training& training) {
 }
 
 std::optional<ReferenceModel> reference_of(const Training& training) {
-  if (training.objective != Objective::dpo && training.objective != Objective::kto) return std::nullopt;
+  const bool generated = generates(training);
+  if (!generated && training.objective != Objective::dpo && training.objective != Objective::kto)
+    return std::nullopt;
+  if (training.reference == ReferenceModel::none || (generated && !training.reference)) return std::nullopt;
   if (training.reference) return training.reference;
   return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;
 }

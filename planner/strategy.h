@@ -16,6 +16,7 @@
 #include "planner/layout/parallel_layout.h"
 #include "planner/module_libraries.h"
 #include "planner/optimizers.h"
+#include "planner/rollout.h"
 
 namespace zplan {
 
@@ -28,29 +29,31 @@ struct EnumNames<Method> {
 
 /// What is trained for, as TRL's trainers have it: next tokens (sft); preferences of one answer over another,
 /// whose samples are pairs, two sequences each (dpo, orpo, simpo); single answers that are good or bad (kto);
-/// a model that gives each of a pair's answers a number (reward).
-enum class Objective { sft, dpo, orpo, simpo, kto, reward };
+/// a model that gives each of a pair's answers a number (reward); rewards of what the model itself generates
+/// (grpo), whose samples are prompts with a completion.
+enum class Objective { sft, dpo, orpo, simpo, kto, reward, grpo };
 template <>
 struct EnumNames<Objective> {
-  static constexpr std::array<std::pair<Objective, std::string_view>, 6> table{
-      {{Objective::sft, "sft"},
-       {Objective::dpo, "dpo"},
-       {Objective::orpo, "orpo"},
-       {Objective::simpo, "simpo"},
-       {Objective::kto, "kto"},
-       {Objective::reward, "reward"}}};
+  static constexpr std::array<std::pair<Objective, std::string_view>, 7> table{{{Objective::sft, "sft"},
+                                                                                {Objective::dpo, "dpo"},
+                                                                                {Objective::orpo, "orpo"},
+                                                                                {Objective::simpo, "simpo"},
+                                                                                {Objective::kto, "kto"},
+                                                                                {Objective::reward, "reward"},
+                                                                                {Objective::grpo, "grpo"}}};
 };
 
 /// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
 /// whole or, under ZeRO-3, an engine of its own shards; the model itself with its adapters switched off; or
-/// log-probabilities that were computed before training.
-enum class ReferenceModel { copy, adapters_off, precomputed };
+/// log-probabilities that were computed before training; nothing (grpo without a divergence, beta 0).
+enum class ReferenceModel { copy, adapters_off, precomputed, none };
 template <>
 struct EnumNames<ReferenceModel> {
-  static constexpr std::array<std::pair<ReferenceModel, std::string_view>, 3> table{
+  static constexpr std::array<std::pair<ReferenceModel, std::string_view>, 4> table{
       {{ReferenceModel::copy, "copy"},
        {ReferenceModel::adapters_off, "adapters-off"},
-       {ReferenceModel::precomputed, "precomputed"}}};
+       {ReferenceModel::precomputed, "precomputed"},
+       {ReferenceModel::none, "none"}}};
 };
 
 enum class Precision { bf16, fp16, fp32 };
@@ -139,13 +142,13 @@ struct EnumNames<Attention> {
       {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
 };
 
-/// Whose kernels norms, rotations and gated activations run in: PyTorch's operators one by one, or
-/// Liger-Kernel's, which keep less.
-enum class LayerKernels { torch, liger };
+/// Whose kernels layers run in: PyTorch's operators one by one; Liger-Kernel's for norms, rotations and gated
+/// activations; flash-linear-attention's for the gated delta rule. Both keep less.
+enum class LayerKernels { torch, liger, fla };
 template <>
 struct EnumNames<LayerKernels> {
-  static constexpr std::array<std::pair<LayerKernels, std::string_view>, 2> table{
-      {{LayerKernels::torch, "torch"}, {LayerKernels::liger, "liger"}}};
+  static constexpr std::array<std::pair<LayerKernels, std::string_view>, 3> table{
+      {{LayerKernels::torch, "torch"}, {LayerKernels::liger, "liger"}, {LayerKernels::fla, "fla"}}};
 };
 
 /// What a loss of next tokens shifts by one: the labels (transformers since 4.49); or the logits in fp32,
@@ -256,15 +259,20 @@ struct Training {
   bool padding_mask{};             ///< batches are padded: attention gets an explicit mask
   bool keeps_cache{};              ///< use_cache left on while training
   bool reentrant_checkpointing{};  ///< torch.utils.checkpoint(use_reentrant=True)
+  bool longest_first{};            ///< the longest samples come first: nothing is left of a step before
   bool fp32_adapters{true};        ///< peft's autocast_adapter_dtype; DeepSpeed's stages 0-2 cast them back
   double lora_dropout{};
   bool prepares_kbit_training{};  ///< peft.prepare_model_for_kbit_training: unquantised weights in fp32
   bool autocast{};                ///< torch.autocast around the forward although weights are 16-bit
+  bool steps_in_backward{};       ///< each gradient is used and freed as soon as it is there
   bool fsdp_reduces_fp32{true};   ///< MixedPrecisionPolicy(reduce_dtype=torch.float32) over fp32 shards
   /// tensor_parallel.vocab_parallel_lm_head: an untied head under AutoTP leaves logits divided by vocabulary.
   bool vocabulary_parallel_head{};
   bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used
-  bool fsdp_makes_shards{};      ///< FSDP: the model is made without memory; only shards reach the device
+  /// FSDP of the first generation, around reentrant checkpoints: the hook by which a frozen unit is resharded
+  /// holds the inputs of its recomputation, and their gradients, until the backward is over.
+  bool fsdp_holds_inputs{};
+  bool fsdp_makes_shards{};  ///< FSDP: the model is made without memory; only shards reach the device
   /// FSDP2's units as accelerate makes them: the embedding by itself, final norm and head together (of tied
   /// embeddings all three), the latter not resharded behind the forward. Absent: under context parallelism.
   std::optional<bool> fsdp_wraps_ends{};
@@ -285,6 +293,7 @@ struct Training {
   bool freezes_projector{};                   ///< nor what projects its output to the language model
   ImageBatch images{};  ///< of each sample, where the model is run with images (Model::vision)
   BesideSteps beside{};
+  Rollout rollout{};  ///< of an objective that generates what it trains on
   bool operator==(const Training&) const = default;
 };
 
@@ -292,16 +301,18 @@ struct Training {
 [[nodiscard]] AdapterSpec adapters_of(const Training& training);
 
 /// What the objective compares with; nothing where it needs no reference. As TRL chooses where nothing is
-/// said: adapters switched off where there are adapters, else a copy.
+/// said: adapters switched off where there are adapters, else a copy; of grpo none (beta 0).
 [[nodiscard]] std::optional<ReferenceModel> reference_of(const Training& training);
 
 /// Sequences of a sample: 2 of a pair.
 [[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
-  return training.objective == Objective::sft || training.objective == Objective::kto ? 1 : 2;
+  const Objective of = training.objective;
+  return of == Objective::sft || of == Objective::kto || of == Objective::grpo ? 1 : 2;
 }
 /// Whether log-probabilities of whole answers are compared.
 [[nodiscard]] inline bool compares_answers(const Training& training) {
-  return training.objective != Objective::sft && training.objective != Objective::reward;
+  const Objective of = training.objective;
+  return of != Objective::sft && of != Objective::reward && of != Objective::grpo;
 }
 
 /// The model of a reward model's training: the head gives a score. Adapters leave it to a trained copy, as

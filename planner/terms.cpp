@@ -72,6 +72,9 @@ constexpr std::array<TermInfo, kTerms> kTable{{
     {nccl_connections, MemoryPart::framework_overhead, "NCCL's connections for all-to-alls",
      "allowance: 14 MiB per GPU of the node and channel (32 over NVLink, 2 over PCIe); 128 MiB between nodes",
      "NVIDIA/nccl#1685 (8 H100); NCCL 2.30 transport/p2p.cc, transport/net.cc, graph/paths.cc"},
+    {engine, MemoryPart::framework_overhead, "the inference engine, awake",
+     "vllm_gpu_memory_utilization · the GPU's memory, as it is given: weights, keys and values with it",
+     "vLLM v1/worker/gpu_worker.py (docs/rl.md)"},
 }};
 
 static_assert(

@@ -88,8 +88,9 @@ enum class Term {
   cuda_context,
   nccl_buffers,
   nccl_connections,
+  engine,
 };
-inline constexpr std::size_t kTerms = 26;
+inline constexpr std::size_t kTerms = 27;
 
 /// Name, group, formula and source of a term. Formulas use the symbols of docs/symbols.md.
 struct TermInfo {

@@ -69,7 +69,7 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
     case TrainerCase::next_tokens: return training.objective == Objective::sft;
     case TrainerCase::log_probabilities:
       return training.objective == Objective::sft || training.objective == Objective::dpo ||
-             training.objective == Objective::kto;
+             training.objective == Objective::kto || generates(training);
   }
   return false;
 }
@@ -198,6 +198,13 @@ const std::vector<TrainerDefault>& trainer_defaults() {
        "logits",
        "loss/loss_utils.py ForCausalLMLoss"},
       {transformers, {5, 0}, {}, plain, "--no-master-weights", "on", "modeling_utils.py dtype auto"},
+      {transformers,
+       {},
+       {5, 0},
+       always,
+       "reentrant checkpointing",
+       "on",
+       "modeling_utils.py gradient_checkpointing_enable: use_reentrant"},
 
       {swift,
        {},

@@ -56,7 +56,7 @@ enum class TrainerCase {
   deepspeed_adapters,
   not_replicated,    ///< all but DDP
   next_tokens,       ///< sft
-  log_probabilities  ///< sft, dpo and kto, whose TRL trainers ask for log-probabilities of labels
+  log_probabilities  ///< sft, dpo, kto and grpo, whose TRL trainers ask for log-probabilities of labels
 };
 
 struct TrainerDefault {

@@ -33,6 +33,10 @@ void check_count(std::size_t count, bool saved) {
 
 void check_options(const Options& options, bool saved) {
   check_differences(options);
+  if (options.has("--order"))
+    throw InputError("--order",
+                     "does nothing between strategies on the same GPUs: the fastest is the cheapest",
+                     "accepted: with a file of scenarios, and with zplan hardware compare");
   const bool another = !options.baseline.empty() && !contains(options.words, options.baseline);
   check_count(options.words.size() + (another ? 1 : 0), saved);
 }

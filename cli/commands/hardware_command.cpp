@@ -119,6 +119,8 @@ Profile profile_of(const Node& node) {
                   {{"fabric", std::string(to_name(node.fabric))},
                    {"usual_gpus", fmt::format("{}", node.usual_gpus)},
                    {"host_memory_gib", format_bytes(node.host_memory)},
+                   {"host_cores", fmt::format("{}", node.host_cores)},
+                   {"host_memory_gb_per_s", format_rate(node.host_bandwidth)},
                    {"link_fraction", format_percent(node.link_fraction)},
                    {"latency_us", format_seconds(node.latency)}},
                   node.sources};

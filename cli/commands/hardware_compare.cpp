@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "cli/commands/commands.h"
 #include "cli/options/command_line.h"
@@ -36,19 +37,43 @@ ComparedHardware named(const std::string& word, const HardwareProfiles& profiles
                                near ? fmt::format("did you mean {}? ", *near) : ""));
 }
 
+void check_prices(const Options& options) {
+  const std::size_t prices = options.prices.size(), names = options.words.size();
+  if (prices > 1 && prices != names)
+    throw InputError("--price", fmt::format("{} prices for {} names", prices, names),
+                     "accepted: one for all, or one for each in the order of the names");
+  if (options.order == ListOrder::cheapest && prices == 0)
+    throw InputError("--order", "cheapest without --price", "accepted: with --price");
+}
+
+/// Of the name at this place.
+std::optional<double> price_of(const Options& options, std::size_t place) {
+  if (options.prices.empty()) return std::nullopt;
+  return options.prices.size() == 1 ? options.prices.front() : options.prices[place];
+}
+
 std::vector<ComparedHardware> all_named(const Options& options, const HardwareProfiles& profiles) {
   if (options.words.size() < 2)
     throw InputError(std::string(kPlace), options.words.empty() ? "no names" : "one name",
                      "accepted: two or more GPUs or cloud shapes, such as H100-SXM-80GB p4d.24xlarge");
+  check_prices(options);
   std::vector<ComparedHardware> all;
   for (const std::string& word : options.words) {
     ComparedHardware one = named(word, profiles);
     const bool twice = std::any_of(all.begin(), all.end(),
                                    [&one](const ComparedHardware& each) { return each.name == one.name; });
     if (twice) throw InputError(std::string(kPlace), in_quotes(word) + " twice", "accepted: each once");
+    one.price = price_of(options, all.size());
     all.push_back(std::move(one));
   }
   return all;
+}
+
+/// Whether an option is of the comparison, not of the question asked on each.
+bool is_own(std::string_view option) {
+  constexpr std::array<std::string_view, 7> kOwn{"--json",  "--csv",   "--markdown", "--no-color",
+                                                 "--price", "--order", "--"};
+  return std::find(kOwn.begin(), kOwn.end(), option) != kOwn.end();
 }
 
 /// The words that ask the same on one of them, by `zplan`.
@@ -60,11 +85,11 @@ std::vector<std::string> words_for(const Options& options, const std::vector<std
   for (const GivenOption& each : given_options(arguments)) {
     const auto first = arguments.begin() + static_cast<std::ptrdiff_t>(each.first);
     const bool is_name = each.words == 1 && std::find(names.begin(), names.end(), *first) != names.end();
-    const bool is_format = each.name == "--json" || each.name == "--csv" || each.name == "--markdown" ||
-                           each.name == "--no-color" || each.name == "--";
-    if (!is_name && !is_format)
+    if (!is_name && !is_own(each.name))
       words.insert(words.end(), first, first + static_cast<std::ptrdiff_t>(each.words));
   }
+  if (one.price && options.budget.is_known())
+    words.insert(words.end(), {"--price", fmt::format("{}", *one.price)});
   words.insert(words.end(), {one.instance ? "--instance" : "--gpu", one.name});
   return words;
 }
@@ -74,7 +99,8 @@ std::vector<std::string> words_for(const Options& options, const std::vector<std
 int hardware_compare(const Options& options, const std::vector<std::string>& arguments,
                      const Environment& environment, const Style& style, std::ostream& out) {
   const HardwareProfiles profiles = with_user_profiles(user_hardware_folder(environment));
-  HardwareComparison all{.hardware = all_named(options, profiles), .unit = options.unit};
+  HardwareComparison all{
+      .hardware = all_named(options, profiles), .order = options.order, .unit = options.unit};
   std::optional<InputError> refused;
   for (ComparedHardware& each : all.hardware) {
     const Scenario scenario{.name = each.name, .arguments = words_for(options, arguments, each)};
@@ -88,6 +114,7 @@ int hardware_compare(const Options& options, const std::vector<std::string>& arg
   const auto is_planned = [](const ComparedHardware& each) { return each.planned.has_value(); };
   // What can be asked of none of them is wrong with the question.
   if (std::none_of(all.hardware.begin(), all.hardware.end(), is_planned)) throw *refused;
+  all.sort(options.order);
   out << (options.format == OutputFormat::json ? json_text(hardware_comparison_json(all))
                                                : in_format(hardware_document(all), options.format, style));
   const auto fits = [](const ComparedHardware& each) { return each.fits(); };

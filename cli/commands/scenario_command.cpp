@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/compare.h"
@@ -10,14 +11,16 @@
 #include "cli/run.h"
 #include "cli/scenarios/scenario_report.h"
 #include "models/base/json_text.h"
+#include "planner/search/run_cost.h"
 
 namespace zplan {
 
 namespace {
 
 /// What may stand beside a file of scenarios: the rest is in the file.
-constexpr std::array<std::string_view, 8> kBeside{"--baseline", "--differences", "--json",     "--csv",
-                                                  "--markdown", "--explain",     "--no-color", "--units"};
+constexpr std::array<std::string_view, 9> kBeside{"--baseline", "--differences", "--order",
+                                                  "--json",     "--csv",         "--markdown",
+                                                  "--explain",  "--no-color",    "--units"};
 
 bool is_scenario_word(const std::string& word) { return word.ends_with(kScenarioEnding); }
 
@@ -27,8 +30,9 @@ void check_beside(const Options& options) {
                      "a file of scenarios beside other words", "accepted: zplan compare FILE.zplan");
   for (const std::string& option : options.given)
     if (std::find(kBeside.begin(), kBeside.end(), option) == kBeside.end())
-      throw InputError(option, "beside a file of scenarios, which says what is planned",
-                       "accepted: --baseline, --differences, --explain, --units, --json, --csv, --markdown");
+      throw InputError(
+          option, "beside a file of scenarios, which says what is planned",
+          "accepted: --baseline, --differences, --order, --explain, --units, --json, --csv, --markdown");
   check_differences(options);
 }
 
@@ -68,6 +72,35 @@ std::size_t baseline_named(const std::string& name, const ScenarioComparison& al
   return static_cast<std::size_t>(at - names.begin());
 }
 
+/// Of the whole run. Throws InputError where a scenario does not say what it costs.
+double money_of(const PlannedScenario& each) {
+  const std::optional<RunCost> cost = run_cost(each.plan(), each.question);
+  if (!cost || !cost->money)
+    throw InputError("--order", fmt::format("cheapest, but {} has no cost", in_quotes(each.scenario.name)),
+                     "accepted: where each scenario has --price, and --samples or --tokens");
+  return *cost->money;
+}
+
+/// What fits first; nothing moves in the file's order.
+void sort_by(ListOrder order, ScenarioComparison& all) {
+  if (order == ListOrder::given) return;
+  std::vector<std::tuple<bool, double, std::size_t>> places;
+  for (std::size_t i = 0; i < all.scenarios.size(); ++i) {
+    const PlannedScenario& each = all.scenarios[i];
+    places.emplace_back(!each.plan().fits,
+                        order == ListOrder::fastest ? -each.plan().time.tokens_per_second : money_of(each),
+                        i);
+  }
+  std::sort(places.begin(), places.end());
+  ScenarioComparison sorted = all;
+  for (std::size_t to = 0; to < places.size(); ++to) {
+    const std::size_t from = std::get<2>(places[to]);
+    sorted.scenarios[to] = all.scenarios[from], sorted.places[to] = all.places[from];
+    if (from == all.baseline) sorted.baseline = to;
+  }
+  all = std::move(sorted);
+}
+
 ScenarioComparison planned_file(const ScenarioFile& file, const Options& options,
                                 const Environment& environment) {
   ScenarioComparison all{.file = options.words.front(), .scenarios = {}};
@@ -95,6 +128,7 @@ int scenario_command(const Options& options, const Environment& environment, con
   const ScenarioFile file = read_scenario_file(name);
   ScenarioComparison all = planned_file(file, options, environment);
   if (options.has("--baseline")) all.baseline = baseline_named(options.baseline, all);
+  sort_by(options.order, all);
   all.differences = file.differences || options.differences;
   all.explain = options.explain;
   all.unit = options.has("--units") ? options.unit : all.scenarios[all.baseline].question.unit;

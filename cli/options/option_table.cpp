@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "cli/options/options.h"
@@ -90,6 +92,36 @@ void set_tolerance(Options& o, const std::string& text) {
   o.tolerance = parse_number("--tolerance", number, 0, percent ? 100 : 1) / (percent ? 100 : 1);
 }
 
+/// "4x8": generation and lanes of a slot.
+void set_pcie(Options& o, const std::string& text) {
+  constexpr std::array<std::int64_t, 5> kLanes{1, 2, 4, 8, 16};
+  const std::size_t cross = text.find('x');
+  PcieLink link{0, 0};
+  const auto read = [&text](std::size_t from, std::size_t to, std::int64_t& value) {
+    const auto [end, error] = std::from_chars(text.data() + from, text.data() + to, value);
+    return error == std::errc() && end == text.data() + to;
+  };
+  const bool whole = cross != std::string::npos && read(0, cross, link.generation) &&
+                     read(cross + 1, text.size(), link.lanes);
+  if (!whole || link.generation < 1 || link.generation > 6 ||
+      std::find(kLanes.begin(), kLanes.end(), link.lanes) == kLanes.end())
+    throw InputError("--pcie", in_quotes(text),
+                     "accepted: generation x lanes, such as 4x8; generations 1 to 6, lanes 1, 2, 4, 8 or 16");
+  o.cluster.pcie = link;
+}
+
+BytesPerSecond parse_rate(std::string_view option, const std::string& text) {
+  return BytesPerSecond(parse_number(option, text, 0.01, 1e6) * 1e9);
+}
+
+/// One for all, or a list: which of them may stand where is the command's to say.
+void set_price(Options& o, const std::string& text) {
+  constexpr double kMostPrice = 1e6;
+  for (const std::string& word : parse_values("--price", text))
+    o.prices.push_back(parse_number("--price", word, 0, kMostPrice));
+  if (o.prices.size() == 1) o.budget.price = o.prices.front();
+}
+
 using Words = std::vector<std::string>;
 using O = Options&;
 using T = const std::string&;
@@ -101,6 +133,7 @@ const std::vector<OptionSpec>& option_table() {
   // Of each GPU `hardware compare` asks what `plan` asks of one.
   constexpr CommandSet kPlans = plan | hardware_compare;
   constexpr CommandSet kRuns = plan | search | compare | fit;
+  constexpr CommandSet kPriced = kRuns | hardware_compare;
   constexpr CommandSet kOneMachine = kRuns | check | lint;
   constexpr CommandSet kPlanning = kOneMachine | hardware_compare;
   constexpr CommandSet kAllButImport = kPlanning | bench | gui | models | hardware | completion;
@@ -164,15 +197,49 @@ const std::vector<OptionSpec>& option_table() {
       {"--no-autocast-adapters", "", kModel, kPlanning,
        "adapters in the weights' type (peft's autocast_adapter_dtype=False)",
        [](O o, T) { o.training.fp32_adapters = false; }},
-      {"--objective", "sft|dpo|orpo|simpo|kto|reward", kModel, kPlanning,
-       "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto) "
-       "[sft]",
+      {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo", kModel, kPlanning,
+       "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), "
+       "rewards of completions that it generates (grpo) [sft]",
        [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
        all_names<Objective>},
       {"--reference", "KIND", kModel, kPlanning,
-       "what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without adapters copy]",
+       "what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) [adapters-off, "
+       "without adapters copy; grpo: none]",
        [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
        all_names<ReferenceModel>},
+      {"--generations", "G", kModel, kPlanning, "completions of each prompt under grpo [8]",
+       [](O o, T t) { o.training.rollout.generations = parse_integer("--generations", t, 2, 65'536); }},
+      {"--completion-length", "C", kModel, kPlanning,
+       "tokens of --seq that are generated under grpo; the others are the prompt [half of them]",
+       [](O o, T t) {
+         o.training.rollout.completion_length = parse_integer("--completion-length", t, 1, kLongestSequence);
+       }},
+      {"--steps-per-generation", "N", kModel, kPlanning,
+       "micro-steps that one generation feeds [as few optimizer steps' as hold whole groups]",
+       [](O o, T t) {
+         o.training.rollout.steps_per_generation =
+             parse_integer("--steps-per-generation", t, 1, kMostSteps);
+       }},
+      {"--iterations", "N", kModel, kPlanning, "passes over what was generated (num_iterations) [1]",
+       [](O o, T t) {
+         o.training.rollout.iterations = parse_integer("--iterations", t, 1, kMostSteps);
+       }},
+      {"--rollout", "ENGINE", kModel, kPlanning,
+       "what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer "
+       "itself (trainer) [colocate]",
+       [](O o, T t) { o.training.rollout.engine = parse_name<RolloutEngine>("--rollout", t); },
+       all_names<RolloutEngine>},
+      {"--vllm-memory", "SHARE", kModel, kPlanning,
+       "of each GPU's memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]",
+       [](O o, T t) { o.training.rollout.engine_share = parse_number("--vllm-memory", t, 0.01, 1); }},
+      {"--vllm-sleep", "0|1|2", kModel, kPlanning,
+       "while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]",
+       [](O o, T t) { o.training.rollout.sleep_level = parse_integer("--vllm-sleep", t, 0, 2); },
+       [] {
+         return Words{"0", "1", "2"};
+       }},
+      {"--vllm-tp", "N", kModel, kPlanning, "GPUs that divide vLLM's model (vllm_tensor_parallel_size) [1]",
+       [](O o, T t) { o.training.rollout.engine_ranks = parse_integer("--vllm-tp", t, 1, kMostDegree); }},
 
       {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
        [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},
@@ -193,6 +260,22 @@ const std::vector<OptionSpec>& option_table() {
        "between nodes: 8x400g, 100g, … [the GPU's usual]", [](O o, T t) { o.cluster.network = t; }},
       {"--host-mem", "GIB", kCluster, kPlanning, "host memory per node in GiB [the node type's usual]",
        [](O o, T t) { o.cluster.host_memory = parse_gib("--host-mem", t); }},
+      {"--pcie", "GENxLANES", kCluster, kPlanning,
+       "how each GPU's slot is wired, such as 4x8 (nvidia-smi -q) [the GPU's own generation, 16 lanes]",
+       set_pcie},
+      {"--topology", "PIX|PXB|PHB|NODE|SYS", kCluster, kPlanning,
+       "the longest way between two GPUs of a node, as nvidia-smi topo -m shows it [what is usual]",
+       [](O o, T t) { o.cluster.path = parse_name<PciePath>("--topology", t); }, all_names<PciePath>},
+      {"--host-threads", "N", kCluster, kPlanning,
+       "threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers [its part of the "
+       "cores]",
+       [](O o, T t) { o.cluster.host_threads = parse_integer("--host-threads", t, 1, 100'000); }},
+      {"--host-bandwidth", "GB/S", kCluster, kPlanning,
+       "rated memory bandwidth of a node's processors [usual for the node type]",
+       [](O o, T t) { o.cluster.host_bandwidth = parse_rate("--host-bandwidth", t); }},
+      {"--disk-bandwidth", "GB/S", kCluster, kPlanning,
+       "what the drives of a node read, or write, for offload to NVMe [3]",
+       [](O o, T t) { o.cluster.disk = parse_rate("--disk-bandwidth", t); }},
       {"--headroom", "PCT", kCluster, kPlans | search | compare | fit | lint,
        "share of each GPU to leave free, in percent [10]",
        [](O o, T t) { o.headroom.fraction = parse_number("--headroom", t, 0, kMostHeadroom) / 100; }},
@@ -301,8 +384,9 @@ const std::vector<OptionSpec>& option_table() {
        "what the loss shifts: labels, as transformers since 4.49; a copy of the logits before [labels]",
        [](O o, T t) { o.training.loss_shift = parse_name<LossShift>("--loss-shift", t); },
        all_names<LossShift>},
-      {"--kernels", "torch|liger", kTraining, kPlanning,
-       "of norms, rotations and gated activations: PyTorch's operators or Liger-Kernel's [torch]",
+      {"--kernels", "torch|liger|fla", kTraining, kPlanning,
+       "PyTorch's operators; Liger-Kernel's norms, rotations and gated activations; flash-linear-attention's "
+       "gated delta rule [torch]",
        [](O o, T t) { o.training.kernels = parse_name<LayerKernels>("--kernels", t); },
        all_names<LayerKernels>},
       {"--modules", "LIBRARY", kTraining, kPlanning,
@@ -359,14 +443,19 @@ const std::vector<OptionSpec>& option_table() {
       {"--generate", "N", kBeside, kRuns, "tokens generated behind each prompt of --seq tokens [none]",
        [](O o, T t) { o.training.beside.new_tokens = parse_integer("--generate", t, 1, kLongestSequence); }},
 
-      {"--samples", "N", kBudget, kRuns, "samples of an epoch: how long the run takes",
+      {"--samples", "N", kBudget, kPriced, "samples of an epoch: how long the run takes",
        [](O o, T t) { o.budget.samples = parse_integer("--samples", t, 1, kMostTrained); }},
-      {"--tokens", "N", kBudget, kRuns, "the same in tokens",
+      {"--tokens", "N", kBudget, kPriced, "the same in tokens",
        [](O o, T t) { o.budget.tokens = parse_integer("--tokens", t, 1, kMostTrained); }},
-      {"--epochs", "X", kBudget, kRuns, "how often all of them are trained on [1]",
+      {"--epochs", "X", kBudget, kPriced, "how often all of them are trained on [1]",
        [](O o, T t) { o.budget.epochs = parse_number("--epochs", t, 0.001, 1e6); }},
-      {"--price", "X", kBudget, kRuns, "of a GPU and hour, in any currency: what the run costs",
-       [](O o, T t) { o.budget.price = parse_number("--price", t, 0, 1e6); }},
+      {"--price", "X", kBudget, kPriced,
+       "of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or X,Y,… in "
+       "the order of the names",
+       set_price},
+      {"--order", "given|fastest|cheapest", kCompare, compare | hardware_compare,
+       "of GPUs and cloud shapes, or of a file's scenarios [given]",
+       [](O o, T t) { o.order = parse_name<ListOrder>("--order", t); }, all_names<ListOrder>},
 
       {"--baseline", "STRATEGY|FILE|NAME", kCompare, compare,
        "what differences are from: a strategy, a ds_config, a report saved with --json, or a scenario's name "

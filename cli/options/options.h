@@ -49,6 +49,18 @@ struct EnumNames<Command> {
        {Command::completion, "completion"}}};
 };
 
+/// In what order hardware or scenarios are listed. What fits is ahead of what does not.
+enum class ListOrder {
+  given,
+  fastest,  ///< by tokens per second
+  cheapest  ///< by money per token, or of the run
+};
+template <>
+struct EnumNames<ListOrder> {
+  static constexpr std::array<std::pair<ListOrder, std::string_view>, 3> table{
+      {{ListOrder::given, "given"}, {ListOrder::fastest, "fastest"}, {ListOrder::cheapest, "cheapest"}}};
+};
+
 /// Some of the commands: `Command::plan | Command::search`.
 class CommandSet {
  public:
@@ -82,6 +94,8 @@ struct Options {
   Headroom headroom;
   ByteUnit unit{ByteUnit::gib};
   Budget budget;
+  std::vector<double> prices;  ///< of hardware compare: of a GPU-hour, one or as many as names; as typed
+  ListOrder order{ListOrder::given};
 
   std::string ds_config;                      ///< file to plan; empty: none
   std::optional<std::string> ds_config_text;  ///< of it, where it is not what the file holds

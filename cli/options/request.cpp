@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <future>
 #include <tuple>
 
@@ -13,6 +14,7 @@
 #include "cli/options/recipe_option.h"
 #include "models/vision/families.h"
 #include "planner/frameworks/framework.h"
+#include "planner/moments/rollout.h"
 #include "planner/search/kernels.h"
 #include "planner/search/micro_batch.h"
 #include "planner/sharding/rank_model.h"
@@ -41,6 +43,51 @@ void check_framework(const Options& options) {
                      "accepted: with --framework deepspeed or fsdp");
 }
 
+void check_reference(const Options& options) {
+  const Training& training = options.training;
+  const bool compares =
+      training.objective == Objective::dpo || training.objective == Objective::kto || generates(training);
+  if (options.has("--reference") && !compares)
+    throw InputError("--reference",
+                     fmt::format("does nothing with --objective {}", to_name(training.objective)),
+                     "accepted: with --objective dpo, kto or grpo");
+  if (training.reference == ReferenceModel::none && !generates(training))
+    throw InputError("--reference", fmt::format("none with --objective {}", to_name(training.objective)),
+                     "accepted: copy, adapters-off, precomputed");
+  if (training.reference == ReferenceModel::precomputed && generates(training))
+    throw InputError("--reference", "precomputed with --objective grpo, whose completions are new",
+                     "accepted: copy, adapters-off, none");
+}
+
+void refuse_any(const Options& options, std::initializer_list<std::string_view> some, const std::string& why,
+                const std::string& accepted) {
+  for (const std::string_view option : some)
+    if (options.has(option)) throw InputError(std::string(option), why, accepted);
+}
+
+/// What an engine in the trainer's processes, or any engine, is told.
+void check_engine_options(const Options& options, RolloutEngine engine) {
+  const std::string why = fmt::format("does nothing with --rollout {}", to_name(engine));
+  if (engine != RolloutEngine::colocate)
+    refuse_any(options, {"--vllm-memory", "--vllm-sleep"}, why, "accepted: with --rollout colocate");
+  if (engine == RolloutEngine::trainer)
+    refuse_any(options, {"--vllm-tp"}, why, "accepted: with --rollout colocate or server");
+}
+
+void check_rollout_options(const Options& options) {
+  const Training& training = options.training;
+  if (!generates(training))
+    return refuse_any(options,
+                      {"--generations", "--completion-length", "--steps-per-generation", "--iterations",
+                       "--rollout", "--vllm-memory", "--vllm-sleep", "--vllm-tp"},
+                      fmt::format("does nothing with --objective {}", to_name(training.objective)),
+                      "accepted: with --objective grpo");
+  refuse_any(options, {"--lengths", "--generate", "--images"},
+             "given with --objective grpo, which generates its samples itself",
+             "accepted: --seq and --completion-length");
+  check_engine_options(options, training.rollout.engine);
+}
+
 /// An option that could not do anything would mislead.
 void check_method(const Options& options) {
   const Method method = options.training.method;
@@ -58,11 +105,7 @@ void check_method(const Options& options) {
       throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
                        "accepted: with --method qlora");
   const Training& training = options.training;
-  if (options.has("--reference") && training.objective != Objective::dpo &&
-      training.objective != Objective::kto)
-    throw InputError("--reference",
-                     fmt::format("does nothing with --objective {}", to_name(training.objective)),
-                     "accepted: with --objective dpo or kto");
+  check_reference(options);
   if (options.has("--quant-storage") && !is_nf4(training.quantization))
     throw InputError("--quant-storage",
                      fmt::format("does nothing with --quantization {}", to_name(training.quantization)),
@@ -94,6 +137,9 @@ void check_beside(const Options& options) {
 }
 
 void check_budget(const Options& options) {
+  if (options.prices.size() > 1)
+    throw InputError("--price", fmt::format("{} prices for one kind of GPU", options.prices.size()),
+                     "accepted: one; a price for each name with zplan hardware compare");
   if (options.has("--samples") && options.has("--tokens"))
     throw InputError("--tokens", "given with --samples, which says it already", "accepted: one of the two");
   for (const std::string_view option : {"--epochs", "--price"})
@@ -227,6 +273,35 @@ void add_images(const Options& options, Question& q) {
                      fmt::format("accepted: {} and more", images.sequence()));
 }
 
+/// vLLM refuses a share that its weights and one sequence do not fit into.
+void check_engine_share(const Question& q) {
+  const EngineMemory engine = engine_memory(q.model, q.training, {}, q.cluster.usable_memory);
+  const Bytes needed = engine.weights + engine.activations + engine.sequence;
+  if (engine.share >= needed) return;
+  const double least = number_of_bytes(needed) / number_of_bytes(q.cluster.usable_memory);
+  throw InputError("--vllm-memory",
+                   fmt::format("{:.2f} of a GPU is {}: vLLM's weights, activations and one sequence take {}",
+                               q.training.rollout.engine_share, format_bytes(engine.share, q.unit),
+                               format_bytes(needed, q.unit)),
+                   least < 1 ? fmt::format("accepted: from {:.2f}", std::ceil(least * 100) / 100)
+                             : std::string("accepted: with a larger --vllm-tp, or --rollout server"));
+}
+
+/// Completions within the sample, and an engine that starts.
+void check_rollout(const Question& q) {
+  if (!generates(q.training)) return;
+  const Rollout& rollout = q.training.rollout;
+  const std::int64_t completion = completion_tokens(q.training), whole = q.training.sequence_length;
+  if (completion >= whole)
+    throw InputError("--completion-length", fmt::format("{} of {} tokens leave no prompt", completion, whole),
+                     fmt::format("accepted: up to {}", whole - 1));
+  if (rollout.engine != RolloutEngine::colocate) return;
+  if (q.cluster.gpus % rollout.engine_ranks != 0)
+    throw InputError("--vllm-tp", fmt::format("{} of {} GPUs", rollout.engine_ranks, q.cluster.gpus),
+                     "accepted: a divisor of --gpus");
+  check_engine_share(q);
+}
+
 void choose_defaults(const Options& options, Question& q) {
   check_loss(q.training);
   check_head(options, q.training);
@@ -294,6 +369,7 @@ namespace {
 Request requested(const Options& options, const Environment& environment) {
   check_needed(options);
   check_method(options);
+  check_rollout_options(options);
   check_framework(options);
   check_beside(options);
   check_budget(options);
@@ -314,10 +390,13 @@ Request requested(const Options& options, const Environment& environment) {
       options.trainers, {q.training, q.space.checkpointing, q.space.micro_batch_size.value_or(1)},
       q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
   if (q.training.objective == Objective::reward) make_reward_model(q.model, q.training);
+  // Prompts are padded on the left and completions on the right.
+  if (generates(q.training)) q.training.padding_mask = true;
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   add_images(options, request.question);
   add_lengths(options, request.question);
   choose_defaults(options, request.question);
+  check_rollout(request.question);
   check_frozen(request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;
   request.question.space.micro_batch_follows =

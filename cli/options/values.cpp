@@ -62,16 +62,21 @@ Bytes parse_gib(std::string_view option, std::string_view text) {
   return Bytes(static_cast<std::int64_t>(std::llround(*value * static_cast<double>(kGiB.value))));
 }
 
-std::vector<std::string> parse_list(std::string_view option, std::string_view text) {
+std::vector<std::string> parse_values(std::string_view option, std::string_view text) {
   std::vector<std::string> words;
   for (const std::string_view each : split(text, ',')) {
-    std::string word(each);
-    if (word.empty()) reject(option, text, "values separated by commas, none of them empty");
-    if (std::find(words.begin(), words.end(), word) != words.end())
-      throw InputError(std::string(option), fmt::format("{} is given twice", in_quotes(word)),
-                       "accepted: once");
-    words.push_back(std::move(word));
+    if (each.empty()) reject(option, text, "values separated by commas, none of them empty");
+    words.emplace_back(each);
   }
+  return words;
+}
+
+std::vector<std::string> parse_list(std::string_view option, std::string_view text) {
+  std::vector<std::string> words = parse_values(option, text);
+  for (auto word = words.begin(); word != words.end(); ++word)
+    if (std::find(words.begin(), word, *word) != word)
+      throw InputError(std::string(option), fmt::format("{} is given twice", in_quotes(*word)),
+                       "accepted: once");
   return words;
 }
 

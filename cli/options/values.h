@@ -30,7 +30,9 @@ inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 6
 /// "44", "44.5" or "44GiB". Only positive; how much makes sense is assemble_cluster's to say.
 [[nodiscard]] Bytes parse_gib(std::string_view option, std::string_view text);
 
-/// "a,b,c" → its words. Empty words and words given twice are an error.
+/// "a,b,c" → its words. Empty words are an error.
+[[nodiscard]] std::vector<std::string> parse_values(std::string_view option, std::string_view text);
+/// The same; words given twice are an error, too.
 [[nodiscard]] std::vector<std::string> parse_list(std::string_view option, std::string_view text);
 
 [[nodiscard]] std::vector<std::int64_t> parse_integers(std::string_view option, std::string_view text,

@@ -239,6 +239,16 @@ Figure time_figure(std::string name, Seconds time, std::string formula, std::str
           std::move(source)};
 }
 
+/// With what it is worked out from: figures of the host are usual ones unless they were given.
+std::string offload_text(const Cluster& cluster) {
+  return fmt::format(
+      "transfers at {} and the host's update at {} per rank ({} threads; {} of memory bandwidth per node) "
+      "that "
+      "nothing hides",
+      format_rate(cluster.gpu.pcie_effective), format_rate(update_rate(cluster.host, cluster.gpus_per_node)),
+      cluster.host.threads, format_rate(cluster.host.bandwidth));
+}
+
 std::string source_of(const Gpu& gpu, const std::string& figure) {
   const auto at = gpu.sources.find(figure);
   return at == gpu.sources.end() ? "docs/step-time.md" : at->second;
@@ -259,7 +269,7 @@ Section time_section(const Plan& plan, const Question& q) {
   const std::string links = cluster.between
                                 ? fmt::format("{}; {}", cluster.inside_source, cluster.between_source)
                                 : cluster.inside_source;
-  return {
+  Section section{
       "time",
       "Time of one optimizer step",
       {time_figure("matrix products", time.run.products,
@@ -277,8 +287,7 @@ Section time_section(const Plan& plan, const Question& q) {
                    "each call by the curve of its link, or by NCCL's model", links),
        time_figure("of that exposed", time.exposed_communication, "what the compute stream waits for",
                    "docs/step-time.md"),
-       time_figure("offload", time.offload, "transfers and host optimizer that nothing hides",
-                   "docs/step-time.md"),
+       time_figure("offload", time.offload, offload_text(cluster), "docs/step-time.md"),
        time_figure("optimizer", time.optimizer, "bytes that the update moves / memory bandwidth",
                    source_of(cluster.gpu, "memory_bandwidth_gb_per_s")),
        time_figure("step", time.step,
@@ -290,6 +299,13 @@ Section time_section(const Plan& plan, const Question& q) {
         "FLOPs without recomputation / (step · peak)", "Chowdhery et al. 2022 (PaLM), appendix B"},
        {"hardware FLOPs utilisation", format_percent(time.hfu), time.hfu,
         "FLOPs with recomputation / (step · peak)", "docs/step-time.md"}}};
+  if (time.generation.value > 0)
+    section.figures.push_back(
+        time_figure("generation, in the step", time.generation,
+                    "completion tokens · (weights + keys and values read) / memory bandwidth, and prompts "
+                    "computed: arithmetic, no engine was measured",
+                    "docs/rl.md"));
+  return section;
 }
 
 /// `text` behind as many blanks as make it this wide.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/options/command_line.h"
 #include "cli/report/accuracy.h"
@@ -15,12 +16,16 @@
 #include "models/base/format.h"
 #include "models/base/version.h"
 #include "planner/accuracy.h"
+#include "planner/explain/why.h"
+#include "planner/search/run_cost.h"
 
 namespace zplan {
 
 namespace {
 
 using Compared = ComparedHardware;
+
+constexpr double kSecondsPerHour = 3600;
 
 const Plan& plan_on(const Compared& each) { return each.planned->plan(); }
 const Cluster& cluster_of(const Compared& each) { return each.planned->question.cluster; }
@@ -42,36 +47,83 @@ std::string gpus_text(const Cluster& cluster) {
                             : fmt::format("{} x {}", cluster.nodes, cluster.gpus_per_node);
 }
 
-Table hardware_table(const HardwareComparison& all) {
+bool has_prices(const HardwareComparison& all) { return all.hardware.front().price.has_value(); }
+
+bool has_budget(const HardwareComparison& all) {
+  return std::any_of(all.hardware.begin(), all.hardware.end(), [](const Compared& each) {
+    return each.planned && each.planned->question.budget.is_known();
+  });
+}
+
+RunCost cost_of_run(const Compared& each) { return *run_cost(plan_on(each), each.planned->question); }
+
+/// A column, and what it says of hardware on which something is planned.
+struct HardwareField {
+  Column column;
+  std::string (*text)(const Compared&, ByteUnit);
+};
+
+void add_costs(std::vector<HardwareField>& fields, const HardwareComparison& all) {
+  if (has_budget(all))
+    fields.push_back({{"run", "h", true, kAlways}, [](const Compared& each, ByteUnit) {
+                        return amount_text(cost_of_run(each).wall.value / kSecondsPerHour);
+                      }});
+  if (!has_prices(all)) return;
+  fields.push_back(
+      {{"price", "GPU-h", true, 6}, [](const Compared& each, ByteUnit) { return amount_text(*each.price); }});
+  fields.push_back({{"Mtok", "cost", true, kAlways}, [](const Compared& each, ByteUnit) {
+                      return fmt::format("{:.3f}", *each.cost_per_million_tokens());
+                    }});
+  if (has_budget(all))
+    fields.push_back({{"run", "cost", true, kAlways},
+                      [](const Compared& each, ByteUnit) { return amount_text(*cost_of_run(each).money); }});
+}
+
+std::vector<HardwareField> hardware_fields(const HardwareComparison& all) {
   const std::string memory = unit_name(all.unit);
-  Table table{{{"hardware", "", false, kAlways},
-               {"GPUs", "", true, 8},
-               {"verdict", "", false, kAlways},
-               {"plan", "", false, kAlways},
-               {"needs", memory, true, 7},
-               {"of", memory, true, 6},
-               {"step", "", true, 5},
-               {"tok/s", "", true, 9},
-               {"tok/GPU-h", "", true, kAlways},
-               {"off by", "median", true, 4},
-               {"MFU", "", true, 3}},
-              {}};
-  for (const Compared& each : all.hardware) {
-    if (!each.planned) {
-      table.rows.push_back({{each.name, "", "cannot", "", "", "", "", "", "", "", ""}, Tone::faint});
-      continue;
-    }
-    const Plan& plan = plan_on(each);
-    const Question& q = each.planned->question;
-    table.rows.push_back(
-        {{each.name, gpus_text(q.cluster), comparison_verdict(plan), plan.id(),
-          format_bytes_value(plan.memory.required, all.unit),
-          format_bytes_value(available(q.cluster, q.headroom), all.unit), format_seconds(plan.time.step),
-          group_digits(std::llround(plan.time.tokens_per_second)),
-          group_digits(std::llround(each.tokens_per_gpu_hour())), error_text(each),
-          format_percent(plan.time.mfu)},
-         plan.fits ? Tone::plain : Tone::faint});
+  std::vector<HardwareField> fields{
+      {{"GPUs", "", true, 8},
+       [](const Compared& each, ByteUnit) { return gpus_text(each.planned->question.cluster); }},
+      {{"verdict", "", false, kAlways},
+       [](const Compared& each, ByteUnit) { return comparison_verdict(plan_on(each)); }},
+      {{"plan", "", false, kAlways}, [](const Compared& each, ByteUnit) { return plan_on(each).id(); }},
+      {{"needs", memory, true, 7},
+       [](const Compared& each, ByteUnit unit) {
+         return format_bytes_value(plan_on(each).memory.required, unit);
+       }},
+      {{"of", memory, true, 6},
+       [](const Compared& each, ByteUnit unit) {
+         return format_bytes_value(available(cluster_of(each), each.planned->question.headroom), unit);
+       }},
+      {{"step", "", true, 5},
+       [](const Compared& each, ByteUnit) { return format_seconds(plan_on(each).time.step); }},
+      {{"tok/s", "", true, 9},
+       [](const Compared& each, ByteUnit) {
+         return group_digits(std::llround(plan_on(each).time.tokens_per_second));
+       }},
+      {{"tok/GPU-h", "", true, kAlways},
+       [](const Compared& each, ByteUnit) { return group_digits(std::llround(each.tokens_per_gpu_hour())); }},
+      {{"off by", "median", true, 4}, [](const Compared& each, ByteUnit) { return error_text(each); }},
+      {{"MFU", "", true, 3},
+       [](const Compared& each, ByteUnit) { return format_percent(plan_on(each).time.mfu); }}};
+  add_costs(fields, all);
+  return fields;
+}
+
+Row hardware_row(const Compared& each, const std::vector<HardwareField>& fields, ByteUnit unit) {
+  Row row{{each.name}, each.fits() ? Tone::plain : Tone::faint};
+  for (const HardwareField& field : fields) {
+    const std::string unplanned = field.column.heading == "verdict" ? "cannot" : "";
+    row.cells.push_back(each.planned ? field.text(each, unit) : unplanned);
   }
+  return row;
+}
+
+Table hardware_table(const HardwareComparison& all) {
+  const std::vector<HardwareField> fields = hardware_fields(all);
+  Table table{{{"hardware", "", false, kAlways}}, {}};
+  for (const HardwareField& field : fields) table.columns.push_back(field.column);
+  for (const Compared& each : all.hardware) table.rows.push_back(hardware_row(each, fields, all.unit));
   return table;
 }
 
@@ -110,6 +162,28 @@ std::string ahead(const HardwareComparison& all, std::string_view unit, const Va
                      ratio < 2 ? much : fmt::format("{:.1f} times more", ratio), second.name);
 }
 
+/// Money an hour of all its GPUs.
+double hourly(const Compared& each) { return *each.price * static_cast<double>(cluster_of(each).gpus); }
+
+/// Whose tokens cost least, and what the fastest costs more where that is another.
+std::string cheapest(const HardwareComparison& all) {
+  if (!has_prices(all)) return "";
+  const auto by_cost = ranked(all, [](const Compared& c) { return -*c.cost_per_million_tokens(); });
+  if (by_cost.size() < 2) return "";
+  const Compared& least = *by_cost.front();
+  const Compared& fastest =
+      *ranked(all, [](const Compared& c) { return plan_on(c).time.tokens_per_second; }).front();
+  std::string text = fmt::format("{} is the cheapest: {:.3f} per million tokens", least.name,
+                                 *least.cost_per_million_tokens());
+  if (&fastest == &least) return text + ", and the fastest";
+  return text + fmt::format(
+                    "; {}, the fastest, is {:.1f} times as fast at {:.3f}, since {:.1f} times as much "
+                    "is charged for it an hour",
+                    fastest.name,
+                    plan_on(fastest).time.tokens_per_second / plan_on(least).time.tokens_per_second,
+                    *fastest.cost_per_million_tokens(), hourly(fastest) / hourly(least));
+}
+
 std::string shortfall(const Compared& each) {
   if (!each.planned) return fmt::format("{}: {}", each.name, each.impossible);
   const Plan& plan = plan_on(each);
@@ -122,7 +196,8 @@ std::vector<std::string> sentences(const HardwareComparison& all) {
   std::vector<std::string> out;
   for (std::string each :
        {ahead(all, "tokens per GPU-hour", [](const Compared& c) { return c.tokens_per_gpu_hour(); }),
-        ahead(all, "tokens per second", [](const Compared& c) { return plan_on(c).time.tokens_per_second; })})
+        ahead(all, "tokens per second", [](const Compared& c) { return plan_on(c).time.tokens_per_second; }),
+        cheapest(all)})
     if (!each.empty()) out.push_back(std::move(each));
   for (const Compared& each : all.hardware)
     if (!each.fits()) out.push_back(shortfall(each));
@@ -145,33 +220,50 @@ void add_commands(Document& doc, const HardwareComparison& all) {
     if (each.planned) doc.line("  " + command_line(each.planned->scenario.arguments));
 }
 
+std::string number_or_none(const std::optional<double>& value) {
+  return value ? fmt::format("{}", *value) : std::string();
+}
+
 std::vector<CsvRecord> csv(const HardwareComparison& all) {
   std::vector<CsvRecord> records;
   CsvRecord names = csv_names(false);
-  const CsvRecord own{
-      "hardware", "kind", "gpu", "gpus", "nodes", "impossible", "tokens_per_gpu_hour", "speed_median_error"};
+  const CsvRecord own{"hardware",
+                      "kind",
+                      "gpu",
+                      "gpus",
+                      "nodes",
+                      "impossible",
+                      "tokens_per_gpu_hour",
+                      "speed_median_error",
+                      "price_per_gpu_hour",
+                      "cost_per_million_tokens"};
   names.insert(names.begin(), own.begin(), own.end());
   records.push_back(std::move(names));
   for (const Compared& each : all.hardware) {
     CsvRecord record = each.planned ? csv_fields(plan_on(each)) : CsvRecord(csv_names(false).size());
     const auto field = [&each](auto of) { return each.planned ? fmt::format("{}", of()) : std::string(); };
-    const CsvRecord first{
-        each.name,
-        each.instance ? "instance" : "gpu",
-        field([&] { return cluster_of(each).gpu.name; }),
-        field([&] { return cluster_of(each).gpus; }),
-        field([&] { return cluster_of(each).nodes; }),
-        each.impossible,
-        field([&] { return each.tokens_per_gpu_hour(); }),
-        each.planned && speed_error(each) ? fmt::format("{}", *speed_error(each)) : std::string()};
+    const CsvRecord first{each.name,
+                          each.instance ? "instance" : "gpu",
+                          field([&] { return cluster_of(each).gpu.name; }),
+                          field([&] { return cluster_of(each).gpus; }),
+                          field([&] { return cluster_of(each).nodes; }),
+                          each.impossible,
+                          field([&] { return each.tokens_per_gpu_hour(); }),
+                          number_or_none(each.planned ? speed_error(each) : std::nullopt),
+                          number_or_none(each.price),
+                          number_or_none(each.cost_per_million_tokens())};
     record.insert(record.begin(), first.begin(), first.end());
     records.push_back(std::move(record));
   }
   return records;
 }
 
+Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
 Json json_of(const Compared& each) {
   Json out{{"name", each.name}, {"kind", each.instance ? "instance" : "gpu"}};
+  out["price_per_gpu_hour"] = json_of(each.price);
+  out["cost_per_million_tokens"] = json_of(each.cost_per_million_tokens());
   out["impossible"] = each.planned ? Json(nullptr) : Json(each.impossible);
   if (!each.planned) {
     for (const char* key :
@@ -185,7 +277,7 @@ Json json_of(const Compared& each) {
   out["plan"] = plan.id();
   out["tokens_per_second"] = plan.time.tokens_per_second;
   out["tokens_per_gpu_hour"] = each.tokens_per_gpu_hour();
-  out["speed_median_error"] = speed_error(each) ? Json(*speed_error(each)) : Json(nullptr);
+  out["speed_median_error"] = json_of(speed_error(each));
   out["report"] = report_json(each.planned->report());
   return out;
 }
@@ -193,10 +285,26 @@ Json json_of(const Compared& each) {
 }  // namespace
 
 double ComparedHardware::tokens_per_gpu_hour() const {
-  constexpr double kSecondsPerHour = 3600;
   return planned ? planned->plan().time.tokens_per_second * kSecondsPerHour /
                        static_cast<double>(planned->question.cluster.gpus)
                  : 0;
+}
+
+std::optional<double> ComparedHardware::cost_per_million_tokens() const {
+  if (!price || !planned) return std::nullopt;
+  return *price / tokens_per_gpu_hour() * 1e6;
+}
+
+void HardwareComparison::sort(ListOrder by) {
+  if (by == ListOrder::given) return;
+  const auto place = [by](const Compared& each) {
+    const int group = each.fits() ? 0 : each.planned ? 1 : 2;
+    if (group == 2) return std::pair(group, 0.0);
+    return std::pair(group, by == ListOrder::fastest ? -plan_on(each).time.tokens_per_second
+                                                     : *each.cost_per_million_tokens());
+  };
+  std::stable_sort(hardware.begin(), hardware.end(),
+                   [&place](const Compared& a, const Compared& b) { return place(a) < place(b); });
 }
 
 Document hardware_document(const HardwareComparison& all) {
@@ -219,6 +327,7 @@ Json hardware_comparison_json(const HardwareComparison& all) {
   for (const Compared& each : all.hardware) hardware.push_back(json_of(each));
   return {{"schema", "zplan.hardware-comparison/1"},
           {"zplan_version", std::string(version())},
+          {"order", std::string(to_name(all.order))},
           {"hardware", std::move(hardware)}};
 }
 

@@ -135,6 +135,19 @@ Json trainer_defaults_json(const std::vector<AppliedDefault>& defaults) {
   return out;
 }
 
+/// Of training on completions that the model generates.
+Json rollout_json(const Training& training) {
+  const Rollout& rollout = training.rollout;
+  return {{"engine", name_json(rollout.engine)},
+          {"generations", rollout.generations},
+          {"prompt_length", training.sequence_length - completion_tokens(training)},
+          {"completion_length", completion_tokens(training)},
+          {"iterations", rollout.iterations},
+          {"vllm_memory", rollout.engine_share},
+          {"vllm_sleep", rollout.sleep_level},
+          {"vllm_tp", rollout.engine_ranks}};
+}
+
 Json training_json(const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
   Json json = {
@@ -162,6 +175,7 @@ Json training_json(const Training& training, Framework framework) {
     const auto reference = reference_of(training);
     json["reference"] = reference ? name_json(*reference) : Json(nullptr);
   }
+  if (generates(training)) json["rollout"] = rollout_json(training);
   if (training.fused_head) json["fused_head"] = true;
   if (training.loss_shift != LossShift::labels) json["loss_shift"] = name_json(training.loss_shift);
   if (training.kernels != LayerKernels::torch) json["kernels"] = name_json(training.kernels);
@@ -280,23 +294,25 @@ Json exposed_json(const RunTime& run) {
 }
 
 Json time_json(const StepTime& time) {
-  return {{"step", time.step.value},
-          {"compute", time.compute.value},
-          {"products", time.run.products.value},
-          {"attention", time.run.attention.value},
-          {"other_kernels", time.run.other.value},
-          {"launching", time.launching.value},
-          {"communication", time.communication.value},
-          {"exposed_communication", time.exposed_communication.value},
-          {"exposed_by_phase", exposed_json(time.run)},
-          {"exposed_tensor_parallel", time.run.exposed_tensor.value},
-          {"offload", time.offload.value},
-          {"optimizer", time.optimizer.value},
-          {"tokens_per_second", time.tokens_per_second},
-          {"tokens_per_second_per_gpu", time.tokens_per_second_per_gpu},
-          {"mfu", time.mfu},
-          {"hfu", time.hfu},
-          {"bound", name_json(time.bound)}};
+  Json out{{"step", time.step.value},
+           {"compute", time.compute.value},
+           {"products", time.run.products.value},
+           {"attention", time.run.attention.value},
+           {"other_kernels", time.run.other.value},
+           {"launching", time.launching.value},
+           {"communication", time.communication.value},
+           {"exposed_communication", time.exposed_communication.value},
+           {"exposed_by_phase", exposed_json(time.run)},
+           {"exposed_tensor_parallel", time.run.exposed_tensor.value},
+           {"offload", time.offload.value},
+           {"optimizer", time.optimizer.value},
+           {"tokens_per_second", time.tokens_per_second},
+           {"tokens_per_second_per_gpu", time.tokens_per_second_per_gpu},
+           {"mfu", time.mfu},
+           {"hfu", time.hfu},
+           {"bound", name_json(time.bound)}};
+  if (time.generation.value > 0) out["generation"] = time.generation.value;
+  return out;
 }
 
 Json moments_json(const std::vector<MomentMemory>& moments) {

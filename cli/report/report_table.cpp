@@ -35,6 +35,8 @@ Breakdown breakdown(const Plan& plan) {
 std::string_view short_at(RunMoment moment) {
   switch (moment) {
     case RunMoment::load: return "load";
+    case RunMoment::weight_sync: return "weight sync";
+    case RunMoment::scoring: return "scoring";
     case RunMoment::evaluation: return "evaluation";
     case RunMoment::generation: return "generation";
     case RunMoment::save_model:

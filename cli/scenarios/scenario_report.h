@@ -12,7 +12,7 @@ namespace zplan {
 /// The scenarios of a file that are compared, with their answers.
 struct ScenarioComparison {
   std::string file;
-  std::vector<PlannedScenario> scenarios;  ///< in the file's order; not empty
+  std::vector<PlannedScenario> scenarios;  ///< in the file's order unless --order says another; not empty
   std::vector<std::size_t> places{};       ///< of each among all scenarios of the file
   std::size_t baseline{};                  ///< index of the scenario that differences are from
   bool differences{};                      ///< lines in which all are alike are left out

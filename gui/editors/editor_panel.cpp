@@ -41,6 +41,11 @@ QString why_idle(const Session::Entry& entry, std::string_view option) {
   for (const std::string_view each : {"--quantization", "--quant-storage", "--prepare-kbit"})
     if (option == each && method != QLatin1String("qlora")) return EditorPanel::tr("for method qlora");
   for (const std::string_view each :
+       {"--generations", "--completion-length", "--steps-per-generation", "--iterations", "--rollout",
+        "--vllm-memory", "--vllm-sleep", "--vllm-tp"})
+    if (option == each && given_text(entry, "--objective", {}) != QLatin1String("grpo"))
+      return EditorPanel::tr("for objective grpo");
+  for (const std::string_view each :
        {"--buckets", "--ds-config", "--config-style", "--deepspeed-version", "--nvme-path"})
     if (option == each && framework != QLatin1String("deepspeed"))
       return EditorPanel::tr("for framework deepspeed");

@@ -57,6 +57,11 @@ constexpr std::array kUsed{
            return p.question.cluster.network ? p.question.cluster.network->name : std::string();
          }},
     Used{"--host-mem", [](const Planned& p) { return gib(p.question.cluster.host_memory_per_node); }},
+    Used{"--host-threads", [](const Planned& p) { return number(p.question.cluster.host.threads); }},
+    Used{"--host-bandwidth",
+         [](const Planned& p) { return fmt::format("{:g}", p.question.cluster.host.bandwidth.value / 1e9); }},
+    Used{"--disk-bandwidth",
+         [](const Planned& p) { return fmt::format("{:g}", p.question.cluster.host.disk.value / 1e9); }},
     Used{"--headroom", [](const Planned& p) { return format_percent(p.question.headroom.fraction); }},
     Used{"--zero", [](const Planned& p) { return joined(stages(p.question)); }},
     Used{"--tp", [](const Planned& p) { return joined(tensor_parallel_degrees(p.question)); }},

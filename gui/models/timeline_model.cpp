@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace zplan::gui {
 
 namespace {
@@ -32,7 +31,8 @@ double whole_width(const std::vector<Moment>& timeline) {
 
 /// Beside PyTorch's allocator.
 Bytes outside_of(const Composition& holds) {
-  return holds[Term::cuda_context] + holds[Term::nccl_buffers] + holds[Term::nccl_connections];
+  return holds[Term::cuda_context] + holds[Term::nccl_buffers] + holds[Term::nccl_connections] +
+         holds[Term::engine];
 }
 
 }  // namespace

@@ -56,13 +56,34 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
           "adapters in the weights' type (peft's autocast_adapter_dtype=False)"),  // --no-autocast-adapters
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or "
-                        "single ones (kto) [sft]"),  // --objective
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
-          "what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without "
-          "adapters copy]"),  // --reference
+          "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones "
+          "(kto), rewards of completions that it generates (grpo) [sft]"),  // --objective
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) "
+                        "[adapters-off, without adapters copy; grpo: none]"),  // --reference
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "completions of each prompt under grpo [8]"),  // --generations
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "tokens of --seq that are generated under grpo; the others are the prompt [half of "
+                        "them]"),  // --completion-length
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "micro-steps that one generation feeds [as few optimizer steps' as hold whole "
+                        "groups]"),  // --steps-per-generation
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "passes over what was generated (num_iterations) [1]"),  // --iterations
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or "
+                        "the trainer itself (trainer) [colocate]"),  // --rollout
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "of each GPU's memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]"),  // --vllm-memory
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]"),  // --vllm-sleep
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "GPUs that divide vLLM's model (vllm_tensor_parallel_size) [1]"),  // --vllm-tp
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs in all [1]"),  // --gpus
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -80,6 +101,21 @@ const std::vector<const char*>& command_line_words() {
                         "between nodes: 8x400g, 100g, … [the GPU's usual]"),  // --network
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "host memory per node in GiB [the node type's usual]"),  // --host-mem
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "how each GPU's slot is wired, such as 4x8 (nvidia-smi -q) [the GPU's own "
+                        "generation, 16 lanes]"),  // --pcie
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "the longest way between two GPUs of a node, as nvidia-smi topo -m shows it [what "
+                        "is usual]"),  // --topology
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers "
+                        "[its part of the cores]"),  // --host-threads
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "rated memory bandwidth of a node's processors [usual for the node "
+                        "type]"),  // --host-bandwidth
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "what the drives of a node read, or write, for offload to NVMe [3]"),  // --disk-bandwidth
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "share of each GPU to leave free, in percent [10]"),  // --headroom
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -126,8 +162,8 @@ const std::vector<const char*>& command_line_words() {
                         "what the loss shifts: labels, as transformers since 4.49; a copy of the logits "
                         "before [labels]"),  // --loss-shift
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "of norms, rotations and gated activations: PyTorch's operators or Liger-Kernel's "
-                        "[torch]"),  // --kernels
+                        "PyTorch's operators; Liger-Kernel's norms, rotations and gated activations; "
+                        "flash-linear-attention's gated delta rule [torch]"),  // --kernels
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "tokens of the data set's samples: one a line, or a length and how many have it; or "
                         "their mean, standard deviation and limit [all as --seq]"),  // --lengths
@@ -171,19 +207,23 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples per optimizer step over all GPUs [what the others make]"),  // --global-batch
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the masters]"),  // --load-dtype
+                        "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the "
+                        "masters]"),  // --load-dtype
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "every rank reads the checkpoint at stage 3: no zero.Init"),  // --load-everywhere
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "weights gathered on one rank, or every rank's shards [what the plan's config says]"),  // --save
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "weights gathered on one rank, or every rank's shards [what the plan's config says]"),  // --save
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples per GPU of an evaluation step [none is evaluated]"),  // --eval-batch
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]"),  // --eval-logits
+                        "compute_metrics is given, so that the Trainer keeps the logits of all samples "
+                        "[losses alone]"),  // --eval-logits
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "samples whose logits are kept"),  // --eval-samples
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "evaluation steps until kept logits move to the host [never before the end]"),  // --eval-accumulation
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "evaluation steps until kept logits move to the host [never before the end]"),  // --eval-accumulation
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "tokens generated behind each prompt of --seq tokens [none]"),  // --generate
       QT_TRANSLATE_NOOP("zplan::gui::Options",
@@ -192,8 +232,10 @@ const std::vector<const char*>& command_line_words() {
                         "the same in tokens"),  // --tokens
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "how often all of them are trained on [1]"),  // --epochs
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "of a GPU and hour, in any currency: what the run costs"),  // --price
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or "
+          "X,Y,… in the order of the names"),  // --price
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "on a local disk, for offload to NVMe [/local_nvme]"),  // --nvme-path
       QT_TRANSLATE_NOOP("zplan::gui::Options",

@@ -493,6 +493,10 @@
         <translation>用于 qlora 方法</translation>
     </message>
     <message>
+        <source>for objective grpo</source>
+        <translation>用于训练目标 grpo</translation>
+    </message>
+    <message>
         <source>for framework deepspeed</source>
         <translation>用于 deepspeed 框架</translation>
     </message>
@@ -1341,8 +1345,8 @@
         <translation>全部数据训练的次数 [1]</translation>
     </message>
     <message>
-        <source>of a GPU and hour, in any currency: what the run costs</source>
-        <translation>每个 GPU 每小时的价格，货币任意：训练的费用</translation>
+        <source>of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or X,Y,… in the order of the names</source>
+        <translation>每个 GPU 每小时的价格，货币任意：训练的费用；在 hardware compare 中可为一个通用价格，或按名称顺序的 X,Y,…</translation>
     </message>
     <message>
         <source>Images per sample</source>
@@ -1395,6 +1399,38 @@
     <message>
         <source>Reference model</source>
         <translation>参考模型</translation>
+    </message>
+    <message>
+        <source>Completions per prompt</source>
+        <translation>每个提示的回答数</translation>
+    </message>
+    <message>
+        <source>Completion length</source>
+        <translation>回答长度</translation>
+    </message>
+    <message>
+        <source>Steps per generation</source>
+        <translation>每次生成的步数</translation>
+    </message>
+    <message>
+        <source>Passes per generation</source>
+        <translation>每次生成的遍数</translation>
+    </message>
+    <message>
+        <source>What generates</source>
+        <translation>生成方式</translation>
+    </message>
+    <message>
+        <source>vLLM&apos;s memory share</source>
+        <translation>vLLM 显存占比</translation>
+    </message>
+    <message>
+        <source>vLLM&apos;s sleep level</source>
+        <translation>vLLM 休眠级别</translation>
+    </message>
+    <message>
+        <source>vLLM&apos;s tensor parallel</source>
+        <translation>vLLM 张量并行</translation>
     </message>
     <message>
         <source>GPUs</source>
@@ -1705,12 +1741,44 @@
         <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
     </message>
     <message>
-        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto) [sft]</source>
-        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）或单个回答（kto）[sft]</translation>
+        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), rewards of completions that it generates (grpo) [sft]</source>
+        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）或对自行生成的回答的奖励（grpo）[sft]</translation>
     </message>
     <message>
-        <source>what dpo and kto compare with: copy, adapters-off, precomputed [adapters-off, without adapters copy]</source>
-        <translation>dpo 和 kto 的参考：copy、adapters-off、precomputed [adapters-off，无适配器时 copy]</translation>
+        <source>what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
+        <translation>dpo、kto 和 grpo 的参考：copy、adapters-off、precomputed、none（grpo）[adapters-off，无适配器时 copy；grpo：none]</translation>
+    </message>
+    <message>
+        <source>completions of each prompt under grpo [8]</source>
+        <translation>grpo 下每个提示的回答数 [8]</translation>
+    </message>
+    <message>
+        <source>tokens of --seq that are generated under grpo; the others are the prompt [half of them]</source>
+        <translation>grpo 下 --seq 中生成的词元数；其余为提示 [一半]</translation>
+    </message>
+    <message>
+        <source>micro-steps that one generation feeds [as few optimizer steps&apos; as hold whole groups]</source>
+        <translation>一次生成供给的微步数 [容纳完整分组的最少优化器步]</translation>
+    </message>
+    <message>
+        <source>passes over what was generated (num_iterations) [1]</source>
+        <translation>对生成内容训练的遍数（num_iterations）[1]</translation>
+    </message>
+    <message>
+        <source>what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer itself (trainer) [colocate]</source>
+        <translation>由谁生成：与各进程同卡的 vLLM（colocate）、独立 GPU 上的 vLLM（server）或训练器自身（trainer）[colocate]</translation>
+    </message>
+    <message>
+        <source>of each GPU&apos;s memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]</source>
+        <translation>同卡 vLLM 占每张 GPU 显存的比例（vllm_gpu_memory_utilization）[0.3]</translation>
+    </message>
+    <message>
+        <source>while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]</source>
+        <translation>训练时同卡 vLLM 保留全部、仅在主机保留权重，或不保留 [0]</translation>
+    </message>
+    <message>
+        <source>GPUs that divide vLLM&apos;s model (vllm_tensor_parallel_size) [1]</source>
+        <translation>切分 vLLM 模型的 GPU 数（vllm_tensor_parallel_size）[1]</translation>
     </message>
     <message>
         <source>GPUs in all [1]</source>
@@ -1739,6 +1807,46 @@
     <message>
         <source>between nodes: 8x400g, 100g, … [the GPU&apos;s usual]</source>
         <translation>节点之间的网络：8x400g、100g、… [该卡的常见配置]</translation>
+    </message>
+    <message>
+        <source>how each GPU&apos;s slot is wired, such as 4x8 (nvidia-smi -q) [the GPU&apos;s own generation, 16 lanes]</source>
+        <translation>每个 GPU 插槽的 PCIe 连接，例如 4x8（nvidia-smi -q）[GPU 自身的代数，16 通道]</translation>
+    </message>
+    <message>
+        <source>the longest way between two GPUs of a node, as nvidia-smi topo -m shows it [what is usual]</source>
+        <translation>节点内两个 GPU 之间最长的路径，如 nvidia-smi topo -m 所示 [常见配置]</translation>
+    </message>
+    <message>
+        <source>threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers [its part of the cores]</source>
+        <translation>每个进程在主机上的线程数 (OMP_NUM_THREADS)，用于卸载的优化器 [所分得的核心数]</translation>
+    </message>
+    <message>
+        <source>rated memory bandwidth of a node&apos;s processors [usual for the node type]</source>
+        <translation>节点处理器的额定内存带宽 [该节点类型的常见配置]</translation>
+    </message>
+    <message>
+        <source>what the drives of a node read, or write, for offload to NVMe [3]</source>
+        <translation>节点的磁盘读或写的速度，用于卸载到 NVMe [3]</translation>
+    </message>
+    <message>
+        <source>PCIe slots</source>
+        <translation>PCIe 插槽</translation>
+    </message>
+    <message>
+        <source>Way between GPUs</source>
+        <translation>GPU 之间的路径</translation>
+    </message>
+    <message>
+        <source>Threads of a process</source>
+        <translation>每个进程的线程</translation>
+    </message>
+    <message>
+        <source>Host bandwidth (GB/s)</source>
+        <translation>主机内存带宽 (GB/s)</translation>
+    </message>
+    <message>
+        <source>Disk bandwidth (GB/s)</source>
+        <translation>磁盘带宽 (GB/s)</translation>
     </message>
     <message>
         <source>host memory per node in GiB [the node type&apos;s usual]</source>
@@ -1817,8 +1925,8 @@
         <translation>损失移位的对象：自 transformers 4.49 起为标签；之前为 logits 的副本 [labels]</translation>
     </message>
     <message>
-        <source>of norms, rotations and gated activations: PyTorch&apos;s operators or Liger-Kernel&apos;s [torch]</source>
-        <translation>归一化、旋转位置和门控激活的内核：PyTorch 的算子或 Liger-Kernel 的 [torch]</translation>
+        <source>PyTorch&apos;s operators; Liger-Kernel&apos;s norms, rotations and gated activations; flash-linear-attention&apos;s gated delta rule [torch]</source>
+        <translation>PyTorch 的算子；Liger-Kernel 的归一化、旋转位置和门控激活；flash-linear-attention 的 gated delta rule [torch]</translation>
     </message>
     <message>
         <source>tokens of the data set&apos;s samples: one a line, or a length and how many have it; or their mean, standard deviation and limit [all as --seq]</source>

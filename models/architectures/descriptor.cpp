@@ -76,7 +76,7 @@ const Descriptors& descriptors() {
   static const Descriptors sorted = [] {
     Descriptors all;
     for (const Descriptors& family : {decoders(), deepseek(), fused_decoders(), glm(), google(), gpt(),
-                                      layer_norm_decoders(), mixtures(), remote_code()})
+                                      layer_norm_decoders(), linear_attention(), mixtures(), remote_code()})
       all.insert(all.end(), family.begin(), family.end());
     std::sort(all.begin(), all.end(),
               [](const Descriptor& a, const Descriptor& b) { return a.model_type < b.model_type; });

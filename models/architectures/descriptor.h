@@ -95,6 +95,7 @@ using Descriptors = std::vector<Descriptor>;
 [[nodiscard]] Descriptors google();
 [[nodiscard]] Descriptors gpt();
 [[nodiscard]] Descriptors layer_norm_decoders();
+[[nodiscard]] Descriptors linear_attention();
 [[nodiscard]] Descriptors mixtures();
 [[nodiscard]] Descriptors remote_code();
 

@@ -180,6 +180,9 @@ TowerShape clip_tower(const JsonReader& tower, TowerShape otherwise, std::int64_
 }
 
 Vision gemma3(const JsonReader& config, const JsonReader& tower, std::int64_t text_width) {
+  if (tower.boolean_or("vision_use_head", true))
+    tower.fail("a head that pools patches (vision_use_head)",
+               "accepted: \"vision_use_head\": false, as published");
   Vision vision{.projector = Projector::pooled, .text_width = text_width, .bidirectional = true};
   const std::int64_t image_size = whole(tower, "image_size", 224);
   vision.tower = clip_tower(tower,
@@ -278,7 +281,7 @@ TowerNames qwen3_names() {
   return names;
 }
 
-Vision qwen3_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_width) {
+Vision qwen3_tower(const JsonReader& tower, std::int64_t text_width) {
   Vision vision{.text_width = text_width};
   TowerShape& shape = vision.tower;
   shape = {.layers = layer_count(tower, "depth", 27),
@@ -295,6 +298,18 @@ Vision qwen3_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_wi
            .place = TowerPositions::interpolated,
            .input_gradient = InputGradient::none,
            .positions = whole(tower, "num_position_embeddings", 2304)};
+  vision.names = qwen3_names();
+  vision.rule = {.kind = TokenRule::resized,
+                 .unit = shape.patch_size * shape.merge,
+                 .least = 65'536,
+                 .most = 16'777'216,
+                 .source = "65,536 to 16,777,216 pixels, as the published preprocessor_config.json has it"};
+  return vision;
+}
+
+Vision qwen3_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_width) {
+  Vision vision = qwen3_tower(tower, text_width);
+  TowerShape& shape = vision.tower;
   shape.deepstack = {8, 16, 24};
   if (const auto given = tower.find("deepstack_visual_indexes")) {
     shape.deepstack.clear();
@@ -305,13 +320,14 @@ Vision qwen3_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_wi
     if (each >= shape.layers || std::ranges::count(shape.deepstack, each) > 1)
       tower.fail(fmt::format("features of layer {} of {}", each, shape.layers),
                  "accepted: deepstack_visual_indexes of its layers, each once");
-  vision.names = qwen3_names();
-  vision.rule = {.kind = TokenRule::resized,
-                 .unit = shape.patch_size * shape.merge,
-                 .least = 65'536,
-                 .most = 16'777'216,
-                 .source = "65,536 to 16,777,216 pixels, as the published preprocessor_config.json has it"};
   return vision;
+}
+
+/// The same tower, whose inner layers go nowhere else.
+Vision qwen3_5(const JsonReader&, const JsonReader& tower, std::int64_t text_width) {
+  if (const auto given = tower.find("deepstack_visual_indexes"); given && !given->items().empty())
+    given->fail("features of inner layers", "accepted: none, as in Qwen3.5");
+  return qwen3_tower(tower, text_width);
 }
 
 // ---- InternVL ---------------------------------------------------------------------------------------------
@@ -473,6 +489,8 @@ constexpr std::array kFamilies{
     Family{"llava", "", "model.language_model.", llava, {}, true},
     Family{"qwen3_vl", "qwen3", "model.language_model.", qwen3_vl, "out_hidden_size"},
     Family{"qwen3_vl_moe", "qwen3_moe", "model.language_model.", qwen3_vl, "out_hidden_size"},
+    Family{"qwen3_5", "qwen3_5_text", "model.language_model.", qwen3_5, "out_hidden_size"},
+    Family{"qwen3_5_moe", "qwen3_5_moe_text", "model.language_model.", qwen3_5, "out_hidden_size"},
     Family{"internvl", "", "model.language_model.", internvl},
     Family{"idefics3", "", "model.text_model.", idefics3},
     Family{"smolvlm", "", "model.text_model.", idefics3},

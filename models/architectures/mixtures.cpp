@@ -14,34 +14,12 @@ std::int64_t needed_or(const JsonReader& config, const Keys& keys, std::optional
   return fallback ? size_or(config, keys, *fallback, high) : size(config, keys, high);
 }
 
-/// Layers that Qwen's mlp_only_layers and decoder_sparse_step leave routed.
-std::vector<bool> qwen_routed(const JsonReader& config, const ModelShape& shape) {
-  std::vector<bool> routed(static_cast<std::size_t>(shape.layers));
-  const std::int64_t step = config.integer_or("decoder_sparse_step", 1, 1, kMostLayers);
-  for (std::size_t layer = 0; layer < routed.size(); ++layer)
-    routed[layer] = static_cast<std::int64_t>(layer + 1) % step == 0;
-  if (const auto dense = config.find("mlp_only_layers"))
-    for (const JsonReader& item : dense->items()) {
-      const auto layer = static_cast<std::size_t>(item.integer(0, kMostLayers));
-      if (layer < routed.size()) routed[layer] = false;
-    }
-  return routed;
-}
-
 /// The gate that weighs Qwen 2's shared expert: a torch.nn.Linear that AutoTP leaves alone.
 Tensors shared_expert_gate(const ModelShape& shape) {
   return linear({.path = "mlp.shared_expert_gate",
                  .in = shape.hidden_size,
                  .out = 1,
                  .role = TensorRole::shared_expert});
-}
-
-Tensors qwen2_experts(const ModelShape& shape) {
-  return join({router(shape), expert_stacks(shape),
-               gated_mlp(shape, {.path = "mlp.shared_expert",
-                                 .width = shape.experts->shared_intermediate_size,
-                                 .role = TensorRole::shared_expert}),
-               shared_expert_gate(shape)});
 }
 
 /// Two kinds of layers that differ in the feed-forward only.
@@ -113,6 +91,27 @@ Model gpt_oss(const JsonReader& config, const Descriptor& about) {
 }
 
 }  // namespace
+
+std::vector<bool> qwen_routed(const JsonReader& config, const ModelShape& shape) {
+  std::vector<bool> routed(static_cast<std::size_t>(shape.layers));
+  const std::int64_t step = config.integer_or("decoder_sparse_step", 1, 1, kMostLayers);
+  for (std::size_t layer = 0; layer < routed.size(); ++layer)
+    routed[layer] = static_cast<std::int64_t>(layer + 1) % step == 0;
+  if (const auto dense = config.find("mlp_only_layers"))
+    for (const JsonReader& item : dense->items()) {
+      const auto layer = static_cast<std::size_t>(item.integer(0, kMostLayers));
+      if (layer < routed.size()) routed[layer] = false;
+    }
+  return routed;
+}
+
+Tensors qwen2_experts(const ModelShape& shape) {
+  return join({router(shape), expert_stacks(shape),
+               gated_mlp(shape, {.path = "mlp.shared_expert",
+                                 .width = shape.experts->shared_intermediate_size,
+                                 .role = TensorRole::shared_expert}),
+               shared_expert_gate(shape)});
+}
 
 void read_mixture(const JsonReader& config, ModelShape& shape, const MixtureRules& rules) {
   MixtureOfExperts experts;

@@ -4,6 +4,7 @@
 
 #include "hardware_profiles/wire.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/framework.h"
 
 namespace zplan {
 
@@ -27,10 +28,12 @@ void add(std::vector<Collective>& kinds, const Call& call) {
   at->bytes += call.elements * call.element * call.times;
 }
 
-/// Elements of one rank's gradients that are summed on the host: none at stage 1, which reduces once; whole
-/// parameters that touch the slice at stage 2, where there is something to sum; the shard at stage 3.
+/// Elements of one rank's gradients that are summed on the device and kept on the host: none at stage 1,
+/// which reduces once; whole parameters that touch the slice at stage 2, where there is something to sum; the
+/// shard at stage 3.
 Elements accumulated_on_host(const Training& training, const Strategy& s, const RankModel& rank,
                              const Shard& shard) {
+  if (spec(training.framework).adds_on_host) return {};
   if (s.zero_stage == 3) return shard.optimizer_elements;
   if (s.zero_stage < 2 || s.gradient_accumulation_steps == 1) return {};
   return worst_slice(rank, training, s).touching;

@@ -4,19 +4,14 @@
 #include <optional>
 
 #include "planner/cost/cost_model.h"
+#include "planner/cost/offload_time.h"
+#include "planner/cost/rollout_time.h"
 #include "planner/cost/schedule.h"
 #include "planner/sharding/shard.h"
 
 namespace zplan {
 
 namespace {
-
-/// DeepSpeed's CPU Adam updates 3.9e9 parameters a second on one node.
-/// Source: Ren et al. 2021 (ZeRO-Offload), table 4: 10e9 parameters in 2.57 s on a DGX-2.
-constexpr double kCpuAdamElementsPerSecond = 3.9e9;
-
-/// One NVMe drive per node: 3 GB/s read and write. Assumed: a PCIe 4 x4 data-centre drive.
-constexpr BytesPerSecond kNvme{3e9};
 
 /// Matrix-product parameters that one token passes.
 double active_matrix_parameters(const Model& model, const Strategy& strategy) {
@@ -36,27 +31,13 @@ double active_matrix_parameters(const Model& model, const Strategy& strategy) {
   return sum;
 }
 
-/// Of a micro-step's compute the backward has two thirds: twice the forward's operations.
-constexpr double kBackwardShare = 2.0 / 3.0;
-
-Seconds beyond(Seconds time, Seconds hidden_by) { return std::max(Seconds{}, time - hidden_by); }
-
-/// The host's optimizer, and NVMe's part of it: nothing runs meanwhile.
-Seconds host_optimizer_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard) {
-  if (strategy.offload_optimizer == OffloadDevice::none) return {};
-  const auto ranks = static_cast<double>(cluster.gpus_per_node);
-  Seconds time(static_cast<double>(shard.optimizer_elements.value) * ranks / kCpuAdamElementsPerSecond);
-  if (strategy.offload_optimizer == OffloadDevice::nvme)
-    time += ((shard.master_weights + shard.moments) * 2) / BytesPerSecond(kNvme.value / ranks);
-  return time;
-}
-
 Bound largest_part(const StepTime& time) {
-  const std::array<std::pair<Seconds, Bound>, 5> parts{{{time.compute, Bound::compute},
+  const std::array<std::pair<Seconds, Bound>, 6> parts{{{time.compute, Bound::compute},
                                                         {time.launching, Bound::launching},
                                                         {time.exposed_communication, Bound::communication},
                                                         {time.offload, Bound::offload},
-                                                        {time.optimizer, Bound::optimizer}}};
+                                                        {time.optimizer, Bound::optimizer},
+                                                        {time.generation, Bound::generation}}};
   return std::max_element(parts.begin(), parts.end(),
                           [](const auto& a, const auto& b) { return a.first < b.first; })
       ->second;
@@ -64,24 +45,12 @@ Bound largest_part(const StepTime& time) {
 
 }  // namespace
 
-Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
-                     const Schedule& schedule, Seconds micro_steps) {
-  const BytesPerSecond disk(kNvme.value / static_cast<double>(cluster.gpus_per_node));
-  const bool parameters_away = strategy.offload_parameters != OffloadDevice::none;
-  Seconds to_device = schedule.host_to_device / cluster.gpu.pcie_effective;
-  if (strategy.offload_parameters == OffloadDevice::nvme)
-    to_device = std::max(to_device, schedule.host_to_device / disk);
-  const Seconds from_device = schedule.device_to_host / cluster.gpu.pcie_effective;
-  const Seconds transfers = parameters_away ? beyond(std::max(to_device, from_device), micro_steps)
-                                            : to_device + beyond(from_device, micro_steps * kBackwardShare);
-  return transfers + host_optimizer_time(strategy, cluster, shard);
-}
-
 MicroStepFlops micro_step_flops(const Model& model, const Training& training, const Strategy& strategy) {
   const ModelShape& shape = model.shape;
   const auto tokens = static_cast<double>(strategy.micro_batch_size * sequences_per_sample(training) *
                                           training.sequence_length);
-  const double attention = 4.0 * static_cast<double>(shape.layers) *
+  const std::int64_t linear = shape.delta_net ? shape.delta_net->layers : 0;
+  const double attention = 4.0 * static_cast<double>(shape.layers - linear) *
                            static_cast<double>(shape.attention_heads * shape.head_size) *
                            static_cast<double>(training.sequence_length);
   const double forward = (2.0 * active_matrix_parameters(model, strategy) + attention) * tokens /
@@ -100,8 +69,9 @@ StepTime step_time(const Model& model, const Training& training, const Strategy&
   time.communication = run.communication;
   time.exposed_communication = run.exposed_communication();
   time.optimizer = run.optimizer;
-  time.offload = offload_time(strategy, cluster, shard, schedule, run.micro_steps);
-  time.step = run.step + time.offload;
+  time.offload = offload_time(training, strategy, cluster, shard, schedule, run.micro_steps);
+  time.generation = rollout_time(model, training, strategy, cluster).total();
+  time.step = run.step + time.offload + time.generation;
   const auto micro_steps = static_cast<double>(strategy.gradient_accumulation_steps);
   const MicroStepFlops flops = micro_step_flops(model, training, strategy);
   const auto tokens = static_cast<double>(strategy.global_batch_size() * training.sequence_length);

@@ -18,15 +18,16 @@ struct Strategy;
 struct Training;
 
 /// What a step's time is mostly made of.
-enum class Bound { compute, launching, communication, offload, optimizer };
+enum class Bound { compute, launching, communication, offload, optimizer, generation };
 template <>
 struct EnumNames<Bound> {
-  static constexpr std::array<std::pair<Bound, std::string_view>, 5> table{
+  static constexpr std::array<std::pair<Bound, std::string_view>, 6> table{
       {{Bound::compute, "compute"},
        {Bound::launching, "kernel launches"},
        {Bound::communication, "communication"},
        {Bound::offload, "offload"},
-       {Bound::optimizer, "optimizer"}}};
+       {Bound::optimizer, "optimizer"},
+       {Bound::generation, "generation"}}};
 };
 
 struct StepTime {
@@ -37,6 +38,7 @@ struct StepTime {
   Seconds exposed_communication;  ///< what compute does not hide
   Seconds offload;                ///< transfers and host optimizer that nothing hides
   Seconds optimizer;              ///< on the device
+  Seconds generation;             ///< of completions, by arithmetic alone: RolloutTime
   double tokens_per_second{};
   double tokens_per_second_per_gpu{};
   double mfu{};  ///< model FLOPs utilisation: recomputation not counted
@@ -55,11 +57,6 @@ struct MicroStepFlops {
 };
 [[nodiscard]] MicroStepFlops micro_step_flops(const Model& model, const Training& training,
                                               const Strategy& strategy);
-
-/// Transfers run while the micro-steps compute and communicate: only what outlasts both shows. Updated
-/// weights that go back to the device behind the optimizer always show, and so does the host's optimizer.
-[[nodiscard]] Seconds offload_time(const Strategy& strategy, const Cluster& cluster, const Shard& shard,
-                                   const Schedule& schedule, Seconds micro_steps);
 
 [[nodiscard]] StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,
                                  const Cluster& cluster, const Shard& shard, const Schedule& schedule,

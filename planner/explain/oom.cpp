@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "planner/model_trace/causal_lm.h"
+#include "planner/moments/rollout.h"
 #include "planner/rank_run.h"
 #include "planner/simulation/memory.h"
 #include "planner/simulation/run.h"
@@ -155,7 +156,8 @@ namespace {
 /// What the allocator can have of the GPU: all but what lies outside it. What the message says of this
 /// process wins over the plan's allowances.
 Bytes pool_of(const Question& q, const Strategy& s, const OomReading& reading) {
-  const Bytes allowance = outside_allocator(s, q.cluster.gpu.compute_capability, q.cluster.gpus_per_node);
+  const Bytes allowance = outside_allocator(s, q.cluster.gpu.compute_capability, q.cluster.gpus_per_node) +
+                          engine_resident(q.training, q.cluster.usable_memory);
   const Bytes card = reading.message.capacity.value_or(q.cluster.usable_memory);
   const Bytes others = reading.others.value_or(Bytes{});
   Bytes pool = card - (reading.reserved_is_old ? std::max(others, allowance)

@@ -95,7 +95,7 @@ std::string likely_peak(const Plan& plan, const LikelyRange& range, const SizeTe
                      std::lround(100 * LikelyRange::kShare), range.runs, text(peak.low), text(peak.high));
 }
 
-std::string speed(const StepTime& time, const LikelyRange& range) {
+std::string speed(const StepTime& time, const Findings& found) {
   const double share_of_step = [&] {
     switch (time.bound) {
       case Bound::compute: return ratio(time.compute, time.step);
@@ -103,9 +103,14 @@ std::string speed(const StepTime& time, const LikelyRange& range) {
       case Bound::communication: return ratio(time.exposed_communication, time.step);
       case Bound::offload: return ratio(time.offload, time.step);
       case Bound::optimizer: return ratio(time.optimizer, time.step);
+      case Bound::generation: return ratio(time.generation, time.step);
     }
     return 0.0;
   }();
+  if (found.generation)
+    return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step),
+                       format_percent(share_of_step), to_name(time.bound));
+  const LikelyRange& range = found.speeds;
   const Ends step = range.of_time(time.step.value);
   return fmt::format(
       "a step takes about {}, {} of it {}; the range that held {} % of {} comparable runs is {} to {}",
@@ -130,11 +135,24 @@ std::string expert_parallelism(const Strategy& s, const DividedExperts& experts,
       s.zero_stage == 0 ? "those of a rank's own experts" : "sharded over all ranks either way");
 }
 
+/// What generation takes of a step, and how much of it runs at once.
+std::string generation_sentence(const Generation& generation, const SizeText& size) {
+  const std::string time =
+      fmt::format("generation takes {} of the step, by arithmetic alone: no engine was measured",
+                  format_percent(generation.share));
+  if (!generation.engine) return time + "; the trainer's own generation takes longer than that";
+  const EngineMemory& engine = *generation.engine;
+  return fmt::format("{}; vLLM has {} for keys and values, {} of {} sequences at once", time,
+                     size(engine.room()), engine.at_once(), engine.wanted);
+}
+
 }  // namespace
 
 std::string_view moment_words(RunMoment moment) {
   switch (moment) {
     case RunMoment::load: return "loading the model";
+    case RunMoment::weight_sync: return "handing weights to the engine";
+    case RunMoment::scoring: return "scoring completions";
     case RunMoment::training: return "training";
     case RunMoment::evaluation: return "evaluation";
     case RunMoment::generation: return "generation";
@@ -157,10 +175,15 @@ std::string duration_text(Seconds time) {
 std::vector<std::string> why(const Plan& plan, const Findings& found, ByteUnit unit) {
   const SizeText size{unit};
   std::vector<std::string> sentences{device_verdict(plan, found, size)};
-  if (plan.fits) sentences.push_back(likely_peak(plan, found.peaks, size));
+  // An engine's share is as it is given; comparable peaks are of training alone.
+  if (plan.fits && !found.generation) sentences.push_back(likely_peak(plan, found.peaks, size));
   if (found.replicated) sentences.push_back(*found.replicated);
   sentences.push_back(
       fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, size)));
+  if (found.worst_phase != nullptr)
+    sentences.push_back(fmt::format("of its phases {} takes most of a GPU: {}",
+                                    moment_words(found.worst_phase->moment),
+                                    size(found.worst_phase->device)));
   if (found.fails_as_it_starts)
     sentences.emplace_back(
         "as it starts DeepSpeed copies the weights on the GPU where it takes that for large enough, and "
@@ -169,7 +192,8 @@ std::vector<std::string> why(const Plan& plan, const Findings& found, ByteUnit u
   if (found.host_missing.value > 0) sentences.push_back(host_verdict(plan, found, size));
   if (const auto moment = moment_verdict(found, size)) sentences.push_back(*moment);
   if (found.enough) sentences.push_back(remedy(*found.enough, size));
-  if (plan.fits) sentences.push_back(speed(plan.time, found.speeds));
+  if (plan.fits) sentences.push_back(speed(plan.time, found));
+  if (found.generation) sentences.push_back(generation_sentence(*found.generation, size));
   if (found.cost) sentences.push_back(cost_sentence(*found.cost));
   return sentences;
 }

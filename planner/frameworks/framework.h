@@ -63,8 +63,8 @@ struct FrameworkSpec {
   bool splits_layers;  ///< tensor parallelism
   bool runs_alst;  ///< sequence parallelism (tokens for heads: Ulysses), ALST's tiles and checkpoints on the
                    ///< host
-  bool passes_keys;      ///< context parallelism: a ring
-  bool divides_experts;  ///< expert parallelism (AutoEP)
+  bool passes_keys;                          ///< context parallelism: a ring
+  bool divides_experts;                      ///< expert parallelism (AutoEP)
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
   std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
 
@@ -72,11 +72,13 @@ struct FrameworkSpec {
   /// In 16-bit training the engine casts the whole model and keeps fp32 master weights apart; else the
   /// parameters are the masters, and what computes is cast from them.
   bool casts_model;
-  bool gathers_at_modules;  ///< at stage 3 hooks of each module gather and release its parameters
-  bool autocasts_masters;   ///< fp32 weights under torch.autocast
-  bool fused_lion;          ///< its Lion is one kernel, without copies
-  bool makes_shards;        ///< the model is made without memory; only shards reach the device
-  OptimizerKernel kernel;   ///< that AdamW runs in where a training script leaves it to the framework
+  bool gathers_at_modules;    ///< at stage 3 hooks of each module gather and release its parameters
+  bool autocasts_masters;     ///< fp32 weights under torch.autocast
+  bool fused_lion;            ///< its Lion is one kernel, without copies
+  bool makes_shards;          ///< the model is made without memory; only shards reach the device
+  bool fuses_host_optimizer;  ///< offloaded AdamW is one pass over memory, not an operator after the other
+  bool adds_on_host;          ///< gradients of further micro-steps are added by the host's processors
+  OptimizerKernel kernel;     ///< that AdamW runs in where a training script leaves it to the framework
   bool (*shards_reference)(const Strategy&);                 ///< a copy that log-probabilities come from
   bool (*casts_adapters)(const Training&, const Strategy&);  ///< to the model's type
   Training (*adapt)(Training);  ///< as the Hugging Face Trainer runs it; see with_framework

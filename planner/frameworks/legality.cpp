@@ -177,10 +177,10 @@ void check_preferences(const Model& model, const Training& training, const Strat
   if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
     reasons.push_back(fmt::format("{} is planned for data parallelism alone", objective));
   if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
-    reasons.push_back(
-        fmt::format("{} compares log-probabilities of whole sequences: its loss is not planned fused or "
-                    "in slices",
-                    objective));
+    reasons.push_back(fmt::format(
+        "{} takes log-probabilities of tokens: its loss is not planned fused with the head or in slices, but "
+        "by TRL's fused head",
+        objective));
   if (model.recorded || model.analogue)
     reasons.push_back(fmt::format("{} of a model without a program of its own is not planned", objective));
   const std::optional<ReferenceModel> reference = reference_of(training);
@@ -190,11 +190,37 @@ void check_preferences(const Model& model, const Training& training, const Strat
     reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
 }
 
+/// A generation has whole groups of completions. Source: TRL 1.16 trainer/grpo_config.py __post_init__.
+void check_groups(const Training& training, const Strategy& s, Reasons& reasons) {
+  const std::int64_t micro_steps = micro_steps_fed(training, s);
+  const std::int64_t completions = s.micro_batch_size * s.layout.data_ranks() * micro_steps;
+  if (completions % training.rollout.generations != 0)
+    reasons.push_back(fmt::format(
+        "{} completions of a generation (micro-batch {} x {} GPUs x {} micro-steps) are not whole groups of "
+        "{}: --steps-per-generation, --generations",
+        completions, s.micro_batch_size, s.layout.data_ranks(), micro_steps, training.rollout.generations));
+}
+
+/// accelerate makes fp32 of what a model under autocast returns: logits of twice the size, and another
+/// log-softmax. Source: accelerate 1.15 utils/operations.py convert_outputs_to_fp32.
+void check_whole_logits(const Training& training, Reasons& reasons) {
+  const bool converts = !spec(training.framework).casts_model && training.precision != Precision::fp32 &&
+                        training.master_weights;
+  if (converts && !training.fused_head)
+    reasons.emplace_back(
+        "grpo over whole logits under autocast, which accelerate widens to fp32, is not planned: "
+        "--fused-head (TRL since 1.15), or --framework deepspeed");
+}
+
 void check_method(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (generates(training)) check_groups(training, s, reasons), check_whole_logits(training, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
     reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
+  if (training.kernels == LayerKernels::fla && !model.shape.delta_net)
+    reasons.emplace_back(
+        "the model has no linear attention that flash-linear-attention's kernels are known for");
   const bool more = training.dora || !training.modules_to_save.empty();
   if (training.method != Method::full && more && (model.recorded || model.analogue))
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "planner/model_trace/quantised_linear.h"
 #include "planner/model_trace/rare_operators.h"
 
 namespace zplan::symbolic {
@@ -142,14 +143,19 @@ std::vector<SliceAdapter> slice_adapters(const Parameters& of) {
 /// Queries, keys and values of all heads in one memory.
 Tensor joint_product(Program& p, const Parameters& of, const Tensor& x) {
   const std::array weights{&projection(of, 'q'), &projection(of, 'k'), &projection(of, 'v')};
+  std::int64_t width = 0;
+  for (const Parameter* each : weights) width += each->tensor.size(0);
+  if (p.training.method == Method::qlora && is_nf4(p.training.quantization)) {
+    const bool biased = of.find("q_proj.bias") != nullptr;
+    return packed_joint_linear(p, x, *weights[0], width, biased);
+  }
   if (p.training.method == Method::qlora) {
     Tensors parts;
     for (const Parameter* each : weights) parts.push_back(base_linear_layer(p, of, *each, x));
     return cat(p.torch, parts, 2);
   }
   std::vector<const Tensor*> inputs{&x};
-  std::int64_t width = 0;
-  for (const Parameter* each : weights) inputs.push_back(&each->tensor), width += each->tensor.size(0);
+  for (const Parameter* each : weights) inputs.push_back(&each->tensor);
   const auto node = p.torch.node(inputs);
   Tensor result = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s, width}), x.type);
   const std::int64_t tokens = p.sizes.tokens(), in = x.layout.sizes.back();
@@ -323,6 +329,7 @@ Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool
 }  // namespace
 
 Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
+  if (of.find("linear_attn.A_log") != nullptr) return delta_net(p, of, x);
   return hooked(p, {.name = "attention", .by_keyword = true}, x,
                 [&](const Tensor& input) { return attention_forward(p, of, input, sliding); });
 }

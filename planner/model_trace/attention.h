@@ -46,6 +46,9 @@ struct Pairs {
 [[nodiscard]] std::optional<Tensor> own_attention(Program& p, const Parameters& of, const Tensor& x,
                                                   bool sliding);
 
+/// The gated delta net of a layer that has one instead of attention.
+[[nodiscard]] Tensor delta_net(Program& p, const Parameters& of, const Tensor& x);
+
 /// Whether scores are biased by position instead.
 [[nodiscard]] bool uses_alibi(const ModelShape& shape);
 /// Makes the biases.

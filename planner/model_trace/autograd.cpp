@@ -328,6 +328,8 @@ Tensor Autograd::checkpoint_reentrant(const std::function<Tensor(const Tensor&)>
     }
     enabled_ = outer;
     backward(again, gradients[0]);
+    if (holds_inputs)
+      for (const Tensor& each : {leaf, gradient_of_input}) fetched_.push_back(each.detached());
     return Tensors{gradient_of_input};
   };
   connect(output, made);

@@ -141,6 +141,8 @@ class Autograd {
   /// run keeps it and the second takes it from there.
   [[nodiscard]] Tensor expensive(const std::function<Tensor()>& make, bool is_product = false);
   bool alternate_products{};  ///< of matrix products every second one is computed again nevertheless
+  /// Inputs of reentrant checkpoints, and their gradients, stay until drop_fetched().
+  bool holds_inputs{};
 
   /// A matrix product runs: the first of each thread (forward's and the engine's) makes cuBLAS keep a
   /// workspace, the first with a bias one of cuBLASLt.

@@ -148,10 +148,10 @@ class MicroStep {
     load_parameters();
   }
 
-  /// The forward of a reference model.
-  Tape record_reference() {
+  /// A forward that log-probabilities are asked of: of a reference model, or of the policy with its adapters.
+  Tape record_scores(bool with_adapters) {
     program_.is_reference = true;
-    program_.adapters_off = program_.training.method != Method::full;
+    program_.adapters_off = !with_adapters && program_.training.method != Method::full;
     {
       const Autograd::GradMode off(torch_, false);
       const Tensor log_probabilities = forward();
@@ -168,8 +168,17 @@ class MicroStep {
     return finish();
   }
 
-  Tape record() {
+  /// What its training loop holds of such a micro-step.
+  Leftovers leftovers() {
+    record();
+    return program_.leaves;
+  }
+
+  Tape record(const Leftovers& earlier = {}) {
+    hold(earlier);
     Tensor loss = forward();
+    program_.earlier_inputs.clear();
+    note_kept_inputs();
     recorder_.take_for(Term::loss_temporaries);
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss_backward));
     torch_.before_node = [this](const Node& node) { before(node); };
@@ -182,6 +191,8 @@ class MicroStep {
     program_.pixels.reset();
     recorder_.end_layers(1, [&] {
       torch_.drop_fetched();
+      program_.outputs.clear();
+      program_.kept_inputs.clear();
       loss.gradient = {};
       loss.reset();
     });
@@ -189,6 +200,23 @@ class MicroStep {
   }
 
  private:
+  void hold(const Leftovers& earlier) {
+    recorder_.take_for(Term::logits);
+    for (const Bytes each : earlier.logits) program_.earlier_logits.push_back(recorder_.allocate(each));
+    recorder_.take_for(Term::saved_activations);
+    const auto hold_part = [&](int part) {
+      const auto found = earlier.inputs.find(part);
+      if (found == earlier.inputs.end()) return;
+      for (const Bytes each : found->second) program_.earlier_inputs.push_back(recorder_.allocate(each));
+    };
+    for (const std::size_t layer : outline_.of_layer) hold_part(static_cast<int>(layer));
+    hold_part(Recorder::kModel);
+  }
+  void note_kept_inputs() {
+    for (const auto& [part, inputs] : program_.kept_inputs)
+      for (const Tensor& each : inputs) program_.leaves.inputs[part].push_back(each.bytes());
+  }
+
   Tape finish() {
     std::vector<std::size_t> order(outline_.classes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -210,6 +238,7 @@ class MicroStep {
     torch_.gather_parameters(gathers_at_modules(t, program_.strategy));
     program_.autocasts = mixed || t.autocast;
     torch_.alternate_products = spec(t.modules).alternate_products;
+    torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
     const bool casts = framework.casts_adapters(t, program_.strategy);
     program_.adapters = t.fp32_adapters && !casts ? DType::fp32 : program_.weights;
   }
@@ -264,6 +293,7 @@ class MicroStep {
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
     if (compares_answers(program_.training)) return preference_loss(program_, std::move(loss));
+    if (generates(program_.training)) return policy_loss(program_, std::move(loss));
     if (program_.training.objective == Objective::reward) return reward_loss(program_, loss);
     return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
   }
@@ -274,8 +304,10 @@ class MicroStep {
     // All but next tokens' loss is made behind the model.
     const Training& t = program_.training;
     if (t.objective == Objective::sft) return head_and_loss(program_, text(), hidden);
-    return t.fused_head && compares_answers(t) ? label_log_probabilities(program_, text(), hidden)
-                                               : logits_of(program_, text(), hidden);
+    if (t.fused_head && t.objective != Objective::reward)
+      return label_log_probabilities(program_, text(), hidden);
+    if (!generates(t)) return logits_of(program_, text(), hidden);
+    return logits_of(program_, text(), slice(torch_, hidden, 1, completion_tokens(t) + 1));
   }
 
   /// The language model's parameters that are not its layers'.
@@ -382,13 +414,24 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   if (model.recorded) return recorded_tape(model, training, strategy);
   if (model.analogue)
     return analogous_tape(model, record_tape(*model.analogue, training, strategy, rank), training);
-  Tape tape = symbolic::MicroStep(model, training, strategy, rank).record();
+  symbolic::Leftovers before;
+  if (symbolic::keeps_outputs(training) && !training.longest_first)
+    before = symbolic::MicroStep(model, training, strategy, rank).leftovers();
+  Tape tape = symbolic::MicroStep(model, training, strategy, rank).record(before);
   const std::optional<ReferenceModel> kind = reference_of(training);
-  if (!kind || kind == ReferenceModel::precomputed) return tape;
-  const Training of = reference_training(training);
   const Strategy plain = reference_strategy(strategy);
-  return with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_reference(),
-                        *kind);
+  if (kind && kind != ReferenceModel::precomputed) {
+    const Training of = reference_training(training);
+    tape = with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_scores(false),
+                          *kind);
+  }
+  if (!scores_policy(training)) return tape;
+  return with_scores(std::move(tape), record_scores(model, training, strategy, rank));
+}
+
+Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,
+                   const TapeRank& rank) {
+  return symbolic::MicroStep(model, training, reference_strategy(strategy), rank).record_scores(true);
 }
 
 Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy) {

@@ -21,4 +21,8 @@ struct TapeRank {
 /// own the micro-step that stands for it, whose forward keeps more.
 [[nodiscard]] Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy);
 
+/// The tape of a forward that computes log-probabilities of completions, as they are scored before training.
+[[nodiscard]] Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,
+                                 const TapeRank& rank = {});
+
 }  // namespace zplan

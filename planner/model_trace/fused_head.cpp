@@ -46,10 +46,11 @@ struct Tiles {
   }
 };
 
-/// hidden[mask]: rows whose next token is a label. Its backward sorts the indices (index_put_).
-Tensor labelled_rows(Program& p, const Tensor& hidden) {
+/// hidden[mask]: rows whose next token is a label, of each sample so many. Its backward sorts the indices
+/// (index_put_).
+Tensor labelled_rows(Program& p, const Tensor& hidden, std::int64_t labels) {
   Autograd& torch = p.torch;
-  const std::int64_t rows = hidden.size(0) * hidden.size(1), width = hidden.size(2);
+  const std::int64_t rows = hidden.size(0) * labels, width = hidden.size(2);
   const auto node = torch.node({&hidden});
   const Tensor indices = torch.operate({}, Layout::contiguous({rows, 2}), DType::int64);
   Tensor picked = torch.make(Layout::contiguous({rows, width}), hidden.type);
@@ -142,7 +143,8 @@ Tensor label_log_probabilities(Program& p, const Parameters& of, const Tensor& h
   name_head(p, weight);
   const std::int64_t b = hidden.size(0), s = hidden.size(1) - 1;
   const Tensor mask = torch.operate({}, Layout::contiguous({b, s}), DType::boolean);
-  const Tensor rows = labelled_rows(p, slice(torch, hidden, 1, s));
+  const std::int64_t labels = generates(p.training) ? completion_tokens(p.training) : s;
+  const Tensor rows = labelled_rows(p, slice(torch, hidden, 1, s), labels);
   const Tensor flat = log_probabilities_of(p, weight, rows);
   return scattered(p, flat, {b, s});
 }

@@ -14,7 +14,7 @@ std::string path_of(const Parameter& weight) {
 }
 
 bool packed(const Program& p, const Parameter& weight) {
-  return p.training.method == Method::qlora && is_packed(*weight.about);
+  return is_packed(p.training, *weight.about);
 }
 
 bool divided(const Program& p, const Parameter& weight) {

@@ -54,6 +54,11 @@ Tensor finished_logits(Program& p, Tensor logits) {
   return scale(p.torch, logits);
 }
 
+/// The same of a slice of the tokens. litgpt caps whole logits only (0.4.12 lora.py GPT.forward).
+Tensor finished_slice(Program& p, Tensor logits) {
+  return p.training.modules == ModuleLibrary::litgpt ? logits : finished_logits(p, std::move(logits));
+}
+
 /// The logits of all tokens but the last of each sample, copied where they do not lie one behind the other.
 Tensor loss_of_shifted_logits(Program& p, const Tensor& wide, std::int64_t V) {
   Autograd& torch = p.torch;
@@ -61,6 +66,9 @@ Tensor loss_of_shifted_logits(Program& p, const Tensor& wide, std::int64_t V) {
   const Tensor whole = view(torch, wide, {p.sizes.b, p.sizes.s, V});
   const Tensor shifted = contiguous(torch, slice(torch, whole, 1, predicted));
   const Tensor labels = torch.operate({}, Layout::contiguous({p.sizes.b * predicted}), DType::int64);
+  // A variable of torchtune's loop, whose optimizers step in the backward, holds them until that is over.
+  // Source: torchtune 0.1 recipes/full_finetune_single_device.py.
+  if (p.training.steps_in_backward) p.outputs.push_back(shifted.detached());
   return cross_entropy(torch, view(torch, shifted, {p.sizes.b * predicted, V}), labels);
 }
 
@@ -77,12 +85,21 @@ Tensor whole_loss(Program& p, Tensor logits) {
   return cross_entropy(p.torch, view(p.torch, wide, {p.sizes.tokens(), V}), labels.shifted);
 }
 
+/// All tokens but each sample's last, copied where they do not lie one behind the other.
+Tensor without_last(Program& p, const Tensor& logits) {
+  const std::int64_t V = logits.layout.sizes.back(), tokens = logits.size(1) - 1;
+  const Tensor left = contiguous(p.torch, slice(p.torch, logits, 1, tokens));
+  return view(p.torch, left, {p.sizes.b * tokens, V});
+}
+
 /// Slices of the tokens, each widened, reduced and summed on its own.
 Tensor chunked_loss(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
-  const std::int64_t T = p.sizes.tokens(), V = logits.layout.sizes.back();
   const Labels labels = labels_of(p);
-  const Tensor flat = view(torch, logits, {T, V});
+  const std::int64_t V = logits.layout.sizes.back();
+  const Tensor flat =
+      keeps_outputs(p.training) ? without_last(p, logits) : view(torch, logits, {p.sizes.tokens(), V});
+  const std::int64_t T = flat.size(0);
   const Tensors parts = split(torch, flat, 0, chunks(T, p.training.loss_chunks));
   Tensor sum;
   for (const Tensor& each : parts) {
@@ -106,9 +123,10 @@ Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& we
   torch.recorder().take_for(Term::logits);
   Tensors logits;
   for (const Tensor& each : split(torch, hidden, 1, chunks(p.sizes.s, p.training.loss_chunks)))
-    logits.push_back(finished_logits(p, linear_layer(p, of, weight, each)));
+    logits.push_back(finished_slice(p, linear_layer(p, of, weight, each)));
   torch.recorder().take_for(Term::loss_temporaries);
   if (spec(p.training.modules).widens_logits) logits = all_wide(p, logits);
+  hold_logits(p, logits);
   const Labels labels = labels_of(p);
   Tensors losses;
   for (const Tensor& each : logits) {
@@ -198,6 +216,15 @@ Tensor loss_of(Program& p, const Parameters& of, const Parameter& weight, const 
 
 }  // namespace
 
+void hold_logits(Program& p, const Tensors& logits) {
+  if (!keeps_outputs(p.training)) return;
+  for (const Tensor& each : logits) {
+    p.leaves.logits.push_back(each.bytes());
+    p.outputs.push_back(each.detached());
+  }
+  p.earlier_logits.clear();
+}
+
 void name_head(Program& p, const Parameter& weight) {
   if (!hooks_modules(p)) return;
   Recorder& recorder = p.torch.recorder();
@@ -233,6 +260,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   logits = hooked_logits(p, logits);
   recorder.take_for(Term::loss_temporaries);
   if (spec(p.training.modules).widens_logits) logits = to(p.torch, logits, DType::fp32);
+  hold_logits(p, {logits});
   if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);
   return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, std::move(logits));
 }

@@ -245,6 +245,25 @@ Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t le
   return result;
 }
 
+namespace {
+
+/// Of four dimensions, the second one moves fastest.
+bool is_channels_last(const Tensor& x) {
+  if (!x.defined() || x.layout.rank() != 4 || x.layout.is_contiguous()) return false;
+  const std::vector<std::int64_t>& n = x.layout.sizes;
+  return x.layout.strides == std::vector<std::int64_t>{n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
+}
+
+/// As torch.cat lays its result out. Source: torch 2.11 aten/src/ATen/native/TensorShape.cpp
+/// cat_compute_output_memory_format.
+Layout joined(const Tensors& parts, const std::vector<std::int64_t>& whole) {
+  if (!std::all_of(parts.begin(), parts.end(), is_channels_last)) return Layout::contiguous(whole);
+  Layout layout = Layout::contiguous({whole[0], whole[2], whole[3], whole[1]});
+  return {whole, {layout.strides[0], layout.strides[3], layout.strides[1], layout.strides[2]}};
+}
+
+}  // namespace
+
 Tensors split(Autograd& torch, const Tensor& x, std::size_t axis, const std::vector<std::int64_t>& lengths) {
   const auto node = torch.node({&x});
   Tensors results;
@@ -253,8 +272,8 @@ Tensors split(Autograd& torch, const Tensor& x, std::size_t axis, const std::vec
     if (node) torch.connect(results.back(), node, i);
   }
   if (node)
-    node->backward = [&torch, whole = x.layout.sizes, type = x.type](Tensors&) {
-      return Tensors{torch.make(Layout::contiguous(whole), type)};
+    node->backward = [&torch, whole = x.layout.sizes, type = x.type](Tensors& gradients) {
+      return Tensors{torch.make(joined(gradients, whole), type)};
     };
   return results;
 }
@@ -421,6 +440,8 @@ Tensor neg(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, f
 Tensor relu(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, true); }
 Tensor tanh(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, true); }
 Tensor silu(Autograd& torch, const Tensor& x) { return unary(torch, x, &x, false); }
+Tensor softplus(Autograd& torch, const Tensor& x) { return unary(torch, x, &x, false); }
+Tensor exp(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, true); }
 Tensor gelu(Autograd& torch, const Tensor& x) { return unary(torch, x, &x, false); }
 
 Tensor pow(Autograd& torch, const Tensor& given) {

@@ -63,12 +63,14 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 [[nodiscard]] Tensor scale(Autograd& torch, const Tensor& x);
 [[nodiscard]] Tensor add_number(Autograd& torch, const Tensor& x);
 [[nodiscard]] Tensor neg(Autograd& torch, const Tensor& x);
-[[nodiscard]] Tensor pow(Autograd& torch, const Tensor& x);    ///< x², keeps x
-[[nodiscard]] Tensor rsqrt(Autograd& torch, const Tensor& x);  ///< keeps the result
-[[nodiscard]] Tensor tanh(Autograd& torch, const Tensor& x);   ///< keeps the result
-[[nodiscard]] Tensor relu(Autograd& torch, const Tensor& x);   ///< keeps the result
-[[nodiscard]] Tensor silu(Autograd& torch, const Tensor& x);   ///< keeps x
-[[nodiscard]] Tensor gelu(Autograd& torch, const Tensor& x);   ///< keeps x
+[[nodiscard]] Tensor pow(Autograd& torch, const Tensor& x);       ///< x², keeps x
+[[nodiscard]] Tensor rsqrt(Autograd& torch, const Tensor& x);     ///< keeps the result
+[[nodiscard]] Tensor tanh(Autograd& torch, const Tensor& x);      ///< keeps the result
+[[nodiscard]] Tensor relu(Autograd& torch, const Tensor& x);      ///< keeps the result
+[[nodiscard]] Tensor silu(Autograd& torch, const Tensor& x);      ///< keeps x
+[[nodiscard]] Tensor softplus(Autograd& torch, const Tensor& x);  ///< keeps x
+[[nodiscard]] Tensor exp(Autograd& torch, const Tensor& x);       ///< keeps the result
+[[nodiscard]] Tensor gelu(Autograd& torch, const Tensor& x);      ///< keeps x
 /// torch.nn.functional.dropout in training: keeps a mask of one byte per element.
 [[nodiscard]] Tensor dropout(Autograd& torch, const Tensor& x);
 

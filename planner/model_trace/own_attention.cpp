@@ -1,5 +1,7 @@
 // Attention of architectures whose code does without transformers' shared implementations: BLOOM, Falcon,
-// GPT-J and MPT. Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py.
+// GPT-J, MPT and Qwen3-Next. Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py.
+
+#include <utility>
 
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/attention_operators.h"
@@ -250,6 +252,43 @@ Tensor gptj(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   return p.shape().dropout > 0 ? dropout(torch, output) : output;
 }
 
+// ---- Qwen3-Next -------------------------------------------------------------------------------------------
+
+/// Queries and gates of each head side by side; the gates as rows.
+struct Gated {
+  Tensor query, gate;
+};
+
+Gated gated_queries(Program& p, const Parameters& of, const Tensor& x) {
+  const std::int64_t b = p.sizes.b, s = p.sizes.s, a = p.sizes.a, d = p.sizes.d;
+  Gated made;
+  const Tensor both = view(p.torch, linear_layer(p, of, of.get("q_proj.weight"), x), {b, s, a, 2 * d});
+  const Tensors parts = split(p.torch, both, 3, {d, d});
+  made.gate = reshape(p.torch, parts[1], {b, s, a * d});
+  made.query = normalise(p, of, "q_norm", view(p.torch, parts[0], {b, s, a, d}));
+  return made;
+}
+
+Tensor gated(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
+  const std::int64_t b = p.sizes.b, s = p.sizes.s, k = p.sizes.k, d = p.sizes.d;
+  const auto by_head = [&](const char* weight) {
+    return view(p.torch, linear_layer(p, of, of.get(weight), x), {b, s, k, d});
+  };
+  Gated queries = gated_queries(p, of, x);
+  Heads heads;
+  heads.query = transpose(p.torch, std::exchange(queries.query, {}), 1, 2);
+  heads.key = transpose(p.torch, normalise(p, of, "k_norm", by_head("k_proj.weight")), 1, 2);
+  heads.value = transpose(p.torch, by_head("v_proj.weight"), 1, 2);
+  rotate(p, heads);
+  keep_in_cache(p, heads, sliding);
+  Tensor output = attend(p, of, heads.query, heads.key, heads.value);
+  {
+    const Tensor share = sigmoid(p.torch, queries.gate);
+    output = mul(p.torch, output, share);
+  }
+  return output_of(p, of, output);
+}
+
 }  // namespace
 
 std::optional<Tensor> own_attention(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
@@ -258,6 +297,7 @@ std::optional<Tensor> own_attention(Program& p, const Parameters& of, const Tens
     case AttentionForm::bloom: return bloom(p, of, x, sliding);
     case AttentionForm::falcon: return falcon(p, of, x, sliding);
     case AttentionForm::gptj: return gptj(p, of, x, sliding);
+    case AttentionForm::gated: return gated(p, of, x, sliding);
     case AttentionForm::mpt:
       return spec(p.training.modules).fused_mpt_attention ? mpt_of_foundry(p, of, x) : mpt(p, of, x, sliding);
   }

@@ -61,6 +61,13 @@ struct Given {
 struct TowerParameters;
 
 /// What a part of the program runs in.
+/// What variables of a training loop hold of a micro-step until the next one's replace them: its logits and,
+/// with its loss, the graph, whose packed layers keep their inputs.
+struct Leftovers {
+  std::vector<Bytes> logits{};
+  std::map<int, std::vector<Bytes>> inputs{};  ///< by part of the program
+};
+
 struct Program {
   Autograd& torch;
   const Model& model;
@@ -88,6 +95,10 @@ struct Program {
   Tensors locals{};            ///< what the model's own variables keep until its layers are through
   Tensors cache{};             ///< keys and values that the model's result keeps until the loss is there
   Tensors attention_locals{};  ///< what BLOOM's attention keeps until the residual is added
+  Leftovers leaves{};          ///< for the next micro-step
+  Tensors outputs{};           ///< what the training loop holds of this one
+  std::map<int, Tensors> kept_inputs{};                                      ///< of packed layers, by part
+  std::vector<std::shared_ptr<Storage>> earlier_logits{}, earlier_inputs{};  ///< of the micro-step before
   Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
 
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
@@ -96,6 +107,13 @@ struct Program {
   /// Whether attention probabilities drop out in training.
   [[nodiscard]] bool drops_attention() const { return shape().dropout > 0 && operators().attention_dropout; }
 };
+
+/// Whether the training loop's variables outlive a micro-step.
+[[nodiscard]] inline bool keeps_outputs(const Training& training) {
+  return spec(training.modules).keeps_outputs && training.objective == Objective::sft;
+}
+/// The training loop's logits: from here on they replace the last micro-step's.
+void hold_logits(Program& p, const Tensors& logits);
 
 /// How a module is called. Where its input is given by keyword, or none of its inputs needs a gradient, hooks
 /// do not see its backward end.
@@ -210,7 +228,8 @@ void rotary_tables(Program& p);
 [[nodiscard]] const Parameter& head_weight(const Program& p, const Parameters& of);
 /// Of the normalised hidden states, as the head's linear layer gives them and the architecture scales them.
 [[nodiscard]] Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden);
-/// Log-probabilities of the next tokens [b, s − 1] without logits: TRL's fused head.
+/// Log-probabilities of the next tokens [b, s − 1] without logits: TRL's fused head. Where completions are
+/// generated theirs alone are computed, and others are 0.
 [[nodiscard]] Tensor label_log_probabilities(Program& p, const Parameters& of, const Tensor& hidden);
 /// The model's own forward names the head's weight to a function that is no module: reading it makes it the
 /// model's own at ZeRO-3.
@@ -218,6 +237,10 @@ void name_head(Program& p, const Parameter& weight);
 /// The loss of answers from the logits of their sequences, or from the fused head's log-probabilities, which
 /// it lets go of; of a reference model the answers' log-probabilities.
 [[nodiscard]] Tensor preference_loss(Program& p, Tensor scores);
+/// The loss of completions from the logits of the tokens that predict theirs and of their last one, or from
+/// the fused head's log-probabilities, which it lets go of; where the policy is only scored, or of a
+/// reference model, the log-probability of each token.
+[[nodiscard]] Tensor policy_loss(Program& p, Tensor scores);
 /// The loss of pairs from the logits [2b, s, 1] of a reward model.
 [[nodiscard]] Tensor reward_loss(Program& p, const Tensor& logits);
 

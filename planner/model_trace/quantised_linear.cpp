@@ -5,6 +5,8 @@
 
 #include "planner/model_trace/quantised_linear.h"
 
+#include <algorithm>
+
 namespace zplan::symbolic {
 
 namespace {
@@ -14,11 +16,15 @@ struct ProductSizes {
   std::vector<std::int64_t> result{};
 };
 
-ProductSizes sizes_of(const Parameter& weight, const Tensor& x) {
+ProductSizes sizes_of(const Tensor& x, std::int64_t out) {
   const std::int64_t in = x.layout.sizes.back();
-  ProductSizes sizes{x.elements() / in, in, weight.tensor.elements() / in, x.layout.sizes};
-  sizes.result.back() = sizes.out;
+  ProductSizes sizes{x.elements() / in, in, out, x.layout.sizes};
+  sizes.result.back() = out;
   return sizes;
+}
+
+ProductSizes sizes_of(const Parameter& weight, const Tensor& x) {
+  return sizes_of(x, weight.tensor.elements() / x.layout.sizes.back());
 }
 
 Tensor plain(Program& p, std::int64_t elements, DType type) {
@@ -35,14 +41,16 @@ Tensor unpacked_scales(Program& p, const ProductSizes& sizes) {
   return plain(p, (sizes.in * sizes.out + kBlock - 1) / kBlock, DType::fp32);
 }
 
-/// The weight in 16 bits: half a byte and its share of a scale are read.
+/// The weight in 16 bits: half a byte and its share of a scale are read. What was packed from fp16 is
+/// unpacked to that first.
 Tensor unpacked_weight(Program& p, const ProductSizes& sizes) {
   const std::int64_t count = sizes.in * sizes.out;
   p.torch.end_kernel();
   p.torch.read_only(Bytes(count / 2 + count / kBlock * 4));
   Tensor wide = plain(p, count, DType::bf16);
   p.torch.end_kernel();
-  return wide;
+  if (!spec(p.training.modules).unpacks_to_half || p.training.precision == Precision::fp16) return wide;
+  return p.torch.kernel({&wide}, wide.layout, DType::bf16);
 }
 
 /// The weight in 16 bits for the backward: the offset is added to the scales in place.
@@ -69,18 +77,29 @@ struct Kept {
   std::shared_ptr<Storage> weight;
 };
 
+/// What a layer's context keeps of its input, once for layers that read the same.
+Tensor kept_input(Program& p, const Tensor& x) {
+  if (!spec(p.training.modules).packed_keeps_input) return {};
+  if (p.strategy.checkpointing != Checkpointing::none) return x.detached();
+  Tensors& kept = p.kept_inputs[p.torch.recorder().current()];
+  const bool known =
+      std::any_of(kept.begin(), kept.end(), [&](const Tensor& each) { return each.storage == x.storage; });
+  if (!known) kept.push_back(x.detached());
+  return x.detached();
+}
+
 /// Linear4bit: the product runs in the compute type, 16 bits, and returns in the input's. Nothing but the
 /// packed weight is kept. (For few tokens a kernel of bitsandbytes reads the packed weight itself; not
 /// modelled.)
-Tensor four_bits(Program& p, const Tensor& given, const Parameter& weight, bool biased) {
+Tensor four_bits(Program& p, const Tensor& given, const Parameter& weight, std::int64_t out, bool biased) {
   const Tensor x = to(p.torch, given, DType::bf16);
-  const ProductSizes sizes = sizes_of(weight, x);
+  const ProductSizes sizes = sizes_of(x, out);
   const auto node = p.torch.node({&x});
   Tensor result = product_of_four_bits(p, sizes, biased);
   if (node) {
-    node->attribute = std::make_shared<Kept>(Kept{
-        spec(p.training.modules).packed_keeps_input ? x.detached() : Tensor{},
-        hooks_modules(p) ? p.torch.recorder().keep_parameter(weight.index) : std::shared_ptr<Storage>{}});
+    node->attribute = std::make_shared<Kept>(
+        Kept{kept_input(p, x), hooks_modules(p) ? p.torch.recorder().keep_parameter(weight.index)
+                                                : std::shared_ptr<Storage>{}});
     node->backward = [&p, sizes, shape = x.layout.sizes](Tensors&) {
       const Tensor wide = dequantised(p, sizes);
       p.torch.multiply(false, product_of(sizes.rows, sizes.out, sizes.in, DType::bf16));
@@ -218,7 +237,12 @@ Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const
   const Quantization quantization = p.training.quantization;
   if (is_gptq(quantization)) return by_groups(p, x, weight, bias);
   if (quantization == Quantization::int8) return eight_bits(p, x, weight);
-  return four_bits(p, x, weight, bias != nullptr);
+  return four_bits(p, x, weight, weight.tensor.elements() / x.layout.sizes.back(), bias != nullptr);
+}
+
+Tensor packed_joint_linear(Program& p, const Tensor& x, const Parameter& first, std::int64_t out,
+                           bool biased) {
+  return four_bits(p, x, first, out, biased);
 }
 
 }  // namespace zplan::symbolic

@@ -4,6 +4,9 @@
 
 namespace zplan::symbolic {
 
+/// Several 4-bit weights [·, in] in one layer, `out` outputs together; `first` is one of them.
+[[nodiscard]] Tensor packed_joint_linear(Program& p, const Tensor& x, const Parameter& first,
+                                         std::int64_t out, bool biased);
 /// A linear layer of QLoRA's packed base: weight [out, in], which no gradient is asked of.
 [[nodiscard]] Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias);
 

@@ -19,16 +19,16 @@ bool names_module(Kind kind) {
 /// Writes a forward's events one behind the other, as the part around the policy's layers names them.
 class Insertion {
  public:
-  Insertion(Tape& policy, const Tape& reference, ReferenceModel kind)
+  Insertion(Tape& policy, const Tape& reference, bool shares_modules)
       : policy_(policy),
         reference_(reference),
         layout_(reference),
-        shares_modules_(kind == ReferenceModel::adapters_off),
+        shares_modules_(shares_modules),
         first_block_(policy.model.blocks),
         first_load_(static_cast<std::int32_t>(policy.loads.size())) {}
 
-  std::vector<Event> events() {
-    mark(kReferenceBegins);
+  std::vector<Event> events(std::int32_t begins = kReferenceBegins) {
+    mark(begins);
     append(reference_.model.forward, -1);
     for (std::size_t i = 0; i < reference_.layers.size(); ++i) {
       mark(static_cast<std::int32_t>(i));
@@ -125,12 +125,20 @@ Strategy reference_strategy(const Strategy& strategy) {
 Tape with_reference(Tape policy, const Tape& reference, ReferenceModel kind) {
   const auto place = std::find_if(policy.head.begin(), policy.head.end(),
                                   [](const Event& each) { return each.kind == Kind::reference; });
-  if (place == policy.head.end()) return policy;
   const auto at = place - policy.head.begin();
-  const std::vector<Event> events = Insertion(policy, reference, kind).events();
-  policy.head.erase(policy.head.begin() + at);
-  policy.head.insert(policy.head.begin() + at, events.begin(), events.end());
+  const bool is_marked = place != policy.head.end();
+  const std::vector<Event> events =
+      Insertion(policy, reference, kind == ReferenceModel::adapters_off).events();
+  std::vector<Event>& part = is_marked ? policy.head : policy.model.forward;
+  if (is_marked) part.erase(part.begin() + at);
+  part.insert(part.begin() + (is_marked ? at : 0), events.begin(), events.end());
   if (kind == ReferenceModel::copy) policy.reference = modules_of(reference);
+  return policy;
+}
+
+Tape with_scores(Tape policy, const Tape& scores) {
+  const std::vector<Event> events = Insertion(policy, scores, true).events(kScoringBegins);
+  policy.model.forward.insert(policy.model.forward.begin(), events.begin(), events.end());
   return policy;
 }
 

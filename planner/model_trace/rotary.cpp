@@ -249,7 +249,33 @@ void complex_table(Program& p) {
 
 namespace {
 
+/// Angles of time, rows and columns, of which each pair of features takes one.
+void tables_of_three_axes(Program& p) {
+  Autograd& torch = p.torch;
+  const std::int64_t b = p.sizes.b, s = p.sizes.s, d = rotary_features(p);
+  const auto table = [&](const std::vector<std::int64_t>& sizes) {
+    return torch.operate({}, Layout::contiguous(sizes), DType::fp32);
+  };
+  const std::vector<std::int64_t> all{3, b, s, d / 2};
+  Tensor sines, cosines, angles;
+  {
+    const Tensor floats = table({3, b, s, 1});
+    angles = table(all);
+  }
+  for (Tensor* each : {&cosines, &sines}) {
+    const Tensor unscaled = table(all);
+    *each = table(all);
+  }
+  for (Tensor* each : {&sines, &cosines}) {
+    torch.issue(4);  // two slices copied in place
+    *each = table({b, s, d});
+  }
+  p.given.cosines = to(torch, cosines, p.weights);
+  p.given.sines = to(torch, sines, p.weights);
+}
+
 void cosines_and_sines(Program& p) {
+  if (p.operators().three_axes) return tables_of_three_axes(p);
   const Rotary rotary = p.operators().rotary;
   Autograd& torch = p.torch;
   const std::int64_t s = p.sizes.s, d = rotary_features(p);

@@ -45,11 +45,7 @@ Bytes forward_alone(const StepInputs& in, std::int64_t samples, bool with_logits
     training.fused_loss = true, training.loss_chunks = 1, training.sliced_head = false;
   Strategy strategy = in.strategy;
   strategy.micro_batch_size = samples;
-  Tape tape = record_evaluation(in.model, training, strategy);
-  const CondensedTape condensed = condense(tape);
-  ForwardPeak peak;
-  play(condensed, peak);
-  return peak.highest();
+  return forward_peak(record_evaluation(in.model, training, strategy));
 }
 
 std::vector<Resident> held(const StepFigures& step) {
@@ -105,6 +101,12 @@ KeptLogits kept_logits(const StepInputs& in) {
 
 }  // namespace
 
+Bytes forward_peak(Tape tape) {
+  ForwardPeak peak;
+  play(condense(tape), peak);
+  return peak.highest();
+}
+
 std::vector<Resident> evaluation(const RunInputs& inputs, const StepFigures& step) {
   const StepInputs& in = inputs.step;
   const BesideSteps& beside = in.training.beside;
@@ -151,8 +153,9 @@ std::vector<Resident> generation(const RunInputs& inputs, const StepFigures& ste
   const std::int64_t tokens = in.training.sequence_length + beside.new_tokens;
   const std::int64_t batch = std::max<std::int64_t>(1, beside.eval_batch);
   const std::int64_t sliding = shape.sliding_window > 0 ? std::min(shape.sliding_layers, shape.layers) : 0;
+  const std::int64_t linear = shape.delta_net ? shape.delta_net->layers : 0;
   const std::int64_t seen =
-      (shape.layers - sliding) * tokens + sliding * std::min(tokens, shape.sliding_window);
+      (shape.layers - sliding - linear) * tokens + sliding * std::min(tokens, shape.sliding_window);
   const std::int64_t heads = units_on_rank(shape.key_value_heads, in.strategy.layout.tensor, 0);
   const std::int64_t numbers =
       shape.latent_attention
@@ -171,6 +174,15 @@ std::vector<Resident> generation(const RunInputs& inputs, const StepFigures& ste
                    .device = number * (batch * numbers * seen) + number * (batch * numbers * tokens),
                    .formula = "2 · layers · B · tokens · K · d, and a layer's once more",
                    .source = "transformers 5.23 cache_utils.py DynamicCache"});
+  if (linear > 0) {
+    const DeltaNet& net = *shape.delta_net;
+    constexpr Bytes kWide{4};
+    parts.push_back(
+        {.name = "states of linear attention",
+         .device = kWide * (batch * linear * net.value_heads * net.key_head_size * net.value_head_size),
+         .formula = "4 · linear layers · B · value heads · key size · value size",
+         .source = "transformers 5.23 cache_utils.py LinearAttentionCacheLayerMixin"});
+  }
   return parts;
 }
 

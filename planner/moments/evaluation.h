@@ -9,7 +9,11 @@
 
 namespace zplan {
 
+struct Tape;
 struct Training;
+
+/// The most that is live over a tape's forward.
+[[nodiscard]] Bytes forward_peak(Tape tape);
 
 /// What is resident at its worst; nothing where the training evaluates nothing. Without compute_metrics the
 /// Trainer keeps losses alone.

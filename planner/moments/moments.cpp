@@ -4,6 +4,7 @@
 
 #include "planner/frameworks/framework.h"
 #include "planner/moments/evaluation.h"
+#include "planner/moments/rollout.h"
 #include "planner/plan.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/simulation/run.h"
@@ -182,15 +183,21 @@ Bytes most_on_host(const std::vector<MomentMemory>& moments) {
 
 std::vector<MomentMemory> run_moments(const RunInputs& inputs, const StepFigures& step,
                                       std::int64_t ranks_per_node) {
-  std::vector<MomentMemory> moments = host_moments(inputs.step, ranks_per_node, step.offload);
-  std::vector<MomentMemory> evaluated;
+  const Bytes away = step.offload + engine_on_host(inputs.step.model, inputs.step.training) * ranks_per_node;
+  std::vector<MomentMemory> moments = host_moments(inputs.step, ranks_per_node, away);
+  std::vector<MomentMemory> some;
   const auto add = [&](RunMoment moment, std::vector<Resident> parts, std::string_view remedy) {
-    if (!parts.empty())
-      evaluated.push_back(moment_of(moment, std::move(parts), ranks_per_node, step.offload, remedy));
+    if (!parts.empty()) some.push_back(moment_of(moment, std::move(parts), ranks_per_node, away, remedy));
   };
   add(RunMoment::evaluation, evaluation(inputs, step), evaluation_remedy(inputs.step.training));
-  add(RunMoment::generation, generation(inputs, step), "a smaller evaluation batch (--eval-batch)");
-  moments.insert(moments.begin() + 2, evaluated.begin(), evaluated.end());
+  if (!generates(inputs.step.training))
+    add(RunMoment::generation, generation(inputs, step), "a smaller evaluation batch (--eval-batch)");
+  moments.insert(moments.begin() + 2, some.begin(), some.end());
+  some.clear();
+  add(RunMoment::weight_sync, weight_sync(inputs, step), "an engine that sleeps (--vllm-sleep 2)");
+  add(RunMoment::generation, rollout_generation(inputs, step), rollout_remedy(inputs.step.training));
+  add(RunMoment::scoring, scoring(inputs, step), "a smaller micro-batch (--micro-batch)");
+  moments.insert(moments.begin() + 1, some.begin(), some.end());
   for (MomentMemory& each : moments) {
     if (each.moment == RunMoment::training) each.device = step.required;
     // What is gathered to be saved is beside what is held.

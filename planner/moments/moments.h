@@ -17,13 +17,26 @@ struct Plan;
 struct RunInputs;
 struct StepInputs;
 
-/// In the order of a run. `save_model` writes weights that from_pretrained loads, `save_checkpoint` what
-/// training goes on from.
-enum class RunMoment { load, training, evaluation, generation, save_model, save_checkpoint };
+/// In the order of a run; of reinforcement learning weights go to what generates (`weight_sync`), it
+/// generates
+/// (`generation`) and completions are scored before they are trained on. `save_model` writes weights that
+/// from_pretrained loads, `save_checkpoint` what training goes on from.
+enum class RunMoment {
+  load,
+  weight_sync,
+  scoring,
+  training,
+  evaluation,
+  generation,
+  save_model,
+  save_checkpoint
+};
 template <>
 struct EnumNames<RunMoment> {
-  static constexpr std::array<std::pair<RunMoment, std::string_view>, 6> table{
+  static constexpr std::array<std::pair<RunMoment, std::string_view>, 8> table{
       {{RunMoment::load, "load"},
+       {RunMoment::weight_sync, "weight_sync"},
+       {RunMoment::scoring, "scoring"},
        {RunMoment::training, "training"},
        {RunMoment::evaluation, "evaluation"},
        {RunMoment::generation, "generation"},

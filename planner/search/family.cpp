@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "hardware_profiles/wire.h"
+#include "planner/cost/offload_time.h"
+#include "planner/cost/rollout_time.h"
 #include "planner/moments/moments.h"
 #include "planner/simulation/memory.h"
 #include "planner/work.h"
@@ -145,8 +147,11 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   const Bytes live(static_cast<std::int64_t>(played.highest.of[lane]));
   result.required_low = std::max(live, noted.initialisation) + noted.outside;
   result.host = noted.host;
-  result.step = seconds(played.time.step) + offload_time(strategy, context_.cluster(), noted.shard, offload,
-                                                         seconds(played.time.micro_steps));
+  const Training& training = context_.training();
+  result.step = seconds(played.time.step) +
+                offload_time(training, strategy, context_.cluster(), noted.shard, offload,
+                             seconds(played.time.micro_steps)) +
+                rollout_time(context_.model(), training, strategy, context_.cluster()).total();
   const auto tokens = static_cast<double>(strategy.global_batch_size() * context_.training().sequence_length);
   result.tokens_per_second = tokens / result.step.value;
   result.sent =

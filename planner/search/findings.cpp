@@ -49,6 +49,26 @@ std::optional<std::string> replicated_state(const Plan& plan, const Question& q)
   return spec(plan.framework).replication(plan, q);
 }
 
+/// Of the phases of a step that generates.
+const MomentMemory* worst_phase(const Plan& plan, const Training& training) {
+  if (!generates(training)) return nullptr;
+  const MomentMemory* worst = nullptr;
+  for (const MomentMemory& each : plan.moments) {
+    const bool is_phase = each.moment > RunMoment::load && each.moment != RunMoment::evaluation &&
+                          each.moment < RunMoment::save_model;
+    if (is_phase && (worst == nullptr || each.device > worst->device)) worst = &each;
+  }
+  return worst;
+}
+
+std::optional<Generation> generation_of(const Plan& plan, const Question& q, const Training& training) {
+  if (!generates(training)) return std::nullopt;
+  Generation generation{.share = ratio(plan.time.generation, plan.time.step), .engine = {}};
+  if (training.rollout.engine != RolloutEngine::trainer)
+    generation.engine = engine_memory(q.model, training, plan.strategy, q.cluster.usable_memory);
+  return generation;
+}
+
 }  // namespace
 
 Bytes smallest_gpu(const Plan& plan, const Question& q) {
@@ -111,6 +131,8 @@ Findings findings_of(const Plan& plan, const Question& q, PlanContext& context) 
                  .gpus_per_node = q.cluster.gpus_per_node,
                  .short_moment = short_moment(plan, q),
                  .fails_as_it_starts = plan.memory.failing_start.contains(q.cluster.usable_memory),
+                 .worst_phase = worst_phase(plan, training_of(plan, q)),
+                 .generation = generation_of(plan, q, training_of(plan, q)),
                  .peaks = {},
                  .speeds = {},
                  .cost = run_cost(plan, q)};

@@ -6,9 +6,10 @@
 
 namespace zplan {
 
-bool is_packed(const Tensor& tensor) {
-  return tensor.linear && tensor.role != TensorRole::head && tensor.role != TensorRole::expert &&
-         tensor.role != TensorRole::router;
+bool is_packed(const Training& training, const Tensor& tensor) {
+  if (training.method != Method::qlora || !tensor.linear) return false;
+  if (tensor.role == TensorRole::head) return spec(training.modules).packs_head;
+  return tensor.role != TensorRole::expert && tensor.role != TensorRole::router;
 }
 
 bool freezes(const Training& training, const Tensor& tensor) {
@@ -30,7 +31,7 @@ class Collector {
   void base(const Tensor& tensor, int layer) {
     const bool trainable = training_.method == Method::full && !freezes(training_, tensor);
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
-    const bool packed = training_.method == Method::qlora && is_packed(tensor);
+    const bool packed = is_packed(training_, tensor);
     const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
                               : here * unpacked_size();
     RankTensor made{

@@ -58,7 +58,7 @@ struct RankModel {
 
 /// Whether QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers
 /// are plain parameters in transformers 5, which bitsandbytes leaves in 16 bits.
-[[nodiscard]] bool is_packed(const Tensor& tensor);
+[[nodiscard]] bool is_packed(const Training& training, const Tensor& tensor);
 
 /// Stored bytes of one linear weight of `elements` elements packed by bitsandbytes (block size 64) or by GPTQ
 /// (groups of 128 rows).

@@ -69,7 +69,8 @@ Bytes all_to_all_connections(const Strategy& s, std::string_view compute_capabil
 }
 
 Bytes outside_allocator(const RunInputs& inputs) {
-  return outside_allocator(inputs.step.strategy, inputs.compute_capability, inputs.gpus_per_node);
+  return outside_allocator(inputs.step.strategy, inputs.compute_capability, inputs.gpus_per_node) +
+         inputs.engine;
 }
 
 /// What both kinds of plan have in common.
@@ -83,6 +84,7 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
       nccl_buffers(in.strategy, inputs.compute_capability, inputs.gpus_per_node);
   plan.peak.holds[Term::nccl_connections] =
       all_to_all_connections(in.strategy, inputs.compute_capability, inputs.gpus_per_node);
+  plan.peak.holds[Term::engine] = inputs.engine;
   plan.phases = run.phases;
   const bool flattens_on_host = run.flattening && cluster.usable_memory < run.flattening->card;
   plan.initialisation = flattens_on_host ? run.least_initialisation : run.initialisation;

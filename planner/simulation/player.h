@@ -39,6 +39,8 @@ class Player {
     take_step();
     device_.enter(Phase::initialisation, "initialisation");
     framework_.initialise();
+    if (const Bytes kept = rollout_bytes(inputs_.step.training, inputs_.step.strategy); kept.value > 0)
+      device_.allocate(Term::model_inputs, kept);
     return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
   }
 

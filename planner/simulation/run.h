@@ -70,7 +70,10 @@ struct RunInputs {
   bool notes_calls{true};                 ///< RunResult::calls and program are asked for
   bool logs_memory{};                     ///< of a live run: RunResult::live is asked for
   std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
-  Bytes outside{};          ///< of the GPU, what the allocator cannot have: a CUDA context, NCCL's buffers
+  /// Of the GPU, what the allocator cannot have: a CUDA context, NCCL's buffers, an engine that stays awake.
+  Bytes outside{};
+  Bytes engine{};           ///< of that, the engine
+  Bytes device{};           ///< what a process can allocate of the GPU; 0: not asked for
   bool flattens_on_host{};  ///< on a GPU without limit: as on one that has no memory for it
 };
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from transformers import TrainingArguments
     from typing_extensions import Unpack
 
-    from .options import CheckOptions, CompareOptions, Config, FitOptions, LintOptions, ModelLike, Path, PlanOptions, SearchOptions
+    from .options import CheckOptions, CompareOptions, Config, FitOptions, HardwareOptions, LintOptions, ModelLike, Path, PlanOptions, SearchOptions
 
 D = TypeVar("D", bound=results.Document)
 
@@ -97,7 +97,7 @@ def compare(model: ModelLike, *strategies: Config, training: Optional[TrainingAr
 
 
 def compare_hardware(model: ModelLike, *names: str, training: Optional[TrainingArguments] = None,
-                     **options: Unpack[PlanOptions]) -> results.HardwareComparison:
+                     **options: Unpack[HardwareOptions]) -> results.HardwareComparison:
     """One question on several GPUs and cloud shapes ("H100-SXM-80GB", "p4d.24xlarge"): which fits, how fast, tokens per GPU-hour."""
     with Documents() as documents:
         words = _options(model, training, options, documents)

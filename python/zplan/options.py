@@ -36,8 +36,16 @@ class ModelOptions(TypedDict, total=False):
     modules_to_save: Names  # "embed_tokens", "lm_head"
     tie_saved_modules: bool
     no_autocast_adapters: bool
-    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward"]
-    reference: Literal["copy", "adapters-off", "precomputed"]
+    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward", "grpo"]
+    reference: Literal["copy", "adapters-off", "precomputed", "none"]
+    generations: int  # completions of each prompt
+    completion_length: int  # of seq, tokens
+    steps_per_generation: int
+    iterations: int
+    rollout: Literal["trainer", "colocate", "server"]
+    vllm_memory: float  # share of a GPU's memory
+    vllm_sleep: Literal[0, 1, 2]
+    vllm_tp: int
     freeze: Names  # "vision", "projector"
     images: int  # of each sample
     image_size: str  # "1344x1008"
@@ -52,6 +60,11 @@ class ClusterOptions(TypedDict, total=False):
     node: str
     network: str
     host_mem: float  # GiB per node
+    pcie: str  # generation and lanes of each slot: "4x8"
+    topology: Literal["PIX", "PXB", "PHB", "NODE", "SYS"]  # the longest way between GPUs of a node
+    host_threads: int  # of each process
+    host_bandwidth: float  # GB/s, rated, of a node's memory
+    disk_bandwidth: float  # GB/s of a node's drives
 
 
 class InstanceOptions(TypedDict, total=False):
@@ -70,7 +83,7 @@ class TrainingOptions(TypedDict, total=False):
     fused_loss: bool
     fused_head: bool
     loss_shift: Literal["labels", "logits", "logits-alone"]
-    kernels: Literal["torch", "liger"]
+    kernels: Literal["torch", "liger", "fla"]
     loss_chunks: int
     sliced_head: bool
     modules: Literal["transformers", "litgpt", "llm-foundry", "torchtitan"]
@@ -98,7 +111,7 @@ class RunOptions(TypedDict, total=False):
     samples: int  # of an epoch
     tokens: int
     epochs: float
-    price: float  # of a GPU-hour
+    price: Union[float, Sequence[float]]  # of a GPU-hour; of compare_hardware also one for each name
 
 
 class QuestionOptions(ModelOptions, ClusterOptions, TrainingOptions, BatchOptions, total=False):
@@ -146,6 +159,7 @@ class CompareOptions(PlanningOptions, RunOptions, InstanceOptions, OutputOptions
     buckets: Literal["default", "hf-auto"]
     baseline: Config
     differences: bool
+    order: Literal["given", "fastest", "cheapest"]
 
 
 class SearchOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, StrategyOptions, OutputOptions, total=False):
@@ -154,6 +168,12 @@ class SearchOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, S
 
 class PlanOptions(SearchOptions, total=False):
     ds_config: Config
+
+
+class HardwareOptions(PlanOptions, total=False):
+    """Of `compare_hardware`: what differs between the compared is not in it."""
+
+    order: Literal["given", "fastest", "cheapest"]
 
 
 class FitOptions(PlanningOptions, DataOptions, RunOptions, InstanceOptions, StrategyOptions, total=False):

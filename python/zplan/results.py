@@ -142,10 +142,11 @@ class Training(Value):
     fp32_adapters: bool = True
     quant_storage: Optional[str] = None  # of packed weights, where it can be sharded
     objective: str = "sft"
-    reference: Optional[str] = None  # of preference training
+    reference: Optional[str] = None  # of preference training and grpo
+    rollout: Optional[Dict[str, Any]] = None  # of grpo: engine, generations, prompt_length, completion_length, …
     fused_head: bool = False  # TRL's, without logits
     loss_shift: str = "labels"
-    kernels: str = "torch"  # of norms, rotations and gated activations
+    kernels: str = "torch"  # whose kernels layers run in
 
     _parts = {"lora_targets": tuple, "frozen_parts": tuple, "modules_to_save": tuple}
 
@@ -276,7 +277,7 @@ class ExposedTime(Value):
 class StepTime(Value):
     """Seconds of one optimizer step, and its speed."""
 
-    step: float  # compute + launching + exposed_communication + offload + optimizer
+    step: float  # compute + launching + exposed_communication + offload + optimizer + generation
     compute: float  # products + attention + other_kernels
     products: float
     attention: float
@@ -293,6 +294,7 @@ class StepTime(Value):
     mfu: float  # model FLOPs utilisation
     hfu: float  # with recomputation
     bound: str
+    generation: float = 0.0  # of completions, by arithmetic alone
 
     _parts = {"exposed_by_phase": one(ExposedTime)}
 
@@ -439,7 +441,7 @@ class Plan(Value):
 
 
 _SECONDS = {"compute", "products", "attention", "other_kernels", "launching", "communication", "exposed_communication",
-            "exposed_tensor_parallel", "offload", "optimizer"}
+            "exposed_tensor_parallel", "offload", "optimizer", "generation"}
 
 
 # ---- an answer ----
@@ -1151,6 +1153,8 @@ class ComparedHardware(Value):
     tokens_per_second: Optional[float]
     tokens_per_gpu_hour: Optional[float]
     speed_median_error: Optional[float]  # half of such predicted speeds were further off
+    price_per_gpu_hour: Optional[float]  # as given
+    cost_per_million_tokens: Optional[float]  # None: no price
     report: Optional[Report]
 
     _parts = {"report": one(Report)}
@@ -1161,6 +1165,7 @@ class HardwareComparison(Document):
     """The answer of `compare_hardware` (zplan.hardware-comparison/1)."""
 
     zplan_version: str
+    order: str  # "given", "fastest", "cheapest"
     hardware: Tuple[ComparedHardware, ...]
 
     _parts = {"hardware": each(ComparedHardware)}
@@ -1168,7 +1173,8 @@ class HardwareComparison(Document):
     def to_frame(self) -> pandas.DataFrame:
         """A line per GPU or cloud shape. Needs pandas."""
         return _frame([{"name": one.name, "kind": one.kind, "fits": one.fits, "plan": one.plan, "tokens_per_second": one.tokens_per_second,
-                        "tokens_per_gpu_hour": one.tokens_per_gpu_hour} for one in self.hardware], "name")
+                        "tokens_per_gpu_hour": one.tokens_per_gpu_hour, "cost_per_million_tokens": one.cost_per_million_tokens}
+                       for one in self.hardware], "name")
 
 
 # ---- check ----

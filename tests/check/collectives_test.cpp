@@ -56,6 +56,17 @@ TEST(PublishedCollectiveTimes, FollowOtherLogsOfTheSameCard) {
   EXPECT_LT(figures(Statistic::seconds, from_curves).median, 0.10);
 }
 
+/// Logs of GPUs without peer-to-peer, each priced without its own curve.
+bool goes_through_the_host(const Record& record) {
+  static const std::set<std::string> logs{"n30", "n36", "n38", "n39"};
+  return logs.contains(record.id.substr(0, record.id.find(' ')));
+}
+
+TEST(PublishedCollectiveTimes, AreNearThroughTheHost) {
+  EXPECT_LT(figures(Statistic::seconds, goes_through_the_host).median, 0.30);
+  EXPECT_LT(figures(Statistic::seconds_by_model, goes_through_the_host).median, 0.30);
+}
+
 /// Over every log that names its GPU: no constant of the model is fitted to any.
 TEST(PublishedCollectiveTimes, AreNearNcclsModel) {
   EXPECT_LT(figures(Statistic::seconds_by_model, any).median, 0.25);

@@ -33,12 +33,15 @@ TEST(References, AreReadWhole) {
       {"steps/steps.json", Kind::step, 307},
       {"steps/one_card.json", Kind::step, 60},
       {"steps/communication_types.json", Kind::step, 22},
-      {"architectures/steps.json", Kind::step, 113},
-      {"images/steps.json", Kind::step, 134},
+      {"architectures/steps.json", Kind::step, 117},
+      {"images/steps.json", Kind::step, 169},
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
       {"trainers/steps.json", Kind::step, 56},
+      {"rollouts/steps.json", Kind::step, 35},
+      {"fsdp1/steps.json", Kind::step, 10},
+      {"litgpt/memory.json", Kind::measurement, 15},
       {"capacity/capacity.json", Kind::step, 50},
       {"host_memory/host_memory.json", Kind::step, 12},
       {"schedules/schedules.json", Kind::schedule, 76},
@@ -54,6 +57,7 @@ TEST(References, AreReadWhole) {
       {"expert_parallel/schedules.json", Kind::schedule, 90},
       {"activations/activations.json", Kind::activation, 652},
       {"published/memory.json", Kind::measurement, 206},
+      {"published/fresh_memory.json", Kind::measurement, 88},
       {"published/speed.json", Kind::speed, 179},
       {"published/fresh_speed.json", Kind::speed, 95},
       {"published/collectives.json", Kind::collectives, 36 + 3},
@@ -161,7 +165,7 @@ TEST(References, RecordedModelsAreAsMeasured) {
     errors.push_back(std::abs(*record.error));
     EXPECT_LE(errors.back(), 0.03) << record.id;
   }
-  EXPECT_EQ(errors.size(), 113U);
+  EXPECT_EQ(errors.size(), 117U);
   std::sort(errors.begin(), errors.end());
   EXPECT_LE(median_of(errors), 0.001);
 }
@@ -176,7 +180,7 @@ TEST(References, StepsWithImagesAreAsMeasured) {
     errors.push_back(std::abs(*record.error));
     EXPECT_LE(errors.back(), 0.005) << record.id;
   }
-  EXPECT_EQ(errors.size(), 134U);
+  EXPECT_EQ(errors.size(), 169U);
   std::sort(errors.begin(), errors.end());
   EXPECT_LE(median_of(errors), 0.001);
 }
@@ -222,6 +226,58 @@ TEST(References, MethodsAreAsMeasured) {
   EXPECT_LE(median_of(allocated), 0.005);
 }
 
+// FSDP's first generation around adapters, its units inside reentrant checkpoints or around them: live memory
+// is FSDP2's but for the inputs that are held. (What the allocator reserves is not: parameters are flat.)
+TEST(References, FirstGenerationHoldsInputs) {
+  std::map<std::string, double> predicted;
+  for (const Record& record : judge(reference("fsdp1/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    if (record.statistic != Statistic::allocated) continue;
+    // Of 70B plans are 4.4 and 5.3 % too high; why is not known.
+    EXPECT_LE(std::abs(*record.error), record.id.find("70B") != std::string::npos ? 0.055 : 0.04)
+        << record.id;
+    predicted[record.id] = *record.predicted;
+  }
+  ASSERT_EQ(predicted.size(), 10U);
+  const std::string run = "fsdp1|Llama-2-13B|n4|b4s2048|";
+  // 40 layers of 4 · 2048 · 5120 · 2 B: 3.1 GiB beside the peak, which the loss has otherwise.
+  EXPECT_GT(predicted[run + "around"] - predicted[run + "inside"], 2.5e9);
+}
+
+// litgpt's own modules in its own loop: what logits and loss hold of the micro-step before.
+TEST(References, LoopsHoldTheirOutputs) {
+  std::vector<double> errors;
+  for (const Record& record : judge(reference("litgpt/memory.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    errors.push_back(std::abs(*record.error));
+    EXPECT_LE(errors.back(), 0.03) << record.id;
+  }
+  ASSERT_EQ(errors.size(), 15U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(median_of(errors), 0.005);
+}
+
+// What of the older published peaks is judged at all, and how far off those are whose source says what was
+// counted.
+TEST(References, PublishedPeaksAreJudged) {
+  std::size_t judged = 0;
+  std::vector<double> named;
+  for (const char* path : {"published/memory.json", "published/fresh_memory.json"}) {
+    const bool older = std::string_view(path) == "published/memory.json";
+    for (const Record& record : judge(reference(path))) {
+      if (!record.judged()) continue;
+      judged += older ? 1 : 0;
+      const bool counted = record.statistic != Statistic::unknown && record.statistic != Statistic::required;
+      if (counted && record.traits.grade != "C") named.push_back(std::abs(*record.error));
+    }
+  }
+  EXPECT_GE(judged, 170U);
+  ASSERT_GE(named.size(), 127U);
+  std::sort(named.begin(), named.end());
+  EXPECT_LE(median_of(named), 0.02);
+  EXPECT_LE(named[named.size() * 9 / 10], 0.15);
+}
+
 // Liger's kernels, TRL's fused head with every kind of reference, KTO, reward models, shifted logits.
 TEST(References, TrainersStepsAreAsMeasured) {
   std::vector<double> allocated;
@@ -239,6 +295,29 @@ TEST(References, TrainersStepsAreAsMeasured) {
   }
   ASSERT_EQ(allocated.size(), 56U);
   EXPECT_GE(reserved, 54U);
+  std::sort(allocated.begin(), allocated.end());
+  EXPECT_LE(median_of(allocated), 0.0005);
+}
+
+// GRPO's scoring and training over given completions: with and without a reference, adapters, accumulation.
+// What scoring leaves of DeepSpeed's trace is known of one micro-step alone: with four, 0.4 GB are planned
+// whole that are not.
+TEST(References, RolloutsAreAsMeasured) {
+  std::vector<double> allocated;
+  std::size_t reserved = 0;  // within 10 %
+  for (const Record& record : judge(reference("rollouts/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    const double error = std::abs(*record.error);
+    if (record.statistic == Statistic::reserved) {
+      EXPECT_LE(error, 0.11) << record.id;
+      reserved += error <= 0.10 ? 1 : 0;
+      continue;
+    }
+    allocated.push_back(error);
+    EXPECT_LE(error, record.id.ends_with("z3|n4|b2s1024c512|ckpt=True|gas=4") ? 0.04 : 0.002) << record.id;
+  }
+  ASSERT_EQ(allocated.size(), 35U);
+  EXPECT_GE(reserved, 34U);
   std::sort(allocated.begin(), allocated.end());
   EXPECT_LE(median_of(allocated), 0.0005);
 }

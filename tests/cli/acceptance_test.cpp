@@ -94,14 +94,14 @@ TEST(FrozenMixture, TheCommandThatIsOfferedFits) {
   EXPECT_EQ(in_process(line).status, kFits);
 }
 
-// A mixture that was recorded has no program whose experts could be divided: that is weighed, and refused.
-TEST(RecordedMixture, IsPlannedWithAdapters) {
+// A mixture with linear attention: dividing its experts is weighed, and refused while they have adapters.
+TEST(LinearAttention, MixtureIsPlannedWithAdapters) {
   const std::string line =
       "--model Qwen/Qwen3-Next-80B-A3B-Instruct --gpus 16 --nodes 2 --gpu H100-SXM-80GB --method lora";
   EXPECT_TRUE(report(line).at("plans").at(0).at("fits").get<bool>());
   const Result divided = in_process(line + " --zero 3 --tp 1 --ep 16");
   EXPECT_EQ(divided.status, 2);
-  EXPECT_THAT(divided.err, HasSubstr("expert parallelism of a model without a program of its own"));
+  EXPECT_THAT(divided.err, HasSubstr("AutoEP makes routers and experts anew, without the adapters"));
 }
 
 TEST(ExactCounts, ABareSizeIsExactlyThat) {

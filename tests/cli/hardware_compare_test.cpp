@@ -66,6 +66,52 @@ TEST(HardwareCompare, NothingFitsIsStatusOne) {
             kNothingFits);
 }
 
+std::vector<std::string> names_of(const json& all) {
+  std::vector<std::string> names;
+  for (const json& each : all.at("hardware")) names.push_back(each.at("name"));
+  return names;
+}
+
+/// Eight H100 are faster than four L40S, and are charged more than they are faster.
+TEST(HardwareCompare, FastestAndCheapestAreOrders) {
+  const std::string asked =
+      "p4d.24xlarge p5.48xlarge g6e.12xlarge --model Qwen/Qwen3-8B --method lora --price 4.1,12.3,2.62 ";
+  using testing::ElementsAre;
+  EXPECT_THAT(names_of(compared(asked)), ElementsAre("p4d.24xlarge", "p5.48xlarge", "g6e.12xlarge"));
+  EXPECT_THAT(names_of(compared(asked + "--order fastest")),
+              ElementsAre("p5.48xlarge", "p4d.24xlarge", "g6e.12xlarge"));
+  const json cheapest = compared(asked + "--order cheapest");
+  EXPECT_THAT(names_of(cheapest), ElementsAre("g6e.12xlarge", "p4d.24xlarge", "p5.48xlarge"));
+  EXPECT_EQ(cheapest.at("order"), "cheapest");
+  EXPECT_THAT(in_process("hardware compare " + asked).out, HasSubstr("g6e.12xlarge is the cheapest: "));
+}
+
+TEST(HardwareCompare, APriceIsOfEachOrOfAll) {
+  const std::string asked = "h100 a100 --model 8B --gpus 8 --zero 3 --offload none --tp 1 ";
+  const auto prices = [](const json& all) {
+    return std::vector<double>{all.at("hardware")[0].at("price_per_gpu_hour"),
+                               all.at("hardware")[1].at("price_per_gpu_hour")};
+  };
+  EXPECT_EQ(prices(compared(asked + "--price 3,1.5")), (std::vector<double>{3, 1.5}));
+  const json all = compared(asked + "--price 2 --tokens 1000000000");
+  EXPECT_EQ(prices(all), (std::vector<double>{2, 2}));
+  for (const json& each : all.at("hardware")) {
+    const double gpu_hours = 1e6 / each.at("tokens_per_second").get<double>() / 3600 * 8;
+    EXPECT_NEAR(each.at("cost_per_million_tokens").get<double>(), gpu_hours * 2, 1e-9);
+    // A batch that is not full is a step.
+    EXPECT_NEAR(each.at("report").at("plans")[0].at("run").at("cost").get<double>(), gpu_hours * 2 * 1000,
+                0.1);
+  }
+  EXPECT_TRUE(compared(asked).at("hardware")[0].at("cost_per_million_tokens").is_null());
+}
+
+TEST(HardwareCompare, WhatDoesNotFitIsBehindWhatDoes) {
+  const json all = compared(
+      "910b rtx-3060 l40s --model 8B --method qlora --gpus 1 --zero 0 --seq 4096 --price 1 --order cheapest");
+  EXPECT_EQ(names_of(all).front(), "L40S-48GB");
+  EXPECT_EQ(names_of(all).back(), "Ascend-910B-64GB");
+}
+
 TEST(HardwareCompare, BadNamesAreRefusedWithTheNearest) {
   const std::vector<std::pair<std::string, std::string>> bad{
       {"hardware compare --model 8B", "no names"},
@@ -75,6 +121,15 @@ TEST(HardwareCompare, BadNamesAreRefusedWithTheNearest) {
       {"hardware compare h100 H100-SXM-80GB --model 8B", "twice"},
       {"hardware compare h100 a100", "--model: missing"},
       {"hardware compare h100 a100 --model 8B --gpu l4", "--gpu: not an option of hardware compare"},
+      {"hardware compare h100 a100 --model 8B --price 1,2,3", "--price: 3 prices for 2 names"},
+      {"hardware compare h100 a100 --model 8B --price 1,", "--price: \"1,\""},
+      {"hardware compare h100 a100 --model 8B --price 1,x", "--price: \"x\""},
+      {"hardware compare h100 a100 --model 8B --price -1", "--price: \"-1\""},
+      {"hardware compare h100 a100 --model 8B --order cheapest", "--order: cheapest without --price"},
+      {"hardware compare h100 a100 --model 8B --order dearest", "--order: \"dearest\""},
+      {"--model 8B --tokens 5 --price 1,2", "--price: 2 prices for one kind of GPU"},
+      {"--model 8B --order fastest", "--order: not an option of plan"},
+      {"compare zero2 zero3 --model 8B --gpus 8 --order fastest", "--order: does nothing between strategies"},
       {"hardware compare h100 a100 --model 8B --emit x.json", "--emit: not an option of hardware compare"},
       {"--model 8B --instance p9.huge", "--instance: \"p9.huge\""},
       {"--model 8B --instance p5.48xlarge --gpus 12", "--gpus: 12, but p5.48xlarge holds 8"}};

@@ -10,6 +10,7 @@ import jsonschema
 QUESTIONS = [
     ["H100-SXM-80GB", "p4d.24xlarge", "--model", "8B", "--gpus", "8", "--zero", "3", "--offload", "none"],
     ["h100", "910b", "--model", "8B", "--method", "qlora"],
+    ["h100", "g6e.12xlarge", "910b", "--model", "8B", "--method", "qlora", "--price", "3,2,1", "--order", "cheapest", "--samples", "1000"],
     ["RTX-2060-12GB", "dgx-spark", "--model", "1.7B", "--zero", "0"],
 ]
 

@@ -22,7 +22,8 @@ TEST(Options, EveryValueReachesItsField) {
   const Options o = parsed(
       "plan --model 8B --gpus 16 --nodes 2 --gpu H100-SXM-80GB --instance p5.48xlarge --mem 44.5 --node "
       "nvswitch --network 8x400g "
-      "--host-mem 900GiB "
+      "--host-mem 900GiB --pcie 4x8 --topology SYS --host-threads 12 --host-bandwidth 409.6 "
+      "--disk-bandwidth 14 "
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
       "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --quant-storage bf16 --dora "
       "--modules-to-save embed_tokens,lm_head --tie-saved-modules --no-autocast-adapters --objective dpo "
@@ -48,6 +49,7 @@ TEST(Options, EveryValueReachesItsField) {
                                             .eval_accumulation_steps = 4,
                                             .new_tokens = 64}));
   EXPECT_EQ(o.budget, (Budget{.samples = 50000, .tokens = 7, .epochs = 2.5, .price = 1.25}));
+  EXPECT_EQ(o.prices, std::vector<double>{1.25});
   EXPECT_EQ(o.recipe_files, (std::vector<std::string>{"sft.yaml", "accelerate.yaml"}));
   EXPECT_EQ(o.recipe_out, "out.yaml");
   EXPECT_EQ(o.command, Command::plan);
@@ -60,6 +62,11 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_EQ(o.cluster.node, "nvswitch");
   EXPECT_EQ(o.cluster.network, "8x400g");
   EXPECT_EQ(o.cluster.host_memory, kGiB * 900);
+  EXPECT_EQ(o.cluster.pcie, (PcieLink{4, 8}));
+  EXPECT_EQ(o.cluster.path, PciePath::sys);
+  EXPECT_EQ(o.cluster.host_threads, 12);
+  EXPECT_EQ(o.cluster.host_bandwidth, BytesPerSecond(409.6e9));
+  EXPECT_EQ(o.cluster.disk, BytesPerSecond(14e9));
   EXPECT_DOUBLE_EQ(o.headroom.fraction, 0.05);
   EXPECT_THAT(o.space.zero_stages, ElementsAre(2, 3));
   EXPECT_THAT(o.space.tensor_parallel, ElementsAre(1, 4));
@@ -101,6 +108,22 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_EQ(o.unit, ByteUnit::gb);
   EXPECT_TRUE(o.explain);
   EXPECT_TRUE(o.no_color);
+}
+
+TEST(Options, OfRolloutsSetThem) {
+  const Rollout r = parsed(
+                        "--model 8B --objective grpo --generations 16 --completion-length 1024 "
+                        "--steps-per-generation 4 --iterations 2 --rollout server --vllm-memory 0.5 "
+                        "--vllm-sleep 1 --vllm-tp 2")
+                        .training.rollout;
+  EXPECT_EQ(r, (Rollout{.completion_length = 1024,
+                        .generations = 16,
+                        .steps_per_generation = 4,
+                        .iterations = 2,
+                        .engine = RolloutEngine::server,
+                        .engine_share = 0.5,
+                        .sleep_level = 1,
+                        .engine_ranks = 2}));
 }
 
 TEST(Options, WithoutAWordThePlannersDefaultsHold) {
@@ -153,6 +176,7 @@ TEST(Options, EveryChoiceThatIsOfferedIsTaken) {
     for (const std::string& word : spec.choices()) {
       std::vector<std::string> line{std::string(spec.name), word};
       if (spec.group == "Fit") line.insert(line.begin(), "fit");
+      if (spec.group == "Compare") line.insert(line.begin(), "compare");
       EXPECT_NO_THROW((void)parse_options(line)) << spec.name << " " << word;
       ++tried;
     }

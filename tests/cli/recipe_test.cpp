@@ -92,6 +92,26 @@ TEST(Recipe, OfTrl) {
   EXPECT_EQ(said(r, "bf16"), json({{"--precision", "bf16"}}));  // its default
 }
 
+TEST(Recipe, OfTrlsGrpo) {
+  const Folder folder;
+  const std::string file = folder.write("grpo.yaml",
+                                        "model_name_or_path: Qwen/Qwen3-8B\ndataset_name: d\nuse_peft: true\n"
+                                        "loss_type: dapo\nbeta: 0.04\nnum_generations: 4\n"
+                                        "max_completion_length: 1536\nuse_vllm: true\n"
+                                        "vllm_gpu_memory_utilization: 0.4\nvllm_enable_sleep_mode: true\n"
+                                        "per_device_train_batch_size: 4\n");
+  const json training = report("--recipe " + file + " --gpus 8 --mem 80").at("training");
+  EXPECT_EQ(training.at("objective"), "grpo");
+  EXPECT_EQ(training.at("reference"), "adapters-off");
+  EXPECT_EQ(training.at("sequence_length"), 1536 + 512);
+  const json& rollout = training.at("rollout");
+  EXPECT_EQ(rollout.at("engine"), "colocate");
+  EXPECT_EQ(rollout.at("generations"), 4);
+  EXPECT_EQ(rollout.at("completion_length"), 1536);
+  EXPECT_EQ(rollout.at("vllm_memory"), 0.4);
+  EXPECT_EQ(rollout.at("vllm_sleep"), 2);
+}
+
 TEST(Recipe, OfTrainingArguments) {
   const json r = planned("training_arguments.json", "--model 8B --gpus 8 --mem 80");
   EXPECT_EQ(r.at("recipes").at(0).at("format"), "transformers");

@@ -165,6 +165,25 @@ TEST_F(Scenarios, ADraftOfDifferentModelsNamesNoFastest) {
   EXPECT_THAT(compare(file).out, AllOf(Not(HasSubstr("is faster")), HasSubstr("needs less memory")));
 }
 
+/// Thirty-two GPUs finish sooner than eight, and pay for what the network costs them.
+TEST_F(Scenarios, FastestAndCheapestAreOrders) {
+  const std::string asked =
+      "--model 8B --gpu h100 --zero 3 --offload none --tp 1 --micro-batch 2 --global-batch 64 "
+      "--samples 50000 --price ";
+  const json file = file_of({scenario("one node", asked + "2.5 --gpus 8"),
+                             scenario("four nodes", asked + "2.5 --gpus 32 --nodes 4")});
+  const auto names = [&](const std::string& more) {
+    const json answer = comparison(file, more);
+    std::vector<std::string> all;
+    for (const json& each : answer.at("scenarios")) all.push_back(each.at("name"));
+    return all;
+  };
+  EXPECT_THAT(names("--order fastest"), testing::ElementsAre("four nodes", "one node"));
+  EXPECT_THAT(names("--order cheapest"), testing::ElementsAre("one node", "four nodes"));
+  EXPECT_EQ(comparison(file, "--order fastest").at("baseline"), 1U);
+  EXPECT_THAT(error_of(two(), "--order cheapest"), HasSubstr("cheapest, but \"two\" has no cost"));
+}
+
 TEST_F(Scenarios, DifferencesLeaveOutWhatIsAlike) {
   const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '|'); };
   const std::string all = compare(two(), "--markdown").out,

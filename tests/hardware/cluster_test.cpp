@@ -51,6 +51,47 @@ TEST(AssembleCluster, RefusesByOption) {
   EXPECT_EQ(refused_place({.gpu = "/no/such/card.json"}), "/no/such/card.json");
 }
 
+/// 8 GT/s a lane of generation 3; what NCCL reaches of it.
+TEST(Slots, RatesFollowGenerationAndLanes) {
+  EXPECT_NEAR(rated({3, 16}).value, 15.75e9, 0.01e9);
+  EXPECT_NEAR(rated({5, 16}).value, 63e9, 0.1e9);
+  EXPECT_NEAR(rated({2, 16}).value, 8e9, 1);
+  EXPECT_EQ(reached({3, 16}), BytesPerSecond(12e9));
+  EXPECT_EQ(reached({4, 8}), BytesPerSecond(12e9));
+  EXPECT_EQ(reached({5, 16}), BytesPerSecond(48e9));
+}
+
+/// Two GPUs behind one switch of generation 3 reach 4.0 GB/s: NVIDIA's driver offers no way but the host.
+TEST(Slots, OneSwitchIsSharedByWhatGoesThroughTheHost) {
+  const auto inside = [](const ClusterRequest& request) { return assemble(request).inside.all_reduce.value; };
+  const ClusterRequest usual{.gpu = "2080ti", .gpus = 2, .node = "pcie-no-p2p"};
+  ClusterRequest behind_one = usual, apart = usual, narrow = usual;
+  behind_one.path = PciePath::pix, apart.path = PciePath::phb, narrow.path = PciePath::phb;
+  narrow.pcie = PcieLink{3, 8};
+  EXPECT_NEAR(inside(behind_one), 4.0e9, 0.5e9);
+  EXPECT_EQ(inside(apart), 2 * inside(behind_one));
+  EXPECT_EQ(inside(apart), 2 * inside(narrow));
+  EXPECT_EQ(assemble(behind_one).host.gpus_on_uplink, 2);
+}
+
+TEST(Slots, PeersOfOneSocketHaveTheWholeSlot) {
+  const auto inside = [](PciePath path) {
+    return assemble({.gpu = "a40", .gpus = 4, .node = "pcie", .path = path}).inside.all_reduce.value;
+  };
+  EXPECT_EQ(inside(PciePath::pix), 24e9);
+  EXPECT_EQ(inside(PciePath::phb), 24e9);
+  EXPECT_LT(inside(PciePath::sys), 24e9);
+}
+
+TEST(Hosts, ThreadsArePartsOfTheCores) {
+  const Cluster whole = assemble({.gpu = "h100", .gpus = 8});
+  EXPECT_EQ(whole.host.threads, whole.node.host_cores / 8);
+  EXPECT_EQ(assemble({.gpu = "h100", .gpus = 8, .host_threads = 1}).host.threads, 1);
+  const Cluster shape = assemble({.instance = "g5.4xlarge"});
+  EXPECT_EQ(shape.host.threads, 8);
+  EXPECT_LE(shape.host.bandwidth, BytesPerSecond(8 * 5e9));
+}
+
 TEST(AssembleCluster, AcceptsTheEndsOfEveryRange) {
   EXPECT_EQ(assemble({.gpu = "h100", .gpus = 1'000'000, .nodes = 125'000}).gpus_per_node, 8);
   EXPECT_EQ(assemble({.gpu = "h100", .gpus = 1'000'000, .nodes = 1'000'000}).gpus_per_node, 1);

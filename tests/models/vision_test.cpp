@@ -51,7 +51,7 @@ TEST(Vision, ParametersAreThoseOfPyTorch) {
     EXPECT_EQ(counted.value, row.at(full ? "parameters" : "trainable").get<std::int64_t>()) << row.at("id");
     ++seen;
   }
-  EXPECT_EQ(seen, 134U);
+  EXPECT_EQ(seen, 169U);
 }
 
 TEST(Vision, ExcludedPartsGetNoAdapters) {
@@ -98,7 +98,7 @@ TEST(Vision, FixedImagesHaveTheirTokens) {
   const Model model = model_of(R"({"model_type": "gemma3", "mm_tokens_per_image": 256,
     "text_config": {"model_type": "gemma3_text", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2},
     "vision_config": {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "image_size": 896, "patch_size": 14}})");
+    "image_size": 896, "patch_size": 14, "vision_use_head": false}})");
   ASSERT_TRUE(model.with_images);
   const ImageBatch batch = batch_of(model, {.per_sample = 2});
   EXPECT_EQ(batch.tokens, 256);

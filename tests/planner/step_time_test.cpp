@@ -9,8 +9,11 @@
 #include "hardware_profiles/cluster.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/host_time.h"
+#include "planner/cost/offload_time.h"
 #include "planner/cost/queues.h"
+#include "planner/cost/schedule.h"
 #include "planner/plan.h"
+#include "planner/sharding/shard.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
@@ -303,6 +306,81 @@ TEST_F(StepTimes, TransfersOutlastComputeOnlyOnce) {
   const StepTime with = step_time(model_, training_, s, cluster_, {}, schedule, run);
   EXPECT_NEAR(with.offload.value, 2, 1e-9);
   EXPECT_NEAR(with.step.value, 3, 1e-9);
+}
+
+/// A rank that updates so much, and what its offload takes.
+class Offloads : public StepTimes {
+ protected:
+  Offloads() {
+    cluster_.gpu.pcie_effective = BytesPerSecond(24e9);
+    cluster_.gpus_per_node = 4;
+    cluster_.host = {.threads = 64, .bandwidth = BytesPerSecond(400e9), .disk = BytesPerSecond(4e9)};
+    shard_.optimizer_elements = Elements(1'000'000'000);
+    shard_.master_weights = Bytes(4'000'000'000);
+    shard_.moments = Bytes(8'000'000'000);
+  }
+  double seconds(const Strategy& s, const Schedule& schedule = {}, double micro_steps = 0) const {
+    return offload_time(training_, s, cluster_, shard_, schedule, Seconds(micro_steps)).value;
+  }
+  /// The node's 400 GB/s, of which 43 % are reached, among four; 42 bytes an element.
+  double host() const { return 42e9 / (0.43 * 400e9 / 4); }
+  Shard shard_;
+};
+
+TEST_F(Offloads, TheHostReadsAndWritesEachParameterThrice) {
+  EXPECT_EQ(host_update_traffic(training_, shard_), Bytes(42'000'000'000));
+  const Strategy all{
+      .zero_stage = 3, .offload_optimizer = OffloadDevice::cpu, .offload_parameters = OffloadDevice::cpu};
+  EXPECT_NEAR(seconds(all), host(), 1e-9);
+  cluster_.host.bandwidth = BytesPerSecond(2e12);
+  EXPECT_NEAR(seconds(all), host() / 5, 1e-9);
+  cluster_.host.threads = 1;
+  const double alone = seconds(all);
+  EXPECT_GT(alone, host() / 5);
+  cluster_.host.threads = 2;
+  EXPECT_NEAR(seconds(all), alone / 2, 1e-9);
+}
+
+TEST_F(Offloads, GradientsHideBehindTheBackwardWhereTheyHaveAStream) {
+  Schedule schedule;
+  schedule.device_to_host = Bytes(48'000'000'000), schedule.host_to_device = Bytes(2'000'000'000);
+  Strategy s{.zero_stage = 2, .offload_optimizer = OffloadDevice::cpu};
+  const double weights = 2.0 / 24;
+  EXPECT_NEAR(seconds(s, schedule, 30), host() + weights + 2, 1e-9);
+  s.zero.overlap_comm = true;
+  EXPECT_NEAR(seconds(s, schedule, 30), host() + weights, 1e-9);
+  EXPECT_NEAR(seconds(s, schedule, 1.5), host() + weights + 1, 1e-9);
+}
+
+TEST_F(Offloads, GpusBehindOneSwitchShareItsLink) {
+  Schedule schedule;
+  schedule.device_to_host = Bytes(48'000'000'000), schedule.host_to_device = Bytes(2'000'000'000);
+  const Strategy s{.zero_stage = 2, .offload_optimizer = OffloadDevice::cpu};
+  const double before = seconds(s, schedule) - host();
+  cluster_.host.gpus_on_uplink = 4;
+  EXPECT_NEAR(seconds(s, schedule) - host(), 4 * before, 1e-9);
+}
+
+TEST_F(Offloads, StatesOnDrivesAreReadAndWritten) {
+  const auto on = [this](OffloadDevice device) {
+    return seconds({.zero_stage = 3, .offload_optimizer = device, .offload_parameters = OffloadDevice::cpu});
+  };
+  EXPECT_NEAR(on(OffloadDevice::nvme) - on(OffloadDevice::cpu), 32e9 / (4e9 / 4), 1e-9);
+}
+
+/// An operator after the other, and gradients of further micro-steps added by the host.
+TEST_F(Offloads, FsdpsHostIsSlower) {
+  const Strategy once{
+      .zero_stage = 3, .offload_optimizer = OffloadDevice::cpu, .offload_parameters = OffloadDevice::cpu};
+  const double deepspeed = seconds(once);
+  training_.framework = Framework::fsdp;
+  shard_.master_weights = {};
+  EXPECT_GT(seconds(once), 2 * deepspeed);
+  Strategy twice = once;
+  twice.gradient_accumulation_steps = 2;
+  EXPECT_EQ(seconds(twice), seconds(once));
+  training_.syncs_each_micro_step = true;
+  EXPECT_GT(seconds(twice), seconds(once) + 4e9 / 24e9);
 }
 
 }  // namespace

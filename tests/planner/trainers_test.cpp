@@ -83,6 +83,15 @@ TEST(Trainers, LoadAdaptersBasesInTheirOwnTypes) {
   EXPECT_TRUE(swift.training.reentrant_checkpointing);
 }
 
+// transformers' default of use_reentrant changed with 5.0.
+TEST(Trainers, CheckpointReentrantlyBeforeRelease5) {
+  Settings before, since;
+  apply(before, "transformers@4.57");
+  apply(since, "transformers@5.0");
+  EXPECT_TRUE(before.training.reentrant_checkpointing);
+  EXPECT_FALSE(since.training.reentrant_checkpointing);
+}
+
 TEST(Trainers, AreNamedOrRefused) {
   EXPECT_EQ(to_text(parse_trainer("--trainer", "trl@1.16.2")), "trl 1.16");
   EXPECT_THAT(refusal("tlr"), HasSubstr("trl"));

@@ -79,6 +79,13 @@ class SameAnswers(unittest.TestCase):
         self.same(zplan.compare("8B", "zero3", "tp2+zero1", gpus=8, mem=44, baseline="zero2"),
                   "compare", "--model", "8B", "--gpus", "8", "--mem", "44", "--baseline", "zero2", "zero3", "tp2+zero1", "--json")
 
+    def test_compare_hardware(self):
+        answer = zplan.compare_hardware("8B", "h100", "a100", gpus=8, zero=3, offload="none", tp=1, price=[3, 1.5], order="cheapest")
+        self.same(answer, "hardware", "compare", "--model", "8B", "--gpus", "8", "--zero", "3", "--offload", "none", "--tp", "1", "--price", "3,1.5",
+                  "--order", "cheapest", "--json", "--", "h100", "a100")
+        costs = [each.cost_per_million_tokens for each in answer.hardware]
+        self.assertEqual(costs, sorted(costs))
+
     def test_search(self):
         self.same(zplan.search("0.5B", gpus=2, mem=24, global_batch=8),
                   "search", "--model", "0.5B", "--gpus", "2", "--mem", "24", "--global-batch", "8", "--json")

@@ -2,6 +2,7 @@
 // Source: transformers 5.23 training_args.py; TRL 1.16 trainer/{base,sft,dpo}_config.py, model_config.py.
 
 #include "cli/options/command_line.h"
+#include "cli/options/values.h"
 #include "cli/recipes/recipe_table.h"
 
 namespace zplan {
@@ -33,6 +34,59 @@ RecipeOptions evaluated(const RecipePlace& place) {
 RecipeOptions accumulated(const RecipePlace& place) {
   return place.other("eval_strategy").empty() || place.other("eval_strategy") == "no" ? RecipeOptions{}
                                                                                       : as_text(place);
+}
+
+// ---- GRPO: what num_generations tells it by. Source: TRL 1.16 trainer/grpo_config.py.
+
+/// A key's whole number, or what stands for it.
+std::int64_t tokens_of(const RecipePlace& place, std::string_view key, std::int64_t otherwise) {
+  constexpr std::int64_t kMost = 1 << 24;
+  const std::string text = place.other(key);
+  return text.empty() ? otherwise : parse_integer(key, text, 1, kMost);
+}
+
+constexpr std::int64_t kGrpoCompletion = 256, kGrpoPrompt = 512;  // defaults of TRL 1.16 and 0.24
+
+/// Later releases cut no prompt: what engines are told, or what earlier ones cut at.
+std::int64_t grpo_sequence(const RecipePlace& place) {
+  const std::int64_t sum = tokens_of(place, "max_completion_length", kGrpoCompletion) +
+                           tokens_of(place, "max_prompt_length", kGrpoPrompt);
+  return tokens_of(place, "vllm_max_model_length", sum);
+}
+
+/// Without use_vllm the trainer generates by itself.
+RecipeOptions grpo_generations(const RecipePlace& place) {
+  RecipeOptions options{{"--objective", "grpo"},
+                        {"--generations", place.scalar()},
+                        {"--seq", std::to_string(grpo_sequence(place))}};
+  if (place.other("max_completion_length").empty())
+    options.emplace_back("--completion-length", std::to_string(kGrpoCompletion));
+  if (place.other("use_vllm").empty()) options.emplace_back("--rollout", "trainer");
+  return options;
+}
+
+RecipeOptions grpo_engine(const RecipePlace& place) {
+  const auto on = place.boolean();
+  if (!on) place.fail(in_quotes(place.scalar()), "accepted: true or false");
+  const std::string mode = place.other("vllm_mode");
+  return {{"--rollout", !*on ? "trainer" : mode.empty() ? "colocate" : mode}};
+}
+
+/// What an engine in the trainer's processes is told.
+RecipeOptions if_colocated(const RecipePlace& place) {
+  return place.is_on("use_vllm") && place.other("vllm_mode") != "server" ? as_text(place) : RecipeOptions{};
+}
+
+RecipeOptions grpo_sleep(const RecipePlace& place) {
+  const bool sleeps = place.boolean().value_or(false) && place.is_on("use_vllm");
+  return sleeps ? RecipeOptions{{"--vllm-sleep", "2"}} : RecipeOptions{};
+}
+
+/// Of GRPO 0 asks for no reference; DPO's says nothing of it.
+RecipeOptions grpo_reference(const RecipePlace& place) {
+  const std::string beta = place.scalar();
+  if (place.other("num_generations").empty() || beta.find_first_not_of("0.") == std::string::npos) return {};
+  return {{"--reference", place.is_on("use_peft") ? "adapters-off" : "copy"}};
 }
 
 std::vector<RecipeRow> with(std::vector<RecipeRow> rows, const std::vector<RecipeRow>& more) {
@@ -80,12 +134,31 @@ std::vector<RecipeRow> trl_rows() {
       {"loss_type",
        "--objective",
        as_word,
-       {{"nll", ""}, {"chunked_nll", ""}, {"dft", ""}, {"sigmoid", "dpo"}, {"ipo", "dpo"}, {"hinge", "dpo"}}},
+       {{"nll", ""},
+        {"chunked_nll", ""},
+        {"dft", ""},
+        {"sigmoid", "dpo"},
+        {"ipo", "dpo"},
+        {"hinge", "dpo"},
+        {"dapo", ""},
+        {"grpo", ""},
+        {"dr_grpo", ""},
+        {"bnpo", ""},
+        {"cispo", ""},
+        {"luspo", ""}}},
       {"precompute_ref_log_probs", "--reference", as_word, {{"true", "precomputed"}, {"false", ""}}},
       {"activation_offloading", "", nullptr, {}, "saved activations wait in host memory"},
       {"padding_free", "", nullptr, {}, "batches without padding"},
-      {"num_generations", "", nullptr, {}, "generation within the step (GRPO, RLOO) is not planned"},
-      {"use_vllm", "", nullptr, {}, "vLLM's weights and KV cache beside the training are not planned"},
+      {"num_generations", "--generations", grpo_generations},
+      {"beta", "--reference", grpo_reference},
+      {"vllm_mode", "", as_word, {{"colocate", ""}, {"server", ""}}},
+      {"max_completion_length", "--completion-length", as_text},
+      {"steps_per_generation", "--steps-per-generation", as_text},
+      {"num_iterations", "--iterations", as_text},
+      {"use_vllm", "--rollout", grpo_engine},
+      {"vllm_gpu_memory_utilization", "--vllm-memory", if_colocated},
+      {"vllm_tensor_parallel_size", "--vllm-tp", if_colocated},
+      {"vllm_enable_sleep_mode", "--vllm-sleep", grpo_sleep},
   };
 }
 

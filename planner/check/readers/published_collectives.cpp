@@ -21,8 +21,7 @@ Case collectives_case(const JsonReader& record) {
   const std::int64_t gpus = record.at("gpus").integer(2, kMostRanks);
   // The links of a GPU that is not known may be none that the generic GPU has.
   MeasuredCalls calls{
-      card ? linked_cluster(*card, record.text_or("interconnect", ""), gpus, record.at("nodes"))
-           : usual_cluster(kGenericCard, gpus, std::nullopt),
+      card ? linked_cluster(*card, record, gpus) : usual_cluster(kGenericCard, gpus, std::nullopt),
       {},
       record.at("id").text()};
   for (const JsonReader& row : record.at("rows").items())

@@ -8,6 +8,7 @@
 #include "hardware_profiles/cluster.h"
 #include "models/base/split.h"
 #include "planner/check/readers/run_options.h"
+#include "planner/check/readers/split_projections.h"
 #include "planner/frameworks/framework.h"
 #include "planner/trainers.h"
 
@@ -95,6 +96,7 @@ std::optional<std::int64_t> loss_chunks(const JsonReader& options) {
 void read_loss(const JsonReader& options, Training& training, Skip& skip) {
   const std::string loss = options.at("loss").text();
   training.fused_loss = loss == "fused";
+  if (const auto shift = options.find("loss_shift")) training.loss_shift = named<LossShift>(*shift);
   if (loss == "full" || loss == "fused") return;
   training.sliced_head = options.boolean_or("logits_chunked", false);
   if (loss != "chunked")
@@ -138,7 +140,6 @@ void read_flags(const JsonReader& options, Skip& skip) {
   const auto flag = [&](const char* key, const char* feature) {
     if (options.boolean_or(key, false)) skip.add(feature);
   };
-  flag("optimizer_in_backward", "optimizer in the backward");
   flag("activation_offload", "offloaded activations");
   flag("compile", "torch.compile");
   flag("fp8", "float8 products");
@@ -157,6 +158,7 @@ constexpr std::array kKeys{
     std::pair{std::string_view("--modules"), "modules"},
     std::pair{std::string_view("--sliced-head"), "loss"},
     std::pair{std::string_view("--fused-head"), "loss"},
+    std::pair{std::string_view("--loss-shift"), "loss_shift"},
     std::pair{std::string_view("reentrant checkpointing"), "reentrant"},
 };
 
@@ -191,9 +193,17 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.attention = named<Attention>(options.at("attention"));
   training.fused_kernels = options.boolean_or("fused_kernels", false);
   training.padding_mask = options.boolean_or("padding_mask", false);
+  training.longest_first = options.boolean_or("longest_first", false);
+  training.reentrant_checkpointing = options.boolean_or("reentrant", false);
+  training.fsdp_holds_inputs =
+      options.boolean_or("fsdp1_inside_checkpoints", false) && spec(training.framework).makes_shards;
+  training.steps_in_backward = options.boolean_or("optimizer_in_backward", false);
+  if (training.steps_in_backward && options.at("gpus").integer(1, kMostRanks) > 1)
+    skip.add("optimizer in the backward of several ranks");
   const std::int64_t gradient = options.at("gradient_dtype_bytes").integer(1, 8);
   training.fsdp_reduces_fp32 = options.integer_or("reduce_dtype_bytes", gradient, 1, 8) == 4;
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
+  training.syncs_each_micro_step = !options.boolean_or("no_sync", true);
   return training;
 }
 
@@ -201,7 +211,8 @@ Strategy read_strategy(const JsonReader& options, const Setup& setup, std::int64
   Strategy s = read_arrangement(options, gpus);
   s.zero_stage = static_cast<int>(options.at("zero").integer(0, 3));
   read_offload(options.at("offload").text(), s);
-  s.zero = zero_options(Buckets::hf_auto, setup.model.shape.hidden_size);
+  const auto buckets = options.find("buckets");
+  s.zero = zero_options(buckets ? named<Buckets>(*buckets) : Buckets::hf_auto, setup.model.shape.hidden_size);
   return s;
 }
 
@@ -216,6 +227,8 @@ PublishedRun read_published_run(const JsonReader& record) {
   if (!model) return run;
   Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
   setup.training = read_training(options, run.skip);
+  if (spec(setup.training.modules).joint_projection)
+    setup.model = with_split_projections(std::move(setup.model));
   read_method(options, setup, run.skip);
   read_optimizer(options, setup.training, run.skip);
   setup.strategy = read_strategy(options, setup, run.gpus);

@@ -31,8 +31,7 @@ Case speed_case(const JsonReader& record) {
   const std::optional<std::string> card =
       profile_named(options.at("gpu_profile").text(), std::nullopt, run.skip);
   Cluster cluster =
-      card ? linked_cluster(*card, options.text_or("interconnect", ""), run.gpus, options.at("nodes"))
-           : usual_cluster(kGenericCard, run.gpus, std::nullopt);
+      card ? linked_cluster(*card, options, run.gpus) : usual_cluster(kGenericCard, run.gpus, std::nullopt);
   take_measured_network(options, cluster);
   if (const auto doubt = record.find("doubtful")) run.skip = {{"a figure in doubt"}, doubt->text()};
   if (run.setup) run.setup->cluster = cluster;

@@ -9,6 +9,7 @@
 #include "models/config.h"
 #include "models/lora.h"
 #include "models/recorded/library.h"
+#include "models/recorded/read.h"
 #include "models/vision/families.h"
 #include "planner/check/readers/links.h"
 
@@ -25,6 +26,7 @@ bool divides_samples(const JsonReader& options) {
 Bytes bytes_at(const JsonReader& value) { return Bytes(value.integer(0, kMostBytes)); }
 
 std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
+  if (config.has("format")) return read_recorded_model(config);
   const std::string architecture = config.at("model_type").text();
   if (config.has("vision_config"))
     if (auto model = recorded_model(config); model && model->recorded) return model;
@@ -105,19 +107,33 @@ void read_ranks_per_node(const JsonReader& row, Cluster& cluster) {
   cluster.nodes = cluster.gpus / ranks;
 }
 
-Cluster linked_cluster(const std::string& profile, const std::string& description, std::int64_t gpus,
-                       const JsonReader& nodes) {
-  const NamedLinks links = links_named(description);
+namespace {
+
+/// What the source of a row says of its machines.
+void read_machine(const JsonReader& row, ClusterRequest& request) {
+  constexpr double kMostBandwidth = 1e6;
+  if (const auto path = row.find("topology")) request.path = named<PciePath>(*path);
+  if (const auto threads = row.find("host_threads")) request.host_threads = threads->integer(1, 100'000);
+  if (const auto rate = row.find("host_gb_per_s"))
+    request.host_bandwidth = BytesPerSecond(rate->number(1, kMostBandwidth) * 1e9);
+}
+
+}  // namespace
+
+Cluster linked_cluster(const std::string& profile, const JsonReader& row, std::int64_t gpus) {
+  const NamedLinks links = links_named(row.text_or("interconnect", ""));
+  const JsonReader nodes = row.at("nodes");
   const std::int64_t count = links.one_domain ? 1 : nodes.integer(1, kMostRanks);
   if (gpus % count != 0) nodes.fail(std::to_string(count), "accepted: a divisor of gpus");
-  return assemble_cluster({.gpu = profile,
-                           .memory = std::nullopt,
-                           .gpus = gpus,
-                           .nodes = count,
-                           .node = links.node,
-                           .network = count > 1 ? links.network : "",
-                           .host_memory = std::nullopt},
-                          built_in_profiles());
+  ClusterRequest request{.gpu = profile,
+                         .memory = std::nullopt,
+                         .gpus = gpus,
+                         .nodes = count,
+                         .node = links.node,
+                         .network = count > 1 ? links.network : "",
+                         .host_memory = std::nullopt};
+  read_machine(row, request);
+  return assemble_cluster(request, built_in_profiles());
 }
 
 Strategy read_arrangement(const JsonReader& options, std::int64_t gpus) {

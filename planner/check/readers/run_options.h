@@ -41,10 +41,10 @@ inline constexpr const char* kGenericCard = "generic";
 /// Where a row says how many ranks of the cluster's a node has (ranks_per_node).
 void read_ranks_per_node(const JsonReader& row, Cluster& cluster);
 
-/// GPUs on links as `description` names them; where it names one NVLink domain, all are one node. Throws
-/// InputError where `nodes` do not divide them.
-[[nodiscard]] Cluster linked_cluster(const std::string& profile, const std::string& description,
-                                     std::int64_t gpus, const JsonReader& nodes);
+/// GPUs on links as `row` names them: interconnect, nodes, and what its source says of the machine: topology,
+/// host_threads, host_gb_per_s. Where it names one NVLink domain, all are one node. Throws InputError
+/// where the nodes do not divide the GPUs.
+[[nodiscard]] Cluster linked_cluster(const std::string& profile, const JsonReader& row, std::int64_t gpus);
 
 /// How ranks and batches are arranged and what is checkpointed: tensor_parallel, micro_batch, grad_accum and
 /// checkpointing of a row's options.

@@ -87,7 +87,7 @@ Case capacity_case(const JsonReader& row) {
 
 std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel) {
   const std::string name = phase.text();
-  if (name == "data" || name == "forward") return {Phase::forward};
+  if (name == "data" || name == "score" || name == "forward") return {Phase::forward};
   if (name == "policy_loss" || name == "reference") return {Phase::loss};
   if (name == "loss")
     return tensor_parallel ? std::vector{Phase::forward, Phase::loss} : std::vector{Phase::loss};
@@ -97,7 +97,8 @@ std::vector<Phase> planned_phases(const JsonReader& phase, bool tensor_parallel)
                            : std::vector{Phase::backward};
   if (name == "micro_step" || name == "clip" || name == "step") return {Phase::step};
   phase.fail_type(
-      "data, forward, policy_loss, reference, loss, loss_backward, backward, micro_step, clip or step");
+      "data, score, forward, policy_loss, reference, loss, loss_backward, backward, micro_step, clip or "
+      "step");
 }
 
 MeasuredFigure bytes_figure(Statistic statistic, const JsonReader& value) {

@@ -82,10 +82,21 @@ Attention attention_of(const JsonReader& options) {
   return attention == Attention::flash ? Attention::sdpa : attention;
 }
 
+/// What was given to a step that trains on completions; no engine ran beside it.
+void read_rollout(const JsonReader& options, Training& training) {
+  const auto reference = options.find("reference_model");
+  if (reference && !reference->raw().is_null()) training.reference = named<ReferenceModel>(*reference);
+  training.rollout.engine = named<RolloutEngine>(options.at("engine"));
+  training.rollout.engine_share = 0;
+  training.rollout.completion_length = options.at("completion").integer(1, training.sequence_length - 1);
+  training.rollout.generations = 1;  // as many as there are: they are trained on alike
+}
+
 /// Rows of preference training name it as their method, and what is trained apart.
 void read_objective(const JsonReader& options, Training& training) {
   training.objective = named<Objective>(options.at("method"));
   training.method = named<Method>(options.at("trained"));
+  if (generates(training)) return read_rollout(options, training);
   if (reference_of(training) && training.method != Method::full)
     training.reference = options.has("reference_model") && !options.at("reference_model").raw().is_null()
                              ? ReferenceModel::copy
@@ -171,9 +182,11 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.attention = attention_of(options);
   training.reentrant_checkpointing =
       options.boolean_or("reentrant", false) || options.at("checkpointing").text() == "reentrant";
+  training.fsdp_holds_inputs = options.boolean_or("fsdp1_inside_checkpoints", false);
   training.prepares_kbit_training = options.boolean_or("prepare_kbit", false);
   training.lora_dropout = options.find("lora_dropout") ? options.at("lora_dropout").number(0, 1) : 0.0;
   training.autocast = options.boolean_or("autocast", false);
+  training.padding_mask = options.boolean_or("padding_mask", false);
   const std::string loss = options.text_or("loss", "full");
   training.fused_loss = loss == "fused";
   if (loss != "full" && loss != "fused" && !from_name<Objective>(loss)) skip.add("loss " + loss);

@@ -100,6 +100,8 @@ const FrameworkSpec& ddp_spec() {
       .autocasts_masters = true,
       .fused_lion = false,
       .makes_shards = false,
+      .fuses_host_optimizer = false,
+      .adds_on_host = false,
       .kernel = OptimizerKernel::foreach,
       .shards_reference = [](const Strategy&) { return false; },
       .casts_adapters = [](const Training&, const Strategy&) { return false; },

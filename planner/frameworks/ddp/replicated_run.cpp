@@ -139,6 +139,7 @@ void ReplicatedRun::rebuild_buckets() {
 void ReplicatedRun::gradient(std::size_t tensor, Device::Block block) {
   if (is_distributed() && ready_order_.size() < optimized_.size()) ready_order_.push_back(tensor);
   state_.take_gradient(tensor, block);
+  if (in().training.steps_in_backward) return step_one(tensor);
   if (!reduces_) return;
   open_ += state_.tensors()[tensor].stored;
   if (open_ >= bucket_limit(first_bucket_)) send();
@@ -165,7 +166,21 @@ void ReplicatedRun::end_backward(bool last) {
   }
 }
 
+/// An optimizer of its own for each parameter, in a hook behind its gradient. Source: torchtune 0.6
+/// training/memory.py register_optim_in_bwd_hooks.
+void ReplicatedRun::step_one(std::size_t tensor) {
+  if (stepped_.empty()) stepped_.resize(state_.tensors().size());
+  const auto place =
+      std::count_if(state_.tensors().begin(), state_.tensors().begin() + static_cast<std::ptrdiff_t>(tensor),
+                    [](const RankTensor& each) { return each.trainable; });
+  const bool first = !stepped_[tensor];
+  stepped_[tensor] = true;
+  optimizer_step(device_, in().training, {optimized_[static_cast<std::size_t>(place)]}, first);
+  state_.release_gradient(tensor);
+}
+
 void ReplicatedRun::step(bool first) {
+  if (in().training.steps_in_backward) return;
   if (is_deepspeed()) agree();
   if (flattens()) return step_flat();
   step_each(first);

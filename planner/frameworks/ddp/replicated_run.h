@@ -36,6 +36,7 @@ class ReplicatedRun {
   void make_states();
   void step_flat();
   void step_each(bool first);
+  void step_one(std::size_t tensor);
 
   void broadcast_parameters();
   void rebuild_buckets();
@@ -51,6 +52,7 @@ class ReplicatedRun {
   std::vector<OptimizerTensor> optimized_;
   std::vector<Device::Block> buckets_;    ///< DDP's
   std::vector<std::size_t> ready_order_;  ///< in which gradients came first
+  std::vector<bool> stepped_;             ///< in the backward, whose states are there
   bool rebuilt_{}, reduces_{};
   Bytes open_;  ///< in the bucket that fills
   bool first_bucket_{};

@@ -194,6 +194,7 @@ class Coordinator {
 
   // A micro-step.
   void reset();
+  void follow_scores();
   [[nodiscard]] bool starts_as_before() const;
   void play(const ModuleEvent& event);
   void read(const ModuleEvent& event);
@@ -342,12 +343,27 @@ GatherPlan Coordinator::micro_step() {
   start_active_ = active_slots_;
   if (recorded_ && !decided_) trace_ = trace_of(tape_, hooked_);
   reset();
-  for (; event_ < size_of(tape_.events); ++event_) play(at(tape_.events, event_));
+  for (; event_ < size_of(tape_.events); ++event_) {
+    if (options_.scored_events > 0) follow_scores();
+    play(at(tape_.events, event_));
+  }
   release_leftovers();
   decided_ = recorded_;
   recorded_ = options_.traces;
   repeats_ = starts_as_before();
   return std::move(plan_);
+}
+
+/// The training's forward begins with a trace of the scoring one, which ends where its backward begins.
+void Coordinator::follow_scores() {
+  if (event_ > options_.scored_events && at(tape_.events, event_).kind == ModuleEvent::Kind::enter_backward)
+    recorded_ = false;
+  if (event_ != options_.scored_events) return;
+  ModuleTape scoring = tape_;
+  scoring.events.resize(static_cast<std::size_t>(options_.scored_events));
+  trace_ = trace_of(scoring, hooked_);
+  recorded_ = true;
+  reset();
 }
 
 void Coordinator::play(const ModuleEvent& event) {

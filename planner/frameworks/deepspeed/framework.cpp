@@ -142,6 +142,8 @@ const FrameworkSpec& deepspeed_spec() {
       .autocasts_masters = false,
       .fused_lion = true,
       .makes_shards = false,
+      .fuses_host_optimizer = true,
+      .adds_on_host = false,
       .kernel = OptimizerKernel::deepspeed_fused,
       .shards_reference = [](const Strategy& s) { return s.zero_stage == 3; },
       .casts_adapters =

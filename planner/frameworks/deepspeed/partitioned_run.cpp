@@ -8,6 +8,7 @@
 #include "planner/cost/host_time.h"
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/model_trace/reference.h"
 #include "planner/sharding/optimizer_state.h"
 
 namespace zplan {
@@ -34,8 +35,12 @@ struct HookList {
   const std::vector<std::int32_t>& first_module;
   std::function<std::int32_t(int layer, std::int32_t index)> number;
   HookList* reference_hooks{};
-  bool in_reference{};
-  void reference(std::int32_t index) { in_reference = index != kReferenceEnds; }
+  bool in_reference{}, in_scoring{};
+  std::int32_t scored{};  ///< events of a forward that only scores
+  void reference(std::int32_t index) {
+    if (index == kReferenceEnds && in_scoring) scored = static_cast<std::int32_t>(events.size());
+    if (index < 0) in_reference = index == kReferenceBegins, in_scoring = index == kScoringBegins;
+  }
   void section(int, bool) {}
   void allocate(std::int32_t, Term, Bytes) {}
   void release(std::int32_t) {}
@@ -62,8 +67,9 @@ void find_subtrees(ModuleTape& tape) {
     if (event.kind == Kind::enter_backward) return;
     if (event.kind == Kind::leave_forward) open.pop_back();
     if (event.kind != Kind::enter_forward) continue;
-    open.push_back(event.module);
     ShardedModule& entered = tape.modules[static_cast<std::size_t>(event.module)];
+    if (open.empty() && !entered.subtree.empty()) return;  // a second forward of the same modules
+    open.push_back(event.module);
     if (entered.leaf) entered.subtree = std::exchange(entered.own, {});
     const std::vector<std::int32_t> below = entered.leaf ? entered.subtree : entered.own;
     if (entered.leaf) open.pop_back();
@@ -77,13 +83,25 @@ void find_subtrees(ModuleTape& tape) {
 
 }  // namespace
 
+namespace {
+
+/// A forward without adapters begins the trace anew and does not follow it.
+bool begins_anew(const StepInputs& in) { return reference_of(in.training) == ReferenceModel::adapters_off; }
+
+/// Where the only micro-step is scored first, its trace is that forward's, which its backward outruns; where
+/// there are more, a later one's is whole, and scoring its beginning.
+bool scores_each(const StepInputs& in) {
+  return scores_policy(in.training) && in.strategy.gradient_accumulation_steps == 1 && !begins_anew(in);
+}
+
+}  // namespace
+
 PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.device()) {
   number_parameters();
   policy_.options = gather_options(in().strategy);
   policy_.options.fp16 = in().training.precision == Precision::fp16;
   policy_.options.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
-  // A forward without adapters begins the trace anew and does not follow it.
-  policy_.options.traces = reference_of(in().training) != ReferenceModel::adapters_off;
+  policy_.options.traces = !begins_anew(in()) && !scores_each(in());
   list_modules();
   policy_.prepare();
   if (has_reference()) reference_.prepare();
@@ -163,6 +181,7 @@ void PartitionedRun::list_modules() {
   if (has_reference()) hooks.reference_hooks = &of_reference;
   const TapeLayout layout(tape);
   play(tape, layout, hooks);
+  policy_.options.scored_events = scores_each(in()) ? hooks.scored : 0;
   find_subtrees(policy_.modules);
   if (has_reference()) find_subtrees(reference_.modules);
   waits_for_leaf_.resize(numbers_.size());
@@ -389,7 +408,8 @@ void PartitionedRun::begin_micro_step(bool last) {
 /// The reference's engine gathers what its forward needs; what it keeps whole, it keeps from its first one
 /// on.
 void PartitionedRun::reference(std::int32_t index) {
-  if (!has_reference()) return;
+  if (index == kScoringBegins) scores_ = true;
+  if (!has_reference() || (scores_ && std::exchange(scores_, index != kReferenceEnds))) return;
   if (index == kReferenceBegins) {
     engine_ = &reference_;
     const RunGathers& run = *reference_.of_run;

@@ -131,7 +131,7 @@ class PartitionedRun {
   Engine policy_, reference_;
   Engine* engine_{&policy_};  ///< whose modules run
   std::size_t micro_step_{};
-  bool first_step_{true}, first_reference_{true}, last_micro_step_{};
+  bool first_step_{true}, first_reference_{true}, last_micro_step_{}, scores_{};
   Instant reduced_;                   ///< when the last reduction is through
   std::vector<std::size_t> pending_;  ///< gradients in the bucket
   Elements open_{};

@@ -146,9 +146,16 @@ const FrameworkSpec& fsdp_spec() {
       .autocasts_masters = false,
       .fused_lion = false,
       .makes_shards = true,
+      .fuses_host_optimizer = false,
+      .adds_on_host = true,
       .kernel = OptimizerKernel::foreach,
       .shards_reference = [](const Strategy&) { return true; },
-      .casts_adapters = [](const Training&, const Strategy&) { return true; },
+      // By its MixedPrecisionPolicy, which accelerate gives it together with autocast; without one adapters
+      // are computed with as they are stored.
+      .casts_adapters =
+          [](const Training& training, const Strategy&) {
+            return training.autocast || (training.master_weights && training.precision != Precision::fp32);
+          },
       .adapt = adapt_to_torch,
       .check = check_fsdp,
       .sharding_name =

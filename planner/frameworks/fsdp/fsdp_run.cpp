@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/cost/host_time.h"
+#include "planner/model_trace/reference.h"
 
 namespace zplan {
 
@@ -215,10 +216,12 @@ void FsdpRun::leave_group() {
 
 /// The forward of the copy's groups, or once more of the policy's where its adapters are switched off.
 void FsdpRun::reference(std::int32_t index) {
-  const bool own = has_reference();
+  if (index == kScoringBegins) scores_ = true;
+  const bool own = has_reference() && !scores_;
+  if (index == kReferenceEnds) scores_ = false;
   std::vector<ParameterGroup>& groups = own ? reference_groups_ : groups_;
   const auto run = [&](ParameterGroup& group) { gather(group), copy_out(group, true); };
-  if (index == kReferenceBegins)
+  if (index == kReferenceBegins || index == kScoringBegins)
     for (std::size_t i = layers(); i < groups.size(); ++i) run(groups[i]);
   if (reference_layer_ >= 0 && (own || reshards_after_forward()))
     reshard(groups[static_cast<std::size_t>(reference_layer_)]);

@@ -94,6 +94,7 @@ class FsdpRun {
   std::vector<ParameterGroup> groups_;            ///< the layers', the root's
   std::vector<ParameterGroup> reference_groups_;  ///< of a copy, as groups_
   int reference_layer_{-1};                       ///< of the reference, whose forward runs
+  bool scores_{};                                 ///< that forward is the policy's own
   std::vector<OptimizerTensor> optimized_;
   int open_{-1};  ///< layer whose forward or backward runs
   bool in_backward_{};

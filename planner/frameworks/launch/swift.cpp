@@ -171,6 +171,25 @@ constexpr std::array kShipped{
     Shipped{2, {kNone, kNone}, "zero2"},        Shipped{3, {kNone, kNone}, "zero3"},
     Shipped{2, {kCpu, kNone}, "zero2_offload"}, Shipped{3, {kCpu, kCpu}, "zero3_offload"}};
 
+/// How completions are generated. The reward is the user's to name. Source: ms-swift 4.6
+/// swift/arguments/rlhf_args.py, trainers/rlhf_arguments.py.
+void add_rollout(Words& words, const Plan& plan, const Training& training) {
+  constexpr std::string_view kBeta = "0.04";
+  const Rollout& rollout = training.rollout;
+  add(words,
+      {"--rlhf_type", "grpo", "--num_generations", std::to_string(rollout.generations),
+       "--max_completion_length", std::to_string(completion_tokens(training)), "--steps_per_generation",
+       std::to_string(micro_steps_fed(training, plan.strategy)), "--num_iterations",
+       std::to_string(rollout.iterations), "--beta", reference_of(training) ? std::string(kBeta) : "0"});
+  if (rollout.engine == RolloutEngine::trainer) return;
+  add(words, {"--use_vllm", "true", "--vllm_mode", std::string(to_name(rollout.engine))});
+  if (rollout.engine != RolloutEngine::colocate) return;
+  add(words,
+      {"--vllm_gpu_memory_utilization", fmt::format("{}", rollout.engine_share),
+       "--vllm_tensor_parallel_size", std::to_string(rollout.engine_ranks), "--vllm_max_model_len",
+       std::to_string(training.sequence_length), "--sleep_level", std::to_string(rollout.sleep_level)});
+}
+
 }  // namespace
 
 std::string_view shipped_ds_config(const Plan& plan, const Question& question) {
@@ -191,8 +210,11 @@ std::string_view shipped_ds_config(const Plan& plan, const Question& question) {
 }
 
 std::string swift_line(const Plan& plan, const Question& question, const std::string& config) {
+  const bool generated = generates(question.training);
   Words words = swift_environment(question.cluster);
-  add(words, {"swift", "sft", "--model", model_word(question.model), "--dataset", "train.jsonl"});
+  add(words, {"swift", generated ? "rlhf" : "sft", "--model", model_word(question.model), "--dataset",
+              "train.jsonl"});
+  if (generated) add_rollout(words, plan, question.training);
   add_method(words, question.training);
   add_training(words, plan, question.training);
   add_token_ranks(words, plan, question);

@@ -79,6 +79,11 @@ void add_cluster(Random& random, Typed& typed) {
     typed.option("--mem",
                  random.chance(80) ? number(random.between(6, 96)) : number(random.between(97, 400)));
   if (random.chance(15)) typed.option("--host-mem", number(random.between(16, 4096)));
+  if (random.chance(10)) typed.option("--pcie", random.of(Words{"3x16", "4x8", "5x4"}));
+  if (random.chance(10)) typed.option("--topology", any<PciePath>(random));
+  if (random.chance(10)) typed.option("--host-threads", random.of(Words{"1", "8"}));
+  if (random.chance(10)) typed.option("--host-bandwidth", random.of(Words{"40", "614.4"}));
+  if (random.chance(10)) typed.option("--disk-bandwidth", random.of(Words{"1", "28"}));
   if (random.chance(15)) typed.option("--headroom", number(random.between(0, 50)));
 }
 

@@ -8,7 +8,7 @@ ROW = ("id", "model", "options", "ds_config", "parameters", "trainable", "parame
 SIZES = ("model_type", "hidden_size", "num_hidden_layers", "num_experts", "num_local_experts", "moe_num_experts", "vocab_size")
 
 
-WHOLE = ("gpt_oss", "minimax_m2", "olmo3")  # architectures with a descriptor, which reads the whole config
+WHOLE = ("gpt_oss", "minimax_m2", "olmo3", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # architectures with a descriptor, which reads the whole config
 
 
 def sizes(config):

@@ -21,6 +21,8 @@ GROUPED = dict(DENSE, num_key_value_heads=2)
 MLA = dict(kv_lora_rank=24, q_lora_rank=40, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12)
 LATENT = dict(DENSE, **MLA, num_hidden_layers=3, moe_intermediate_size=20, n_routed_experts=8, n_shared_experts=2,
               num_experts_per_tok=2, first_k_dense_replace=1, n_group=2, topk_group=1)
+NET = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=20,
+           linear_conv_kernel_dim=3, head_dim=24)
 WIDE_HEAD = dict(GROUPED, head_dim=24)
 
 # Families: a list of configs; the first of each leaves optional fields out, so that defaults are seen too.
@@ -80,6 +82,14 @@ FAMILIES = {
     "cohere": [DENSE, dict(GROUPED, attention_bias=True, use_qk_norm=True)],
     "cohere2": [DENSE, dict(GROUPED, attention_bias=True, head_dim=24)],
     "granite": [DENSE, dict(GROUPED, attention_bias=True, mlp_bias=True, tie_word_embeddings=True)],
+    "qwen3_next": [dict(DENSE, num_hidden_layers=4), dict(GROUPED, **NET, num_hidden_layers=5, full_attention_interval=3, num_experts=6, num_experts_per_tok=2,
+                               moe_intermediate_size=20, shared_expert_intermediate_size=28, mlp_only_layers=[1, 2]),
+                   dict(GROUPED, num_experts=4, num_experts_per_tok=2, attention_bias=True, decoder_sparse_step=2,
+                        layer_types=["full_attention", "linear_attention"], tie_word_embeddings=True)],
+    "qwen3_5_text": [dict(DENSE, num_hidden_layers=4), dict(GROUPED, **NET, num_hidden_layers=4, tie_word_embeddings=True, attention_bias=True)],
+    "qwen3_5_moe_text": [dict(BASE, num_hidden_layers=4), dict(BASE, **NET, num_key_value_heads=2, num_hidden_layers=4, num_experts=6,
+                                    num_experts_per_tok=2, moe_intermediate_size=20,
+                                    shared_expert_intermediate_size=28)],
     "glm4_moe": [dict(GROUPED, num_hidden_layers=3, moe_intermediate_size=20),
                  dict(GROUPED, num_hidden_layers=3, moe_intermediate_size=20, n_routed_experts=4, num_experts_per_tok=2, head_dim=24,
                       n_shared_experts=2, first_k_dense_replace=2, use_qk_norm=True, attention_bias=True)],

@@ -1,0 +1,23 @@
+#pragma once
+// What offload adds to a step: copies between device and host, the optimizer there, and drives.
+
+#include "models/base/quantity.h"
+
+namespace zplan {
+
+struct Cluster;
+struct Schedule;
+struct Shard;
+struct Strategy;
+struct Training;
+
+/// Bytes that the processors of a rank's host read and write in its optimizer step: gradients scaled and
+/// clipped in place, the optimizer's own pass, weights cast to 16 bits.
+[[nodiscard]] Bytes host_update_traffic(const Training& training, const Shard& shard);
+
+/// Of a step: what nothing hides of copies, the optimizer on the host, and reading and writing drives.
+/// `micro_steps`: how long device and collectives take for them, beside which some copies run.
+[[nodiscard]] Seconds offload_time(const Training& training, const Strategy& strategy, const Cluster& cluster,
+                                   const Shard& shard, const Schedule& schedule, Seconds micro_steps);
+
+}  // namespace zplan

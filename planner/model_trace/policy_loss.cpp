@@ -1,0 +1,94 @@
+// GRPO's loss of completions, token by token. Source: TRL 1.16 trainer/grpo_trainer.py
+// _get_per_token_logps_and_entropies, _compute_loss (dapo).
+
+#include <algorithm>
+
+#include "planner/model_trace/program.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+/// The last tokens of x [b, n], copied: torch.cat of one part.
+Tensor of_completions(Program& p, const Tensor& x) {
+  return cat(p.torch, {slice(p.torch, x, 1, completion_tokens(p.training))}, 0);
+}
+
+/// Of each token of `logits` [b, c, V] its log-probability [b, c], sequence by sequence. Source: TRL 0.24
+/// trainer/utils.py selective_log_softmax.
+Tensor logarithms_by_sequence(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const std::int64_t n = logits.size(0), c = logits.size(1), V = logits.size(2);
+  Tensors rows;
+  for (const Tensor& row :
+       split(torch, logits, 0, std::vector<std::int64_t>(static_cast<std::size_t>(n), 1))) {
+    const Tensor chosen = gather_one(torch, log_softmax(torch, view(torch, row, {c, V})));
+    rows.push_back(view(torch, chosen, {1, c}));
+  }
+  return cat(torch, rows, 0);
+}
+
+/// The entropy of each token, for metrics: chunks of 128 tokens, without gradients. Source: TRL 0.24
+/// trainer/utils.py entropy_from_logits.
+Tensor entropies_of(Program& p, const Tensor& logits) {
+  constexpr std::int64_t kChunk = 128;
+  Autograd& torch = p.torch;
+  const Autograd::GradMode off(torch, false);
+  const std::int64_t rows = logits.size(0) * logits.size(1), V = logits.size(2);
+  Tensors parts;
+  Tensor logarithms, chunk = logits.detached();
+  for (std::int64_t at = 0; at < rows; at += kChunk) {
+    chunk.layout = Layout::contiguous({std::min(kChunk, rows - at), V});
+    logarithms = log_softmax(torch, chunk);
+    parts.push_back(sum_last(torch, mul(torch, tanh(torch, logarithms), logarithms)));
+  }
+  return cat(torch, parts, 0);
+}
+
+/// Of each token of the completions [b, c]: from the fused head's of all tokens, or from logits, divided by
+/// the temperature, which they make anew.
+Tensor token_log_probabilities(Program& p, Tensor scores) {
+  if (p.training.fused_head) return of_completions(p, scores);
+  Tensor scaled = scale(p.torch, slice(p.torch, scores, 1, completion_tokens(p.training)));
+  scores.reset();
+  Tensor logarithms = logarithms_by_sequence(p, scaled);
+  if (!p.is_reference) static_cast<void>(entropies_of(p, scaled));
+  return logarithms;
+}
+
+/// What generation or a reference left of each token.
+Tensor noted(const Tensor& like) { return of_batch(like.layout.sizes, like.type); }
+
+/// exp(r − l) − (r − l) − 1, weighed by how the policy has moved.
+Tensor divergence(Program& p, const Tensor& own, const Tensor& moved) {
+  Autograd& torch = p.torch;
+  const Tensor reference = noted(own);
+  const Tensor exponential = tanh(torch, sub(torch, reference, own));  // keeps its result, as exp does
+  const Tensor difference = sub(torch, exponential, sub(torch, reference, own));
+  return mul(torch, add_number(torch, difference), moved);
+}
+
+/// The less of the ratio and the clipped ratio, weighed by the advantage.
+Tensor clipped_loss(Program& p, const Tensor& moved) {
+  Autograd& torch = p.torch;
+  const Tensor clamped = silu(torch, moved);  // keeps its input, as clamp does
+  const Tensor weighed = scale(torch, moved), clipped = scale(torch, clamped);
+  return neg(torch, mul(torch, weighed, clipped));  // keeps both, as min does
+}
+
+}  // namespace
+
+Tensor policy_loss(Program& p, Tensor scores) {
+  Autograd& torch = p.torch;
+  torch.recorder().take_for(Term::loss_temporaries);
+  const Tensor own = token_log_probabilities(p, std::move(scores));
+  if (p.is_reference) return own;
+  const Tensor moved = tanh(torch, sub(torch, own, noted(own)));  // the ratio: exp keeps its result
+  Tensor loss = clipped_loss(p, moved);
+  if (p.training.rollout.engine != RolloutEngine::trainer) loss = scale(torch, loss);
+  if (reference_of(p.training)) loss = add(torch, loss, scale(torch, divergence(p, own, moved)));
+  const Tensor masked = scale(torch, loss);
+  return scale(torch, sum_last(torch, view(torch, masked, {masked.elements()})));
+}
+
+}  // namespace zplan::symbolic

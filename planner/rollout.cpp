@@ -1,0 +1,37 @@
+#include "planner/rollout.h"
+
+#include <numeric>
+
+#include "planner/strategy.h"
+
+namespace zplan {
+
+bool generates(const Training& training) { return training.objective == Objective::grpo; }
+
+std::int64_t completion_tokens(const Training& training) {
+  const std::int64_t given = training.rollout.completion_length;
+  return given > 0 ? given : training.sequence_length / 2;
+}
+
+std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy) {
+  if (training.rollout.steps_per_generation > 0) return training.rollout.steps_per_generation;
+  const std::int64_t group = training.rollout.generations;
+  return strategy.gradient_accumulation_steps * (group / std::gcd(group, strategy.global_batch_size()));
+}
+
+bool scores_policy(const Training& training) {
+  const Rollout& rollout = training.rollout;
+  const bool is_apart = rollout.iterations > 1 || rollout.steps_per_generation > 0;
+  return generates(training) && (is_apart || rollout.engine != RolloutEngine::trainer);
+}
+
+Bytes rollout_bytes(const Training& training, const Strategy& strategy) {
+  if (!generates(training)) return {};
+  const std::int64_t samples = strategy.micro_batch_size * micro_steps_fed(training, strategy);
+  const std::int64_t kinds = (reference_of(training) ? 1 : 0) + (scores_policy(training) ? 1 : 0) +
+                             (training.rollout.engine != RolloutEngine::trainer ? 1 : 0);
+  return Bytes(16) * (samples * training.sequence_length) +
+         Bytes(4) * (samples * completion_tokens(training) * kinds);
+}
+
+}  // namespace zplan

@@ -1,0 +1,58 @@
+#pragma once
+// Reinforcement learning on completions that the model itself generates, as TRL's GRPOTrainer runs it: for
+// each prompt a group of completions is generated, scored and trained on. docs/rl.md.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "models/base/names.h"
+#include "models/base/quantity.h"
+
+namespace zplan {
+
+struct Strategy;
+struct Training;
+
+/// What generates: the trainer's own model (transformers), an inference engine (vLLM) in the process of each
+/// rank, or one on GPUs of its own.
+enum class RolloutEngine { trainer, colocate, server };
+template <>
+struct EnumNames<RolloutEngine> {
+  static constexpr std::array<std::pair<RolloutEngine, std::string_view>, 3> table{
+      {{RolloutEngine::trainer, "trainer"},
+       {RolloutEngine::colocate, "colocate"},
+       {RolloutEngine::server, "server"}}};
+};
+
+/// Defaults: TRL 1.16 trainer/grpo_config.py.
+struct Rollout {
+  std::int64_t completion_length{};     ///< tokens of a sample that are generated; 0: half of them
+  std::int64_t generations{8};          ///< completions of each prompt
+  std::int64_t steps_per_generation{};  ///< micro-steps that one generation feeds; 0: see micro_steps_fed
+  std::int64_t iterations{1};           ///< passes over what was generated
+  RolloutEngine engine{RolloutEngine::colocate};
+  double engine_share{0.3};      ///< of a GPU's memory: vllm_gpu_memory_utilization
+  std::int64_t sleep_level{};    ///< while it trains the engine keeps 0: all, 1: weights on the host, 2: none
+  std::int64_t engine_ranks{1};  ///< GPUs that divide the engine's model: vllm_tensor_parallel_size
+  bool operator==(const Rollout&) const = default;
+};
+
+/// Whether the training generates what it trains on.
+[[nodiscard]] bool generates(const Training& training);
+/// Tokens of a sample that are generated.
+[[nodiscard]] std::int64_t completion_tokens(const Training& training);
+/// Micro-steps of a rank that one generation feeds: as given, else as few optimizer steps' as hold whole
+/// groups of completions.
+[[nodiscard]] std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy);
+/// Whether the policy's log-probabilities are computed before it is trained: the engine's own differ from
+/// them, or optimizer steps may come between. Source: TRL 1.16 trainer/grpo_trainer.py
+/// _generate_and_score_completions.
+[[nodiscard]] bool scores_policy(const Training& training);
+
+/// What a rank keeps of a generation until all of it is trained on: ids and masks of prompts and completions,
+/// 8 B each, and log-probabilities in fp32: the policy's, the reference's, the engine's.
+[[nodiscard]] Bytes rollout_bytes(const Training& training, const Strategy& strategy);
+
+}  // namespace zplan

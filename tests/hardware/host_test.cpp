@@ -1,0 +1,49 @@
+// What a host's processors take to update weights, against the real DeepSpeedCPUAdam
+// (tests/reference/offload).
+
+#include "hardware_profiles/host.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/json_reader.h"
+
+namespace zplan {
+namespace {
+
+/// A host whose memory limits nothing.
+Host of_threads(std::int64_t threads) { return {.threads = threads, .bandwidth = BytesPerSecond(1e15)}; }
+
+double predicted(double bytes, std::int64_t threads) {
+  return bytes / update_rate(of_threads(threads), 1).value;
+}
+
+/// Weights and moments read and written, gradients read. Small steps stay in the caches.
+TEST(CpuAdam, TakesWhatItsBytesTake) {
+  constexpr double kBeyondCaches = 1e8, kFp32 = 28, kBf16 = 22;
+  const std::string path = std::string(ZPLAN_TEST_DATA) + "/reference/offload/cpu_adam.json";
+  const Json json = parse_json(read_file(path), path);
+  int compared = 0;
+  for (const Json& row : json.at("rows"))
+    for (const Json& step : row.at("steps")) {
+      const double elements = step.at("elements");
+      if (elements < kBeyondCaches) continue;
+      const std::int64_t threads = row.at("threads");
+      const double fp32 = step.at("cpu_adam_fp32"), bf16 = step.at("cpu_adam_bf16");
+      EXPECT_NEAR(predicted(kFp32 * elements, threads) / fp32, 1, 0.15) << row.dump();
+      EXPECT_NEAR(predicted(kBf16 * elements, threads) / bf16, 1, 0.35) << row.dump();
+      ++compared;
+    }
+  EXPECT_EQ(compared, 4);
+}
+
+/// Ren et al. 2021 (ZeRO-Offload), table 4: 10e9 parameters in 2.57 s on a DGX-2 of 48 cores and 256 GB/s.
+TEST(CpuAdam, OfADgx2IsThePublishedOne) {
+  const Host host{.threads = 48, .bandwidth = BytesPerSecond(256e9)};
+  EXPECT_NEAR(28e10 / update_rate(host, 1).value, 2.57, 0.05);
+  EXPECT_NEAR(update_rate(host, 16).value, update_rate(host, 1).value / 16, 1);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,199 @@
+// Reinforcement learning: what is scored and generated beside a step, the engine's share, and what refuses.
+
+#include "planner/rollout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "planner/cost/rollout_time.h"
+#include "planner/frameworks/legality.h"
+#include "planner/moments/rollout.h"
+#include "planner/plan_context.h"
+#include "support.h"
+
+namespace zplan {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::roomy_cluster;
+using testing::tiny_llama;
+
+Model small_model() {
+  return tiny_llama({{"hidden", 256},
+                     {"ffn", 512},
+                     {"layers", 4},
+                     {"heads", 4},
+                     {"kv", 2},
+                     {"vocab", 8192},
+                     {"tie", false}});
+}
+
+Training grpo() {
+  Training training;
+  training.objective = Objective::grpo;
+  training.sequence_length = 512;
+  training.padding_mask = true;
+  return training;
+}
+
+Strategy on(std::int64_t gpus, int stage, std::int64_t micro_batch = 2) {
+  Strategy strategy{.zero_stage = stage, .micro_batch_size = micro_batch};
+  strategy.layout.shard = gpus;
+  return strategy;
+}
+
+class Rollouts : public ::testing::Test {
+ protected:
+  [[nodiscard]] Plan plan(const Training& training, const Strategy& strategy) const {
+    return make_plan(model_, cluster_, training, strategy);
+  }
+  [[nodiscard]] static std::optional<Bytes> device_at(const Plan& plan, RunMoment moment) {
+    const auto found = std::ranges::find(plan.moments, moment, &MomentMemory::moment);
+    return found == plan.moments.end() ? std::nullopt : std::optional(found->device);
+  }
+  Model model_ = small_model();
+  Cluster cluster_ = roomy_cluster(4);
+};
+
+TEST_F(Rollouts, HalfOfASampleIsGeneratedUnlessSaid) {
+  Training training = grpo();
+  EXPECT_EQ(completion_tokens(training), 256);
+  training.rollout.completion_length = 100;
+  EXPECT_EQ(completion_tokens(training), 100);
+}
+
+TEST_F(Rollouts, AGenerationHoldsWholeGroups) {
+  const Training training = grpo();  // groups of 8
+  EXPECT_EQ(micro_steps_fed(training, on(4, 2, 2)), 1);
+  EXPECT_EQ(micro_steps_fed(training, on(1, 0, 2)), 4);
+  EXPECT_EQ(micro_steps_fed(training, on(1, 0, 3)), 8);
+  Strategy accumulated = on(1, 0, 4);
+  accumulated.gradient_accumulation_steps = 3;
+  EXPECT_EQ(micro_steps_fed(training, accumulated), 6);
+}
+
+TEST_F(Rollouts, PartOfAGroupIsRefused) {
+  Training training = grpo();
+  training.rollout.steps_per_generation = 3;
+  EXPECT_THAT(why_illegal(model_, training, on(1, 0, 2), {1, 1}), Contains(HasSubstr("whole groups of 8")));
+  training.rollout.generations = 6;
+  EXPECT_TRUE(why_illegal(model_, training, on(1, 0, 2), {1, 1}).empty());
+}
+
+TEST_F(Rollouts, WholeLogitsUnderAutocastAreRefused) {
+  Training training = with_framework(grpo(), Framework::torch);
+  const World one{1, 1};
+  EXPECT_THAT(why_illegal(model_, training, on(1, 0, 8), one), Contains(HasSubstr("--fused-head")));
+  training.fused_head = true;
+  EXPECT_TRUE(why_illegal(model_, training, on(1, 0, 8), one).empty());
+}
+
+TEST_F(Rollouts, ThePolicyIsScoredWhereItMayDifferFromWhatGenerated) {
+  Training training = grpo();
+  EXPECT_TRUE(scores_policy(training));  // an engine's log-probabilities differ
+  training.rollout.engine = RolloutEngine::trainer;
+  EXPECT_FALSE(scores_policy(training));
+  training.rollout.iterations = 2;
+  EXPECT_TRUE(scores_policy(training));
+}
+
+TEST_F(Rollouts, AnEngineThatStaysAwakeIsInEveryMoment) {
+  Training training = grpo();
+  training.rollout.engine_share = 0.5;
+  const Plan awake = plan(training, on(4, 2));
+  training.rollout.sleep_level = 2;
+  const Plan asleep = plan(training, on(4, 2));
+  const Bytes share(cluster_.usable_memory.value / 2);
+  EXPECT_EQ(*device_at(awake, RunMoment::training) - *device_at(asleep, RunMoment::training), share);
+  EXPECT_EQ(device_at(awake, RunMoment::generation), device_at(asleep, RunMoment::generation));
+  EXPECT_EQ(*device_at(awake, RunMoment::scoring) - *device_at(asleep, RunMoment::scoring), share);
+  EXPECT_LT(device_at(asleep, RunMoment::weight_sync), device_at(asleep, RunMoment::generation));
+}
+
+TEST_F(Rollouts, TheWorstPhaseIsWhatIsNeeded) {
+  Training training = grpo();
+  training.rollout.engine_share = 0.8;
+  training.rollout.sleep_level = 2;
+  const Plan asleep = plan(training, on(4, 2));
+  EXPECT_EQ(asleep.memory.required, *device_at(asleep, RunMoment::generation));
+  EXPECT_GT(*device_at(asleep, RunMoment::generation), *device_at(asleep, RunMoment::training));
+  EXPECT_TRUE(asleep.fits);
+  training.rollout.engine_share = 0.95;
+  EXPECT_FALSE(plan(training, on(4, 2)).fits);
+}
+
+TEST_F(Rollouts, SleepAtLevelOneKeepsWeightsOnTheHost) {
+  Training training = grpo();
+  training.rollout.sleep_level = 2;
+  const Bytes without = most_on_host(plan(training, on(4, 2)).moments);
+  training.rollout.sleep_level = 1;
+  const Bytes with = most_on_host(plan(training, on(4, 2)).moments);
+  EXPECT_GE((with - without).value, 2 * parameters(model_).value);
+}
+
+TEST_F(Rollouts, AServerTakesNothingOfTheTrainersGpus) {
+  Training training = grpo();
+  training.rollout.engine = RolloutEngine::server;
+  const Plan served = plan(training, on(4, 2));
+  EXPECT_FALSE(device_at(served, RunMoment::generation));
+  EXPECT_TRUE(device_at(served, RunMoment::weight_sync));
+  EXPECT_EQ(served.memory.peak.holds[Term::engine], Bytes{});
+}
+
+TEST_F(Rollouts, AdaptersAreMergedIntoTheWholeModelAtStage3) {
+  Training training = grpo();
+  training.rollout.engine = RolloutEngine::server;
+  const auto gathered = [&](const Training& of) {
+    const Plan plan = this->plan(of, on(4, 3));
+    for (const MomentMemory& each : plan.moments)
+      if (each.moment == RunMoment::weight_sync) return each.parts.back().device;
+    return Bytes{};
+  };
+  const Bytes one = gathered(training);
+  training.method = Method::lora;
+  EXPECT_EQ(gathered(training), parameters(model_) * Bytes(2));
+  EXPECT_LT(one, parameters(model_) * Bytes(2));
+}
+
+TEST_F(Rollouts, AReferenceAddsItsWeights) {
+  Training training = grpo();
+  training.rollout.sleep_level = 2;
+  const Bytes without = plan(training, on(4, 2)).memory.peak_allocated;
+  training.reference = ReferenceModel::copy;
+  const Bytes with = plan(training, on(4, 2)).memory.peak_allocated;
+  EXPECT_NEAR(number_of_bytes(with - without), number_of_bytes(parameters(model_) * Bytes(2)), 1e6);
+}
+
+/// Halving what an engine's GPU has to read halves the time; sequences that find no room wait.
+TEST_F(Rollouts, GenerationTakesWhatItReads) {
+  Training training = grpo();
+  training.rollout.engine_share = 0.5;
+  const Seconds once = rollout_time(model_, training, on(4, 2), cluster_).completions;
+  Cluster faster = cluster_;
+  faster.gpu.memory_bandwidth = faster.gpu.memory_bandwidth * 2.0;
+  EXPECT_NEAR(rollout_time(model_, training, on(4, 2), faster).completions.value, once.value / 2,
+              once.value / 100);
+  const EngineMemory engine = engine_memory(model_, training, on(4, 2), cluster_.usable_memory);
+  EXPECT_EQ(engine.at_once(), engine.wanted);
+  const EngineMemory tight{.share = Bytes(1000),
+                           .weights = Bytes(300),
+                           .activations = Bytes(200),
+                           .sequence = Bytes(200),
+                           .wanted = 8};
+  EXPECT_EQ(tight.at_once(), 2);
+}
+
+TEST_F(Rollouts, MoreIterationsShareOneGeneration) {
+  Training training = grpo();
+  const Seconds once = rollout_time(model_, training, on(4, 2), cluster_).total();
+  training.rollout.iterations = 4;
+  EXPECT_NEAR(rollout_time(model_, training, on(4, 2), cluster_).total().value, once.value / 4,
+              once.value / 1000);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,30 @@
+"""Condenses recorded steps of reinforcement learning: the last step of every run.
+usage: extract.py STEPS_JSON_LINES, writes steps.json"""
+import json
+import sys
+
+PEAKS = ("requested_before", "allocated_before", "peak_requested", "peak_allocated", "peak_reserved", "peak_phase")
+SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+         "num_key_value_heads", "vocab_size", "tie_word_embeddings", "head_dim", "max_position_embeddings")
+
+
+def steady(measured):
+    last = max(measured, key=int)
+    step = measured[last]
+    phases = {name: {k: phase[k] for k in ("peak_requested", "peak_allocated")} for name, phase in step["phases"].items()}
+    return {last: {**{k: step[k] for k in PEAKS}, "phases": phases}}
+
+
+rows = [{
+    "id": row["id"],
+    "model": row["model"],
+    "config": {k: row["config"][k] for k in SHAPE if row["config"].get(k) is not None},
+    "options": {k: v for k, v in row["options"].items() if v is not None},
+    **({"ds_config": row["ds_config"]} if row.get("ds_config") else {}),
+    **({"ds_config_reference": row["ds_config_reference"]} if row.get("ds_config_reference") else {}),
+    "parameters": row["parameters"],
+    "trainable": row["trainable"],
+    "measured": steady(row["measured"]),
+} for row in map(json.loads, open(sys.argv[1]))]
+with open("steps.json", "w") as file:
+    file.write("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]\n")
