@@ -11,7 +11,18 @@ if TYPE_CHECKING:
     from transformers import TrainingArguments
     from typing_extensions import Unpack
 
-    from .options import CheckOptions, CompareOptions, Config, FitOptions, HardwareOptions, LintOptions, ModelLike, Path, PlanOptions, SearchOptions
+    from .options import (
+        CheckOptions,
+        CompareOptions,
+        Config,
+        FitOptions,
+        HardwareOptions,
+        LintOptions,
+        ModelLike,
+        Path,
+        PlanOptions,
+        SearchOptions,
+    )
 
 D = TypeVar("D", bound=results.Document)
 

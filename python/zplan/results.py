@@ -420,7 +420,8 @@ class Plan(Value):
     accuracy: Optional[Tuple[Accuracy, ...]] = None  # with explain=True
 
     _parts = {"strategy": one(Strategy), "memory": one(Memory), "communication": one(Communication), "time": one(StepTime),
-              "why": tuple, "moments": each(RunMoment), "run": one(RunCost), "training": one(Training), "explain": one(Explanation), "accuracy": each(Accuracy)}
+              "why": tuple, "moments": each(RunMoment), "run": one(RunCost), "training": one(Training),
+              "explain": one(Explanation), "accuracy": each(Accuracy)}
 
     def __repr__(self) -> str:
         verdict = "fits" if self.fits else "does not fit"
