@@ -13,6 +13,7 @@
 #include "planner/explain/why.h"
 #include "planner/search/families.h"
 #include "planner/search/findings.h"
+#include "planner/search/micro_batch.h"
 #include "planner/search/parallel.h"
 #include "planner/work.h"
 
