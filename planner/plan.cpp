@@ -184,6 +184,8 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
   plan.time = run.time(played, plan.communication, cost_model);
   plan.moments = run_moments(inputs, figures_of(plan.memory, played, run), cluster_.gpus_per_node);
   cover_rollout(plan.moments, training_, plan.memory);
+  if (generates(training_) && training_.rollout.engine != RolloutEngine::trainer)
+    plan.engine = engine_memory(*model_, training_, strategy, cluster_.usable_memory);
   for (const MomentMemory& each : plan.moments)
     if (each.moment != RunMoment::training) plan.fits_device = plan.fits_device && each.device <= limit;
   plan.fits_host = most_on_host(plan.moments) <= available_on_host(cluster_, headroom_);

@@ -9,6 +9,7 @@
 #include "planner/cost/schedule.h"
 #include "planner/cost/step_time.h"
 #include "planner/moments/moments.h"
+#include "planner/moments/rollout.h"
 #include "planner/sharding/shard.h"
 #include "planner/simulation/memory_plan.h"
 #include "planner/strategy.h"
@@ -25,9 +26,10 @@ struct Plan {
   Schedule communication;
   StepTime time;
   Shard shard;
-  bool measured_activations{};          ///< see Operators::measured
-  std::vector<MomentMemory> moments{};  ///< of the run beside its steps, in order
-  bool fits{};                          ///< on the device and on the host, at every moment
+  bool measured_activations{};           ///< see Operators::measured
+  std::vector<MomentMemory> moments{};   ///< of the run beside its steps, in order
+  std::optional<EngineMemory> engine{};  ///< an inference engine's, where one generates what is trained on
+  bool fits{};                           ///< on the device and on the host, at every moment
   bool fits_device{}, fits_host{};
   std::vector<std::string> why;        ///< one sentence each
   std::string name{};                  ///< its id where that says more than plan_id: "lora+zero2+b4"

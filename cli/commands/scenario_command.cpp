@@ -4,6 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/compare.h"
@@ -92,13 +94,13 @@ void sort_by(ListOrder order, ScenarioComparison& all) {
                         i);
   }
   std::sort(places.begin(), places.end());
-  ScenarioComparison sorted = all;
-  for (std::size_t to = 0; to < places.size(); ++to) {
-    const std::size_t from = std::get<2>(places[to]);
-    sorted.scenarios[to] = all.scenarios[from], sorted.places[to] = all.places[from];
-    if (from == all.baseline) sorted.baseline = to;
+  const std::vector<PlannedScenario> given = std::exchange(all.scenarios, {});
+  const std::vector<std::size_t> of_file = std::exchange(all.places, {});
+  const std::size_t baseline = all.baseline;
+  for (const auto& [misses, figure, from] : places) {
+    if (from == baseline) all.baseline = all.scenarios.size();
+    all.scenarios.push_back(given[from]), all.places.push_back(of_file[from]);
   }
-  all = std::move(sorted);
 }
 
 ScenarioComparison planned_file(const ScenarioFile& file, const Options& options,

@@ -101,7 +101,8 @@ Model hybrid(const JsonReader& config, const Descriptor& about, ModelShape shape
   const std::vector<bool> linear = linear_layers(config, shape);
   shape.delta_net->layers = std::count(linear.begin(), linear.end(), true);
   std::vector<std::size_t> layers;
-  for (std::size_t i = 0; i < linear.size(); ++i) layers.push_back((linear[i] ? 0U : 2U) + (routed[i] ? 1U : 0U));
+  for (std::size_t i = 0; i < linear.size(); ++i)
+    layers.push_back((linear[i] ? 0U : 2U) + (routed[i] ? 1U : 0U));
   const Tensors full = gated_attention(config, about, shape), norms = block_norms(about, shape);
   const Tensors nets = delta_net(shape);
   const Tensors dense = shape.intermediate_size > 0 ? block_feed_forward(config, about, shape) : Tensors{};

@@ -5,26 +5,13 @@
 #include "hardware_profiles/cluster.h"
 #include "hardware_profiles/kernel_model.h"
 #include "planner/cost/cost_model.h"
+#include "planner/cost/step_time.h"
 #include "planner/moments/rollout.h"
 #include "planner/strategy.h"
 
 namespace zplan {
 
 namespace {
-
-/// Parameters of matrix products that one token passes, on each of the engine's GPUs.
-double active_parameters(const Model& model, std::int64_t ranks) {
-  double sum = 0;
-  for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
-    if (!tensor.linear) return;
-    const bool routed = tensor.role == TensorRole::expert && model.shape.experts;
-    const double part = routed ? static_cast<double>(model.shape.experts->experts_per_token) /
-                                     static_cast<double>(model.shape.experts->experts)
-                               : 1;
-    sum += part * static_cast<double>(tensor.elements().value);
-  });
-  return sum / static_cast<double>(ranks);
-}
 
 /// What an engine does for one generation.
 struct Work {
@@ -41,7 +28,7 @@ Work work_of(const Model& model, const Training& training, const EngineMemory& e
   return {.sequences = wanted,
           .prompts = std::max(1.0, wanted / static_cast<double>(training.rollout.generations)),
           .waves = wanted / std::min(at_once, wanted),
-          .parameters = active_parameters(model, training.rollout.engine_ranks),
+          .parameters = parameters_of_token(model) / static_cast<double>(training.rollout.engine_ranks),
           .prompt_tokens = static_cast<double>(training.sequence_length) - completion,
           .completion_tokens = completion};
 }

@@ -13,19 +13,9 @@ namespace zplan {
 
 namespace {
 
-/// Matrix-product parameters that one token passes.
+/// The same with the head.
 double active_matrix_parameters(const Model& model, const Strategy& strategy) {
-  // Of as many experts as its layers hold here.
-  const std::int64_t divided = strategy.experts.enabled ? strategy.layout.expert : 1;
-  double sum = 0;
-  for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
-    if (!tensor.linear) return;
-    const auto size = static_cast<double>(tensor.elements().value);
-    const bool routed = tensor.role == TensorRole::expert && model.shape.experts;
-    sum += routed ? size * static_cast<double>(model.shape.experts->experts_per_token) /
-                        static_cast<double>(model.shape.experts->experts / divided)
-                  : size;
-  });
+  double sum = parameters_of_token(model, strategy.experts.enabled ? strategy.layout.expert : 1);
   if (model.shape.tied_embeddings)  // the head's product is there without a tensor of its own
     sum += static_cast<double>(model.shape.vocabulary_size) * static_cast<double>(model.shape.hidden_size);
   return sum;
@@ -44,6 +34,19 @@ Bound largest_part(const StepTime& time) {
 }
 
 }  // namespace
+
+double parameters_of_token(const Model& model, std::int64_t divided) {
+  double sum = 0;
+  for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
+    if (!tensor.linear) return;
+    const auto size = static_cast<double>(tensor.elements().value);
+    const bool routed = tensor.role == TensorRole::expert && model.shape.experts;
+    sum += routed ? size * static_cast<double>(model.shape.experts->experts_per_token) /
+                        static_cast<double>(model.shape.experts->experts / divided)
+                  : size;
+  });
+  return sum;
+}
 
 MicroStepFlops micro_step_flops(const Model& model, const Training& training, const Strategy& strategy) {
   const ModelShape& shape = model.shape;

@@ -95,7 +95,7 @@ std::string likely_peak(const Plan& plan, const LikelyRange& range, const SizeTe
                      std::lround(100 * LikelyRange::kShare), range.runs, text(peak.low), text(peak.high));
 }
 
-std::string speed(const StepTime& time, const Findings& found) {
+std::string speed(const StepTime& time, const std::optional<LikelyRange>& range) {
   const double share_of_step = [&] {
     switch (time.bound) {
       case Bound::compute: return ratio(time.compute, time.step);
@@ -107,16 +107,13 @@ std::string speed(const StepTime& time, const Findings& found) {
     }
     return 0.0;
   }();
-  if (found.generation)
-    return fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step),
-                       format_percent(share_of_step), to_name(time.bound));
-  const LikelyRange& range = found.speeds;
-  const Ends step = range.of_time(time.step.value);
-  return fmt::format(
-      "a step takes about {}, {} of it {}; the range that held {} % of {} comparable runs is {} to {}",
-      format_seconds(time.step), format_percent(share_of_step), to_name(time.bound),
-      std::lround(100 * LikelyRange::kShare), range.runs, format_seconds(Seconds(step.low)),
-      format_seconds(Seconds(step.high)));
+  const std::string own = fmt::format("a step takes about {}, {} of it {}", format_seconds(time.step),
+                                      format_percent(share_of_step), to_name(time.bound));
+  if (!range) return own;
+  const Ends step = range->of_time(time.step.value);
+  return fmt::format("{}; the range that held {} % of {} comparable runs is {} to {}", own,
+                     std::lround(100 * LikelyRange::kShare), range->runs, format_seconds(Seconds(step.low)),
+                     format_seconds(Seconds(step.high)));
 }
 
 /// What dividing experts changes, and what it does not.
@@ -136,14 +133,13 @@ std::string expert_parallelism(const Strategy& s, const DividedExperts& experts,
 }
 
 /// What generation takes of a step, and how much of it runs at once.
-std::string generation_sentence(const Generation& generation, const SizeText& size) {
+std::string generation(const Plan& plan, const SizeText& size) {
   const std::string time =
       fmt::format("generation takes {} of the step, by arithmetic alone: no engine was measured",
-                  format_percent(generation.share));
-  if (!generation.engine) return time + "; the trainer's own generation takes longer than that";
-  const EngineMemory& engine = *generation.engine;
+                  format_percent(ratio(plan.time.generation, plan.time.step)));
+  if (!plan.engine) return time + "; the trainer's own generation takes longer than that";
   return fmt::format("{}; vLLM has {} for keys and values, {} of {} sequences at once", time,
-                     size(engine.room()), engine.at_once(), engine.wanted);
+                     size(plan.engine->room()), plan.engine->at_once(), plan.engine->wanted);
 }
 
 }  // namespace
@@ -175,8 +171,7 @@ std::string duration_text(Seconds time) {
 std::vector<std::string> why(const Plan& plan, const Findings& found, ByteUnit unit) {
   const SizeText size{unit};
   std::vector<std::string> sentences{device_verdict(plan, found, size)};
-  // An engine's share is as it is given; comparable peaks are of training alone.
-  if (plan.fits && !found.generation) sentences.push_back(likely_peak(plan, found.peaks, size));
+  if (found.peaks) sentences.push_back(likely_peak(plan, *found.peaks, size));
   if (found.replicated) sentences.push_back(*found.replicated);
   sentences.push_back(
       fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, size)));
@@ -192,8 +187,8 @@ std::vector<std::string> why(const Plan& plan, const Findings& found, ByteUnit u
   if (found.host_missing.value > 0) sentences.push_back(host_verdict(plan, found, size));
   if (const auto moment = moment_verdict(found, size)) sentences.push_back(*moment);
   if (found.enough) sentences.push_back(remedy(*found.enough, size));
-  if (plan.fits) sentences.push_back(speed(plan.time, found));
-  if (found.generation) sentences.push_back(generation_sentence(*found.generation, size));
+  if (plan.fits) sentences.push_back(speed(plan.time, found.speeds));
+  if (found.worst_phase != nullptr) sentences.push_back(generation(plan, size));
   if (found.cost) sentences.push_back(cost_sentence(*found.cost));
   return sentences;
 }

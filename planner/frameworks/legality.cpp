@@ -203,17 +203,19 @@ void check_groups(const Training& training, const Strategy& s, Reasons& reasons)
 
 /// accelerate makes fp32 of what a model under autocast returns: logits of twice the size, and another
 /// log-softmax. Source: accelerate 1.15 utils/operations.py convert_outputs_to_fp32.
-void check_whole_logits(const Training& training, Reasons& reasons) {
-  const bool converts = !spec(training.framework).casts_model && training.precision != Precision::fp32 &&
-                        training.master_weights;
+void check_whole_logits(const Training& training, const FrameworkSpec& framework, Reasons& reasons) {
+  const bool converts =
+      !framework.casts_model && training.precision != Precision::fp32 && training.master_weights;
   if (converts && !training.fused_head)
     reasons.emplace_back(
         "grpo over whole logits under autocast, which accelerate widens to fp32, is not planned: "
         "--fused-head (TRL since 1.15), or --framework deepspeed");
 }
 
-void check_method(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  if (generates(training)) check_groups(training, s, reasons), check_whole_logits(training, reasons);
+void check_method(const Model& model, const Training& training, const Strategy& s,
+                  const FrameworkSpec& framework, Reasons& reasons) {
+  if (generates(training))
+    check_groups(training, s, reasons), check_whole_logits(training, framework, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
@@ -238,7 +240,7 @@ Reasons why_illegal(const Model& model, const Training& training, const Strategy
   check_checkpoint_offload(training, s, framework, reasons);
   check_positions(model, training, reasons);
   check_images(model, training, s, reasons);
-  check_method(model, training, s, reasons);
+  check_method(model, training, s, framework, reasons);
   if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
   return reasons;
 }

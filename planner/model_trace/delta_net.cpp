@@ -428,16 +428,9 @@ Tensor fused_delta_rule(Program& p, const Locals& own) {
 Tensor gated_norm(Program& p, const Tensor& weight, const Tensor& x, const Tensor& gate) {
   Autograd& torch = p.torch;
   Tensor variance, hidden = to(torch, x, DType::fp32);
+  variance = mean_square(p, hidden);
   {
-    const Tensor squares = pow(torch, hidden);
-    variance = mean(torch, squares);
-  }
-  {
-    Tensor root;
-    {
-      const Tensor shifted = add_number(torch, variance);
-      root = rsqrt(torch, shifted);
-    }
+    const Tensor root = reciprocal_root(p, variance);
     hidden = mul(torch, hidden, root);
   }
   {

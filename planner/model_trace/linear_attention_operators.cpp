@@ -204,9 +204,7 @@ Tensor part(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t len
   torch.issue(1);
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
-      torch.copy(gradients[0]);
-      return Tensors{gradient};
+      return Tensors{padded(torch, gradients[0], whole)};
     };
     torch.connect(result, node);
   }

@@ -291,9 +291,7 @@ Tensor strided(Autograd& torch, const Tensor& x, std::int64_t step) {
   Tensor result = alias(x, std::move(layout));
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
-      torch.copy(gradients[0]);
-      return Tensors{gradient};
+      return Tensors{padded(torch, gradients[0], whole)};
     };
     torch.connect(result, node);
   }

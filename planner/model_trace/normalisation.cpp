@@ -6,18 +6,17 @@
 
 namespace zplan::symbolic {
 
-namespace {
-
 Tensor mean_square(Program& p, const Tensor& x) {
   const Tensor squares = pow(p.torch, x);
   return mean(p.torch, squares);
 }
 
-/// rsqrt(variance + ε).
 Tensor reciprocal_root(Program& p, const Tensor& variance) {
   const Tensor shifted = add_number(p.torch, variance);
   return rsqrt(p.torch, shifted);
 }
+
+namespace {
 
 /// LlamaRMSNorm: weight * (x32 * rsqrt(mean(x32²) + ε)).to(x's type).
 Tensor rms_norm(Program& p, const Tensor& weight, const Tensor& x, NormForm kind) {

@@ -80,13 +80,6 @@ void reduce_rows(Autograd& torch, std::int64_t outputs, std::int64_t inputs) {
   torch.drop_kernel();  // of that memory little is written
 }
 
-/// The gradient of a slice: zeros, and the slice's own copied in.
-Tensor padded(Autograd& torch, const Tensor& part, const std::vector<std::int64_t>& whole) {
-  Tensor result = torch.kernel({}, Layout::contiguous(whole), part.type);
-  torch.copy(part);
-  return result;
-}
-
 /// Partial results of a reduction of all `inputs` elements to one: of as many thread blocks as run at once.
 std::int64_t blocks_of_whole_reduction(std::int64_t inputs) {
   constexpr std::int64_t kThreads = 512, kMinValues = 16, kMaxValues = 256;
@@ -229,6 +222,12 @@ Tensor permute(Autograd& torch, const Tensor& x, const std::vector<std::size_t>&
     };
     torch.connect(result, node);
   }
+  return result;
+}
+
+Tensor padded(Autograd& torch, const Tensor& part, const std::vector<std::int64_t>& whole) {
+  Tensor result = torch.kernel({}, Layout::contiguous(whole), part.type);
+  torch.copy(part);
   return result;
 }
 

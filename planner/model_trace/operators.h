@@ -26,6 +26,8 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 [[nodiscard]] Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b);
 /// Dimension i of the result is dimension `order[i]` of x.
 [[nodiscard]] Tensor permute(Autograd& torch, const Tensor& x, const std::vector<std::size_t>& order);
+/// The gradient of a part of a tensor of sizes `whole`: zeros, and the part's own copied in.
+[[nodiscard]] Tensor padded(Autograd& torch, const Tensor& part, const std::vector<std::int64_t>& whole);
 /// A slice of `length` along `axis`; its backward pads with zeros to the whole.
 [[nodiscard]] Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length);
 /// torch.split / chunk into parts of these lengths along the last axis; the backward concatenates.

@@ -145,6 +145,9 @@ struct ModuleCall {
 
 // ---- parts ------------------------------------------------------------------------------------------------
 
+/// Parts of a norm: the mean of x² along the last dimension, and rsqrt(variance + ε).
+[[nodiscard]] Tensor mean_square(Program& p, const Tensor& x);
+[[nodiscard]] Tensor reciprocal_root(Program& p, const Tensor& variance);
 /// RMSNorm or LayerNorm as the architecture writes it, of the weights under `module` ("input_layernorm").
 [[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x);
 /// The same of a given form.

@@ -83,9 +83,7 @@ Tensor select(Autograd& torch, const Tensor& x, std::size_t axis) {
   result.layout.strides.erase(result.layout.strides.begin() + at);
   if (node) {
     node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
-      torch.copy(gradients[0]);
-      return Tensors{gradient};
+      return Tensors{padded(torch, gradients[0], whole)};
     };
     torch.connect(result, node);
   }

@@ -61,14 +61,6 @@ const MomentMemory* worst_phase(const Plan& plan, const Training& training) {
   return worst;
 }
 
-std::optional<Generation> generation_of(const Plan& plan, const Question& q, const Training& training) {
-  if (!generates(training)) return std::nullopt;
-  Generation generation{.share = ratio(plan.time.generation, plan.time.step), .engine = {}};
-  if (training.rollout.engine != RolloutEngine::trainer)
-    generation.engine = engine_memory(q.model, training, plan.strategy, q.cluster.usable_memory);
-  return generation;
-}
-
 }  // namespace
 
 Bytes smallest_gpu(const Plan& plan, const Question& q) {
@@ -124,6 +116,7 @@ Findings findings_of(const Plan& plan, const Question& q, PlanContext& context) 
   Findings found{.enough = what_suffices(plan, q, context),
                  .replicated = replicated_state(plan, q),
                  .experts = divided_experts(plan, q),
+                 .worst_phase = worst_phase(plan, training_of(plan, q)),
                  .available = available(q.cluster, q.headroom),
                  .host_available = available_on_host(q.cluster, q.headroom),
                  .missing = shortage(plan, q),
@@ -131,12 +124,10 @@ Findings findings_of(const Plan& plan, const Question& q, PlanContext& context) 
                  .gpus_per_node = q.cluster.gpus_per_node,
                  .short_moment = short_moment(plan, q),
                  .fails_as_it_starts = plan.memory.failing_start.contains(q.cluster.usable_memory),
-                 .worst_phase = worst_phase(plan, training_of(plan, q)),
-                 .generation = generation_of(plan, q, training_of(plan, q)),
                  .peaks = {},
                  .speeds = {},
                  .cost = run_cost(plan, q)};
-  if (!plan.fits) return found;
+  if (!plan.fits || found.worst_phase != nullptr) return found;
   const Comparable runs = comparable_to(plan, q);
   found.peaks = likely_range(AccuracyOf::memory, runs);
   found.speeds = likely_range(AccuracyOf::step_time, runs);

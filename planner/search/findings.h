@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "planner/moments/rollout.h"
 #include "planner/search/plan_figures.h"
 #include "planner/search/run_cost.h"
 
@@ -25,24 +24,19 @@ struct DividedExperts {
   Bytes all, own;
 };
 
-/// What generating completions takes of a step.
-struct Generation {
-  double share{};                      ///< of the step's time
-  std::optional<EngineMemory> engine;  ///< absent where the trainer's own model generates
-};
-
 struct Findings {
   std::optional<Enough> enough;           ///< of a plan that misses on the device
   std::optional<std::string> replicated;  ///< which replicated state is to blame
   std::optional<DividedExperts> experts;  ///< under expert parallelism
+  const MomentMemory* worst_phase{};      ///< of a step that generates: the one that needs most of a GPU
   Bytes available, host_available;        ///< of a GPU and of a node's host, less the headroom
   Bytes missing, host_missing;            ///< for the steps; negative where so much is to spare
   std::int64_t gpus_per_node{1};
-  const MomentMemory* short_moment{};    ///< the first that does not suffice; of the plan
-  bool fails_as_it_starts{};             ///< Flattening::failing
-  const MomentMemory* worst_phase{};     ///< of a step that generates: the one that needs most of a GPU
-  std::optional<Generation> generation;  ///< likewise
-  LikelyRange peaks, speeds;             ///< of comparable runs; of a plan that fits
+  const MomentMemory* short_moment{};  ///< the first that does not suffice; of the plan
+  bool fails_as_it_starts{};           ///< Flattening::failing
+  /// Of comparable runs; of a plan that fits and does not generate: none that does was measured, and an
+  /// engine's share of memory is as it is given.
+  std::optional<LikelyRange> peaks, speeds;
   std::optional<RunCost> cost;
 };
 /// `plan`, which outlives them, is one of `question`, and of `context`.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "hardware_profiles/cluster.h"
@@ -20,6 +21,23 @@ namespace {
 
 std::vector<Case> reference(const std::string& path) {
   return cases_of(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/" + path), path);
+}
+
+/// How far off the cases of a file are, smallest first: every one is judged, none further off than `most`.
+/// `only`: of that statistic.
+std::vector<double> errors_of(const std::string& path, std::optional<Statistic> only, double most) {
+  std::vector<double> errors;
+  for (const Record& record : judge(reference(path))) {
+    if (only && record.statistic != *only) continue;
+    if (!record.judged()) {
+      ADD_FAILURE() << record.id << ": " << record.skip.text();
+      continue;
+    }
+    errors.push_back(std::abs(*record.error));
+    EXPECT_LE(errors.back(), most) << record.id;
+  }
+  std::sort(errors.begin(), errors.end());
+  return errors;
 }
 
 struct Expected {
@@ -158,30 +176,16 @@ TEST(References, OneRankReservesWhatItReducesInto) {
 
 // Steps of architectures that were recorded: every one is judged on its peak of live memory.
 TEST(References, RecordedModelsAreAsMeasured) {
-  std::vector<double> errors;
-  for (const Record& record : judge(reference("architectures/steps.json"))) {
-    if (record.statistic != Statistic::allocated) continue;
-    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
-    errors.push_back(std::abs(*record.error));
-    EXPECT_LE(errors.back(), 0.03) << record.id;
-  }
+  const std::vector<double> errors = errors_of("architectures/steps.json", Statistic::allocated, 0.03);
   EXPECT_EQ(errors.size(), 117U);
-  std::sort(errors.begin(), errors.end());
   EXPECT_LE(median_of(errors), 0.001);
 }
 
 // Steps with images as input: towers, projectors and the scatter into the embeddings, trained, frozen and
 // with adapters; every one is judged on its peak of live memory.
 TEST(References, StepsWithImagesAreAsMeasured) {
-  std::vector<double> errors;
-  for (const Record& record : judge(reference("images/steps.json"))) {
-    if (record.statistic != Statistic::allocated) continue;
-    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
-    errors.push_back(std::abs(*record.error));
-    EXPECT_LE(errors.back(), 0.005) << record.id;
-  }
+  const std::vector<double> errors = errors_of("images/steps.json", Statistic::allocated, 0.005);
   EXPECT_EQ(errors.size(), 169U);
-  std::sort(errors.begin(), errors.end());
   EXPECT_LE(median_of(errors), 0.001);
 }
 
@@ -246,14 +250,8 @@ TEST(References, FirstGenerationHoldsInputs) {
 
 // litgpt's own modules in its own loop: what logits and loss hold of the micro-step before.
 TEST(References, LoopsHoldTheirOutputs) {
-  std::vector<double> errors;
-  for (const Record& record : judge(reference("litgpt/memory.json"))) {
-    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
-    errors.push_back(std::abs(*record.error));
-    EXPECT_LE(errors.back(), 0.03) << record.id;
-  }
+  const std::vector<double> errors = errors_of("litgpt/memory.json", std::nullopt, 0.03);
   ASSERT_EQ(errors.size(), 15U);
-  std::sort(errors.begin(), errors.end());
   EXPECT_LE(median_of(errors), 0.005);
 }
 

@@ -1,5 +1,5 @@
-"""Condenses recorded steps of adapters, packed weights and preference training: the last step of every run.
-usage: extract.py STEPS_JSON, writes steps.json"""
+"""Condenses recorded steps (methods, trainers, rollouts): the last step of every run.
+usage: extract.py STEPS, a JSON list or a line for each step; writes steps.json"""
 import json
 import sys
 
@@ -15,6 +15,11 @@ def steady(measured):
     return {last: {**{k: step[k] for k in PEAKS}, "phases": phases}}
 
 
+def read(path):
+    text = open(path).read()
+    return json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
+
+
 rows = [{
     "id": row["id"],
     "model": row["model"],
@@ -25,6 +30,6 @@ rows = [{
     "parameters": row["parameters"],
     "trainable": row["trainable"],
     "measured": steady(row["measured"]),
-} for row in json.load(open(sys.argv[1]))]
+} for row in read(sys.argv[1])]
 with open("steps.json", "w") as file:
     file.write("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]\n")
