@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "cli/document/text.h"
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
 #include "cli/report/report_text.h"
@@ -30,7 +31,7 @@ std::vector<std::string> plan_cells(const Plan& plan, const Question& at) {
   return {size_cell(plan.memory.required, at),
           size_cell(available(at.cluster, at.headroom) - plan.memory.required, at),
           plan.memory.host.total.value > 0 ? size_cell(plan.memory.host.total, at) : "",
-          fmt::format("{:.3g}", plan.time.step.value), fmt::format("{:.0f}", plan.time.tokens_per_second)};
+          seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second)};
 }
 
 void append(std::vector<std::string>& cells, const std::vector<std::string>& more) {
@@ -225,7 +226,7 @@ void add_ladder(Document& doc, const SolvedQuestion& solved) {
           each.tokens ? fmt::format("{}", *each.tokens) : "none",
           each.options.empty() ? "" : fmt::format("{:+}", each.gained),
           size_cell(each.plan.memory.required, solved.at), host.value > 0 ? size_cell(host, solved.at) : "",
-          fmt::format("{:.3g}", each.plan.time.step.value),
+          seconds_value(each.plan.time.step),
           fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
          each.kept ? Tone::plain : Tone::faint});
   }

@@ -87,6 +87,8 @@ struct FrameworkSpec {
   void (*check)(const Model&, const Training&, const Strategy&, Reasons&);
   std::string (*sharding_name)(const Strategy&);  ///< "zero3", "fsdp+no-reshard"
   Reasons (*warnings)(const Training&);
+  /// What trains, and not as one would think; null: nothing is known.
+  Reasons (*strategy_warnings)(const Training&, const Strategy&);
   /// Which replicated state is to blame where the plan does not fit.
   std::optional<std::string> (*replication)(const Plan&, const Question&);
 

@@ -8,7 +8,6 @@
 
 #include "planner/explain/why.h"
 #include "planner/frameworks/framework.h"
-#include "planner/frameworks/legality.h"
 #include "planner/plan_context.h"
 #include "planner/search/alternative.h"
 #include "planner/search/candidates.h"
@@ -34,9 +33,10 @@ std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::v
 }
 
 void warn(const Question& q, Answer& result) {
-  result.warnings = spec(q.training.framework).warnings(q.training);
-  if (!result.plans.empty())
-    for (std::string& each : warnings_of_tokens(q.training, result.plans.front().strategy))
+  const FrameworkSpec& framework = spec(q.training.framework);
+  result.warnings = framework.warnings(q.training);
+  if (framework.strategy_warnings != nullptr && !result.plans.empty())
+    for (std::string& each : framework.strategy_warnings(q.training, result.plans.front().strategy))
       result.warnings.push_back(std::move(each));
   if (q.model.analogue)
     result.warnings.insert(

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "models/base/format.h"
 #include "planner/frameworks/framework.h"
 
 namespace zplan {
@@ -54,7 +55,7 @@ std::optional<std::string> weigh_experts(const Question& question, const Answer&
   const std::string need = fmt::format("--ep {}: {} needs {} per GPU", best.strategy.layout.expert, best.id(),
                                        format_bytes(best.memory.required, question.unit));
   if (!best.fits) return need + ", which does not fit";
-  const std::string step = fmt::format("{} and takes {:.3g} s a step", need, best.time.step.value);
+  const std::string step = fmt::format("{} and takes {} a step", need, format_seconds(best.time.step));
   const Plan* taken = answer.recommended();
   if (taken == nullptr) return step;
   return fmt::format("{}: {}; times of expert parallelism are not validated", step,

@@ -13,6 +13,7 @@
 #include "hardware_profiles/cluster.h"
 #include "models/config.h"
 #include "planner/check/predict.h"
+#include "planner/frameworks/deepspeed/long_context.h"
 #include "planner/frameworks/legality.h"
 #include "support.h"
 
@@ -406,7 +407,7 @@ TEST(References, RefusedLongContextIsRefused) {
     const World world{spec["gpus"], spec["gpus"]};
     const std::vector<std::string> reasons =
         why_illegal(read_config(reader.at("config")), training, strategy, world);
-    const std::vector<std::string> warnings = warnings_of_tokens(training, strategy);
+    const std::vector<std::string> warnings = long_context_warnings(training, strategy);
     // Adapters train where the example is changed: that is a warning.
     const bool adapters = training.method == Method::lora;
     EXPECT_EQ(reasons.empty(), adapters) << row["id"];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "planner/frameworks/deepspeed/long_context.h"
 #include "planner/frameworks/legality.h"
 #include "planner/search/ladder.h"
 #include "tests/planner/support.h"
@@ -87,7 +88,7 @@ TEST(LongContext, Conv1DHasNoTiledFeedForward) {
 
 TEST(LongContext, TheNormIsTooLargeAtStages1And2) {
   for (int stage = 0; stage <= 3; ++stage) {
-    const std::vector<std::string> warnings = warnings_of_tokens({}, ulysses(4, 8, stage));
+    const std::vector<std::string> warnings = long_context_warnings({}, ulysses(4, 8, stage));
     const bool warned = std::any_of(warnings.begin(), warnings.end(), [](const std::string& each) {
       return each.find("norm 4 times too large") != std::string::npos;
     });

@@ -109,6 +109,7 @@ const FrameworkSpec& ddp_spec() {
       .check = check_ddp,
       .sharding_name = [](const Strategy&) { return std::string("ddp"); },
       .warnings = ddp_warnings,
+      .strategy_warnings = nullptr,
       .replication = ddp_replication,
       .shard = [](const RankModel& model, const Training& training,
                   const Strategy&) { return shard_by_rows(model, training, 1); },

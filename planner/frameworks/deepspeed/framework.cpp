@@ -8,6 +8,7 @@
 #include "planner/frameworks/ddp/replicated_run.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/legality.h"
+#include "planner/frameworks/deepspeed/long_context.h"
 #include "planner/frameworks/deepspeed/offload.h"
 #include "planner/frameworks/deepspeed/partitioned_run.h"
 #include "planner/frameworks/deepspeed/sharding.h"
@@ -155,6 +156,7 @@ const FrameworkSpec& deepspeed_spec() {
       .check = check_deepspeed,
       .sharding_name = [](const Strategy& s) { return fmt::format("zero{}", s.zero_stage); },
       .warnings = deepspeed_warnings,
+      .strategy_warnings = long_context_warnings,
       .replication = zero_replication,
       .shard = deepspeed_shard,
       .optimizer_tensors = deepspeed_optimizer_tensors,

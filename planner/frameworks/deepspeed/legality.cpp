@@ -6,6 +6,7 @@
 #include <array>
 
 #include "planner/frameworks/deepspeed/config/expert_config.h"
+#include "planner/frameworks/deepspeed/long_context.h"
 #include "planner/frameworks/deepspeed/rules.h"
 
 namespace zplan {
@@ -203,6 +204,7 @@ void check_deepspeed(const Model& model, const Training& training, const Strateg
   check_experts(model, training, s, reasons);
   check_offload(training, s, reasons);
   check_method(training, s, reasons);
+  check_long_context(model, training, s, reasons);
 }
 
 }  // namespace zplan

@@ -8,6 +8,7 @@
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/fsdp/fsdp_run.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/frameworks/legality.h"
 #include "planner/frameworks/torch_rules.h"
 #include "planner/sharding/optimizer_state.h"
 #include "planner/sharding/shard.h"
@@ -41,7 +42,29 @@ constexpr std::array<TermInfo, 8> kFsdpTable{{
 constexpr std::array kFsdpStages{2, 3};
 constexpr std::array kFsdpOffloads{Offload{}, Offload{OffloadDevice::cpu, OffloadDevice::cpu}};
 
-void check_fsdp(const Model&, const Training& training, const Strategy& s, Reasons& reasons) {
+/// torch's ring attention as accelerate sets it up. Source: accelerate 1.15 parallelism_config.py; torch 2.11
+/// distributed/tensor/experimental/_context_parallel.
+void check_context_parallel(const Model& model, const Training& training, const Strategy& s,
+                            Reasons& reasons) {
+  const std::int64_t ranks = s.layout.context;
+  if (ranks == 1) return;
+  if (training.sequence_length % (2 * ranks) != 0)
+    reasons.push_back(
+        fmt::format("context parallel {} needs sequences of a multiple of {} tokens, head and tail of which "
+                    "go to each rank (--seq {} is none)",
+                    ranks, 2 * ranks, training.sequence_length));
+  if (training.attention == Attention::eager)
+    reasons.emplace_back("context parallelism runs scaled_dot_product_attention alone, not eager attention");
+  if (model.shape.sliding_window > 0 && model.shape.sliding_layers > 0)
+    reasons.emplace_back("ring attention has no sliding window: it drops the mask that makes one");
+  if (!shares_attention(model.shape))
+    reasons.push_back(fmt::format("the attention of {} is none that the ring takes the place of",
+                                  model.shape.architecture));
+  if (s.layout.replicate > 1)
+    reasons.emplace_back("hybrid sharding beside context parallelism is not planned");
+}
+
+void check_fsdp(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
   if (s.zero_stage < 2)
     reasons.push_back(
         fmt::format("FSDP2 shards parameters, gradients and states: it is planned as stage 3 "
@@ -51,6 +74,7 @@ void check_fsdp(const Model&, const Training& training, const Strategy& s, Reaso
   if (training.method == Method::qlora && !shards_packed(training))
     reasons.push_back(packed_reason(training, "FSDP2"));
   check_torch(training, s, reasons);
+  check_context_parallel(model, training, s, reasons);
   if (s.offload_optimizer == OffloadDevice::none && s.offload_parameters == OffloadDevice::none) return;
   if (s.offload_parameters != OffloadDevice::cpu || s.offload_optimizer == OffloadDevice::nvme)
     reasons.emplace_back("FSDP2 offloads parameters, gradients and optimizer states to the host together");
@@ -161,6 +185,7 @@ const FrameworkSpec& fsdp_spec() {
       .sharding_name =
           [](const Strategy& s) { return std::string(s.zero_stage == 3 ? "fsdp" : "fsdp+no-reshard"); },
       .warnings = fsdp_warnings,
+      .strategy_warnings = nullptr,
       .replication = fsdp_replication,
       .shard = fsdp_rank_shard,
       .optimizer_tensors = [](const RankModel& model, const Training&,
