@@ -125,20 +125,17 @@ std::string header(const FitReport& report) {
   return "What the options leave open, one thing at a time";
 }
 
-/// What turns the question into the one that is answered.
-std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion& solved) {
-  const Solve asked = solved.inverse.solve;
-  const Solution& first = solved.inverse.solutions.front();
-  const std::int64_t value = first.rounded.value_or(*first.value);
-  const Strategy& s = first.plan.strategy;
+/// What turns the question into one that `strategy` answers with `value`.
+std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion& solved,
+                                                            const Strategy& strategy, std::int64_t value) {
   std::vector<std::pair<std::string, std::string>> options{
       {"--solve", ""},
-      {"--zero", fmt::format("{}", s.zero_stage)},
-      {"--tp", fmt::format("{}", s.layout.tensor)},
-      {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
-  for (auto& each : token_options(s)) options.push_back(std::move(each));
+      {"--zero", fmt::format("{}", strategy.zero_stage)},
+      {"--tp", fmt::format("{}", strategy.layout.tensor)},
+      {"--offload", std::string(to_name(Offload{strategy.offload_optimizer, strategy.offload_parameters}))}};
+  for (auto& each : token_options(strategy)) options.push_back(std::move(each));
   const auto add = [&](const char* name, std::string text) { options.emplace_back(name, std::move(text)); };
-  switch (asked) {
+  switch (solved.inverse.solve) {
     case Solve::micro_batch: add("--micro-batch", fmt::format("{}", value)); break;
     case Solve::sequence: add("--seq", fmt::format("{}", value)); break;
     case Solve::gpus:
@@ -152,11 +149,25 @@ std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion
   return options;
 }
 
-std::string next_command(const FitReport& report, const SolvedQuestion& solved) {
-  std::vector<std::string> arguments = with_options(report.arguments, options_of(solved));
+std::string plan_command(const FitReport& report, const SolvedQuestion& solved, const Strategy& strategy,
+                         std::int64_t value) {
+  std::vector<std::string> arguments = with_options(report.arguments, options_of(solved, strategy, value));
   if (const auto at = std::find(arguments.begin(), arguments.end(), "fit"); at != arguments.end())
     arguments.erase(at);
   return "  " + command_line(arguments);
+}
+
+std::string next_command(const FitReport& report, const SolvedQuestion& solved) {
+  const Solution& first = solved.inverse.solutions.front();
+  return plan_command(report, solved, first.plan.strategy, first.rounded.value_or(*first.value));
+}
+
+/// The longest of the ladder, where it is longer than what the search found without its means.
+const Rung* longest_rung(const SolvedQuestion& solved) {
+  const auto longest =
+      std::ranges::max_element(solved.ladder, {}, [](const Rung& each) { return each.tokens.value_or(0); });
+  if (longest == solved.ladder.end() || !longest->tokens) return nullptr;
+  return *longest->tokens > solved.inverse.solutions.front().value.value_or(0) ? &*longest : nullptr;
 }
 
 std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
@@ -168,6 +179,9 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
                                     value_text(asked, *first.rounded, solved.at.unit)));
   sentences.push_back(first.reason);
   sentences.insert(sentences.end(), first.plan.why.begin(), first.plan.why.end());
+  if (const Rung* longest = longest_rung(solved))
+    sentences.push_back(
+        fmt::format("{} tokens with {} and the means above it in the ladder below", *longest->tokens, longest->step));
   return sentences;
 }
 
@@ -226,8 +240,7 @@ void add_ladder(Document& doc, const SolvedQuestion& solved) {
           each.tokens ? fmt::format("{}", *each.tokens) : "none",
           each.options.empty() ? "" : fmt::format("{:+}", each.gained),
           size_cell(each.plan.memory.required, solved.at), host.value > 0 ? size_cell(host, solved.at) : "",
-          seconds_value(each.plan.time.step),
-          fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
+          seconds_value(each.plan.time.step), fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
          each.kept ? Tone::plain : Tone::faint});
   }
   doc.heading("What makes sequences longer, each on top of those before that lost nothing");
@@ -246,6 +259,8 @@ void add_answer(Document& doc, const FitReport& report, const SolvedQuestion& so
   add_ladder(doc, solved);
   doc.heading("Next");
   doc.line(next_command(report, solved));
+  if (const Rung* longest = longest_rung(solved))
+    doc.line(plan_command(report, solved, longest->plan.strategy, *longest->tokens));
 }
 
 /// The search's own verdict on the value that comes nearest.
@@ -256,6 +271,10 @@ void add_miss(Document& doc, const FitReport& report, const SolvedQuestion& solv
                                 value_text(solved.inverse.solve, first.next.value_or(1), solved.at.unit),
                                 first.reason));
   add_ladder(doc, solved);
+  if (const Rung* longest = longest_rung(solved)) {
+    doc.heading("Next");
+    doc.line(plan_command(report, solved, longest->plan.strategy, *longest->tokens));
+  }
   if (!solved.instead) return;
   add_verdict(doc, {solved.at, *solved.instead, report.options, report.arguments, {}, {}});
   add_models(doc, solved);

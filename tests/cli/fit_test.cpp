@@ -24,12 +24,12 @@ Result with_message(const std::string& line, const std::string& message = kMessa
   return in_process(words);
 }
 
-/// The first line below "Next", as words without the program's name.
-std::string next_line(const std::string& text) {
+/// The line that many below "Next", as words without the program's name.
+std::string next_line(const std::string& text, int below = 1) {
   std::istringstream lines(text);
   std::string line;
   while (line != "Next" && std::getline(lines, line)) continue;
-  std::getline(lines, line);
+  for (int i = 0; i < below; ++i) std::getline(lines, line);
   EXPECT_TRUE(line.starts_with("  zplan ")) << line;
   return line.erase(0, 8);
 }
@@ -56,6 +56,18 @@ INSTANTIATE_TEST_SUITE_P(Fit, Solved,
                                          "fit --solve memory --model 1B --gpus 2 --zero 1,2",
                                          "fit --solve host-memory --model 8B --gpus 4 --mem 24 --zero 3",
                                          "fit --solve model --gpus 2 --mem 24 --zero 2 --offload none"));
+
+/// The top of the ladder is a plan that fits, too, and longer than what was found without its means.
+TEST(Fit, TheLongestOfTheLadderIsNamedAndFits) {
+  const std::string line = "fit --solve sequence --model 1B --gpus 4 --mem 24";
+  const Result result = in_process(line);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json plan = report(next_line(result.out, 2));
+  EXPECT_FALSE(plan.at("recommended").is_null()) << next_line(result.out, 2);
+  const json fit = json::parse(in_process(line + " --json").out).at("questions").at(0);
+  EXPECT_EQ(plan.at("training").at("sequence_length"), fit.at("ladder").back().at("value"));
+  EXPECT_GT(fit.at("ladder").back().at("value"), fit.at("answer"));
+}
 
 TEST(Fit, WithoutASolveAllThatIsOpenIsAnswered) {
   const auto asked = [](const std::string& line) {
