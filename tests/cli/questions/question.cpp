@@ -57,6 +57,37 @@ void add_model(Random& random, Typed& typed) {
   if (random.chance(40)) typed.option("--lora-rank", number(std::int64_t{1} << random.between(0, 8)));
   if (random.chance(20)) typed.option("--lora-targets", random.of(Words{"all-linear", "q_v"}));
   if (method == "qlora" && random.chance(50)) typed.option("--quantization", any<Quantization>(random));
+  if (method == "qlora" && random.chance(30)) typed.option("--quant-storage", any<QuantStorage>(random));
+  typed.flag(10, "--dora");
+  if (random.chance(10))
+    typed.option("--modules-to-save", random.of(Words{"lm_head", "embed_tokens,lm_head"}));
+}
+
+/// Preferences and rewards; what else generates, and what that keeps.
+void add_objective(Random& random, Typed& typed) {
+  if (!random.chance(12)) return;
+  const std::string objective = any<Objective>(random);
+  typed.option("--objective", objective);
+  if (random.chance(40)) typed.option("--reference", any<ReferenceModel>(random));
+  if (objective != "grpo") return;
+  if (random.chance(50)) typed.option("--generations", random.of(Words{"2", "4", "16"}));
+  if (random.chance(30)) typed.option("--completion-length", random.of(Words{"64", "1024"}));
+  if (random.chance(20)) typed.option("--iterations", "2");
+  if (random.chance(50)) typed.option("--rollout", any<RolloutEngine>(random));
+  if (random.chance(30)) typed.option("--vllm-memory", random.of(Words{"0.1", "0.5", "0.9"}));
+  if (random.chance(30)) typed.option("--vllm-sleep", random.of(Words{"1", "2"}));
+}
+
+/// What mixtures and image-text models alone have; others refuse it.
+void add_kinds_of_model(Random& random, Typed& typed) {
+  if (random.chance(5)) {
+    typed.option("--ep", random.of(Words{"2", "4", "1,8"}));
+    if (random.chance(30)) typed.option("--routing", "skew=2");
+  }
+  if (random.chance(5)) {
+    typed.option("--images", random.of(Words{"1", "4"}));
+    typed.option("--image-size", random.of(Words{"224x224", "1344x1008"}));
+  }
 }
 
 /// Nodes of every size, also of those that divide no power of two.
@@ -210,6 +241,8 @@ Words random_question(Random& random) {
   add_cluster(random, typed);
   add_strategies(random, typed, oom);
   add_training(random, typed);
+  add_objective(random, typed);
+  add_kinds_of_model(random, typed);
   add_run(random, typed);
   add_sequence(random, typed);
   add_batch(random, typed, solve || oom);
