@@ -89,6 +89,7 @@ struct Inventory {
   std::vector<LayerKind> kinds;     ///< distinct kinds of layers
   std::vector<std::size_t> layers;  ///< the kind of each layer, in order
   std::vector<Tensor> after;        ///< final norm, head
+  Bytes buffers{};  ///< large tensors that are no parameters, whole on every rank (masks, tables)
   bool operator==(const Inventory&) const = default;
 };
 

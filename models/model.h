@@ -74,6 +74,8 @@ struct ModelShape {
   bool parallel_attention{};      ///< attention and MLP read the same input (NeoX, Falcon, Phi)
   bool logit_soft_cap{};          ///< tanh on the logits (Gemma 2)
   double dropout{};               ///< hidden dropout in training as the config has it
+  double embedding_dropout{};     ///< of the embeddings, likewise
+  double attention_dropout{};     ///< of attention probabilities, likewise
   std::int64_t sliding_window{};  ///< 0: none
   std::int64_t sliding_layers{};  ///< layers that use the window
   std::optional<MixtureOfExperts> experts;

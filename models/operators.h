@@ -30,7 +30,7 @@ enum class NormLife {
 enum class LinearForm {
   usual,
   conv1d,      ///< transformers' Conv1D where there is a bias
-  bias_apart,  ///< the bias is added by an operator of its own
+  bias_apart,  ///< x @ weight.T in the layers, whose bias is added by an operator of its own
 };
 
 enum class Activation {
@@ -159,7 +159,8 @@ struct Operators {
   Softmax softmax{Softmax::widened};
   bool caps_scores{};        ///< a soft cap of logits is one of attention's scores, too
   bool scales_queries{};     ///< queries are scaled once they are projected
-  bool attention_dropout{};  ///< attention probabilities drop out where hidden states do
+  bool attention_dropout{};  ///< attention probabilities drop out
+  bool wide_scores{};        ///< eager attention takes queries and keys in fp32
 
   Rotary rotary{Rotary::llama};
   double rotary_share{1.0};  ///< of a head's features, as the architecture's config has it by default
@@ -174,7 +175,7 @@ struct Operators {
   LayerForm layer{LayerForm::usual};
   ParallelSum sum{ParallelSum::branches_first};
   bool names_branches{};     ///< variables of their own keep the branches' outputs until the layer is over
-  bool embedding_dropout{};  ///< embeddings drop out where hidden states do
+  bool embedding_dropout{};  ///< embeddings drop out
   bool drops_inside{};       ///< the hidden dropout behind attention is the attention's own
   bool scales_embedding{};   ///< the embedding's own module multiplies by a number
   bool scales_residual{};    ///< the embedding and each branch are multiplied by a number

@@ -42,6 +42,27 @@ void read_window(const JsonReader& config, const WindowRule& rule, ModelShape& s
   if (shape.sliding_window > 0) shape.sliding_layers = count_sliding(config, rule, shape.layers);
 }
 
+double dropout_of(const JsonReader& config, const DropoutRule& rule) {
+  const auto said = rule.key.empty() ? std::nullopt : config.find(rule.key);
+  return said ? said->number(0.0, 1.0) : rule.otherwise;
+}
+
+/// transformers keeps the share with the other numbers of rotary positions, older files beside them.
+double rotary_share(const JsonReader& config, const Descriptor& about, std::int64_t head_size) {
+  const RotaryRule& rule = about.rotary;
+  if (!rule.features.empty())
+    if (const auto features = config.find(rule.features))
+      return static_cast<double>(features->integer(1, head_size)) / static_cast<double>(head_size);
+  if (rule.share.empty()) return about.operators.rotary_share;
+  for (const char* group : {"rope_parameters", "rope_scaling"}) {
+    const auto found = config.find(group);
+    if (!found || !found->raw().is_object()) continue;
+    if (const auto share = found->find("partial_rotary_factor")) return share->number(0.0, 1.0);
+  }
+  const auto share = config.find(rule.share);
+  return share ? share->number(0.0, 1.0) : about.operators.rotary_share;
+}
+
 bool caps_logits(const JsonReader& config, SoftCap rule) {
   constexpr std::string_view kKey = "final_logit_softcapping";
   return rule != SoftCap::none &&
@@ -61,12 +82,18 @@ ModelShape shape_of(const JsonReader& config, const Descriptor& about) {
   shape.fused_gate_up = about.feed_forward == FeedForward::fused_gated;
   shape.fused_query_key_value = about.fused_query_key_value;
   shape.parallel_attention = is_on(config, about.parallel);
-  const auto dropout = about.dropout.key.empty() ? std::nullopt : config.find(about.dropout.key);
-  shape.dropout = dropout ? dropout->number(0.0, 1.0) : about.dropout.otherwise;
+  shape.dropout = dropout_of(config, about.dropout);
+  if (about.operators.embedding_dropout)
+    shape.embedding_dropout =
+        about.embedding_dropout ? dropout_of(config, *about.embedding_dropout) : shape.dropout;
+  if (about.operators.attention_dropout)
+    shape.attention_dropout =
+        about.attention_dropout ? dropout_of(config, *about.attention_dropout) : shape.dropout;
   if (about.window) read_window(config, *about.window, shape);
   shape.logit_soft_cap = caps_logits(config, about.soft_cap);
   if (!about.mixture.experts.empty()) read_mixture(config, shape, about.mixture);
   shape.operators = about.operators;
+  shape.operators.rotary_share = rotary_share(config, about, shape.head_size);
   shape.modules = about.modules;
   shape.libraries = about.libraries;
   return shape;

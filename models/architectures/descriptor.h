@@ -28,6 +28,13 @@ struct DropoutRule {
   double otherwise{};
 };
 
+/// How many features of a head are turned, where the config says so: a share of them (in newer files that of
+/// rope_parameters), or their number.
+struct RotaryRule {
+  std::string_view share{};
+  std::string_view features{};
+};
+
 /// Layers that look back sliding_window tokens, where the config does not list them (layer_types).
 struct WindowRule {
   enum class Layers { all, each_nth, all_but_each_nth, from_nth, each_other_below_nth };
@@ -69,6 +76,9 @@ struct Descriptor {
   bool fused_query_key_value{};
   Switch parallel{};  ///< attention and feed-forward read the same input
   DropoutRule dropout{};
+  std::optional<DropoutRule> embedding_dropout{};  ///< without: hidden states' counts for embeddings, too
+  std::optional<DropoutRule> attention_dropout{};  ///< likewise for attention probabilities
+  RotaryRule rotary{};
   std::optional<WindowRule> window{};
   SoftCap soft_cap{SoftCap::none};  ///< final_logit_softcapping
   MixtureRules mixture{};

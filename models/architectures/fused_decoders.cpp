@@ -130,6 +130,7 @@ Descriptors fused_decoders() {
        .fused_query_key_value = true,
        .parallel = {"use_parallel_residual", true},
        .dropout = {"hidden_dropout"},
+       .rotary = {.share = "rotary_pct"},
        .modules = {.final_norm = "final_layer_norm", .attention_output = "dense"},
        .operators = {.norm = NormForm::layer,
                      .activation = Activation::gelu,
@@ -160,7 +161,8 @@ Descriptors fused_decoders() {
                      .activation = Activation::gelu,
                      .attention = AttentionForm::falcon,
                      .sum = ParallelSum::in_place,
-                     .names_branches = true}},
+                     .names_branches = true,
+                     .measured = true}},
       {.model_type = "bloom",
        .causal_lm_class = "BloomForCausalLM",
        .read = bloom,
@@ -185,7 +187,8 @@ Descriptors fused_decoders() {
                      .activation = Activation::gelu_bloom,
                      .attention = AttentionForm::bloom,
                      .kernels = AttentionKernels::eager_only,
-                     .rotary = Rotary::none}},
+                     .rotary = Rotary::none,
+                     .measured = true}},
       {.model_type = "mpt",
        .causal_lm_class = "MptForCausalLM",
        .read = mpt,
@@ -212,7 +215,8 @@ Descriptors fused_decoders() {
                      .attention = AttentionForm::mpt,
                      .kernels = AttentionKernels::eager_only,
                      .rotary = Rotary::none,
-                     .names_branches = true}},
+                     .names_branches = true,
+                     .measured = true}},
   };
 }
 

@@ -8,11 +8,12 @@ Descriptors glm() {
                        .causal_lm_class = "GlmForCausalLM",
                        .sizes = {.default_key_value_heads = 2, .default_head_size = 128},
                        .feed_forward = FeedForward::fused_gated,
+                       .rotary = {.share = "partial_rotary_factor"},
                        .block = {.input_bias = {"attention_bias", true},
                                  .output_bias = {},
                                  .up = "mlp.gate_up_proj",
                                  .down = "mlp.down_proj"},
-                       .operators = {.rotary = Rotary::glm, .rotary_share = 0.5},
+                       .operators = {.rotary = Rotary::glm, .rotary_share = 0.5, .measured = true},
                        .libraries = {.autotp_refuses = true}};
   Descriptor glm4 = glm;
   glm4.model_type = "glm4";

@@ -115,7 +115,9 @@ Model gpt2(const JsonReader& config, const Descriptor& about) {
 Model gpt_bigcode(const JsonReader& config, const Descriptor& about) {
   ModelShape shape = shape_of(config, about);
   if (config.boolean_or("multi_query", true)) shape.key_value_heads = 1;
-  return gpt_model(config, shape, gpt_block(shape));
+  Model model = gpt_model(config, shape, gpt_block(shape));
+  model.inventory.buffers = Bytes(shape.max_positions) * shape.max_positions;  // which positions see which
+  return model;
 }
 
 Model gptj(const JsonReader& config, const Descriptor& about) {
@@ -153,6 +155,8 @@ Descriptors gpt() {
        .feed_forward = FeedForward::plain,
        .fused_query_key_value = true,
        .dropout = {"resid_pdrop", 0.1},
+       .embedding_dropout = DropoutRule{"embd_pdrop", 0.1},
+       .attention_dropout = DropoutRule{"attn_pdrop", 0.1},
        .modules = {.norm_before_attention = "ln_1",
                    .norm_before_feed_forward = "ln_2",
                    .final_norm = "ln_f",
@@ -176,6 +180,8 @@ Descriptors gpt() {
        .feed_forward = FeedForward::plain,
        .fused_query_key_value = true,
        .dropout = {"resid_pdrop", 0.1},
+       .embedding_dropout = DropoutRule{"embd_pdrop", 0.1},
+       .attention_dropout = DropoutRule{"attn_pdrop", 0.1},
        .modules = {.norm_before_attention = "ln_1",
                    .norm_before_feed_forward = "ln_2",
                    .final_norm = "ln_f",
@@ -189,7 +195,8 @@ Descriptors gpt() {
                      .positions = LearnedPositions::behind_masks,
                      .names_branches = true,
                      .embedding_dropout = true,
-                     .drops_inside = true}},
+                     .drops_inside = true,
+                     .measured = true}},
       {.model_type = "gptj",
        .causal_lm_class = "GPTJForCausalLM",
        .read = gptj,
@@ -197,6 +204,9 @@ Descriptors gpt() {
        .feed_forward = FeedForward::plain,
        .parallel = {.otherwise = true},
        .dropout = {"resid_pdrop"},
+       .embedding_dropout = DropoutRule{"embd_pdrop"},
+       .attention_dropout = DropoutRule{"attn_pdrop"},
+       .rotary = {.features = "rotary_dim"},
        .modules = {.norm_before_attention = "ln_1",
                    .norm_before_feed_forward = {},
                    .final_norm = "ln_f",
@@ -206,12 +216,15 @@ Descriptors gpt() {
                      .activation = Activation::gelu_by_parts,
                      .attention = AttentionForm::gptj,
                      .kernels = AttentionKernels::no_sdpa,
+                     .softmax = Softmax::as_scores,
                      .attention_dropout = true,
+                     .wide_scores = true,
                      .rotary = Rotary::gptj,
                      .rotary_share = 0.25,
                      .names_branches = true,
                      .embedding_dropout = true,
-                     .drops_inside = true}},
+                     .drops_inside = true,
+                     .measured = true}},
       {.model_type = "opt",
        .causal_lm_class = "OPTForCausalLM",
        .read = opt,

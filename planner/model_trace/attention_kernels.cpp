@@ -65,8 +65,11 @@ Tensor scores_of(Program& p, const Tensor& q, const Tensor& keys) {
 }
 
 Tensor eager(Program& p, const Parameters& of, const Tensor& q, const Tensor& k, const Tensor& v) {
-  const Tensor keys = repeat_heads(p, k, q.size(1)), values = repeat_heads(p, v, q.size(1));
-  Tensor weights = scores_of(p, q, keys);
+  const DType scored = p.operators().wide_scores ? DType::fp32 : q.type;
+  Tensor queries = to(p.torch, q, scored), own_keys = to(p.torch, k, scored);
+  Tensor keys = repeat_heads(p, own_keys, q.size(1));
+  const Tensor values = repeat_heads(p, v, q.size(1));
+  Tensor weights = scores_of(p, queries, keys);
   if (p.given.mask.defined()) weights = add(p.torch, weights, p.given.mask);
   Tensor local;  // of the implementation's own
   weights = probabilities_of(p, of, weights, q.type, local);
@@ -74,6 +77,7 @@ Tensor eager(Program& p, const Parameters& of, const Tensor& q, const Tensor& k,
   if (p.drops_attention()) weights = dropout(p.torch, weights);
   p.attention_weights = weights;
   Tensor output = matmul(p.torch, weights, values);
+  if (p.operators().wide_scores) queries = {}, own_keys = {}, keys = {};  // GPT-J merges heads in the caller
   output = merged(p, output);
   return output;
 }

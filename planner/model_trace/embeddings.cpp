@@ -46,10 +46,7 @@ Tensor count_positions(Program& p) {
   return p.torch.operate({&range}, Layout::contiguous({p.sizes.s}), DType::int64);
 }
 
-Tensor drop(Program& p, const Tensor& x) {
-  const bool drops = p.shape().dropout > 0 && p.operators().embedding_dropout;
-  return drops ? dropout(p.torch, x) : x;
-}
+Tensor drop(Program& p, const Tensor& x) { return p.shape().embedding_dropout > 0 ? dropout(p.torch, x) : x; }
 
 Tensor with_batch(Program& p, const Tensor& positions) { return unsqueeze(p.torch, positions, 0); }
 

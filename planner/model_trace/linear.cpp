@@ -13,9 +13,7 @@ std::string path_of(const Parameter& weight) {
   return name.substr(0, name.rfind('.'));
 }
 
-bool packed(const Program& p, const Parameter& weight) {
-  return is_packed(p.training, *weight.about);
-}
+bool packed(const Program& p, const Parameter& weight) { return is_packed(p.training, *weight.about); }
 
 bool divided(const Program& p, const Parameter& weight) {
   return p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
@@ -33,9 +31,15 @@ Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const
   }
   const LinearForm form = p.operators().linear;
   if (form == LinearForm::conv1d && bias != nullptr) return conv1d(p.torch, x, weight.tensor, bias->tensor);
-  if (form == LinearForm::bias_apart && bias != nullptr) {
-    const Tensor product = linear(p.torch, x, weight.tensor);
-    return add(p.torch, product, bias->tensor);
+  // No torch.nn.functional.linear, in whose place ZeRO-3 puts its own; the head, which may be tied, is one.
+  const TensorRole role = weight.about->role;
+  const bool is_head = role == TensorRole::head || role == TensorRole::token_embedding;
+  if (form == LinearForm::bias_apart && !is_head) {
+    Tensor factor = weight.tensor;  // autograd keeps its transpose: a view
+    if (p.torch.gathers_parameters()) factor.storage = p.torch.recorder().keep_parameter(weight.index);
+    const Tensor product = plain_linear(p.torch, x, factor, nullptr);
+    factor = {};
+    return bias != nullptr ? add(p.torch, product, bias->tensor) : product;
   }
   return linear(p.torch, x, weight.tensor, addend);
 }

@@ -199,13 +199,14 @@ Tensor falcon(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
 
 // ---- GPT-J ------------------------------------------------------------------------------------------------
 
-/// Sines and cosines of the positions, from a table of all positions: [1, s, rotary features] in 16 bits.
+/// Sines and cosines of the positions, from a copy of the table of all positions: [1, s, rotary features] in
+/// 16 bits. All samples share positions that the model counts.
 Tensor gathered_table(Program& p, std::int64_t features, Tensors& locals) {
   Autograd& torch = p.torch;
   const auto table = [&](std::int64_t rows, std::int64_t columns, DType type) {
     return torch.operate({}, Layout::contiguous({rows, columns}), type);
   };
-  locals.push_back(table(p.sizes.b * p.shape().max_positions, features, DType::fp32));
+  locals.push_back(table(p.shape().max_positions, features, DType::fp32));
   locals.push_back(table(p.sizes.s, features, DType::int64));
   const Tensor wide = table(p.sizes.s, features, DType::fp32);
   locals.push_back(to(torch, wide, p.weights));

@@ -105,7 +105,7 @@ struct Program {
   [[nodiscard]] const Operators& operators() const { return model.shape.operators; }
   [[nodiscard]] const Modules& modules() const { return model.shape.modules; }
   /// Whether attention probabilities drop out in training.
-  [[nodiscard]] bool drops_attention() const { return shape().dropout > 0 && operators().attention_dropout; }
+  [[nodiscard]] bool drops_attention() const { return shape().attention_dropout > 0; }
 };
 
 /// Whether the training loop's variables outlive a micro-step.

@@ -28,6 +28,7 @@ RankState::RankState(const RunInputs& inputs, Device& device)
     if (layer < 0 && last >= 0) behind_ = i;
     last = layer;
   }
+  device_.allocate(Term::frozen_parameters, inputs.step.model.inventory.buffers);
 }
 
 std::size_t RankState::tensor_of(int layer, std::int32_t index) const {
