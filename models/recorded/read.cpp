@@ -16,7 +16,8 @@ namespace {
 using Kind = RecordedEvent::Kind;
 
 constexpr std::int64_t kMostLayers = 4096, kMostBlocks = 1 << 22, kMostSize = std::int64_t{1} << 40,
-                       kMostSequence = std::int64_t{1} << 40, kMostPlayed = 40'000'000;
+                       kMostSequence = std::int64_t{1} << 40, kMostPlayed = 40'000'000,
+                       kMostTensors = 1 << 20;
 
 std::int32_t small(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
@@ -35,7 +36,14 @@ Tensor read_tensor(const JsonReader& entry) {
   if (fields.size() < 3) entry.fail_type("a list of name, shape, role and what else is known");
   Tensor tensor;
   tensor.name = fields[0].text();
-  for (const JsonReader& each : fields[1].items()) tensor.shape.push_back(each.integer(0, kMostSize));
+  double elements = 1;  // of extents that are not 0, since those are multiplied in order
+  for (const JsonReader& each : fields[1].items()) {
+    tensor.shape.push_back(each.integer(0, kMostSize));
+    elements *= static_cast<double>(std::max<std::int64_t>(1, tensor.shape.back()));
+  }
+  if (elements > kMostParameters)
+    fields[1].fail(fmt::format("extents that make {:.3g} elements", elements),
+                   "accepted: at most 2^60 elements");
   tensor.role = parse_name<TensorRole>(fields[2].place(), fields[2].text());
   tensor.module = module_of(tensor.name);
   for (std::size_t i = 3; i < fields.size(); ++i) {
@@ -53,6 +61,11 @@ Tensor read_tensor(const JsonReader& entry) {
   return tensor;
 }
 
+void check_count(const JsonReader& place, double tensors) {
+  if (tensors > static_cast<double>(kMostTensors))
+    place.fail("more than 2^20 tensors", "accepted: at most as many");
+}
+
 /// Blocks that repeat stand once, with {} for their number.
 void add_blocks(std::vector<Tensor>& tensors, const JsonReader& given) {
   given.only_keys({"from", "blocks", "tensors"});
@@ -60,6 +73,8 @@ void add_blocks(std::vector<Tensor>& tensors, const JsonReader& given) {
   const std::int64_t blocks = given.at("blocks").integer(1, kMostLayers);
   std::vector<Tensor> of_one;
   for (const JsonReader& each : given.at("tensors").items()) of_one.push_back(read_tensor(each));
+  check_count(given, static_cast<double>(tensors.size()) +
+                         static_cast<double>(blocks) * static_cast<double>(of_one.size()));
   for (std::int64_t i = from; i < from + blocks; ++i)
     for (Tensor tensor : of_one) {
       if (const std::size_t at = tensor.name.find("{}"); at != std::string::npos)
@@ -75,8 +90,7 @@ std::vector<Tensor> read_tensors(const JsonReader& list) {
       add_blocks(tensors, each);
     else
       tensors.push_back(read_tensor(each));
-    if (static_cast<std::int64_t>(tensors.size()) > kMostBlocks)
-      list.fail("more than 4 million tensors", "accepted: fewer");
+    check_count(list, static_cast<double>(tensors.size()));
   }
   return tensors;
 }
@@ -95,8 +109,9 @@ std::vector<RecordedModule> read_modules(const JsonReader& list, std::size_t par
 }
 
 void read_inventory(const JsonReader& given, Model& model, Recorded& recorded) {
-  given.only_keys({"before", "modules", "kinds", "layers", "after"});
+  given.only_keys({"before", "modules", "kinds", "layers", "after", "buffers"});
   Inventory& inventory = model.inventory;
+  inventory.buffers = Bytes(given.integer_or("buffers", 0, 0, kMostSize));
   inventory.before = read_tensors(given.at("before"));
   inventory.after = read_tensors(given.at("after"));
   recorded.modules = read_modules(given.at("modules"), inventory.before.size() + inventory.after.size());
@@ -115,6 +130,10 @@ void read_inventory(const JsonReader& given, Model& model, Recorded& recorded) {
   if (inventory.layers.empty() || static_cast<std::int64_t>(inventory.layers.size()) > kMostLayers)
     layers.fail(fmt::format("{} layers", inventory.layers.size()),
                 fmt::format("accepted: 1 to {}", kMostLayers));
+  double tensors = static_cast<double>(inventory.before.size() + inventory.after.size());
+  for (const std::size_t kind : inventory.layers)
+    tensors += static_cast<double>(inventory.kinds[kind].tensors.size());
+  check_count(layers, tensors);
 }
 
 void read_shape(const JsonReader& given, Model& model) {
@@ -277,12 +296,15 @@ class Walk {
         tape_(tape),
         live_(tape.layers.size() + 1),
         next_(live_.size()) {
+    count_adapters();
+    check_blocks();
     for (std::size_t i = 0; i <= tape.layers.size(); ++i)
       live_[i].resize(static_cast<std::size_t>(i == tape.layers.size() ? tape.around.blocks
                                                                        : tape.kinds[tape.layers[i]].blocks));
   }
 
   void run() {
+    check_modules();
     const int layers = static_cast<int>(tape_.layers.size());
     std::size_t played = 0;
     const auto section = [&](std::size_t which, int layer) {
@@ -300,6 +322,26 @@ class Walk {
   }
 
  private:
+  /// Blocks of all layers, for which memory is taken here.
+  void check_blocks() const {
+    std::int64_t blocks = tape_.around.blocks;
+    for (const std::size_t each : tape_.layers) blocks += tape_.kinds[each].blocks;
+    if (blocks > kMostPlayed)
+      fail(fmt::format("{} blocks in all layers", blocks), fmt::format("accepted: at most {}", kMostPlayed));
+  }
+  /// Parameters that modules of parts hold, of adapters, too.
+  void check_modules(const RecordedPart& part, std::size_t parameters) const {
+    if (!part.modules) return;
+    for (const RecordedModule& module : *part.modules)
+      for (const std::int32_t each : module.own)
+        if (static_cast<std::size_t>(each) >= parameters)
+          fail(fmt::format("a module holds parameter {} of {}", each, parameters),
+               "accepted: one of those that there are");
+  }
+  void check_modules() const {
+    check_modules(tape_.around, named(-1));
+    for (int i = 0; i < static_cast<int>(tape_.layers.size()); ++i) check_modules(kind(i), named(i));
+  }
   [[nodiscard]] const RecordedPart& kind(int layer) const {
     return tape_.kinds[tape_.layers[static_cast<std::size_t>(layer)]];
   }
@@ -330,39 +372,43 @@ class Walk {
     live[block] = 0;
   }
   /// Adapters' tensors of a part where every linear layer has one.
-  [[nodiscard]] std::size_t adapters(int at, std::size_t kind) const {
+  static std::size_t adapters_of(const std::vector<Tensor>& tensors) {
+    return 2 * static_cast<std::size_t>(std::ranges::count_if(tensors, [](const Tensor& each) {
+             return each.linear && each.role != TensorRole::head && each.role != TensorRole::router;
+           }));
+  }
+  void count_adapters() {
+    if (tape_.method != RecordedMethod::lora) return;
     const Inventory& inventory = model_.inventory;
-    std::size_t count = 0;
-    const auto add = [&](const std::vector<Tensor>& tensors) {
-      for (const Tensor& each : tensors)
-        if (each.linear && each.role != TensorRole::head && each.role != TensorRole::router) count += 2;
-    };
-    if (at >= 0) {
-      add(inventory.kinds[kind].tensors);
-    } else {
-      add(inventory.before), add(inventory.after);
-    }
-    return count;
+    adapters_.push_back(adapters_of(inventory.before) + adapters_of(inventory.after));
+    for (const LayerKind& each : inventory.kinds) adapters_.push_back(adapters_of(each.tensors));
+  }
+  /// The kind of layer `at` in the inventory.
+  [[nodiscard]] std::size_t kind_of(int at) const {
+    return model_.inventory.layers[static_cast<std::size_t>(at)];
+  }
+  /// Parameters of a part, with its adapters.
+  [[nodiscard]] std::size_t named(int at) const {
+    const Inventory& inventory = model_.inventory;
+    const std::size_t parameters = at < 0 ? inventory.before.size() + inventory.after.size()
+                                          : inventory.kinds[kind_of(at)].tensors.size();
+    return parameters + (adapters_.empty() ? 0 : adapters_[at < 0 ? 0 : 1 + kind_of(at)]);
   }
   void check_index(const RecordedEvent& event, int layer, std::size_t section, bool module) const {
     const int at = part(event.index_part, layer, section);
-    const std::size_t kind = at < 0 ? 0 : model_.inventory.layers[static_cast<std::size_t>(at)];
-    const Inventory& tensors = model_.inventory;
-    const std::size_t parameters =
-        at < 0 ? tensors.before.size() + tensors.after.size() : tensors.kinds[kind].tensors.size();
     const std::optional<std::vector<RecordedModule>>& own =
         at < 0 ? tape_.around.modules : tape_.kinds[tape_.layers[static_cast<std::size_t>(at)]].modules;
     const std::size_t modules = own      ? own->size()
                                 : at < 0 ? recorded_.modules.size()
-                                         : recorded_.layer_modules[kind].size();
-    const std::size_t named = parameters + (tape_.method == RecordedMethod::lora ? adapters(at, kind) : 0);
-    const std::size_t most = module ? modules : named;
+                                         : recorded_.layer_modules[kind_of(at)].size();
+    const std::size_t parameters = named(at);
+    const std::size_t most = module ? modules : parameters;
     if (static_cast<std::size_t>(event.index) >= most)
       fail(fmt::format("section {} names {} {} of {}", section, module ? "module" : "parameter", event.index,
                        most),
            "accepted: one of those that there are");
-    if (event.kind == Kind::read && static_cast<std::size_t>(event.block) >= named)
-      fail(fmt::format("section {} reads parameter {} of {}", section, event.block, named),
+    if (event.kind == Kind::read && static_cast<std::size_t>(event.block) >= parameters)
+      fail(fmt::format("section {} reads parameter {} of {}", section, event.block, parameters),
            "accepted: one of those that there are");
   }
   void event(const RecordedEvent& event, int layer, std::size_t section) {
@@ -408,6 +454,7 @@ class Walk {
   const RecordedTape& tape_;
   std::vector<std::vector<char>> live_;
   std::vector<std::size_t> next_;
+  std::vector<std::size_t> adapters_;  ///< tensors of adapters around the layers, then of each kind of layer
 };
 
 RecordedTape read_tape(const JsonReader& given, const Model& model, const Recorded& recorded) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "models/base/error.h"
 #include "planner/frameworks/framework.h"
 
 namespace zplan {
@@ -56,6 +57,7 @@ class Maker {
   Maker(const Model& model, const RecordedTape& tape, std::int64_t b, std::int64_t s, std::int64_t rank)
       : model_(model), recorded_(*model.recorded), tape_(tape) {
     for (const RecordedSize& each : tape.sizes) sizes_.push_back(each.at(b, s, rank));
+    check_sum();
   }
 
   Tape make() {
@@ -86,6 +88,26 @@ class Maker {
   }
 
  private:
+  /// Whatever a file says, 64 bits hold what is live.
+  void check_sum() const {
+    const auto made_in = [&](std::size_t section) {
+      double sum = 0;
+      for (const RecordedEvent& each : recorded_.sections[section])
+        if (each.kind == RecordedEvent::Kind::allocate)
+          sum += static_cast<double>(sizes_[static_cast<std::size_t>(each.index)].value);
+      return sum;
+    };
+    std::vector<double> kinds;
+    for (const RecordedPart& each : tape_.kinds)
+      kinds.push_back(made_in(each.forward) + made_in(each.backward));
+    double total =
+        made_in(tape_.around.forward) + made_in(tape_.around.head) + made_in(tape_.around.backward);
+    for (const std::size_t each : tape_.layers) total += kinds[each];
+    if (total > 0x1p62)
+      throw InputError(model_.name, fmt::format("blocks of {:.3g} bytes in a micro-step", total),
+                       "accepted: recorded sizes of at most 2^62 bytes");
+  }
+
   /// Layers of one kind of tape and of one kind of tensors are a class.
   std::vector<std::size_t> layers() {
     std::vector<std::size_t> of_layer;
@@ -212,7 +234,8 @@ std::optional<std::string> why_not_recorded(const Model& model, const Training& 
   if (strategy.long_context.checkpoint_offload != CheckpointOffload::none)
     return missing("whose checkpoints wait on the host");
   if (training.modules != ModuleLibrary::transformers) return missing("of another library's layers");
-  if (training.fused_loss || training.loss_chunks > 1 || training.fused_head) return missing("with a fused or sliced loss");
+  if (training.fused_loss || training.loss_chunks > 1 || training.fused_head)
+    return missing("with a fused or sliced loss");
   if (training.lora_dropout > 0 && training.method != Method::full)
     return missing("with dropout in front of adapters");
   if (training.method == Method::qlora) return missing("with a quantised base");

@@ -105,6 +105,36 @@ TEST(RecordedModel, WhatIsBrokenIsNamed) {
   EXPECT_THAT(message_of(changed("/tapes/0/unknown", 1)), HasSubstr("/tapes/0"));
 }
 
+/// What would take memory or time without bound, or overflow, is refused by what the file says, not by what
+/// it would take.
+TEST(RecordedModel, HostileCountsAreRefused) {
+  Json tower = small();
+  Json block = {{"from", 0}, {"blocks", 4096}, {"tensors", Json::array()}};
+  for (int i = 0; i < 300; ++i) block["tensors"].push_back({"tower.{}.w", {1, 1}, "other"});
+  tower["inventory"]["before"].push_back(block);
+  EXPECT_THAT(message_of(tower), HasSubstr("m.json#/inventory/before/1: more than 2^20 tensors"));
+
+  Json layers = small();
+  for (int i = 0; i < 300; ++i)
+    layers["inventory"]["kinds"][0]["tensors"].push_back({"layers.{}.w", {1}, "other"});
+  layers["inventory"]["layers"] = Json(std::vector<int>(4096, 0));
+  EXPECT_THAT(message_of(layers), HasSubstr("m.json#/inventory/layers: more than 2^20 tensors"));
+
+  Json blocks = small();
+  blocks["inventory"]["layers"] = Json(std::vector<int>(4096, 0));
+  blocks["tapes"][0]["layers"] = Json(std::vector<int>(4096, 0));
+  blocks["tapes"][0]["kinds"][0]["blocks"] = 1 << 22;
+  EXPECT_THAT(message_of(blocks), HasSubstr("m.json#/tapes/0: 17179869187 blocks in all layers"));
+
+  const std::int64_t most = std::int64_t{1} << 40;
+  const Json extents = {most, most, 0};
+  EXPECT_THAT(message_of(changed("/inventory/before/0/1", extents)),
+              HasSubstr("/inventory/before/0/1: extents"));
+  EXPECT_THAT(message_of(changed("/inventory/buffers", -1)), HasSubstr("/inventory/buffers"));
+  EXPECT_THAT(message_of(changed("/tapes/0/kinds/0/modules", Json{{0}, {7}})),
+              HasSubstr("m.json#/tapes/0: a module holds parameter 7 of 1"));
+}
+
 /// Whatever happens to its text, a document is read or refused with its place.
 TEST(RecordedModel, RandomlyBroken) {
   std::mt19937 random(7);

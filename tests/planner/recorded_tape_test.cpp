@@ -7,7 +7,9 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <random>
 
+#include "models/base/error.h"
 #include "models/config.h"
 #include "models/recorded/read.h"
 #include "planner/rank_run.h"
@@ -93,6 +95,53 @@ TEST(RecordedTape, WhatWasNotRecordedIsRefused) {
   EXPECT_TRUE(why_not_recorded(llama().recorded, training, strategy));
   training.precision = Precision::fp32;
   EXPECT_TRUE(why_not_recorded(llama().recorded, training, strategy_of(way)));
+}
+
+/// A number of the file becomes another one: it is planned, with no peak below what is held, or refused with
+/// its place.
+TEST(RecordedTape, ChangedNumbersArePlannedOrRefused) {
+  const std::string path = std::string(ZPLAN_TEST_DATA) + "/reference/recorded/llama-4L.json";
+  const Json whole = parse_json(read_file(path), path);
+  std::vector<Json::json_pointer> numbers;
+  const Json flat = whole.flatten();
+  for (const auto& [pointer, value] : flat.items())
+    if (value.is_number_integer()) numbers.emplace_back(pointer);
+  const std::vector<std::int64_t> others{-1,
+                                         0,
+                                         1,
+                                         2,
+                                         3,
+                                         7,
+                                         255,
+                                         4096,
+                                         1 << 22,
+                                         std::int64_t{1} << 31,
+                                         std::int64_t{1} << 40,
+                                         std::int64_t{1} << 52};
+  std::mt19937 random(11);
+  int refused = 0, planned = 0;
+  for (int i = 0; i < 400; ++i) {
+    Json document = whole;
+    for (std::size_t times = 1 + random() % 2; times > 0; --times)
+      document[numbers[random() % numbers.size()]] = others[random() % others.size()];
+    const Way way{random() % 2 == 0 ? Framework::deepspeed : Framework::fsdp,
+                  random() % 2 == 0 ? Method::full : Method::lora,
+                  3,
+                  random() % 2 == 0 ? Checkpointing::none : Checkpointing::full,
+                  1 + static_cast<int>(random() % 2),
+                  2048};
+    try {
+      const Model model = read_recorded_model(JsonReader(document, "m.json"));
+      if (why_not_recorded(model, training_of(way), strategy_of(way))) continue;
+      EXPECT_GT(peak(model, way), 0);
+      ++planned;
+    } catch (const InputError& error) {
+      EXPECT_FALSE(std::string(error.what()).empty());
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 50);
+  EXPECT_GT(planned, 50);
 }
 
 }  // namespace

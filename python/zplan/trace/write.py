@@ -30,6 +30,7 @@ class Inventory:
 
     def __init__(self, subject):
         self.path, self.layers = subject.path, len(subject.layers)
+        self.buffers = buffers(subject.model)
         owners = owners_of(subject.model)
         about = lambda name, parameter: tensor(subject, owners[id(parameter)], name, parameter)
         self.before = [about(*each) for each in subject.before()]
@@ -55,7 +56,14 @@ class Inventory:
             "kinds": kinds,
             "layers": of_layer,
             "after": packed(marked(-1, self.after, len(self.before))),
+            **({"buffers": self.buffers} if self.buffers else {}),
         }
+
+
+def buffers(model):
+    """Bytes of tensors that are no parameters and lie on the device before a step begins: masks, tables."""
+    storages = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in model.buffers() if each.is_cuda}
+    return sum(storages.values())
 
 
 def packed(listed):
