@@ -120,7 +120,7 @@ TEST(RecordedTape, ChangedNumbersArePlannedOrRefused) {
                                          std::int64_t{1} << 52};
   std::mt19937 random(11);
   int refused = 0, planned = 0;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < 150; ++i) {
     Json document = whole;
     for (std::size_t times = 1 + random() % 2; times > 0; --times)
       document[numbers[random() % numbers.size()]] = others[random() % others.size()];
@@ -140,8 +140,8 @@ TEST(RecordedTape, ChangedNumbersArePlannedOrRefused) {
       ++refused;
     }
   }
-  EXPECT_GT(refused, 50);
-  EXPECT_GT(planned, 50);
+  EXPECT_GT(refused, 15);
+  EXPECT_GT(planned, 15);
 }
 
 }  // namespace
