@@ -12,6 +12,7 @@
 #include "cli/commands/compare.h"
 #include "cli/options/ds_config_option.h"
 #include "cli/options/recipe_option.h"
+#include "models/recorded/recorded.h"
 #include "models/vision/families.h"
 #include "planner/frameworks/framework.h"
 #include "planner/moments/rollout.h"
@@ -314,6 +315,10 @@ void choose_defaults(const Options& options, Question& q) {
                                  q.model.name, positions),
                      fmt::format("accepted: up to {}", positions));
   if (too_long && !options.has("--seq")) q.training.sequence_length = positions;
+  // A module that cannot checkpoint was recorded without.
+  if (q.model.recorded && !options.has("--checkpointing") &&
+      std::ranges::none_of(q.model.recorded->tapes, &RecordedTape::checkpointed))
+    q.space.checkpointing = Checkpointing::none;
   if (std::string why = why_no_bitsandbytes(q.training, q.cluster.gpu); !why.empty())
     throw InputError(q.training.method == Method::qlora ? "--method, --optimizer" : "--optimizer", why,
                      "accepted: --method full or lora, --optimizer adamw, sgd, …, or another GPU");
