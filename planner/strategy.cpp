@@ -64,8 +64,9 @@ std::string plan_id(Framework framework, const Strategy& s) {
 Bytes weight_size(const Training& training) { return Bytes(training.precision == Precision::fp32 ? 4 : 2); }
 
 bool widens_unpacked(const Training& training) {
+  const Quantization packed = training.quantization;
   return training.method == Method::qlora && training.prepares_kbit_training &&
-         !is_gptq(training.quantization);
+         (is_bitsandbytes(packed) || packed == Quantization::awq);
 }
 
 Bytes parameter_size(const Training& training) {
@@ -102,8 +103,14 @@ bool shards_packed(const Training& training) {
          training.quant_storage != QuantStorage::uint8;
 }
 
+bool makes_fp32_adapters(const Training& training) {
+  const bool untyped = training.method == Method::qlora && (training.quantization == Quantization::awq ||
+                                                            training.quantization == Quantization::hqq);
+  return training.fp32_adapters || untyped;
+}
+
 Bytes adapter_size(const Training& training) {
-  return training.fp32_adapters ? Bytes(4) : parameter_size(training);
+  return makes_fp32_adapters(training) ? Bytes(4) : parameter_size(training);
 }
 
 }  // namespace zplan

@@ -175,7 +175,8 @@ const std::vector<OptionSpec>& option_table() {
        "tokens of each image in the sequence [by the processor's own rule]",
        [](O o, T t) { o.images.tokens = parse_integer("--image-tokens", t, 1, kMostImageTokens); }},
       {"--quantization", "KIND", kModel, kPlanning,
-       "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]",
+       "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8, awq, "
+       "hqq, torchao-int8 [nf4]; torchao-int4 and mxfp4 do not train: why is said",
        [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },
        all_names<Quantization>},
       {"--quant-storage", "KIND", kModel, kPlanning,

@@ -40,7 +40,8 @@ const std::vector<const char*>& command_line_words() {
           "tokens of each image in the sequence [by the processor's own rule]"),  // --image-tokens
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, "
-                        "gptq-int8 [nf4]"),  // --quantization
+                        "gptq-int8, awq, hqq, torchao-int8 [nf4]; torchao-int4 and mxfp4 do not "
+                        "train: why is said"),  // --quantization
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "type that nf4's values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and "
                         "ZeRO-3 shard [uint8]"),  // --quant-storage

@@ -1713,8 +1713,8 @@
         <translation>每张图片在序列中的 token 数 [按处理器自己的规则]</translation>
     </message>
     <message>
-        <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8 [nf4]</source>
-        <translation>qlora 下冻结权重的量化：nf4、nf4-double、int8、gptq-int4、gptq-int8 [nf4]</translation>
+        <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8, awq, hqq, torchao-int8 [nf4]; torchao-int4 and mxfp4 do not train: why is said</source>
+        <translation>qlora 下冻结权重的量化：nf4、nf4-double、int8、gptq-int4、gptq-int8、awq、hqq、torchao-int8 [nf4]；torchao-int4 与 mxfp4 无法训练，会说明原因</translation>
     </message>
     <message>
         <source>type that nf4&apos;s values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 shard [uint8]</source>

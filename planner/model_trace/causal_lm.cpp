@@ -240,7 +240,7 @@ class MicroStep {
     torch_.alternate_products = spec(t.modules).alternate_products;
     torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
     const bool casts = framework.casts_adapters(t, program_.strategy);
-    program_.adapters = t.fp32_adapters && !casts ? DType::fp32 : program_.weights;
+    program_.adapters = makes_fp32_adapters(t) && !casts ? DType::fp32 : program_.weights;
   }
 
   void load_parameters() {

@@ -81,17 +81,19 @@ Tensor widened(Program& p, const LinearAdapter& adapter, const Tensor& x) {
                 [&](const Tensor& input) { return linear(p.torch, input, adapter.up->tensor); });
 }
 
+/// lora_B(lora_A(dropout(x))).
+Tensor unscaled_low_rank(Program& p, const LinearAdapter& adapter, const Tensor& x) {
+  Tensor down;
+  {
+    const Tensor dropped = dropped_input(p, adapter, x);
+    down = narrowed(p, adapter, dropped);
+  }
+  return widened(p, adapter, down);
+}
+
 /// lora_B(lora_A(dropout(x))) * scaling.
 Tensor low_rank(Program& p, const LinearAdapter& adapter, const Tensor& x) {
-  Tensor up;
-  {
-    Tensor down;
-    {
-      const Tensor dropped = dropped_input(p, adapter, x);
-      down = narrowed(p, adapter, dropped);
-    }
-    up = widened(p, adapter, down);
-  }
+  const Tensor up = unscaled_low_rank(p, adapter, x);
   return scale(p.torch, up);
 }
 
@@ -180,16 +182,38 @@ Tensor with_adapter(Program& p, const Parameters& of, const Parameter& weight, c
   return add(p.torch, result, added);
 }
 
-/// peft's lora.Linear around an unquantised layer: the sum is computed in the wider of both types and brought
-/// back to the layer's own. Source: peft 0.21.2 tuners/lora/layer.py Linear.forward.
+/// The layers of gptqmodel's AWQ: the adapter's output is narrowed before it is scaled, and the layer's own
+/// is not copied. Source: peft 0.21.2 tuners/lora/awq.py AwqLoraLinear.forward.
+Tensor adapted_awq(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
+                   Tensor x, const ModuleCall& module) {
+  const Tensor result = base_layer(p, of, weight, x);
+  const bool converts = !p.torch.autocast().enabled();
+  if (converts) {
+    read_type(p, module, adapter);
+    x = to(p.torch, x, adapter.down->tensor.type);
+  }
+  Tensor output = unscaled_low_rank(p, adapter, x);
+  if (converts) output = to(p.torch, output, result.type);
+  output = scale(p.torch, output);
+  return add(p.torch, result, output);
+}
+
+/// peft's lora.Linear around an unquantised layer, or one of GPTQ, HQQ or torchao: the sum is computed in the
+/// wider of both types and brought back to the layer's own. Source: peft 0.21.2 tuners/lora/layer.py
+/// Linear.forward.
 Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
                Tensor x, const ModuleCall& module) {
   Tensor result = base_layer(p, of, weight, x);
   const DType type = result.type;
-  read_type(p, module, adapter);
-  x = to(p.torch, x, adapter.down->tensor.type);
+  // HQQ's layers convert nothing under autocast. Source: peft 0.21.2 tuners/lora/hqq.py.
+  const bool keeps_types =
+      packed(p, weight) && p.training.quantization == Quantization::hqq && p.torch.autocast().enabled();
+  if (!keeps_types) {
+    read_type(p, module, adapter);
+    x = to(p.torch, x, adapter.down->tensor.type);
+  }
   result = with_adapter(p, of, weight, adapter, x, result);
-  return to(p.torch, result, type);
+  return keeps_types ? result : to(p.torch, result, type);
 }
 
 /// peft's layers around bitsandbytes': the adapter's output is brought to the layer's type before the sum,
@@ -227,10 +251,12 @@ Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, c
     return hooked(p, {.name = "saved head"}, x,
                   [&](const Tensor& input) { return base_layer(p, of, weight, input); });
   }
-  const bool by_bitsandbytes = packed(p, weight) && !is_gptq(p.training.quantization);
+  const bool by_bitsandbytes = packed(p, weight) && is_bitsandbytes(p.training.quantization);
+  const bool by_awq = packed(p, weight) && p.training.quantization == Quantization::awq;
   const ModuleCall module{.name = "adapted " + weight.about->name};
   return hooked(p, module, x, [&](const Tensor& input) {
     if (p.adapters_off) return base_layer(p, of, weight, input);
+    if (by_awq) return adapted_awq(p, of, weight, adapter, input, module);
     return by_bitsandbytes ? adapted_packed(p, of, weight, adapter, input, module)
                            : adapted(p, of, weight, adapter, input, module);
   });

@@ -228,6 +228,7 @@ Tensor by_groups(Program& p, const Tensor& x, const Parameter& weight, const Ten
 
 Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in) {
   const std::int64_t out = weight.tensor.elements() / in;
+  if (p.training.quantization == Quantization::hqq) return unpacked_by_groups(p, in, out);
   Tensor wide = dequantised(p, {.rows = 0, .in = in, .out = out});
   wide.layout = Layout::contiguous({out, in});
   return wide;
@@ -237,6 +238,7 @@ Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const
   const Quantization quantization = p.training.quantization;
   if (is_gptq(quantization)) return by_groups(p, x, weight, bias);
   if (quantization == Quantization::int8) return eight_bits(p, x, weight);
+  if (!is_nf4(quantization)) return library_linear(p, x, weight, bias);
   return four_bits(p, x, weight, weight.tensor.elements() / x.layout.sizes.back(), bias != nullptr);
 }
 

@@ -10,6 +10,11 @@ namespace zplan::symbolic {
 /// A linear layer of QLoRA's packed base: weight [out, in], which no gradient is asked of.
 [[nodiscard]] Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias);
 
+/// The same of the libraries that peft adapts beside bitsandbytes and GPTQ: HQQ, AWQ, torchao.
+[[nodiscard]] Tensor library_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias);
+/// HQQ's weight in 16 bits, [out, in].
+[[nodiscard]] Tensor unpacked_by_groups(Program& p, std::int64_t in, std::int64_t out);
+
 /// The weight of bitsandbytes' 4-bit layer in 16 bits, [out, in].
 [[nodiscard]] Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in);
 

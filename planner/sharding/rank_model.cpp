@@ -97,6 +97,13 @@ std::vector<Bytes> gptq_blocks(std::int64_t bits, Elements elements, std::int64_
   return {Bytes(elements.value * bits / 8), Bytes(scales * bits / 8), Bytes(2 * scales), Bytes(4 * in)};
 }
 
+/// Words of eight numbers, zero points in the same form, fp16 scales.
+std::vector<Bytes> awq_blocks(Elements elements, std::int64_t out) {
+  constexpr std::int64_t kGroup = 128;
+  const std::int64_t scales = share(Elements(elements.value / out), kGroup).value * out;
+  return {Bytes(elements.value / 2), Bytes(scales / 2), Bytes(2 * scales)};
+}
+
 }  // namespace
 
 std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements, std::int64_t out_features) {
@@ -110,11 +117,19 @@ std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements, s
     case Quantization::int8: return {Bytes(4) * out_features, elements * Bytes(1)};
     case Quantization::gptq_int4: return gptq_blocks(4, elements, out_features);
     case Quantization::gptq_int8: return gptq_blocks(8, elements, out_features);
+    case Quantization::awq: return awq_blocks(elements, out_features);
+    case Quantization::hqq: return {values, blocks * Bytes(2), blocks * Bytes(2)};
+    case Quantization::torchao_int8:
+      return {Bytes(4) * out_features, Bytes(1) * out_features, elements * Bytes(1)};
+    // Neither is trained on: what it would store is not asked for.
+    case Quantization::torchao_int4:
+    case Quantization::mxfp4: return {values};
   }
   return {};
 }
 
 std::size_t values_block(Quantization quantization) {
+  if (quantization == Quantization::torchao_int8) return 2;
   return quantization == Quantization::nf4 || quantization == Quantization::int8 ? 1 : 0;
 }
 

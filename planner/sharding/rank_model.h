@@ -60,11 +60,14 @@ struct RankModel {
 /// are plain parameters in transformers 5, which bitsandbytes leaves in 16 bits.
 [[nodiscard]] bool is_packed(const Training& training, const Tensor& tensor);
 
-/// Stored bytes of one linear weight of `elements` elements packed by bitsandbytes (block size 64) or by GPTQ
-/// (groups of 128 rows).
-/// nf4: n/2 + 4⌈n/64⌉ + 64; nf4 double: n/2 + B + 4⌈B/256⌉ + 1092 with B = ⌈n/64⌉; int8: n + 4·out; GPTQ with
-/// b bits: n·b/8 + G·b/8 + 2·G + 4·in with G = out·⌈in/128⌉. Source: bitsandbytes 0.50.2, stored bytes of 193
-/// layers measured (tests/reference/); AutoGPTQ 0.7 nn_modules/qlinear/qlinear_cuda_old.py, read only.
+/// Stored bytes of one linear weight of `elements` elements packed by bitsandbytes (block size 64), GPTQ or
+/// AWQ (groups of 128 rows), HQQ (groups of 64) or torchao (a scale for each row). nf4: n/2 + 4⌈n/64⌉ + 64;
+/// nf4 double: n/2 + B + 4⌈B/256⌉ + 1092 with B = ⌈n/64⌉; int8: n + 4·out; GPTQ with b bits: n·b/8 + G·b/8 +
+/// 2·G + 4·in with G = out·⌈in/128⌉; AWQ: n/2 + 2.5·G; HQQ: n/2 + 4·n/64; torchao int8: n + 5·out. Source:
+/// bitsandbytes 0.50.2, stored bytes of 193 layers measured (tests/reference/); AutoGPTQ 0.7
+/// nn_modules/qlinear/qlinear_cuda_old.py, read only; gptqmodel 7.7.0 nn_modules/qlinear/__init__.py
+/// AWQuantLinear, hqq 0.2.8 core/quantize.py, torchao 0.18.0 quantize_/workflows/int8/int8_tensor.py, stored
+/// bytes of whole models measured (tests/reference/quantised).
 [[nodiscard]] Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features);
 
 /// Which of packed_blocks the parameter itself holds.
@@ -72,7 +75,8 @@ struct RankModel {
 
 /// The blocks that packed_size adds up, in the order they are made: nf4 maxima, values, code table; nf4
 /// double values, code table, offset, maxima of the maxima, 8-bit maxima, their map; int8 scales, values;
-/// GPTQ values, zero points, scales, groups. Source: bitsandbytes 0.50.2 functional.py quantize_4bit,
+/// GPTQ values, zero points, scales, groups; AWQ values, zero points, scales; HQQ values, scales, zero
+/// points; torchao scales, zero points, values. Source: bitsandbytes 0.50.2 functional.py quantize_4bit,
 /// nn/modules.py Int8Params.
 [[nodiscard]] std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements,
                                                std::int64_t out_features);

@@ -102,7 +102,10 @@ void RankState::cast_module(bool prepared) {
 }
 
 /// int8 rounds an fp16 copy; double quantisation has the fp32 maxima of blocks first, and then their
-/// distances from their mean, which it packs in turn. GPTQ's weights were packed before.
+/// distances from their mean, which it packs in turn. HQQ fits zero points to an fp32 copy, with four of its
+/// size in fp16, and gives memory back after each weight; torchao rounds an fp32 copy. What GPTQ and AWQ
+/// packed was packed before. Source: hqq 0.2.8 core/quantize.py Quantizer.quantize, core/optimize.py; torchao
+/// 0.18.0 quantization/quant_primitives.py.
 void RankState::make_packed(std::size_t i) {
   const RankTensor& tensor = tensors()[i];
   const Quantization quantization = in().training.quantization;
@@ -111,7 +114,9 @@ void RankState::make_packed(std::size_t i) {
   const Bytes loaded = tensor.elements * weight();
   const Bytes maxima = share(tensor.elements, 64) * Bytes(4);
   std::vector<Device::Block> temporary;
-  if (!is_gptq(quantization)) temporary.push_back(take(loaded));
+  const bool fits = quantization == Quantization::hqq;
+  if (!is_packed_before(quantization)) temporary.push_back(take(loaded));
+  if (fits) device_.spike(Term::frozen_parameters, tensor.elements * Bytes(4 + 4 * 2));
   if (quantization == Quantization::int8) temporary.push_back(take(loaded));
   if (nested) temporary.push_back(take(maxima));
   for (const Bytes block : packed_blocks(quantization, tensor.elements, tensor.rows)) {
@@ -120,6 +125,7 @@ void RankState::make_packed(std::size_t i) {
   }
   std::reverse(temporary.begin(), temporary.end());
   device_.release(temporary);
+  if (fits) device_.empty_cache();
 }
 
 void RankState::make_quant_states() {
@@ -133,11 +139,14 @@ void RankState::make_quant_states() {
 }
 
 /// peft makes adapters on the host and moves them in the base weight's type, or that in which a packed weight
-/// computes (int8: as they are, fp32); then it casts those that are to be fp32.
+/// computes (int8, AWQ, HQQ: as they are, fp32); then it casts those that are to be fp32.
 /// Source: peft 0.21.2 tuners/tuners_utils.py _move_adapter_to_device_of_base_layer, cast_adapter_dtype.
 void RankState::make_adapters() {
   const Training& training = in().training;
-  const bool rounds = training.method == Method::qlora && training.quantization == Quantization::int8;
+  const Quantization packed = training.quantization;
+  const bool rounds =
+      training.method == Method::qlora &&
+      (packed == Quantization::int8 || packed == Quantization::awq || packed == Quantization::hqq);
   const Bytes element = rounds                             ? Bytes(4)
                         : training.method == Method::qlora ? weight()
                                                            : parameter_size(training);

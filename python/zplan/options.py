@@ -29,7 +29,18 @@ class ModelOptions(TypedDict, total=False):
     lora_rank: int
     lora_targets: Names
     lora_dropout: float
-    quantization: Literal["nf4", "nf4-double", "int8", "gptq-int4", "gptq-int8"]
+    quantization: Literal[
+        "nf4",
+        "nf4-double",
+        "int8",
+        "gptq-int4",
+        "gptq-int8",
+        "awq",
+        "hqq",
+        "torchao-int8",
+        "torchao-int4",
+        "mxfp4",
+    ]
     quant_storage: Literal["uint8", "bf16", "fp16", "fp32"]
     prepare_kbit: bool
     dora: bool

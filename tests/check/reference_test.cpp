@@ -59,6 +59,7 @@ TEST(References, AreReadWhole) {
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
+      {"packed/steps.json", Kind::step, 20},
       {"trainers/steps.json", Kind::step, 56},
       {"rollouts/steps.json", Kind::step, 35},
       {"fsdp1/steps.json", Kind::step, 10},
@@ -243,6 +244,28 @@ TEST(References, MethodsAreAsMeasured) {
   }
   ASSERT_EQ(allocated.size(), 42U);
   EXPECT_EQ(reserved, 42U);
+  std::sort(allocated.begin(), allocated.end());
+  EXPECT_LE(median_of(allocated), 0.005);
+}
+
+// Adapters over weights that HQQ, AWQ or torchao packed: every step is judged on its peak of live memory and
+// on what the allocator reserved.
+TEST(References, PackedByOtherLibraries) {
+  std::vector<double> allocated;
+  std::size_t reserved = 0;
+  for (const Record& record : judge(reference("packed/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    const double error = std::abs(*record.error);
+    if (record.statistic == Statistic::reserved) {
+      ++reserved;
+      EXPECT_LE(error, 0.10) << record.id;
+      continue;
+    }
+    allocated.push_back(error);
+    EXPECT_LE(error, 0.03) << record.id;
+  }
+  ASSERT_EQ(allocated.size(), 20U);
+  EXPECT_EQ(reserved, 20U);
   std::sort(allocated.begin(), allocated.end());
   EXPECT_LE(median_of(allocated), 0.005);
 }

@@ -1,10 +1,12 @@
 // Stored bytes of quantised weights, optimizer states and allocator slack, against what was measured.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "hardware_profiles/cluster.h"
+#include "planner/frameworks/legality.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
 #include "planner/simulation/allowances.h"
@@ -24,7 +26,44 @@ TEST(QuantisedWeights, AreStoredAsBitsandbytesStoresThem) {
         << row["model"] << " " << row["quantization"];
     ++rows;
   }
-  EXPECT_GE(rows, 14U);
+  EXPECT_GE(rows, 23U);
+}
+
+std::string refusal(Training training, const Strategy& strategy, std::int64_t gpus) {
+  training.method = Method::qlora;
+  const Model model =
+      read_config(JsonReader(test_json("reference/quantised/stored.json")[0]["config"], "model"));
+  std::string all;
+  for (const std::string& reason : why_illegal(model, training, strategy, {gpus, gpus})) all += reason + "\n";
+  return all;
+}
+
+// Weights over which no library trains adapters, and frameworks that do not take them, with their reasons.
+TEST(QuantisedWeights, AreRefusedWhereTheyDoNotTrain) {
+  using ::testing::HasSubstr;
+  const Strategy alone{.zero_stage = 0};
+  Training training;
+  training.framework = Framework::torch;
+  for (const Quantization trained : {Quantization::awq, Quantization::hqq, Quantization::torchao_int8}) {
+    training.quantization = trained;
+    EXPECT_EQ(refusal(training, alone, 1), "") << to_name(trained);
+  }
+  training.quantization = Quantization::torchao_int4;
+  EXPECT_THAT(refusal(training, alone, 1), HasSubstr("torchao-int8"));
+  training.quantization = Quantization::mxfp4;
+  EXPECT_THAT(refusal(training, alone, 1), HasSubstr("Mxfp4Config(dequantize=True)"));
+  Strategy two{.zero_stage = 0, .layout = {.shard = 2}};
+  training.quantization = Quantization::torchao_int8;
+  EXPECT_THAT(refusal(training, two, 2), HasSubstr("one GPU alone"));
+  training.quantization = Quantization::hqq;
+  EXPECT_EQ(refusal(training, two, 2), "");
+  training.framework = Framework::deepspeed;
+  two.zero_stage = 3;
+  EXPECT_THAT(refusal(training, two, 2), HasSubstr("hqq has no such storage"));
+  training.framework = Framework::fsdp;
+  EXPECT_THAT(refusal(training, two, 2), HasSubstr("hqq has no such storage"));
+  training.framework = Framework::torch, training.quantization = Quantization::awq, training.dora = true;
+  EXPECT_THAT(refusal(training, alone, 1), HasSubstr("no DoRA"));
 }
 
 // Small tensors keep fp32 states under 8-bit Adam, and blocks end with a tensor: together below 0.01 %.

@@ -42,8 +42,8 @@ void add_method(Words& words, const Training& training) {
   add(words, {"--lora_rank", std::to_string(training.lora_rank), "--lora_dropout",
               fmt::format("{}", training.lora_dropout), "--target_modules"});
   for (const std::string& module : target_modules(training.lora_targets)) words.push_back(module);
-  if (training.method != Method::qlora || is_gptq(training.quantization))
-    return;  // GPTQ's models say so themselves
+  if (training.method != Method::qlora || !is_bitsandbytes(training.quantization))
+    return;  // models that were packed before say so themselves
   const bool int8 = training.quantization == Quantization::int8;
   add(words, {"--quant_method", "bnb", "--quant_bits", int8 ? "8" : "4"});
   if (int8) return;
