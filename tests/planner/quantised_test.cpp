@@ -15,7 +15,7 @@
 namespace zplan::testing {
 namespace {
 
-TEST(QuantisedWeights, AreStoredAsBitsandbytesStoresThem) {
+TEST(QuantisedWeights, AreStoredAsTheirLibrariesStoreThem) {
   std::size_t rows = 0;
   for (const Json& row : test_json("reference/quantised/stored.json")) {
     const Model model = read_config(JsonReader(row["config"], "measured model"));
