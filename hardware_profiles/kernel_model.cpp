@@ -14,7 +14,7 @@ KernelModel::KernelModel()
                  {2.08e12, 400.0 / 108},
                  {95e12 / 84, 300.0 / 84},
                  {229e12 / 188, 300.0 / 188},
-                 {4.36e12, 700.0 / 132}}},
+                 {4.35e12, 700.0 / 132}}},
       // One kernel of CUTLASS reaches 235 TFLOP/s on an A100 of 400 W and 158 on one of 250 W: NVIDIA/cutlass
       // issue 956.
       power_exponent(0.85),
@@ -28,8 +28,8 @@ KernelModel::KernelModel()
       // 14.1 of 19.5 TFLOP/s on an A100, 21 of 40 on an RTX 3090 Ti (bewantbe/busy-gemm-benchmark), 54 of 110
       // on an RTX PRO 6000 Max-Q (as above).
       plain(0.6),
-      tail(0.660),            // fitted
-      softmax_cycles(0.190),  // fitted
+      tail(0.638),            // fitted
+      softmax_cycles(0.191),  // fitted
       // Forward and backward 31.1 and 12.4 TFLOP/s with heads of 128, backward 24.4 with heads of 64:
       // CUTLASS's kernels in Dao-AILab/flash-attention issue 416, on a GPU whose FlashAttention-2, 54
       // TFLOP/s, is that of an RTX 3090 (82 multiprocessors at 1.695 GHz).
@@ -38,8 +38,8 @@ KernelModel::KernelModel()
                   .narrow_backward = 24.4e12 / (82 * 1.695e9)},
       // Assumed: what refresh and turns of the bus leave of the rated bandwidth.
       copy(0.9),
-      bytes_per_multiprocessor(19.4e9),  // fitted
-      gap(0.993e-6)                      // fitted
+      bytes_per_multiprocessor(19.3e9),  // fitted
+      gap(0.994e-6)                      // fitted
 {}
 
 namespace {

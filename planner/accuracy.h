@@ -102,9 +102,9 @@ struct LikelyRange {
   std::optional<MatrixUnits> units{};
 };
 /// Of the speed of steps by errors of fits that saw nothing of a run's source, or, where the plan's
-/// generation of GPUs was not measured by several, nothing of its GPU; of memory by the errors of counted
-/// peaks. Of the narrowest group with eight runs and more of two sources and more. Made by
-/// docs/generate_accuracy.py.
+/// generation of GPUs was not measured by several, nothing of its GPU; of memory by the errors of peaks that
+/// an allocator held or the driver counted. Of the narrowest group with eight runs and more of three sources
+/// and more. Made by docs/generate_accuracy.py.
 [[nodiscard]] LikelyRange likely_range(AccuracyOf of, const Comparable& plan);
 
 /// Whether the ranges of two predictions overlap.

@@ -21,9 +21,20 @@ FlopsPerSecond rate_of(const Gpu& gpu, Precision precision) {
 
 namespace {
 
-/// PyTorch's memory-efficient kernels beside FlashAttention's, where tiles are not small: half as fast
-/// forward (facebookresearch/xformers issue 1074), 55 % slower backward (its pull request 362, by median).
-constexpr double kTiledCost = 1.7;
+/// PyTorch's memory-efficient kernels where tiles are not small, by how much longer they take than what this
+/// model gives an A100 for FlashAttention-2, 0.551 of its peak. Forward: 5.3 ms for 2 samples of 8192 tokens
+/// and 8 heads of 128 (facebookresearch/xformers issue 712). Backward, with a mask as a tensor: 4.33 ms for 2
+/// samples of 4096 (NVIDIA/cutlass pull request 992, v3, whose kernels PyTorch has).
+constexpr double kFlash = 0.551 * 312e12;
+constexpr double kTiledForward = kFlash * 5.3e-3 / (4.0 * 2 * 8 * 128 * 8192 * 8192);
+constexpr double kTiledBackward = kFlash * 4.33e-3 / (10.0 * 2 * 8 * 128 * 4096 * 4096);
+
+/// The same kernels for heads of more than 128 features, whose results go through global memory and no longer
+/// stay in registers, by operation. Source: facebookresearch/xformers pull request 587, A100: forward of 64
+/// samples of 1024 tokens and 16 heads 3090 µs with 128 features, 7032 with 256; backward of 16 samples of
+/// 512 tokens 1844 and 8278. With small tiles the backward's do not stay there from 128 features on.
+constexpr std::int64_t kWidestInRegisters = 128;
+constexpr double kWideForward = 7032.0 / (2 * 3090), kWideBackward = 8278.0 / (2 * 1844);
 
 /// A multiprocessor works on squares of the result; products with fewer of them than there are
 /// multiprocessors divide the inner dimension, too, down to slices of so much. Source: NVIDIA, Matrix
@@ -85,10 +96,13 @@ Seconds KernelRates::time(const Product& product) const {
 
 /// At FlashAttention's rate but slower by a factor, and no faster than small tiles are.
 Seconds KernelRates::time(const TiledAttention& tiled) const {
-  const Seconds by_units = (tiled.forward + tiled.backward) * kTiledCost / attention_;
+  const bool wide = tiled.head_size > kWidestInRegisters;
+  const Flops forward = tiled.forward * (wide ? kWideForward : 1);
+  const Flops wide_backward = tiled.backward * (wide ? kWideBackward : 1);
+  const Seconds by_units = (forward * kTiledForward + wide_backward * kTiledBackward) / attention_;
   if (tiled_.forward == 0) return by_units;
-  const double backward = tiled.head_size > narrow_head_ ? tiled_.backward : tiled_.narrow_backward;
-  const Seconds by_tiles(tiled.forward.value / tiled_.forward + tiled.backward.value / backward);
+  const double rate = tiled.head_size > narrow_head_ ? tiled_.backward : tiled_.narrow_backward;
+  const Seconds by_tiles(forward.value / tiled_.forward + tiled.backward.value / rate);
   return std::max(by_units, by_tiles);
 }
 

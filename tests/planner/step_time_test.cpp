@@ -213,7 +213,8 @@ TEST_F(ProductTimes, OfWideNumbersRunOnThePlainUnits) {
   EXPECT_EQ(matrix_peak(cluster_.gpu, training.precision), cluster_.gpu.fp32);
 }
 
-/// PyTorch's memory-efficient kernels: 1.7 times FlashAttention's, or what small tiles do in a cycle.
+/// PyTorch's memory-efficient kernels: 1.66 times FlashAttention's forward and 2.17 times backward, or what
+/// small tiles do in a cycle; more where heads are wide, backward only where narrower ones stay in registers.
 TEST_F(ProductTimes, OfMaskedAttentionFollowItsTiles) {
   cluster_.gpu.boost_mhz = 2000;
   cluster_.kernels.small_tiles = {.forward = 200, .backward = 100, .narrow_backward = 200};
@@ -227,10 +228,12 @@ TEST_F(ProductTimes, OfMaskedAttentionFollowItsTiles) {
                             .head_size = head_size};
     return KernelRates(cluster_, training_).time(load).attention.value;
   };
-  EXPECT_NEAR(seconds_of("8.0", 128), 1.7 * 16e13 / 312e12, 1e-9);
+  EXPECT_NEAR(seconds_of("8.0", 128), (1.66 + 2.17) * 8e13 / 312e12, 0.01);
+  EXPECT_NEAR(seconds_of("8.0", 256), (1.14 * 1.66 + 2.24 * 2.17) * 8e13 / 312e12, 0.02);
   EXPECT_NEAR(seconds_of("8.9", 128), 8e13 / (200 * 100 * 2e9) + 8e13 / (100 * 100 * 2e9), 1e-9);
   EXPECT_NEAR(seconds_of("8.9", 64), 2 * 8e13 / (200 * 100 * 2e9), 1e-9);
   EXPECT_LT(seconds_of("8.9", 96), seconds_of("12.0", 96));
+  EXPECT_NEAR(seconds_of("8.9", 256), 1.138 * 8e13 / (200 * 100 * 2e9) + 8e13 / (100 * 100 * 2e9), 0.001);
 }
 
 // PyTorch stops recomputing once all that was saved is there: the layer's last product is not repeated.
@@ -322,8 +325,8 @@ class Offloads : public StepTimes {
   double seconds(const Strategy& s, const Schedule& schedule = {}, double micro_steps = 0) const {
     return offload_time(training_, s, cluster_, shard_, schedule, Seconds(micro_steps)).value;
   }
-  /// The node's 400 GB/s, of which 43 % are reached, among four; 42 bytes an element.
-  double host() const { return 42e9 / (0.43 * 400e9 / 4); }
+  /// The node's 400 GB/s, of which 17 % are reached, among four; 42 bytes an element.
+  double host() const { return 42e9 / (0.17 * 400e9 / 4); }
   Shard shard_;
 };
 
@@ -332,11 +335,11 @@ TEST_F(Offloads, TheHostReadsAndWritesEachParameterThrice) {
   const Strategy all{
       .zero_stage = 3, .offload_optimizer = OffloadDevice::cpu, .offload_parameters = OffloadDevice::cpu};
   EXPECT_NEAR(seconds(all), host(), 1e-9);
-  cluster_.host.bandwidth = BytesPerSecond(2e12);
-  EXPECT_NEAR(seconds(all), host() / 5, 1e-9);
+  cluster_.host.bandwidth = BytesPerSecond(4e12);
+  EXPECT_NEAR(seconds(all), host() / 10, 1e-9);
   cluster_.host.threads = 1;
   const double alone = seconds(all);
-  EXPECT_GT(alone, host() / 5);
+  EXPECT_GT(alone, host() / 10);
   cluster_.host.threads = 2;
   EXPECT_NEAR(seconds(all), alone / 2, 1e-9);
 }
