@@ -92,7 +92,10 @@ class RankRun {
   [[nodiscard]] std::vector<RankRun> distinct_ranks() const;
 
  private:
-  [[nodiscard]] bool is_sliced() const { return divides_groups(strategy_.zero_stage); }
+  /// FSDP2 shards every tensor alike at either of its stages: its ranks do not differ.
+  [[nodiscard]] bool is_sliced() const {
+    return training_.framework == Framework::deepspeed && divides_groups(strategy_.zero_stage);
+  }
 
   Parts parts_;
   Training training_;
