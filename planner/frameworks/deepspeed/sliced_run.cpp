@@ -149,7 +149,7 @@ void SlicedRun::put_in_bucket(std::size_t tensor) {
 }
 
 bool SlicedRun::spans_slices() const {
-  return in().strategy.layout.gradient_ranks() > 1 && parts().size() > 1;
+  return in().strategy.layout.gradient_ranks() > 1 && parts().count > 1;
 }
 
 /// Neighbours bound for the same rank are one part, but for those that this rank adds to its fp32 slice.
@@ -201,32 +201,29 @@ void SlicedRun::make_missing_gradients() {
   }
 }
 
-SlicedRun::Parts SlicedRun::parts() const {
-  Parts parts;
-  for (const Pending& each : pending_) {
-    const std::int64_t size = slice_of(each.tensor).size.value;
-    const Sharing sharing = group_of(each.tensor).sharing;
-    const std::int64_t end = (each.start + each.elements).value;
-    for (std::int64_t at = each.start.value; at < end;) {
-      const std::int64_t owner = at / size, until = std::min(end, (owner + 1) * size);
-      if (parts.empty() || parts.back().owner != owner || parts.back().sharing != sharing)
-        parts.push_back({sharing, owner, {}});
-      parts.back().elements += Elements(until - at);
-      at = until;
-    }
-  }
-  return parts;
+const SlicedRun::PendingParts& SlicedRun::parts() const {
+  for (; parts_.of < pending_.size(); ++parts_.of) add_parts(pending_[parts_.of]);
+  return parts_;
 }
 
-std::vector<SlicedRun::Parts> SlicedRun::parts_by_sharing() const {
-  std::vector<Parts> lists;
-  for (const Part& part : parts()) {
-    auto list = std::find_if(lists.begin(), lists.end(),
-                             [&](const Parts& each) { return each.front().sharing == part.sharing; });
-    if (list == lists.end()) list = lists.insert(list, Parts{});
-    list->push_back(part);
+void SlicedRun::add_parts(const Pending& each) const {
+  const std::int64_t size = slice_of(each.tensor).size.value;
+  const Sharing sharing = group_of(each.tensor).sharing;
+  const std::int64_t end = (each.start + each.elements).value;
+  if (each.elements.value == 0) return;
+  // The last part of all is the last of its list.
+  const bool goes_on = std::exchange(parts_.latest, sharing) == sharing && parts_.count > 0;
+  std::vector<Parts>& lists = parts_.by_sharing;
+  auto list = std::find_if(lists.begin(), lists.end(),
+                           [&](const Parts& known) { return known.front().sharing == sharing; });
+  if (list == lists.end()) list = lists.insert(list, Parts{});
+  for (std::int64_t at = each.start.value; at < end;) {
+    const std::int64_t owner = at / size, until = std::min(end, (owner + 1) * size);
+    const bool goes_on_here = at > each.start.value || goes_on;
+    if (!goes_on_here || list->back().owner != owner) list->push_back({sharing, owner, {}}), ++parts_.count;
+    list->back().elements += Elements(until - at);
+    at = until;
   }
-  return lists;
 }
 
 /// What is flattened at once: parts up to the one that exceeds the bucket's size. A part that is sent alone
@@ -234,14 +231,14 @@ std::vector<SlicedRun::Parts> SlicedRun::parts_by_sharing() const {
 Elements SlicedRun::largest_flattened() const {
   Elements most{};
   if (keeps_flat_fp32()) {
-    for (const Parts& list : parts_by_sharing()) {
+    for (const Parts& list : parts().by_sharing) {
       Elements together{};
       for (const Part& part : list) together += part.elements;
       most = std::max(most, std::min(together, Elements(500'000'000)));
     }
     return most;
   }
-  for (const Parts& list : parts_by_sharing()) {
+  for (const Parts& list : parts().by_sharing) {
     Elements together{};
     int count = 0;
     for (const Part& part : list) {
@@ -257,7 +254,7 @@ Elements SlicedRun::largest_sent() const {
   const ZeroOptions& zero = in().strategy.zero;
   if (!zero.reduce_scatter) return open_;
   Elements most{};
-  for (const Parts& list : parts_by_sharing()) {
+  for (const Parts& list : parts().by_sharing) {
     Elements together{};
     for (const Part& part : list) {
       together += part.elements;
@@ -297,7 +294,7 @@ void SlicedRun::send() {
   const ZeroOptions& zero = in().strategy.zero;
   if (in().strategy.layout.gradient_ranks() == 1 || !state_.notes_calls()) return;
   if (!zero.reduce_scatter) return send(Operation::all_reduce, open_, Sharing::dense);
-  for (const Parts& list : parts_by_sharing()) {
+  for (const Parts& list : parts().by_sharing) {
     if (!zero.multi_rank_bucket_allreduce) {
       send_to_owners(list);
       continue;
@@ -399,6 +396,7 @@ void SlicedRun::flush() {
   }
   device_.release(sent);
   pending_.clear();
+  parts_ = {};
   open_ = {};
 }
 

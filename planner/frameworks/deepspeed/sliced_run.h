@@ -80,13 +80,19 @@ class SlicedRun {
   /// DeepSpeed 0.19.8 stage_1_and_2.py get_all_grad_tensors.
   void make_missing_gradients();
   void put_in_bucket(std::size_t tensor);
-  /// What is pending, in order: neighbours of one owner are one part.
-  [[nodiscard]] Parts parts() const;
+  /// What is pending, in order: neighbours of one owner are one part. Of what goes to those that share it
+  /// alike, in the order in which they first come. Added up as far as it was asked for.
+  struct PendingParts {
+    std::vector<Parts> by_sharing;
+    std::size_t count{};  ///< of parts
+    Sharing latest{};     ///< of the last of them
+    std::size_t of{};     ///< so many that are pending
+  };
+  [[nodiscard]] const PendingParts& parts() const;
+  void add_parts(const Pending& each) const;
   [[nodiscard]] Elements largest_flattened() const;
   /// What is sent at once where it is cast for it: of the parts, one alone counts too.
   [[nodiscard]] Elements largest_sent() const;
-  /// Of what goes to those that share it alike, in the order in which they first come.
-  [[nodiscard]] std::vector<Parts> parts_by_sharing() const;
   /// Of an element of the bucket.
   [[nodiscard]] Bytes bucket_element() const;
   /// Whether gradients travel in another type than the bucket's.
@@ -120,6 +126,7 @@ class SlicedRun {
   Device::Block earlier_partition_{Device::kNone};  ///< of the micro-steps before
   std::vector<Device::Block> missing_;              ///< zeros of make_missing_gradients
   std::vector<Pending> pending_;
+  mutable PendingParts parts_;
   Instant reduced_;  ///< when the last reduction is through
   Elements open_{};
   bool last_micro_step_{};
