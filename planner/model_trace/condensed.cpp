@@ -113,6 +113,7 @@ class Condenser {
   void close() {
     if (open_ && target_ != &unwanted_) {
       target_->push_back({CondensedEvent::Kind::delta, static_cast<std::int32_t>(result_.deltas.size()), {}});
+      delta_.highest_total = delta_.highest.total(), delta_.net_total = delta_.net.total();
       result_.deltas.push_back(delta_);
     }
     delta_ = {}, total_ = {}, highest_ = {}, open_ = false;

@@ -12,6 +12,7 @@ namespace zplan {
 struct MemoryDelta {
   Composition highest;  ///< at its highest
   Composition net;      ///< behind it
+  Bytes highest_total{}, net_total{};
   bool operator==(const MemoryDelta&) const = default;
 };
 

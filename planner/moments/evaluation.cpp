@@ -22,8 +22,8 @@ class ForwardPeak {
   void section(int /*unused*/, bool backward) { backward_ = backward; }
   void delta(const MemoryDelta& delta, std::int32_t /*unused*/) {
     if (backward_) return;
-    highest_ = std::max(highest_, live_ + delta.highest.total());
-    live_ += delta.net.total();
+    highest_ = std::max(highest_, live_ + delta.highest_total);
+    live_ += delta.net_total;
   }
   void gradient(int, std::int32_t, Bytes, Term) {}
   void part_of_gradient(int, std::int32_t, Bytes, Term) {}

@@ -42,7 +42,7 @@ MicroStepFigures<double> figures_of(const Recording& recording, const Cluster& c
                                     std::int64_t micro_batch_size) {
   MicroStepFigures<double> result;
   for (const MemoryDelta& each : recording.condensed.deltas)
-    result.live.deltas.push_back({bytes(each.highest.total()), bytes(each.net.total())});
+    result.live.deltas.push_back({bytes(each.highest_total), bytes(each.net_total)});
   result.live.inputs = bytes(token_ids(micro_batch_size * sequences_per_sample(training), tokens));
   const KernelRates rates(cluster, training);
   for (const Load& each : recording.tape.loads) {

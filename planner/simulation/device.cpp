@@ -33,8 +33,7 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
     blocks_[static_cast<std::size_t>(block)] = held;
   }
   if (trace_) trace_->allocate(block, size, stream);
-  live_[term] += size;
-  total_ += size;
+  count(term, size);
   if (log_) log(term, size, true);
   note();
   return block;
@@ -49,20 +48,39 @@ void Device::log(Term term, Bytes size, bool made) {
 }
 
 void Device::note() {
-  const Bytes allocated = this->allocated();
-  PhasePeak& phase = phases_[static_cast<std::size_t>(phase_)];
-  phase.requested = std::max(phase.requested, total_);
-  phase.allocated = std::max(phase.allocated, allocated);
-  peak_allocated_ = std::max(peak_allocated_, allocated);
-  if (!moments_.empty()) moments_.back().live = std::max(moments_.back().live, allocated);
-  if (total_ > peak_total_) peak_total_ = total_, peak_ = {phase_, at_, layer_, live_};
+  lately_.requested = std::max(lately_.requested, total_);
+  lately_.allocated = std::max(lately_.allocated, allocated());
+  if (total_ <= peak_total_) return;
+  peak_total_ = total_;
+  if (!log_) peak_ = {phase_, at_, layer_, live_};
+}
+
+/// What happened since the last moment began is that one's.
+void Device::note_lately() {
+  phases_[static_cast<std::size_t>(phase_)] = peak(phase_);
+  peak_allocated_ = peak_allocated();
+  if (!moments_.empty()) moments_.back().live = std::max(moments_.back().live, lately_.allocated);
+  lately_ = {};
+}
+
+PhasePeak Device::peak(Phase phase) const {
+  PhasePeak peak = phases_[static_cast<std::size_t>(phase)];
+  if (phase != phase_) return peak;
+  peak.requested = std::max(peak.requested, lately_.requested);
+  peak.allocated = std::max(peak.allocated, lately_.allocated);
+  return peak;
+}
+
+std::vector<Moment> Device::moments() const {
+  std::vector<Moment> all = moments_;
+  if (!all.empty()) all.back().live = std::max(all.back().live, lately_.allocated);
+  return all;
 }
 
 void Device::release(Block& block) {
   if (block == kNone) return;
   Held& held = blocks_[static_cast<std::size_t>(block)];
-  live_[held.term] -= held.size;
-  total_ -= held.size;
+  count(held.term, Bytes{} - held.size);
   if (log_) log(held.term, held.size, false);
   if (allocator_) allocator_->release(std::exchange(held.handle, CachingAllocator::kNoMemory));
   if (trace_) trace_->release(block);
@@ -78,30 +96,27 @@ void Device::release(std::vector<Block>& blocks) {
 void Device::rename(Block block, Term term) {
   if (block == kNone) return;
   Held& held = blocks_[static_cast<std::size_t>(block)];
-  live_[held.term] -= held.size;
+  count(held.term, Bytes{} - held.size);
   held.term = term;
-  live_[term] += held.size;
+  count(term, held.size);
 }
 
 void Device::delta(const MemoryDelta& delta, std::int32_t number) {
   if (log_) log_->delta(number);
-  const Bytes highest = total_ + delta.highest.total();
-  PhasePeak& phase = phases_[static_cast<std::size_t>(phase_)];
-  phase.requested = std::max(phase.requested, highest);
-  phase.allocated = std::max(phase.allocated, highest);
-  peak_allocated_ = std::max(peak_allocated_, highest);
-  if (!moments_.empty()) moments_.back().live = std::max(moments_.back().live, highest);
+  const Bytes highest = total_ + delta.highest_total;
+  lately_.requested = std::max(lately_.requested, highest);
+  lately_.allocated = std::max(lately_.allocated, highest);
+  total_ += delta.net_total;
+  if (log_) return;
   if (highest > peak_total_) {
     peak_total_ = highest, peak_ = {phase_, at_, layer_, live_};
     for (std::size_t i = 0; i < kTerms; ++i) peak_.holds.terms[i] += delta.highest.terms[i];
   }
   for (std::size_t i = 0; i < kTerms; ++i) live_.terms[i] += delta.net.terms[i];
-  total_ += delta.net.total();
 }
 
 Device::Block Device::adopt(Term term, Bytes size) {
-  live_[term] -= size;
-  total_ -= size;
+  count(term, Bytes{} - size);
   if (log_) log_->release(size);
   return allocate(term, size);
 }
@@ -123,16 +138,16 @@ Device::Layout Device::layout() const {
 }
 
 void Device::enter(Phase phase, std::string_view at, int layer) {
+  note_lately();
   phase_ = phase, at_ = at, layer_ = layer;
-  moments_.push_back({phase, at, layer, allocated()});
-  PhasePeak& peak = phases_[static_cast<std::size_t>(phase)];
-  peak.requested = std::max(peak.requested, total_);
-  peak.allocated = std::max(peak.allocated, allocated());
+  lately_ = {total_, allocated()};
+  moments_.push_back({phase, at, layer, lately_.allocated});
 }
 
 void Device::begin_step() {
   if (log_) log_->begin_step(total_);
   if (trace_) trace_->begin_step();
+  note_lately();
   phases_ = {};
   moments_.clear();
   peak_total_ = {};

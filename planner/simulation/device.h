@@ -2,6 +2,8 @@
 // The memory of one rank's GPU while a run is played: who holds what, the worst moment of each phase, and,
 // where asked, PyTorch's caching allocator underneath.
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -33,7 +35,8 @@ class Device {
   /// Without options only what is asked for is counted, which is ten times faster.
   explicit Device(std::optional<AllocatorOptions> allocator);
 
-  /// From here on the program of a step is written down; only where no allocator runs.
+  /// From here on the program of a step is written down; only where no allocator runs. What memory is taken
+  /// for is then not told apart: live() and peak() stay empty.
   void keep_log() { log_.emplace(); }
   /// Of the step since begin_step.
   /// What a kept log counts model inputs in.
@@ -89,9 +92,9 @@ class Device {
   [[nodiscard]] const Composition& live() const { return live_; }
   [[nodiscard]] Bytes requested() const { return total_; }
   /// Highest of what the allocator handed out since the run began, and of what it took from the GPU.
-  [[nodiscard]] Bytes peak_allocated() const { return peak_allocated_; }
+  [[nodiscard]] Bytes peak_allocated() const { return std::max(peak_allocated_, lately_.allocated); }
   [[nodiscard]] Bytes peak_reserved() const {
-    return allocator_ ? allocator_->peak().reserved : peak_allocated_;
+    return allocator_ ? allocator_->peak().reserved : peak_allocated();
   }
   /// As of now taken from the GPU, and how much of it the allocator may take; absent: no limit.
   [[nodiscard]] Bytes reserved() const { return allocator_ ? allocator_->current().reserved : total_; }
@@ -100,8 +103,8 @@ class Device {
   [[nodiscard]] Bytes allocated() const { return allocator_ ? allocator_->current().allocated : total_; }
   /// Of the step since begin_step.
   [[nodiscard]] const Peak& peak() const { return peak_; }
-  [[nodiscard]] const PhasePeak& peak(Phase phase) const { return phases_[static_cast<std::size_t>(phase)]; }
-  [[nodiscard]] const std::vector<Moment>& moments() const { return moments_; }
+  [[nodiscard]] PhasePeak peak(Phase phase) const;
+  [[nodiscard]] std::vector<Moment> moments() const;
 
  private:
   struct Held {
@@ -110,6 +113,12 @@ class Device {
     CachingAllocator::Handle handle{CachingAllocator::kNoMemory};
   };
   void note();
+  void note_lately();
+  /// `size` more, or less, is held for `term`.
+  void count(Term term, Bytes size) {
+    total_ += size;
+    if (!log_) live_[term] += size;
+  }
 
   void log(Term term, Bytes size, bool made);
 
@@ -128,6 +137,7 @@ class Device {
   std::string_view at_{"initialisation"};
   int layer_{-1};
   Peak peak_;
+  PhasePeak lately_;  ///< since the last moment began: belongs to it and to its phase
   std::array<PhasePeak, kPhases> phases_{};
   std::vector<Moment> moments_;
 };

@@ -36,7 +36,7 @@ std::vector<Bytes> saved_by_layer(const CondensedTape& tape) {
   for (const CondensedTape::Layer& each : tape.classes) {
     Bytes sum{};
     for (const CondensedEvent& event : each.forward)
-      if (event.delta >= 0) sum += tape.deltas[static_cast<std::size_t>(event.delta)].net.total();
+      if (event.delta >= 0) sum += tape.deltas[static_cast<std::size_t>(event.delta)].net_total;
     of_class.push_back(sum);
   }
   for (const std::size_t each : tape.layers) of_layer.push_back(of_class[each]);

@@ -68,7 +68,8 @@ struct RunInputs {
   const std::vector<VariedMicroStep>* varied{};
   std::int64_t gpus_per_node{};           ///< 0: all on one
   bool notes_calls{true};                 ///< RunResult::calls and program are asked for
-  bool logs_memory{};                     ///< of a live run: RunResult::live is asked for
+  bool logs_memory{};                     ///< of a live run: RunResult::live is asked for, and not
+                                          ///< what memory is taken for
   std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
   /// Of the GPU, what the allocator cannot have: a CUDA context, NCCL's buffers, an engine that stays awake.
   Bytes outside{};
