@@ -1,6 +1,8 @@
 #include "planner/frameworks/deepspeed/coordinator.h"
 
+#include <list>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "planner/frameworks/deepspeed/narrow_index.h"
@@ -795,23 +797,55 @@ StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options,
   return step_of(coordinator, options.micro_steps);
 }
 
-std::shared_ptr<const RunGathers> gathers_of_run(const ModuleTape& tape, const GatherOptions& options) {
-  // A plan plays its run by live memory and then with the allocator, a search runs that differ in the
-  // micro-batch alone: each thread keeps what it worked out last.
-  struct Last {
+namespace {
+
+/// What was worked out lately. A plan plays its run by live memory and then with the allocator, a search runs
+/// that differ in the micro-batch, in what is recomputed or in what else is offloaded: all gather alike.
+class LateGathers {
+ public:
+  std::shared_ptr<const RunGathers> of(const ModuleTape& tape, const GatherOptions& options) {
+    const std::shared_ptr<Entry> entry = find_or_add(tape, options);
+    std::call_once(entry->once, [&] {
+      check(tape, options);
+      Coordinator coordinator(tape, options);
+      entry->gathers.first = step_of(coordinator, options.micro_steps);
+      entry->gathers.steady = step_of(coordinator, options.micro_steps);
+    });
+    return {entry, &entry->gathers};
+  }
+
+ private:
+  static constexpr std::size_t kMost = 8;
+  struct Entry {
+    Entry(const ModuleTape& t, const GatherOptions& o) : tape(t), options(o) {}
     ModuleTape tape;
     GatherOptions options;
-    std::shared_ptr<const RunGathers> gathers;
+    std::once_flag once;
+    RunGathers gathers;
   };
-  thread_local Last last;
-  if (last.gathers && last.options == options && last.tape == tape) return last.gathers;
-  check(tape, options);
-  Coordinator coordinator(tape, options);
-  RunGathers run;
-  run.first = step_of(coordinator, options.micro_steps);
-  run.steady = step_of(coordinator, options.micro_steps);
-  last = {tape, options, std::make_shared<const RunGathers>(std::move(run))};
-  return last.gathers;
+
+  std::shared_ptr<Entry> find_or_add(const ModuleTape& tape, const GatherOptions& options) {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) {
+      return each->options == options && each->tape == tape;
+    });
+    if (known == entries_.end()) {
+      if (entries_.size() == kMost) entries_.pop_back();
+      return entries_.emplace_front(std::make_shared<Entry>(tape, options));
+    }
+    entries_.splice(entries_.begin(), entries_, known);
+    return entries_.front();
+  }
+
+  std::mutex mutex_;
+  std::list<std::shared_ptr<Entry>> entries_;  ///< the latest first
+};
+
+}  // namespace
+
+std::shared_ptr<const RunGathers> gathers_of_run(const ModuleTape& tape, const GatherOptions& options) {
+  static LateGathers late;
+  return late.of(tape, options);
 }
 
 std::int64_t quantized_groups(Elements elements) {

@@ -60,8 +60,10 @@ struct HookList {
   }
 };
 
-/// What is below each module, from what is entered while it runs.
+/// What is below each module, from what is entered while it runs; nobody asks where no module is a leaf.
 void find_subtrees(ModuleTape& tape) {
+  if (std::none_of(tape.modules.begin(), tape.modules.end(), [](const auto& each) { return each.leaf; }))
+    return;
   std::vector<std::int32_t> open;
   for (const ModuleEvent& event : tape.events) {
     if (event.kind == Kind::enter_backward) return;
@@ -448,6 +450,7 @@ void PartitionedRun::begin(const GatherPlan& plan) {
 /// Issues the calls up to this event, and waits for those that are needed now.
 void PartitionedRun::communicate(std::int32_t event) {
   using Action = GatherAction::Kind;
+  if (!state_.notes_calls()) return;
   for (; engine_->next_action < engine_->plan->actions.size() &&
          engine_->plan->actions[engine_->next_action].event <= event;
        ++engine_->next_action) {
