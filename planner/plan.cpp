@@ -154,9 +154,26 @@ void cover_rollout(const std::vector<MomentMemory>& moments, const Training& tra
 }  // namespace
 
 Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
+  return plan(worst_rank(run(strategy), depth != Depth::complete), depth, std::nullopt);
+}
+
+std::optional<Plan> PlanContext::outline_if_fits(const Strategy& strategy) {
+  const WorstRank worst = worst_rank(run(strategy), true);
+  // What the host takes of one memory for both is known with the plan alone.
+  if (cluster_.gpu.unified_memory) {
+    Plan plan = this->plan(worst, Depth::outline, std::nullopt);
+    return plan.fits ? std::optional(std::move(plan)) : std::nullopt;
+  }
+  if (!fits_device(worst)) return std::nullopt;
+  Plan plan = this->plan(worst, Depth::outline, true);
+  return plan.fits ? std::optional(std::move(plan)) : std::nullopt;
+}
+
+/// `has_room`: whether the allocator fits the run into what there is, where that is known.
+Plan PlanContext::plan(const WorstRank& worst, Depth depth, std::optional<bool> has_room) {
   const bool complete = depth == Depth::complete;
-  const WorstRank worst = worst_rank(run(strategy), !complete);
   const RankRun& run = worst.run;
+  const Strategy& strategy = run.strategy();
   const RunInputs inputs = run.inputs();
   Plan plan;
   plan.framework = training_.framework;
@@ -175,7 +192,8 @@ Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);
     limit = available(cluster_, headroom_) - host_share(cluster_, plan.memory);
-    plan.fits_device = plan.memory.required_low <= limit && fits_by_allocator(inputs, cluster_, limit);
+    plan.fits_device = plan.memory.required_low <= limit &&
+                       (has_room ? *has_room : fits_by_allocator(inputs, cluster_, limit));
   }
   add_host_share(plan.memory, host_share(cluster_, plan.memory));
   plan.communication = run.schedule(played);

@@ -27,6 +27,8 @@ class PlanContext {
   /// The plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it open, and
   /// `memory.required` is at its low end.
   [[nodiscard]] Plan outline(const Strategy& strategy);
+  /// The same where it fits, else nothing, which takes less: the allocator is asked first.
+  [[nodiscard]] std::optional<Plan> outline_if_fits(const Strategy& strategy);
   /// The neediest rank of a strategy that a device with `limit` bytes may run: `memory.required_low` of its
   /// plan is within them. Nothing where none will.
   [[nodiscard]] std::optional<WorstRank> may_fit(const Strategy& strategy, Bytes limit);
@@ -64,6 +66,7 @@ class PlanContext {
   };
   enum class Depth : std::uint8_t { outline, complete };
   [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
+  [[nodiscard]] Plan plan(const WorstRank& worst, Depth depth, std::optional<bool> has_room);
   /// The model with the experts of one rank.
   [[nodiscard]] const std::shared_ptr<const Model>& shared_model(const Strategy& strategy);
   [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);

@@ -266,8 +266,8 @@ std::optional<Found> Explorer::run(const Candidate& candidate) {
       return std::nullopt;
   }
   FrameworkPlans& plans = this->plans_of(name);
-  Plan plan = plans.context.outline(strategy_of(name, candidate.estimate));
-  if (plan.fits) return Found{name, std::move(plan)};
+  if (auto plan = plans.context.outline_if_fits(strategy_of(name, candidate.estimate)))
+    return Found{name, *std::move(plan)};
   const std::lock_guard lock(mutex_);
   std::int64_t& smallest = too_gappy_[candidate.family];
   const std::int64_t size = candidate.estimate.micro_batch_size;
