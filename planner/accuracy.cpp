@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/embedded.h"
+#include "models/base/json_parts.h"
 #include "models/base/json_reader.h"
 
 namespace zplan {
@@ -66,23 +67,20 @@ RangeGroup read_range(const JsonReader& at) {
   return group;
 }
 
-struct AccuracyFile {
-  std::vector<Accuracy> groups;
-  std::vector<RangeGroup> ranges;  ///< the narrowest first
-};
+/// What a member of the file lists. A plan asks for ranges, which are a twelfth of it. Not parse_json:
+/// docs/generate_accuracy.py writes the file, and every answer would pay for the check.
+template <class Read>
+auto listed(std::string_view member, const Read& read) {
+  const embedded::EmbeddedFile& file = embedded::accuracy_data.front();
+  const Json list = Json::parse(json_member(file.text, member));
+  std::vector<decltype(read(JsonReader(list, std::string())))> all;
+  for (const JsonReader& each : JsonReader(list, std::string(file.name)).items()) all.push_back(read(each));
+  return all;
+}
 
-const AccuracyFile& accuracy_file() {
-  static const AccuracyFile read = [] {
-    const embedded::EmbeddedFile& file = embedded::accuracy_data.front();
-    const std::string name(file.name);
-    const Json json = parse_json(file.text, name);
-    AccuracyFile all;
-    for (const JsonReader& each : JsonReader(json, name).at("groups").items())
-      all.groups.push_back(read_group(each));
-    for (const JsonReader& each : JsonReader(json, name).at("ranges").items())
-      all.ranges.push_back(read_range(each));
-    return all;
-  }();
+/// The narrowest first.
+const std::vector<RangeGroup>& ranges() {
+  static const std::vector<RangeGroup> read = listed("ranges", read_range);
   return read;
 }
 
@@ -118,7 +116,10 @@ const Accuracy* speeds(Framework framework, const std::optional<std::string>& ca
 
 }  // namespace
 
-const std::vector<Accuracy>& accuracies() { return accuracy_file().groups; }
+const std::vector<Accuracy>& accuracies() {
+  static const std::vector<Accuracy> read = listed("groups", read_group);
+  return read;
+}
 
 std::vector<Accuracy> accuracies(AccuracyOf of, const Coverage& plan) {
   std::vector<Accuracy> narrowest;
@@ -141,7 +142,7 @@ bool is_of(const Accuracy& accuracy, const Coverage& plan) {
 }
 
 LikelyRange likely_range(AccuracyOf of, const Comparable& plan) {
-  for (const RangeGroup& each : accuracy_file().ranges)
+  for (const RangeGroup& each : ranges())
     if (covers(each, of, plan)) return each.range;
   throw InputError("planner/accuracy.json", "no range of " + std::string(to_name(of)),
                    "accepted: one that covers every plan");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/embedded.h"
+#include "models/base/json_parts.h"
 #include "models/catalogue/entries.h"
 #include "models/config.h"
 
@@ -34,17 +35,28 @@ CatalogueEntry read_entry(const JsonReader& entry, const std::string& source) {
           .aliases = aliases ? texts(*aliases) : std::vector<std::string>{},
           .source = entry.text_or("source", source),
           .revision = entry.text_or("revision", ""),
-          .config = config.raw()};
+          .config = config.raw().dump()};
+}
+
+/// The same of a file that is compiled in, of which the configs are left as they stand. The tests check these
+/// files once and for all, every start of the program would pay for it.
+CatalogueEntry built_in_entry(std::string_view text, std::string_view file) {
+  CatalogueEntry entry{.name = {}, .aliases = {}, .source = std::string(file), .revision = {}, .config = {}};
+  for (const auto& [key, value] : json_parts(text)) {
+    if (key == "name") entry.name = json_string(value);
+    if (key == "source") entry.source = json_string(value);
+    if (key == "revision") entry.revision = json_string(value);
+    if (key == "config") entry.config = value;
+    if (key == "aliases")
+      for (const JsonPart& each : json_parts(value)) entry.aliases.push_back(json_string(each.value));
+  }
+  return entry;
 }
 
 std::vector<CatalogueEntry> read_catalogue() {
   std::vector<CatalogueEntry> all;
-  for (const auto& [name, text] : embedded::catalogue_files) {
-    // Not parse_json: the tests check these files once and for all, every start of the program would pay for
-    // it.
-    for (CatalogueEntry& entry : read_entries(Json::parse(text), std::string(name)))
-      all.push_back(std::move(entry));
-  }
+  for (const auto& [name, text] : embedded::catalogue_files)
+    for (const JsonPart& each : json_parts(text)) all.push_back(built_in_entry(each.value, name));
   std::sort(all.begin(), all.end(),
             [](const CatalogueEntry& a, const CatalogueEntry& b) { return a.name < b.name; });
   return all;
@@ -66,7 +78,8 @@ const std::vector<CatalogueEntry>& catalogue() {
 }
 
 Model catalogue_model(const CatalogueEntry& entry) {
-  Model model = read_config(JsonReader(entry.config, entry.name));
+  const Json config = Json::parse(entry.config);
+  Model model = read_config(JsonReader(config, entry.name));
   model.name = entry.name;
   model.source = ModelSource::catalogue;
   model.origin =

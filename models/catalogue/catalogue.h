@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,7 +16,7 @@ struct CatalogueEntry {
   std::vector<std::string> aliases;
   std::string source;    ///< where the config was read
   std::string revision;  ///< of the source; empty where it has none
-  Json config;
+  std::string config;    ///< as JSON, which hardly any question reads
 };
 
 /// The models compiled into the program, sorted by name.

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
+
+#include "models/catalogue/entries.h"
 
 namespace zplan {
 namespace {
@@ -50,6 +53,26 @@ TEST(Catalogue, EveryFileOfTheFolderIsCompiledIn) {
   EXPECT_EQ(catalogue().size(), entries);
 }
 
+// The program looks into few of them; read whole they say the same.
+TEST(Catalogue, EveryEntryIsWhatAReaderOfItsFileFinds) {
+  const std::filesystem::path folder =
+      std::filesystem::path(ZPLAN_TEST_DATA).parent_path() / "models/catalogue";
+  std::map<std::string, CatalogueEntry> read;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    const std::string name = file.path().filename().string();
+    if (file.path().extension() != ".json" || name == "catalogue.schema.json") continue;
+    for (const CatalogueEntry& each : read_entries(read_json(file.path().string()), name))
+      read[each.name] = each;
+  }
+  for (const CatalogueEntry& entry : catalogue()) {
+    const CatalogueEntry& whole = read.at(entry.name);
+    EXPECT_EQ(entry.aliases, whole.aliases) << entry.name;
+    EXPECT_EQ(entry.source, whole.source) << entry.name;
+    EXPECT_EQ(entry.revision, whole.revision) << entry.name;
+    EXPECT_EQ(Json::parse(entry.config), Json::parse(whole.config)) << entry.name;
+  }
+}
+
 TEST(Catalogue, EveryEntryIsAModelWithASource) {
   for (const CatalogueEntry& entry : catalogue()) {
     const Model model = catalogue_model(entry);
@@ -86,7 +109,7 @@ TEST(Catalogue, CountsAreThoseOfTransformersForEveryNativeModel) {
   std::size_t compared = 0;
   for (const CatalogueEntry& entry : catalogue()) {
     static const std::set<std::string> remote{"baichuan", "chatglm", "internlm2", "qwen"};
-    if (remote.count(entry.config["model_type"].get<std::string>()) != 0) continue;
+    if (remote.count(Json::parse(entry.config)["model_type"].get<std::string>()) != 0) continue;
     ASSERT_TRUE(reference.contains(entry.name)) << entry.name;
     EXPECT_EQ(parameters(catalogue_model(entry)).value, reference[entry.name].get<std::int64_t>())
         << entry.name;

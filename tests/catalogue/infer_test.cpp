@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "models/catalogue/catalogue.h"
@@ -28,9 +29,10 @@ std::int64_t unassigned(const Model& model) {
 /// Whether some model of the catalogue has these sizes but for the MLP.
 bool catalogue_has(const ModelShape& shape) {
   return std::any_of(catalogue().begin(), catalogue().end(), [&](const CatalogueEntry& entry) {
-    return entry.config.value("hidden_size", 0) == shape.hidden_size &&
-           entry.config.value("num_hidden_layers", 0) == shape.layers &&
-           entry.config.value("vocab_size", 0) == shape.vocabulary_size;
+    const Json config = Json::parse(entry.config);
+    return config.value("hidden_size", 0) == shape.hidden_size &&
+           config.value("num_hidden_layers", 0) == shape.layers &&
+           config.value("vocab_size", 0) == shape.vocabulary_size;
   });
 }
 

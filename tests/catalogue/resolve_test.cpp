@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/lookup.h"
@@ -93,7 +94,7 @@ TEST_F(Resolve, NameOrPathInTheConfigWins) {
 TEST_F(Resolve, ACatalogueNameAndItsConfigAreTheSameModel) {
   for (const CatalogueEntry& entry : catalogue()) {
     const Model named = resolve(entry.name);
-    const Model read = resolve(write("it/config.json", entry.config.dump()));
+    const Model read = resolve(write("it/config.json", entry.config));
     EXPECT_EQ(named.shape, read.shape) << entry.name;
     EXPECT_EQ(named.inventory, read.inventory) << entry.name;
   }

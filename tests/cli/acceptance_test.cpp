@@ -252,7 +252,7 @@ TEST(ConfigFile, GivesThePlansOfItsCatalogueName) {
   const Folder folder;
   const std::vector<CatalogueEntry>& entries = catalogue();
   for (std::size_t i = 0; i < entries.size(); i += 15) {
-    const std::string file = folder.write("config.json", entries[i].config.dump());
+    const std::string file = folder.write("config.json", entries[i].config);
     const json by_name = report("--gpus 8 --mem 80 --model " + entries[i].name);
     const json by_file = report("--gpus 8 --mem 80 --model " + file);
     EXPECT_EQ(by_file.at("plans").dump(), by_name.at("plans").dump()) << entries[i].name;
