@@ -16,6 +16,7 @@
 #include "cli/report/report_json.h"
 #include "cli/report/report_text.h"
 #include "models/base/json_text.h"
+#include "planner/search/explore.h"
 
 namespace zplan {
 

@@ -8,6 +8,7 @@
 
 #include "planner/cost/schedule.h"
 #include "planner/cost/step_time.h"
+#include "planner/headroom.h"
 #include "planner/moments/moments.h"
 #include "planner/moments/rollout.h"
 #include "planner/sharding/shard.h"
@@ -37,17 +38,6 @@ struct Plan {
 
   [[nodiscard]] std::string id() const { return name.empty() ? plan_id(framework, strategy) : name; }
 };
-
-/// The share of a GPU that is left free beyond everything the plan counts.
-struct Headroom {
-  double fraction{0.10};
-};
-
-/// Device bytes that `required` may take: usable memory less the headroom.
-[[nodiscard]] Bytes available(const Cluster& cluster, Headroom headroom);
-/// Host bytes that offload may take on one node: its memory less the same share, for the system, the training
-/// processes and the data loader.
-[[nodiscard]] Bytes available_on_host(const Cluster& cluster, Headroom headroom);
 
 /// The plan of a legal strategy.
 [[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,

@@ -12,6 +12,7 @@
 #include "models/base/json_text.h"
 #include "planner/check/judge.h"
 #include "planner/check/read.h"
+#include "planner/search/candidates.h"
 #include "planner/work.h"
 
 namespace zplan {

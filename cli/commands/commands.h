@@ -8,9 +8,14 @@
 #include "cli/document/text.h"
 #include "cli/environment.h"
 #include "cli/options/options.h"
-#include "planner/search/explore.h"
 
 namespace zplan {
+
+struct Exploration;
+struct Found;
+struct Question;
+struct Scope;
+struct SearchSpace;
 
 /// What `zplan search` varies: all that the options leave open.
 [[nodiscard]] Scope search_scope(const Options& options, const SearchSpace& space);

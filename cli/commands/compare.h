@@ -8,6 +8,7 @@
 #include "cli/options/options.h"
 #include "cli/report/saved_report.h"
 #include "planner/search/crossover.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

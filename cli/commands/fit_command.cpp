@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"

@@ -7,6 +7,8 @@
 #include "cli/run.h"
 #include "models/base/json_text.h"
 #include "planner/explain/why.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

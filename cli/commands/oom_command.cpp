@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"

@@ -7,6 +7,9 @@
 #include <optional>
 
 #include "cli/commands/commands.h"
+#include "planner/plan.h"
+#include "planner/search/candidates.h"
+#include "planner/search/explore.h"
 
 namespace zplan {
 

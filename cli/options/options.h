@@ -12,7 +12,8 @@
 #include "cli/recipes/recipe.h"
 #include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
-#include "planner/search/inverse.h"
+#include "planner/search/question.h"
+#include "planner/search/solve.h"
 
 namespace zplan {
 

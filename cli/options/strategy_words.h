@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/question.h"
 
 namespace zplan {
 

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/document/text.h"
+#include "planner/plan.h"
 #include "planner/search/plan_figures.h"
+#include "planner/search/question.h"
 
 namespace zplan {
 

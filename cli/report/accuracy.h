@@ -7,9 +7,11 @@
 
 #include "models/base/json_reader.h"
 #include "planner/accuracy.h"
-#include "planner/search/search.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
 
 /// The framework, method and GPU of a plan of `question`.
 [[nodiscard]] Coverage coverage_of(const Plan& plan, const Question& question);

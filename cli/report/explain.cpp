@@ -9,6 +9,8 @@
 #include "planner/cost/cost_model.h"
 #include "planner/explain/why.h"
 #include "planner/frameworks/framework.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 #include "planner/sharding/expert_model.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/simulation/allowances.h"

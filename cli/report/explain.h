@@ -6,9 +6,11 @@
 
 #include "cli/document/document.h"
 #include "models/base/json_reader.h"
-#include "planner/search/search.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
 
 /// A symbol of the formulas, as docs/symbols.md defines it, with its value in this plan.
 struct Symbol {

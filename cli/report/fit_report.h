@@ -10,6 +10,7 @@
 #include "models/base/json_reader.h"
 #include "planner/search/inverse.h"
 #include "planner/search/ladder.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

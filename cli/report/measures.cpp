@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "models/base/format.h"
+#include "planner/plan.h"
 #include "planner/search/crossover.h"
 #include "planner/search/plan_figures.h"
 #include "planner/search/run_cost.h"

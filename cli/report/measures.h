@@ -5,9 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/search.h"
+
+#include "models/base/format.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
 
 enum class Best { none, least, most };
 

@@ -8,6 +8,7 @@
 
 #include "cli/options/command_line.h"
 #include "cli/report/report_text.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

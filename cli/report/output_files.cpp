@@ -9,6 +9,7 @@
 #include "planner/frameworks/framework.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/plan.h"
 
 namespace zplan {
 

@@ -17,6 +17,8 @@
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/framework.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

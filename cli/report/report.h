@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "cli/options/options.h"
+#include "models/base/quantity.h"
 #include "planner/search/crossover.h"
-#include "planner/search/explore.h"
 
 namespace zplan {
 
+struct Answer;
 struct Comparison;
+struct Exploration;
 
 /// Everything that a report is made from. The question and the answer must outlive it.
 struct Report {

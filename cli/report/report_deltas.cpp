@@ -1,5 +1,7 @@
 #include "cli/report/report_deltas.h"
 
+#include "planner/plan.h"
+
 namespace zplan {
 
 namespace {

@@ -10,6 +10,8 @@
 #include "cli/report/search_report.h"
 #include "models/base/version.h"
 #include "planner/frameworks/framework.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

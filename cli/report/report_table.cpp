@@ -8,8 +8,10 @@
 
 #include "cli/report/report_text.h"
 #include "planner/explain/why.h"
+#include "planner/plan.h"
 #include "planner/search/plan_figures.h"
 #include "planner/search/run_cost.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

@@ -10,6 +10,8 @@
 #include "cli/report/accuracy.h"
 #include "cli/report/explain.h"
 #include "cli/report/search_report.h"
+#include "planner/plan.h"
+#include "planner/search/explore.h"
 
 namespace zplan {
 

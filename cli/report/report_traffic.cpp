@@ -4,6 +4,7 @@
 
 #include "cli/report/report_text.h"
 #include "planner/cost/price.h"
+#include "planner/plan.h"
 
 namespace zplan {
 

@@ -15,7 +15,10 @@
 #include "cli/report/search_report.h"
 #include "planner/frameworks/framework.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/plan.h"
+#include "planner/search/explore.h"
 #include "planner/search/plan_figures.h"
+#include "planner/search/search.h"
 #include "planner/search/weigh_experts.h"
 
 namespace zplan {

@@ -8,6 +8,8 @@
 
 namespace zplan {
 
+struct Found;
+
 /// What `zplan search` looked at and found, between a report's header and its verdict: the fastest of each
 /// strategy, what needs less at some loss of speed, why the others lost. CSV: a line per family of plans,
 /// with what became of it.

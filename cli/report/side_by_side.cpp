@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "planner/plan.h"
+#include "planner/search/question.h"
+
 namespace zplan {
 
 namespace {

@@ -5,6 +5,7 @@
 #include "cli/options/options.h"
 #include "cli/report/report.h"
 #include "cli/scenarios/scenarios.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

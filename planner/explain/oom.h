@@ -8,7 +8,7 @@
 
 #include "planner/explain/oom_message.h"
 #include "planner/search/inverse.h"
-#include "planner/simulation/device.h"
+#include "planner/simulation/block_request.h"
 
 namespace zplan {
 

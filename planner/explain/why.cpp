@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/plan.h"
+
 namespace zplan {
 
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/base/format.h"
+#include "planner/moments/moments.h"
 #include "planner/search/findings.h"
 
 namespace zplan {

@@ -13,6 +13,7 @@
 #include "planner/search/micro_batch.h"
 #include "planner/search/parallel.h"
 #include "planner/search/plan_figures.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

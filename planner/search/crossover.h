@@ -6,9 +6,11 @@
 #include <string>
 
 #include "planner/accuracy.h"
-#include "planner/search/search.h"
+#include "planner/search/question.h"
 
 namespace zplan {
+
+struct Plan;
 
 /// The link that decides between strategies of a cluster: the network where there are several nodes, else
 /// what is inside the node.

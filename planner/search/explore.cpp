@@ -11,10 +11,13 @@
 #include "models/base/error.h"
 #include "planner/accuracy.h"
 #include "planner/explain/why.h"
+#include "planner/plan_context.h"
 #include "planner/search/families.h"
+#include "planner/search/family.h"
 #include "planner/search/findings.h"
 #include "planner/search/micro_batch.h"
 #include "planner/search/parallel.h"
+#include "planner/search/search.h"
 #include "planner/work.h"
 
 namespace zplan {

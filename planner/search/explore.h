@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/family.h"
-#include "planner/search/search.h"
+#include "planner/plan.h"
+#include "planner/search/estimate.h"
+#include "planner/search/question.h"
 
 namespace zplan {
 

@@ -9,6 +9,7 @@
 #include "planner/plan_context.h"
 #include "planner/rank_run.h"
 #include "planner/search/first.h"
+#include "planner/search/question.h"
 
 namespace zplan {
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "models/base/quantity.h"
 #include "planner/search/plan_figures.h"
 #include "planner/search/run_cost.h"
 

@@ -15,6 +15,7 @@
 #include "planner/search/micro_batch.h"
 #include "planner/search/parallel.h"
 #include "planner/search/scale.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

@@ -9,27 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/search.h"
+
+#include "planner/plan.h"
+#include "planner/search/candidates.h"
+#include "planner/search/question.h"
+#include "planner/search/solve.h"
 
 namespace zplan {
-
-/// What is asked for; values are whole samples, tokens, GPUs, parameters, GiB of a GPU, GiB of a node.
-enum class Solve { micro_batch, sequence, gpus, model, memory, host_memory };
-template <>
-struct EnumNames<Solve> {
-  static constexpr std::array<std::pair<Solve, std::string_view>, 6> table{
-      {{Solve::micro_batch, "micro-batch"},
-       {Solve::sequence, "sequence"},
-       {Solve::gpus, "gpus"},
-       {Solve::model, "model"},
-       {Solve::memory, "memory"},
-       {Solve::host_memory, "host-memory"}}};
-};
-
-/// Whether the largest value is asked for, not the smallest.
-[[nodiscard]] constexpr bool asks_for_most(Solve solve) {
-  return solve == Solve::micro_batch || solve == Solve::sequence || solve == Solve::model;
-}
 
 /// What stands in the way of the next value.
 enum class Limit { device_memory, host_memory, positions, batch, range };

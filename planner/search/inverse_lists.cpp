@@ -10,6 +10,7 @@
 #include "planner/search/inverse.h"
 #include "planner/search/kernels.h"
 #include "planner/search/parallel.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

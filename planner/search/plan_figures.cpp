@@ -1,5 +1,8 @@
 #include "planner/search/plan_figures.h"
 
+#include "planner/plan.h"
+#include "planner/search/question.h"
+
 namespace zplan {
 
 const Training& training_of(const Plan& plan, const Question& q) {

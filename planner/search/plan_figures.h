@@ -1,10 +1,15 @@
 #pragma once
 // What a plan's figures say to the question that it answers.
 
+#include "models/base/quantity.h"
 #include "planner/accuracy.h"
-#include "planner/search/search.h"
 
 namespace zplan {
+
+struct MomentMemory;
+struct Plan;
+struct Question;
+struct Training;
 
 /// How the plan trains: as the question says, unless it is a way of its own.
 [[nodiscard]] const Training& training_of(const Plan& plan, const Question& question);

@@ -6,8 +6,10 @@
 
 #include "hardware_profiles/cluster.h"
 #include "models/base/format.h"
+#include "models/model.h"
+#include "planner/headroom.h"
 #include "planner/lengths.h"
-#include "planner/plan.h"
+#include "planner/strategy.h"
 #include "planner/trainers.h"
 
 namespace zplan {

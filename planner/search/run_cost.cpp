@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/plan.h"
 #include "planner/search/plan_figures.h"
+#include "planner/search/question.h"
 
 namespace zplan {
 

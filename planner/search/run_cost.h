@@ -3,10 +3,13 @@
 
 #include <optional>
 
+#include "models/base/quantity.h"
 #include "planner/accuracy.h"
-#include "planner/search/search.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
 
 /// Optimizer steps of a run, their time by the wall clock and, where a price is known, their money, with the
 /// range of speeds that held 80 % of comparable runs: LikelyRange::of_time is for both.

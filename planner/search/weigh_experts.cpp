@@ -6,6 +6,8 @@
 
 #include "models/base/format.h"
 #include "planner/frameworks/framework.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 

@@ -3,9 +3,11 @@
 #include <optional>
 #include <string>
 
-#include "planner/search/search.h"
 
 namespace zplan {
+
+struct Answer;
+struct Question;
 
 /// Of a mixture whose question names no expert parallelism: what the best plan under DeepSpeed's AutoEP would
 /// need beside the recommended one, or why there is none. Nothing of other questions.

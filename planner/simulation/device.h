@@ -10,22 +10,12 @@
 
 #include "planner/model_trace/condensed.h"
 #include "planner/simulation/allocator_trace.h"
+#include "planner/simulation/block_request.h"
 #include "planner/simulation/caching_allocator.h"
 #include "planner/simulation/live_program.h"
 #include "planner/simulation/timeline.h"
 
 namespace zplan {
-
-/// One block that was asked for, and when.
-struct BlockRequest {
-  Term term{};
-  Bytes size;  ///< as asked for
-  Bytes held;  ///< in blocks at that moment, as handed out
-  Phase phase{Phase::initialisation};
-  std::string_view at;
-  int layer{-1};
-  bool operator==(const BlockRequest&) const = default;
-};
 
 class Device {
  public:

@@ -12,6 +12,7 @@
 #include "cli/process.h"
 #include "cli/run.h"
 #include "models/base/error.h"
+#include "planner/search/search.h"
 #include "planner/work.h"
 
 struct zplan_question {

@@ -12,6 +12,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "planner/search/families.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 namespace {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "models/catalogue/catalogue.h"
+#include "planner/plan.h"
 #include "support.h"
 
 namespace zplan::test {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "grid.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 
 namespace zplan::testing {
 namespace {

@@ -8,6 +8,8 @@
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/legality.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 
 namespace zplan::testing {
 namespace {

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "grid.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 
 namespace zplan::testing {
 namespace {

@@ -14,6 +14,8 @@
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/deepspeed/sliced_run.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 #include "planner/simulation/player.h"
 
 namespace zplan {

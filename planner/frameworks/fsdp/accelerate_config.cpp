@@ -6,6 +6,8 @@
 
 #include "models/base/format.h"
 #include "planner/frameworks/framework.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {

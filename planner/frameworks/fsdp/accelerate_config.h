@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "planner/plan.h"
-#include "planner/search/search.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
+struct Training;
 
 /// accelerate's config of a plan under FSDP2: what `accelerate launch --config_file` reads, for
 /// accelerate 1.15. machine_rank is the first node's; launch lines override it. Sources: docs/fsdp.md.

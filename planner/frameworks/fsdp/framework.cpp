@@ -10,6 +10,8 @@
 #include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/legality.h"
 #include "planner/frameworks/torch_rules.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 #include "planner/sharding/optimizer_state.h"
 #include "planner/sharding/shard.h"
 #include "planner/simulation/host_tally.h"

@@ -4,10 +4,12 @@
 #include <string_view>
 
 #include "planner/frameworks/deepspeed/config/ds_config.h"
-#include "planner/plan.h"
-#include "planner/search/search.h"
+#include "planner/strategy.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
 
 /// Command lines that start the training of a plan; empty where a launcher has none for its framework.
 /// `train.py` and `train.jsonl` stand for the reader's own; with several nodes every line but `deepspeed`

@@ -11,6 +11,8 @@
 #include "planner/frameworks/deepspeed/rules.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/shell.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 
 namespace zplan {
 

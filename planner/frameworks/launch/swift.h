@@ -2,10 +2,11 @@
 
 #include <string>
 
-#include "planner/plan.h"
-#include "planner/search/search.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
 
 /// `swift sft` of ms-swift 4 for a plan. `config` is the path of the ds_config; in its place stands the name
 /// of the config that ms-swift ships (zero0 to zero3, zero2_offload, zero3_offload, fsdp2) where that one is

@@ -2,10 +2,11 @@
 
 #include <string>
 
-#include "planner/plan.h"
-#include "planner/search/search.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
 
 /// torchtitan 0.3's trainer with the arguments of a plan under FSDP2 or DDP; empty where torchtitan cannot
 /// run it: it has no adapters. MODULE and CONFIG stand for the reader's own. Source: torchtitan 0.3

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "cli/report/report.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
 #include "random.h"
 
 namespace zplan::test {

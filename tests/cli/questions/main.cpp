@@ -7,12 +7,15 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/options/request.h"
 #include "cli/report/report_json.h"
 #include "cli/run.h"
 #include "laws.h"
+#include "planner/plan.h"
+#include "planner/search/search.h"
 #include "planner/work.h"
 #include "question.h"
 

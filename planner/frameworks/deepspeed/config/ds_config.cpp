@@ -11,6 +11,8 @@
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/framework.h"
 #include "planner/frameworks/launch/launch.h"
+#include "planner/plan.h"
+#include "planner/search/question.h"
 #include "planner/sharding/expert_model.h"
 
 namespace zplan {

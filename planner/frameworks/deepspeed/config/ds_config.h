@@ -4,10 +4,13 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "planner/plan.h"
-#include "planner/search/search.h"
+#include "models/base/names.h"
 
 namespace zplan {
+
+struct Plan;
+struct Question;
+struct Training;
 
 /// Who runs the config: `plain` has every value in it; `hf_auto` leaves to the HF Trainer, as "auto", what it
 /// takes from its own arguments; `ms_swift` is that without an AdamW section, since ms-swift makes the
