@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-
 #include "models/base/format.h"
 
 namespace zplan {

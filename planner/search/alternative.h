@@ -1,7 +1,6 @@
 #pragma once
 // What would fit where nothing does that was asked for.
 
-
 namespace zplan {
 
 struct Answer;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-
 #include "planner/plan.h"
 #include "planner/search/candidates.h"
 #include "planner/search/question.h"

@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 
-
 namespace zplan {
 
 struct Answer;

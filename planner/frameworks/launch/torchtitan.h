@@ -2,7 +2,6 @@
 
 #include <string>
 
-
 namespace zplan {
 
 struct Plan;
