@@ -7,6 +7,7 @@
 #include "planner/cost/queues.h"
 #include "planner/cost/schedule.h"
 #include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/framework.h"
 #include "planner/moments/rollout.h"
 #include "planner/sharding/expert_model.h"
 #include "planner/simulation/memory.h"
@@ -74,6 +75,10 @@ Schedule RankRun::schedule(const RunResult& played) const {
 StepTime RankRun::time(const RunResult& played, const Schedule& schedule, CostModel& cost_model) const {
   return step_time(*parts_.model, training_, strategy_, cost_model.cluster(), shard_, schedule,
                    run_time(played.program, cost_model, strategy_));
+}
+
+bool RankRun::is_sliced() const {
+  return spec(training_.framework).slices_flat && divides_groups(strategy_.zero_stage);
 }
 
 std::vector<RankRun> RankRun::distinct_ranks() const {

@@ -92,10 +92,8 @@ class RankRun {
   [[nodiscard]] std::vector<RankRun> distinct_ranks() const;
 
  private:
-  /// FSDP2 shards every tensor alike at either of its stages: its ranks do not differ.
-  [[nodiscard]] bool is_sliced() const {
-    return training_.framework == Framework::deepspeed && divides_groups(strategy_.zero_stage);
-  }
+  /// Ranks hold slices of one flat buffer, which differ.
+  [[nodiscard]] bool is_sliced() const;
 
   Parts parts_;
   Training training_;

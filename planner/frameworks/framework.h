@@ -72,10 +72,11 @@ struct FrameworkSpec {
   /// In 16-bit training the engine casts the whole model and keeps fp32 master weights apart; else the
   /// parameters are the masters, and what computes is cast from them.
   bool casts_model;
-  bool gathers_at_modules;    ///< at stage 3 hooks of each module gather and release its parameters
-  bool autocasts_masters;     ///< fp32 weights under torch.autocast
-  bool fused_lion;            ///< its Lion is one kernel, without copies
-  bool makes_shards;          ///< the model is made without memory; only shards reach the device
+  bool slices_flat;         ///< stages 1 and 2 divide a flat buffer, not each tensor: what ranks hold differs
+  bool gathers_at_modules;  ///< at stage 3 hooks of each module gather and release its parameters
+  bool autocasts_masters;   ///< fp32 weights under torch.autocast
+  bool fused_lion;          ///< its Lion is one kernel, without copies
+  bool makes_shards;        ///< the model is made without memory; only shards reach the device
   bool fuses_host_optimizer;  ///< offloaded AdamW is one pass over memory, not an operator after the other
   bool adds_on_host;          ///< gradients of further micro-steps are added by the host's processors
   OptimizerKernel kernel;     ///< that AdamW runs in where a training script leaves it to the framework
