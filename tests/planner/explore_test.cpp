@@ -8,6 +8,7 @@
 
 #include "models/base/error.h"
 #include "models/catalogue/catalogue.h"
+#include "planner/plan_context.h"
 #include "planner/search/families.h"
 #include "planner/work.h"
 

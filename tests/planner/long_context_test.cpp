@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "models/catalogue/catalogue.h"
 #include "planner/frameworks/deepspeed/long_context.h"
 #include "planner/frameworks/legality.h"
 #include "planner/search/ladder.h"

@@ -8,6 +8,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "planner/search/scale.h"
+#include "planner/simulation/caching_allocator.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

@@ -13,6 +13,7 @@
 #include "planner/cost/queues.h"
 #include "planner/cost/schedule.h"
 #include "planner/plan.h"
+#include "planner/plan_context.h"
 #include "planner/sharding/shard.h"
 #include "tests/planner/support.h"
 

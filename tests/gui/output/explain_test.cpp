@@ -6,6 +6,7 @@
 #include <QLineEdit>
 #include <QTextBrowser>
 #include <QTreeView>
+#include <nlohmann/json.hpp>
 
 #include "cli/report/accuracy.h"
 #include "gui/output/explain_view.h"

@@ -4,6 +4,7 @@
 
 #include <QFile>
 #include <QMimeData>
+#include <nlohmann/json.hpp>
 
 #include "cli/report/measures.h"
 #include "support.h"
