@@ -16,7 +16,7 @@ std::optional<Model> cut_model(const std::string& name, std::int64_t layers, con
   std::vector<const CatalogueEntry*> named = entries_named(name, NameMatch::exact, catalogue());
   if (named.empty()) named = entries_named(name, NameMatch::loose, catalogue());
   if (named.empty()) return std::nullopt;
-  Json config = named.front()->config;
+  Json config = Json::parse(named.front()->config);
   config[config.contains("n_layer") ? "n_layer" : "num_hidden_layers"] = layers;
   // Lists with an entry per layer are for the whole depth; without them the pattern is the architecture's
   // own.
