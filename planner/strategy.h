@@ -65,7 +65,7 @@ struct EnumNames<Precision> {
 
 /// bitsandbytes' NF4 and LLM.int8(), packed as the model is loaded; models that GPTQ or AWQ packed before;
 /// HQQ's 4 bits in groups of 64; torchao's weight-only integers; gpt-oss's own MXFP4. The last two of the
-/// list do not train (why_not_trained).
+/// list do not train (planner/frameworks/legality.cpp).
 enum class Quantization {
   nf4,
   nf4_double,

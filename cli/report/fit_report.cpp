@@ -180,8 +180,8 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
   sentences.push_back(first.reason);
   sentences.insert(sentences.end(), first.plan.why.begin(), first.plan.why.end());
   if (const Rung* longest = longest_rung(solved))
-    sentences.push_back(
-        fmt::format("{} tokens with {} and the means above it in the ladder below", *longest->tokens, longest->step));
+    sentences.push_back(fmt::format("{} tokens with {} and the means above it in the ladder below",
+                                    *longest->tokens, longest->step));
   return sentences;
 }
 
