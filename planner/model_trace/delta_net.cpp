@@ -133,7 +133,8 @@ Tensor unit(Autograd& torch, const Tensor& x) {
   return mul(torch, x, root);
 }
 
-/// Queries, keys, values [b, heads, s, d] and scalars [b, heads, s] in fp32, padded to whole chunks.
+/// Queries, keys, values [b, heads, s, d] and scalars [b, heads, s] in fp32, padded to whole chunks. What was
+/// fp32 before keeps the strides of its transposition: `to` with a memory format makes no copy then.
 struct Rows {
   Tensor query, key, value, beta, decay;
 };
@@ -178,7 +179,7 @@ struct Chunks {
 };
 
 Tensor by_chunk(Autograd& torch, const Tensor& x) {
-  return view(torch, x, {x.size(0), x.size(1), x.size(2) / kChunk, kChunk, x.size(3)});
+  return reshape(torch, x, {x.size(0), x.size(1), x.size(2) / kChunk, kChunk, x.size(3)});
 }
 
 /// Of a token those behind it.
@@ -214,7 +215,7 @@ Chunks within_chunks(Autograd& torch, Rows& rows) {
   c.key = by_chunk(torch, std::exchange(rows.key, {}));
   c.keys_by_beta = by_chunk(torch, c.keys_by_beta), c.values_by_beta = by_chunk(torch, c.values_by_beta);
   const Tensor& decay = rows.decay;
-  const Tensor decays = view(torch, decay, {decay.size(0), decay.size(1), decay.size(2) / kChunk, kChunk});
+  const Tensor decays = reshape(torch, decay, {decay.size(0), decay.size(1), decay.size(2) / kChunk, kChunk});
   c.mask = upper_mask(torch);
   c.sums = running_sum(torch, decays);
   c.decays = pairwise_decays(torch, c.sums, c.mask);
@@ -451,12 +452,12 @@ Tensor gated_norm(Program& p, const Tensor& weight, const Tensor& x, const Tenso
 Tensor gated_output(Program& p, const Parameters& of, Tensor output, const Tensor& gate) {
   const DeltaNet& net = *p.shape().delta_net;
   const std::vector<std::int64_t> rows{p.sizes.tokens() * net.value_heads, net.value_head_size};
-  output = view(p.torch, output, rows);
-  const Tensor gates = view(p.torch, gate, rows);
+  output = reshape(p.torch, output, rows);
+  const Tensor gates = reshape(p.torch, gate, rows);
   const Parameter& weight = of.get("linear_attn.norm.weight");
   output = hooked(p, {&weight}, output,
                   [&](const Tensor& input) { return gated_norm(p, weight.tensor, input, gates); });
-  output = view(p.torch, output, {p.sizes.b, p.sizes.s, net.value_width()});
+  output = reshape(p.torch, output, {p.sizes.b, p.sizes.s, net.value_width()});
   return projected(p, of, "out_proj", output);
 }
 
