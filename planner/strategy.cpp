@@ -92,9 +92,15 @@ std::optional<ReferenceModel> reference_of(const Training& training) {
   return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;
 }
 
-void make_reward_model(Model& model, Training& training) {
+Model as_trained(Model model, Objective objective) {
+  if (objective != Objective::reward) return model;
   replace_head_by_score(model.inventory, model.shape.hidden_size);
   model.shape.tied_embeddings = false;
+  return model;
+}
+
+void make_reward_model(Model& model, Training& training) {
+  model = as_trained(std::move(model), Objective::reward);
   if (training.method != Method::full) training.modules_to_save.emplace_back("score");
 }
 

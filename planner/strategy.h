@@ -341,8 +341,11 @@ struct Training {
   return of != Objective::sft && of != Objective::reward && of != Objective::grpo;
 }
 
-/// The model of a reward model's training: the head gives a score. Adapters leave it to a trained copy, as
-/// peft's task type SEQ_CLS has it.
+/// `model` as `objective` trains it: the head of a reward model gives a score.
+[[nodiscard]] Model as_trained(Model model, Objective objective);
+
+/// The model of a reward model's training. Adapters leave its head to a trained copy, as peft's task type
+/// SEQ_CLS has it.
 void make_reward_model(Model& model, Training& training);
 
 /// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one

@@ -4,6 +4,7 @@
 
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/attention_operators.h"
+#include "planner/model_trace/linear_attention_operators.h"
 #include "planner/model_trace/moe_operators.h"
 
 namespace zplan::symbolic {
@@ -120,8 +121,21 @@ Tensor packaged_without_padding(Program& p, const Tensor& q, const Tensor& k, co
   return view(p.torch, padded, {q.size(0), q.size(2), width});
 }
 
+/// The package's kernels take values as wide as queries: of latent attention they are padded with zeros, and
+/// the output is cropped. Source: transformers 5.23 integrations/flash_attention.py.
+Tensor packaged_with_wide_values(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  Tensor output;
+  {
+    const Tensor by_token = transpose(p.torch, v, 1, 2);
+    const Tensor wide = transpose(p.torch, pad(p.torch, by_token, 3, q.size(3) - v.size(3)), 1, 2);
+    output = flash_attention(p.torch, q, k, wide, p.drops_attention());
+  }
+  return merged(p, slice(p.torch, output, 3, v.size(3)));
+}
+
 Tensor packaged(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   if (p.given.mask.defined()) return packaged_without_padding(p, q, k, v);
+  if (v.size(3) != q.size(3)) return packaged_with_wide_values(p, q, k, v);
   return merged(p, flash_attention(p.torch, q, k, v, p.drops_attention()));
 }
 

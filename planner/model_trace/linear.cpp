@@ -19,6 +19,11 @@ bool divided(const Program& p, const Parameter& weight) {
   return p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
 }
 
+/// Whether the layer is transformers' Conv1D, whose weight is [in, out].
+bool is_conv1d(const Program& p, const Parameter* bias) {
+  return p.operators().linear == LinearForm::conv1d && bias != nullptr;
+}
+
 Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const Tensor& x) {
   const Tensor* addend = bias != nullptr ? &bias->tensor : nullptr;
   if (packed(p, weight)) return packed_linear(p, x, weight, addend);
@@ -30,7 +35,7 @@ Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const
     return result;
   }
   const LinearForm form = p.operators().linear;
-  if (form == LinearForm::conv1d && bias != nullptr) return conv1d(p.torch, x, weight.tensor, bias->tensor);
+  if (is_conv1d(p, bias)) return conv1d(p.torch, x, weight.tensor, bias->tensor);
   // No torch.nn.functional.linear, in whose place ZeRO-3 puts its own; the head, which may be tied, is one.
   const TensorRole role = weight.about->role;
   const bool is_head = role == TensorRole::head || role == TensorRole::token_embedding;
@@ -121,12 +126,15 @@ Tensor weight_update(Program& p, const LinearAdapter& adapter) {
   return transpose(p.torch, widened(p, adapter, narrowed(p, adapter, identity)), 0, 1);
 }
 
-/// The base weight in `type`, without a gradient.
-Tensor base_weight(Program& p, const Parameter& weight, const LinearAdapter& adapter, DType type) {
+/// The base weight [out, in] in `type`, without a gradient.
+Tensor base_weight(Program& p, const Parameter& weight, const Parameter* bias, const LinearAdapter& adapter,
+                   DType type) {
   read_from_magnitudes(p, adapter, weight);
+  const bool unpacks = packed(p, weight);
   const Tensor wide =
-      packed(p, weight) ? unpacked_base(p, weight, adapter.down->tensor.size(1)) : weight.tensor.detached();
-  return to(p.torch, wide, type);
+      unpacks ? unpacked_base(p, weight, adapter.down->tensor.size(1)) : weight.tensor.detached();
+  const Tensor typed = to(p.torch, wide, type);
+  return is_conv1d(p, bias) && !unpacks ? transpose(p.torch, typed, 0, 1) : typed;
 }
 
 /// The norm of each row of the base weight and its update.
@@ -149,7 +157,7 @@ Tensor decomposed(Program& p, const Parameters& of, const Parameter& weight, con
   return hooked(p, {adapter.magnitudes}, dropped, [&](const Tensor& input) {
     Autograd& torch = p.torch;
     const Tensor update = weight_update(p, adapter);
-    const Tensor base = base_weight(p, weight, adapter, input.type);
+    const Tensor base = base_weight(p, weight, bias, adapter, input.type);
     const Tensor norms = row_norms(p, base, update);
     const Tensor ratio =
         view(torch, div_by_constant(torch, adapter.magnitudes->tensor, norms), {1, norms.size(0)});

@@ -1,5 +1,8 @@
 #include "planner/model_trace/operators.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -164,10 +167,10 @@ Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>&
 
 Tensor view(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes) {
   const auto node = torch.node({&x});
-  const bool has_sizes = !sizes.empty();
-  Layout layout = x.layout.viewed(std::move(sizes));
-  if (has_sizes && layout.sizes.empty())
-    throw std::logic_error("a view whose sizes the strides do not allow");
+  Layout layout = x.layout.viewed(sizes);
+  if (!sizes.empty() && layout.sizes.empty())
+    throw std::logic_error(fmt::format("a view as [{}] of [{}] with strides [{}]", fmt::join(sizes, ", "),
+                                       fmt::join(x.layout.sizes, ", "), fmt::join(x.layout.strides, ", ")));
   Tensor result = seen_as(torch, x, std::move(layout));
   if (node) {
     node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {

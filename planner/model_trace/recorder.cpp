@@ -46,7 +46,16 @@ void Recorder::name(Event& event, std::int32_t id) {
   event.owner = is_before ? Owner::previous_output : Owner::next_gradient;
 }
 
-void Recorder::release(std::int32_t block) {
+void Recorder::release(std::int32_t block) noexcept {
+  if (failure_) return;
+  try {
+    free(block);
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+}
+
+void Recorder::free(std::int32_t block) {
   if (const Block& of = blocks_[static_cast<std::size_t>(block)]; of.parameter >= 0)
     return free_parameter(of);
   Event event{.kind = Event::Kind::release};
@@ -113,6 +122,7 @@ void Recorder::read_parameter(std::int32_t module, std::int32_t index) {
 }
 
 Tape Recorder::finish(const std::vector<std::size_t>& classes) {
+  if (failure_) std::rethrow_exception(failure_);
   Tape tape;
   tape.model = std::move(model_);
   tape.head = std::move(head_);

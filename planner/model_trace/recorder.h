@@ -2,6 +2,7 @@
 // Turns what a symbolic run of a model makes and frees into a Tape: which part of the program a block belongs
 // to, and how the other parts name it.
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -56,7 +57,8 @@ class Recorder {
     maker_ = outside;
     return made;
   }
-  void release(std::int32_t block);
+  /// What cannot be told is thrown by finish(): handles also go while an exception passes.
+  void release(std::int32_t block) noexcept;
   /// The block becomes the gradient of parameter `index` of the current part.
   void adopt_gradient(Storage& storage, std::int32_t index) {
     give_gradient(Event::Kind::adopt_gradient, storage, index);
@@ -107,6 +109,7 @@ class Recorder {
     return index == kModel ? model_ : parts_[static_cast<std::size_t>(index)].tape;
   }
   [[nodiscard]] std::vector<Event>& list();
+  void free(std::int32_t block);
   void free_parameter(const Block& kept);
   /// An event at which a framework steps in: what is computed behind it is another load.
   void step_in(const Event& event);
@@ -123,6 +126,7 @@ class Recorder {
   std::optional<int> maker_;  ///< whose blocks are made, where not the current part's
   bool started_{}, backward_{}, behind_layers_{};
   std::optional<std::size_t> ending_;
+  std::exception_ptr failure_;  ///< of the first block whose release could not be told
   Term term_{Term::saved_activations};
 };
 

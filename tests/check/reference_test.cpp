@@ -59,6 +59,7 @@ TEST(References, AreReadWhole) {
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
+      {"methods/gpt2.json", Kind::step, 4},
       {"packed/steps.json", Kind::step, 20},
       {"trainers/steps.json", Kind::step, 56},
       {"rollouts/steps.json", Kind::step, 35},
@@ -249,6 +250,9 @@ void expect_measured_steps(const char* file, std::size_t count) {
 
 // Trained copies and DoRA beside adapters, QLoRA over sharded weights, DPO with either reference.
 TEST(References, MethodsAreAsMeasured) { expect_measured_steps("methods/steps.json", 42); }
+
+// Adapters of layers whose weights are [in, out].
+TEST(References, AdaptersOfConv1dAreAsMeasured) { expect_measured_steps("methods/gpt2.json", 4); }
 
 // Adapters over weights that HQQ, AWQ or torchao packed.
 TEST(References, PackedByOtherLibraries) { expect_measured_steps("packed/steps.json", 20); }

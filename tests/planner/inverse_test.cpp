@@ -256,5 +256,16 @@ TEST(Inverse, LargestModelsAreInOrderAndFit) {
   for (const ModelFit& each : fit) EXPECT_TRUE(each.plan.fits);
 }
 
+// Their head gives a score, whichever model is tried.
+TEST(Inverse, ModelsOfRewardTrainingAreRewardModels) {
+  OpenQuestion open = open_question(1, kGiB * 24);
+  open.question.training.objective = Objective::reward;
+  const Inverse found = solve(open, Solve::model);
+  ASSERT_TRUE(found.fits());
+  const std::vector<ModelFit> fit = largest_models(open, {infer_model(Elements(300'000'000))}, 1);
+  ASSERT_EQ(fit.size(), 1U);
+  EXPECT_TRUE(fit.front().plan.fits);
+}
+
 }  // namespace
 }  // namespace zplan::testing

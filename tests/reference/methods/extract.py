@@ -4,7 +4,8 @@ import json
 import sys
 
 PEAKS = ("requested_before", "allocated_before", "peak_requested", "peak_allocated", "peak_reserved", "peak_phase")
-SHAPE = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+SHAPE = ("model_type", "n_embd", "n_layer", "n_head", "n_positions", "resid_pdrop", "embd_pdrop", "attn_pdrop",
+         "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
          "num_key_value_heads", "vocab_size", "tie_word_embeddings", "head_dim", "max_position_embeddings")
 
 
