@@ -24,9 +24,9 @@ Tensor stacked(const Program& p, const Parameter& parameter) {
 }
 
 /// peft wraps a module once per adapted parameter, the wrapper of gate_up_proj inside that of down_proj.
-ParameterAdapter stack_adapter(const Parameters& of, const Parameter& stack) {
-  const ParameterAdapter inside = parameter_adapter(of, "mlp.experts.base_layer", stack);
-  return inside.down != nullptr ? inside : parameter_adapter(of, "mlp.experts", stack);
+ParameterAdapter stack_adapter(const Program& p, const Parameters& of, const Parameter& stack) {
+  const ParameterAdapter inside = parameter_adapter(p, of, "mlp.experts.base_layer", stack);
+  return inside.down != nullptr ? inside : parameter_adapter(p, of, "mlp.experts", stack);
 }
 
 /// One stack of experts while they run: as it is, or replaced by its sum with the product of its adapter's
@@ -36,7 +36,7 @@ class Stack {
   Stack(Program& p, const Parameters& of, const std::string& name)
       : p_(p), parameter_(of.get("experts." + name)) {
     base_ = stacked(p, parameter_);
-    const ParameterAdapter adapter = stack_adapter(of, parameter_);
+    const ParameterAdapter adapter = stack_adapter(p_, of, parameter_);
     if (adapter.down == nullptr) return;
     split(adapter);
     const Tensor checked = baddbmm(p_.torch, base_, left_, right_);
@@ -138,8 +138,9 @@ Tensor multiply(Program& p, const Parameters& of, const Tensor& x, const std::st
 
 }  // namespace
 
-ParameterAdapter parameter_adapter(const Parameters& of, const std::string& path,
+ParameterAdapter parameter_adapter(const Program& p, const Parameters& of, const std::string& path,
                                    const Parameter& parameter) {
+  if (p.adapters_off) return {};
   const ParameterAdapter adapter{of.find(path + ".lora_A.default.weight"),
                                  of.find(path + ".lora_B.default.weight")};
   if (adapter.down == nullptr) return {};

@@ -37,7 +37,7 @@ struct ParameterAdapter {
 };
 
 /// The adapter of the parameter `of.get(name)` whose wrapper stands at `path`; nothing where there is none.
-[[nodiscard]] ParameterAdapter parameter_adapter(const Parameters& of, const std::string& path,
-                                                 const Parameter& parameter);
+[[nodiscard]] ParameterAdapter parameter_adapter(const Program& p, const Parameters& of,
+                                                 const std::string& path, const Parameter& parameter);
 
 }  // namespace zplan::symbolic

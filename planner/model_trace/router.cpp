@@ -189,7 +189,7 @@ Routed router_forward(Program& p, const Parameters& of, const std::string& path,
   const Parameter& weight = of.get(path + ".weight");
   const Parameter* bias = of.find(path + ".bias");
   Router router{.p = p, .base = weight.tensor, .bias = bias != nullptr ? &bias->tensor : nullptr};
-  if (const ParameterAdapter adapter = parameter_adapter(of, path, weight); adapter.down != nullptr) {
+  if (const ParameterAdapter adapter = parameter_adapter(p, of, path, weight); adapter.down != nullptr) {
     router.update = low_rank_update(p, adapter, weight.tensor.type);
     const Tensor checked = add(p.torch, weight.tensor, router.update);
   }

@@ -60,6 +60,7 @@ TEST(References, AreReadWhole) {
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
       {"methods/gpt2.json", Kind::step, 4},
+      {"methods/more_models.json", Kind::step, 134},
       {"packed/steps.json", Kind::step, 20},
       {"trainers/steps.json", Kind::step, 56},
       {"rollouts/steps.json", Kind::step, 35},
@@ -253,6 +254,9 @@ TEST(References, MethodsAreAsMeasured) { expect_measured_steps("methods/steps.js
 
 // Adapters of layers whose weights are [in, out].
 TEST(References, AdaptersOfConv1dAreAsMeasured) { expect_measured_steps("methods/gpt2.json", 4); }
+
+// DoRA and DPO of many architectures.
+TEST(References, MethodsOfMoreModelsAreAsMeasured) { expect_measured_steps("methods/more_models.json", 134); }
 
 // Adapters over weights that HQQ, AWQ or torchao packed.
 TEST(References, PackedByOtherLibraries) { expect_measured_steps("packed/steps.json", 20); }
