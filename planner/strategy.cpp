@@ -64,9 +64,8 @@ std::string plan_id(Framework framework, const Strategy& s) {
 Bytes weight_size(const Training& training) { return Bytes(training.precision == Precision::fp32 ? 4 : 2); }
 
 bool widens_unpacked(const Training& training) {
-  const Quantization packed = training.quantization;
   return training.method == Method::qlora && training.prepares_kbit_training &&
-         (is_bitsandbytes(packed) || packed == Quantization::awq);
+         spec(training.quantization).prepared;
 }
 
 Bytes parameter_size(const Training& training) {
@@ -109,10 +108,12 @@ bool shards_packed(const Training& training) {
          training.quant_storage != QuantStorage::uint8;
 }
 
+bool keeps_adapters_fp32(const Training& training) {
+  return training.method == Method::qlora && !spec(training.quantization).types_adapters;
+}
+
 bool makes_fp32_adapters(const Training& training) {
-  const bool untyped = training.method == Method::qlora && (training.quantization == Quantization::awq ||
-                                                            training.quantization == Quantization::hqq);
-  return training.fp32_adapters || untyped;
+  return training.fp32_adapters || keeps_adapters_fp32(training);
 }
 
 Bytes adapter_size(const Training& training) {

@@ -16,6 +16,7 @@
 #include "planner/layout/parallel_layout.h"
 #include "planner/module_libraries.h"
 #include "planner/optimizers.h"
+#include "planner/quantizations.h"
 #include "planner/rollout.h"
 
 namespace zplan {
@@ -62,50 +63,6 @@ struct EnumNames<Precision> {
   static constexpr std::array<std::pair<Precision, std::string_view>, 3> table{
       {{Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}, {Precision::fp32, "fp32"}}};
 };
-
-/// bitsandbytes' NF4 and LLM.int8(), packed as the model is loaded; models that GPTQ or AWQ packed before;
-/// HQQ's 4 bits in groups of 64; torchao's weight-only integers; gpt-oss's own MXFP4. The last two of the
-/// list do not train (planner/frameworks/legality.cpp).
-enum class Quantization {
-  nf4,
-  nf4_double,
-  int8,
-  gptq_int4,
-  gptq_int8,
-  awq,
-  hqq,
-  torchao_int8,
-  torchao_int4,
-  mxfp4
-};
-template <>
-struct EnumNames<Quantization> {
-  static constexpr std::array<std::pair<Quantization, std::string_view>, 10> table{
-      {{Quantization::nf4, "nf4"},
-       {Quantization::nf4_double, "nf4-double"},
-       {Quantization::int8, "int8"},
-       {Quantization::gptq_int4, "gptq-int4"},
-       {Quantization::gptq_int8, "gptq-int8"},
-       {Quantization::awq, "awq"},
-       {Quantization::hqq, "hqq"},
-       {Quantization::torchao_int8, "torchao-int8"},
-       {Quantization::torchao_int4, "torchao-int4"},
-       {Quantization::mxfp4, "mxfp4"}}};
-};
-[[nodiscard]] constexpr bool is_nf4(Quantization quantization) {
-  return quantization == Quantization::nf4 || quantization == Quantization::nf4_double;
-}
-[[nodiscard]] constexpr bool is_gptq(Quantization quantization) {
-  return quantization == Quantization::gptq_int4 || quantization == Quantization::gptq_int8;
-}
-/// Whether the model is stored packed, so that loading it makes nothing wider.
-[[nodiscard]] constexpr bool is_packed_before(Quantization quantization) {
-  return is_gptq(quantization) || quantization == Quantization::awq;
-}
-/// Whether bitsandbytes packs it.
-[[nodiscard]] constexpr bool is_bitsandbytes(Quantization quantization) {
-  return is_nf4(quantization) || quantization == Quantization::int8;
-}
 
 /// In what bitsandbytes stores packed 4-bit values (bnb_4bit_quant_storage): bytes, or numbers of a floating
 /// type that hold the same bits, which FSDP2 and ZeRO-3 take for weights and shard.
@@ -515,9 +472,10 @@ struct EnumNames<Offload> {
 [[nodiscard]] bool widens_unpacked(const Training& training);
 /// Whether packed weights can be divided among ranks: 4-bit values stored in a floating type.
 [[nodiscard]] bool shards_packed(const Training& training);
-/// Whether adapters are fp32 beside 16-bit weights: unless autocast_adapter_dtype is off, and over AWQ's and
-/// HQQ's weights even then, whose packed integers give peft no type to make them in. Source: peft 0.21.2
-/// tuners/tuners_utils.py _move_adapter_to_device_of_base_layer.
+/// Whether peft leaves adapters in fp32, as it makes them, for want of a type of the weight's.
+[[nodiscard]] bool keeps_adapters_fp32(const Training& training);
+/// Whether adapters are fp32 beside 16-bit weights: unless autocast_adapter_dtype is off, and over packed
+/// integers even then (QuantizationSpec::types_adapters).
 [[nodiscard]] bool makes_fp32_adapters(const Training& training);
 /// Weights of adapters as peft makes them.
 [[nodiscard]] Bytes adapter_size(const Training& training);

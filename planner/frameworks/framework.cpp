@@ -34,8 +34,8 @@ std::string packed_loading(const Training& training) {
       "load with BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
       "bnb_4bit_use_double_quant={}, bnb_4bit_compute_dtype=torch.{}, bnb_4bit_quant_storage=torch.{}) and "
       "dtype=torch.{}",
-      training.quantization == Quantization::nf4_double ? "True" : "False",
-      torch_name(to_name(training.precision)), storage, storage);
+      spec(training.quantization).nested ? "True" : "False", torch_name(to_name(training.precision)), storage,
+      storage);
 }
 
 }  // namespace zplan

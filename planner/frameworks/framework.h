@@ -72,6 +72,7 @@ struct FrameworkSpec {
   /// In 16-bit training the engine casts the whole model and keeps fp32 master weights apart; else the
   /// parameters are the masters, and what computes is cast from them.
   bool casts_model;
+  bool handles_weights;     ///< on one GPU too it casts, wraps or divides the model's own weights
   bool slices_flat;         ///< stages 1 and 2 divide a flat buffer, not each tensor: what ranks hold differs
   bool gathers_at_modules;  ///< at stage 3 hooks of each module gather and release its parameters
   bool autocasts_masters;   ///< fp32 weights under torch.autocast

@@ -104,63 +104,47 @@ void check_whole_logits(const Training& training, const FrameworkSpec& framework
         "--fused-head (TRL since 1.15), or --framework deepspeed");
 }
 
-/// Weights that no library trains adapters over.
-void check_untrained_weights(const Training& training, Reasons& reasons) {
-  // transformers 5.23 quantizers/quantizer_torchao.py is_trainable (8 bits alone); peft 0.21.2
-  // tuners/lora/torchao.py _check_dtype_supported; torchao 0.18 calls kernels without a backward.
-  if (training.quantization == Quantization::torchao_int4)
-    reasons.emplace_back(
-        "torchao's int4 weights do not train: transformers' Trainer refuses them, peft takes torchao's int8 "
-        "alone, and their kernels have no backward: --quantization torchao-int8, hqq or nf4");
-  // transformers 5.23 quantizers/quantizer_mxfp4.py is_trainable.
-  if (training.quantization == Quantization::mxfp4)
-    reasons.emplace_back(
-        "MXFP4 weights do not train in transformers: it has them dequantised to 16 bits as they are loaded, "
-        "Mxfp4Config(dequantize=True), and adapters train beside those: --method lora");
+/// Weights whose tensors neither engines nor several GPUs take.
+void check_unmoved_weights(const Training& training, const Strategy& s, const FrameworkSpec& framework,
+                           Reasons& reasons) {
+  if (spec(training.quantization).moves || (!framework.handles_weights && s.layout.world() == 1)) return;
+  reasons.emplace_back(
+      "torchao's int8 weights train on one GPU alone: neither DDP, FSDP2 nor DeepSpeed's engine takes "
+      "them (--framework torch --gpus 1)");
 }
 
-/// Source: torchao 0.18's Int8Tensor has none of the operators by which DDP broadcasts parameters (view),
-/// FSDP2 divides them (split) and DeepSpeed's engine casts them (PyTorch: _apply(): Couldn't swap
-/// Linear.weight).
-void check_torchao(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (training.quantization != Quantization::torchao_int8) return;
-  if (training.framework != Framework::torch || s.layout.world() > 1)
-    reasons.emplace_back(
-        "torchao's int8 weights train on one GPU alone: neither DDP, FSDP2 nor DeepSpeed's engine takes "
-        "them (--framework torch --gpus 1)");
-}
-
-/// Groups of numbers that share a scale are whole. Source: hqq 0.2.8 core/quantize.py; gptqmodel 7.7.0
-/// nn_modules/qlinear/__init__.py AWQuantLinear.
+/// Groups of numbers that share a scale are whole.
 void check_groups_of_weights(const Model& model, const Training& training, Reasons& reasons) {
-  const bool awq = training.quantization == Quantization::awq;
-  if (!awq && training.quantization != Quantization::hqq) return;
+  const QuantizationSpec& about = spec(training.quantization);
+  if (about.whole_group == 0) return;
   std::string first;
   for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
     if (!first.empty() || !is_packed(training, tensor)) return;
     const std::int64_t out = tensor.linear->out_features, all = tensor.elements().value;
-    if (awq ? all / out % 128 != 0 || out % 8 != 0 : all % 64 != 0) first = tensor.name;
+    const std::int64_t grouped = about.groups_whole_weights ? all : all / out;
+    if (grouped % about.whole_group != 0 || out % about.whole_rows != 0) first = tensor.name;
   });
   if (!first.empty())
-    reasons.push_back(fmt::format("{} groups {} numbers, which do not divide {}",
-                                  to_name(training.quantization), awq ? 128 : 64, first));
+    reasons.push_back(
+        fmt::format("{} groups {} numbers, which do not divide {}", about.name, about.whole_group, first));
 }
 
-void check_packed_weights(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+void check_packed_weights(const Model& model, const Training& training, const Strategy& s,
+                          const FrameworkSpec& framework, Reasons& reasons) {
   if (training.method != Method::qlora) return;
-  check_untrained_weights(training, reasons);
-  check_torchao(training, s, reasons);
+  const QuantizationSpec& about = spec(training.quantization);
+  if (!about.untrained.empty()) reasons.emplace_back(about.untrained);
+  check_unmoved_weights(training, s, framework, reasons);
   check_groups_of_weights(model, training, reasons);
-  const Quantization packed = training.quantization;
-  if (training.dora && (packed == Quantization::awq || packed == Quantization::torchao_int8))
-    reasons.push_back(fmt::format("peft has no DoRA beside {} weights", to_name(packed)));
-  if (s.layout.tensor > 1 && !is_bitsandbytes(packed) && !is_gptq(packed))
-    reasons.push_back(fmt::format("tensor parallelism of {} weights is not planned", to_name(packed)));
+  if (training.dora && !about.takes_dora)
+    reasons.push_back(fmt::format("peft has no DoRA beside {} weights", about.name));
+  if (s.layout.tensor > 1 && !about.splits)
+    reasons.push_back(fmt::format("tensor parallelism of {} weights is not planned", about.name));
 }
 
 void check_method(const Model& model, const Training& training, const Strategy& s,
                   const FrameworkSpec& framework, Reasons& reasons) {
-  check_packed_weights(model, training, s, reasons);
+  check_packed_weights(model, training, s, framework, reasons);
   if (generates(training))
     check_groups(training, s, reasons), check_whole_logits(training, framework, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);

@@ -8,33 +8,6 @@ namespace zplan::symbolic {
 
 namespace {
 
-/// A layer's product: rows of `in` features to rows of `out`.
-struct PackedProduct {
-  std::int64_t rows{}, in{}, out{};
-  std::vector<std::int64_t> given, result;
-  [[nodiscard]] std::int64_t count() const { return in * out; }
-};
-
-PackedProduct packed_product(const Parameter& weight, const Tensor& x) {
-  const std::int64_t in = x.layout.sizes.back(), out = weight.tensor.elements() / in;
-  PackedProduct sizes{x.elements() / in, in, out, x.layout.sizes, x.layout.sizes};
-  sizes.result.back() = out;
-  return sizes;
-}
-
-Tensor numbers(Program& p, std::int64_t count, DType type) {
-  return p.torch.make(Layout::contiguous({count}), type);
-}
-
-/// rows × weight, in new memory of these sizes.
-Tensor multiplied(Program& p, const PackedProduct& sizes, bool backward, DType type) {
-  p.torch.multiply(false, backward ? product_of(sizes.rows, sizes.out, sizes.in, type)
-                                   : product_of(sizes.rows, sizes.in, sizes.out, type));
-  Tensor result = p.torch.make(Layout::contiguous(backward ? sizes.given : sizes.result), type);
-  p.torch.drop_kernel();
-  return result;
-}
-
 // ---- HQQ --------------------------------------------------------------------------------------------------
 
 /// One half of the numbers that bytes hold: masked, shifted where they are the upper ones, copied into place.
@@ -70,7 +43,7 @@ Tensor by_hqq(Program& p, const Tensor& x, const Parameter& weight, const Tensor
   {
     const Tensor wide = dequantised_by_groups(p, sizes.count());
     const Tensor narrow = x.type == DType::bf16 ? Tensor{} : p.torch.kernel({&x}, x.layout, DType::bf16);
-    result = multiplied(p, sizes, false, DType::bf16);
+    result = multiplied(p, sizes, DType::bf16, false);
   }
   if (bias != nullptr) p.torch.change(result);
   if (node) {
@@ -80,7 +53,7 @@ Tensor by_hqq(Program& p, const Tensor& x, const Parameter& weight, const Tensor
       Tensor gradient;
       {
         const Tensor wide = dequantised_by_groups(p, sizes.count());
-        gradient = multiplied(p, sizes, true, DType::bf16);
+        gradient = multiplied(p, sizes, DType::bf16, true);
       }
       return Tensors{type == DType::bf16 ? gradient : p.torch.kernel({&gradient}, gradient.layout, type)};
     };
@@ -94,7 +67,7 @@ Tensor by_hqq(Program& p, const Tensor& x, const Parameter& weight, const Tensor
 /// The weight in 16 bits, by one kernel.
 Tensor dequantised_by_kernel(Program& p, const PackedProduct& sizes) {
   p.torch.end_kernel();
-  p.torch.read_only(Bytes(sizes.count() / 2 + sizes.count() / 128 * 5 / 2));
+  p.torch.read_only(Bytes(sizes.count() / 2 + sizes.count() / spec(Quantization::awq).group * 5 / 2));
   Tensor wide = numbers(p, sizes.count(), DType::bf16);
   p.torch.end_kernel();
   return wide;
@@ -106,7 +79,7 @@ constexpr std::int64_t kPackedRows = 1024, kPartialSums = 8;
 Tensor awq_product(Program& p, const PackedProduct& sizes) {
   if (sizes.rows > kPackedRows) {
     const Tensor wide = dequantised_by_kernel(p, sizes);
-    return multiplied(p, sizes, false, DType::bf16);
+    return multiplied(p, sizes, DType::bf16, false);
   }
   p.torch.end_kernel();
   const Tensor parts = numbers(p, kPartialSums * sizes.rows * sizes.out, DType::fp32);
@@ -127,7 +100,7 @@ Tensor by_awq(Program& p, const Tensor& given, const Parameter& weight, const Te
   if (node) {
     node->backward = [&p, sizes](Tensors&) {
       const Tensor wide = dequantised_by_kernel(p, sizes);
-      return Tensors{multiplied(p, sizes, true, DType::bf16)};
+      return Tensors{multiplied(p, sizes, DType::bf16, true)};
     };
     Autograd::connect(result, node);
   }
@@ -161,9 +134,9 @@ Tensor unpacked_by_groups(Program& p, std::int64_t in, std::int64_t out) {
 }
 
 Tensor library_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias) {
-  switch (p.training.quantization) {
-    case Quantization::hqq: return by_hqq(p, x, weight, bias);
-    case Quantization::awq: return by_awq(p, x, weight, bias);
+  switch (spec(p.training.quantization).library) {
+    case PackedBy::hqq: return by_hqq(p, x, weight, bias);
+    case PackedBy::awq: return by_awq(p, x, weight, bias);
     default: return by_torchao(p, x, weight, bias);
   }
 }

@@ -14,6 +14,9 @@ std::string path_of(const Parameter& weight) {
 }
 
 bool packed(const Program& p, const Parameter& weight) { return is_packed(p.training, *weight.about); }
+bool packed_by(const Program& p, const Parameter& weight, PackedBy library) {
+  return packed(p, weight) && spec(p.training.quantization).library == library;
+}
 
 bool divided(const Program& p, const Parameter& weight) {
   return p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
@@ -214,8 +217,7 @@ Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const 
   Tensor result = base_layer(p, of, weight, x);
   const DType type = result.type;
   // HQQ's layers convert nothing under autocast. Source: peft 0.21.2 tuners/lora/hqq.py.
-  const bool keeps_types =
-      packed(p, weight) && p.training.quantization == Quantization::hqq && p.torch.autocast().enabled();
+  const bool keeps_types = packed_by(p, weight, PackedBy::hqq) && p.torch.autocast().enabled();
   if (!keeps_types) {
     read_type(p, module, adapter);
     x = to(p.torch, x, adapter.down->tensor.type);
@@ -229,7 +231,7 @@ Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const 
 Tensor adapted_packed(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
                       Tensor x, const ModuleCall& module) {
   Tensor result = base_layer(p, of, weight, x);
-  if (p.training.quantization != Quantization::int8) result = clone(p.torch, result);
+  if (is_nf4(p.training.quantization)) result = clone(p.torch, result);
   const bool converts = !p.torch.autocast().enabled();
   if (converts) {
     read_type(p, module, adapter);
@@ -259,8 +261,8 @@ Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, c
     return hooked(p, {.name = "saved head"}, x,
                   [&](const Tensor& input) { return base_layer(p, of, weight, input); });
   }
-  const bool by_bitsandbytes = packed(p, weight) && is_bitsandbytes(p.training.quantization);
-  const bool by_awq = packed(p, weight) && p.training.quantization == Quantization::awq;
+  const bool by_bitsandbytes = packed_by(p, weight, PackedBy::bitsandbytes);
+  const bool by_awq = packed_by(p, weight, PackedBy::awq);
   const ModuleCall module{.name = "adapted " + weight.about->name};
   return hooked(p, module, x, [&](const Tensor& input) {
     if (p.adapters_off) return base_layer(p, of, weight, input);

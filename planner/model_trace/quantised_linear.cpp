@@ -9,65 +9,64 @@
 
 namespace zplan::symbolic {
 
-namespace {
-
-struct ProductSizes {
-  std::int64_t rows{}, in{}, out{};
-  std::vector<std::int64_t> result{};
-};
-
-ProductSizes sizes_of(const Tensor& x, std::int64_t out) {
+PackedProduct packed_product(const Tensor& x, std::int64_t out) {
   const std::int64_t in = x.layout.sizes.back();
-  ProductSizes sizes{x.elements() / in, in, out, x.layout.sizes};
+  PackedProduct sizes{x.elements() / in, in, out, x.layout.sizes, x.layout.sizes};
   sizes.result.back() = out;
   return sizes;
 }
 
-ProductSizes sizes_of(const Parameter& weight, const Tensor& x) {
-  return sizes_of(x, weight.tensor.elements() / x.layout.sizes.back());
+PackedProduct packed_product(const Parameter& weight, const Tensor& x) {
+  return packed_product(x, weight.tensor.elements() / x.layout.sizes.back());
 }
 
-Tensor plain(Program& p, std::int64_t elements, DType type) {
-  return p.torch.make(Layout::contiguous({elements}), type);
+Tensor numbers(Program& p, std::int64_t count, DType type) {
+  return p.torch.make(Layout::contiguous({count}), type);
 }
+
+Tensor multiplied(Program& p, const PackedProduct& sizes, DType type, bool backward, bool biased) {
+  p.torch.multiply(biased, backward ? product_of(sizes.rows, sizes.out, sizes.in, type)
+                                    : product_of(sizes.rows, sizes.in, sizes.out, type));
+  Tensor result = p.torch.make(Layout::contiguous(backward ? sizes.given : sizes.result), type);
+  p.torch.drop_kernel();
+  return result;
+}
+
+namespace {
 
 // ---- 4 bits -----------------------------------------------------------------------------------------------
 
-constexpr std::int64_t kBlock = 64;  ///< weights that share one scale
-
 /// The scales of a weight in fp32, where they are packed themselves.
-Tensor unpacked_scales(Program& p, const ProductSizes& sizes) {
-  if (p.training.quantization != Quantization::nf4_double) return {};
-  return plain(p, (sizes.in * sizes.out + kBlock - 1) / kBlock, DType::fp32);
+Tensor unpacked_scales(Program& p, const PackedProduct& sizes) {
+  const QuantizationSpec& about = spec(p.training.quantization);
+  if (!about.nested) return {};
+  return numbers(p, share(Elements(sizes.count()), about.group).value, DType::fp32);
 }
 
 /// The weight in 16 bits: half a byte and its share of a scale are read. What was packed from fp16 is
 /// unpacked to that first.
-Tensor unpacked_weight(Program& p, const ProductSizes& sizes) {
-  const std::int64_t count = sizes.in * sizes.out;
+Tensor unpacked_weight(Program& p, const PackedProduct& sizes) {
+  const std::int64_t count = sizes.count();
   p.torch.end_kernel();
-  p.torch.read_only(Bytes(count / 2 + count / kBlock * 4));
-  Tensor wide = plain(p, count, DType::bf16);
+  p.torch.read_only(Bytes(count / 2 + count / spec(p.training.quantization).group * 4));
+  Tensor wide = numbers(p, count, DType::bf16);
   p.torch.end_kernel();
   if (!spec(p.training.modules).unpacks_to_half || p.training.precision == Precision::fp16) return wide;
   return p.torch.kernel({&wide}, wide.layout, DType::bf16);
 }
 
 /// The weight in 16 bits for the backward: the offset is added to the scales in place.
-Tensor dequantised(Program& p, const ProductSizes& sizes) {
+Tensor dequantised(Program& p, const PackedProduct& sizes) {
   const Tensor scales = unpacked_scales(p, sizes);
   return unpacked_weight(p, sizes);
 }
 
 /// The forward's product: scales without and with their offset live until it is there.
-Tensor product_of_four_bits(Program& p, const ProductSizes& sizes, bool biased) {
+Tensor product_of_four_bits(Program& p, const PackedProduct& sizes, bool biased) {
   const Tensor scales = unpacked_scales(p, sizes);
   const Tensor shifted = unpacked_scales(p, sizes);
   const Tensor wide = unpacked_weight(p, sizes);
-  p.torch.multiply(biased, product_of(sizes.rows, sizes.in, sizes.out, DType::bf16));
-  Tensor result = p.torch.make(Layout::contiguous(sizes.result), DType::bf16);
-  p.torch.drop_kernel();
-  return result;
+  return multiplied(p, sizes, DType::bf16, false, biased);
 }
 
 /// What MatMul4Bit's context holds on to: of the packed weight a transposed view, and with it the memory that
@@ -93,19 +92,16 @@ Tensor kept_input(Program& p, const Tensor& x) {
 /// modelled.)
 Tensor four_bits(Program& p, const Tensor& given, const Parameter& weight, std::int64_t out, bool biased) {
   const Tensor x = to(p.torch, given, DType::bf16);
-  const ProductSizes sizes = sizes_of(x, out);
+  const PackedProduct sizes = packed_product(x, out);
   const auto node = p.torch.node({&x});
   Tensor result = product_of_four_bits(p, sizes, biased);
   if (node) {
     node->attribute = std::make_shared<Kept>(
         Kept{kept_input(p, x), hooks_modules(p) ? p.torch.recorder().keep_parameter(weight.index)
                                                 : std::shared_ptr<Storage>{}});
-    node->backward = [&p, sizes, shape = x.layout.sizes](Tensors&) {
+    node->backward = [&p, sizes](Tensors&) {
       const Tensor wide = dequantised(p, sizes);
-      p.torch.multiply(false, product_of(sizes.rows, sizes.out, sizes.in, DType::bf16));
-      Tensor gradient = p.torch.make(Layout::contiguous(shape), DType::bf16);
-      p.torch.drop_kernel();
-      return Tensors{gradient};
+      return Tensors{multiplied(p, sizes, DType::bf16, true)};
     };
     Autograd::connect(result, node);
   }
@@ -115,54 +111,51 @@ Tensor four_bits(Program& p, const Tensor& given, const Parameter& weight, std::
 // ---- 8 bits -----------------------------------------------------------------------------------------------
 
 /// Which columns have outliers is found from |x| in fp16; none are (a plan cannot know the data).
-void find_outliers(Program& p, const ProductSizes& sizes) {
+void find_outliers(Program& p, const PackedProduct& sizes) {
   Tensor outliers;
   {
-    const Tensor magnitudes = plain(p, sizes.rows * sizes.in, DType::bf16);
-    outliers = plain(p, sizes.rows * sizes.in, DType::boolean);
+    const Tensor magnitudes = numbers(p, sizes.rows * sizes.in, DType::bf16);
+    outliers = numbers(p, sizes.rows * sizes.in, DType::boolean);
   }
   any(p.torch, sizes.rows * sizes.in);
   if (sizes.rows > 1) {
-    const Tensor zero = plain(p, 1, DType::uint8);
+    const Tensor zero = numbers(p, 1, DType::uint8);
   }
 }
 
 /// The product of x and the weight, both in 8 bits, in the input's type.
-Tensor product_of_bytes(Program& p, const ProductSizes& sizes, DType type) {
+Tensor product_of_bytes(Program& p, const PackedProduct& sizes, DType type) {
   const bool half = type == DType::bf16 && p.training.precision == Precision::fp16;
   Tensor scales, bytes;
   {
-    const Tensor narrow = half ? Tensor{} : plain(p, sizes.rows * sizes.in, DType::bf16);
-    scales = plain(p, sizes.rows, DType::fp32);
-    bytes = plain(p, sizes.rows * sizes.in, DType::uint8);
+    const Tensor narrow = half ? Tensor{} : numbers(p, sizes.rows * sizes.in, DType::bf16);
+    scales = numbers(p, sizes.rows, DType::fp32);
+    bytes = numbers(p, sizes.rows * sizes.in, DType::uint8);
     find_outliers(p, sizes);
   }
   p.torch.end_kernel();
-  const Tensor sums = plain(p, sizes.rows * sizes.out, DType::int32);
+  const Tensor sums = numbers(p, sizes.rows * sizes.out, DType::int32);
   p.torch.compute(product_of(sizes.rows, sizes.in, sizes.out, DType::uint8));
   p.torch.read(sums);
   if (half) return p.torch.make(Layout::contiguous(sizes.result), DType::bf16);
-  const Tensor narrow = plain(p, sizes.rows * sizes.out, DType::bf16);
+  const Tensor narrow = numbers(p, sizes.rows * sizes.out, DType::bf16);
   return p.torch.make(Layout::contiguous(sizes.result), type);
 }
 
 /// Linear8bitLt keeps its input as an attribute of the function's context: no checkpointing drops it, and it
 /// lives as long as the graph.
 Tensor eight_bits(Program& p, const Tensor& x, const Parameter& weight) {
-  const ProductSizes sizes = sizes_of(weight, x);
+  const PackedProduct sizes = packed_product(weight, x);
   const auto node = p.torch.node({&x});
   Tensor result = product_of_bytes(p, sizes, x.type);
   if (node) {
     node->attribute = std::make_shared<Tensor>(x.detached());
-    node->backward = [&p, sizes, shape = x.layout.sizes, type = x.type](Tensors& gradients) {
+    node->backward = [&p, sizes, type = x.type](Tensors& gradients) {
       const Tensor rows = contiguous(p.torch, gradients[0]);
-      const Tensor wide = plain(p, sizes.in * sizes.out, type);
-      { const Tensor scales = plain(p, sizes.out, DType::fp32); }
+      const Tensor wide = numbers(p, sizes.count(), type);
+      { const Tensor scales = numbers(p, sizes.out, DType::fp32); }
       p.torch.end_kernel();
-      p.torch.multiply(false, product_of(sizes.rows, sizes.out, sizes.in, type));
-      Tensor gradient = p.torch.make(Layout::contiguous(shape), type);
-      p.torch.drop_kernel();
-      return Tensors{gradient};
+      return Tensors{multiplied(p, sizes, type, true)};
     };
     Autograd::connect(result, node);
   }
@@ -175,34 +168,34 @@ Tensor eight_bits(Program& p, const Tensor& x, const Parameter& weight) {
 /// which the bits that are others' are cleared.
 Tensor unpacked(Program& p, std::int64_t count, DType type) {
   p.torch.end_kernel();
-  p.torch.read_only(Bytes(p.training.quantization == Quantization::gptq_int8 ? count : count / 2));
-  const Tensor words = plain(p, count, DType::int32);
+  p.torch.read_only(Bytes(spec(p.training.quantization).bits == 8 ? count : count / 2));
+  const Tensor words = numbers(p, count, DType::int32);
   p.torch.end_kernel();
   p.torch.read(words);
-  Tensor result = plain(p, count, type);
+  Tensor result = numbers(p, count, type);
   p.torch.change(result);
   return result;
 }
 
 /// What eight bits are unpacked to has 16, as bf16 has.
 DType unpacked_type(const Program& p) {
-  return p.training.quantization == Quantization::gptq_int8 ? DType::bf16 : DType::uint8;
+  return spec(p.training.quantization).bits == 8 ? DType::bf16 : DType::uint8;
 }
 
 /// Zero points, one added to each.
-Tensor zero_points(Program& p, const ProductSizes& sizes) {
-  constexpr std::int64_t kGroup = 128;
-  const std::int64_t count = (sizes.in + kGroup - 1) / kGroup * sizes.out;
+Tensor zero_points(Program& p, const PackedProduct& sizes) {
+  const std::int64_t groups = share(Elements(sizes.in), spec(p.training.quantization).group).value;
+  const std::int64_t count = groups * sizes.out;
   const Tensor stored = unpacked(p, count, unpacked_type(p));
-  return plain(p, count, unpacked_type(p));
+  return numbers(p, count, unpacked_type(p));
 }
 
 /// The weight in fp16, [in, out], by operators of PyTorch: scales · (weight − zero points).
-Tensor dequantised_groups(Program& p, const ProductSizes& sizes) {
-  const std::int64_t count = sizes.in * sizes.out;
+Tensor dequantised_groups(Program& p, const PackedProduct& sizes) {
+  const std::int64_t count = sizes.count();
   const Tensor weight = unpacked(p, count, unpacked_type(p));
   p.torch.read(weight);
-  const Tensor difference = plain(p, count, unpacked_type(p));
+  const Tensor difference = numbers(p, count, unpacked_type(p));
   p.torch.end_kernel();
   p.torch.read(difference);
   Tensor wide = p.torch.make(Layout::contiguous({sizes.in, sizes.out}), DType::bf16);
@@ -215,7 +208,7 @@ Tensor dequantised_groups(Program& p, const ProductSizes& sizes) {
 /// again. Source: AutoGPTQ 0.7 nn_modules/qlinear/qlinear_cuda_old.py (its other kernels have no backward);
 /// read only.
 Tensor by_groups(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias) {
-  const ProductSizes sizes = sizes_of(weight, x);
+  const PackedProduct sizes = packed_product(weight, x);
   const Tensor zeros = zero_points(p, sizes);
   Tensor wide = dequantised_groups(p, sizes);
   wide.layout = wide.layout.transposed(0, 1);
@@ -228,17 +221,17 @@ Tensor by_groups(Program& p, const Tensor& x, const Parameter& weight, const Ten
 
 Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in) {
   const std::int64_t out = weight.tensor.elements() / in;
-  if (p.training.quantization == Quantization::hqq) return unpacked_by_groups(p, in, out);
+  if (spec(p.training.quantization).library == PackedBy::hqq) return unpacked_by_groups(p, in, out);
   Tensor wide = dequantised(p, {.rows = 0, .in = in, .out = out});
   wide.layout = Layout::contiguous({out, in});
   return wide;
 }
 
 Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias) {
-  const Quantization quantization = p.training.quantization;
-  if (is_gptq(quantization)) return by_groups(p, x, weight, bias);
-  if (quantization == Quantization::int8) return eight_bits(p, x, weight);
-  if (!is_nf4(quantization)) return library_linear(p, x, weight, bias);
+  const QuantizationSpec& about = spec(p.training.quantization);
+  if (about.library == PackedBy::gptq) return by_groups(p, x, weight, bias);
+  if (about.library != PackedBy::bitsandbytes) return library_linear(p, x, weight, bias);
+  if (about.bits == 8) return eight_bits(p, x, weight);
   return four_bits(p, x, weight, weight.tensor.elements() / x.layout.sizes.back(), bias != nullptr);
 }
 

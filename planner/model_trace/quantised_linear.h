@@ -4,6 +4,20 @@
 
 namespace zplan::symbolic {
 
+/// A layer's product: rows of `in` features to rows of `out`, and what it is given and gives.
+struct PackedProduct {
+  std::int64_t rows{}, in{}, out{};
+  std::vector<std::int64_t> given{}, result{};
+  [[nodiscard]] std::int64_t count() const { return in * out; }  ///< numbers of the weight
+};
+[[nodiscard]] PackedProduct packed_product(const Tensor& x, std::int64_t out);
+[[nodiscard]] PackedProduct packed_product(const Parameter& weight, const Tensor& x);
+/// So many numbers in a row.
+[[nodiscard]] Tensor numbers(Program& p, std::int64_t count, DType type);
+/// The product with a weight in `type`, in new memory; of the backward the gradient of the input.
+[[nodiscard]] Tensor multiplied(Program& p, const PackedProduct& sizes, DType type, bool backward,
+                                bool biased = false);
+
 /// Several 4-bit weights [·, in] in one layer, `out` outputs together; `first` is one of them.
 [[nodiscard]] Tensor packed_joint_linear(Program& p, const Tensor& x, const Parameter& first,
                                          std::int64_t out, bool biased);

@@ -39,7 +39,7 @@ class Collector {
     if (packed) {
       const Quantization quantization = training_.quantization;
       made.values =
-          packed_blocks(quantization, here, tensor.linear->out_features)[values_block(quantization)];
+          packed_blocks(quantization, here, tensor.linear->out_features)[spec(quantization).values_block];
       made.number = storage_size(shards_packed(training_) ? training_.quant_storage : QuantStorage::uint8);
     }
     add(tensor, made);
@@ -89,48 +89,43 @@ class Collector {
 
 namespace {
 
-/// Weights of `bits` bits in 32-bit words, zero points in the same form, fp16 scales, and the group of each
-/// row.
-std::vector<Bytes> gptq_blocks(std::int64_t bits, Elements elements, std::int64_t out) {
-  constexpr std::int64_t kGroup = 128;
-  const std::int64_t in = elements.value / out, scales = share(Elements(in), kGroup).value * out;
-  return {Bytes(elements.value * bits / 8), Bytes(scales * bits / 8), Bytes(2 * scales), Bytes(4 * in)};
+/// Weights in 32-bit words, zero points in the same form, fp16 scales; of GPTQ the group of each row.
+std::vector<Bytes> grouped_blocks(const QuantizationSpec& about, Elements elements, std::int64_t out) {
+  const std::int64_t in = elements.value / out, scales = share(Elements(in), about.group).value * out;
+  std::vector<Bytes> blocks{Bytes(elements.value * about.bits / 8), Bytes(scales * about.bits / 8),
+                            Bytes(2 * scales)};
+  if (about.library == PackedBy::gptq) blocks.emplace_back(4 * in);
+  return blocks;
 }
 
-/// Words of eight numbers, zero points in the same form, fp16 scales.
-std::vector<Bytes> awq_blocks(Elements elements, std::int64_t out) {
-  constexpr std::int64_t kGroup = 128;
-  const std::int64_t scales = share(Elements(elements.value / out), kGroup).value * out;
-  return {Bytes(elements.value / 2), Bytes(scales / 2), Bytes(2 * scales)};
+std::vector<Bytes> bitsandbytes_blocks(const QuantizationSpec& about, Elements elements, std::int64_t out) {
+  constexpr Bytes kTable{64}, kOffset{4}, kMap{1024};
+  if (about.bits == 8) return {Bytes(4) * out, elements * Bytes(1)};
+  const Elements blocks = share(elements, about.group);
+  const Bytes values(share(elements, 2).value);
+  if (!about.nested) return {blocks * Bytes(4), values, kTable};
+  return {values, kTable, kOffset, share(blocks, 256) * Bytes(4), blocks * Bytes(1), kMap};
 }
 
 }  // namespace
 
 std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements, std::int64_t out_features) {
-  constexpr Bytes kTable{64}, kOffset{4}, kMap{1024};
-  const Elements blocks = share(elements, 64);
+  const QuantizationSpec& about = spec(quantization);
   const Bytes values(share(elements, 2).value);
-  switch (quantization) {
-    case Quantization::nf4: return {blocks * Bytes(4), values, kTable};
-    case Quantization::nf4_double:
-      return {values, kTable, kOffset, share(blocks, 256) * Bytes(4), blocks * Bytes(1), kMap};
-    case Quantization::int8: return {Bytes(4) * out_features, elements * Bytes(1)};
-    case Quantization::gptq_int4: return gptq_blocks(4, elements, out_features);
-    case Quantization::gptq_int8: return gptq_blocks(8, elements, out_features);
-    case Quantization::awq: return awq_blocks(elements, out_features);
-    case Quantization::hqq: return {values, blocks * Bytes(2), blocks * Bytes(2)};
-    case Quantization::torchao_int8:
-      return {Bytes(4) * out_features, Bytes(1) * out_features, elements * Bytes(1)};
-    // Neither is trained on: what it would store is not asked for.
-    case Quantization::torchao_int4:
-    case Quantization::mxfp4: return {values};
+  // What is not trained on is not asked what it would store.
+  if (!about.untrained.empty()) return {values};
+  switch (about.library) {
+    case PackedBy::bitsandbytes: return bitsandbytes_blocks(about, elements, out_features);
+    case PackedBy::gptq:
+    case PackedBy::awq: return grouped_blocks(about, elements, out_features);
+    case PackedBy::hqq: {
+      const Elements groups = share(elements, about.group);
+      return {values, groups * Bytes(2), groups * Bytes(2)};
+    }
+    case PackedBy::torchao: return {Bytes(4) * out_features, Bytes(1) * out_features, elements * Bytes(1)};
+    case PackedBy::transformers: break;
   }
-  return {};
-}
-
-std::size_t values_block(Quantization quantization) {
-  if (quantization == Quantization::torchao_int8) return 2;
-  return quantization == Quantization::nf4 || quantization == Quantization::int8 ? 1 : 0;
+  return {values};
 }
 
 Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features) {

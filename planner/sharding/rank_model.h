@@ -70,9 +70,6 @@ struct RankModel {
 /// bytes of whole models measured (tests/reference/quantised).
 [[nodiscard]] Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out_features);
 
-/// Which of packed_blocks the parameter itself holds.
-[[nodiscard]] std::size_t values_block(Quantization quantization);
-
 /// The blocks that packed_size adds up, in the order they are made: nf4 maxima, values, code table; nf4
 /// double values, code table, offset, maxima of the maxima, 8-bit maxima, their map; int8 scales, values;
 /// GPTQ values, zero points, scales, groups; AWQ values, zero points, scales; HQQ values, scales, zero

@@ -52,7 +52,7 @@ bool RankState::is_adapter(std::size_t tensor) const { return tensors()[tensor].
 
 void RankState::release_parameter(std::size_t tensor) {
   if (!tensors()[tensor].packed || parameters_[tensor].empty()) return device_.release(parameters_[tensor]);
-  device_.release(parameters_[tensor][values_block(in().training.quantization)]);
+  device_.release(parameters_[tensor][spec(in().training.quantization).values_block]);
 }
 
 /// Weights come in 16 bits and are packed one by one, then what is not packed.
@@ -109,18 +109,18 @@ void RankState::cast_module(bool prepared) {
 void RankState::make_packed(std::size_t i) {
   const RankTensor& tensor = tensors()[i];
   const Quantization quantization = in().training.quantization;
-  const bool nested = quantization == Quantization::nf4_double;
+  const QuantizationSpec& about = spec(quantization);
   const auto take = [this](Bytes size) { return device_.allocate(Term::frozen_parameters, size); };
   const Bytes loaded = tensor.elements * weight();
-  const Bytes maxima = share(tensor.elements, 64) * Bytes(4);
   std::vector<Device::Block> temporary;
-  const bool fits = quantization == Quantization::hqq;
-  if (!is_packed_before(quantization)) temporary.push_back(take(loaded));
-  if (fits) device_.spike(Term::frozen_parameters, tensor.elements * Bytes(4 + 4 * 2));
-  if (quantization == Quantization::int8) temporary.push_back(take(loaded));
-  if (nested) temporary.push_back(take(maxima));
+  const bool fits = about.fit_size > 0;
+  if (!about.packed_before) temporary.push_back(take(loaded));
+  if (fits) device_.spike(Term::frozen_parameters, tensor.elements * Bytes(about.fit_size));
+  if (about.rounds_copy) temporary.push_back(take(loaded));
+  const Bytes maxima = about.nested ? share(tensor.elements, about.group) * Bytes(4) : Bytes{};
+  if (about.nested) temporary.push_back(take(maxima));
   for (const Bytes block : packed_blocks(quantization, tensor.elements, tensor.rows)) {
-    if (nested && parameters_[i].size() == 3) temporary.push_back(take(maxima));
+    if (about.nested && parameters_[i].size() == 3) temporary.push_back(take(maxima));
     parameters_[i].push_back(take(block));
   }
   std::reverse(temporary.begin(), temporary.end());
@@ -134,20 +134,16 @@ void RankState::make_quant_states() {
     if (!tensors()[i].packed) continue;
     const std::vector<Bytes> blocks = packed_blocks(quantization, tensors()[i].elements, tensors()[i].rows);
     for (std::size_t block = 0; block < blocks.size(); ++block)
-      if (block != values_block(quantization)) device_.allocate(Term::frozen_parameters, blocks[block]);
+      if (block != spec(quantization).values_block) device_.allocate(Term::frozen_parameters, blocks[block]);
   }
 }
 
 /// peft makes adapters on the host and moves them in the base weight's type, or that in which a packed weight
-/// computes (int8, AWQ, HQQ: as they are, fp32); then it casts those that are to be fp32.
+/// computes (packed integers: as they are, fp32); then it casts those that are to be fp32.
 /// Source: peft 0.21.2 tuners/tuners_utils.py _move_adapter_to_device_of_base_layer, cast_adapter_dtype.
 void RankState::make_adapters() {
   const Training& training = in().training;
-  const Quantization packed = training.quantization;
-  const bool rounds =
-      training.method == Method::qlora &&
-      (packed == Quantization::int8 || packed == Quantization::awq || packed == Quantization::hqq);
-  const Bytes element = rounds                             ? Bytes(4)
+  const Bytes element = keeps_adapters_fp32(training)      ? Bytes(4)
                         : training.method == Method::qlora ? weight()
                                                            : parameter_size(training);
   // peft makes a head in fp32 before it ties it to the embedding's copy (utils/other.py

@@ -96,6 +96,7 @@ const FrameworkSpec& ddp_spec() {
       .sharded_instead = Framework::fsdp,
       .packed_instead = Framework::fsdp,
       .casts_model = false,
+      .handles_weights = false,
       .slices_flat = false,
       .gathers_at_modules = false,
       .autocasts_masters = true,

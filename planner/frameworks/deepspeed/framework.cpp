@@ -141,6 +141,7 @@ const FrameworkSpec& deepspeed_spec() {
       .sharded_instead = {},
       .packed_instead = Framework::fsdp,
       .casts_model = true,
+      .handles_weights = true,
       .slices_flat = true,
       .gathers_at_modules = true,
       .autocasts_masters = false,

@@ -168,6 +168,7 @@ const FrameworkSpec& fsdp_spec() {
       .sharded_instead = {},
       .packed_instead = {},
       .casts_model = false,
+      .handles_weights = true,
       .slices_flat = false,
       .gathers_at_modules = false,
       .autocasts_masters = false,

@@ -46,10 +46,10 @@ void add_method(Words& words, const Training& training) {
   for (const std::string& module : target_modules(training.lora_targets)) words.push_back(module);
   if (training.method != Method::qlora || !is_bitsandbytes(training.quantization))
     return;  // models that were packed before say so themselves
-  const bool int8 = training.quantization == Quantization::int8;
+  const bool int8 = spec(training.quantization).bits == 8;
   add(words, {"--quant_method", "bnb", "--quant_bits", int8 ? "8" : "4"});
   if (int8) return;
-  const bool twice = training.quantization == Quantization::nf4_double;
+  const bool twice = spec(training.quantization).nested;
   add(words, {"--bnb_4bit_quant_type", "nf4", "--bnb_4bit_use_double_quant", twice ? "true" : "false"});
   if (shards_packed(training))
     add(words, {"--bnb_4bit_quant_storage", training.quant_storage == QuantStorage::bf16   ? "bfloat16"
