@@ -59,6 +59,12 @@ const Descriptor& descriptor_of_class(const JsonReader& config) {
   throw InputError(model_type_place(config), "is missing", accepted_words("", supported_architectures()));
 }
 
+/// What packed the weights in the model's files; empty: nothing is said.
+std::string packed_in_files(const JsonReader& config) {
+  const auto packed = config.find("quantization_config");
+  return packed && packed->raw().is_object() ? packed->text_or("quant_method", "") : "";
+}
+
 void check_total(const JsonReader& config, const Inventory& inventory) {
   const double total = approximate_elements(inventory);
   if (total > kMostParameters)
@@ -149,6 +155,7 @@ Model read_config(const JsonReader& config) {
   if (!model) model = undescribed(config);
   if (!model) model = described_or_recorded(config);
   add_images(config, *model);
+  model->stored_as = packed_in_files(config);
   check_total(config, model->inventory);
   return *std::move(model);
 }

@@ -94,6 +94,7 @@ struct Model {
                        ///< inferred
   ModelShape shape;
   Inventory inventory;
+  std::string stored_as{};  ///< how its files pack the weights: quantization_config's quant_method
   std::shared_ptr<const Recorded> recorded{};  ///< its micro-steps, where no descriptor's program runs
   /// Whose micro-step stands in for this model's, which nobody knows: activations are planned by analogy.
   std::shared_ptr<const Model> analogue{};

@@ -55,6 +55,11 @@ void warn(const Question& q, Answer& result) {
     result.warnings.emplace_back(
         "planned for text alone: no gradient reaches the tower for images, and what images would take in it "
         "is not counted");
+  if (q.model.stored_as == to_name(Quantization::mxfp4) && q.training.method != Method::qlora)
+    result.warnings.push_back(
+        fmt::format("{} is stored in MXFP4, which does not train: it is planned in 16 bits, as "
+                    "quantization_config=Mxfp4Config(dequantize=True) loads it",
+                    q.model.name.empty() ? q.model.shape.architecture : q.model.name));
   const ModelShape& shape = q.model.shape;
   if (shape.max_positions > 0 && q.training.sequence_length > shape.max_positions)
     result.warnings.push_back(fmt::format("{} was made for sequences of up to {} tokens, not {}",
