@@ -82,6 +82,12 @@ AdapterSpec adapters_of(const Training& training) {
           .ties_saved = training.ties_saved_modules};
 }
 
+std::int64_t held_adapters(const Training& training) {
+  if (training.method == Method::full) return 0;
+  const std::int64_t compared = reference_of(training) == ReferenceModel::adapter ? 2 : 1;
+  return std::max(training.adapters, compared);
+}
+
 std::optional<ReferenceModel> reference_of(const Training& training) {
   const bool generated = generates(training);
   if (!generated && training.objective != Objective::dpo && training.objective != Objective::kto)

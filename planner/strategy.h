@@ -46,13 +46,15 @@ struct EnumNames<Objective> {
 
 /// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
 /// whole or, under ZeRO-3, an engine of its own shards; the model itself with its adapters switched off; or
+/// a frozen copy of its adapters in their place (TRL's adapter "ref", of a model that came with adapters);
 /// log-probabilities that were computed before training; nothing (grpo without a divergence, beta 0).
-enum class ReferenceModel { copy, adapters_off, precomputed, none };
+enum class ReferenceModel { copy, adapters_off, adapter, precomputed, none };
 template <>
 struct EnumNames<ReferenceModel> {
-  static constexpr std::array<std::pair<ReferenceModel, std::string_view>, 4> table{
+  static constexpr std::array<std::pair<ReferenceModel, std::string_view>, 5> table{
       {{ReferenceModel::copy, "copy"},
        {ReferenceModel::adapters_off, "adapters-off"},
+       {ReferenceModel::adapter, "adapter"},
        {ReferenceModel::precomputed, "precomputed"},
        {ReferenceModel::none, "none"}}};
 };
@@ -244,6 +246,7 @@ struct Training {
   bool reentrant_checkpointing{};  ///< torch.utils.checkpoint(use_reentrant=True)
   bool longest_first{};            ///< the longest samples come first: nothing is left of a step before
   bool fp32_adapters{true};        ///< peft's autocast_adapter_dtype; DeepSpeed's stages 0-2 cast them back
+  std::int64_t adapters{1};        ///< peft's adapters in memory: one trains, the others are frozen
   double lora_dropout{};
   bool prepares_kbit_training{};  ///< peft.prepare_model_for_kbit_training: unquantised weights in fp32
   bool autocast{};                ///< torch.autocast around the forward although weights are 16-bit
@@ -280,7 +283,11 @@ struct Training {
   bool operator==(const Training&) const = default;
 };
 
-/// What peft adds to the model under lora and qlora.
+inline constexpr std::int64_t kMostAdapters = 1024;
+/// Adapters in memory: as many as are asked for, and the one that is compared with.
+[[nodiscard]] std::int64_t held_adapters(const Training& training);
+
+/// What peft adds to the model under lora and qlora for each adapter.
 [[nodiscard]] AdapterSpec adapters_of(const Training& training);
 
 /// What the objective compares with; nothing where it needs no reference. As TRL chooses where nothing is

@@ -187,6 +187,9 @@ const std::vector<OptionSpec>& option_table() {
       {"--prepare-kbit", "", kModel, kPlanning,
        "qlora through peft's prepare_model_for_kbit_training: fp32 embeddings, head and norms",
        [](O o, T) { o.training.prepares_kbit_training = true; }},
+      {"--adapters", "N", kModel, kPlanning,
+       "adapters in memory (peft's add_adapter), of which one trains and the others are frozen [1]",
+       [](O o, T t) { o.training.adapters = parse_integer("--adapters", t, 1, kMostAdapters); }},
       {"--dora", "", kModel, kPlanning, "adapters with magnitudes (DoRA)",
        [](O o, T) { o.training.dora = true; }},
       {"--modules-to-save", "LIST", kModel, kPlanning,
@@ -204,8 +207,8 @@ const std::vector<OptionSpec>& option_table() {
        [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
        all_names<Objective>},
       {"--reference", "KIND", kModel, kPlanning,
-       "what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) [adapters-off, "
-       "without adapters copy; grpo: none]",
+       "what dpo, kto and grpo compare with: copy, adapters-off, adapter (a frozen copy of the adapters), "
+       "precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]",
        [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
        all_names<ReferenceModel>},
       {"--generations", "G", kModel, kPlanning, "completions of each prompt under grpo [8]",
@@ -222,9 +225,7 @@ const std::vector<OptionSpec>& option_table() {
              parse_integer("--steps-per-generation", t, 1, kMostSteps);
        }},
       {"--iterations", "N", kModel, kPlanning, "passes over what was generated (num_iterations) [1]",
-       [](O o, T t) {
-         o.training.rollout.iterations = parse_integer("--iterations", t, 1, kMostSteps);
-       }},
+       [](O o, T t) { o.training.rollout.iterations = parse_integer("--iterations", t, 1, kMostSteps); }},
       {"--rollout", "ENGINE", kModel, kPlanning,
        "what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer "
        "itself (trainer) [colocate]",

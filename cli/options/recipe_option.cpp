@@ -22,9 +22,9 @@ constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
 /// What a search decides.
 constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
-constexpr std::array<std::string_view, 7> kOfAdapters{
-    "--lora-rank",       "--lora-targets",      "--lora-dropout",        "--dora",
-    "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"};
+constexpr std::array<std::string_view, 8> kOfAdapters{
+    "--lora-rank", "--lora-targets",    "--lora-dropout",      "--adapters",
+    "--dora",      "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"};
 constexpr std::array<std::string_view, 2> kOfPacked{"--quantization", "--quant-storage"};
 
 template <std::size_t N>

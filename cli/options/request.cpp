@@ -54,10 +54,10 @@ void check_reference(const Options& options) {
                      "accepted: with --objective dpo, kto or grpo");
   if (training.reference == ReferenceModel::none && !generates(training))
     throw InputError("--reference", fmt::format("none with --objective {}", to_name(training.objective)),
-                     "accepted: copy, adapters-off, precomputed");
+                     "accepted: copy, adapters-off, adapter, precomputed");
   if (training.reference == ReferenceModel::precomputed && generates(training))
     throw InputError("--reference", "precomputed with --objective grpo, whose completions are new",
-                     "accepted: copy, adapters-off, none");
+                     "accepted: copy, adapters-off, adapter, none");
 }
 
 void refuse_any(const Options& options, std::initializer_list<std::string_view> some, const std::string& why,
@@ -96,8 +96,9 @@ void check_method(const Options& options) {
   all.push_back(method);
   const bool adapters = std::ranges::any_of(all, [](Method each) { return each != Method::full; });
   const bool packed = std::ranges::any_of(all, [](Method each) { return each == Method::qlora; });
-  for (const std::string_view option : {"--lora-rank", "--lora-targets", "--lora-dropout", "--dora",
-                                        "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"})
+  for (const std::string_view option :
+       {"--lora-rank", "--lora-targets", "--lora-dropout", "--adapters", "--dora", "--modules-to-save",
+        "--tie-saved-modules", "--no-autocast-adapters"})
     if (!adapters && options.has(option))
       throw InputError(std::string(option), "does nothing with --method full",
                        "accepted: with --method lora or qlora");

@@ -39,6 +39,8 @@ std::string shape_line(const ModelShape& shape) {
 std::string adapter_remarks(const Training& training) {
   std::string remarks;
   if (training.lora_dropout > 0) remarks += fmt::format(", dropout {}", training.lora_dropout);
+  if (const std::int64_t held = held_adapters(training); held > 1)
+    remarks += fmt::format(", {} adapters in memory of which one trains", held);
   if (training.dora) remarks += ", DoRA";
   if (!training.modules_to_save.empty())
     remarks += fmt::format(", {} {}trained beside them", fmt::join(training.modules_to_save, " and "),

@@ -88,6 +88,7 @@ Json cluster_json(const Question& q) {
 /// What is not the usual of adapters and packed weights; without it keys are not there.
 void add_adapters(Json& out, const Training& training) {
   if (training.method == Method::full) return;
+  if (held_adapters(training) > 1) out["adapters"] = held_adapters(training);
   if (training.dora) out["dora"] = true;
   if (!training.modules_to_save.empty()) {
     out["modules_to_save"] = training.modules_to_save;

@@ -34,8 +34,9 @@ QString given_text(const Session::Entry& entry, std::string_view option, const Q
 QString why_idle(const Session::Entry& entry, std::string_view option) {
   const QString method = given_text(entry, "--method", QStringLiteral("full"));
   const QString framework = given_text(entry, "--framework", QStringLiteral("deepspeed"));
-  for (const std::string_view each : {"--lora-rank", "--lora-targets", "--lora-dropout", "--dora",
-                                      "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"})
+  for (const std::string_view each :
+       {"--lora-rank", "--lora-targets", "--lora-dropout", "--adapters", "--dora", "--modules-to-save",
+        "--tie-saved-modules", "--no-autocast-adapters"})
     if (option == each && method == QLatin1String("full"))
       return EditorPanel::tr("for methods lora and qlora");
   for (const std::string_view each : {"--quantization", "--quant-storage", "--prepare-kbit"})

@@ -28,6 +28,7 @@ constexpr std::array kLabels{
     Label{"--prepare-kbit", QT_TRANSLATE_NOOP("zplan::gui::Options", "Prepared for k-bit")},
     Label{"--quantization", QT_TRANSLATE_NOOP("zplan::gui::Options", "Quantization")},
     Label{"--quant-storage", QT_TRANSLATE_NOOP("zplan::gui::Options", "Stored as")},
+    Label{"--adapters", QT_TRANSLATE_NOOP("zplan::gui::Options", "Adapters in memory")},
     Label{"--dora", QT_TRANSLATE_NOOP("zplan::gui::Options", "DoRA")},
     Label{"--modules-to-save", QT_TRANSLATE_NOOP("zplan::gui::Options", "Trained copies")},
     Label{"--tie-saved-modules", QT_TRANSLATE_NOOP("zplan::gui::Options", "One copy of tied ones")},

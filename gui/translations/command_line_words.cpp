@@ -49,6 +49,9 @@ const std::vector<const char*>& command_line_words() {
                         "qlora through peft's prepare_model_for_kbit_training: fp32 embeddings, head and "
                         "norms"),  // --prepare-kbit
       QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "adapters in memory (peft's add_adapter), of which one trains and the others are "
+                        "frozen [1]"),  // --adapters
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "adapters with magnitudes (DoRA)"),  // --dora
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "copies trained beside adapters: embed_tokens, lm_head"),  // --modules-to-save
@@ -61,9 +64,11 @@ const std::vector<const char*>& command_line_words() {
           "zplan::gui::Options",
           "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones "
           "(kto), rewards of completions that it generates (grpo) [sft]"),  // --objective
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) "
-                        "[adapters-off, without adapters copy; grpo: none]"),  // --reference
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "what dpo, kto and grpo compare with: copy, adapters-off, adapter (a frozen copy of the "
+          "adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: "
+          "none]"),  // --reference
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "completions of each prompt under grpo [8]"),  // --generations
       QT_TRANSLATE_NOOP("zplan::gui::Options",

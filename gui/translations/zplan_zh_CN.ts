@@ -1377,6 +1377,10 @@
         <translation>存放类型</translation>
     </message>
     <message>
+        <source>Adapters in memory</source>
+        <translation>内存中的适配器</translation>
+    </message>
+    <message>
         <source>DoRA</source>
         <translation>DoRA</translation>
     </message>
@@ -1725,6 +1729,10 @@
         <translation>qlora 经 peft 的 prepare_model_for_kbit_training：嵌入、输出层和归一化为 fp32</translation>
     </message>
     <message>
+        <source>adapters in memory (peft's add_adapter), of which one trains and the others are frozen [1]</source>
+        <translation>内存中的适配器数（peft 的 add_adapter），其中一个训练，其余冻结 [1]</translation>
+    </message>
+    <message>
         <source>adapters with magnitudes (DoRA)</source>
         <translation>带模长的适配器（DoRA）</translation>
     </message>
@@ -1745,8 +1753,8 @@
         <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）或对自行生成的回答的奖励（grpo）[sft]</translation>
     </message>
     <message>
-        <source>what dpo, kto and grpo compare with: copy, adapters-off, precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
-        <translation>dpo、kto 和 grpo 的参考：copy、adapters-off、precomputed、none（grpo）[adapters-off，无适配器时 copy；grpo：none]</translation>
+        <source>what dpo, kto and grpo compare with: copy, adapters-off, adapter (a frozen copy of the adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
+        <translation>dpo、kto 和 grpo 的参考：copy、adapters-off、adapter（适配器的冻结副本）、precomputed、none（grpo）[adapters-off，无适配器时 copy；grpo：none]</translation>
     </message>
     <message>
         <source>completions of each prompt under grpo [8]</source>

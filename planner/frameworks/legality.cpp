@@ -64,6 +64,17 @@ void check_fused_head(const Model& model, const Training& training, const Strate
     reasons.emplace_back("a fused head of a model without a program of its own is not planned");
 }
 
+/// Measured at ZeRO-3 its forward gathers more than is understood (tests/reference/adapters).
+void check_reference_adapter(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (reference_of(training) != ReferenceModel::adapter) return;
+  if (training.method == Method::full)
+    reasons.emplace_back("full fine-tuning has no adapters to keep a copy of: --reference copy");
+  if (s.zero_stage == 3 || spec(training.framework).makes_shards)
+    reasons.emplace_back(
+        "--reference adapter is planned where every rank holds the model whole, not at ZeRO-3 nor under "
+        "FSDP2");
+}
+
 void check_preferences(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
   const std::string_view objective = to_name(training.objective);
   if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
@@ -78,6 +89,7 @@ void check_preferences(const Model& model, const Training& training, const Strat
   const std::optional<ReferenceModel> reference = reference_of(training);
   if (reference == ReferenceModel::adapters_off && training.method == Method::full)
     reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
+  check_reference_adapter(training, s, reasons);
   if (reference == ReferenceModel::copy && training.method == Method::qlora)
     reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
 }

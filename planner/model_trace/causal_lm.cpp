@@ -422,7 +422,8 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   const Strategy plain = reference_strategy(strategy);
   if (kind && kind != ReferenceModel::precomputed) {
     const Training of = reference_training(training);
-    tape = with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_scores(false),
+    const bool adapted = kind == ReferenceModel::adapter;
+    tape = with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_scores(adapted),
                           *kind);
   }
   if (!scores_policy(training)) return tape;

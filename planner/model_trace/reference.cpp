@@ -127,8 +127,7 @@ Tape with_reference(Tape policy, const Tape& reference, ReferenceModel kind) {
                                   [](const Event& each) { return each.kind == Kind::reference; });
   const auto at = place - policy.head.begin();
   const bool is_marked = place != policy.head.end();
-  const std::vector<Event> events =
-      Insertion(policy, reference, kind == ReferenceModel::adapters_off).events();
+  const std::vector<Event> events = Insertion(policy, reference, kind != ReferenceModel::copy).events();
   std::vector<Event>& part = is_marked ? policy.head : policy.model.forward;
   if (is_marked) part.erase(part.begin() + at);
   part.insert(part.begin() + (is_marked ? at : 0), events.begin(), events.end());

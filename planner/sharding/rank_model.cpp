@@ -45,10 +45,12 @@ class Collector {
     add(tensor, made);
     if (!trainable) model_.frozen += here, model_.frozen_size += size;
   }
-  void adapter(const Tensor& tensor, int layer) {
+  void adapter(const Tensor& tensor, int layer, bool trains) {
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
     const Bytes element = is_saved_copy(tensor) ? copy_size() : adapter_size(training_);
-    add(tensor, {.elements = here, .layer = layer, .stored = here * element, .added = true});
+    const Bytes size = here * element;
+    add(tensor, {.elements = here, .layer = layer, .trainable = trains, .stored = size, .added = true});
+    if (!trains) model_.frozen += here, model_.frozen_size += size;
   }
   RankModel take() { return std::move(model_); }
 
@@ -144,9 +146,12 @@ RankModel rank_model(const Model& model, const Training& training, std::int64_t 
   // peft puts adapters inside the module they adapt; only the order among trainable tensors matters to ZeRO,
   // and that is the order of layers, so a layer's adapters follow its base tensors here.
   const Inventory adapters = added_tensors(model, adapters_of(training));
+  const std::int64_t held = held_adapters(training);
+  // Those that do not train stand last, so that a tape's numbers are the same however many there are.
   const auto both = [&](const std::vector<Tensor>& base, const std::vector<Tensor>& adapted, int layer) {
     for (const Tensor& tensor : base) collector.base(tensor, layer);
-    for (const Tensor& tensor : adapted) collector.adapter(tensor, layer);
+    for (std::int64_t i = 0; i < held; ++i)
+      for (const Tensor& tensor : adapted) collector.adapter(tensor, layer, i == 0);
   };
   both(model.inventory.before, adapters.before, -1);
   for (std::size_t i = 0; i < model.inventory.layers.size(); ++i)

@@ -48,6 +48,10 @@ void RankState::make_parameters() {
   if (casts && in().training.method != Method::full) cast_module(prepares);
 }
 
+Term RankState::term_of(std::size_t tensor) const {
+  return tensors()[tensor].trainable ? Term::trained_parameters : Term::frozen_parameters;
+}
+
 bool RankState::is_adapter(std::size_t tensor) const { return tensors()[tensor].added; }
 
 void RankState::release_parameter(std::size_t tensor) {
@@ -63,8 +67,7 @@ void RankState::make_base() {
   for (std::size_t i = 0; i < tensors().size(); ++i) {
     const RankTensor& tensor = tensors()[i];
     if (tensor.packed || is_adapter(i)) continue;
-    const Term term = tensor.trainable ? Term::trained_parameters : Term::frozen_parameters;
-    parameters_[i] = {device_.allocate(term, packs ? tensor.elements * weight() : tensor.stored)};
+    parameters_[i] = {device_.allocate(term_of(i), packs ? tensor.elements * weight() : tensor.stored)};
   }
   // A tied head is made before it becomes the embedding; models that are packed are made without memory
   // first.
@@ -151,16 +154,13 @@ void RankState::make_adapters() {
   if (training.ties_saved_modules && !training.modules_to_save.empty())
     device_.spike(Term::trained_parameters, tensors()[token_embedding()].elements * Bytes(4));
   for (std::size_t i = 0; i < tensors().size(); ++i)
-    if (is_adapter(i))
-      parameters_[i] = {device_.allocate(Term::trained_parameters, tensors()[i].elements * element)};
+    if (is_adapter(i)) parameters_[i] = {device_.allocate(term_of(i), tensors()[i].elements * element)};
   for (std::size_t i = 0; i < tensors().size(); ++i)
     if (is_adapter(i) && tensors()[i].stored != tensors()[i].elements * element) cast(i, tensors()[i].stored);
 }
 
 void RankState::cast(std::size_t tensor, Bytes size) {
-  const bool trained = tensors()[tensor].trainable;
-  const Device::Block copy =
-      device_.allocate(trained ? Term::trained_parameters : Term::frozen_parameters, size);
+  const Device::Block copy = device_.allocate(term_of(tensor), size);
   device_.release(parameters_[tensor]);
   parameters_[tensor] = {copy};
 }

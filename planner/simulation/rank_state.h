@@ -38,6 +38,9 @@ class RankState {
   /// The tensor that part `layer` of a tape (−1: around the layers) knows as its parameter `index`.
   [[nodiscard]] std::size_t tensor_of(int layer, std::int32_t index) const;
 
+  /// What its parameter's memory is counted as.
+  [[nodiscard]] Term term_of(std::size_t tensor) const;
+
   /// Every parameter in a block of its own as the module's constructor makes them, packed weights in several;
   /// then adapters, and what is cast before training starts.
   void make_parameters();

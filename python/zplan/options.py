@@ -43,12 +43,13 @@ class ModelOptions(TypedDict, total=False):
     ]
     quant_storage: Literal["uint8", "bf16", "fp16", "fp32"]
     prepare_kbit: bool
+    adapters: int  # in memory: one trains, the others are frozen
     dora: bool
     modules_to_save: Names  # "embed_tokens", "lm_head"
     tie_saved_modules: bool
     no_autocast_adapters: bool
     objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward", "grpo"]
-    reference: Literal["copy", "adapters-off", "precomputed", "none"]
+    reference: Literal["copy", "adapters-off", "adapter", "precomputed", "none"]
     generations: int  # completions of each prompt
     completion_length: int  # of seq, tokens
     steps_per_generation: int

@@ -136,6 +136,7 @@ class Training(Value):
     deepspeed_version: str
     frozen_parts: Tuple[str, ...] = ()  # of an image-text model: "vision", "projector"
     images: Optional[Dict[str, int]] = None  # where it is planned with images: per_sample, tokens, tiles, rows, columns
+    adapters: int = 1  # in memory: one trains, the others are frozen
     dora: bool = False
     modules_to_save: Tuple[str, ...] = ()  # trained beside adapters, as copies
     ties_saved_modules: bool = False

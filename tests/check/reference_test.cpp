@@ -62,6 +62,7 @@ TEST(References, AreReadWhole) {
       {"methods/gpt2.json", Kind::step, 4},
       {"methods/more_models.json", Kind::step, 134},
       {"packed/steps.json", Kind::step, 20},
+      {"adapters/steps.json", Kind::step, 15},
       {"trainers/steps.json", Kind::step, 56},
       {"rollouts/steps.json", Kind::step, 35},
       {"fsdp1/steps.json", Kind::step, 10},
@@ -257,6 +258,9 @@ TEST(References, AdaptersOfConv1dAreAsMeasured) { expect_measured_steps("methods
 
 // DoRA and DPO of many architectures.
 TEST(References, MethodsOfMoreModelsAreAsMeasured) { expect_measured_steps("methods/more_models.json", 134); }
+
+// Several adapters in memory, and DPO that compares with a frozen copy of them.
+TEST(References, SeveralAdapters) { expect_measured_steps("adapters/steps.json", 15); }
 
 // Adapters over weights that HQQ, AWQ or torchao packed.
 TEST(References, PackedByOtherLibraries) { expect_measured_steps("packed/steps.json", 20); }

@@ -25,7 +25,8 @@ TEST(Options, EveryValueReachesItsField) {
       "--host-mem 900GiB --pcie 4x8 --topology SYS --host-threads 12 --host-bandwidth 409.6 "
       "--disk-bandwidth 14 "
       "--headroom 5 --zero 2,3 --tp 1,4 --offload none,all --buckets default --method lora --lora-rank 8 "
-      "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --quant-storage bf16 --dora "
+      "--lora-targets q_proj,v_proj --lora-dropout 0.05 --prepare-kbit --quant-storage bf16 --adapters 3 "
+      "--dora "
       "--modules-to-save embed_tokens,lm_head --tie-saved-modules --no-autocast-adapters --objective dpo "
       "--reference copy --seq 4096 --micro-batch 2 "
       "--grad-accum 3 --precision fp16 --optimizer "
@@ -77,6 +78,7 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_THAT(o.training.lora_targets.modules, ElementsAre("q_proj", "v_proj"));
   EXPECT_DOUBLE_EQ(o.training.lora_dropout, 0.05);
   EXPECT_TRUE(o.training.prepares_kbit_training);
+  EXPECT_EQ(o.training.adapters, 3);
   EXPECT_TRUE(o.training.dora);
   EXPECT_THAT(o.training.modules_to_save, ElementsAre("embed_tokens", "lm_head"));
   EXPECT_TRUE(o.training.ties_saved_modules);

@@ -66,6 +66,35 @@ TEST(QuantisedWeights, AreRefusedWhereTheyDoNotTrain) {
   EXPECT_THAT(refusal(training, alone, 1), HasSubstr("no DoRA"));
 }
 
+// peft finds no type to make adapters in beside packed integers (autocast_adapter_dtype=False).
+TEST(QuantisedWeights, OfIntegersLeaveAdaptersInFp32) {
+  Training training;
+  training.method = Method::qlora, training.fp32_adapters = false;
+  for (const QuantizationSpec& each : kQuantizations) {
+    if (!each.untrained.empty()) continue;
+    training.quantization = each.quantization;
+    const bool typed = each.name.starts_with("nf4") || each.name == "torchao-int8";
+    EXPECT_EQ(adapter_size(training), Bytes(typed ? 2 : 4)) << each.name;
+  }
+}
+
+TEST(Adapters, ThatDoNotTrainAreFrozen) {
+  const Model model =
+      read_config(JsonReader(test_json("reference/quantised/stored.json")[0]["config"], "model"));
+  Training training;
+  training.method = Method::lora;
+  const RankModel one = rank_model(model, training, 1);
+  training.adapters = 3;
+  const RankModel three = rank_model(model, training, 1);
+  EXPECT_EQ(three.trainable, one.trainable);
+  EXPECT_EQ(three.frozen, one.frozen + one.trainable + one.trainable);
+  training.adapters = 1, training.objective = Objective::dpo, training.reference = ReferenceModel::adapter;
+  EXPECT_EQ(held_adapters(training), 2);
+  EXPECT_EQ(refusal(training, {.zero_stage = 2, .layout = {.shard = 2}}, 2), "");
+  EXPECT_THAT(refusal(training, {.zero_stage = 3, .layout = {.shard = 2}}, 2),
+              ::testing::HasSubstr("--reference adapter"));
+}
+
 // Small tensors keep fp32 states under 8-bit Adam, and blocks end with a tensor: together below 0.01 %.
 TEST(OptimizerStates, AreWhatTheOptimizersKeep) {
   std::size_t rows = 0;

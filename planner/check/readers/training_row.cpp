@@ -97,10 +97,11 @@ void read_objective(const JsonReader& options, Training& training) {
   training.objective = named<Objective>(options.at("method"));
   training.method = named<Method>(options.at("trained"));
   if (generates(training)) return read_rollout(options, training);
-  if (reference_of(training) && training.method != Method::full)
-    training.reference = options.has("reference_model") && !options.at("reference_model").raw().is_null()
-                             ? ReferenceModel::copy
-                             : ReferenceModel::adapters_off;
+  if (!reference_of(training) || training.method == Method::full) return;
+  const auto reference = options.find("reference_model");
+  training.reference = !reference || reference->raw().is_null() ? ReferenceModel::adapters_off
+                       : reference->text() == "adapter"         ? ReferenceModel::adapter
+                                                                : ReferenceModel::copy;
 }
 
 /// Weights that are trained as copies beside adapters: modules_to_save.
@@ -124,6 +125,7 @@ void read_row_method(const JsonReader& options, Setup& setup, Skip& skip) {
   if (training.method == Method::full) return;
   read_saved_modules(options, training);
   read_adapters(options, setup.model, training, skip);
+  training.adapters = options.integer_or("adapters", 1, 1, kMostAdapters);
   training.fp32_adapters = options.text_or("adapter_dtype", "fp32") == "fp32";
   if (training.method == Method::qlora)
     training.quantization = named<Quantization>(options.at("quantization"));

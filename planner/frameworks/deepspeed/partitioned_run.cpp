@@ -87,8 +87,11 @@ void find_subtrees(ModuleTape& tape) {
 
 namespace {
 
-/// A forward without adapters begins the trace anew and does not follow it.
-bool begins_anew(const StepInputs& in) { return reference_of(in.training) == ReferenceModel::adapters_off; }
+/// A forward without adapters, or through others, begins the trace anew and does not follow it.
+bool begins_anew(const StepInputs& in) {
+  const std::optional<ReferenceModel> kind = reference_of(in.training);
+  return kind == ReferenceModel::adapters_off || kind == ReferenceModel::adapter;
+}
 
 /// Where the only micro-step is scored first, its trace is that forward's, which its backward outruns; where
 /// there are more, a later one's is whole, and scoring its beginning.
@@ -269,7 +272,7 @@ void PartitionedRun::partition_parameters() {
     device_.release(head);
   }
   if (has_reference()) partition_reference();
-  partition_adapters(trained);
+  partition_adapters(trained, frozen);
   flatten_trained(trained);
 }
 
@@ -347,16 +350,18 @@ void PartitionedRun::make_second_shard(std::size_t tensor, std::vector<Device::B
     shards.push_back(made);
 }
 
-void PartitionedRun::partition_adapters(std::vector<Device::Block>& shards) {
+void PartitionedRun::partition_adapters(std::vector<Device::Block>& trained,
+                                        std::vector<Device::Block>& frozen) {
   std::vector<std::pair<std::size_t, Device::Block>> adapters;
   for (std::size_t i = 0; i < state_.tensors().size(); ++i)
     if (is_adapter(i))
       adapters.emplace_back(
-          i, device_.allocate(Term::trained_parameters, state_.tensors()[i].elements * element_size(i)));
+          i, device_.allocate(state_.term_of(i), state_.tensors()[i].elements * element_size(i)));
   for (auto& [tensor, whole] : adapters) {
+    std::vector<Device::Block>& shards = state_.tensors()[tensor].trainable ? trained : frozen;
     make_second_shard(tensor, shards);
     if (!on_host(in().strategy.offload_parameters))
-      shards.push_back(device_.allocate(Term::trained_parameters, shard_of(tensor) * element_size(tensor)));
+      shards.push_back(device_.allocate(state_.term_of(tensor), shard_of(tensor) * element_size(tensor)));
     device_.release(whole);
   }
 }

@@ -71,7 +71,7 @@ class PartitionedRun {
   /// Makes tensors `first` … `end` − 1 whole and leaves their shards.
   void partition(std::size_t first, std::size_t end, std::vector<Device::Block>& shards);
   void make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards);
-  void partition_adapters(std::vector<Device::Block>& shards);
+  void partition_adapters(std::vector<Device::Block>& trained, std::vector<Device::Block>& frozen);
   void allocate_states();
   void make_masters();
   void gather_each();

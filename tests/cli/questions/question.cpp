@@ -58,6 +58,7 @@ void add_model(Random& random, Typed& typed) {
   if (random.chance(20)) typed.option("--lora-targets", random.of(Words{"all-linear", "q_v"}));
   if (method == "qlora" && random.chance(50)) typed.option("--quantization", any<Quantization>(random));
   if (method == "qlora" && random.chance(30)) typed.option("--quant-storage", any<QuantStorage>(random));
+  if (random.chance(15)) typed.option("--adapters", random.of(Words{"2", "5", "64"}));
   typed.flag(10, "--dora");
   if (random.chance(10))
     typed.option("--modules-to-save", random.of(Words{"lm_head", "embed_tokens,lm_head"}));
