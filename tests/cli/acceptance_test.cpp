@@ -161,6 +161,27 @@ TEST(Preferences, AReferenceCopyIsAsLargeAsTheModel) {
             needed(" --method lora --reference copy"));
 }
 
+/// A frozen copy of the adapters is one more in memory.
+TEST(Preferences, AReferenceAdapterIsOneMore) {
+  const std::string question =
+      "--model Llama-3.2-1B --gpus 1 --zero 0 --seq 512 --method lora --lora-rank 64 --objective dpo";
+  const auto needed = [&](const std::string& more) {
+    return plan_of(report(question + more), "zero0").at("memory").at("peak_allocated").get<double>();
+  };
+  EXPECT_GT(needed(" --reference adapter"), needed(" --reference adapters-off"));
+  EXPECT_EQ(needed(" --reference adapter"), needed(" --reference adapter --adapters 2"));
+  EXPECT_EQ(report(question + " --reference adapter").at("training").at("adapters"), 2);
+}
+
+/// Weights that are stored packed in a form that does not train are loaded unpacked: how is said.
+TEST(PackedModels, SayHowTheyAreLoaded) {
+  const std::string question =
+      "--model openai/gpt-oss-20b --gpus 8 --mem 80 --zero 3 --offload none --method ";
+  EXPECT_THAT(in_process(question + "lora").out, HasSubstr("Mxfp4Config(dequantize=True)"));
+  EXPECT_THAT(in_process("--model 8B --gpus 8 --mem 80 --zero 3 --offload none --method lora").out,
+              Not(HasSubstr("Mxfp4Config")));
+}
+
 /// Both answers of a pair are computed with at once.
 TEST(Preferences, PairsDoubleTheBatch) {
   const auto speed = [](const std::string& more) {
