@@ -23,6 +23,8 @@ constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "
 constexpr double kMostHeadroom = 90;  // percent
 constexpr std::int64_t kMostTiles = 1'000'000;
 constexpr std::int64_t kMostEvaluated = 1'000'000'000, kMostTrained = 1'000'000'000'000'000;
+/// Each is a set of tensors on every rank: a thousand take minutes to plan.
+constexpr std::int64_t kMostPlannedAdapters = 64;
 constexpr std::int64_t kMostImages = 10'000, kMostImageTokens = 1'000'000;
 
 void set_micro_batch(Options& o, const std::string& text) {
@@ -189,7 +191,7 @@ const std::vector<OptionSpec>& option_table() {
        [](O o, T) { o.training.prepares_kbit_training = true; }},
       {"--adapters", "N", kModel, kPlanning,
        "adapters in memory (peft's add_adapter), of which one trains and the others are frozen [1]",
-       [](O o, T t) { o.training.adapters = parse_integer("--adapters", t, 1, kMostAdapters); }},
+       [](O o, T t) { o.training.adapters = parse_integer("--adapters", t, 1, kMostPlannedAdapters); }},
       {"--dora", "", kModel, kPlanning, "adapters with magnitudes (DoRA)",
        [](O o, T) { o.training.dora = true; }},
       {"--modules-to-save", "LIST", kModel, kPlanning,

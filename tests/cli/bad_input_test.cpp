@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"--quant-storage", "nf4"}},
         Case{"--model 8B --dora", {"--dora", "lora"}},
         Case{"--model 8B --adapters 2", {"--adapters", "lora"}},
-        Case{"--model 8B --method lora --adapters 0", {"--adapters", "0", "1 to 1024"}},
+        Case{"--model 8B --method lora --adapters 0", {"--adapters", "0", "1 to 64"}},
         Case{"--model 8B --modules-to-save lm_head", {"--modules-to-save", "lora"}},
         Case{"--model 8B --method lora --modules-to-save wte", {"--modules-to-save", "wte", "embed_tokens"}},
         Case{"--model 8B --reference copy", {"--reference", "dpo"}},
