@@ -102,7 +102,14 @@ class RecipeReader {
       setting.unused = fmt::format("{} is given", row.option);
     else
       setting.options = row.translate({text_, row, *value, folder_, asked_, recipe_});
+    if (setting.options.empty() && is_noted(row.key)) return;
     recipe_.settings.push_back(std::move(setting));
+  }
+
+  /// Whether an earlier row of the same key was taken.
+  bool is_noted(std::string_view key) const {
+    return std::ranges::any_of(recipe_.settings,
+                               [&](const RecipeSetting& setting) { return setting.key == key; });
   }
 
   bool is_given(std::string_view option) const {

@@ -56,7 +56,9 @@ struct RecipeTable {
   std::string_view title;     ///< "LLaMA-Factory"
   std::string_view trainers;  ///< of --trainer
   std::vector<RecipeDefault> defaults;
-  std::vector<RecipeRow> rows;  ///< in order: of two that say the same option the later counts
+  /// In order: of two that say the same option the later counts. A key's second row is shown where it says
+  /// something.
+  std::vector<RecipeRow> rows;
   /// Any one of these keys tells the format; empty: another rule (see format_of).
   std::vector<std::string_view> telling;
 };
@@ -70,6 +72,14 @@ struct RecipeTable {
 [[nodiscard]] RecipeOptions as_ds_config(const RecipePlace& place);  ///< a DeepSpeed config: path or contents
 [[nodiscard]] RecipeOptions as_optimizer(const RecipePlace& place);  ///< names of the HF Trainer's --optim
 [[nodiscard]] RecipeOptions as_model(const RecipePlace& place);  ///< a path is relative to the working folder
+/// Second row of the key that names the model, behind those of the method: whether its weights are packed
+/// already (packed_models.cpp).
+[[nodiscard]] RecipeOptions as_packed_model(const RecipePlace& place);
+
+/// A name without the ending that says how its weights are packed: "Qwen/Qwen3-8B" of "Qwen/Qwen3-8B-AWQ".
+[[nodiscard]] std::string unpacked_name(const std::string& model);
+/// HQQ as trainers call it while a model is loaded. The key of `place` says how many bits.
+[[nodiscard]] RecipeOptions hqq_bits(const RecipePlace& place);
 
 [[nodiscard]] const RecipeTable& axolotl_table();
 [[nodiscard]] const RecipeTable& llama_factory_table();

@@ -244,8 +244,9 @@ RecipeOptions as_model(const RecipePlace& place) {
   const fs::path beside = fs::path(place.folder) / name;
   std::error_code ignored;
   if (fs::exists(beside / "config.json", ignored)) return {{"--model", beside.lexically_normal().string()}};
-  if (const auto known = known_copy(name)) return {{"--model", *known}};
-  return {{"--model", name}};
+  const std::string whole = unpacked_name(name);
+  if (const auto known = known_copy(whole)) return {{"--model", *known}};
+  return {{"--model", whole}};
 }
 
 }  // namespace zplan

@@ -232,6 +232,71 @@ TEST(Recipe, ReadsCopiesPatternsAndOptimizersOfOthers) {
   EXPECT_EQ(r.at("recipes").at(0).at("not_planned").size(), 2U);
 }
 
+/// "--quantization" of a recipe that is planned for one GPU, and the model's name.
+std::pair<std::string, std::string> packed_by(const std::string& text) {
+  const Folder folder;
+  const json r = report("--recipe " + folder.write("recipe.yaml", text) + " --gpus 1 --mem 80");
+  EXPECT_EQ(r.at("training").at("method"), "qlora") << text;
+  return {r.at("training").at("quantization"), r.at("model").at("name")};
+}
+
+TEST(Recipe, ReadsWhoPacksTheWeights) {
+  using testing::Pair;
+  const std::string factory = "finetuning_type: lora\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B";
+  EXPECT_THAT(packed_by(factory + "\nquantization_bit: 4\nquantization_method: hqq\n"),
+              Pair("hqq", "Qwen/Qwen2.5-7B"));
+  EXPECT_THAT(packed_by(factory + "\nquantization_bit: 4\nquantization_method: bnb\n"),
+              Pair("nf4-double", "Qwen/Qwen2.5-7B"));
+  // LLaMA-Factory ignores quantization_bit where the weights are packed already.
+  EXPECT_THAT(packed_by(factory + "-GPTQ-Int4\nquantization_bit: 8\n"), Pair("gptq-int4", "Qwen/Qwen2.5-7B"));
+  EXPECT_THAT(packed_by(factory + "-AWQ\n"), Pair("awq", "Qwen/Qwen2.5-7B"));
+  const std::string axolotl = "adapter: lora\nlora_target_linear: true\nbase_model: Qwen/Qwen2.5-7B";
+  EXPECT_THAT(packed_by(axolotl + "\ngptq: true\n"), Pair("gptq-int4", "Qwen/Qwen2.5-7B"));
+  EXPECT_THAT(packed_by(axolotl + "-GPTQ-Int8\ngptq: true\n"), Pair("gptq-int8", "Qwen/Qwen2.5-7B"));
+  EXPECT_THAT(packed_by(axolotl + "\npeft:\n  backend: torchao\n  weight_dtype: int8\n"),
+              Pair("torchao-int8", "Qwen/Qwen2.5-7B"));
+  EXPECT_THAT(packed_by("tuner_type: lora\nquant_method: hqq\nquant_bits: 4\nmodel: Qwen/Qwen2.5-7B\n"),
+              Pair("hqq", "Qwen/Qwen2.5-7B"));
+  EXPECT_THAT(packed_by("use_peft: true\nlora_r: 8\nmodel_name_or_path: Qwen/Qwen2.5-7B-AWQ\n"),
+              Pair("awq", "Qwen/Qwen2.5-7B"));
+}
+
+TEST(Recipe, ReadsWhoPackedAModelsFolder) {
+  const Folder folder;
+  const std::string packing =
+      R"("quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"})";
+  folder.write(
+      "model/config.json",
+      R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256, )"
+      R"("intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 1000, )" +
+          packing + "}");
+  const std::string file =
+      folder.write("recipe.yaml", "base_model: model\nadapter: lora\nlora_target_linear: true\n");
+  const json r = report("--recipe " + file + " --gpus 1 --mem 80");
+  EXPECT_EQ(r.at("training").at("method"), "qlora");
+  EXPECT_EQ(r.at("training").at("quantization"), "nf4");
+}
+
+TEST(Recipe, RefusesPackingThatIsNotPlanned) {
+  const std::string factory = "finetuning_type: lora\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B";
+  EXPECT_THAT(error_of(factory + "\nquantization_bit: 8\nquantization_method: eetq\n"),
+              HasSubstr("recipe.yaml:5: quantization_method: \"eetq\"; accepted: bnb"));
+  EXPECT_THAT(error_of(factory + "\nquantization_bit: 3\nquantization_method: hqq\n"),
+              HasSubstr("recipe.yaml:4: quantization_bit: \"3\" with HQQ; accepted: 4"));
+  EXPECT_THAT(
+      error_of(factory + "-FP8\n"),
+      HasSubstr("recipe.yaml:3: model_name_or_path: \"Qwen/Qwen2.5-7B-FP8\"; accepted: models in 16 bits"));
+  EXPECT_THAT(error_of("finetuning_type: full\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B-AWQ\n"),
+              HasSubstr("its weights are packed; accepted: with LoRA adapters"));
+  const std::string axolotl = "adapter: lora\nbase_model: Qwen/Qwen2.5-7B\n";
+  EXPECT_THAT(error_of(axolotl + "peft:\n  backend: torchao\n  weight_dtype: int4\n"),
+              HasSubstr("peft.weight_dtype: \"int4\" with peft.backend torchao; accepted: int8"));
+  EXPECT_THAT(error_of(axolotl + "model_quantization_config: Mxfp4Config\n"),
+              HasSubstr("recipe.yaml:3: model_quantization_config: \"Mxfp4Config\"; accepted: without it"));
+  EXPECT_THAT(error_of("tuner_type: lora\nmodel: Qwen/Qwen2.5-7B\nquant_method: quanto\nquant_bits: 4\n"),
+              HasSubstr("quanto"));
+}
+
 TEST(Recipe, DeepNestingAndManyAliasesEnd) {
   std::string deep = "base_model: ";
   for (int i = 0; i < 5000; ++i) deep += '[';

@@ -1,7 +1,10 @@
 // axolotl's config. Source: axolotl 0.19 utils/schemas/*.py, integrations/*/args.py.
 
+#include <fmt/format.h>
+
 #include "cli/options/command_line.h"
 #include "cli/recipes/recipe_table.h"
+#include "models/base/error.h"
 
 namespace zplan {
 
@@ -27,6 +30,32 @@ RecipeOptions liger_layers(const RecipePlace& place) {
       place.is_on("liger_rms_norm") && (place.is_on("liger_glu_activation") || place.is_on("liger_swiglu"));
   if (!place.boolean().value_or(false) || !rest) return {};
   return {{"--kernels", "liger"}};
+}
+
+/// `gptq` says of the base that GPTQ packed it; without a name that says so, into 4 bits.
+/// Source: axolotl 0.19 utils/schemas/peft.py LoraConfig.gptq.
+RecipeOptions packed_by_gptq(const RecipePlace& place) {
+  const RecipeOptions on = as_word(place);
+  const std::string name = place.other("base_model");
+  return on.empty() || unpacked_name(name) == name ? on : RecipeOptions{};
+}
+
+/// Weights that peft.backend packs as the model is loaded. Source: axolotl 0.19 utils/schemas/peft.py
+/// auto_detect_qlora.
+RecipeOptions packed_by_backend(const RecipePlace& place) {
+  if (place.value.kind == RecipeKind::nothing) return {};
+  const std::string backend = place.other("peft.backend"), type = lower_case(place.scalar());
+  if (backend == "torchao" && type == "int8")
+    return {{"--method", "qlora"}, {"--quantization", "torchao-int8"}};
+  if (backend == "torchao")
+    place.fail(fmt::format("{} with peft.backend torchao", in_quotes(type)), "accepted: int8");
+  return as_word(place);
+}
+
+/// Mxfp4Config, FineGrainedFP8Config. Source: axolotl 0.19 utils/schemas/model.py.
+RecipeOptions refused_packing(const RecipePlace& place) {
+  if (place.value.kind != RecipeKind::nothing) place.fail(in_quotes(place.scalar()), "accepted: without it");
+  return {};
 }
 
 RecipeOptions evaluation_batch(const RecipePlace& place) {
@@ -59,6 +88,18 @@ const RecipeTable& axolotl_table() {
                "",
                as_word,
                {{"true", "--method qlora --quantization nf4-double --quant-storage bf16"}, {"false", ""}}},
+              {"gptq",
+               "",
+               packed_by_gptq,
+               {{"true", "--method qlora --quantization gptq-int4"}, {"false", ""}}},
+              {"peft.backend", "", as_word, {{"bnb", ""}, {"torchao", ""}}},
+              {"peft.weight_dtype",
+               "",
+               packed_by_backend,
+               {{"nf4", "--method qlora --quantization nf4-double --quant-storage bf16"},
+                {"int8", "--method qlora --quantization int8"}}},
+              {"model_quantization_config", "", refused_packing},
+              {"base_model", "--quantization", as_packed_model},
               {"lora_r", "--lora-rank", as_text},
               {"lora_dropout", "--lora-dropout", as_text},
               {"lora_target_modules", "--lora-targets", as_targets},

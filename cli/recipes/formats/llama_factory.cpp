@@ -4,6 +4,7 @@
 
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
+#include "models/base/names.h"
 
 namespace zplan {
 
@@ -15,12 +16,18 @@ RecipeOptions preference(const RecipePlace& place) {
   return as_word(place);
 }
 
-/// bitsandbytes packs as the model is loaded; 4 bits are doubly quantised unless told otherwise.
+/// bitsandbytes or HQQ packs as the model is loaded; bitsandbytes' 4 bits are doubly quantised unless told
+/// otherwise. Source: LLaMA-Factory 0.9.5 model/model_utils/quantization.py configure_quantization.
 RecipeOptions bits(const RecipePlace& place) {
   if (place.value.kind == RecipeKind::nothing) return {};
-  const std::string method = place.other("quantization_method");
+  // Weights that are packed already stay so.
+  if (const RecipeValue* model = place.text.root.find("model_name_or_path");
+      model != nullptr && unpacked_name(model->text) != model->text)
+    return {};
+  const std::string method = lower_case(place.other("quantization_method"));
+  if (method == "hqq") return hqq_bits(place);
   if (!method.empty() && method != "bnb" && method != "bitsandbytes")
-    place.fail(fmt::format("with quantization_method {}", in_quotes(method)), "accepted: with bnb");
+    place.fail(fmt::format("with quantization_method {}", in_quotes(method)), "accepted: with bnb, hqq");
   const std::string bits = place.scalar();
   if (bits == "8") return {{"--method", "qlora"}, {"--quantization", "int8"}};
   if (bits != "4") place.fail(in_quotes(bits), "accepted: 4, 8");
@@ -57,7 +64,9 @@ std::vector<RecipeRow> llama_factory_rows() {
         {"orpo", "orpo"},
         {"simpo", "simpo"}}},
       {"finetuning_type", "--method", as_word, {{"lora", "lora"}, {"full", "full"}}},
+      {"quantization_method", "", as_word, {{"bnb", ""}, {"bitsandbytes", ""}, {"hqq", ""}}},
       {"quantization_bit", "", bits},
+      {"model_name_or_path", "--quantization", as_packed_model},
       {"quantization_type", "", as_word, {{"nf4", ""}}},
       {"double_quantization", "", as_word, {{"true", ""}, {"false", ""}}},
       {"lora_rank", "--lora-rank", as_text},

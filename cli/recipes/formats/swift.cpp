@@ -1,6 +1,8 @@
 // ms-swift's arguments: YAML or JSON of them, its args.json, or a command line.
 // Source: ms-swift 4.6 swift/arguments/*.py, swift/trainers/arguments.py, swift/config/zero*.json.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "cli/recipes/recipe_table.h"
@@ -26,8 +28,14 @@ RecipeOptions preferences(const RecipePlace& place) {
 
 RecipeOptions quantised(const RecipePlace& place) {
   if (place.value.kind == RecipeKind::nothing) return {};
-  if (const std::string method = place.other("quant_method"); method != "bnb")
-    place.fail("without quant_method bnb", "accepted: with it");
+  const std::string method = place.other("quant_method");
+  if (method == "hqq") return hqq_bits(place);
+  // Not needed where weights are packed already: AWQ and GPTQ stand in the model's own config.
+  if (method == "awq" || method == "gptq" || method == "gptq_v2") return {};
+  if (method != "bnb")
+    place.fail(
+        method.empty() ? "without quant_method" : fmt::format("with quant_method {}", in_quotes(method)),
+        "accepted: with bnb, hqq");
   const std::string bits = place.scalar();
   if (bits == "8") return {{"--method", "qlora"}, {"--quantization", "int8"}};
   if (bits != "4") place.fail(in_quotes(bits), "accepted: 4, 8");
@@ -50,7 +58,8 @@ std::vector<RecipeRow> swift_rows() {
       {"tuner_type", "--method", as_word, {{"lora", "lora"}, {"full", "full"}}},
       {"train_type", "--method", as_word, {{"lora", "lora"}, {"full", "full"}}},
       {"quant_bits", "", quantised},
-      {"quant_method", "", as_word, {{"bnb", ""}}},
+      {"quant_method", "", as_word, {{"bnb", ""}, {"hqq", ""}, {"awq", ""}, {"gptq", ""}, {"gptq_v2", ""}}},
+      {"model", "--quantization", as_packed_model},
       {"bnb_4bit_quant_type", "", as_word, {{"nf4", ""}}},
       {"bnb_4bit_use_double_quant", "", as_word, {{"true", ""}, {"false", ""}}},
       {"bnb_4bit_quant_storage",

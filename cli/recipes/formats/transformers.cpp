@@ -102,6 +102,7 @@ std::vector<RecipeRow> trl_rows() {
       {"load_in_4bit", "", as_word, {{"true", "--method qlora"}, {"false", ""}}},
       {"bnb_4bit_quant_type", "", as_word, {{"nf4", ""}}},
       {"use_bnb_nested_quant", "", as_word, {{"true", "--quantization nf4-double"}, {"false", ""}}},
+      {"model_name_or_path", "--quantization", as_packed_model},
       {"bnb_4bit_quant_storage",
        "--quant-storage",
        as_word,
