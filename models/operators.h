@@ -180,6 +180,7 @@ struct Operators {
   bool scales_embedding{};   ///< the embedding's own module multiplies by a number
   bool scales_residual{};    ///< the embedding and each branch are multiplied by a number
   bool scales_logits{};
+  bool normalises_head{};  ///< while it trains, the head's weight is divided by each row's norm (Baichuan 2)
 
   RouterForm router{RouterForm::qwen};
   bool divides_weights{};                ///< the chosen experts' weights by their sum (norm_topk_prob)

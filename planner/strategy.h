@@ -251,7 +251,10 @@ struct Training {
   bool prepares_kbit_training{};  ///< peft.prepare_model_for_kbit_training: unquantised weights in fp32
   bool autocast{};                ///< torch.autocast around the forward although weights are 16-bit
   bool steps_in_backward{};       ///< each gradient is used and freed as soon as it is there
-  bool fsdp_reduces_fp32{true};   ///< MixedPrecisionPolicy(reduce_dtype=torch.float32) over fp32 shards
+  /// zero_grad stands between forward and backward: the gradients of the step before live through the
+  /// forward. Of FSDP alone.
+  bool zeroes_behind_forward{};
+  bool fsdp_reduces_fp32{true};  ///< MixedPrecisionPolicy(reduce_dtype=torch.float32) over fp32 shards
   /// tensor_parallel.vocab_parallel_lm_head: an untied head under AutoTP leaves logits divided by vocabulary.
   bool vocabulary_parallel_head{};
   bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used

@@ -102,7 +102,10 @@ Model chatglm(const JsonReader& config, const Descriptor& about) {
 }
 
 Model baichuan(const JsonReader& config, const Descriptor& about) {
-  const ModelShape shape = shape_of(config, about);
+  ModelShape shape = shape_of(config, about);
+  // The first generation, whose vocabulary has 64,000 words, has a head like any other's.
+  constexpr std::int64_t kSecondVocabulary = 125696;
+  shape.operators.normalises_head = shape.vocabulary_size == kSecondVocabulary;
   const Tensors layer =
       join({fused_attention(shape, {}, "self_attn.W_pack", "self_attn.o_proj"), baichuan_mlp(shape),
             norm("input_layernorm", shape.hidden_size), norm("post_attention_layernorm", shape.hidden_size)});

@@ -52,7 +52,28 @@ Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const
   return linear(p.torch, x, weight.tensor, addend);
 }
 
+/// torch.nn.functional.normalize(weight): divided by the norm of each row, which autocast computes in fp32,
+/// so that the quotient is fp32 as well. What the norm's own gradient takes of a trained head is not told.
+Tensor normalised(Program& p, const Tensor& weight) {
+  Autograd& torch = p.torch;
+  const DType type = torch.autocast().enabled() ? DType::fp32 : weight.type;
+  const Tensor norms = torch.operate({}, Layout::contiguous({weight.size(0), 1}), type);
+  const Tensor clamped = like(torch, norms);
+  if (!weight.requires_gradient)
+    return torch.operate({&weight}, Layout::contiguous({weight.size(0), weight.size(1)}), type);
+  return div_by_constant(torch, to(torch, weight, type), clamped);
+}
+
+/// Baichuan 2's head. Source: baichuan-inc/Baichuan2-7B-Base modeling_baichuan.py NormHead.forward.
+bool is_normalised_head(const Program& p, const Parameter& weight) {
+  return p.operators().normalises_head && weight.about->role == TensorRole::head &&
+         p.strategy.layout.tensor == 1;
+}
+
 Tensor base_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x) {
+  if (is_normalised_head(p, weight))
+    return hooked(p, {&weight}, x,
+                  [&](const Tensor& input) { return linear(p.torch, input, normalised(p, weight.tensor)); });
   const Parameter* bias = of.find(path_of(weight) + ".bias");
   return hooked(p, {&weight, bias}, x, [&](const Tensor& input) { return product(p, weight, bias, input); });
 }

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "hardware_profiles/cluster.h"
+#include "planner/check/predict.h"
 #include "support.h"
 
 namespace zplan::check::testing {
@@ -41,6 +44,46 @@ TEST(Judging, UnknownIsJudgedOnTheWholeSpan) {
   EXPECT_EQ(predicted(Statistic::unknown, {80, 90}), Bytes(100));
   EXPECT_EQ(predicted(Statistic::unknown, {90, 105}), Bytes(100));
   EXPECT_EQ(predicted(Statistic::unknown, {200, 210}), Bytes(170));
+}
+
+/// A row of a published file, as it is or with other options.
+Setup published(const std::string& path, const std::string& id, const Json& options = Json::object()) {
+  const Json rows =
+      parse_json(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/published/" + path), path);
+  for (Json row : rows) {
+    if (row.at("id") != id) continue;
+    row.at("options").update(options);
+    return *cases_of(Json::array({row}).dump()).front().setup;
+  }
+  return {};
+}
+
+Bytes peak_of(const Setup& setup, Phase phase) {
+  return predict_memory(setup, false).phases.at(static_cast<std::size_t>(phase)).requested;
+}
+
+// minGPT's loop under FSDP calls zero_grad between forward and backward: each of four ranks has a quarter of
+// the fp32 gradients then.
+TEST(Predicting, GradientsOfTheStepBeforeLiveUntilTheyAreZeroed) {
+  const Json earlier = {{"zeroes_behind_forward", false}};
+  const Bytes more = peak_of(published("fresh_memory.json", "fm205"), Phase::forward) -
+                     peak_of(published("fresh_memory.json", "fm205", earlier), Phase::forward);
+  constexpr std::int64_t kParameters = 1'475'974'400;
+  EXPECT_GE(more, Bytes(kParameters));
+  EXPECT_LT(more, Bytes(kParameters + kParameters / 100));  // shards are padded
+  EXPECT_EQ(peak_of(published("fresh_memory.json", "fm205"), Phase::step),
+            peak_of(published("fresh_memory.json", "fm205", earlier), Phase::step));
+}
+
+// Under autocast torch.nn.functional.normalize and linear leave the quotient in bf16 beside the logits:
+// 0.959 GiB of Baichuan2-7B, as PyTorch 2.11 allocates them.
+TEST(Predicting, ANormalisedHeadIsOneMoreCopyOfItsWeight) {
+  const Setup setup = published("memory.json", "m224");
+  ASSERT_TRUE(setup.model.shape.operators.normalises_head);
+  Setup usual = setup;
+  usual.model.shape.operators.normalises_head = false;
+  EXPECT_EQ(peak_of(setup, Phase::loss_backward) - peak_of(usual, Phase::loss_backward),
+            Bytes(125'696LL * 4096 * 2));
 }
 
 CallTally call(Operation operation, std::int64_t count, std::int64_t elements,

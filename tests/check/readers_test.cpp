@@ -183,7 +183,7 @@ TEST(ActivationRows, AreModelsCutToAFewLayers) {
 }
 
 TEST(PublishedMemory, Precisions) {
-  const Training& pure = setup_of(published(), "m001").training;  // bf16-pure
+  const Training& pure = setup_of(published(), "m088").training;  // bf16-pure
   EXPECT_EQ(pure.framework, Framework::torch);
   EXPECT_FALSE(pure.master_weights);
   EXPECT_FALSE(pure.fp32_adapters);

@@ -198,6 +198,9 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.fsdp_holds_inputs =
       options.boolean_or("fsdp1_inside_checkpoints", false) && spec(training.framework).makes_shards;
   training.steps_in_backward = options.boolean_or("optimizer_in_backward", false);
+  training.zeroes_behind_forward = options.boolean_or("zeroes_behind_forward", false);
+  if (training.zeroes_behind_forward && !spec(training.framework).makes_shards)
+    skip.add("gradients that live through the forward outside FSDP");
   if (training.steps_in_backward && options.at("gpus").integer(1, kMostRanks) > 1)
     skip.add("optimizer in the backward of several ranks");
   const std::int64_t gradient = options.at("gradient_dtype_bytes").integer(1, 8);

@@ -234,6 +234,8 @@ void FsdpRun::reference(std::int32_t index) {
 /// The root's forward ends with the loss; its backward begins with the loss's.
 void FsdpRun::phase(Phase phase) {
   if (phase != Phase::loss_backward) return;
+  if (in().training.zeroes_behind_forward && is_first_backward_) zero_gradients();
+  is_first_backward_ = false;
   if (reshards_after_forward() && !wraps_ends()) reshard(root());
   device_.release(last_gathered_);
   if (!wraps_ends()) before_backward(groups_.size() - 1);
@@ -347,7 +349,7 @@ void FsdpRun::end_backward(bool last) {
 }
 
 void FsdpRun::step(bool first) {
-  first_micro_step_ = true;
+  first_micro_step_ = is_first_backward_ = true;
   if (counts_trainer() && ranks() > 1)  // DTensor's norm of all parameters' norms
     state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce,
                              Elements(static_cast<std::int64_t>(optimized_.size())), Bytes(4),
@@ -355,6 +357,10 @@ void FsdpRun::step(bool first) {
   if (offloads()) return;
   clip_gradient_norm(device_, optimized_);
   optimizer_step(device_, in().training, optimized_, first);
+  if (!in().training.zeroes_behind_forward) zero_gradients();
+}
+
+void FsdpRun::zero_gradients() {
   for (ParameterGroup& group : groups_) device_.release(group.gradients);
 }
 

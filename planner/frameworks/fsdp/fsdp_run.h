@@ -88,6 +88,7 @@ class FsdpRun {
   void release_gradients(ParameterGroup& group, std::vector<std::size_t> parameters);
   void take_reduced(ParameterGroup& group, Device::Block reduced, bool all_reduced);
   void drop_reduced(Device::Block reduced, bool all_reduced);
+  void zero_gradients();
 
   RankState& state_;
   Device& device_;
@@ -98,7 +99,7 @@ class FsdpRun {
   std::vector<OptimizerTensor> optimized_;
   int open_{-1};  ///< layer whose forward or backward runs
   bool in_backward_{};
-  bool first_micro_step_{true}, last_micro_step_{};
+  bool first_micro_step_{true}, last_micro_step_{}, is_first_backward_{true};
   Device::Block last_gathered_{-1};         ///< forward: kept until the next group has copied out
   Device::Block last_reduced_{-1};          ///< the reduce-scatter's input: kept until the next one's
   std::vector<Device::Block> all_reduced_;  ///< kept until the backward is over, beside what was made of them
