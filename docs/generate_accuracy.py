@@ -42,6 +42,9 @@ SECTIONS = {
 SPEEDS = ("speed", "fresh")
 # Beyond this a row is shown whatever its rank, where it is too low: that is what ends a run.
 SHOWN_WHEN_TOO_LOW = 0.10
+# Published peaks that are too low by more than this say why.
+TOO_LOW = 0.05
+PUBLISHED_MEMORY = ("memory", "fresh_memory")
 MOST_SHOWN = 25
 # Of tokens per second; and up to where it matters little that a planner knows no flash attention.
 TOO_FAST = 0.20
@@ -161,6 +164,24 @@ def worst(section, report, most, explanations, used):
     if not rows:
         return "Nothing is off.\n"
     return table([("furthest off", True), ("statistic", True), ("predicted", False), ("measured", False), ("error", False), ("why", True)], rows)
+
+
+def why_too_low(reports, explanations, used):
+    """Every published peak of either file that is too low by more than TOO_LOW, by what is known of why: none goes without."""
+    causes, bare = {}, []
+    for section in PUBLISHED_MEMORY:
+        for record in reports[section]["records"]:
+            if not record["error"] or record["error"] >= -TOO_LOW:
+                continue
+            key = key_of(section, record)
+            used.add(key)
+            if key not in explanations:
+                bare.append(key)
+            causes.setdefault((record["statistic"], explanations.get(key, "")), []).append(f"`{record['id']}` {signed(record['error'])}")
+    if bare:
+        sys.exit("docs/accuracy_explanations.json: too low, and nothing says why: " + ", ".join(bare))
+    rows = [[", ".join(rows), statistic, why] for (statistic, why), rows in sorted(causes.items(), key=lambda each: (each[0][0], -len(each[1])))]
+    return table([("rows", True), ("statistic", True), ("why", True)], rows)
 
 
 def skips(report):
@@ -646,6 +667,7 @@ def written(program, explanations, used):
         for name, part in made.items():
             text = text.replace("{{" + f"{section} {name}" + "}}\n", part)
     groups = accuracy(reports)
+    text = text.replace("{{too low}}\n", why_too_low(reports, explanations, used))
     text = text.replace("{{recommended}}\n", recommended(reports)).replace("{{gpus held out}}\n", gpus_table(fit))
     text = text.replace("{{ranges}}\n", ranges_table(fit, reports))
     made = ranges_of("step_time", speed_runs(fit), RANGE_LEVELS) + ranges_of("memory", memory_runs(reports), MEMORY_LEVELS)
