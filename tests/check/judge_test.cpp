@@ -47,7 +47,7 @@ TEST(Judging, UnknownIsJudgedOnTheWholeSpan) {
 }
 
 /// A row of a published file, as it is or with other options.
-Setup published(const std::string& path, const std::string& id, const Json& options = Json::object()) {
+Setup row_of(const std::string& path, const std::string& id, const Json& options = Json::object()) {
   const Json rows =
       parse_json(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/published/" + path), path);
   for (Json row : rows) {
@@ -66,21 +66,21 @@ Bytes peak_of(const Setup& setup, Phase phase) {
 // the fp32 gradients then.
 TEST(Predicting, GradientsOfTheStepBeforeLiveUntilTheyAreZeroed) {
   const Json earlier = {{"zeroes_behind_forward", false}};
-  const Bytes more = peak_of(published("fresh_memory.json", "fm205"), Phase::forward) -
-                     peak_of(published("fresh_memory.json", "fm205", earlier), Phase::forward);
+  const Bytes more = peak_of(row_of("fresh_memory.json", "fm205"), Phase::forward) -
+                     peak_of(row_of("fresh_memory.json", "fm205", earlier), Phase::forward);
   constexpr std::int64_t kParameters = 1'475'974'400;
   EXPECT_GE(more, Bytes(kParameters));
   EXPECT_LT(more, Bytes(kParameters + kParameters / 100));  // shards are padded
-  EXPECT_EQ(peak_of(published("fresh_memory.json", "fm205"), Phase::step),
-            peak_of(published("fresh_memory.json", "fm205", earlier), Phase::step));
+  EXPECT_EQ(peak_of(row_of("fresh_memory.json", "fm205"), Phase::step),
+            peak_of(row_of("fresh_memory.json", "fm205", earlier), Phase::step));
 }
 
 // Under autocast torch.nn.functional.normalize and linear leave the quotient in bf16 beside the logits:
 // 0.959 GiB of Baichuan2-7B, as PyTorch 2.11 allocates them.
 TEST(Predicting, ANormalisedHeadIsOneMoreCopyOfItsWeight) {
-  const Setup setup = published("memory.json", "m224");
+  const check::Setup setup = row_of("memory.json", "m224");
   ASSERT_TRUE(setup.model.shape.operators.normalises_head);
-  Setup usual = setup;
+  check::Setup usual = setup;
   usual.model.shape.operators.normalises_head = false;
   EXPECT_EQ(peak_of(setup, Phase::loss_backward) - peak_of(usual, Phase::loss_backward),
             Bytes(125'696LL * 4096 * 2));
