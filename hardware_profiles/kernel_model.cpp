@@ -11,10 +11,10 @@ KernelModel::KernelModel()
     // 6000 Max-Q (229): waynehacking8/blackwell-tensorcore-kernels results/bench.csv @05f3a9e, cuBLAS with
     // fp32 accumulation, 8192. A100 and H100: fitted.
     : sustained{{{95e12 / 80, 300.0 / 80},
-                 {2.08e12, 400.0 / 108},
+                 {2.085e12, 400.0 / 108},
                  {95e12 / 84, 300.0 / 84},
                  {229e12 / 188, 300.0 / 188},
-                 {4.35e12, 700.0 / 132}}},
+                 {4.37e12, 700.0 / 132}}},
       // One kernel of CUTLASS reaches 235 TFLOP/s on an A100 of 400 W and 158 on one of 250 W: NVIDIA/cutlass
       // issue 956.
       power_exponent(0.85),
@@ -28,7 +28,11 @@ KernelModel::KernelModel()
       // 14.1 of 19.5 TFLOP/s on an A100, 21 of 40 on an RTX 3090 Ti (bewantbe/busy-gemm-benchmark), 54 of 110
       // on an RTX PRO 6000 Max-Q (as above).
       plain(0.6),
-      tail(0.638),            // fitted
+      tail(0.614),  // fitted
+      // cuBLAS turns to kernels that load value by value: on an RTX 4090 107, 111, 112 and 116 TFLOP/s for
+      // odd sizes from 2055 to 2073 beside 156 for 2040 (pytorch/pytorch issue 181718); a vocabulary that is
+      // padded to a multiple takes 10 ms instead of 14 (PaddlePaddle/models pull request 5134).
+      unaligned(155.9 / ((115.6 + 106.8 + 110.9 + 112.0) / 4)),
       softmax_cycles(0.191),  // fitted
       // Forward and backward 31.1 and 12.4 TFLOP/s with heads of 128, backward 24.4 with heads of 64:
       // CUTLASS's kernels in Dao-AILab/flash-attention issue 416, on a GPU whose FlashAttention-2, 54
@@ -38,7 +42,7 @@ KernelModel::KernelModel()
                   .narrow_backward = 24.4e12 / (82 * 1.695e9)},
       // Assumed: what refresh and turns of the bus leave of the rated bandwidth.
       copy(0.9),
-      bytes_per_multiprocessor(19.3e9),  // fitted
+      bytes_per_multiprocessor(18.3e9),  // fitted
       gap(0.994e-6)                      // fitted
 {}
 

@@ -41,6 +41,7 @@ struct KernelModel {
   double older_instructions{};  ///< of Hopper's peak, by the instructions that FlashAttention-2 is written in
   double plain{};               ///< of the plain units' rate, by fp32 products
   double tail{};                ///< of a wave of tiles, what a product's last one leaves idle
+  double unaligned{};           ///< times as long a product takes whose rows have an odd length
   /// Clock cycles of a multiprocessor, beside the matrix units', for each 128 query-key features of
   /// attention: exponentials, sums, rescaling.
   double softmax_cycles{};

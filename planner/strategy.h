@@ -242,6 +242,7 @@ struct Training {
 
   // What scripts around the framework choose; the defaults are those of the Hugging Face Trainer.
   bool padding_mask{};             ///< batches are padded: attention gets an explicit mask
+  bool masks_by_where{};           ///< GPT-2 of transformers 4: eager scores pass torch.where, too
   bool keeps_cache{};              ///< use_cache left on while training
   bool reentrant_checkpointing{};  ///< torch.utils.checkpoint(use_reentrant=True)
   bool longest_first{};            ///< the longest samples come first: nothing is left of a step before

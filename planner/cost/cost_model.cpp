@@ -54,6 +54,7 @@ double tiles_of(std::int64_t size, std::int64_t tile) {
 
 KernelRates::KernelRates(const Cluster& cluster, const Training& training)
     : tail_(cluster.kernels.tail),
+      unaligned_(cluster.kernels.unaligned),
       attention_cost_(spec(training.modules).attention_cost),
       gap_(cluster.kernels.gap) {
   const Gpu& gpu = cluster.gpu;
@@ -79,6 +80,14 @@ FlopsPerSecond KernelRates::rate(const Product& product) const {
   return product.element == Bytes(4) ? plain_ : matrix_;
 }
 
+/// Rows of a factor or of the result that begin at odd numbers of values, such as logits of GPT-2's 50,257
+/// tokens. Columns are features in forward and backward, and so is the inner dimension of the input's
+/// gradient; that of the weights' gradient is tokens, which nobody makes odd. The plain units do not mind.
+/// Even widths that are no multiples of 16 bytes lose less; how much is not known.
+bool KernelRates::is_unaligned(const Product& product) const {
+  return product.element != Bytes(4) && (product.columns % 2 != 0 || product.inner % 2 != 0);
+}
+
 Seconds KernelRates::time(const Product& product) const {
   const auto number = static_cast<double>(product.batch), inner = static_cast<double>(product.inner);
   const double whole = number * tiles_of(product.rows, kTile) * tiles_of(product.columns, kTile);
@@ -86,8 +95,8 @@ Seconds KernelRates::time(const Product& product) const {
   const double pieces = std::max(whole, std::min(sliced, multiprocessors_));
   const double area = tiles_of(product.rows, kSmallTile) * tiles_of(product.columns, kSmallTile) *
                       static_cast<double>(kSmallTile * kSmallTile);
-  const Seconds computing =
-      Flops(2 * number * area * inner * (1 + tail_ * multiprocessors_ / pieces)) / rate(product);
+  const double longer = (1 + tail_ * multiprocessors_ / pieces) * (is_unaligned(product) ? unaligned_ : 1);
+  const Seconds computing = Flops(2 * number * area * inner * longer) / rate(product);
   const std::int64_t values =
       product.rows * product.inner + product.inner * product.columns + product.rows * product.columns;
   const Seconds moving = (product.element * (values * product.batch)) / memory_;

@@ -41,6 +41,7 @@ class KernelRates {
 
  private:
   [[nodiscard]] FlopsPerSecond rate(const Product& product) const;
+  [[nodiscard]] bool is_unaligned(const Product& product) const;
 
   [[nodiscard]] Seconds time(const TiledAttention& tiled) const;
 
@@ -48,7 +49,7 @@ class KernelRates {
   SmallTileAttention tiled_;  ///< operations per second; none where tiles are not small
   std::int64_t narrow_head_{};
   BytesPerSecond memory_;
-  double multiprocessors_{}, tail_{}, attention_cost_{1};
+  double multiprocessors_{}, tail_{}, unaligned_{1}, attention_cost_{1};
   Seconds gap_;
 };
 

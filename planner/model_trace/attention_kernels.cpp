@@ -61,6 +61,8 @@ Tensor probabilities_of(Program& p, const Parameters& of, const Tensor& scores, 
 Tensor scores_of(Program& p, const Tensor& q, const Tensor& keys) {
   Tensor scores = matmul(p.torch, q, transpose(p.torch, keys, 2, 3));
   scores = scale(p.torch, scores);
+  // Source: transformers 4.12 models/gpt2/modeling_gpt2.py _attn.
+  if (p.training.masks_by_where) scores = where(p.torch, scores);
   if (p.operators().caps_scores && p.shape().logit_soft_cap) scores = soft_capped(p, std::move(scores));
   return scores;
 }

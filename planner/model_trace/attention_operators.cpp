@@ -494,4 +494,17 @@ Tensor scaled_dot_product_attention(Autograd& torch, const Tensor& given_q, cons
   return efficient_kernel(torch, q, k, v, added);
 }
 
+Tensor where(Autograd& torch, const Tensor& x) {
+  const auto node = torch.node({&x});
+  Tensor result = torch.make(Layout::contiguous(x.layout.sizes), x.type);
+  if (!node) return result;
+  node->backward = [&torch](Tensors& gradients) {
+    const Layout all = Layout::contiguous(gradients[0].layout.sizes);
+    const Tensor zeros = torch.kernel({}, all, gradients[0].type);
+    return Tensors{torch.kernel({&gradients[0], &zeros}, all, gradients[0].type)};
+  };
+  torch.connect(result, node);
+  return result;
+}
+
 }  // namespace zplan::symbolic

@@ -41,6 +41,10 @@ struct TokenParts {
 /// scaled_dot_product_attention in which every token sees all others.
 [[nodiscard]] Tensor whole_attention(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v);
 
+/// torch.where(mask, x, number), as PyTorch up to 1.10 had it: the backward reads a tensor of zeros, too. The
+/// mask, which all heads share, is not counted. Source: tools/autograd/derivatives.yaml _s_where.
+[[nodiscard]] Tensor where(Autograd& torch, const Tensor& x);
+
 /// One of the steps of ring attention, outside the graph: queries on keys of some rank, `causal` where they
 /// are the same tokens.
 struct FlashStep {

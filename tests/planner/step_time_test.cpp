@@ -174,6 +174,29 @@ TEST_F(StepTimes, TheTapesProductsAreThoseOfTheModel) {
   EXPECT_NEAR(time(s).run.attention.value, 3.5 * 4 * 8 * 1024 * pairs * 8 / 312e12, 1e-6);
 }
 
+// GPT-2 of transformers 4 reads and writes each layer's scores once more forward; backward zeros are written,
+// and read with the gradient.
+TEST(ScoresOfGpt2, PassTorchWhereInOlderReleases) {
+  const Json config = {
+      {"model_type", "gpt2"}, {"n_embd", 768}, {"n_layer", 12}, {"n_head", 12}, {"vocab_size", 50'257}};
+  const Model model = read_config(JsonReader(config, "GPT-2"));
+  Cluster cluster = roomy_cluster(1);
+  cluster.kernels.gap = Seconds{};
+  Training training;
+  training.precision = Precision::fp16;
+  training.attention = Attention::eager;
+  training.sequence_length = 1024;
+  const Strategy strategy{.checkpointing = Checkpointing::none, .micro_batch_size = 4};
+  const auto others = [&] {
+    return PlanContext(model, cluster, training, Headroom{}).time(strategy).run.other.value;
+  };
+  const double today = others();
+  training.masks_by_where = true;
+  const double scores = 2.0 * 4 * 12 * 1024 * 1024, passes = 2 + 4;
+  const double bytes = 12 * passes * scores;
+  EXPECT_NEAR(others() - today, bytes / KernelRates(cluster, training).memory().value, 1e-6);
+}
+
 /// Products of one layer of 16 K tokens on a GPU without an end of its waves.
 class ProductTimes : public ::testing::Test {
  protected:
@@ -212,6 +235,25 @@ TEST_F(ProductTimes, OfWideNumbersRunOnThePlainUnits) {
   Training training;
   training.precision = Precision::fp32;
   EXPECT_EQ(matrix_peak(cluster_.gpu, training.precision), cluster_.gpu.fp32);
+}
+
+/// Logits of 50,257 tokens take 1.4 times as long as those of 50,264, whichever factor or result has the odd
+/// width.
+TEST_F(ProductTimes, OfOddWidthTakeLonger) {
+  const auto head = [](std::int64_t vocabulary) {
+    return Product{.rows = 8192, .inner = 1024, .columns = vocabulary};
+  };
+  const auto gradient = [](std::int64_t vocabulary) {
+    return Product{.rows = 8192, .inner = vocabulary, .columns = 1024};
+  };
+  const double longer = cluster_.kernels.unaligned;
+  EXPECT_NEAR(longer, 1.4, 0.01);
+  EXPECT_NEAR(seconds(head(50'257)) / seconds(head(50'264)), longer, 1e-9);
+  EXPECT_NEAR(seconds(gradient(50'257)) / seconds(gradient(50'264)), longer * 50'257 / 50'264, 1e-9);
+  Product wide = head(50'257);
+  wide.element = Bytes(4);
+  const double operations = 2.0 * 8192 * 1024 * 50'304;
+  EXPECT_LT(seconds(wide), 1.01 * operations / (cluster_.gpu.fp32->value * cluster_.kernels.plain));
 }
 
 /// PyTorch's memory-efficient kernels: 1.66 times FlashAttention's forward and 2.17 times backward, or what

@@ -193,6 +193,7 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.attention = named<Attention>(options.at("attention"));
   training.fused_kernels = options.boolean_or("fused_kernels", false);
   training.padding_mask = options.boolean_or("padding_mask", false);
+  training.masks_by_where = options.boolean_or("masks_by_where", false);
   training.longest_first = options.boolean_or("longest_first", false);
   training.reentrant_checkpointing = options.boolean_or("reentrant", false);
   training.fsdp_holds_inputs =
