@@ -64,9 +64,9 @@ void check_fused_head(const Model& model, const Training& training, const Strate
     reasons.emplace_back("a fused head of a model without a program of its own is not planned");
 }
 
-/// Measured at ZeRO-3 its forward gathers more than is understood (tests/reference/adapters).
+/// A frozen copy of the adapters. Measured at ZeRO-3 its forward gathers more than is understood
+/// (tests/reference/adapters).
 void check_reference_adapter(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (reference_of(training) != ReferenceModel::adapter) return;
   if (training.method == Method::full)
     reasons.emplace_back("full fine-tuning has no adapters to keep a copy of: --reference copy");
   if (s.zero_stage == 3 || spec(training.framework).makes_shards)
@@ -89,7 +89,7 @@ void check_preferences(const Model& model, const Training& training, const Strat
   const std::optional<ReferenceModel> reference = reference_of(training);
   if (reference == ReferenceModel::adapters_off && training.method == Method::full)
     reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
-  check_reference_adapter(training, s, reasons);
+  if (reference == ReferenceModel::adapter) check_reference_adapter(training, s, reasons);
   if (reference == ReferenceModel::copy && training.method == Method::qlora)
     reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
 }
@@ -157,9 +157,6 @@ void check_packed_weights(const Model& model, const Training& training, const St
 void check_method(const Model& model, const Training& training, const Strategy& s,
                   const FrameworkSpec& framework, Reasons& reasons) {
   check_packed_weights(model, training, s, framework, reasons);
-  if (generates(training))
-    check_groups(training, s, reasons), check_whole_logits(training, framework, reasons);
-  if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
     reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
@@ -169,6 +166,9 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   const bool more = training.dora || !training.modules_to_save.empty();
   if (training.method != Method::full && more && (model.recorded || model.analogue))
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
+  if (generates(training)) check_whole_logits(training, framework, reasons);
+  if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
+  if (generates(training)) check_groups(training, s, reasons);
 }
 
 }  // namespace
