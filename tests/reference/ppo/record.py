@@ -40,7 +40,7 @@ def case(sp):
         num_ppo_epochs=sp.get("epochs", 4), local_rollout_forward_batch_size=sp.get("rollout", b), response_length=c, total_episodes=3 * b * gas * 1,
         num_sample_generations=0, report_to=[], save_strategy="no", disable_tqdm=True, bf16=False, optim="adamw_torch_fused", max_grad_norm=None, missing_eos_penalty=None)
     lc = peft.LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules=LINEAR, task_type="CAUSAL_LM") if lora else None
-    data = [dict(input_ids=[0] * (s - c)) for _ in range(b * gas)]
+    data = [dict(input_ids=[0] * (s - c)) for _ in range(4 * b * gas)]
     collate = lambda rows: dict(input_ids=torch.tensor([r["input_ids"] for r in rows]))
 
     def given(model, queries, pad, config):
