@@ -101,7 +101,9 @@ struct Model {
   std::shared_ptr<const Vision> vision{};      ///< how images reach it: set where it is run with them
   std::shared_ptr<const Model> with_images{};  ///< an image-text model as it runs with images as input
   std::optional<ImageRule> image_rule{};       ///< of one whose language model has no program
-  std::string why_no_images{};                 ///< why there is none, where its config says what no tower has
+  /// Of PPO: what predicts rewards and trains beside the policy, and what gives them; one number a token.
+  std::shared_ptr<const Model> value{}, reward{};
+  std::string why_no_images{};  ///< why there is none, where its config says what no tower has
 };
 
 [[nodiscard]] Elements parameters(const Model& model);

@@ -6,7 +6,23 @@
 
 namespace zplan {
 
-bool generates(const Training& training) { return training.objective == Objective::grpo; }
+bool trains_values(const Training& training) { return training.objective == Objective::ppo; }
+
+bool generates(const Training& training) {
+  return training.objective == Objective::grpo || trains_values(training);
+}
+
+std::int64_t passes(const Training& training) {
+  constexpr std::int64_t kPpoEpochs = 4;
+  if (training.rollout.iterations > 0) return training.rollout.iterations;
+  return trains_values(training) ? kPpoEpochs : 1;
+}
+
+Bytes generation_scores(const Training& training, const Strategy& strategy, std::int64_t vocabulary) {
+  if (!trains_values(training)) return {};
+  const std::int64_t samples = strategy.micro_batch_size * micro_steps_fed(training, strategy);
+  return Bytes(4) * (samples * completion_tokens(training) * vocabulary);
+}
 
 std::int64_t completion_tokens(const Training& training) {
   const std::int64_t given = training.rollout.completion_length;
@@ -15,14 +31,15 @@ std::int64_t completion_tokens(const Training& training) {
 
 std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy) {
   if (training.rollout.steps_per_generation > 0) return training.rollout.steps_per_generation;
+  if (trains_values(training)) return strategy.gradient_accumulation_steps;
   const std::int64_t group = training.rollout.generations;
   return strategy.gradient_accumulation_steps * (group / std::gcd(group, strategy.global_batch_size()));
 }
 
 bool scores_policy(const Training& training) {
   const Rollout& rollout = training.rollout;
-  const bool is_apart = rollout.iterations > 1 || rollout.steps_per_generation > 0;
-  return generates(training) && (is_apart || rollout.engine != RolloutEngine::trainer);
+  const bool is_apart = passes(training) > 1 || rollout.steps_per_generation > 0;
+  return training.objective == Objective::grpo && (is_apart || rollout.engine != RolloutEngine::trainer);
 }
 
 Bytes rollout_bytes(const Training& training, const Strategy& strategy) {

@@ -31,7 +31,7 @@ struct Rollout {
   std::int64_t completion_length{};     ///< tokens of a sample that are generated; 0: half of them
   std::int64_t generations{8};          ///< completions of each prompt
   std::int64_t steps_per_generation{};  ///< micro-steps that one generation feeds; 0: see micro_steps_fed
-  std::int64_t iterations{1};           ///< passes over what was generated
+  std::int64_t iterations{};            ///< passes over what was generated; 0: see passes
   RolloutEngine engine{RolloutEngine::colocate};
   double engine_share{0.3};      ///< of a GPU's memory: vllm_gpu_memory_utilization
   std::int64_t sleep_level{};    ///< while it trains the engine keeps 0: all, 1: weights on the host, 2: none
@@ -39,6 +39,14 @@ struct Rollout {
   bool operator==(const Rollout&) const = default;
 };
 
+/// Passes over what was generated: as given, else 1, of PPO 4 (num_ppo_epochs).
+[[nodiscard]] std::int64_t passes(const Training& training);
+/// Whether a model of values trains beside the policy: TRL's PPOTrainer.
+[[nodiscard]] bool trains_values(const Training& training);
+/// fp32 scores of all tokens of a generation, which PPOTrainer has generate() return and does not let go of
+/// before the next one's are there. Source: TRL 1.8 experimental/ppo/ppo_trainer.py train, batch_generation.
+[[nodiscard]] Bytes generation_scores(const Training& training, const Strategy& strategy,
+                                      std::int64_t vocabulary);
 /// Whether the training generates what it trains on.
 [[nodiscard]] bool generates(const Training& training);
 /// Tokens of a sample that are generated.

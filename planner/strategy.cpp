@@ -92,20 +92,24 @@ std::optional<ReferenceModel> reference_of(const Training& training) {
   const bool generated = generates(training);
   if (!generated && training.objective != Objective::dpo && training.objective != Objective::kto)
     return std::nullopt;
-  if (training.reference == ReferenceModel::none || (generated && !training.reference)) return std::nullopt;
+  if (training.reference == ReferenceModel::none) return std::nullopt;
+  if (training.objective == Objective::grpo && !training.reference) return std::nullopt;
   if (training.reference) return training.reference;
   return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;
 }
 
-Model as_trained(Model model, Objective objective) {
-  if (objective != Objective::reward) return model;
+Model scoring_model(Model model) {
   replace_head_by_score(model.inventory, model.shape.hidden_size);
   model.shape.tied_embeddings = false;
   return model;
 }
 
+Model as_trained(Model model, Objective objective) {
+  return objective == Objective::reward ? scoring_model(std::move(model)) : model;
+}
+
 void make_reward_model(Model& model, Training& training) {
-  model = as_trained(std::move(model), Objective::reward);
+  model = scoring_model(std::move(model));
   if (training.method != Method::full) training.modules_to_save.emplace_back("score");
 }
 

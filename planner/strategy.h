@@ -31,17 +31,18 @@ struct EnumNames<Method> {
 /// What is trained for, as TRL's trainers have it: next tokens (sft); preferences of one answer over another,
 /// whose samples are pairs, two sequences each (dpo, orpo, simpo); single answers that are good or bad (kto);
 /// a model that gives each of a pair's answers a number (reward); rewards of what the model itself generates
-/// (grpo), whose samples are prompts with a completion.
-enum class Objective { sft, dpo, orpo, simpo, kto, reward, grpo };
+/// (grpo, and ppo, which trains a model of values beside it), whose samples are prompts with a completion.
+enum class Objective { sft, dpo, orpo, simpo, kto, reward, grpo, ppo };
 template <>
 struct EnumNames<Objective> {
-  static constexpr std::array<std::pair<Objective, std::string_view>, 7> table{{{Objective::sft, "sft"},
+  static constexpr std::array<std::pair<Objective, std::string_view>, 8> table{{{Objective::sft, "sft"},
                                                                                 {Objective::dpo, "dpo"},
                                                                                 {Objective::orpo, "orpo"},
                                                                                 {Objective::simpo, "simpo"},
                                                                                 {Objective::kto, "kto"},
                                                                                 {Objective::reward, "reward"},
-                                                                                {Objective::grpo, "grpo"}}};
+                                                                                {Objective::grpo, "grpo"},
+                                                                                {Objective::ppo, "ppo"}}};
 };
 
 /// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
@@ -301,14 +302,16 @@ inline constexpr std::int64_t kMostAdapters = 1024;
 /// Sequences of a sample: 2 of a pair.
 [[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
   const Objective of = training.objective;
-  return of == Objective::sft || of == Objective::kto || of == Objective::grpo ? 1 : 2;
+  return of == Objective::sft || of == Objective::kto || generates(training) ? 1 : 2;
 }
 /// Whether log-probabilities of whole answers are compared.
 [[nodiscard]] inline bool compares_answers(const Training& training) {
   const Objective of = training.objective;
-  return of != Objective::sft && of != Objective::reward && of != Objective::grpo;
+  return of != Objective::sft && of != Objective::reward && !generates(training);
 }
 
+/// A model of this shape that gives each token a number instead of logits.
+[[nodiscard]] Model scoring_model(Model model);
 /// `model` as `objective` trains it: the head of a reward model gives a score.
 [[nodiscard]] Model as_trained(Model model, Objective objective);
 

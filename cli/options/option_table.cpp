@@ -1,6 +1,7 @@
 // Every option, once, and every command.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -128,6 +129,21 @@ using Words = std::vector<std::string>;
 using O = Options&;
 using T = const std::string&;
 
+/// PPO is judged by check alone: the phases around its training are not planned.
+Words planned_objectives() {
+  Words words = all_names<Objective>();
+  std::erase(words, std::string(to_name(Objective::ppo)));
+  return words;
+}
+
+Objective parse_planned_objective(const std::string& text) {
+  const Objective objective = parse_name<Objective>("--objective", text);
+  if (objective == Objective::ppo)
+    throw InputError("--objective", in_quotes(text),
+                     fmt::format("accepted: {}", fmt::join(planned_objectives(), ", ")));
+  return objective;
+}
+
 }  // namespace
 
 const std::vector<OptionSpec>& option_table() {
@@ -206,8 +222,7 @@ const std::vector<OptionSpec>& option_table() {
       {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo", kModel, kPlanning,
        "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), "
        "rewards of completions that it generates (grpo) [sft]",
-       [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
-       all_names<Objective>},
+       [](O o, T t) { o.training.objective = parse_planned_objective(t); }, planned_objectives},
       {"--reference", "KIND", kModel, kPlanning,
        "what dpo, kto and grpo compare with: copy, adapters-off, adapter (a frozen copy of the adapters), "
        "precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]",

@@ -143,7 +143,7 @@ Json rollout_json(const Training& training) {
           {"generations", rollout.generations},
           {"prompt_length", training.sequence_length - completion_tokens(training)},
           {"completion_length", completion_tokens(training)},
-          {"iterations", rollout.iterations},
+          {"iterations", passes(training)},
           {"vllm_memory", rollout.engine_share},
           {"vllm_sleep", rollout.sleep_level},
           {"vllm_tp", rollout.engine_ranks}};

@@ -57,9 +57,8 @@ RolloutTime rollout_time(const Model& model, const Training& training, const Str
                               efficiency_of(cluster.gpu, cluster.kernels).products);
   const Seconds prompts(2 * work.parameters * work.prompts * work.prompt_tokens / matrix.value);
   const Seconds completions = decoding(work, engine, rates.memory(), matrix);
-  const double steps =
-      static_cast<double>(micro_steps_fed(training, strategy) * training.rollout.iterations) /
-      static_cast<double>(strategy.gradient_accumulation_steps);
+  const double steps = static_cast<double>(micro_steps_fed(training, strategy) * passes(training)) /
+                       static_cast<double>(strategy.gradient_accumulation_steps);
   return {prompts * (1 / steps), completions * (1 / steps)};
 }
 

@@ -105,6 +105,20 @@ void check_groups(const Training& training, const Strategy& s, Reasons& reasons)
         completions, s.micro_batch_size, s.layout.data_ranks(), micro_steps, training.rollout.generations));
 }
 
+/// Where a model of values beside the policy is not planned.
+void check_values(const Training& training, const Strategy& s, const FrameworkSpec& framework,
+                  Reasons& reasons) {
+  if (s.zero_stage == 3 || framework.makes_shards)
+    reasons.emplace_back(
+        "ppo is planned where every rank holds its models whole: ZeRO 0 to 2 of DeepSpeed, or one GPU");
+  if (training.fused_head)
+    reasons.emplace_back("TRL's PPOTrainer takes log-probabilities of whole logits: without --fused-head");
+  if (training.method == Method::qlora)
+    reasons.emplace_back("ppo over packed weights is not planned: --method lora");
+  if (s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none)
+    reasons.emplace_back("ppo with offload is not planned");
+}
+
 /// accelerate makes fp32 of what a model under autocast returns: logits of twice the size, and another
 /// log-softmax. Source: accelerate 1.15 utils/operations.py convert_outputs_to_fp32.
 void check_whole_logits(const Training& training, const FrameworkSpec& framework, Reasons& reasons) {
@@ -112,8 +126,8 @@ void check_whole_logits(const Training& training, const FrameworkSpec& framework
       !framework.casts_model && training.precision != Precision::fp32 && training.master_weights;
   if (converts && !training.fused_head)
     reasons.emplace_back(
-        "grpo over whole logits under autocast, which accelerate widens to fp32, is not planned: "
-        "--fused-head (TRL since 1.15), or --framework deepspeed");
+        "grpo and ppo over whole logits under autocast, which accelerate widens to fp32, are not planned: "
+        "--fused-head (grpo in TRL since 1.15), or --framework deepspeed");
 }
 
 /// Weights whose tensors neither engines nor several GPUs take.
@@ -167,8 +181,9 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   if (training.method != Method::full && more && (model.recorded || model.analogue))
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
   if (generates(training)) check_whole_logits(training, framework, reasons);
+  if (trains_values(training)) check_values(training, s, framework, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
-  if (generates(training)) check_groups(training, s, reasons);
+  if (training.objective == Objective::grpo) check_groups(training, s, reasons);
 }
 
 }  // namespace

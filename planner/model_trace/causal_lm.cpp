@@ -168,10 +168,29 @@ class MicroStep {
     return finish();
   }
 
+  /// The micro-step of a model of values.
+  Tape record_values() {
+    program_.is_value = true;
+    return record();
+  }
+
   /// What its training loop holds of such a micro-step.
   Leftovers leftovers() {
     record();
     return program_.leaves;
+  }
+
+  /// What it holds of one while the optimizer steps, over all layers.
+  std::vector<Bytes> held() {
+    const Leftovers left = leftovers();
+    std::vector<Bytes> result = left.logits;
+    const auto add = [&](int part) {
+      if (const auto found = left.inputs.find(part); found != left.inputs.end())
+        result.insert(result.end(), found->second.begin(), found->second.end());
+    };
+    for (const std::size_t layer : outline_.of_layer) add(static_cast<int>(layer));
+    add(Recorder::kModel);
+    return result;
   }
 
   Tape record(const Leftovers& earlier = {}) {
@@ -193,6 +212,7 @@ class MicroStep {
       torch_.drop_fetched();
       program_.outputs.clear();
       program_.kept_inputs.clear();
+      program_.earlier_probabilities.reset();
       loss.gradient = {};
       loss.reset();
     });
@@ -203,6 +223,8 @@ class MicroStep {
   void hold(const Leftovers& earlier) {
     recorder_.take_for(Term::logits);
     for (const Bytes each : earlier.logits) program_.earlier_logits.push_back(recorder_.allocate(each));
+    if (trains_values(program_.training) && !earlier.logits.empty())
+      program_.earlier_probabilities = recorder_.allocate(completion_logits(program_));
     recorder_.take_for(Term::saved_activations);
     const auto hold_part = [&](int part) {
       const auto found = earlier.inputs.find(part);
@@ -275,6 +297,8 @@ class MicroStep {
     std::optional<Autocast::Context> context(std::in_place, torch_.autocast(), program_.autocasts);
     Tensor loss = model_loss();
     recorder_.end_layers(0, [&] {
+      if (program_.is_value) program_.kept_inputs.clear();
+      if (keeps_result(program_)) std::ranges::move(program_.cache, std::back_inserter(program_.outputs));
       program_.cache.clear();
       context.reset();
     });
@@ -293,6 +317,7 @@ class MicroStep {
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
     if (compares_answers(program_.training)) return preference_loss(program_, std::move(loss));
+    if (program_.is_value) return value_loss(program_, loss);
     if (generates(program_.training)) return policy_loss(program_, std::move(loss));
     if (program_.training.objective == Objective::reward) return reward_loss(program_, loss);
     return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
@@ -306,7 +331,7 @@ class MicroStep {
     if (t.objective == Objective::sft) return head_and_loss(program_, text(), hidden);
     if (t.fused_head && t.objective != Objective::reward)
       return label_log_probabilities(program_, text(), hidden);
-    if (!generates(t)) return logits_of(program_, text(), hidden);
+    if (!generates(t) || trains_values(t)) return logits_of(program_, text(), hidden);
     return logits_of(program_, text(), slice(torch_, hidden, 1, completion_tokens(t) + 1));
   }
 
@@ -317,6 +342,7 @@ class MicroStep {
     recorder_.take_for(Term::model_inputs);
     Tensor hidden = before_layers(program_, text());
     for (std::size_t i = 0; i < layers_.size(); ++i) {
+      if (returns_hidden_states()) program_.kept_inputs[part_of(i)].push_back(hidden.detached());
       hidden = layer(i, hidden);
       if (i < program_.deepstack.size()) hidden = with_deepstack(program_, hidden, i);
       if (kept_input(i) == CheckpointInput::pinned) recorder_.return_output(*hidden.storage);
@@ -324,12 +350,19 @@ class MicroStep {
     recorder_.enter(Recorder::kModel);
     recorder_.take_for(Term::model_inputs);
     Tensor normed = after_layers(program_, text(), hidden);
+    if (returns_hidden_states()) program_.kept_inputs[Recorder::kModel].push_back(normed.detached());
     program_.given = {};
     program_.locals.clear();
     program_.image_locals.clear();
     program_.deepstack.clear();
     return normed;
   }
+
+  /// PPOTrainer asks for all of them (output_hidden_states).
+  [[nodiscard]] bool returns_hidden_states() const {
+    return trains_values(program_.training) && !program_.is_reference;
+  }
+  static int part_of(std::size_t layer) { return static_cast<int>(layer); }
 
   Tensor layer(std::size_t i, const Tensor& hidden) {
     recorder_.enter(static_cast<int>(i));
@@ -409,15 +442,39 @@ class MicroStep {
 
 }  // namespace symbolic
 
+namespace {
+
+/// How many tensors a rank holds around the policy's layers.
+std::int32_t parameters_around(const Model& model, const Training& training) {
+  std::size_t count = model.inventory.before.size() + model.inventory.after.size();
+  if (training.method != Method::full) {
+    const Inventory added = added_tensors(model, adapters_of(training));
+    const auto held = static_cast<std::size_t>(held_adapters(training));
+    count += held * (added.before.size() + added.after.size());
+  }
+  return static_cast<std::int32_t>(count);
+}
+
+}  // namespace
+
 Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
                  const TapeRank& rank) {
   if (model.recorded) return recorded_tape(model, training, strategy);
   if (model.analogue)
     return analogous_tape(model, record_tape(*model.analogue, training, strategy, rank), training);
   symbolic::Leftovers before;
-  if (symbolic::keeps_outputs(training) && !training.longest_first)
+  const bool follows = trains_values(training) && strategy.gradient_accumulation_steps > 1;
+  if (follows || (symbolic::keeps_outputs(training) && !training.longest_first))
     before = symbolic::MicroStep(model, training, strategy, rank).leftovers();
   Tape tape = symbolic::MicroStep(model, training, strategy, rank).record(before);
+  if (trains_values(training)) {
+    tape.held = symbolic::MicroStep(model, training, strategy, rank).held();
+    Training of = training;
+    of.method = Method::full;
+    of.dora = false, of.modules_to_save.clear();
+    return with_values(std::move(tape), symbolic::MicroStep(*model.value, of, strategy, rank).record_values(),
+                       parameters_around(model, training));
+  }
   const std::optional<ReferenceModel> kind = reference_of(training);
   const Strategy plain = reference_strategy(strategy);
   if (kind && kind != ReferenceModel::precomputed) {

@@ -104,7 +104,7 @@ class Condenser {
     if (layer < 0) return kAroundLayers;
     if (layer_ >= 0) return layer - layer_;
     const int layers = static_cast<int>(tape_.layers.size());
-    return 2 * layer < layers ? layer : layer - layers;
+    return layer >= layers || 2 * layer < layers ? layer : layer - layers;
   }
   void mark(CondensedEvent::Kind kind, Event event) {
     close();

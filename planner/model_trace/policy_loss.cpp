@@ -45,9 +45,48 @@ Tensor entropies_of(Program& p, const Tensor& logits) {
   return cat(torch, parts, 0);
 }
 
+/// The same logits, of which those of the completions were divided where they lie: the gradient of the whole
+/// is copied, the part's is divided and copied back (CopySlices). Source: torch 2.11
+/// csrc/autograd/functions/tensor.cpp.
+Tensor divided_in_place(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const std::int64_t c = completion_tokens(p.training);
+  std::vector<std::int64_t> part = logits.layout.sizes;
+  part[1] = c;
+  const auto node = torch.node({&logits});
+  Tensor result = alias(logits, logits.layout);
+  torch.change(result);
+  if (node) {
+    node->backward = [&torch, whole = logits.layout.sizes, part](Tensors& gradients) {
+      const DType type = gradients[0].type;
+      Tensor copied = torch.kernel({&gradients[0]}, Layout::contiguous(whole), type);
+      const Tensor own = torch.kernel({}, Layout::contiguous(part), type);
+      const Tensor divided = torch.kernel({&own}, Layout::contiguous(part), type);
+      torch.copy(divided);
+      return Tensors{copied};
+    };
+    Autograd::connect(result, node);
+  }
+  return result;
+}
+
+/// PPOTrainer holds on to all logits of a micro-step, divides those of the completions where they lie, and
+/// has of the micro-step before the probabilities that its entropies were made of. Source: TRL 1.8
+/// experimental/ppo/ppo_trainer.py train.
+Tensor of_held_logits(Program& p, const Tensor& logits) {
+  if (!p.is_reference) {
+    p.leaves.logits.push_back(logits.bytes());
+    p.outputs.push_back(logits.detached());
+    p.earlier_logits.clear();
+  }
+  const Tensor divided = divided_in_place(p, logits);
+  return logarithms_by_sequence(p, slice(p.torch, divided, 1, completion_tokens(p.training)));
+}
+
 /// Of each token of the completions [b, c]: from the fused head's of all tokens, or from logits, divided by
 /// the temperature, which they make anew.
 Tensor token_log_probabilities(Program& p, Tensor scores) {
+  if (trains_values(p.training)) return of_held_logits(p, scores);
   if (p.training.fused_head) return of_completions(p, scores);
   Tensor scaled = scale(p.torch, slice(p.torch, scores, 1, completion_tokens(p.training)));
   scores.reset();
@@ -77,6 +116,20 @@ Tensor clipped_loss(Program& p, const Tensor& moved) {
 }
 
 }  // namespace
+
+bool keeps_result(const Program& p) { return trains_values(p.training) && !p.is_value && !p.is_reference; }
+
+Bytes completion_logits(const Program& p) {
+  return Bytes(size_of(p.weights) * p.sizes.b * completion_tokens(p.training) * p.sizes.V);
+}
+
+Tensor value_loss(Program& p, const Tensor& scores) {
+  Autograd& torch = p.torch;
+  torch.recorder().take_for(Term::loss_temporaries);
+  const Tensor values = slice(torch, scores, 1, completion_tokens(p.training));
+  const Tensor errors = pow(torch, sub(torch, contiguous(torch, values), noted(values)));
+  return scale(torch, sum_last(torch, view(torch, errors, {errors.elements()})));
+}
 
 Tensor policy_loss(Program& p, Tensor scores) {
   Autograd& torch = p.torch;

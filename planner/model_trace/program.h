@@ -82,6 +82,7 @@ struct Program {
   bool in_leaf{};               ///< whether a module runs below which none is hooked
   bool autocasts{};             ///< whether products run in 16 bits whatever their operands are
   bool is_reference{};          ///< whether log-probabilities alone are asked for, without gradients
+  bool is_value{};              ///< whether it is the model of values
   bool adapters_off{};          ///< whether adapters and trained copies are passed by
 
   const TowerParameters* tower{};  ///< of an image-text model that is run with images
@@ -99,6 +100,7 @@ struct Program {
   Tensors outputs{};           ///< what the training loop holds of this one
   std::map<int, Tensors> kept_inputs{};                                      ///< of packed layers, by part
   std::vector<std::shared_ptr<Storage>> earlier_logits{}, earlier_inputs{};  ///< of the micro-step before
+  std::shared_ptr<Storage> earlier_probabilities{};  ///< likewise, but until this one is over
   Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
 
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
@@ -244,6 +246,12 @@ void name_head(Program& p, const Parameter& weight);
 /// the fused head's log-probabilities, which it lets go of; where the policy is only scored, or of a
 /// reference model, the log-probability of each token.
 [[nodiscard]] Tensor policy_loss(Program& p, Tensor scores);
+/// Whether the training loop holds what the model returns until the micro-step is over, as PPOTrainer does.
+[[nodiscard]] bool keeps_result(const Program& p);
+/// Of the completions' tokens, or their probabilities.
+[[nodiscard]] Bytes completion_logits(const Program& p);
+/// The loss of predicted values of the completions' tokens, from one number for each token.
+[[nodiscard]] Tensor value_loss(Program& p, const Tensor& scores);
 /// The loss of pairs from the logits [2b, s, 1] of a reward model.
 [[nodiscard]] Tensor reward_loss(Program& p, const Tensor& logits);
 

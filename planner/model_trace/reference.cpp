@@ -98,6 +98,87 @@ class Insertion {
   std::vector<Event> made_;
 };
 
+/// The ending at which a micro-step is over, of the two that layers have (Event::Kind::end_layers).
+constexpr std::int32_t kMicroStepEnds = 1;
+
+/// The micro-step of a model of values, forward and backward apart, as the part around the policy's layers
+/// names what it makes.
+class ValueStep {
+ public:
+  ValueStep(Tape& policy, const Tape& values, std::int32_t parameters)
+      : policy_(policy),
+        values_(values),
+        layout_(values),
+        first_block_(policy.model.blocks),
+        first_load_(static_cast<std::int32_t>(policy.loads.size())),
+        first_parameter_(parameters),
+        first_layer_(static_cast<std::int32_t>(policy.layers.size())) {}
+
+  void add() {
+    const auto turn = std::ranges::find_if(values_.head, [](const Event& each) {
+      return each.kind == Kind::phase && each.index == static_cast<std::int32_t>(Phase::loss_backward);
+    });
+    const int layers = static_cast<int>(values_.layers.size());
+    append(values_.model.forward, -1, false);
+    for (int i = 0; i < layers; ++i) append(part(i).forward, i, false);
+    append({values_.head.begin(), turn}, -1, false);
+    std::vector<Event>& forward = policy_.model.forward;
+    forward.insert(forward.begin(), made_.begin(), made_.end());
+    made_.clear();
+    append({turn, values_.head.end()}, -1, false);
+    for (int i = layers; i-- > 0;) append(part(i).backward, i, true);
+    append(values_.model.backward, -1, true);
+    // What the training loop holds of the policy it lets go of behind both.
+    std::vector<Event>& backward = policy_.model.backward;
+    const auto ends = std::ranges::find_if(backward, [](const Event& each) {
+      return each.kind == Kind::end_layers && each.index == kMicroStepEnds;
+    });
+    backward.insert(ends, made_.begin(), made_.end());
+    policy_.model.blocks += layout_.blocks();
+    policy_.loads.insert(policy_.loads.end(), values_.loads.begin(), values_.loads.end());
+  }
+
+ private:
+  [[nodiscard]] const TapePart& part(int layer) const {
+    return values_.classes[values_.layers[static_cast<std::size_t>(layer)]];
+  }
+  void append(const std::vector<Event>& events, int layer, bool behind) {
+    for (const Event& each : events) {
+      switch (each.kind) {
+        case Kind::allocate:
+        case Kind::release: block(each, layer, behind); break;
+        case Kind::adopt_gradient: gradient(each, layer, behind); break;
+        case Kind::compute: made_.push_back(each), made_.back().index += first_load_; break;
+        case Kind::end_layers: end_layers(static_cast<std::size_t>(each.index)); break;
+        default: break;  // hooks, phases and workspaces are the policy's
+      }
+    }
+  }
+  Event& block(const Event& event, int layer, bool behind) {
+    Event& made = made_.emplace_back(event);
+    made.block = first_block_ + layout_.block(event, layer, behind);
+    made.owner = Owner::here, made.block_part = kOwnPart;
+    return made;
+  }
+  void gradient(const Event& event, int layer, bool behind) {
+    const int of = named_layer(event.index_part, layer, static_cast<int>(values_.layers.size()));
+    Event& made = block(event, layer, behind);
+    made.index_part = of < 0 ? kOwnPart : first_layer_ + of;
+    if (of < 0) made.index += first_parameter_;
+  }
+  void end_layers(std::size_t which) {
+    for (std::size_t i = 0; i < values_.layers.size(); ++i)
+      for (const Event& each : values_.classes[values_.layers[i]].endings[which])
+        block(each, static_cast<int>(i), false);
+  }
+
+  Tape& policy_;
+  const Tape& values_;
+  TapeLayout layout_;
+  std::int32_t first_block_, first_load_, first_parameter_, first_layer_;
+  std::vector<Event> made_;
+};
+
 ReferenceModules modules_of(const Tape& reference) {
   ReferenceModules modules{.model = reference.model.modules, .classes = {}, .layers = reference.layers};
   for (const TapePart& each : reference.classes) modules.classes.push_back(each.modules);
@@ -132,6 +213,11 @@ Tape with_reference(Tape policy, const Tape& reference, ReferenceModel kind) {
   if (is_marked) part.erase(part.begin() + at);
   part.insert(part.begin() + (is_marked ? at : 0), events.begin(), events.end());
   if (kind == ReferenceModel::copy) policy.reference = modules_of(reference);
+  return policy;
+}
+
+Tape with_values(Tape policy, const Tape& values, std::int32_t parameters) {
+  ValueStep(policy, values, parameters).add();
   return policy;
 }
 

@@ -21,4 +21,9 @@ inline constexpr std::int32_t kScoringBegins = -3;
 /// `policy` with a forward of its own before all others: `scores`, a tape without a backward.
 [[nodiscard]] Tape with_scores(Tape policy, const Tape& scores);
 
+/// The policy's micro-step with that of the model of values around it: its forward comes first and its
+/// backward last. Its layers are numbered behind the policy's, its other parameters behind the
+/// `parameters` that the policy has around its layers.
+[[nodiscard]] Tape with_values(Tape policy, const Tape& values, std::int32_t parameters);
+
 }  // namespace zplan

@@ -133,6 +133,7 @@ struct Tape {
   std::vector<TapePart> classes;    ///< distinct layers
   std::vector<std::size_t> layers;  ///< the class of each layer
   std::vector<Load> loads;
+  std::vector<Bytes> held;  ///< what the training loop's variables have of it while the optimizer steps
   std::optional<ReferenceModules> reference;  ///< what module events name between kReferenceBegins and …Ends
   bool operator==(const Tape&) const = default;
 };

@@ -18,6 +18,9 @@ struct CallCounts {
   std::vector<std::int64_t> once, repeated;
 };
 
+/// Between the second and the last all micro-steps are alike.
+std::int64_t played_micro_steps(std::int64_t accumulation) { return std::min<std::int64_t>(accumulation, 3); }
+
 CallCounts count_calls(const StepProgram& program) {
   CallCounts counts{std::vector<std::int64_t>(program.calls.size()),
                     std::vector<std::int64_t>(program.calls.size())};
@@ -85,7 +88,7 @@ Bytes PlanFamily::states() {
 }
 
 const PlanFamily::Noted& PlanFamily::noted(std::int64_t micro_batch_size, std::int64_t accumulation) {
-  const Kind kind{tapes_.at(micro_batch_size).order, std::min<std::int64_t>(accumulation, 3)};
+  const Kind kind{tapes_.at(micro_batch_size).order, played_micro_steps(accumulation)};
   const std::lock_guard lock(mutex_);
   const auto known = noted_.find(kind);
   if (known != noted_.end()) return known->second;
@@ -145,7 +148,13 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   Estimate result;
   result.micro_batch_size = micro_batch_size, result.gradient_accumulation_steps = accumulation;
   const Bytes live(static_cast<std::int64_t>(played.highest.of[lane]));
-  result.required_low = std::max(live, noted.initialisation) + noted.outside;
+  // A generation feeds all micro-steps, of which few are played.
+  Strategy as_played = strategy;
+  as_played.gradient_accumulation_steps = played_micro_steps(accumulation);
+  const std::int64_t vocabulary = context_.model().shape.vocabulary_size;
+  const Bytes unplayed = generation_scores(context_.training(), strategy, vocabulary) -
+                         generation_scores(context_.training(), as_played, vocabulary);
+  result.required_low = std::max(live, noted.initialisation) + noted.outside + unplayed;
   result.host = noted.host;
   const Training& training = context_.training();
   result.step = seconds(played.time.step) +

@@ -52,6 +52,11 @@ class Collector {
     add(tensor, {.elements = here, .layer = layer, .trainable = trains, .stored = size, .added = true});
     if (!trains) model_.frozen += here, model_.frozen_size += size;
   }
+  /// Of the model of values: it trains whole, in the type that the policy's weights have.
+  void value(const Tensor& tensor, int layer) {
+    const Elements here = elements_on_rank(tensor, ranks_, rank_);
+    add(tensor, {.elements = here, .layer = layer, .stored = here * unpacked_size(), .of_values = true});
+  }
   RankModel take() { return std::move(model_); }
 
  private:
@@ -139,8 +144,24 @@ Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out
 RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
                      std::int64_t rank) {
   Collector collector(training, tensor_parallel, rank);
+  const int layers = static_cast<int>(model.inventory.layers.size());
+  // A model of values has its layers behind the policy's, and the rest of it behind the policy's.
+  const auto values = [&](bool of_layers) {
+    if (!model.value || !trains_values(training)) return;
+    for_each_tensor(model.value->inventory, [&](const Tensor& tensor, int layer) {
+      if (of_layers == (layer >= 0)) collector.value(tensor, layer < 0 ? layer : layers + layer);
+    });
+  };
   if (training.method == Method::full) {
-    for_each_tensor(model.inventory, [&](const Tensor& tensor, int layer) { collector.base(tensor, layer); });
+    const auto whole = [&](const std::vector<Tensor>& tensors, int layer) {
+      for (const Tensor& tensor : tensors) collector.base(tensor, layer);
+    };
+    whole(model.inventory.before, -1);
+    for (int i = 0; i < layers; ++i)
+      whole(model.inventory.kinds[model.inventory.layers[static_cast<std::size_t>(i)]].tensors, i);
+    values(true);
+    whole(model.inventory.after, -1);
+    values(false);
     return collector.take();
   }
   // peft puts adapters inside the module they adapt; only the order among trainable tensors matters to ZeRO,
@@ -157,7 +178,9 @@ RankModel rank_model(const Model& model, const Training& training, std::int64_t 
   for (std::size_t i = 0; i < model.inventory.layers.size(); ++i)
     both(model.inventory.kinds[model.inventory.layers[i]].tensors, adapters.kinds[adapters.layers[i]].tensors,
          static_cast<int>(i));
+  values(true);
   both(model.inventory.after, adapters.after, -1);
+  values(false);
   return collector.take();
 }
 

@@ -21,6 +21,7 @@ struct RankTensor {
   bool idle{};              ///< it trains, but no gradient reaches it
   bool divided{};           ///< among tensor-parallel ranks
   bool added{};             ///< peft added it to the model: an adapter
+  bool of_values{};         ///< of the model of values that trains beside the policy
   Bytes values{};           ///< of `stored` under `packed`: what the parameter itself holds; the rest is its
                             ///< quant state, which no framework shards
   Bytes number{};           ///< under `packed`: of one number that the values are stored in

@@ -40,7 +40,8 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
 }
 
 void Device::log(Term term, Bytes size, bool made) {
-  if (term == Term::model_inputs) {
+  // Like inputs, what a training loop has of logits grows with the micro-batch.
+  if (term == Term::model_inputs || term == Term::logits) {
     const auto units = static_cast<std::int32_t>(size.value / input_unit_.value);
     return log_->inputs(made ? units : -units);
   }

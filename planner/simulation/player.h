@@ -39,8 +39,11 @@ class Player {
     take_step();
     device_.enter(Phase::initialisation, "initialisation");
     framework_.initialise();
-    if (const Bytes kept = rollout_bytes(inputs_.step.training, inputs_.step.strategy); kept.value > 0)
+    const StepInputs& in = inputs_.step;
+    if (const Bytes kept = rollout_bytes(in.training, in.strategy); kept.value > 0)
       device_.allocate(Term::model_inputs, kept);
+    const Bytes scores = generation_scores(in.training, in.strategy, in.model.shape.vocabulary_size);
+    if (scores.value > 0) device_.allocate(Term::logits, scores);
     return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
   }
 
@@ -183,7 +186,11 @@ class Player {
     }
     state_.clock().end_micro_steps();
     device_.enter(Phase::step, "optimizer step");
+    std::vector<Device::Block> outputs;
+    for (const Bytes each : inputs_.recording.tape.held)
+      outputs.push_back(device_.allocate(Term::logits, each));
     framework_.step(first);
+    device_.release(outputs);
     state_.clock().optimize(optimizer_traffic(inputs_.step.strategy, inputs_.step.shard));
   }
 

@@ -12,12 +12,20 @@ namespace zplan {
 namespace {
 /// UlyssesSPDataLoaderAdapter shards what a batch has: input_ids, labels and position_ids.
 constexpr std::int64_t kBatchTensors = 3;
+
+/// Layers of all that a rank holds, those of a model of values among them.
+std::size_t layers_of(const RankModel& rank) {
+  int last = -1;
+  for (const RankTensor& each : rank.tensors) last = std::max(last, each.layer);
+  return static_cast<std::size_t>(last + 1);
+}
+
 }  // namespace
 
 RankState::RankState(const RunInputs& inputs, Device& device)
     : inputs_(inputs),
       device_(device),
-      layer_start_(inputs.step.model.inventory.layers.size()),
+      layer_start_(layers_of(inputs.step.rank)),
       parameters_(inputs.step.rank.tensors.size()),
       gradients_(inputs.step.rank.tensors.size(), Device::kNone) {
   int last = -1;
@@ -81,9 +89,13 @@ std::size_t RankState::token_embedding() const {
 }
 
 void RankState::make_reference() {
+  if (const std::shared_ptr<const Model>& reward = in().model.reward; reward && trains_values(in().training))
+    for_each_tensor(reward->inventory, [&](const Tensor& tensor, int) {
+      device_.allocate(Term::frozen_parameters, tensor.elements() * weight());
+    });
   if (reference_of(in().training) != ReferenceModel::copy) return;
   for (const RankTensor& tensor : tensors())
-    if (!tensor.added) device_.allocate(Term::frozen_parameters, tensor.stored);
+    if (!tensor.added && !tensor.of_values) device_.allocate(Term::frozen_parameters, tensor.stored);
   if (in().model.shape.tied_embeddings)
     device_.spike(Term::frozen_parameters, tensors()[token_embedding()].stored);
 }

@@ -355,6 +355,21 @@ TEST(References, RolloutsAreAsMeasured) {
   EXPECT_LE(median_of(allocated), 0.0005);
 }
 
+// PPO's training by TRL's own trainer: policy and value model in one step, of other sizes too, adapters,
+// checkpoints, accumulation.
+TEST(References, UpdatesOfPpoAreAsMeasured) {
+  std::vector<double> allocated;
+  for (const Record& record : judge(reference("ppo/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    const double error = std::abs(*record.error);
+    EXPECT_LE(error, record.statistic == Statistic::reserved ? 0.03 : 0.004) << record.id;
+    if (record.statistic == Statistic::allocated) allocated.push_back(error);
+  }
+  ASSERT_EQ(allocated.size(), 14U);
+  std::sort(allocated.begin(), allocated.end());
+  EXPECT_LE(median_of(allocated), 0.001);
+}
+
 // Ulysses, ALST's tiles and checkpoints on the host, rings under FSDP2: every step is judged, the median
 // within a thousandth, none off by more than 2 %; with sequence parallelism alone all within 0.01 %.
 TEST(References, LongContextStepsAreAsMeasured) {

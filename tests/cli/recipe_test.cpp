@@ -108,6 +108,7 @@ TEST(Recipe, OfTrlsGrpo) {
   EXPECT_EQ(rollout.at("engine"), "colocate");
   EXPECT_EQ(rollout.at("generations"), 4);
   EXPECT_EQ(rollout.at("completion_length"), 1536);
+  EXPECT_EQ(rollout.at("iterations"), 1);
   EXPECT_EQ(rollout.at("vllm_memory"), 0.4);
   EXPECT_EQ(rollout.at("vllm_sleep"), 2);
 }

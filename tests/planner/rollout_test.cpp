@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "planner/cost/rollout_time.h"
@@ -193,6 +194,89 @@ TEST_F(Rollouts, MoreIterationsShareOneGeneration) {
   training.rollout.iterations = 4;
   EXPECT_NEAR(rollout_time(model_, training, on(4, 2), cluster_).total().value, once.value / 4,
               once.value / 1000);
+}
+
+// ---- PPO: a model of values that trains beside the policy, of another depth and width
+
+Model with_values(Model policy) {
+  const Model other =
+      tiny_llama({{"hidden", 128}, {"ffn", 384}, {"layers", 7}, {"heads", 4}, {"kv", 4}, {"vocab", 8192}});
+  policy.value = policy.reward = std::make_shared<const Model>(scoring_model(other));
+  return policy;
+}
+
+Training ppo(Method method) {
+  Training training = grpo();
+  training.objective = Objective::ppo;
+  training.framework = Framework::torch;
+  training.master_weights = false;
+  training.rollout.engine = RolloutEngine::trainer;
+  training.method = method;
+  return training;
+}
+
+Strategy on_one(std::int64_t micro_steps, Checkpointing checkpointing) {
+  Strategy strategy = on(1, 0);
+  strategy.gradient_accumulation_steps = micro_steps;
+  strategy.checkpointing = checkpointing;
+  return strategy;
+}
+
+TEST(PpoTraining, PolicyAndValueModelTrainTogether) {
+  const Model model = with_values(small_model());
+  const Elements values = elements(model.value->inventory);
+  EXPECT_EQ(rank_model(model, ppo(Method::full), 1).trainable, elements(model.inventory) + values);
+  const RankModel adapted = rank_model(model, ppo(Method::lora), 1);
+  EXPECT_EQ(adapted.frozen, elements(model.inventory));
+  EXPECT_EQ(adapted.trainable - values, rank_model(small_model(), ppo(Method::lora), 1).trainable);
+}
+
+// Every parameter gets its own gradient, and what a micro-step made is gone but for the generation's scores.
+TEST(PpoTraining, OnlyTheScoresOfAGenerationOutliveAStep) {
+  const Model model = with_values(small_model());
+  for (const Method method : {Method::full, Method::lora})
+    for (const std::int64_t micro_steps : {1, 4})
+      for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::full}) {
+        const Strategy strategy = on_one(micro_steps, checkpointing);
+        const RankRun run(model, ppo(method), strategy, {});
+        const RunResult whole = simulate_live_from_whole_tape(run.inputs());
+        for (const Term term : {Term::saved_activations, Term::layer_working_set, Term::gradients,
+                                Term::head_gradients, Term::loss_temporaries})
+          EXPECT_EQ(whole.left[term], Bytes(0)) << info(term).name;
+        // 2 sequences of 256 generated tokens and 8192 scores, in fp32, for each micro-step.
+        EXPECT_EQ(whole.left[Term::logits], Bytes(4 * 2 * 256 * 8192 * micro_steps));
+        const RunResult condensed = simulate_live(run.inputs());
+        EXPECT_EQ(condensed.peak, whole.peak);
+        EXPECT_EQ(condensed.phases, whole.phases);
+        EXPECT_EQ(condensed.held, whole.held);
+      }
+}
+
+// Logits and hidden states stay in the loop's variables through the step: what the optimizer takes for a
+// moment comes on top.
+TEST(PpoTraining, TheOptimizersTemporariesComeOnTopOfThePolicysOutputs) {
+  const Model model = with_values(small_model());
+  Training training = ppo(Method::full);
+  training.optimizer_kernel = OptimizerKernel::fused;
+  const Strategy strategy = on_one(1, Checkpointing::full);
+  const auto step_peak = [&] {  // but for the libraries' workspaces, which stay
+    const RankRun run(model, training, strategy, {});
+    const RunResult result = simulate_live(run.inputs());
+    return result.phases[static_cast<std::size_t>(Phase::step)].requested -
+           result.left[Term::cublas_workspace];
+  };
+  const Bytes fused = step_peak();
+  const Elements trained = rank_model(model, training, 1).trainable;
+  // Weights of 16 bits, a gradient and two states each; reference and reward model.
+  const Bytes models =
+      trained * Bytes(8) + (elements(model.inventory) + elements(model.reward->inventory)) * Bytes(2);
+  // Of 2 · 512 tokens logits, and the hidden states around 4 layers.
+  const Bytes outputs = Bytes(2 * 2 * 512) * (8192 + 5 * 256);
+  const Bytes generated = generation_scores(training, strategy, 8192) + rollout_bytes(training, strategy);
+  EXPECT_GE(fused, models + outputs + generated);
+  EXPECT_LE(fused, models + outputs + generated + kMiB);
+  training.optimizer_kernel = OptimizerKernel::foreach;
+  EXPECT_GE(step_peak() - fused + kMiB, trained * Bytes(2));
 }
 
 }  // namespace

@@ -92,6 +92,17 @@ void read_rollout(const JsonReader& options, Training& training) {
   training.rollout.generations = 1;  // as many as there are: they are trained on alike
 }
 
+/// PPO's other models: the policy's shape, or a config of their own.
+void read_value_models(const JsonReader& row, Setup& setup, Skip& skip) {
+  if (!trains_values(setup.training)) return;
+  const auto of = [&](const char* key) {
+    const auto config = row.find(key);
+    std::optional<Model> model = config ? model_at(*config, skip) : std::optional(setup.model);
+    return model ? std::make_shared<const Model>(scoring_model(*std::move(model))) : nullptr;
+  };
+  setup.model.value = of("value_config"), setup.model.reward = of("reward_config");
+}
+
 /// Rows of preference training name it as their method, and what is trained apart.
 void read_objective(const JsonReader& options, Training& training) {
   training.objective = named<Objective>(options.at("method"));
@@ -182,6 +193,7 @@ Training read_training(const JsonReader& options, Skip& skip) {
   read_precision(options, training);
   training.sequence_length = options.at("seq").integer(1, kMostSequence);
   training.attention = attention_of(options);
+  training.keeps_cache = options.boolean_or("keeps_cache", false);
   training.reentrant_checkpointing =
       options.boolean_or("reentrant", false) || options.at("checkpointing").text() == "reentrant";
   training.fsdp_holds_inputs = options.boolean_or("fsdp1_inside_checkpoints", false);
@@ -289,6 +301,7 @@ TrainingRow read_training_row(const JsonReader& row) {
   read_images(options, setup, result.skip);
   read_row_method(options, setup, result.skip);
   if (setup.training.objective == Objective::reward) make_reward_model(setup.model, setup.training);
+  read_value_models(row, setup, result.skip);
   read_tying(row, setup);
   read_row_optimizer(options, setup.training, result.skip);
   const std::int64_t gpus = options.at("gpus").integer(1, kMostRanks);

@@ -182,7 +182,7 @@ void add_rollout(Words& words, const Plan& plan, const Training& training) {
       {"--rlhf_type", "grpo", "--num_generations", std::to_string(rollout.generations),
        "--max_completion_length", std::to_string(completion_tokens(training)), "--steps_per_generation",
        std::to_string(micro_steps_fed(training, plan.strategy)), "--num_iterations",
-       std::to_string(rollout.iterations), "--beta", reference_of(training) ? std::string(kBeta) : "0"});
+       std::to_string(passes(training)), "--beta", reference_of(training) ? std::string(kBeta) : "0"});
   if (rollout.engine == RolloutEngine::trainer) return;
   add(words, {"--use_vllm", "true", "--vllm_mode", std::string(to_name(rollout.engine))});
   if (rollout.engine != RolloutEngine::colocate) return;
