@@ -238,8 +238,7 @@ const std::vector<OptionSpec>& option_table() {
       {"--steps-per-generation", "N", kModel, kPlanning,
        "micro-steps that one generation feeds [as few optimizer steps' as hold whole groups]",
        [](O o, T t) {
-         o.training.rollout.steps_per_generation =
-             parse_integer("--steps-per-generation", t, 1, kMostSteps);
+         o.training.rollout.steps_per_generation = parse_integer("--steps-per-generation", t, 1, kMostSteps);
        }},
       {"--iterations", "N", kModel, kPlanning, "passes over what was generated (num_iterations) [1]",
        [](O o, T t) { o.training.rollout.iterations = parse_integer("--iterations", t, 1, kMostSteps); }},

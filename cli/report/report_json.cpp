@@ -117,7 +117,8 @@ Json lengths_json(const Report& report) {
   const Strategy& s = leading_plan(report).strategy;
   const std::int64_t samples = s.micro_batch_size;
   const double padded = data.padded_to(samples), useful = data.useful_share(samples);
-  const auto micro_batches = static_cast<double>(s.gradient_accumulation_steps * s.layout.data_ranks() * samples);
+  const auto micro_batches =
+      static_cast<double>(s.gradient_accumulation_steps * s.layout.data_ranks() * samples);
   return {{"samples", data.lengths.samples()},
           {"shortest", data.lengths.shortest()},
           {"longest", data.lengths.longest()},

@@ -36,7 +36,7 @@ def case(sp):
     for each in (policy, value):
         if not sp.get("cache", False): each.config.use_cache = False
         if sp.get("ckpt"): each.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    args = ppo.PPOConfig(output_dir="/tmp/ppo_out", per_device_train_batch_size=b, gradient_accumulation_steps=gas, num_mini_batches=sp.get("mini", 1),
+    args = ppo.PPOConfig(output_dir="ppo_out", per_device_train_batch_size=b, gradient_accumulation_steps=gas, num_mini_batches=sp.get("mini", 1),
         num_ppo_epochs=sp.get("epochs", 4), local_rollout_forward_batch_size=sp.get("rollout", b), response_length=c, total_episodes=3 * b * gas * 1,
         num_sample_generations=0, report_to=[], save_strategy="no", disable_tqdm=True, bf16=False, optim="adamw_torch_fused", max_grad_norm=None, missing_eos_penalty=None)
     lc = peft.LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules=LINEAR, task_type="CAUSAL_LM") if lora else None
