@@ -199,8 +199,13 @@ TEST_F(Rollouts, MoreIterationsShareOneGeneration) {
 // ---- PPO: a model of values that trains beside the policy, of another depth and width
 
 Model with_values(Model policy) {
-  const Model other =
-      tiny_llama({{"hidden", 128}, {"ffn", 384}, {"layers", 7}, {"heads", 4}, {"kv", 4}, {"vocab", 8192}});
+  const Model other = tiny_llama({{"hidden", 128},
+                                  {"ffn", 384},
+                                  {"layers", 7},
+                                  {"heads", 4},
+                                  {"kv", 4},
+                                  {"vocab", 8192},
+                                  {"tie", false}});
   policy.value = policy.reward = std::make_shared<const Model>(scoring_model(other));
   return policy;
 }
