@@ -180,9 +180,9 @@ class MicroStep {
     return program_.leaves;
   }
 
-  /// What it holds of one while the optimizer steps, over all layers.
-  std::vector<Bytes> held() {
-    const Leftovers left = leftovers();
+  /// What its training loop holds of what was recorded while the optimizer steps, over all layers.
+  [[nodiscard]] std::vector<Bytes> held() const {
+    const Leftovers& left = program_.leaves;
     std::vector<Bytes> result = left.logits;
     const auto add = [&](int part) {
       if (const auto found = left.inputs.find(part); found != left.inputs.end())
@@ -342,7 +342,7 @@ class MicroStep {
     recorder_.take_for(Term::model_inputs);
     Tensor hidden = before_layers(program_, text());
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      if (returns_hidden_states()) program_.kept_inputs[part_of(i)].push_back(hidden.detached());
+      if (returns_hidden_states()) program_.kept_inputs[static_cast<int>(i)].push_back(hidden.detached());
       hidden = layer(i, hidden);
       if (i < program_.deepstack.size()) hidden = with_deepstack(program_, hidden, i);
       if (kept_input(i) == CheckpointInput::pinned) recorder_.return_output(*hidden.storage);
@@ -362,7 +362,6 @@ class MicroStep {
   [[nodiscard]] bool returns_hidden_states() const {
     return trains_values(program_.training) && !program_.is_reference;
   }
-  static int part_of(std::size_t layer) { return static_cast<int>(layer); }
 
   Tensor layer(std::size_t i, const Tensor& hidden) {
     recorder_.enter(static_cast<int>(i));
@@ -466,9 +465,10 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   const bool follows = trains_values(training) && strategy.gradient_accumulation_steps > 1;
   if (follows || (symbolic::keeps_outputs(training) && !training.longest_first))
     before = symbolic::MicroStep(model, training, strategy, rank).leftovers();
-  Tape tape = symbolic::MicroStep(model, training, strategy, rank).record(before);
+  symbolic::MicroStep step(model, training, strategy, rank);
+  Tape tape = step.record(before);
   if (trains_values(training)) {
-    tape.held = symbolic::MicroStep(model, training, strategy, rank).held();
+    tape.held = step.held();
     Training of = training;
     of.method = Method::full;
     of.dora = false, of.modules_to_save.clear();

@@ -16,28 +16,62 @@ bool names_module(Kind kind) {
          kind == Kind::leave_backward;
 }
 
-/// Writes a forward's events one behind the other, as the part around the policy's layers names them.
-class Insertion {
- public:
-  Insertion(Tape& policy, const Tape& reference, bool shares_modules)
+/// Writes another tape's events one behind the other, as the part around the policy's layers names what they
+/// make.
+class Grafted {
+ protected:
+  Grafted(Tape& policy, const Tape& other)
       : policy_(policy),
-        reference_(reference),
-        layout_(reference),
-        shares_modules_(shares_modules),
+        other_(other),
+        layout_(other),
         first_block_(policy.model.blocks),
         first_load_(static_cast<std::int32_t>(policy.loads.size())) {}
 
+  Event& add(const Event& event) { return made_.emplace_back(event); }
+  void add_load(const Event& event) { add(event).index += first_load_; }
+  Event& add_block(const Event& event, int layer, bool behind) {
+    Event& made = add(event);
+    made.block = first_block_ + layout_.block(event, layer, behind);
+    made.owner = Owner::here, made.block_part = kOwnPart;
+    return made;
+  }
+  void end_layers(std::size_t which) {
+    for (int i = 0; i < layers(); ++i)
+      for (const Event& each : part(i).endings[which]) add_block(each, i, false);
+  }
+  /// The policy's tape has room for what was written.
+  void make_room() {
+    policy_.model.blocks += layout_.blocks();
+    policy_.loads.insert(policy_.loads.end(), other_.loads.begin(), other_.loads.end());
+  }
+  [[nodiscard]] int layers() const { return static_cast<int>(other_.layers.size()); }
+  [[nodiscard]] const TapePart& part(int layer) const {
+    return other_.classes[other_.layers[static_cast<std::size_t>(layer)]];
+  }
+
+  Tape& policy_;
+  const Tape& other_;
+  TapeLayout layout_;
+  std::int32_t first_block_, first_load_;
+  std::vector<Event> made_;
+};
+
+/// A forward.
+class Insertion : Grafted {
+ public:
+  Insertion(Tape& policy, const Tape& reference, bool shares_modules)
+      : Grafted(policy, reference), shares_modules_(shares_modules) {}
+
   std::vector<Event> events(std::int32_t begins = kReferenceBegins) {
     mark(begins);
-    append(reference_.model.forward, -1);
-    for (std::size_t i = 0; i < reference_.layers.size(); ++i) {
-      mark(static_cast<std::int32_t>(i));
-      append(reference_.classes[reference_.layers[i]].forward, static_cast<int>(i));
+    append(other_.model.forward, -1);
+    for (int i = 0; i < layers(); ++i) {
+      mark(i);
+      append(part(i).forward, i);
     }
-    append(reference_.head, -1);
+    append(other_.head, -1);
     mark(kReferenceEnds);
-    policy_.model.blocks += layout_.blocks();
-    policy_.loads.insert(policy_.loads.end(), reference_.loads.begin(), reference_.loads.end());
+    make_room();
     return std::move(made_);
   }
 
@@ -51,27 +85,16 @@ class Insertion {
         case Kind::workspace: break;  // the policy's forward has them
         case Kind::end_layers: end_layers(static_cast<std::size_t>(each.index)); break;
         case Kind::allocate:
-        case Kind::release: add_block(each, layer); break;
-        case Kind::compute: add(each).index += first_load_; break;
+        case Kind::release: add_block(each, layer, false); break;
+        case Kind::compute: add_load(each); break;
         case Kind::communicate:
         case Kind::await: add(each); break;
         default: add_hook(each, layer);
       }
     }
   }
-  Event& add(const Event& event) { return made_.emplace_back(event); }
-  void add_block(const Event& event, int layer) {
-    Event& made = add(event);
-    made.block = first_block_ + layout_.block(event, layer, false);
-    made.owner = Owner::here, made.block_part = kOwnPart;
-  }
-  void end_layers(std::size_t which) {
-    for (std::size_t i = 0; i < reference_.layers.size(); ++i)
-      for (const Event& each : reference_.classes[reference_.layers[i]].endings[which])
-        add_block(each, static_cast<int>(i));
-  }
   void add_hook(const Event& event, int layer) {
-    const int of = named_layer(event.index_part, layer, static_cast<int>(reference_.layers.size()));
+    const int of = named_layer(event.index_part, layer, layers());
     Event& made = add(event);
     made.index_part = of < 0 ? kOwnPart : of;
     if (!shares_modules_) return;
@@ -81,102 +104,72 @@ class Insertion {
   /// The number that the policy has for a module of the same name and parameters.
   std::int32_t in_policy(int layer, std::int32_t number) {
     const auto place = static_cast<std::size_t>(std::max(layer, 0));
-    const TapePart& own = layer < 0 ? reference_.model : reference_.classes[reference_.layers[place]];
-    TapePart& part = layer < 0 ? policy_.model : policy_.classes[policy_.layers[place]];
+    const TapePart& own = layer < 0 ? other_.model : part(layer);
+    TapePart& policys = layer < 0 ? policy_.model : policy_.classes[policy_.layers[place]];
     const TapeModule& module = own.modules[static_cast<std::size_t>(number)];
-    const auto known = std::find(part.modules.begin(), part.modules.end(), module);
-    const auto index = static_cast<std::int32_t>(known - part.modules.begin());
-    if (known == part.modules.end()) part.modules.push_back(module);
+    const auto known = std::find(policys.modules.begin(), policys.modules.end(), module);
+    const auto index = static_cast<std::int32_t>(known - policys.modules.begin());
+    if (known == policys.modules.end()) policys.modules.push_back(module);
     return index;
   }
 
-  Tape& policy_;
-  const Tape& reference_;
-  TapeLayout layout_;
   bool shares_modules_;
-  std::int32_t first_block_, first_load_;
-  std::vector<Event> made_;
 };
 
 /// The ending at which a micro-step is over, of the two that layers have (Event::Kind::end_layers).
 constexpr std::int32_t kMicroStepEnds = 1;
 
-/// The micro-step of a model of values, forward and backward apart, as the part around the policy's layers
-/// names what it makes.
-class ValueStep {
+/// The micro-step of a model of values, forward and backward apart.
+class ValueStep : Grafted {
  public:
   ValueStep(Tape& policy, const Tape& values, std::int32_t parameters)
-      : policy_(policy),
-        values_(values),
-        layout_(values),
-        first_block_(policy.model.blocks),
-        first_load_(static_cast<std::int32_t>(policy.loads.size())),
+      : Grafted(policy, values),
         first_parameter_(parameters),
         first_layer_(static_cast<std::int32_t>(policy.layers.size())) {}
 
-  void add() {
-    const auto turn = std::ranges::find_if(values_.head, [](const Event& each) {
+  void write() {
+    const auto turn = std::ranges::find_if(other_.head, [](const Event& each) {
       return each.kind == Kind::phase && each.index == static_cast<std::int32_t>(Phase::loss_backward);
     });
-    const int layers = static_cast<int>(values_.layers.size());
-    append(values_.model.forward, -1, false);
-    for (int i = 0; i < layers; ++i) append(part(i).forward, i, false);
-    append({values_.head.begin(), turn}, -1, false);
+    append(other_.model.forward, -1, false);
+    for (int i = 0; i < layers(); ++i) append(part(i).forward, i, false);
+    append({other_.head.begin(), turn}, -1, false);
     std::vector<Event>& forward = policy_.model.forward;
     forward.insert(forward.begin(), made_.begin(), made_.end());
     made_.clear();
-    append({turn, values_.head.end()}, -1, false);
-    for (int i = layers; i-- > 0;) append(part(i).backward, i, true);
-    append(values_.model.backward, -1, true);
+    append({turn, other_.head.end()}, -1, false);
+    for (int i = layers(); i-- > 0;) append(part(i).backward, i, true);
+    append(other_.model.backward, -1, true);
     // What the training loop holds of the policy it lets go of behind both.
     std::vector<Event>& backward = policy_.model.backward;
     const auto ends = std::ranges::find_if(backward, [](const Event& each) {
       return each.kind == Kind::end_layers && each.index == kMicroStepEnds;
     });
     backward.insert(ends, made_.begin(), made_.end());
-    policy_.model.blocks += layout_.blocks();
-    policy_.loads.insert(policy_.loads.end(), values_.loads.begin(), values_.loads.end());
+    make_room();
   }
 
  private:
-  [[nodiscard]] const TapePart& part(int layer) const {
-    return values_.classes[values_.layers[static_cast<std::size_t>(layer)]];
-  }
   void append(const std::vector<Event>& events, int layer, bool behind) {
     for (const Event& each : events) {
       switch (each.kind) {
         case Kind::allocate:
-        case Kind::release: block(each, layer, behind); break;
-        case Kind::adopt_gradient: gradient(each, layer, behind); break;
-        case Kind::compute: made_.push_back(each), made_.back().index += first_load_; break;
+        case Kind::release: add_block(each, layer, behind); break;
+        case Kind::adopt_gradient: add_gradient(each, layer, behind); break;
+        case Kind::compute: add_load(each); break;
         case Kind::end_layers: end_layers(static_cast<std::size_t>(each.index)); break;
         default: break;  // hooks, phases and workspaces are the policy's
       }
     }
   }
-  Event& block(const Event& event, int layer, bool behind) {
-    Event& made = made_.emplace_back(event);
-    made.block = first_block_ + layout_.block(event, layer, behind);
-    made.owner = Owner::here, made.block_part = kOwnPart;
-    return made;
-  }
-  void gradient(const Event& event, int layer, bool behind) {
-    const int of = named_layer(event.index_part, layer, static_cast<int>(values_.layers.size()));
-    Event& made = block(event, layer, behind);
+  void add_gradient(const Event& event, int layer, bool behind) {
+    const int of = named_layer(event.index_part, layer, layers());
+    Event& made = add_block(event, layer, behind);
     made.index_part = of < 0 ? kOwnPart : first_layer_ + of;
     if (of < 0) made.index += first_parameter_;
   }
-  void end_layers(std::size_t which) {
-    for (std::size_t i = 0; i < values_.layers.size(); ++i)
-      for (const Event& each : values_.classes[values_.layers[i]].endings[which])
-        block(each, static_cast<int>(i), false);
-  }
 
-  Tape& policy_;
-  const Tape& values_;
-  TapeLayout layout_;
-  std::int32_t first_block_, first_load_, first_parameter_, first_layer_;
-  std::vector<Event> made_;
+  std::int32_t first_parameter_, first_layer_;
 };
 
 ReferenceModules modules_of(const Tape& reference) {
@@ -217,7 +210,7 @@ Tape with_reference(Tape policy, const Tape& reference, ReferenceModel kind) {
 }
 
 Tape with_values(Tape policy, const Tape& values, std::int32_t parameters) {
-  ValueStep(policy, values, parameters).add();
+  ValueStep(policy, values, parameters).write();
   return policy;
 }
 

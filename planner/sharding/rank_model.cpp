@@ -152,32 +152,21 @@ RankModel rank_model(const Model& model, const Training& training, std::int64_t 
       if (of_layers == (layer >= 0)) collector.value(tensor, layer < 0 ? layer : layers + layer);
     });
   };
-  if (training.method == Method::full) {
-    const auto whole = [&](const std::vector<Tensor>& tensors, int layer) {
-      for (const Tensor& tensor : tensors) collector.base(tensor, layer);
-    };
-    whole(model.inventory.before, -1);
-    for (int i = 0; i < layers; ++i)
-      whole(model.inventory.kinds[model.inventory.layers[static_cast<std::size_t>(i)]].tensors, i);
-    values(true);
-    whole(model.inventory.after, -1);
-    values(false);
-    return collector.take();
-  }
   // peft puts adapters inside the module they adapt; only the order among trainable tensors matters to ZeRO,
   // and that is the order of layers, so a layer's adapters follow its base tensors here.
-  const Inventory adapters = added_tensors(model, adapters_of(training));
   const std::int64_t held = held_adapters(training);
+  const Inventory adapters = held > 0 ? added_tensors(model, adapters_of(training)) : Inventory{};
   // Those that do not train stand last, so that a tape's numbers are the same however many there are.
   const auto both = [&](const std::vector<Tensor>& base, const std::vector<Tensor>& adapted, int layer) {
     for (const Tensor& tensor : base) collector.base(tensor, layer);
     for (std::int64_t i = 0; i < held; ++i)
       for (const Tensor& tensor : adapted) collector.adapter(tensor, layer, i == 0);
   };
+  const std::vector<Tensor> none;
   both(model.inventory.before, adapters.before, -1);
   for (std::size_t i = 0; i < model.inventory.layers.size(); ++i)
-    both(model.inventory.kinds[model.inventory.layers[i]].tensors, adapters.kinds[adapters.layers[i]].tensors,
-         static_cast<int>(i));
+    both(model.inventory.kinds[model.inventory.layers[i]].tensors,
+         held > 0 ? adapters.kinds[adapters.layers[i]].tensors : none, static_cast<int>(i));
   values(true);
   both(model.inventory.after, adapters.after, -1);
   values(false);

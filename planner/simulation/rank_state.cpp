@@ -12,26 +12,20 @@ namespace zplan {
 namespace {
 /// UlyssesSPDataLoaderAdapter shards what a batch has: input_ids, labels and position_ids.
 constexpr std::int64_t kBatchTensors = 3;
-
-/// Layers of all that a rank holds, those of a model of values among them.
-std::size_t layers_of(const RankModel& rank) {
-  int last = -1;
-  for (const RankTensor& each : rank.tensors) last = std::max(last, each.layer);
-  return static_cast<std::size_t>(last + 1);
-}
-
 }  // namespace
 
 RankState::RankState(const RunInputs& inputs, Device& device)
     : inputs_(inputs),
       device_(device),
-      layer_start_(layers_of(inputs.step.rank)),
       parameters_(inputs.step.rank.tensors.size()),
       gradients_(inputs.step.rank.tensors.size(), Device::kNone) {
   int last = -1;
   for (std::size_t i = 0; i < tensors().size(); ++i) {
     const int layer = tensors()[i].layer;
-    if (layer >= 0 && layer != last) layer_start_[static_cast<std::size_t>(layer)] = i;
+    if (layer >= 0 && layer != last) {
+      layer_start_.resize(static_cast<std::size_t>(layer) + 1);
+      layer_start_.back() = i;
+    }
     if (layer >= 0 && last < 0) before_ = i;
     if (layer < 0 && last >= 0) behind_ = i;
     last = layer;
