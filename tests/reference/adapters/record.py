@@ -2,7 +2,9 @@
 
 usage: record.py OUT.jsonl [part of an id], with the stand-in preloaded and the helpers that recorded ../steps (ds_step) importable.
 """
-import os, sys, json, time, gc, copy, traceback
+import os, sys, json, time, gc, copy
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from recording import record
 import ds_step as D
 from ds_step import torch, td, peft, deepspeed, FakeStore, AutoModelForCausalLM, M, make_config, cur, Phases, attribute, stor, ds_config, dscomm, torch_opt, LINEAR
 import torch.nn.functional as F
@@ -168,20 +170,4 @@ def specs():
     S("lora",Q15,DS,2,4,s=2048,ckpt=True,adapters=4); S("lora",L1,DS,3,4,s=1024,adapters=4,adapter_dtype="bf16"); S("lora",L8,DS,3,8,s=2048,ckpt=True,adapters=3,lora_rank=64,adapter_dtype="bf16"); S("lora",Q15,"fsdp",None,4,s=1024,ckpt=True,adapters=3,adapter_dtype="bf16")
     S("dpo_ref",L1,b=1); S("dpo_ref",Q15,b=2,ckpt=True); S("dpo_ref",L8,b=1,s=2048,ckpt=True,lora_rank=64); S("dpo_ref",Q05,b=1,s=2048,adapters=4); S("dpo_ref",L1,DS,2,4,b=1,s=2048,ckpt=True)
     return o
-out,part=sys.argv[1],sys.argv[2] if len(sys.argv)>2 else ""
-done={json.loads(l)["id"] for l in open(out)} if os.path.exists(out) else set()
-for sp in specs():
-    if sp["id"] in done or part not in sp["id"]: continue
-    t=time.time(); r,w=os.pipe(); pid=os.fork()
-    if pid==0:
-        os.close(r)
-        try: res=case(sp)
-        except BaseException: res=dict(failed=traceback.format_exc()[-1500:])
-        with os.fdopen(w,"w") as f: json.dump(res,f)
-        os._exit(0)
-    os.close(w)
-    with os.fdopen(r) as f: text=f.read()
-    os.waitpid(pid,0); res=json.loads(text) if text else dict(failed="no answer")
-    print(sp["id"],round(time.time()-t),res.get("failed") or {k:v["peak_allocated"]>>20 for k,v in res["measured"]["3"]["phases"].items()},flush=True)
-    if "failed" not in res:
-        with open(out,"a") as f: f.write(json.dumps(res)+"\n")
+record(specs(),case)

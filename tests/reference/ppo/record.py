@@ -3,9 +3,11 @@
 usage: record.py OUT.jsonl [part of an id], with the stand-in preloaded, the helpers that recorded ../steps (ds_step) importable, and TRL 1.8.0,
 the last of whose releases here has PPO, in front of others on the path. Rows that OUT has already are left out; each runs in a process of its own.
 """
-import json, os, sys, time, traceback
+import json, os, sys
 from types import SimpleNamespace
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from recording import record
 import ds_step as D
 from ds_step import LINEAR, Phases, cur, make_config, peft, torch
 torch.cuda._is_in_bad_fork = lambda: False
@@ -125,25 +127,4 @@ def specs():
     return rows
 
 
-def main():
-    out, part = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
-    done = {json.loads(line)["id"] for line in open(out)} if os.path.exists(out) else set()
-    for sp in specs():
-        if sp["id"] in done or part not in sp["id"]: continue
-        start = time.time(); read, write = os.pipe(); pid = os.fork()
-        if pid == 0:
-            os.close(read)
-            try: result = case(sp)
-            except BaseException: result = dict(failed=traceback.format_exc()[-2500:])
-            with os.fdopen(write, "w") as file: json.dump(result, file)
-            os._exit(0)
-        os.close(write)
-        with os.fdopen(read) as file: text = file.read()
-        os.waitpid(pid, 0)
-        result = json.loads(text) if text else dict(failed="no answer")
-        print(sp["id"], round(time.time() - start), result.get("failed") or {k: v["peak_allocated"] >> 20 for k, v in result["measured"]["3"]["phases"].items()}, flush=True)
-        if "failed" in result: continue
-        with open(out, "a") as file: file.write(json.dumps(result) + "\n")
-
-
-main()
+record(specs(), case)
