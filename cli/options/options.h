@@ -2,6 +2,7 @@
 // What can be typed. One table of options, which says which commands take each, and one of commands: parsing,
 // --help, completion and the man page's test all read them.
 
+#include <array>
 #include <bit>
 #include <optional>
 #include <string>
@@ -160,5 +161,13 @@ struct CommandSpec {
 /// Arguments (without the program's name) → options. Throws InputError for whatever cannot be meant, with the
 /// nearest word that can.
 [[nodiscard]] Options parse_options(const std::vector<std::string>& arguments);
+
+/// Options that do nothing without adapters: with --method lora or qlora alone.
+inline constexpr std::array<std::string_view, 8> kAdapterOptions{
+    "--lora-rank", "--lora-targets",    "--lora-dropout",      "--adapters",
+    "--dora",      "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"};
+/// Those that do nothing without packed weights: with --method qlora alone.
+inline constexpr std::array<std::string_view, 3> kPackedOptions{"--quantization", "--quant-storage",
+                                                                "--prepare-kbit"};
 
 }  // namespace zplan

@@ -22,9 +22,6 @@ constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
 /// What a search decides.
 constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
-constexpr std::array<std::string_view, 8> kOfAdapters{
-    "--lora-rank", "--lora-targets",    "--lora-dropout",      "--adapters",
-    "--dora",      "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"};
 constexpr std::array<std::string_view, 2> kOfPacked{"--quantization", "--quant-storage"};
 
 template <std::size_t N>
@@ -133,7 +130,7 @@ class Applied {
       drop([&](const Chosen& each) { return each.option == option; }, fmt::format("{} is given", option));
     keep_sharding();
     if (method() == "full")
-      drop([&](const Chosen& each) { return among(kOfAdapters, each.option); }, "nothing has adapters");
+      drop([&](const Chosen& each) { return among(kAdapterOptions, each.option); }, "nothing has adapters");
     if (method() != "qlora")
       drop([&](const Chosen& each) { return among(kOfPacked, each.option); }, "no weights are packed");
     if (!was_typed("--samples") && !was_typed("--tokens"))

@@ -96,13 +96,11 @@ void check_method(const Options& options) {
   all.push_back(method);
   const bool adapters = std::ranges::any_of(all, [](Method each) { return each != Method::full; });
   const bool packed = std::ranges::any_of(all, [](Method each) { return each == Method::qlora; });
-  for (const std::string_view option :
-       {"--lora-rank", "--lora-targets", "--lora-dropout", "--adapters", "--dora", "--modules-to-save",
-        "--tie-saved-modules", "--no-autocast-adapters"})
+  for (const std::string_view option : kAdapterOptions)
     if (!adapters && options.has(option))
       throw InputError(std::string(option), "does nothing with --method full",
                        "accepted: with --method lora or qlora");
-  for (const std::string_view option : {"--quantization", "--quant-storage", "--prepare-kbit"})
+  for (const std::string_view option : kPackedOptions)
     if (!packed && options.has(option))
       throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
                        "accepted: with --method qlora");

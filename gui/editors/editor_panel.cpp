@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "cli/options/command_line.h"
+#include "cli/options/options.h"
 #include "gui/editors/make_editor.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/option_words.h"
@@ -34,13 +35,10 @@ QString given_text(const Session::Entry& entry, std::string_view option, const Q
 QString why_idle(const Session::Entry& entry, std::string_view option) {
   const QString method = given_text(entry, "--method", QStringLiteral("full"));
   const QString framework = given_text(entry, "--framework", QStringLiteral("deepspeed"));
-  for (const std::string_view each :
-       {"--lora-rank", "--lora-targets", "--lora-dropout", "--adapters", "--dora", "--modules-to-save",
-        "--tie-saved-modules", "--no-autocast-adapters"})
-    if (option == each && method == QLatin1String("full"))
-      return EditorPanel::tr("for methods lora and qlora");
-  for (const std::string_view each : {"--quantization", "--quant-storage", "--prepare-kbit"})
-    if (option == each && method != QLatin1String("qlora")) return EditorPanel::tr("for method qlora");
+  if (std::ranges::find(kAdapterOptions, option) != kAdapterOptions.end() && method == QLatin1String("full"))
+    return EditorPanel::tr("for methods lora and qlora");
+  if (std::ranges::find(kPackedOptions, option) != kPackedOptions.end() && method != QLatin1String("qlora"))
+    return EditorPanel::tr("for method qlora");
   for (const std::string_view each :
        {"--generations", "--completion-length", "--steps-per-generation", "--iterations", "--rollout",
         "--vllm-memory", "--vllm-sleep", "--vllm-tp"})
