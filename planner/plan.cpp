@@ -54,8 +54,13 @@ const std::shared_ptr<const RankModel>& PlanContext::shared_rank(const Strategy&
 }
 
 const std::shared_ptr<const Recording>& PlanContext::shared_recording(const Strategy& strategy) {
-  const TapeKey key{strategy.layout.of_model(), strategy.micro_batch_size, strategy.zero_stage == 3,
-                    strategy.checkpointing,     strategy.long_context,     strategy.experts};
+  const TapeKey key{strategy.layout.of_model(),
+                    strategy.micro_batch_size,
+                    strategy.zero_stage == 3,
+                    strategy.checkpointing,
+                    strategy.long_context,
+                    strategy.experts,
+                    follows_micro_step(training_, strategy)};
   Recorded& slot = [&]() -> Recorded& {
     const std::lock_guard lock(mutex_);
     return recordings_[key];

@@ -62,6 +62,7 @@ class PlanContext {
     Checkpointing checkpointing{};
     LongContext long_context{};
     ExpertParallel experts{};
+    bool follows{};  ///< whether it finds there what a micro-step before it left: follows_micro_step
     auto operator<=>(const TapeKey&) const = default;
   };
   enum class Depth : std::uint8_t { outline, complete };

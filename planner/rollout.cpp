@@ -1,5 +1,6 @@
 #include "planner/rollout.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "planner/strategy.h"
@@ -18,10 +19,24 @@ std::int64_t passes(const Training& training) {
   return trains_values(training) ? kPpoEpochs : 1;
 }
 
+std::int64_t samples_generated(const Training& training, const Strategy& strategy) {
+  return strategy.micro_batch_size * micro_steps_fed(training, strategy);
+}
+
+std::int64_t samples_at_once(const Training& training, const Strategy& strategy) {
+  const std::int64_t all = samples_generated(training, strategy);
+  return trains_values(training) ? std::min(training.rollout.forward_batch, all) : all;
+}
+
+bool follows_micro_step(const Training& training, const Strategy& strategy) {
+  return trains_values(training) && strategy.gradient_accumulation_steps > training.rollout.mini_batches;
+}
+
 Bytes generation_scores(const Training& training, const Strategy& strategy, std::int64_t vocabulary) {
   if (!trains_values(training)) return {};
-  const std::int64_t samples = strategy.micro_batch_size * micro_steps_fed(training, strategy);
-  return Bytes(4) * (samples * completion_tokens(training) * vocabulary);
+  const std::int64_t chunk = samples_at_once(training, strategy);
+  const std::int64_t chunks = (samples_generated(training, strategy) + chunk - 1) / chunk;
+  return Bytes(4) * (chunks * chunk * completion_tokens(training) * vocabulary);
 }
 
 std::int64_t completion_tokens(const Training& training) {
@@ -30,8 +45,8 @@ std::int64_t completion_tokens(const Training& training) {
 }
 
 std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy) {
-  if (training.rollout.steps_per_generation > 0) return training.rollout.steps_per_generation;
   if (trains_values(training)) return strategy.gradient_accumulation_steps;
+  if (training.rollout.steps_per_generation > 0) return training.rollout.steps_per_generation;
   const std::int64_t group = training.rollout.generations;
   return strategy.gradient_accumulation_steps * (group / std::gcd(group, strategy.global_batch_size()));
 }
@@ -44,7 +59,7 @@ bool scores_policy(const Training& training) {
 
 Bytes rollout_bytes(const Training& training, const Strategy& strategy) {
   if (!generates(training)) return {};
-  const std::int64_t samples = strategy.micro_batch_size * micro_steps_fed(training, strategy);
+  const std::int64_t samples = samples_generated(training, strategy);
   const std::int64_t kinds = (reference_of(training) ? 1 : 0) + (scores_policy(training) ? 1 : 0) +
                              (training.rollout.engine != RolloutEngine::trainer ? 1 : 0);
   return Bytes(16) * (samples * training.sequence_length) +

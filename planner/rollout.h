@@ -1,6 +1,7 @@
 #pragma once
 // Reinforcement learning on completions that the model itself generates, as TRL's GRPOTrainer runs it: for
-// each prompt a group of completions is generated, scored and trained on. docs/rl.md.
+// each prompt a group of completions is generated, scored and trained on; and its PPOTrainer, which scores
+// one completion of each prompt by three more models, of which one trains beside the policy. docs/rl.md.
 
 #include <array>
 #include <cstdint>
@@ -26,7 +27,7 @@ struct EnumNames<RolloutEngine> {
        {RolloutEngine::server, "server"}}};
 };
 
-/// Defaults: TRL 1.16 trainer/grpo_config.py.
+/// Defaults: TRL 1.16 trainer/grpo_config.py; of PPO TRL 1.8 experimental/ppo/ppo_config.py.
 struct Rollout {
   std::int64_t completion_length{};     ///< tokens of a sample that are generated; 0: half of them
   std::int64_t generations{8};          ///< completions of each prompt
@@ -36,6 +37,9 @@ struct Rollout {
   double engine_share{0.3};      ///< of a GPU's memory: vllm_gpu_memory_utilization
   std::int64_t sleep_level{};    ///< while it trains the engine keeps 0: all, 1: weights on the host, 2: none
   std::int64_t engine_ranks{1};  ///< GPUs that divide the engine's model: vllm_tensor_parallel_size
+  std::int64_t mini_batches{1};  ///< of PPO, parts of what was generated: num_mini_batches
+  /// Of PPO, samples of a rank that are generated and scored at once: local_rollout_forward_batch_size.
+  std::int64_t forward_batch{64};
   bool operator==(const Rollout&) const = default;
 };
 
@@ -43,8 +47,16 @@ struct Rollout {
 [[nodiscard]] std::int64_t passes(const Training& training);
 /// Whether a model of values trains beside the policy: TRL's PPOTrainer.
 [[nodiscard]] bool trains_values(const Training& training);
+/// Samples that a rank generates at once, of PPO in chunks; all of a generation under grpo.
+[[nodiscard]] std::int64_t samples_at_once(const Training& training, const Strategy& strategy);
+/// Samples of a rank that one generation makes.
+[[nodiscard]] std::int64_t samples_generated(const Training& training, const Strategy& strategy);
+/// Whether variables of PPO's loop name what the micro-step before left: its first of each mini-batch finds
+/// nothing. Source: TRL 1.8 experimental/ppo/ppo_trainer.py train ("del everything and empty cache").
+[[nodiscard]] bool follows_micro_step(const Training& training, const Strategy& strategy);
 /// fp32 scores of all tokens of a generation, which PPOTrainer has generate() return and does not let go of
-/// before the next one's are there. Source: TRL 1.8 experimental/ppo/ppo_trainer.py train, batch_generation.
+/// before the next one's are there; chunks are padded to one size, and so is the last one. Source: TRL 1.8
+/// experimental/ppo/ppo_trainer.py train, batch_generation.
 [[nodiscard]] Bytes generation_scores(const Training& training, const Strategy& strategy,
                                       std::int64_t vocabulary);
 /// Whether the training generates what it trains on.
@@ -52,7 +64,7 @@ struct Rollout {
 /// Tokens of a sample that are generated.
 [[nodiscard]] std::int64_t completion_tokens(const Training& training);
 /// Micro-steps of a rank that one generation feeds: as given, else as few optimizer steps' as hold whole
-/// groups of completions.
+/// groups of completions; of PPO one optimizer step's, whatever mini-batches there are.
 [[nodiscard]] std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy);
 /// Whether the policy's log-probabilities are computed before it is trained: the engine's own differ from
 /// them, or optimizer steps may come between. Source: TRL 1.16 trainer/grpo_trainer.py

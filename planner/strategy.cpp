@@ -104,8 +104,17 @@ Model scoring_model(Model model) {
   return model;
 }
 
-Model as_trained(Model model, Objective objective) {
-  return objective == Objective::reward ? scoring_model(std::move(model)) : model;
+Model as_trained(Model model, const Model& asked, Objective objective) {
+  if (objective == Objective::reward) return scoring_model(std::move(model));
+  if (objective != Objective::ppo) return model;
+  const ModelShape own = scoring_model(asked).shape;
+  const auto scorer = [&](const std::shared_ptr<const Model>& given) {
+    const bool follows = !given || given->shape == own;
+    return follows ? std::make_shared<const Model>(scoring_model(model)) : given;
+  };
+  const auto value = scorer(asked.value), reward = scorer(asked.reward);
+  model.value = value, model.reward = reward;
+  return model;
 }
 
 void make_reward_model(Model& model, Training& training) {

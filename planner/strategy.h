@@ -312,8 +312,9 @@ inline constexpr std::int64_t kMostAdapters = 1024;
 
 /// A model of this shape that gives each token a number instead of logits.
 [[nodiscard]] Model scoring_model(Model model);
-/// `model` as `objective` trains it: the head of a reward model gives a score.
-[[nodiscard]] Model as_trained(Model model, Objective objective);
+/// `model` in the place of `asked` as `objective` trains it: the head of a reward model gives a score; of PPO
+/// value and reward model are those of `asked` where they are not of its own shape.
+[[nodiscard]] Model as_trained(Model model, const Model& asked, Objective objective);
 
 /// The model of a reward model's training. Adapters leave its head to a trained copy, as peft's task type
 /// SEQ_CLS has it.

@@ -69,7 +69,7 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
     case TrainerCase::next_tokens: return training.objective == Objective::sft;
     case TrainerCase::log_probabilities:
       return training.objective == Objective::sft || training.objective == Objective::dpo ||
-             training.objective == Objective::kto || generates(training);
+             training.objective == Objective::kto || training.objective == Objective::grpo;
   }
   return false;
 }

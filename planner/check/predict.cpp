@@ -13,7 +13,10 @@
 #include "planner/frameworks/deepspeed/sharding.h"
 #include "planner/frameworks/framework.h"
 #include "planner/frameworks/legality.h"
+#include "planner/model_trace/causal_lm.h"
 #include "planner/moments/evaluation.h"
+#include "planner/moments/ppo_pool.h"
+#include "planner/moments/ppo_rollout.h"
 #include "planner/plan.h"
 #include "planner/plan_context.h"
 #include "planner/rank_run.h"
@@ -201,6 +204,34 @@ Bytes reserved_by_varied(const Setup& setup, RunInputs inputs, Bytes outside) {
   return reserved_on_card(setup, inputs, simulate(inputs), outside);
 }
 
+/// Between updates the trainer gives cached segments back (empty_cache), so that what generates and scores
+/// comes on top of what is held.
+MomentPrediction moment_over(const RunInputs& inputs, const RunResult& run, RunMoment moment) {
+  const StepInputs& in = inputs.step;
+  const RolloutTapes tapes =
+      record_rollout(in.model, in.training, in.strategy, samples_at_once(in.training, in.strategy));
+  const RolloutForwards forwards = rollout_forwards(tapes);
+  if (moment == RunMoment::scoring) {
+    const Bytes taken = run.held + worst_of_scoring(in.model, in.training, forwards).device;
+    return {run.held, taken, taken};
+  }
+  MomentPrediction prediction{run.held, run.held, {}};
+  for (const Resident& each : worst_of_generation(in.model, in.training, in.strategy, forwards))
+    prediction.allocated += each.device;
+  prediction.reserved = run.held + generation_pool(in.model, in.training, in.strategy, tapes).reserved;
+  return prediction;
+}
+
+/// An update's peaks are those of its worst phase.
+void cover_rollout(const RunInputs& inputs, const RunResult& run, MemoryPrediction& prediction) {
+  if (!trains_values(inputs.step.training)) return;
+  for (const RunMoment each : {RunMoment::generation, RunMoment::scoring}) {
+    const MomentPrediction taken = moment_over(inputs, run, each);
+    prediction.peak_allocated = std::max(prediction.peak_allocated, taken.allocated);
+    prediction.peak_reserved = std::max(prediction.peak_reserved, taken.reserved);
+  }
+}
+
 /// The smallest; for a GPU that is known and fails as it starts, that from which on larger ones do not.
 Bytes required_pool(const Setup& setup, const RunInputs& inputs, const RunResult& run) {
   const Bytes smallest = Cards(inputs, run).smallest() - inputs.outside;
@@ -210,6 +241,13 @@ Bytes required_pool(const Setup& setup, const RunInputs& inputs, const RunResult
 }
 
 }  // namespace
+
+MomentPrediction predict_moment(const Setup& setup, RunMoment moment) {
+  const RankRun planned = run_of(setup);
+  RunInputs inputs = planned.inputs();
+  inputs.outside = {};
+  return moment_over(inputs, simulate(inputs), moment);
+}
 
 MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   const RankRun planned = run_of(setup);
@@ -223,6 +261,7 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   prediction.peak_allocated = run.peak_allocated;
   prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, inputs, prediction.outside)
                                           : reserved_on_card(setup, inputs, run, prediction.outside);
+  cover_rollout(inputs, run, prediction);
   if (with_required) prediction.required = required_pool(setup, inputs, run);
   for (const Bytes block : pinned_blocks(inputs.step))
     if (block >= kLeastHostBlock) prediction.host_pinned += block;

@@ -33,6 +33,14 @@ struct MemoryPrediction {
 /// `trained`: framework and optimizer have their states.
 [[nodiscard]] Bytes predict_resident(const Setup& setup, RunMoment moment, bool trained);
 
+/// Of an update of PPO at its generation or its scoring.
+struct MomentPrediction {
+  Bytes held;  ///< between steps, of it
+  Bytes allocated;
+  Bytes reserved;  ///< on a GPU with memory to spare
+};
+[[nodiscard]] MomentPrediction predict_moment(const Setup& setup, RunMoment moment);
+
 /// What rank `rank` of the world holds between steps.
 [[nodiscard]] HeldBytes predict_held(const Setup& setup, std::int64_t rank);
 

@@ -6,6 +6,8 @@
 #include "hardware_profiles/kernel_model.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/step_time.h"
+#include "planner/model_trace/causal_lm.h"
+#include "planner/moments/evaluation.h"
 #include "planner/moments/rollout.h"
 #include "planner/strategy.h"
 
@@ -45,11 +47,75 @@ Seconds decoding(const Work& work, const EngineMemory& engine, BytesPerSecond me
   return Seconds(work.waves * work.completion_tokens * std::max(read, computed));
 }
 
+/// A forward alone: the device and the host that issues its kernels run beside each other.
+struct ForwardTime {
+  Seconds device, host;
+  [[nodiscard]] Seconds taken() const { return std::max(device, host); }
+};
+
+ForwardTime time_of(const Tape& tape, const KernelRates& rates) {
+  ForwardTime sum;
+  const auto add = [&](const std::vector<Event>& events) {
+    for (const Event& each : events) {
+      if (each.kind != Event::Kind::compute) continue;
+      const LoadTime time = rates.time(tape.loads[static_cast<std::size_t>(each.index)]);
+      sum.device += time.device(), sum.host += time.host;
+    }
+  };
+  add(tape.model.forward);
+  for (const std::size_t layer : tape.layers) add(tape.classes[layer].forward);
+  add(tape.head);
+  return sum;
+}
+
+/// Optimizer steps that one generation feeds.
+double steps_fed(const Training& training, const Strategy& strategy) {
+  return static_cast<double>(micro_steps_fed(training, strategy) * passes(training)) /
+         static_cast<double>(strategy.gradient_accumulation_steps);
+}
+
 }  // namespace
+
+ChunkTime chunk_time(const RolloutTapes& tapes, const Training& training, const Cluster& cluster) {
+  const KernelRates rates(cluster, training);
+  const ForwardTime token = time_of(tapes.token, rates);
+  return {.prompt = time_of(tapes.prompt, rates).taken(),
+          .token_device = token.device,
+          .token_host = token.host,
+          .scoring = time_of(tapes.reference, rates).taken() + time_of(tapes.values, rates).taken() +
+                     time_of(tapes.rewards, rates).taken()};
+}
+
+/// torch.cat reads and writes all that is cached at each token, and attention reads it; scores are divided by
+/// the temperature, their probabilities drawn from, stacked, padded, and read once more when they are scored.
+RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
+                         const Cluster& cluster, const ChunkTime& chunk) {
+  constexpr std::int64_t kCachePasses = 3, kScorePasses = 20;
+  constexpr Bytes kScore{4};
+  const std::int64_t samples = samples_generated(training, strategy);
+  const std::int64_t at_once = samples_at_once(training, strategy);
+  const std::int64_t chunks = (samples + at_once - 1) / at_once;
+  const std::int64_t completion = completion_tokens(training);
+  const GenerationCache cache = generation_cache(model, training, strategy, at_once);
+  const Bytes moved = cache.keys_values(training.sequence_length - completion / 2) * kCachePasses +
+                      kScore * (at_once * model.shape.vocabulary_size * kScorePasses);
+  const Seconds read = moved / KernelRates(cluster, training).memory();
+  const Seconds token = std::max(chunk.token_device + read, chunk.token_host);
+  const double each = static_cast<double>(samples) / static_cast<double>(at_once);
+  const double steps = steps_fed(training, strategy);
+  return {.prompts = chunk.prompt * (each / steps),
+          .completions = token * (static_cast<double>(chunks * completion) / steps),
+          .scoring = chunk.scoring * (each / steps)};
+}
 
 RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                          const Cluster& cluster) {
   if (!generates(training)) return {};
+  if (trains_values(training))
+    return rollout_time(
+        model, training, strategy, cluster,
+        chunk_time(record_rollout(model, training, strategy, samples_at_once(training, strategy)), training,
+                   cluster));
   const EngineMemory engine = engine_memory(model, training, strategy, cluster.usable_memory);
   const Work work = work_of(model, training, engine);
   const KernelRates rates(cluster, training);
@@ -57,9 +123,8 @@ RolloutTime rollout_time(const Model& model, const Training& training, const Str
                               efficiency_of(cluster.gpu, cluster.kernels).products);
   const Seconds prompts(2 * work.parameters * work.prompts * work.prompt_tokens / matrix.value);
   const Seconds completions = decoding(work, engine, rates.memory(), matrix);
-  const double steps = static_cast<double>(micro_steps_fed(training, strategy) * passes(training)) /
-                       static_cast<double>(strategy.gradient_accumulation_steps);
-  return {prompts * (1 / steps), completions * (1 / steps)};
+  const double steps = steps_fed(training, strategy);
+  return {.prompts = prompts * (1 / steps), .completions = completions * (1 / steps), .scoring = {}};
 }
 
 }  // namespace zplan

@@ -60,7 +60,13 @@ MicroStepFlops micro_step_flops(const Model& model, const Training& training, co
                          static_cast<double>(strategy.layout.tensor * strategy.layout.token_ranks());
   const double passes = training.method == Method::full ? 3 : 2;
   const double again = strategy.checkpointing == Checkpointing::full ? 1 : 0;
-  return {Flops(forward * passes), Flops(forward * (passes + again))};
+  MicroStepFlops flops{Flops(forward * passes), Flops(forward * (passes + again))};
+  if (!trains_values(training) || !model.value) return flops;
+  Training values = training;
+  values.method = Method::full, values.objective = Objective::sft;
+  const MicroStepFlops beside = micro_step_flops(*model.value, values, strategy);
+  flops.model += beside.model, flops.hardware += beside.hardware;
+  return flops;
 }
 
 StepTime step_time(const Model& model, const Training& training, const Strategy& strategy,
@@ -73,8 +79,9 @@ StepTime step_time(const Model& model, const Training& training, const Strategy&
   time.exposed_communication = run.exposed_communication();
   time.optimizer = run.optimizer;
   time.offload = offload_time(training, strategy, cluster, shard, schedule, run.micro_steps);
-  time.generation = rollout_time(model, training, strategy, cluster).total();
-  time.step = run.step + time.offload + time.generation;
+  const RolloutTime rollout = rollout_time(model, training, strategy, cluster);
+  time.generation = rollout.generation(), time.scoring = rollout.scoring;
+  time.step = run.step + time.offload + rollout.total();
   const auto micro_steps = static_cast<double>(strategy.gradient_accumulation_steps);
   const MicroStepFlops flops = micro_step_flops(model, training, strategy);
   const auto tokens = static_cast<double>(strategy.global_batch_size() * training.sequence_length);

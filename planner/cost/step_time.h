@@ -39,6 +39,7 @@ struct StepTime {
   Seconds offload;                ///< transfers and host optimizer that nothing hides
   Seconds optimizer;              ///< on the device
   Seconds generation;             ///< of completions, by arithmetic alone: RolloutTime
+  Seconds scoring;                ///< likewise, of PPO, whose micro-steps have none
   double tokens_per_second{};
   double tokens_per_second_per_gpu{};
   double mfu{};  ///< model FLOPs utilisation: recomputation not counted

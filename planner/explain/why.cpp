@@ -136,6 +136,13 @@ std::string expert_parallelism(const Strategy& s, const DividedExperts& experts,
 
 /// What generation takes of a step, and how much of it runs at once.
 std::string generation(const Plan& plan, const SizeText& size) {
+  if (plan.time.scoring.value > 0)
+    return fmt::format(
+        "generation takes {} of the step and scoring {}, by kernels and launches of their forwards: neither "
+        "was "
+        "measured",
+        format_percent(ratio(plan.time.generation, plan.time.step)),
+        format_percent(ratio(plan.time.scoring, plan.time.step)));
   const std::string time =
       fmt::format("generation takes {} of the step, by arithmetic alone: no engine was measured",
                   format_percent(ratio(plan.time.generation, plan.time.step)));

@@ -105,9 +105,29 @@ void check_groups(const Training& training, const Strategy& s, Reasons& reasons)
         completions, s.micro_batch_size, s.layout.data_ranks(), micro_steps, training.rollout.generations));
 }
 
+/// A value or reward model that has no program to score with, or no positions for so many tokens.
+void check_scorer(const std::shared_ptr<const Model>& scorer, std::string_view option,
+                  const Training& training, Reasons& reasons) {
+  if (!scorer) return;
+  if (scorer->recorded || scorer->analogue)
+    reasons.push_back(fmt::format("{} without a program of its own is not planned", option));
+  check_positions(*scorer, training, reasons);
+}
+
 /// Where a model of values beside the policy is not planned.
-void check_values(const Training& training, const Strategy& s, const FrameworkSpec& framework,
-                  Reasons& reasons) {
+void check_values(const Model& model, const Training& training, const Strategy& s,
+                  const FrameworkSpec& framework, Reasons& reasons) {
+  check_scorer(model.value, "--value-model", training, reasons);
+  check_scorer(model.reward, "--reward-model", training, reasons);
+  const std::int64_t micro_steps = s.gradient_accumulation_steps, parts = training.rollout.mini_batches;
+  if (micro_steps % parts != 0)
+    reasons.push_back(fmt::format(
+        "{} micro-steps of an update are not whole mini-batches of {}: --mini-batches, --grad-accum",
+        micro_steps, parts));
+  if (!framework.handles_weights && s.layout.world() > 1 && training.method != Method::full)
+    reasons.emplace_back(
+        "TRL's PPOTrainer asks the wrapped model for its policy, which DDP does not show, to switch adapters "
+        "off: --framework deepspeed, or one GPU");
   if (s.zero_stage == 3 || framework.makes_shards)
     reasons.emplace_back(
         "ppo is planned where every rank holds its models whole: ZeRO 0 to 2 of DeepSpeed, or one GPU");
@@ -181,7 +201,7 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   if (training.method != Method::full && more && (model.recorded || model.analogue))
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
   if (generates(training)) check_whole_logits(training, framework, reasons);
-  if (trains_values(training)) check_values(training, s, framework, reasons);
+  if (trains_values(training)) check_values(model, training, s, framework, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
   if (training.objective == Objective::grpo) check_groups(training, s, reasons);
 }

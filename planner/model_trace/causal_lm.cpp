@@ -168,6 +168,18 @@ class MicroStep {
     return finish();
   }
 
+  /// The same of a model that gives numbers, values or rewards.
+  Tape record_numbers() {
+    program_.is_value = true;
+    return record_forward();
+  }
+
+  /// A forward that predicts the next token, and keeps keys and values.
+  Tape record_prediction() {
+    program_.predicts_next = true;
+    return record_forward();
+  }
+
   /// The micro-step of a model of values.
   Tape record_values() {
     program_.is_value = true;
@@ -297,7 +309,7 @@ class MicroStep {
     std::optional<Autocast::Context> context(std::in_place, torch_.autocast(), program_.autocasts);
     Tensor loss = model_loss();
     recorder_.end_layers(0, [&] {
-      if (program_.is_value) program_.kept_inputs.clear();
+      if (program_.is_value || program_.is_reference) program_.kept_inputs.clear();
       if (keeps_result(program_)) std::ranges::move(program_.cache, std::back_inserter(program_.outputs));
       program_.cache.clear();
       context.reset();
@@ -316,6 +328,7 @@ class MicroStep {
     Tensor loss = program_.training.method == Method::full
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
+    if (program_.predicts_next) return loss;
     if (compares_answers(program_.training)) return preference_loss(program_, std::move(loss));
     if (program_.is_value) return value_loss(program_, loss);
     if (generates(program_.training)) return policy_loss(program_, std::move(loss));
@@ -326,6 +339,7 @@ class MicroStep {
   Tensor head_loss(const Tensor& hidden) {
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
     head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
+    if (program_.predicts_next) return logits_of(program_, text(), slice(torch_, hidden, 1, 1));
     // All but next tokens' loss is made behind the model.
     const Training& t = program_.training;
     if (t.objective == Objective::sft) return head_and_loss(program_, text(), hidden);
@@ -359,9 +373,7 @@ class MicroStep {
   }
 
   /// PPOTrainer asks for all of them (output_hidden_states).
-  [[nodiscard]] bool returns_hidden_states() const {
-    return trains_values(program_.training) && !program_.is_reference;
-  }
+  [[nodiscard]] bool returns_hidden_states() const { return trains_values(program_.training); }
 
   Tensor layer(std::size_t i, const Tensor& hidden) {
     recorder_.enter(static_cast<int>(i));
@@ -454,6 +466,12 @@ std::int32_t parameters_around(const Model& model, const Training& training) {
   return static_cast<std::int32_t>(count);
 }
 
+Training without_adapters(Training training) {
+  training.method = Method::full;
+  training.dora = false, training.modules_to_save.clear();
+  return training;
+}
+
 }  // namespace
 
 Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
@@ -462,17 +480,16 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   if (model.analogue)
     return analogous_tape(model, record_tape(*model.analogue, training, strategy, rank), training);
   symbolic::Leftovers before;
-  const bool follows = trains_values(training) && strategy.gradient_accumulation_steps > 1;
-  if (follows || (symbolic::keeps_outputs(training) && !training.longest_first))
+  if (follows_micro_step(training, strategy) ||
+      (symbolic::keeps_outputs(training) && !training.longest_first))
     before = symbolic::MicroStep(model, training, strategy, rank).leftovers();
   symbolic::MicroStep step(model, training, strategy, rank);
   Tape tape = step.record(before);
   if (trains_values(training)) {
     tape.held = step.held();
-    Training of = training;
-    of.method = Method::full;
-    of.dora = false, of.modules_to_save.clear();
-    return with_values(std::move(tape), symbolic::MicroStep(*model.value, of, strategy, rank).record_values(),
+    const Training whole = without_adapters(training);
+    return with_values(std::move(tape),
+                       symbolic::MicroStep(*model.value, whole, strategy, rank).record_values(),
                        parameters_around(model, training));
   }
   const std::optional<ReferenceModel> kind = reference_of(training);
@@ -490,6 +507,31 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
 Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,
                    const TapeRank& rank) {
   return symbolic::MicroStep(model, training, reference_strategy(strategy), rank).record_scores(true);
+}
+
+RolloutTapes record_rollout(const Model& model, const Training& training, const Strategy& strategy,
+                            std::int64_t samples) {
+  Strategy plain = reference_strategy(strategy);
+  plain.micro_batch_size = samples;
+  const std::int64_t completion = completion_tokens(training);
+  const auto predicted = [&](std::int64_t tokens) {
+    Training of = training;
+    of.objective = Objective::sft;
+    of.sequence_length = tokens;
+    of.keeps_cache = true;
+    return symbolic::MicroStep(model, of, plain, {}).record_prediction();
+  };
+  Training compared = reference_training(training);
+  // What is trained was told to keep no cache where it is checkpointed; a copy was told nothing.
+  const bool copied = reference_of(training) == ReferenceModel::copy;
+  compared.keeps_cache = copied || (training.keeps_cache && strategy.checkpointing == Checkpointing::none);
+  Training numbers = without_adapters(training);
+  numbers.keeps_cache = false;
+  return {.prompt = predicted(training.sequence_length - completion),
+          .token = predicted(1),
+          .reference = symbolic::MicroStep(model, compared, plain, {}).record_scores(false),
+          .values = symbolic::MicroStep(*model.value, numbers, plain, {}).record_numbers(),
+          .rewards = symbolic::MicroStep(*model.reward, numbers, plain, {}).record_numbers()};
 }
 
 Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy) {

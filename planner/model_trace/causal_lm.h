@@ -21,6 +21,18 @@ struct TapeRank {
 /// own the micro-step that stands for it, whose forward keeps more.
 [[nodiscard]] Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy);
 
+/// Forwards without gradients of PPO's rollout.
+struct RolloutTapes {
+  Tape prompt;           ///< of the policy over prompts, with the keys and values that it keeps
+  Tape token;            ///< of one token of each sample
+  Tape reference;        ///< log-probabilities of whole logits, by the reference
+  Tape values, rewards;  ///< a number for each token, by value and reward model
+};
+/// Of so many samples at once. Source: TRL 1.8 experimental/ppo/ppo_trainer.py batch_generation, train;
+/// experimental/utils.py get_reward.
+[[nodiscard]] RolloutTapes record_rollout(const Model& model, const Training& training,
+                                          const Strategy& strategy, std::int64_t samples);
+
 /// The tape of a forward that computes log-probabilities of completions, as they are scored before training.
 [[nodiscard]] Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,
                                  const TapeRank& rank = {});

@@ -20,9 +20,11 @@ Tensor logarithms_by_sequence(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
   const std::int64_t n = logits.size(0), c = logits.size(1), V = logits.size(2);
   Tensors rows;
+  Tensor of_row;  // names the row before while the next one is made
   for (const Tensor& row :
        split(torch, logits, 0, std::vector<std::int64_t>(static_cast<std::size_t>(n), 1))) {
-    const Tensor chosen = gather_one(torch, log_softmax(torch, view(torch, row, {c, V})));
+    of_row = log_softmax(torch, view(torch, row, {c, V}));
+    const Tensor chosen = gather_one(torch, of_row);
     rows.push_back(view(torch, chosen, {1, c}));
   }
   return cat(torch, rows, 0);

@@ -83,6 +83,7 @@ struct Program {
   bool autocasts{};             ///< whether products run in 16 bits whatever their operands are
   bool is_reference{};          ///< whether log-probabilities alone are asked for, without gradients
   bool is_value{};              ///< whether it is the model of values
+  bool predicts_next{};         ///< whether it generates: logits of the last token are its result
   bool adapters_off{};          ///< whether adapters and trained copies are passed by
 
   const TowerParameters* tower{};  ///< of an image-text model that is run with images

@@ -145,25 +145,37 @@ std::string_view evaluation_remedy(const Training& training) {
          "to the host";
 }
 
+GenerationCache generation_cache(const Model& model, const Training& training, const Strategy& strategy,
+                                 std::int64_t samples) {
+  const ModelShape& shape = model.shape;
+  const std::int64_t sliding = shape.sliding_window > 0 ? std::min(shape.sliding_layers, shape.layers) : 0;
+  const std::int64_t linear = shape.delta_net ? shape.delta_net->layers : 0;
+  const std::int64_t heads = units_on_rank(shape.key_value_heads, strategy.layout.tensor, 0);
+  const std::int64_t numbers =
+      shape.latent_attention
+          ? units_on_rank(shape.attention_heads, strategy.layout.tensor, 0) *
+                (shape.latent_attention->nope_head_size + shape.latent_attention->rope_head_size +
+                 shape.latent_attention->value_head_size)
+          : 2 * heads * shape.head_size;
+  GenerationCache cache{.token = weight_size(training) * (samples * numbers),
+                        .whole_layers = shape.layers - sliding - linear,
+                        .sliding_layers = sliding,
+                        .window = shape.sliding_window,
+                        .states = {}};
+  if (linear == 0) return cache;
+  constexpr Bytes kWide{4};
+  const DeltaNet& net = *shape.delta_net;
+  cache.states = kWide * (samples * linear * net.value_heads * net.key_head_size * net.value_head_size);
+  return cache;
+}
+
 std::vector<Resident> generation(const RunInputs& inputs, const StepFigures& step) {
   const StepInputs& in = inputs.step;
   const BesideSteps& beside = in.training.beside;
   if (beside.new_tokens == 0) return {};
-  const ModelShape& shape = in.model.shape;
-  const std::int64_t tokens = in.training.sequence_length + beside.new_tokens;
   const std::int64_t batch = std::max<std::int64_t>(1, beside.eval_batch);
-  const std::int64_t sliding = shape.sliding_window > 0 ? std::min(shape.sliding_layers, shape.layers) : 0;
-  const std::int64_t linear = shape.delta_net ? shape.delta_net->layers : 0;
-  const std::int64_t seen =
-      (shape.layers - sliding - linear) * tokens + sliding * std::min(tokens, shape.sliding_window);
-  const std::int64_t heads = units_on_rank(shape.key_value_heads, in.strategy.layout.tensor, 0);
-  const std::int64_t numbers =
-      shape.latent_attention
-          ? units_on_rank(shape.attention_heads, in.strategy.layout.tensor, 0) *
-                (shape.latent_attention->nope_head_size + shape.latent_attention->rope_head_size +
-                 shape.latent_attention->value_head_size)
-          : 2 * heads * shape.head_size;
-  const Bytes number = weight_size(in.training);
+  const std::int64_t tokens = in.training.sequence_length + beside.new_tokens;
+  const GenerationCache cache = generation_cache(in.model, in.training, in.strategy, batch);
   std::vector<Resident> parts = held(step);
   parts.push_back({.name = "forward of the prompt",
                    .device = forward_alone(in, batch, false),
@@ -171,18 +183,14 @@ std::vector<Resident> generation(const RunInputs& inputs, const StepFigures& ste
                    .source = kTape});
   // torch.cat makes a layer's cache anew before the old one goes.
   parts.push_back({.name = "keys and values",
-                   .device = number * (batch * numbers * seen) + number * (batch * numbers * tokens),
+                   .device = cache.keys_values(tokens) + cache.token * tokens,
                    .formula = "2 · layers · B · tokens · K · d, and a layer's once more",
                    .source = "transformers 5.23 cache_utils.py DynamicCache"});
-  if (linear > 0) {
-    const DeltaNet& net = *shape.delta_net;
-    constexpr Bytes kWide{4};
-    parts.push_back(
-        {.name = "states of linear attention",
-         .device = kWide * (batch * linear * net.value_heads * net.key_head_size * net.value_head_size),
-         .formula = "4 · linear layers · B · value heads · key size · value size",
-         .source = "transformers 5.23 cache_utils.py LinearAttentionCacheLayerMixin"});
-  }
+  if (cache.states.value > 0)
+    parts.push_back({.name = "states of linear attention",
+                     .device = cache.states,
+                     .formula = "4 · linear layers · B · value heads · key size · value size",
+                     .source = "transformers 5.23 cache_utils.py LinearAttentionCacheLayerMixin"});
   return parts;
 }
 

@@ -196,7 +196,7 @@ std::vector<MomentMemory> run_moments(const RunInputs& inputs, const StepFigures
   some.clear();
   add(RunMoment::weight_sync, weight_sync(inputs, step), "an engine that sleeps (--vllm-sleep 2)");
   add(RunMoment::generation, rollout_generation(inputs, step), rollout_remedy(inputs.step.training));
-  add(RunMoment::scoring, scoring(inputs, step), "a smaller micro-batch (--micro-batch)");
+  add(RunMoment::scoring, scoring(inputs, step), scoring_remedy(inputs.step.training));
   moments.insert(moments.begin() + 1, some.begin(), some.end());
   for (MomentMemory& each : moments) {
     if (each.moment == RunMoment::training) each.device = step.required;

@@ -5,6 +5,8 @@
 #include "planner/frameworks/framework.h"
 #include "planner/model_trace/causal_lm.h"
 #include "planner/moments/evaluation.h"
+#include "planner/moments/ppo_pool.h"
+#include "planner/moments/ppo_rollout.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/simulation/run.h"
 
@@ -146,6 +148,34 @@ std::vector<Resident> generated_by_trainer(const RunInputs& inputs, const StepFi
   return generation(of, alone);
 }
 
+/// PPOTrainer's own model generates, and three score what it made, a chunk at a time.
+RolloutTapes tapes_of(const StepInputs& in) {
+  return record_rollout(in.model, in.training, in.strategy, samples_at_once(in.training, in.strategy));
+}
+
+std::vector<Resident> generated_by_ppo(const RunInputs& inputs, const StepFigures& step) {
+  std::vector<Resident> parts = held_beside_engine(inputs, step);
+  const StepInputs& in = inputs.step;
+  const RolloutTapes tapes = tapes_of(in);
+  Bytes live{};
+  for (const Resident& each :
+       worst_of_generation(in.model, in.training, in.strategy, rollout_forwards(tapes)))
+    parts.push_back(each), live += each.device;
+  const Bytes gaps = generation_pool(in.model, in.training, in.strategy, tapes).needed - live;
+  parts.push_back({.name = "gaps of PyTorch's allocator",
+                   .device = std::max(gaps, Bytes{}),
+                   .formula = "what growing keys and values leave between scores that stay",
+                   .source = "docs/allocator.md"});
+  return parts;
+}
+
+std::vector<Resident> scored_by_ppo(const RunInputs& inputs, const StepFigures& step) {
+  std::vector<Resident> parts = held_beside_engine(inputs, step);
+  parts.push_back(
+      worst_of_scoring(inputs.step.model, inputs.step.training, rollout_forwards(tapes_of(inputs.step))));
+  return parts;
+}
+
 }  // namespace
 
 std::int64_t EngineMemory::at_once() const {
@@ -190,6 +220,7 @@ std::vector<Resident> weight_sync(const RunInputs& inputs, const StepFigures& st
 std::vector<Resident> rollout_generation(const RunInputs& inputs, const StepFigures& step) {
   const StepInputs& in = inputs.step;
   if (!generates(in.training) || in.training.rollout.engine == RolloutEngine::server) return {};
+  if (trains_values(in.training)) return generated_by_ppo(inputs, step);
   if (in.training.rollout.engine == RolloutEngine::trainer) return generated_by_trainer(inputs, step);
   std::vector<Resident> parts = held_beside_engine(inputs, step);
   add_engine(parts, engine_memory(in.model, in.training, in.strategy, inputs.device));
@@ -197,13 +228,22 @@ std::vector<Resident> rollout_generation(const RunInputs& inputs, const StepFigu
 }
 
 std::string_view rollout_remedy(const Training& training) {
+  if (trains_values(training))
+    return "fewer samples of an update (--grad-accum), shorter completions (--completion-length) or smaller "
+           "chunks (--rollout-batch)";
   if (training.rollout.engine == RolloutEngine::trainer)
     return "an inference engine, which keeps keys and values within its share (--rollout colocate)";
   return "a smaller share for the engine (--vllm-memory), or one on GPUs of its own (--rollout server)";
 }
 
+std::string_view scoring_remedy(const Training& training) {
+  return trains_values(training) ? "smaller chunks (--rollout-batch)"
+                                 : "a smaller micro-batch (--micro-batch)";
+}
+
 std::vector<Resident> scoring(const RunInputs& inputs, const StepFigures& step) {
   const StepInputs& in = inputs.step;
+  if (trains_values(in.training)) return scored_by_ppo(inputs, step);
   if (!scores_policy(in.training) && (!generates(in.training) || !reference_of(in.training))) return {};
   std::vector<Resident> parts = held_with_engine(inputs, step);
   add(parts, "gathered parameters", {step.gathered, "as in a training step"});

@@ -43,7 +43,10 @@ struct EngineMemory {
 [[nodiscard]] std::vector<Resident> rollout_generation(const RunInputs& inputs, const StepFigures& step);
 /// What would need less than generation does.
 [[nodiscard]] std::string_view rollout_remedy(const Training& training);
-/// Log-probabilities of the policy and of a reference, of a micro-batch at a time.
+/// Log-probabilities of the policy and of a reference, of a micro-batch at a time; of PPO also values and
+/// rewards, of a chunk at a time.
 [[nodiscard]] std::vector<Resident> scoring(const RunInputs& inputs, const StepFigures& step);
+/// What would need less than scoring does.
+[[nodiscard]] std::string_view scoring_remedy(const Training& training);
 
 }  // namespace zplan

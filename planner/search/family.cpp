@@ -5,7 +5,10 @@
 #include "hardware_profiles/wire.h"
 #include "planner/cost/offload_time.h"
 #include "planner/cost/rollout_time.h"
+#include "planner/model_trace/causal_lm.h"
 #include "planner/moments/moments.h"
+#include "planner/moments/ppo_pool.h"
+#include "planner/moments/ppo_rollout.h"
 #include "planner/simulation/memory.h"
 #include "planner/work.h"
 
@@ -35,6 +38,12 @@ CallCounts count_calls(const StepProgram& program) {
   return counts;
 }
 
+/// What is held of a generation between steps.
+Bytes generated(const Training& training, const Strategy& strategy, const Model& model) {
+  return generation_scores(training, strategy, model.shape.vocabulary_size) +
+         rollout_bytes(training, strategy);
+}
+
 Bytes ring(const Call& call, std::int64_t count) {
   return ring_wire_bytes(call.operation, call.elements * call.element * count, call.group_size);
 }
@@ -50,6 +59,10 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
   Noted noted;
   noted.shard = run.shard();
   noted.outside = run.outside();
+  noted.follows = follows_micro_step(training, strategy);
+  noted.generated = generated(training, strategy, context_.model());
+  // A run that logs what it asks for does not count what is left.
+  if (trains_values(training)) noted.held = run.live().left.total() - noted.generated;
   Bytes neediest{};
   for (const RankRun& each : run.distinct_ranks()) {
     RunInputs inputs = each.inputs();
@@ -87,17 +100,55 @@ Bytes PlanFamily::states() {
   return held_states(make_shard(context_.rank_of(strategy_), context_.training(), strategy_), strategy_);
 }
 
+TapeFigures& PlanFamily::tapes(std::int64_t micro_steps) const {
+  Strategy strategy = strategy_;
+  strategy.gradient_accumulation_steps = micro_steps;
+  return follows_micro_step(context_.training(), strategy) ? following_ : tapes_;
+}
+
+const PlanFamily::RolloutFigures& PlanFamily::rollout_of(const Strategy& strategy) {
+  const Training& training = context_.training();
+  const Model& model = context_.model();
+  const std::int64_t chunk = samples_at_once(training, strategy);
+  const std::lock_guard lock(mutex_);
+  RolloutFigures& figures = rollouts_[{chunk, samples_generated(training, strategy)}];
+  if (figures.is_known) return figures;
+  const RolloutTapes tapes = record_rollout(model, training, strategy, chunk);
+  const RolloutForwards forwards = rollout_forwards(tapes);
+  Bytes live{};
+  for (const Resident& each : worst_of_generation(model, training, strategy, forwards)) live += each.device;
+  figures = {.is_known = true,
+             .generation = std::max(live, generation_pool(model, training, strategy, tapes).needed),
+             .scoring = worst_of_scoring(model, training, forwards).device,
+             .time = chunk_time(tapes, training, context_.cluster())};
+  return figures;
+}
+
+Bytes PlanFamily::phases(const Noted& noted, const Strategy& strategy) {
+  const RolloutFigures& figures = rollout_of(strategy);
+  return noted.held + generated(context_.training(), strategy, context_.model()) +
+         std::max(figures.generation, figures.scoring);
+}
+
 const PlanFamily::Noted& PlanFamily::noted(std::int64_t micro_batch_size, std::int64_t accumulation) {
-  const Kind kind{tapes_.at(micro_batch_size).order, played_micro_steps(accumulation)};
+  const std::int64_t micro_steps = played_micro_steps(accumulation);
+  const Kind kind{tapes(micro_steps).at(micro_batch_size).order, micro_steps};
   const std::lock_guard lock(mutex_);
   const auto known = noted_.find(kind);
   if (known != noted_.end()) return known->second;
   return noted_.emplace(kind, note(micro_batch_size, kind.micro_steps)).first->second;
 }
 
+RolloutTime PlanFamily::rollout(const Strategy& strategy) {
+  const Training& training = context_.training();
+  const Model& model = context_.model();
+  if (!trains_values(training)) return rollout_time(model, training, strategy, context_.cluster());
+  return rollout_time(model, training, strategy, context_.cluster(), rollout_of(strategy).time);
+}
+
 PlanFamily::Played PlanFamily::play(const Noted& noted, const Sizes& sizes) {
   take_step();
-  const MicroStepFigures<Lanes>& figures = tapes_.at(sizes);
+  const MicroStepFigures<Lanes>& figures = (noted.follows ? following_ : tapes_).at(sizes);
   Played played;
   for (const LiveProgram& each : noted.live)
     played.highest = larger(played.highest, highest(each, figures.live));
@@ -134,7 +185,7 @@ const PlanFamily::Played& PlanFamily::played(const Noted& noted, const Sizes& si
 }
 
 Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::size_t lane,
-                              std::int64_t micro_batch_size, std::int64_t accumulation) const {
+                              std::int64_t micro_batch_size, std::int64_t accumulation) {
   const auto more = static_cast<double>(repeats_of(accumulation) - 1);
   const auto seconds = [&](const Lanes& once) {
     return Seconds(once.of[lane] + played.time.repeated.of[lane] * more);
@@ -148,19 +199,17 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   Estimate result;
   result.micro_batch_size = micro_batch_size, result.gradient_accumulation_steps = accumulation;
   const Bytes live(static_cast<std::int64_t>(played.highest.of[lane]));
-  // A generation feeds all micro-steps, of which few are played.
-  Strategy as_played = strategy;
-  as_played.gradient_accumulation_steps = played_micro_steps(accumulation);
-  const std::int64_t vocabulary = context_.model().shape.vocabulary_size;
-  const Bytes unplayed = generation_scores(context_.training(), strategy, vocabulary) -
-                         generation_scores(context_.training(), as_played, vocabulary);
-  result.required_low = std::max(live, noted.initialisation) + noted.outside + unplayed;
+  // A generation feeds all micro-steps, of which few are played, and of one micro-batch.
+  const Bytes unplayed = generated(context_.training(), strategy, context_.model()) - noted.generated;
+  result.required_low = std::max(live, noted.initialisation) + unplayed;
   result.host = noted.host;
   const Training& training = context_.training();
+  if (trains_values(training)) result.required_low = std::max(result.required_low, phases(noted, strategy));
+  result.required_low += noted.outside;
   result.step = seconds(played.time.step) +
                 offload_time(training, strategy, context_.cluster(), noted.shard, offload,
                              seconds(played.time.micro_steps)) +
-                rollout_time(context_.model(), training, strategy, context_.cluster()).total();
+                rollout(strategy).total();
   const auto tokens = static_cast<double>(strategy.global_batch_size() * context_.training().sequence_length);
   result.tokens_per_second = tokens / result.step.value;
   result.sent =
@@ -174,12 +223,13 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
   result.reserve(micro_batch_sizes.size());
   for (std::size_t at = 0; at < micro_batch_sizes.size();) {
     // Eight sizes of one order at a time; fewer are filled up with the first of them.
-    const std::uint64_t order = tapes_.at(micro_batch_sizes[at]).order;
+    TapeFigures& tapes = this->tapes(played_micro_steps(accumulation));
+    const std::uint64_t order = tapes.at(micro_batch_sizes[at]).order;
     Sizes sizes;
     sizes.fill(micro_batch_sizes[at]);
     std::size_t n = 1;
     while (n < sizes.size() && at + n < micro_batch_sizes.size() &&
-           tapes_.at(micro_batch_sizes[at + n]).order == order)
+           tapes.at(micro_batch_sizes[at + n]).order == order)
       sizes[n] = micro_batch_sizes[at + n], ++n;
     const Noted& run = noted(sizes.front(), accumulation);
     const Played& played = this->played(run, sizes);
@@ -190,9 +240,10 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
   return result;
 }
 
-PlanFamily PlanScreen::family(const Strategy& strategy) {
-  const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing,
-                      strategy.long_context, strategy.experts};
+TapeFigures& PlanScreen::tapes(const Strategy& strategy) {
+  const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3,
+                      strategy.checkpointing,     strategy.long_context,
+                      strategy.experts,           follows_micro_step(context_.training(), strategy)};
   const std::lock_guard lock(mutex_);
   const auto tapes = tapes_.try_emplace(kind, context_.cluster(), context_.training(),
                                         local_tokens(context_.training(), strategy),
@@ -201,7 +252,14 @@ PlanFamily PlanScreen::family(const Strategy& strategy) {
                                           sized.micro_batch_size = micro_batch_size;
                                           return context_.recording_of(sized);
                                         });
-  return {context_, tapes.first->second, strategy};
+  return tapes.first->second;
+}
+
+PlanFamily PlanScreen::family(const Strategy& strategy) {
+  Strategy alone = strategy, followed = strategy;
+  alone.gradient_accumulation_steps = 1;
+  followed.gradient_accumulation_steps = context_.training().rollout.mini_batches + 1;
+  return {context_, tapes(alone), tapes(followed), strategy};
 }
 
 }  // namespace zplan

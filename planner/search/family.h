@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "planner/cost/rollout_time.h"
 #include "planner/plan_context.h"
 #include "planner/search/estimate.h"
 #include "planner/search/tape_figures.h"
@@ -16,9 +18,10 @@ namespace zplan {
 /// May be asked from several threads at once.
 class PlanFamily {
  public:
-  /// `strategy` but for its micro-batch and accumulation. `tapes` is of its kind (PlanScreen finds it).
-  PlanFamily(PlanContext& context, TapeFigures& tapes, const Strategy& strategy)
-      : context_(context), tapes_(tapes), strategy_(strategy) {}
+  /// `strategy` but for its micro-batch and accumulation. `tapes` is of its kind (PlanScreen finds it), and
+  /// `following` of micro-steps that find what one before left, where they differ (follows_micro_step).
+  PlanFamily(PlanContext& context, TapeFigures& tapes, TapeFigures& following, const Strategy& strategy)
+      : context_(context), tapes_(tapes), following_(following), strategy_(strategy) {}
 
   /// Device bytes that states alone take between steps, whatever the micro-batch: needs no run.
   [[nodiscard]] Bytes states();
@@ -41,6 +44,9 @@ class PlanFamily {
     StepProgram program;
     std::vector<LiveProgram> live;  ///< of every rank that can need most
     Bytes initialisation, outside, host;
+    Bytes held;       ///< live between steps, of a generation nothing
+    Bytes generated;  ///< what of a generation was there
+    bool follows{};   ///< whose tapes it played
     Shard shard;
     std::vector<double> calls;                          ///< seconds; of exchanges 0
     std::map<std::size_t, CollectivePricer> exchanges;  ///< of them, by number of the call
@@ -48,6 +54,12 @@ class PlanFamily {
     std::vector<Bytes> sent_repeated;
     Schedule offload, offload_repeated;  ///< transfers; what each further micro-step adds
     double memory_bytes_per_second{};
+  };
+  /// Of PPO.
+  struct RolloutFigures {
+    bool is_known{};
+    Bytes generation, scoring;  ///< over what is held
+    ChunkTime time;
   };
   using Sizes = TapeFigures::Sizes;
   struct Played {
@@ -58,16 +70,24 @@ class PlanFamily {
 
   [[nodiscard]] const Noted& noted(std::int64_t micro_batch_size, std::int64_t micro_steps);
   [[nodiscard]] Noted note(std::int64_t micro_batch_size, std::int64_t micro_steps);
+  [[nodiscard]] TapeFigures& tapes(std::int64_t played_micro_steps) const;
+  /// Device bytes of PPO's generation and scoring.
+  [[nodiscard]] Bytes phases(const Noted& noted, const Strategy& strategy);
+  [[nodiscard]] const RolloutFigures& rollout_of(const Strategy& strategy);
+  [[nodiscard]] RolloutTime rollout(const Strategy& strategy);
   [[nodiscard]] const Played& played(const Noted& noted, const Sizes& sizes);
   [[nodiscard]] Played play(const Noted& noted, const Sizes& sizes);
   [[nodiscard]] Estimate estimate(const Noted& noted, const Played& played, std::size_t lane,
-                                  std::int64_t micro_batch_size, std::int64_t accumulation) const;
+                                  std::int64_t micro_batch_size, std::int64_t accumulation);
 
   PlanContext& context_;
   TapeFigures& tapes_;
+  TapeFigures& following_;
   Strategy strategy_;
   std::mutex mutex_;
   std::map<Kind, Noted> noted_;
+  std::map<std::pair<std::int64_t, std::int64_t>, RolloutFigures>
+      rollouts_;                                             ///< by samples of a chunk, of all
   std::map<std::pair<const Noted*, Sizes>, Played> played_;  ///< whatever the accumulation
 };
 
@@ -78,12 +98,15 @@ class PlanScreen {
   [[nodiscard]] PlanFamily family(const Strategy& strategy);
 
  private:
+  [[nodiscard]] TapeFigures& tapes(const Strategy& strategy);
+
   struct TapeKind {
     ParallelLayout of_model;
     bool stage3{};
     Checkpointing checkpointing{};
     LongContext long_context{};
     ExpertParallel experts{};
+    bool follows{};
     auto operator<=>(const TapeKind&) const = default;
   };
   PlanContext& context_;

@@ -166,7 +166,7 @@ std::vector<ModelFit> largest_models(const OpenQuestion& open, std::vector<Model
     std::vector<std::optional<Plan>> plans(end - at);
     for_each_in_parallel(end - at, [&](std::size_t i) {
       Question q = open.question;
-      q.model = as_trained(models[at + i], q.training.objective);
+      q.model = as_trained(models[at + i], q.model, q.training.objective);
       plans[i] = fastest_that_fits(q);
     });
     for (std::size_t i = at; i < end; ++i)

@@ -146,7 +146,9 @@ Question question_at(const OpenQuestion& open, Solve solve, std::int64_t value) 
     case Solve::micro_batch: q.space.micro_batch_size = value, q.space.micro_batch_follows = false; break;
     case Solve::sequence: q.training.sequence_length = value; break;
     case Solve::gpus: q.cluster = cluster_of(open, value); break;
-    case Solve::model: q.model = as_trained(open.model_of_size(Elements(value)), q.training.objective); break;
+    case Solve::model:
+      q.model = as_trained(open.model_of_size(Elements(value)), q.model, q.training.objective);
+      break;
     case Solve::memory:
     case Solve::host_memory: q.cluster = cluster_with(open, solve, kGiB * value); break;
   }

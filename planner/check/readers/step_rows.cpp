@@ -22,9 +22,12 @@ Case step_case(const JsonReader& row) {
   TrainingRow training = read_training_row(row);
   const JsonReader step = steady_step(row.at("measured"));
   const bool split = training.setup && training.setup->strategy.layout.tensor > 1;
+  // A run's phases are those of training: PPO's generation and scoring are moments of its own.
+  const bool beside = training.setup && trains_values(training.setup->training) &&
+                      (step.at("peak_phase").text() == "generate" || step.at("peak_phase").text() == "score");
   MeasuredMemory memory{{bytes_figure(Statistic::allocated, step.at("peak_allocated")),
                          bytes_figure(Statistic::reserved, step.at("peak_reserved"))},
-                        planned_phases(step.at("peak_phase"), split)};
+                        beside ? std::vector<Phase>{} : planned_phases(step.at("peak_phase"), split)};
   if (const auto host = row.find("host_bytes")) {
     memory.figures.push_back(bytes_figure(Statistic::host_pinned, host->at("pinned")));
     // Checkpoints on the host are gone when the step is over.

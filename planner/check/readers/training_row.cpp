@@ -90,6 +90,9 @@ void read_rollout(const JsonReader& options, Training& training) {
   training.rollout.engine_share = 0;
   training.rollout.completion_length = options.at("completion").integer(1, training.sequence_length - 1);
   training.rollout.generations = 1;  // as many as there are: they are trained on alike
+  training.rollout.mini_batches = options.integer_or("mini_batches", 1, 1, kMostBatch);
+  training.rollout.forward_batch =
+      options.integer_or("rollout_batch", training.rollout.forward_batch, 1, kMostBatch);
 }
 
 /// PPO's other models: the policy's shape, or a config of their own.

@@ -212,6 +212,7 @@ std::string_view shipped_ds_config(const Plan& plan, const Question& question) {
 }
 
 std::string swift_line(const Plan& plan, const Question& question, const std::string& config) {
+  if (trains_values(question.training)) return {};  // PPOTrainer is TRL's, and its script the user's
   const bool generated = generates(question.training);
   Words words = swift_environment(question.cluster);
   add(words, {"swift", generated ? "rlhf" : "sft", "--model", model_word(question.model), "--dataset",
