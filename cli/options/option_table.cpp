@@ -129,21 +129,6 @@ using Words = std::vector<std::string>;
 using O = Options&;
 using T = const std::string&;
 
-/// PPO is judged by check alone: the phases around its training are not planned.
-Words planned_objectives() {
-  Words words = all_names<Objective>();
-  std::erase(words, std::string(to_name(Objective::ppo)));
-  return words;
-}
-
-Objective parse_planned_objective(const std::string& text) {
-  const Objective objective = parse_name<Objective>("--objective", text);
-  if (objective == Objective::ppo)
-    throw InputError("--objective", in_quotes(text),
-                     fmt::format("accepted: {}", fmt::join(planned_objectives(), ", ")));
-  return objective;
-}
-
 }  // namespace
 
 const std::vector<OptionSpec>& option_table() {
@@ -219,32 +204,35 @@ const std::vector<OptionSpec>& option_table() {
       {"--no-autocast-adapters", "", kModel, kPlanning,
        "adapters in the weights' type (peft's autocast_adapter_dtype=False)",
        [](O o, T) { o.training.fp32_adapters = false; }},
-      {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo", kModel, kPlanning,
+      {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo|ppo", kModel, kPlanning,
        "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), "
-       "rewards of completions that it generates (grpo) [sft]",
-       [](O o, T t) { o.training.objective = parse_planned_objective(t); }, planned_objectives},
+       "rewards of completions that it generates (grpo; ppo beside a model of values) [sft]",
+       [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
+       all_names<Objective>},
       {"--reference", "KIND", kModel, kPlanning,
-       "what dpo, kto and grpo compare with: copy, adapters-off, adapter (a frozen copy of the adapters), "
+       "what dpo, kto, grpo and ppo compare with: copy, adapters-off, adapter (a frozen copy of the "
+       "adapters), "
        "precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]",
        [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
        all_names<ReferenceModel>},
       {"--generations", "G", kModel, kPlanning, "completions of each prompt under grpo [8]",
        [](O o, T t) { o.training.rollout.generations = parse_integer("--generations", t, 2, 65'536); }},
       {"--completion-length", "C", kModel, kPlanning,
-       "tokens of --seq that are generated under grpo; the others are the prompt [half of them]",
+       "tokens of --seq that are generated under grpo and ppo; the others are the prompt [half of them]",
        [](O o, T t) {
          o.training.rollout.completion_length = parse_integer("--completion-length", t, 1, kLongestSequence);
        }},
       {"--steps-per-generation", "N", kModel, kPlanning,
-       "micro-steps that one generation feeds [as few optimizer steps' as hold whole groups]",
+       "micro-steps that one generation feeds under grpo [as few optimizer steps' as hold whole groups]",
        [](O o, T t) {
          o.training.rollout.steps_per_generation = parse_integer("--steps-per-generation", t, 1, kMostSteps);
        }},
-      {"--iterations", "N", kModel, kPlanning, "passes over what was generated (num_iterations) [1]",
+      {"--iterations", "N", kModel, kPlanning,
+       "passes over what was generated (num_iterations; num_ppo_epochs) [1; ppo: 4]",
        [](O o, T t) { o.training.rollout.iterations = parse_integer("--iterations", t, 1, kMostSteps); }},
       {"--rollout", "ENGINE", kModel, kPlanning,
        "what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer "
-       "itself (trainer) [colocate]",
+       "itself (trainer) [colocate; ppo: trainer]",
        [](O o, T t) { o.training.rollout.engine = parse_name<RolloutEngine>("--rollout", t); },
        all_names<RolloutEngine>},
       {"--vllm-memory", "SHARE", kModel, kPlanning,
@@ -258,6 +246,21 @@ const std::vector<OptionSpec>& option_table() {
        }},
       {"--vllm-tp", "N", kModel, kPlanning, "GPUs that divide vLLM's model (vllm_tensor_parallel_size) [1]",
        [](O o, T t) { o.training.rollout.engine_ranks = parse_integer("--vllm-tp", t, 1, kMostDegree); }},
+      {"--value-model", "NAME", kModel, kPlanning,
+       "under ppo the model that predicts values and trains beside the policy: as --model [the policy's "
+       "shape]",
+       [](O o, T t) { o.value_model = t; }},
+      {"--reward-model", "NAME", kModel, kPlanning,
+       "under ppo the frozen model that gives rewards: as --model [the policy's shape]",
+       [](O o, T t) { o.reward_model = t; }},
+      {"--mini-batches", "N", kModel, kPlanning,
+       "parts of what ppo generated, micro-steps of --grad-accum in each (num_mini_batches) [1]",
+       [](O o, T t) { o.training.rollout.mini_batches = parse_integer("--mini-batches", t, 1, kMostSteps); }},
+      {"--rollout-batch", "N", kModel, kPlanning,
+       "samples of a GPU that ppo generates and scores at once (local_rollout_forward_batch_size) [64]",
+       [](O o, T t) {
+         o.training.rollout.forward_batch = parse_integer("--rollout-batch", t, 1, kMostSteps);
+       }},
 
       {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
        [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},

@@ -86,7 +86,8 @@ struct Options {
   bool help{}, version{};
 
   std::string model;
-  ImageRequest images;  ///< of each sample
+  std::string value_model, reward_model;  ///< of PPO; empty: the policy's shape
+  ImageRequest images;                    ///< of each sample
   std::string lengths;  ///< of the data set's samples: a file, or mean, spread and limit; empty: all alike
   Batching batching{Batching::padded};
   std::vector<TrainerChoice> trainers;  ///< whose defaults fill what is not given

@@ -51,7 +51,16 @@ void check_reference(const Options& options) {
   if (options.has("--reference") && !compares)
     throw InputError("--reference",
                      fmt::format("does nothing with --objective {}", to_name(training.objective)),
-                     "accepted: with --objective dpo, kto or grpo");
+                     "accepted: with --objective dpo, kto, grpo or ppo");
+  const bool always = trains_values(training);
+  if (always &&
+      (training.reference == ReferenceModel::none || training.reference == ReferenceModel::adapter ||
+       training.reference == ReferenceModel::precomputed))
+    throw InputError("--reference",
+                     fmt::format("{} with --objective ppo, whose penalty is computed of new completions by a "
+                                 "model of its own or without adapters",
+                                 to_name(*training.reference)),
+                     "accepted: copy, adapters-off");
   if (training.reference == ReferenceModel::none && !generates(training))
     throw InputError("--reference", fmt::format("none with --objective {}", to_name(training.objective)),
                      "accepted: copy, adapters-off, adapter, precomputed");
@@ -75,17 +84,44 @@ void check_engine_options(const Options& options, RolloutEngine engine) {
     refuse_any(options, {"--vllm-tp"}, why, "accepted: with --rollout colocate or server");
 }
 
+/// PPOTrainer generates one completion of each prompt by its own model, for one optimizer step's micro-steps.
+void check_ppo_options(const Options& options) {
+  const std::string why = "does nothing with --objective ppo";
+  refuse_any(options, {"--generations"}, why + ", which generates one completion of each prompt",
+             "accepted: with --objective grpo");
+  refuse_any(options, {"--steps-per-generation"}, why + ", whose generation is all --grad-accum micro-steps'",
+             "accepted: with --objective grpo");
+  if (options.has("--rollout") && options.training.rollout.engine != RolloutEngine::trainer)
+    throw InputError("--rollout",
+                     fmt::format("{} with --objective ppo, whose trainer generates by itself",
+                                 to_name(options.training.rollout.engine)),
+                     "accepted: trainer");
+  refuse_any(options, {"--vllm-memory", "--vllm-sleep", "--vllm-tp"},
+             why + ", whose trainer generates by itself", "accepted: with --objective grpo");
+  if (options.config_style == ConfigStyle::ms_swift)
+    throw InputError("--config-style", "ms-swift with --objective ppo, whose trainer is TRL's",
+                     "accepted: plain, hf-auto");
+}
+
 void check_rollout_options(const Options& options) {
   const Training& training = options.training;
-  if (!generates(training))
+  const std::string why = fmt::format("does nothing with --objective {}", to_name(training.objective));
+  if (!trains_values(training))
+    refuse_any(options, {"--value-model", "--reward-model", "--mini-batches", "--rollout-batch"}, why,
+               "accepted: with --objective ppo");
+  if (!generates(training)) {
+    refuse_any(options, {"--completion-length", "--iterations"}, why,
+               "accepted: with --objective grpo or ppo");
     return refuse_any(options,
-                      {"--generations", "--completion-length", "--steps-per-generation", "--iterations",
-                       "--rollout", "--vllm-memory", "--vllm-sleep", "--vllm-tp"},
-                      fmt::format("does nothing with --objective {}", to_name(training.objective)),
-                      "accepted: with --objective grpo");
+                      {"--generations", "--steps-per-generation", "--rollout", "--vllm-memory",
+                       "--vllm-sleep", "--vllm-tp"},
+                      why, "accepted: with --objective grpo");
+  }
   refuse_any(options, {"--lengths", "--generate", "--images"},
-             "given with --objective grpo, which generates its samples itself",
+             fmt::format("given with --objective {}, which generates its samples itself",
+                         to_name(training.objective)),
              "accepted: --seq and --completion-length");
+  if (trains_values(training)) return check_ppo_options(options);
   check_engine_options(options, training.rollout.engine);
 }
 
@@ -287,6 +323,29 @@ void check_engine_share(const Question& q) {
                              : std::string("accepted: with a larger --vllm-tp, or --rollout server"));
 }
 
+/// The model that `option` names, as it gives each token a number; where it is not given the policy's shape.
+std::shared_ptr<const Model> scorer(const std::string& option, const std::string& given, const Model& policy,
+                                    const ModelSearch& search) {
+  try {
+    return std::make_shared<const Model>(
+        scoring_model(given.empty() ? policy : resolve_model(given, search)));
+  } catch (const InputError& error) {
+    throw error.place() == "--model" ? InputError(option, error.found(), error.accepted()) : error;
+  }
+}
+
+/// What PPOTrainer has beside the policy, and does whatever it is told. Its models keep use_cache, which
+/// transformers leaves on. Source: TRL 1.8 experimental/ppo/ppo_trainer.py.
+void add_ppo(const Options& options, const ModelSearch& search, Question& q) {
+  if (!trains_values(q.training)) return;
+  auto value = scorer("--value-model", options.value_model, q.model, search);
+  auto reward = scorer("--reward-model", options.reward_model, q.model, search);
+  q.model.value = std::move(value), q.model.reward = std::move(reward);
+  q.training.rollout.engine = RolloutEngine::trainer;
+  q.training.rollout.generations = 1;
+  q.training.keeps_cache = true;
+}
+
 /// Completions within the sample, and an engine that starts.
 void check_rollout(const Question& q) {
   if (!generates(q.training)) return;
@@ -394,6 +453,7 @@ Request requested(const Options& options, const Environment& environment) {
       options.trainers, {q.training, q.space.checkpointing, q.space.micro_batch_size.value_or(1)},
       q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
   if (q.training.objective == Objective::reward) make_reward_model(q.model, q.training);
+  add_ppo(options, model_search(environment), q);
   // Prompts are padded on the left and completions on the right.
   if (generates(q.training)) q.training.padding_mask = true;
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);

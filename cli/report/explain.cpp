@@ -302,10 +302,18 @@ Section time_section(const Plan& plan, const Question& q) {
        {"hardware FLOPs utilisation", format_percent(time.hfu), time.hfu,
         "FLOPs with recomputation / (step · peak)", "docs/step-time.md"}}};
   if (time.generation.value > 0)
+    section.figures.push_back(time_figure(
+        "generation, in the step", time.generation,
+        time.scoring.value > 0
+            ? "prompts, and each token's forward: its kernels or their launches, whichever takes "
+              "longer, and keys, values and scores moved: not measured"
+            : "completion tokens · (weights + keys and values read) / memory bandwidth, and prompts "
+              "computed: arithmetic, no engine was measured",
+        "docs/rl.md"));
+  if (time.scoring.value > 0)
     section.figures.push_back(
-        time_figure("generation, in the step", time.generation,
-                    "completion tokens · (weights + keys and values read) / memory bandwidth, and prompts "
-                    "computed: arithmetic, no engine was measured",
+        time_figure("scoring, in the step", time.scoring,
+                    "forwards of reference, value and reward model: as the cost model has them, not measured",
                     "docs/rl.md"));
   return section;
 }

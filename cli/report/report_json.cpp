@@ -138,19 +138,23 @@ Json trainer_defaults_json(const std::vector<AppliedDefault>& defaults) {
 }
 
 /// Of training on completions that the model generates.
-Json rollout_json(const Training& training) {
+Json rollout_json(const Model& model, const Training& training) {
   const Rollout& rollout = training.rollout;
-  return {{"engine", name_json(rollout.engine)},
-          {"generations", rollout.generations},
-          {"prompt_length", training.sequence_length - completion_tokens(training)},
-          {"completion_length", completion_tokens(training)},
-          {"iterations", passes(training)},
-          {"vllm_memory", rollout.engine_share},
-          {"vllm_sleep", rollout.sleep_level},
-          {"vllm_tp", rollout.engine_ranks}};
+  Json json = {{"engine", name_json(rollout.engine)},
+               {"generations", rollout.generations},
+               {"prompt_length", training.sequence_length - completion_tokens(training)},
+               {"completion_length", completion_tokens(training)},
+               {"iterations", passes(training)},
+               {"vllm_memory", rollout.engine_share},
+               {"vllm_sleep", rollout.sleep_level},
+               {"vllm_tp", rollout.engine_ranks}};
+  if (!trains_values(training)) return json;
+  json["value_model"] = model.value->name, json["reward_model"] = model.reward->name;
+  json["mini_batches"] = rollout.mini_batches, json["rollout_batch"] = rollout.forward_batch;
+  return json;
 }
 
-Json training_json(const Training& training, Framework framework) {
+Json training_json(const Model& model, const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
   Json json = {
       {"method", name_json(training.method)},
@@ -177,7 +181,7 @@ Json training_json(const Training& training, Framework framework) {
     const auto reference = reference_of(training);
     json["reference"] = reference ? name_json(*reference) : Json(nullptr);
   }
-  if (generates(training)) json["rollout"] = rollout_json(training);
+  if (generates(training)) json["rollout"] = rollout_json(model, training);
   if (training.fused_head) json["fused_head"] = true;
   if (training.loss_shift != LossShift::labels) json["loss_shift"] = name_json(training.loss_shift);
   if (training.kernels != LayerKernels::torch) json["kernels"] = name_json(training.kernels);
@@ -314,6 +318,7 @@ Json time_json(const StepTime& time) {
            {"hfu", time.hfu},
            {"bound", name_json(time.bound)}};
   if (time.generation.value > 0) out["generation"] = time.generation.value;
+  if (time.scoring.value > 0) out["scoring"] = time.scoring.value;
   return out;
 }
 
@@ -373,7 +378,7 @@ Json plan_json(const Plan& plan, const Report& report) {
   out["moments"] = moments_json(plan.moments);
   out["short_moment"] = short_moment_json(plan, question_of(plan, report));
   if (Json run = run_json(plan, question_of(plan, report)); !run.is_null()) out["run"] = std::move(run);
-  if (plan.training) out["training"] = training_json(*plan.training, plan.framework);
+  if (plan.training) out["training"] = training_json(report.question.model, *plan.training, plan.framework);
   if (!report.options.explain) return out;
   out["explain"] = explain_json(plan, question_of(plan, report));
   out["accuracy"] = accuracy_json(coverage_of(plan, question_of(plan, report)));
@@ -531,7 +536,8 @@ Json report_json(const Report& report) {
            {"zplan_version", std::string(version())},
            {"model", model_json(report.question)},
            {"cluster", cluster_json(report.question)},
-           {"training", training_json(report.question.training, leading_plan(report).framework)},
+           {"training",
+            training_json(report.question.model, report.question.training, leading_plan(report).framework)},
            {"plans", std::move(plans)},
            {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
            {"rejected", rejected_json(report)},

@@ -23,8 +23,12 @@ struct Names {
 };
 constexpr std::array kNames{
     Names{"--model", model_names, QT_TRANSLATE_NOOP("zplan::gui::Picker", "Browse for a config.json")},
-    Names{"--gpu", gpu_names, nullptr}, Names{"--instance", instance_names, nullptr},
-    Names{"--node", node_names, nullptr}, Names{"--network", network_names, nullptr}};
+    Names{"--value-model", model_names, QT_TRANSLATE_NOOP("zplan::gui::Picker", "Browse for a config.json")},
+    Names{"--reward-model", model_names, QT_TRANSLATE_NOOP("zplan::gui::Picker", "Browse for a config.json")},
+    Names{"--gpu", gpu_names, nullptr},
+    Names{"--instance", instance_names, nullptr},
+    Names{"--node", node_names, nullptr},
+    Names{"--network", network_names, nullptr}};
 
 QStringList words_of(const OptionSpec& spec) {
   QStringList words;

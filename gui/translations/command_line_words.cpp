@@ -63,25 +63,28 @@ const std::vector<const char*>& command_line_words() {
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
           "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones "
-          "(kto), rewards of completions that it generates (grpo) [sft]"),  // --objective
+          "(kto), rewards of completions that it generates (grpo; ppo beside a model of values) "
+          "[sft]"),  // --objective
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
-          "what dpo, kto and grpo compare with: copy, adapters-off, adapter (a frozen copy of the "
+          "what dpo, kto, grpo and ppo compare with: copy, adapters-off, adapter (a frozen copy of the "
           "adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: "
           "none]"),  // --reference
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "completions of each prompt under grpo [8]"),  // --generations
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "tokens of --seq that are generated under grpo and ppo; the others are the prompt [half of "
+          "them]"),  // --completion-length
       QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "tokens of --seq that are generated under grpo; the others are the prompt [half of "
-                        "them]"),  // --completion-length
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "micro-steps that one generation feeds [as few optimizer steps' as hold whole "
-                        "groups]"),  // --steps-per-generation
-      QT_TRANSLATE_NOOP("zplan::gui::Options",
-                        "passes over what was generated (num_iterations) [1]"),  // --iterations
+                        "micro-steps that one generation feeds under grpo [as few optimizer steps' as hold "
+                        "whole groups]"),  // --steps-per-generation
+      QT_TRANSLATE_NOOP(
+          "zplan::gui::Options",
+          "passes over what was generated (num_iterations; num_ppo_epochs) [1; ppo: 4]"),  // --iterations
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or "
-                        "the trainer itself (trainer) [colocate]"),  // --rollout
+                        "the trainer itself (trainer) [colocate; ppo: trainer]"),  // --rollout
       QT_TRANSLATE_NOOP(
           "zplan::gui::Options",
           "of each GPU's memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]"),  // --vllm-memory
@@ -90,6 +93,18 @@ const std::vector<const char*>& command_line_words() {
           "while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]"),  // --vllm-sleep
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs that divide vLLM's model (vllm_tensor_parallel_size) [1]"),  // --vllm-tp
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "under ppo the model that predicts values and trains beside the policy: as --model "
+                        "[the policy's shape]"),  // --value-model
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "under ppo the frozen model that gives rewards: as --model [the policy's "
+                        "shape]"),  // --reward-model
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "parts of what ppo generated, micro-steps of --grad-accum in each (num_mini_batches) "
+                        "[1]"),  // --mini-batches
+      QT_TRANSLATE_NOOP("zplan::gui::Options",
+                        "samples of a GPU that ppo generates and scores at once "
+                        "(local_rollout_forward_batch_size) [64]"),  // --rollout-batch
       QT_TRANSLATE_NOOP("zplan::gui::Options",
                         "GPUs in all [1]"),  // --gpus
       QT_TRANSLATE_NOOP("zplan::gui::Options",

@@ -497,6 +497,14 @@
         <translation>用于训练目标 grpo</translation>
     </message>
     <message>
+        <source>for objectives grpo and ppo</source>
+        <translation>用于训练目标 grpo 和 ppo</translation>
+    </message>
+    <message>
+        <source>for objective ppo</source>
+        <translation>用于训练目标 ppo</translation>
+    </message>
+    <message>
         <source>for framework deepspeed</source>
         <translation>用于 deepspeed 框架</translation>
     </message>
@@ -1437,6 +1445,22 @@
         <translation>vLLM 张量并行</translation>
     </message>
     <message>
+        <source>Value model</source>
+        <translation>价值模型</translation>
+    </message>
+    <message>
+        <source>Reward model</source>
+        <translation>奖励模型</translation>
+    </message>
+    <message>
+        <source>Mini-batches</source>
+        <translation>小批数</translation>
+    </message>
+    <message>
+        <source>Generated at once</source>
+        <translation>一次生成数</translation>
+    </message>
+    <message>
         <source>GPUs</source>
         <translation>GPU 数量</translation>
     </message>
@@ -1749,32 +1773,32 @@
         <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
     </message>
     <message>
-        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), rewards of completions that it generates (grpo) [sft]</source>
-        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）或对自行生成的回答的奖励（grpo）[sft]</translation>
+        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), rewards of completions that it generates (grpo; ppo beside a model of values) [sft]</source>
+        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）或对自行生成的回答的奖励（grpo；ppo 同时训练价值模型）[sft]</translation>
     </message>
     <message>
-        <source>what dpo, kto and grpo compare with: copy, adapters-off, adapter (a frozen copy of the adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
-        <translation>dpo、kto 和 grpo 的参考：copy、adapters-off、adapter（适配器的冻结副本）、precomputed、none（grpo）[adapters-off，无适配器时 copy；grpo：none]</translation>
+        <source>what dpo, kto, grpo and ppo compare with: copy, adapters-off, adapter (a frozen copy of the adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
+        <translation>dpo、kto、grpo 和 ppo 的参考：copy、adapters-off、adapter（适配器的冻结副本）、precomputed、none（grpo）[adapters-off，无适配器时 copy；grpo：none]</translation>
     </message>
     <message>
         <source>completions of each prompt under grpo [8]</source>
         <translation>grpo 下每个提示的回答数 [8]</translation>
     </message>
     <message>
-        <source>tokens of --seq that are generated under grpo; the others are the prompt [half of them]</source>
-        <translation>grpo 下 --seq 中生成的词元数；其余为提示 [一半]</translation>
+        <source>tokens of --seq that are generated under grpo and ppo; the others are the prompt [half of them]</source>
+        <translation>grpo 和 ppo 下 --seq 中生成的词元数；其余为提示 [一半]</translation>
     </message>
     <message>
-        <source>micro-steps that one generation feeds [as few optimizer steps&apos; as hold whole groups]</source>
-        <translation>一次生成供给的微步数 [容纳完整分组的最少优化器步]</translation>
+        <source>micro-steps that one generation feeds under grpo [as few optimizer steps&apos; as hold whole groups]</source>
+        <translation>grpo 下一次生成供给的微步数 [容纳完整分组的最少优化器步]</translation>
     </message>
     <message>
-        <source>passes over what was generated (num_iterations) [1]</source>
-        <translation>对生成内容训练的遍数（num_iterations）[1]</translation>
+        <source>passes over what was generated (num_iterations; num_ppo_epochs) [1; ppo: 4]</source>
+        <translation>对生成内容训练的遍数（num_iterations；num_ppo_epochs）[1；ppo：4]</translation>
     </message>
     <message>
-        <source>what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer itself (trainer) [colocate]</source>
-        <translation>由谁生成：与各进程同卡的 vLLM（colocate）、独立 GPU 上的 vLLM（server）或训练器自身（trainer）[colocate]</translation>
+        <source>what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer itself (trainer) [colocate; ppo: trainer]</source>
+        <translation>由谁生成：与各进程同卡的 vLLM（colocate）、独立 GPU 上的 vLLM（server）或训练器自身（trainer）[colocate；ppo：trainer]</translation>
     </message>
     <message>
         <source>of each GPU&apos;s memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]</source>
@@ -1787,6 +1811,22 @@
     <message>
         <source>GPUs that divide vLLM&apos;s model (vllm_tensor_parallel_size) [1]</source>
         <translation>切分 vLLM 模型的 GPU 数（vllm_tensor_parallel_size）[1]</translation>
+    </message>
+    <message>
+        <source>under ppo the model that predicts values and trains beside the policy: as --model [the policy&apos;s shape]</source>
+        <translation>ppo 下与策略一同训练、预测价值的模型：同 --model [与策略同形]</translation>
+    </message>
+    <message>
+        <source>under ppo the frozen model that gives rewards: as --model [the policy&apos;s shape]</source>
+        <translation>ppo 下给出奖励的冻结模型：同 --model [与策略同形]</translation>
+    </message>
+    <message>
+        <source>parts of what ppo generated, micro-steps of --grad-accum in each (num_mini_batches) [1]</source>
+        <translation>ppo 生成内容分成的份数，每份含 --grad-accum 的若干微步（num_mini_batches）[1]</translation>
+    </message>
+    <message>
+        <source>samples of a GPU that ppo generates and scores at once (local_rollout_forward_batch_size) [64]</source>
+        <translation>ppo 在每张 GPU 上一次生成并评分的样本数（local_rollout_forward_batch_size）[64]</translation>
     </message>
     <message>
         <source>GPUs in all [1]</source>

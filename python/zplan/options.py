@@ -48,7 +48,7 @@ class ModelOptions(TypedDict, total=False):
     modules_to_save: Names  # "embed_tokens", "lm_head"
     tie_saved_modules: bool
     no_autocast_adapters: bool
-    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward", "grpo"]
+    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward", "grpo", "ppo"]
     reference: Literal["copy", "adapters-off", "adapter", "precomputed", "none"]
     generations: int  # completions of each prompt
     completion_length: int  # of seq, tokens
@@ -58,6 +58,10 @@ class ModelOptions(TypedDict, total=False):
     vllm_memory: float  # share of a GPU's memory
     vllm_sleep: Literal[0, 1, 2]
     vllm_tp: int
+    value_model: Path  # of ppo, as model
+    reward_model: Path
+    mini_batches: int
+    rollout_batch: int  # samples of a GPU that ppo generates and scores at once
     freeze: Names  # "vision", "projector"
     images: int  # of each sample
     image_size: str  # "1344x1008"

@@ -143,8 +143,8 @@ class Training(Value):
     fp32_adapters: bool = True
     quant_storage: Optional[str] = None  # of packed weights, where it can be sharded
     objective: str = "sft"
-    reference: Optional[str] = None  # of preference training and grpo
-    rollout: Optional[Dict[str, Any]] = None  # of grpo: engine, generations, prompt_length, completion_length, …
+    reference: Optional[str] = None  # of preference training, grpo and ppo
+    rollout: Optional[Dict[str, Any]] = None  # of grpo and ppo: engine, generations, prompt_length, completion_length, …
     fused_head: bool = False  # TRL's, without logits
     loss_shift: str = "labels"
     kernels: str = "torch"  # whose kernels layers run in
@@ -278,7 +278,7 @@ class ExposedTime(Value):
 class StepTime(Value):
     """Seconds of one optimizer step, and its speed."""
 
-    step: float  # compute + launching + exposed_communication + offload + optimizer + generation
+    step: float  # compute + launching + exposed_communication + offload + optimizer + generation + scoring
     compute: float  # products + attention + other_kernels
     products: float
     attention: float
@@ -296,6 +296,7 @@ class StepTime(Value):
     hfu: float  # with recomputation
     bound: str
     generation: float = 0.0  # of completions, by arithmetic alone
+    scoring: float = 0.0  # of ppo's completions, not measured
 
     _parts = {"exposed_by_phase": one(ExposedTime)}
 
@@ -443,7 +444,7 @@ class Plan(Value):
 
 
 _SECONDS = {"compute", "products", "attention", "other_kernels", "launching", "communication", "exposed_communication",
-            "exposed_tensor_parallel", "offload", "optimizer", "generation"}
+            "exposed_tensor_parallel", "offload", "optimizer", "generation", "scoring"}
 
 
 # ---- an answer ----

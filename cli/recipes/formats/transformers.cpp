@@ -1,5 +1,6 @@
 // TrainingArguments of transformers, and TRL's configs on top of them.
-// Source: transformers 5.23 training_args.py; TRL 1.16 trainer/{base,sft,dpo}_config.py, model_config.py.
+// Source: transformers 5.23 training_args.py; TRL 1.16 trainer/{base,sft,dpo}_config.py, model_config.py;
+// PPO's of TRL 1.8.
 
 #include "cli/options/command_line.h"
 #include "cli/options/values.h"
@@ -89,6 +90,30 @@ RecipeOptions grpo_reference(const RecipePlace& place) {
   return {{"--reference", place.is_on("use_peft") ? "adapters-off" : "copy"}};
 }
 
+// ---- PPO: what reward_model_path tells it by. Source: TRL 1.8 experimental/ppo/ppo_config.py,
+// examples/scripts/ppo/ppo.py, whose value model is another copy of the reward model.
+
+/// A model's name by as_model, as another option's.
+RecipeOptions named(const RecipePlace& place, std::string_view option) {
+  RecipeOptions options = as_model(place);
+  for (auto& each : options) each.first = option;
+  return options;
+}
+
+/// gradient_checkpointing of PPOConfig does nothing.
+RecipeOptions ppo_models(const RecipePlace& place) {
+  constexpr std::string_view kResponse = "53";
+  RecipeOptions options{{"--objective", "ppo"}, {"--checkpointing", "none"}};
+  for (const std::string_view option : {"--value-model", "--reward-model"})
+    for (auto& each : named(place, option)) options.push_back(std::move(each));
+  if (place.other("response_length").empty()) options.emplace_back("--completion-length", kResponse);
+  return options;
+}
+
+RecipeOptions checkpointed(const RecipePlace& place) {
+  return place.other("reward_model_path").empty() ? as_word(place) : RecipeOptions{};
+}
+
 std::vector<RecipeRow> with(std::vector<RecipeRow> rows, const std::vector<RecipeRow>& more) {
   rows.insert(rows.end(), more.begin(), more.end());
   return rows;
@@ -97,6 +122,7 @@ std::vector<RecipeRow> with(std::vector<RecipeRow> rows, const std::vector<Recip
 std::vector<RecipeRow> trl_rows() {
   return {
       {"model_name_or_path", "--model", as_model},
+      {"sft_model_path", "--model", as_model},
       {"use_peft", "--method", as_word, {{"true", "lora"}, {"false", ""}}},
       {"load_in_8bit", "", as_word, {{"true", "--method qlora --quantization int8"}, {"false", ""}}},
       {"load_in_4bit", "", as_word, {{"true", "--method qlora"}, {"false", ""}}},
@@ -156,6 +182,11 @@ std::vector<RecipeRow> trl_rows() {
       {"max_completion_length", "--completion-length", as_text},
       {"steps_per_generation", "--steps-per-generation", as_text},
       {"num_iterations", "--iterations", as_text},
+      {"reward_model_path", "--reward-model", ppo_models},
+      {"response_length", "--completion-length", as_text},
+      {"num_ppo_epochs", "--iterations", as_text},
+      {"num_mini_batches", "--mini-batches", as_text},
+      {"local_rollout_forward_batch_size", "--rollout-batch", as_text},
       {"use_vllm", "--rollout", grpo_engine},
       {"vllm_gpu_memory_utilization", "--vllm-memory", if_colocated},
       {"vllm_tensor_parallel_size", "--vllm-tp", if_colocated},
@@ -172,7 +203,7 @@ std::vector<RecipeRow> training_arguments_rows() {
       {"bf16", "--precision", as_word, {{"true", "bf16"}, {"false", ""}}},
       {"fp16", "--precision", as_word, {{"true", "fp16"}, {"false", ""}}},
       {"optim", "--optimizer", as_optimizer},
-      {"gradient_checkpointing", "--checkpointing", as_word, {{"true", "full"}, {"false", "none"}}},
+      {"gradient_checkpointing", "--checkpointing", checkpointed, {{"true", "full"}, {"false", "none"}}},
       {"activation_checkpointing", "--checkpointing", as_word, {{"true", "full"}, {"false", "none"}}},
       {"use_liger_kernel", "", as_word, {{"true", "--fused-loss --kernels liger"}, {"false", ""}}},
       {"fsdp", "", fsdp_words},
@@ -214,16 +245,17 @@ const RecipeTable& transformers_table() {
 }
 
 const RecipeTable& trl_table() {
-  static const RecipeTable table{.format = RecipeFormat::trl,
-                                 .title = "TRL",
-                                 .trainers = "trl,transformers",
-                                 .defaults = {{"per_device_train_batch_size", "--micro-batch", "8"},
-                                              {"bf16", "--precision", "bf16"},
-                                              {"max_length", "--seq", "1024"},
-                                              {"deepspeed", "--framework", "torch"}},
-                                 .rows = with(trl_rows(), training_arguments_rows()),
-                                 .telling = {"use_peft", "lora_r", "lora_target_modules",
-                                             "attn_implementation", "dataset_name", "bnb_4bit_quant_type"}};
+  static const RecipeTable table{
+      .format = RecipeFormat::trl,
+      .title = "TRL",
+      .trainers = "trl,transformers",
+      .defaults = {{"per_device_train_batch_size", "--micro-batch", "8"},
+                   {"bf16", "--precision", "bf16"},
+                   {"max_length", "--seq", "1024"},
+                   {"deepspeed", "--framework", "torch"}},
+      .rows = with(trl_rows(), training_arguments_rows()),
+      .telling = {"use_peft", "lora_r", "lora_target_modules", "attn_implementation", "dataset_name",
+                  "bnb_4bit_quant_type", "sft_model_path", "num_ppo_epochs"}};
   return table;
 }
 
