@@ -365,9 +365,41 @@ TEST(References, UpdatesOfPpoAreAsMeasured) {
     EXPECT_LE(error, record.statistic == Statistic::reserved ? 0.03 : 0.004) << record.id;
     if (record.statistic == Statistic::allocated) allocated.push_back(error);
   }
-  ASSERT_EQ(allocated.size(), 14U);
+  ASSERT_EQ(allocated.size(), 27U);
   std::sort(allocated.begin(), allocated.end());
   EXPECT_LE(median_of(allocated), 0.001);
+}
+
+// Its generation and scoring, by the recorded peaks of these phases: where completions were given no keys and
+// values are in them, where transformers generated they are. As the recorded scoring begins the scores of the
+// generation before still lie beside the new ones.
+TEST(References, PhasesOfPpoAreAsMeasured) {
+  const std::string path = "ppo/steps.json";
+  const nlohmann::json rows =
+      nlohmann::json::parse(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/" + path));
+  const std::vector<Case> cases = reference(path);
+  ASSERT_EQ(cases.size(), rows.size());
+  std::vector<double> errors;
+  std::size_t generated = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const nlohmann::json& phases = rows[i].at("measured").at("3").at("phases");
+    const bool generates = rows[i].at("options").value("generates", false);
+    generated += generates ? 1 : 0;
+    const auto judge_phase = [&](const char* phase, Bytes allocated) {
+      const auto measured = phases.at(phase).at("peak_allocated").get<double>();
+      errors.push_back(std::abs(number_of_bytes(allocated) / measured - 1));
+      EXPECT_LE(errors.back(), 0.012) << cases[i].id << " " << phase << ": " << allocated.value;
+    };
+    const auto& setup = *cases[i].setup;
+    const MomentPrediction scoring = predict_moment(setup, RunMoment::scoring);
+    const Bytes both =
+        scoring.held + generation_scores(setup.training, setup.strategy, setup.model.shape.vocabulary_size);
+    judge_phase("generate", predict_moment(setup, RunMoment::generation).allocated);
+    judge_phase("score", std::max(scoring.allocated, both));
+  }
+  EXPECT_EQ(generated, 10U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(median_of(errors), 0.002);
 }
 
 // Ulysses, ALST's tiles and checkpoints on the host, rings under FSDP2: every step is judged, the median

@@ -128,6 +128,21 @@ TEST(Options, OfRolloutsSetThem) {
                         .engine_ranks = 2}));
 }
 
+TEST(Options, OfPpoSetThem) {
+  const Options o = parsed(
+      "--model 8B --objective ppo --value-model 3B --reward-model 70B --mini-batches 2 --rollout-batch 16 "
+      "--completion-length 512 --iterations 2");
+  EXPECT_EQ(o.training.objective, Objective::ppo);
+  EXPECT_EQ(o.value_model, "3B");
+  EXPECT_EQ(o.reward_model, "70B");
+  const Rollout& rollout = o.training.rollout;
+  EXPECT_EQ(rollout.mini_batches, 2);
+  EXPECT_EQ(rollout.forward_batch, 16);
+  EXPECT_EQ(rollout.completion_length, 512);
+  EXPECT_EQ(passes(o.training), 2);
+  EXPECT_EQ(passes(parsed("--model 8B --objective ppo").training), 4);
+}
+
 TEST(Options, WithoutAWordThePlannersDefaultsHold) {
   const Options o = parsed("--model 8B");
   EXPECT_EQ(o.training, Training{});

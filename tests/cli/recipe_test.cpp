@@ -113,6 +113,33 @@ TEST(Recipe, OfTrlsGrpo) {
   EXPECT_EQ(rollout.at("vllm_sleep"), 2);
 }
 
+// The script's value model is another copy of the reward model, and PPOConfig's checkpointing does nothing.
+TEST(Recipe, OfTrlsPpo) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "ppo.yaml",
+      "sft_model_path: Qwen/Qwen2.5-1.5B\nreward_model_path: Qwen/Qwen2.5-0.5B\ndataset_name: d\n"
+      "num_ppo_epochs: 2\nnum_mini_batches: 2\nlocal_rollout_forward_batch_size: 4\nresponse_length: 128\n"
+      "gradient_checkpointing: true\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n"
+      "deepspeed: ds_z2_config.json\n");
+  static_cast<void>(folder.write(
+      "ds_z2_config.json",
+      R"({"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}, "gradient_accumulation_steps": 4})"));
+  const json r = report("--recipe " + file + " --gpus 2 --mem 80");
+  const json& training = r.at("training");
+  EXPECT_EQ(training.at("objective"), "ppo");
+  EXPECT_EQ(training.at("reference"), "copy");
+  const json& rollout = training.at("rollout");
+  EXPECT_EQ(rollout.at("engine"), "trainer");
+  EXPECT_EQ(rollout.at("completion_length"), 128);
+  EXPECT_EQ(rollout.at("iterations"), 2);
+  EXPECT_EQ(rollout.at("mini_batches"), 2);
+  EXPECT_EQ(rollout.at("rollout_batch"), 4);
+  EXPECT_EQ(rollout.at("value_model"), rollout.at("reward_model"));
+  EXPECT_NE(rollout.at("value_model"), r.at("model").at("name"));
+  EXPECT_EQ(r.at("plans").at(0).at("strategy").at("activation_checkpointing"), "none");
+}
+
 TEST(Recipe, OfTrainingArguments) {
   const json r = planned("training_arguments.json", "--model 8B --gpus 8 --mem 80");
   EXPECT_EQ(r.at("recipes").at(0).at("format"), "transformers");

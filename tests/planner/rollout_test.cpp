@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "planner/cost/rollout_time.h"
 #include "planner/frameworks/legality.h"
 #include "planner/moments/rollout.h"
 #include "planner/plan_context.h"
+#include "planner/search/family.h"
 #include "support.h"
 
 namespace zplan {
@@ -255,6 +258,164 @@ TEST(PpoTraining, OnlyTheScoresOfAGenerationOutliveAStep) {
         EXPECT_EQ(condensed.phases, whole.phases);
         EXPECT_EQ(condensed.held, whole.held);
       }
+}
+
+const MomentMemory& moment_of(const Plan& plan, RunMoment moment) {
+  return *std::ranges::find(plan.moments, moment, &MomentMemory::moment);
+}
+Bytes part_of(const Plan& plan, RunMoment moment, std::string_view name) {
+  for (const Resident& each : moment_of(plan, moment).parts)
+    if (each.name == name) return each.device;
+  return {};
+}
+
+Plan planned(const Training& training, const Strategy& strategy) {
+  return make_plan(with_values(small_model()), roomy_cluster(1), training, strategy);
+}
+
+// 8 samples of 256 tokens and 8192 scores in fp32: those of a chunk are stacked beside its keys and values,
+// and all of them padded beside the chunks'; the generation before is held.
+TEST(PpoRollout, ScoresOfAGenerationAreThereThreeTimes) {
+  Training training = ppo(Method::full);
+  const Strategy strategy = on_one(4, Checkpointing::none);  // 2 samples each
+  const Bytes scores = Bytes(4) * (8 * 256 * 8192);
+  EXPECT_EQ(generation_scores(training, strategy, 8192), scores);
+  const Plan whole = planned(training, strategy);
+  EXPECT_EQ(part_of(whole, RunMoment::generation, "scores of a chunk, and once more as they are stacked"),
+            scores * 2);
+  // 4 layers, 2 heads of 64: the last of 512 tokens was not computed.
+  EXPECT_EQ(part_of(whole, RunMoment::generation, "keys and values of a chunk"),
+            Bytes(2) * (8 * 4 * 511 * 2 * 2 * 64));
+  training.rollout.forward_batch = 2;
+  const Plan chunks = planned(training, strategy);
+  EXPECT_EQ(part_of(chunks, RunMoment::generation, "scores of all chunks, and once more as they are padded"),
+            scores * 2);
+  EXPECT_LT(moment_of(chunks, RunMoment::generation).device, moment_of(whole, RunMoment::generation).device);
+}
+
+TEST(PpoRollout, ChunksArePaddedToOneSize) {
+  Training training = ppo(Method::full);
+  training.rollout.forward_batch = 3;  // of 8 samples: 3, 3, 2
+  EXPECT_EQ(generation_scores(training, on_one(4, Checkpointing::none), 8192), Bytes(4) * (9 * 256 * 8192));
+}
+
+TEST(PpoRollout, SmallerChunksScoreWithFewerLogits) {
+  Training training = ppo(Method::full);
+  const Strategy strategy = on_one(4, Checkpointing::none);
+  constexpr std::string_view kReference = "forward of the reference over a chunk, with whole logits";
+  const Bytes whole = part_of(planned(training, strategy), RunMoment::scoring, kReference);
+  training.rollout.forward_batch = 2;
+  const Bytes chunk = part_of(planned(training, strategy), RunMoment::scoring, kReference);
+  const Bytes logits = Bytes(2) * (512 * 8192);
+  EXPECT_GE(whole - chunk, logits * 6);
+  EXPECT_GE(chunk, logits * 2);
+}
+
+TEST(PpoRollout, TheWorstPhaseIsWhatIsNeeded) {
+  Training training = ppo(Method::lora);
+  const Plan plan = planned(training, on_one(16, Checkpointing::full));
+  const Bytes generation = moment_of(plan, RunMoment::generation).device;
+  EXPECT_GT(generation, moment_of(plan, RunMoment::training).device);
+  EXPECT_EQ(plan.memory.required, generation);
+  Cluster small = roomy_cluster(1);
+  small.usable_memory = generation - kMiB;
+  const Plan short_plan = make_plan(with_values(small_model()), small, training,
+                                    on_one(16, Checkpointing::full), Headroom{.fraction = 0});
+  EXPECT_FALSE(short_plan.fits);
+}
+
+// What one micro-step leaves is gone where the next begins a mini-batch.
+TEST(PpoRollout, AMiniBatchBeginsAnew) {
+  Training training = ppo(Method::full);
+  const Strategy strategy = on_one(4, Checkpointing::full);
+  EXPECT_TRUE(follows_micro_step(training, strategy));
+  const Bytes one = planned(training, strategy).memory.peak_allocated;
+  training.rollout.mini_batches = 2;
+  EXPECT_EQ(planned(training, strategy).memory.peak_allocated, one);
+  training.rollout.mini_batches = 4;
+  EXPECT_FALSE(follows_micro_step(training, strategy));
+  EXPECT_LT(planned(training, strategy).memory.peak_allocated, one);
+}
+
+TEST(PpoRollout, EpochsShareGenerationAndScoring) {
+  Training training = ppo(Method::full);
+  const Strategy strategy = on_one(4, Checkpointing::none);
+  const StepTime four = planned(training, strategy).time;  // num_ppo_epochs
+  training.rollout.iterations = 1;
+  const StepTime one = planned(training, strategy).time;
+  EXPECT_NEAR(one.generation.value, 4 * four.generation.value, 1e-9);
+  EXPECT_NEAR(one.scoring.value, 4 * four.scoring.value, 1e-9);
+  EXPECT_GT(one.scoring.value, 0);
+  // Each chunk is generated token by token.
+  training.rollout.forward_batch = 2;
+  EXPECT_GT(planned(training, strategy).time.generation.value, 2 * one.generation.value);
+}
+
+// A search's estimates are of the same phases.
+TEST(PpoRollout, AnEstimateCountsThem) {
+  const Model model = with_values(small_model());
+  const Cluster cluster = roomy_cluster(1);
+  for (const Method method : {Method::full, Method::lora})
+    for (const std::int64_t micro_steps : {1, 2, 16}) {
+      const Training training = ppo(method);
+      PlanContext context(model, cluster, training, Headroom{});
+      const Strategy strategy = on_one(micro_steps, Checkpointing::full);
+      PlanScreen screen(context);
+      PlanFamily family = screen.family(strategy);
+      const Estimate estimate = family.estimate(2, micro_steps);
+      const Plan plan = context.outline(strategy);
+      EXPECT_LE(estimate.required_low, plan.memory.required_low) << micro_steps;
+      EXPECT_GE(number_of_bytes(estimate.required_low), 0.97 * number_of_bytes(plan.memory.required_low))
+          << micro_steps;
+      EXPECT_NEAR(estimate.step.value, plan.time.step.value, plan.time.step.value / 1000);
+    }
+}
+
+class PpoLegality : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::vector<std::string> reasons(const Strategy& strategy, std::int64_t gpus = 1) const {
+    return why_illegal(model_, training_, strategy, {gpus, gpus});
+  }
+  Model model_ = with_values(small_model());
+  Training training_ = ppo(Method::full);
+};
+
+TEST_F(PpoLegality, OneGpuAndTheLowerStagesArePlanned) {
+  EXPECT_TRUE(reasons(on_one(4, Checkpointing::none)).empty());
+  training_.framework = Framework::deepspeed;
+  for (const int stage : {0, 1, 2}) EXPECT_TRUE(reasons(on(4, stage), 4).empty()) << stage;
+  EXPECT_THAT(reasons(on(4, 3), 4), Contains(HasSubstr("holds its models whole")));
+  Strategy offloaded = on(4, 2);
+  offloaded.offload_optimizer = OffloadDevice::cpu;
+  EXPECT_THAT(reasons(offloaded, 4), Contains(HasSubstr("ppo with offload")));
+}
+
+TEST_F(PpoLegality, MiniBatchesAreWholeMicroSteps) {
+  training_.rollout.mini_batches = 3;
+  EXPECT_THAT(reasons(on_one(4, Checkpointing::none)), Contains(HasSubstr("--mini-batches")));
+  EXPECT_TRUE(reasons(on_one(6, Checkpointing::none)).empty());
+}
+
+TEST_F(PpoLegality, FusedHeadsAndPackedWeightsAreRefused) {
+  training_.fused_head = true;
+  EXPECT_THAT(reasons(on_one(1, Checkpointing::none)), Contains(HasSubstr("without --fused-head")));
+  training_.fused_head = false, training_.method = Method::qlora;
+  EXPECT_THAT(reasons(on_one(1, Checkpointing::none)), Contains(HasSubstr("--method lora")));
+}
+
+// peft's adapters are switched off by way of an attribute that DistributedDataParallel does not have.
+TEST_F(PpoLegality, AdaptersUnderDdpAreRefused) {
+  EXPECT_TRUE(reasons(on(4, 0), 4).empty());
+  training_.method = Method::lora;
+  EXPECT_THAT(reasons(on(4, 0), 4), Contains(HasSubstr("DDP")));
+  EXPECT_TRUE(reasons(on_one(1, Checkpointing::none)).empty());
+}
+
+TEST_F(PpoLegality, ModelsThatScoreHaveAProgram) {
+  Model other = *model_.value;
+  other.analogue = std::make_shared<const Model>(small_model());
+  model_.reward = std::make_shared<const Model>(other);
+  EXPECT_THAT(reasons(on_one(1, Checkpointing::none)), Contains(HasSubstr("--reward-model")));
 }
 
 // Logits and hidden states stay in the loop's variables through the step: what the optimizer takes for a

@@ -70,6 +70,14 @@ void add_objective(Random& random, Typed& typed) {
   const std::string objective = any<Objective>(random);
   typed.option("--objective", objective);
   if (random.chance(40)) typed.option("--reference", any<ReferenceModel>(random));
+  if (objective == "ppo") {
+    if (random.chance(40)) typed.option("--value-model", model(random));
+    if (random.chance(40)) typed.option("--reward-model", model(random));
+    if (random.chance(30)) typed.option("--completion-length", random.of(Words{"64", "1024"}));
+    if (random.chance(20)) typed.option("--iterations", "2");
+    if (random.chance(30)) typed.option("--rollout-batch", random.of(Words{"1", "3", "16"}));
+    if (random.chance(20)) typed.option("--mini-batches", random.of(Words{"2", "4"}));
+  }
   if (objective != "grpo") return;
   if (random.chance(50)) typed.option("--generations", random.of(Words{"2", "4", "16"}));
   if (random.chance(30)) typed.option("--completion-length", random.of(Words{"64", "1024"}));

@@ -12,6 +12,7 @@ import ds_step as D
 from ds_step import LINEAR, Phases, cur, make_config, peft, torch
 torch.cuda._is_in_bad_fork = lambda: False
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+import transformers.generation.utils as generation_utils
 import trl.experimental.ppo.ppo_trainer as ppo
 
 PAD, EOS = 7, 8  # what is read back from the device is 0: no token is padding, none ends a completion
@@ -51,7 +52,11 @@ def case(sp):
         logits = torch.stack(scores, 1); del scores
         return torch.cat((queries, torch.zeros(queries.shape[0], c, dtype=torch.long, device="cuda")), dim=1), logits
 
-    ppo.generate = given
+    if sp.get("generates"):
+        # What is read back is 0, so that generate() would not see its own end: as many tokens as are asked for are made.
+        generation_utils.StopCheck.__call__ = lambda self, unfinished, tokens, length: length >= s
+    else:
+        ppo.generate = given
     measured = {}; cell = {}
     processing = SimpleNamespace(pad_token_id=PAD, eos_token_id=EOS)
     with torch.device("cpu"):
@@ -101,10 +106,10 @@ def case(sp):
     trainer.lr_scheduler.step = ended
     row = dict(id=sp["id"], model=sp["model"], config=config, parameters=parameters, trainable=sum(p.numel() for p in trainer.model.parameters() if p.requires_grad))
     row["options"] = dict(framework="single", gpus=1, tensor_parallel=1, method="ppo", trained="lora" if lora else "full", lora_rank=16 if lora else None,
-        lora_targets=LINEAR if lora else None, adapter_dtype="fp32" if lora else None, optimizer="torch_fused", precision="bf16", micro_batch=b, grad_accum=gas // sp.get("mini", 1), seq=s, completion=c,
+        lora_targets=LINEAR if lora else None, adapter_dtype="fp32" if lora else None, optimizer="torch_fused", precision="bf16", micro_batch=b, grad_accum=gas, seq=s, completion=c,
         checkpointing="full" if sp.get("ckpt") else "none", attention="flash", loss="ppo", fused_head=False, padding_mask=True, engine="trainer",
-        reference_model="adapters-off" if lora else "copy", value_model=value_of, reward_model=reward_of, mini_batches=sp.get("mini", 1), ppo_epochs=sp.get("epochs", 4),
-        rollout_batch=sp.get("rollout", b), keeps_cache=bool(sp.get("cache")), rank=0, clip=None)
+        reference_model="adapters-off" if lora else "copy", value_model=value_of, reward_model=reward_of, mini_batches=sp.get("mini"), ppo_epochs=sp.get("epochs", 4),
+        generates=sp.get("generates"), rollout_batch=sp.get("rollout", b), keeps_cache=bool(sp.get("cache")), rank=0, clip=None)
     trainer.train()
     row["measured"] = measured
     return row
@@ -124,6 +129,15 @@ def specs():
     add(Q15, b=1, s=2048, c=1024, ckpt=True); add(Q15, b=2, s=1024, c=256, lora=True, ckpt=True); add(Q15, b=1, value=Q05, reward=L1)
     add(L1, b=2, s=1024, c=256, ckpt=True); add(L1, b=2, s=1024, c=256, lora=True); add(L1, b=1, s=512, c=64, gas=8, epochs=1)
     add(L8, b=1, s=1024, c=512, lora=True, ckpt=True, value=L1, reward=L1); add(L1, b=1, s=2048, c=512, value=Q05, reward=L8, ckpt=True)
+    # Chunks of another size than a micro-batch, and mini-batches.
+    add(Q05, b=2, s=512, c=128, gas=4, rollout=8); add(Q05, b=2, s=512, c=128, gas=4, mini=2); add(Q05, b=2, s=512, c=128, gas=4, mini=4, ckpt=True)
+    # transformers' own generate(), with keys, values and scores.
+    add(Q05, b=2, generates=True); add(Q05, b=2, s=512, c=384, gas=8, rollout=16, ckpt=True, generates=True)
+    add(Q05, b=4, s=512, c=128, gas=4, rollout=16, lora=True, generates=True); add(Q15, b=1, s=768, c=256, gas=8, rollout=3, ckpt=True, generates=True)
+    add(L1, b=2, s=1024, c=256, generates=True); add(L1, b=2, s=512, c=256, gas=8, rollout=16, lora=True, ckpt=True, value=Q05, reward=Q05, generates=True)
+    add(L8, b=1, s=768, c=256, gas=16, rollout=16, lora=True, ckpt=True, value=Q05, reward=Q05, generates=True)
+    add("Llama-2-7B", b=1, s=768, c=128, gas=16, rollout=16, lora=True, ckpt=True, value=Q05, reward=Q05, generates=True)
+    add("Qwen3-0.6B", b=2, s=512, c=256, gas=4, rollout=4, ckpt=True, generates=True); add("Gemma-3-1B", b=1, s=1024, c=256, gas=4, rollout=4, ckpt=True, generates=True)
     return rows
 
 
