@@ -204,6 +204,14 @@ void check_magnitude(const Question& q) {
     throw InputError("--eval-samples", "so many samples' logits cannot be counted", "accepted: fewer");
   const double steps = static_cast<double>(
       q.space.global_batch_size.value_or(q.space.gradient_accumulation_steps.value_or(1)));
+  const double samples = steps * static_cast<double>(q.space.micro_batch_size.value_or(
+                                     std::max<std::int64_t>(1, kMostTokens / q.training.sequence_length)));
+  constexpr double kScoreCopies = 16;  // bytes of a score, four times
+  if (trains_values(q.training) && samples * static_cast<double>(completion_tokens(q.training)) *
+                                           static_cast<double>(q.model.shape.vocabulary_size) * kScoreCopies >
+                                       kMostMoved)
+    throw InputError("--completion-length, --grad-accum", "so many scores of a generation cannot be counted",
+                     "accepted: fewer");
   if (tokens > static_cast<double>(kMostTokens))
     throw InputError("--seq, --micro-batch", fmt::format("{:.0f} tokens in one micro-batch", tokens),
                      "accepted: up to 268435456");

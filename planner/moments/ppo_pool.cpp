@@ -8,12 +8,17 @@
 #include "planner/model_trace/play.h"
 #include "planner/moments/evaluation.h"
 #include "planner/simulation/caching_allocator.h"
+#include "planner/work.h"
 
 namespace zplan {
 
 namespace {
 
 using Handle = CachingAllocator::Handle;
+
+/// Blocks that keys and values are played in, and steps all the same: where a completion is so long several
+/// tokens are played at once.
+constexpr std::int64_t kMostBlocks = 400'000, kLeastSteps = 256;
 
 /// A tape's forward in an allocator.
 class Forward {
@@ -90,10 +95,10 @@ class Chunk {
 
   /// What a step's variables name until the next one's are there: logits in fp32 and probabilities. Scores
   /// stay, and multinomial draws beside them.
-  void sample() {
+  void sample(std::int64_t tokens) {
     const Handle logits = take(Bytes(scores_.value / 2));
     replace(widened_, scores_);
-    of_tokens_.push_back(take(scores_));
+    of_tokens_.push_back(take(scores_ * tokens));
     replace(probabilities_, scores_);
     allocator_.release(take(scores_));
     allocator_.release(logits);
@@ -102,9 +107,13 @@ class Chunk {
   void generate() {
     kept_.assign(2 * static_cast<std::size_t>(cache_.whole_layers + cache_.sliding_layers),
                  CachingAllocator::kNoMemory);
-    for (std::int64_t token = 0; token < completion_; ++token) {
+    const std::int64_t most =
+        std::max<std::int64_t>(kLeastSteps, kMostBlocks / static_cast<std::int64_t>(kept_.size() + 1));
+    const std::int64_t stride = (completion_ + most - 1) / most;
+    for (std::int64_t token = 0; token < completion_; token += stride) {
+      stop_if_asked();
       grow(prompt_ + token);
-      sample();
+      sample(std::min(stride, completion_ - token));
     }
     allocator_.release(widened_);
     allocator_.release(probabilities_);
