@@ -190,11 +190,14 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
   return result;
 }
 
+PlanScreen::TapeKind PlanScreen::kind_of(const Strategy& strategy) {
+  return {strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing, strategy.long_context,
+          strategy.experts};
+}
+
 PlanFamily PlanScreen::family(const Strategy& strategy) {
-  const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing,
-                      strategy.long_context, strategy.experts};
   const std::lock_guard lock(mutex_);
-  const auto tapes = tapes_.try_emplace(kind, context_.cluster(), context_.training(),
+  const auto tapes = tapes_.try_emplace(kind_of(strategy), context_.cluster(), context_.training(),
                                         local_tokens(context_.training(), strategy),
                                         [this, strategy](std::int64_t micro_batch_size) -> const Recording& {
                                           Strategy sized = strategy;

@@ -74,10 +74,7 @@ class PlanFamily {
 /// Families of one question, and the tapes they share. May be asked from several threads at once.
 class PlanScreen {
  public:
-  explicit PlanScreen(PlanContext& context) : context_(context) {}
-  [[nodiscard]] PlanFamily family(const Strategy& strategy);
-
- private:
+  /// What families have in common that share tapes.
   struct TapeKind {
     ParallelLayout of_model;
     bool stage3{};
@@ -86,6 +83,11 @@ class PlanScreen {
     ExpertParallel experts{};
     auto operator<=>(const TapeKind&) const = default;
   };
+  explicit PlanScreen(PlanContext& context) : context_(context) {}
+  [[nodiscard]] static TapeKind kind_of(const Strategy& strategy);
+  [[nodiscard]] PlanFamily family(const Strategy& strategy);
+
+ private:
   PlanContext& context_;
   std::mutex mutex_;
   std::map<TapeKind, TapeFigures> tapes_;
