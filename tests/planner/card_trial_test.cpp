@@ -103,8 +103,9 @@ TEST_P(CardTrials, GoOnFromTheRunWithoutLimit) {
     RunInputs inputs = run_.inputs();
     inputs.watched = watched;
     const RunResult played = simulate(inputs);
-    if (!training_.expandable_segments)
+    if (!training_.expandable_segments) {
       EXPECT_EQ(played.before_more.has_value(), watched < unlimited.peak_reserved) << watched.value;
+    }
     CardTrial trial(played.asked, {.expandable_segments = training_.expandable_segments}, played.before_more);
     for (const Bytes pool : all)
       EXPECT_EQ(trial.completes_within(pool), run_.on(pool + run_.outside()).completed)
