@@ -91,6 +91,7 @@ bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, Cards& c
 
 bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit) {
   run.notes_calls = false;
+  run.watched = limit - run.outside;
   const RunResult played = simulate(run);
   Cards cards(run, played);
   const MemoryPlan memory = plan_live_memory(run, played, cluster);
@@ -174,6 +175,15 @@ std::optional<Plan> PlanContext::outline_if_fits(const Strategy& strategy) {
   return plan.fits ? std::optional(std::move(plan)) : std::nullopt;
 }
 
+/// The smallest GPU that is tried on has what is live; where that is not known, what is asked about is mostly
+/// more than there is.
+RunResult PlanContext::full(const WorstRank& worst) const {
+  RunInputs inputs = worst.run.inputs();
+  inputs.watched =
+      worst.live ? worst.live->peak_allocated : available(cluster_, headroom_) - worst.run.outside();
+  return simulate(inputs);
+}
+
 /// `has_room`: whether the allocator fits the run into what there is, where that is known.
 Plan PlanContext::plan(const WorstRank& worst, Depth depth, std::optional<bool> has_room) {
   const bool complete = depth == Depth::complete;
@@ -186,7 +196,7 @@ Plan PlanContext::plan(const WorstRank& worst, Depth depth, std::optional<bool> 
   plan.shard = run.shard();
   plan.measured_activations = model_->shape.operators.measured;
   Bytes limit;
-  RunResult played = complete ? run.full() : worst.live ? *worst.live : run.live();
+  RunResult played = complete ? full(worst) : worst.live ? *worst.live : run.live();
   if (complete) {
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);

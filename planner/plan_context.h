@@ -68,6 +68,8 @@ class PlanContext {
   enum class Depth : std::uint8_t { outline, complete };
   [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
   [[nodiscard]] Plan plan(const WorstRank& worst, Depth depth, std::optional<bool> has_room);
+  /// The run of a whole plan.
+  [[nodiscard]] RunResult full(const WorstRank& worst) const;
   /// The model with the experts of one rank.
   [[nodiscard]] const std::shared_ptr<const Model>& shared_model(const Strategy& strategy);
   [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);

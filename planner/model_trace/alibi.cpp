@@ -32,7 +32,7 @@ Tensors slopes(Program& p) {
 /// 0, 1, … of each sample, counted by summing its mask.
 Tensor counted_positions(Program& p) {
   constexpr std::int64_t kTile = 1920;
-  const std::vector<std::int64_t> sizes{p.sizes.b, p.sizes.s};
+  const Dimensions sizes{p.sizes.b, p.sizes.s};
   Tensor shifted;
   {
     Tensor sum = numbers(p.torch, sizes, DType::int64);

@@ -14,7 +14,7 @@ namespace {
 std::int64_t rounded(std::int64_t n, std::int64_t step) { return divide_up(n, step) * step; }
 
 /// What an operator makes of others that need no gradient.
-Tensor made(Autograd& torch, std::initializer_list<const Tensor*> operands, std::vector<std::int64_t> sizes,
+Tensor made(Autograd& torch, std::initializer_list<const Tensor*> operands, Dimensions sizes,
             DType type) {
   return torch.operate(operands, Layout::contiguous(std::move(sizes)), type);
 }
@@ -156,7 +156,7 @@ Tensor flash_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Ten
 
 /// x with zeros behind its features, to a multiple of eight of them.
 Tensor padded_features(Autograd& torch, const Tensor& x) {
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   const std::int64_t features = sizes.back();
   sizes.back() = rounded(features, 8);
   const auto node = torch.node({&x});
@@ -347,7 +347,7 @@ Tensor efficient_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const
 /// Softmax that gives rows without any score zeros.
 Tensor safe_softmax(Autograd& torch, const Tensor& scores) {
   Tensor result = softmax(torch, scores, scores.type);
-  std::vector<std::int64_t> rows = scores.layout.sizes;
+  Dimensions rows = scores.layout.sizes;
   rows.back() = 1;
   const Tensor masked = torch.kernel({&scores}, Layout::contiguous(scores.layout.sizes), DType::boolean);
   const Tensor masked_rows = torch.kernel({&masked}, Layout::contiguous(rows), DType::boolean);
@@ -412,7 +412,7 @@ Tensor by_definition(Autograd& torch, const Tensor& given_q, const Tensor& given
 
 /// A mask of booleans as the memory-efficient kernel takes it: rows padded to a multiple of eight.
 Tensor aligned_mask(Autograd& torch, const Tensor& mask) {
-  std::vector<std::int64_t> sizes = mask.layout.sizes;
+  Dimensions sizes = mask.layout.sizes;
   if (sizes.back() % 8 == 0) return mask;
   sizes.back() = rounded(sizes.back(), 8);
   return made(torch, {&mask}, sizes, mask.type);

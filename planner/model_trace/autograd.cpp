@@ -125,7 +125,7 @@ Tensor Autograd::make(Layout layout, DType type) {
   return tensor;
 }
 
-std::shared_ptr<Node> Autograd::node(const std::vector<const Tensor*>& inputs) {
+std::shared_ptr<Node> Autograd::node(std::span<const Tensor* const> inputs) {
   end_kernel();
   count_operator();
   for (const Tensor* each : inputs) read(*each);
@@ -136,13 +136,14 @@ std::shared_ptr<Node> Autograd::node(const std::vector<const Tensor*>& inputs) {
   made->sequence = sequence_++;
   made->part = recorder_.current();
   made->fused = fused_, made->fused_moves = std::exchange(fused_backward_, {});
+  made->next.reserve(inputs.size());
   for (const Tensor* each : inputs)
     made->next.push_back({each->requires_gradient ? each->gradient : Edge{}, each->layout.sizes, each->type});
   return made;
 }
 
 std::shared_ptr<Node> Autograd::node(std::initializer_list<const Tensor*> inputs) {
-  return node(std::vector<const Tensor*>(inputs));
+  return node(std::span(inputs.begin(), inputs.size()));
 }
 
 void Autograd::connect(Tensor& output, const std::shared_ptr<Node>& node, std::size_t index) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,7 @@ using Tensors = std::vector<Tensor>;
 /// What a node's inputs looked like, so that their gradients can be brought to that form.
 struct NextEdge {
   Edge edge;
-  std::vector<std::int64_t> sizes;
+  Dimensions sizes;
   DType type{DType::bf16};
 };
 
@@ -126,7 +127,7 @@ class Autograd {
 
   /// The node of an operation on `inputs`; none where nothing of it needs a gradient.
   [[nodiscard]] std::shared_ptr<Node> node(std::initializer_list<const Tensor*> inputs);
-  [[nodiscard]] std::shared_ptr<Node> node(const std::vector<const Tensor*>& inputs);
+  [[nodiscard]] std::shared_ptr<Node> node(std::span<const Tensor* const> inputs);
   /// `output` is what `node` (if any) takes the gradient of, as its input number `index`.
   static void connect(Tensor& output, const std::shared_ptr<Node>& node, std::size_t index = 0);
   [[nodiscard]] Saved save(const Tensor& tensor);

@@ -85,7 +85,7 @@ Outline outline(const Model& model, const Strategy& strategy) {
 
 Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool trainable) {
   Tensor tensor;
-  std::vector<std::int64_t> sizes = about.shape;
+  Dimensions sizes(about.shape);
   const std::int64_t t = p.strategy.layout.tensor;
   if (t > 1 && about.split != TensorParallelSplit::replicated) {
     std::int64_t& divided = about.split == TensorParallelSplit::row ? sizes.back() : sizes.front();

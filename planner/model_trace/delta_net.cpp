@@ -347,7 +347,7 @@ Tensor of_key_heads(Autograd& torch, const Kernels& k, Tensor& each) {
 
 /// Gradients of queries, keys, values, decays and β.
 Tensors fused_backward(Autograd& torch, const Kernels& k, DType type) {
-  const std::vector<std::int64_t> scalars{k.b, k.s, k.heads}, keys{k.b, k.s, k.heads, k.key},
+  const Dimensions scalars{k.b, k.s, k.heads}, keys{k.b, k.s, k.heads, k.key},
       values{k.b, k.s, k.heads, k.value};
   constexpr std::int64_t kTile = 128;
   Tensors outputs(5);
@@ -375,7 +375,7 @@ Tensors fused_backward(Autograd& torch, const Kernels& k, DType type) {
     decay.reset();
     compute_chunks(torch, k, 3);
   }
-  const std::vector<std::int64_t> own{k.b, k.s, k.key_heads, k.key};
+  const Dimensions own{k.b, k.s, k.key_heads, k.key};
   outputs[0] = fresh(torch, own, type), query.reset();
   outputs[1] = fresh(torch, own, type), key.reset();
   return outputs;
@@ -397,7 +397,7 @@ Tensor fused_delta_rule(Program& p, const Locals& own) {
   {
     const Tensor query = in_memory_order(torch, own.query), key = in_memory_order(torch, own.key);
     const Tensor value = in_memory_order(torch, own.value);
-    const std::vector<std::int64_t> rows{k.b, k.s, k.key_heads};
+    const Dimensions rows{k.b, k.s, k.key_heads};
     const Tensor unit_query = fresh(torch, query.layout.sizes, type);
     const Tensor query_root = fresh(torch, rows, DType::fp32);
     const Tensor unit_key = fresh(torch, key.layout.sizes, type);
@@ -451,7 +451,7 @@ Tensor gated_norm(Program& p, const Tensor& weight, const Tensor& x, const Tenso
 
 Tensor gated_output(Program& p, const Parameters& of, Tensor output, const Tensor& gate) {
   const DeltaNet& net = *p.shape().delta_net;
-  const std::vector<std::int64_t> rows{p.sizes.tokens() * net.value_heads, net.value_head_size};
+  const Dimensions rows{p.sizes.tokens() * net.value_heads, net.value_head_size};
   output = reshape(p.torch, output, rows);
   const Tensor gates = reshape(p.torch, gate, rows);
   const Parameter& weight = of.get("linear_attn.norm.weight");

@@ -50,7 +50,7 @@ Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
   const auto node = torch.node({&weight});
   Saved kept;
   if (node) kept = torch.save(ids);
-  std::vector<std::int64_t> sizes = ids.layout.sizes;
+  Dimensions sizes = ids.layout.sizes;
   sizes.push_back(weight.size(1));
   Tensor result = torch.make(Layout::contiguous(sizes), weight.type);
   torch.read_only(ids.bytes() + result.bytes());  // as many rows of the table

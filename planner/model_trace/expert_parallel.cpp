@@ -481,7 +481,7 @@ Tensor with_averaged_gradient(const ExpertBlock& block, const Tensor& x) {
 /// x.index_select(0, indices).
 Tensor selected(Autograd& torch, const Tensor& x, const Tensor& indices) {
   const auto node = torch.node({&x});
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes[0] = indices.elements();
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
   if (node) {
@@ -537,7 +537,7 @@ Tensor gathered_from_all(const ExpertBlock& block, const Tensor& own, TensorCall
   for (std::int64_t i = 0; i < ranks; ++i)
     parts.push_back(torch.operate({}, Layout::contiguous(own.layout.sizes), own.type));
   torch.recorder().communicate(call, own.bytes() * ranks);
-  std::vector<std::int64_t> sizes = own.layout.sizes;
+  Dimensions sizes = own.layout.sizes;
   sizes[0] *= ranks;
   Tensor result = torch.operate({&own}, Layout::contiguous(sizes), own.type);
   if (node) {

@@ -18,8 +18,8 @@ Tensor stacked(const Program& p, const Parameter& parameter) {
   Tensor weight = parameter.tensor;
   const std::int64_t experts = p.shape().experts->experts, width = weight.elements() / (experts * p.sizes.h);
   const bool width_last = parameter.about->name.ends_with("down_proj") != is_transposed(p);
-  weight.layout = Layout::contiguous(width_last ? std::vector{experts, p.sizes.h, width}
-                                                : std::vector{experts, width, p.sizes.h});
+  weight.layout = Layout::contiguous(width_last ? Dimensions{experts, p.sizes.h, width}
+                                                : Dimensions{experts, width, p.sizes.h});
   return weight;
 }
 

@@ -40,7 +40,7 @@ struct Tiles {
   }
 
  private:
-  [[nodiscard]] Tensor cast(const Tensor& of, std::vector<std::int64_t> sizes) const {
+  [[nodiscard]] Tensor cast(const Tensor& of, Dimensions sizes) const {
     if (of.type == type) return {};
     return torch.operate({}, Layout::contiguous(std::move(sizes)), type);
   }
@@ -121,7 +121,7 @@ Tensor log_probabilities_of(Program& p, const Parameter& weight, const Tensor& r
 }
 
 /// zeros.masked_scatter(mask, x): back in the places of their tokens.
-Tensor scattered(Program& p, const Tensor& x, const std::vector<std::int64_t>& sizes) {
+Tensor scattered(Program& p, const Tensor& x, const Dimensions& sizes) {
   Autograd& torch = p.torch;
   const auto node = torch.node({&x});
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);

@@ -35,7 +35,7 @@ Tensor merged(Program& p, const Vision& vision, const TowerParameters& of, const
               bool behind_shuffle, const Tensor& x) {
   const TowerNames& names = vision.names;
   const std::int64_t unit = vision.tower.merge * vision.tower.merge;
-  const std::vector<std::int64_t> squares{x.size(0) / unit, unit * x.size(1)};
+  const Dimensions squares{x.size(0) / unit, unit * x.size(1)};
   const NormForm form = vision.tower.rms_norm ? NormForm::narrow : NormForm::layer;
   const auto norm_of = [&](const Tensor& input) {
     return normalise(p, of.around, path + "." + names.merger_norm, input, form);

@@ -24,20 +24,20 @@ std::int64_t leading(const Tensor& x) {
   return x.elements() / (x.layout.sizes.back() * x.layout.sizes[x.layout.rank() - 2]);
 }
 
-std::vector<std::int64_t> with_last_two(const Tensor& x, std::int64_t rows, std::int64_t columns) {
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+Dimensions with_last_two(const Tensor& x, std::int64_t rows, std::int64_t columns) {
+  Dimensions sizes = x.layout.sizes;
   sizes[sizes.size() - 2] = rows, sizes.back() = columns;
   return sizes;
 }
 
 /// Matrices column by column.
-Layout by_columns(const std::vector<std::int64_t>& sizes) {
-  std::vector<std::int64_t> turned = sizes;
+Layout by_columns(const Dimensions& sizes) {
+  Dimensions turned = sizes;
   std::swap(turned[turned.size() - 2], turned.back());
   return Layout::contiguous(std::move(turned)).transposed(sizes.size() - 2, sizes.size() - 1);
 }
 
-Tensor solved(Autograd& torch, const Tensor& a, const std::vector<std::int64_t>& sizes) {
+Tensor solved(Autograd& torch, const Tensor& a, const Dimensions& sizes) {
   Tensor result = torch.make(by_columns(sizes), a.type);
   // A few large matrices are solved one by one.
   constexpr std::int64_t kFew = 8, kLarge = 64, kAddress = 8;
@@ -108,7 +108,7 @@ Tensor to_contiguous(Autograd& torch, const Tensor& x, DType type) {
 
 Tensor pad(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t more) {
   const auto node = torch.node({&x});
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes[axis] += more;
   Tensor result = more == 0 ? like(torch, x) : torch.make(Layout::contiguous(sizes), x.type);
   if (node) {
@@ -122,7 +122,7 @@ Tensor pad(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t more
 }
 
 Tensor repeat_interleave(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t times) {
-  std::vector<std::int64_t> wide = x.layout.sizes, sizes = x.layout.sizes;
+  Dimensions wide = x.layout.sizes, sizes = x.layout.sizes;
   wide.insert(wide.begin() + static_cast<std::ptrdiff_t>(axis) + 1, times);
   sizes[axis] *= times;
   return reshape(torch, expand(torch, unsqueeze(torch, x, axis + 1), wide), sizes);

@@ -143,7 +143,7 @@ Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& we
 Tensor gathered(Program& p, const Tensor& part, std::int64_t V) {
   Autograd& torch = p.torch;
   const auto node = torch.node({&part});
-  std::vector<std::int64_t> sizes = part.layout.sizes;
+  Dimensions sizes = part.layout.sizes;
   sizes.back() = V;
   Tensor whole;
   {

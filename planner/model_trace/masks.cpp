@@ -96,7 +96,7 @@ bool can_skip(Program& p, bool windowed) {
 /// Keys that are not behind the query or of the same image, and within the window. Source: transformers 5.23
 /// models/gemma3/modeling_gemma3.py create_masks_for_vision_model.
 Tensor image_mask(Program& p, bool windowed) {
-  const std::vector<std::int64_t> all{p.sizes.b, 1, p.sizes.s, p.sizes.s};
+  const Dimensions all{p.sizes.b, 1, p.sizes.s, p.sizes.s};
   Tensor mask;
   {
     const Tensor causal = square(p), blocks = numbers(p.torch, all, DType::boolean);

@@ -9,7 +9,7 @@ namespace zplan::symbolic {
 namespace {
 
 Layout contiguous_with_last(const Tensor& x, std::int64_t last) {
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes.back() = last;
   return Layout::contiguous(std::move(sizes));
 }
@@ -84,7 +84,7 @@ Chosen topk(Autograd& torch, const Tensor& x, std::int64_t k) {
 }
 
 Chosen max(Autograd& torch, const Tensor& x) {
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes.pop_back();
   return chosen(torch, x, Layout::contiguous(std::move(sizes)));
 }
@@ -108,7 +108,7 @@ Chosen sort(Autograd& torch, const Tensor& x) {
 
 Tensor index(Autograd& torch, const Tensor& x, const Tensor& indices) {
   const auto node = torch.node({&x});
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes[0] = indices.elements();
   Saved kept;
   if (node) kept = torch.save(indices);
@@ -162,13 +162,13 @@ Tensor cumsum(Autograd& torch, const Tensor& x) {
   return result;
 }
 
-Tensor numbers(Autograd& torch, std::vector<std::int64_t> sizes, DType type) {
+Tensor numbers(Autograd& torch, Dimensions sizes, DType type) {
   return torch.operate({}, Layout::contiguous(std::move(sizes)), type);
 }
 
 Tensor sum(Autograd& torch, const Tensor& x, std::size_t axis, bool keep) {
   const auto node = torch.node({&x});
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   const auto at = sizes.begin() + static_cast<std::ptrdiff_t>(axis);
   if (keep)
     *at = 1;

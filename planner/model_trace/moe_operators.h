@@ -31,7 +31,7 @@ struct Chosen {
 /// torch.cumsum of a vector of at most 1920 whole numbers, one block of the kernel's.
 [[nodiscard]] Tensor cumsum(Autograd& torch, const Tensor& x);
 /// Whole numbers that depend on no gradient: arange, empty_like, comparisons, histc, x // n.
-[[nodiscard]] Tensor numbers(Autograd& torch, std::vector<std::int64_t> sizes, DType type);
+[[nodiscard]] Tensor numbers(Autograd& torch, Dimensions sizes, DType type);
 
 /// x.sum(dim=axis, keepdim); only views of the gradient in the backward.
 [[nodiscard]] Tensor sum(Autograd& torch, const Tensor& x, std::size_t axis, bool keep);

@@ -30,7 +30,7 @@ Tensor elementwise_result(Autograd& torch, const Tensor& a, const Tensor& b) {
 }
 
 /// Gradient reshaped, copied where it must be.
-Tensor reshaped(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>& sizes) {
+Tensor reshaped(Autograd& torch, const Tensor& x, const Dimensions& sizes) {
   Layout layout = x.layout.viewed(sizes);
   if (!layout.sizes.empty() || sizes.empty()) return alias(x, std::move(layout));
   return torch.make(Layout::contiguous(sizes), x.type);
@@ -120,7 +120,7 @@ std::vector<std::int64_t> chunks(std::int64_t length, std::int64_t count) {
   return lengths;
 }
 
-Tensor of_batch(std::vector<std::int64_t> sizes, DType type) {
+Tensor of_batch(Dimensions sizes, DType type) {
   Tensor given;
   given.type = type;
   given.layout = Layout::contiguous(std::move(sizes));
@@ -134,19 +134,19 @@ Tensor alias(const Tensor& x, Layout layout) {
   return result;
 }
 
-Tensor fresh(Autograd& torch, std::vector<std::int64_t> sizes, DType type) {
+Tensor fresh(Autograd& torch, Dimensions sizes, DType type) {
   return torch.make(Layout::contiguous(std::move(sizes)), type);
 }
 
 Tensor like(Autograd& torch, const Tensor& x) { return torch.make(elementwise({&x.layout}), x.type); }
 
-Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>& sizes) {
+Tensor sum_to(Autograd& torch, const Tensor& x, const Dimensions& sizes) {
   const std::size_t missing = x.layout.rank() - sizes.size();
   std::int64_t outer = 1, outputs = 1;
   // Sums along the dimension that moves fastest stay within a block of threads.
   constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
   std::int64_t fastest_reduced = kNone, fastest_kept = kNone;
-  std::vector<std::int64_t> kept(x.layout.rank(), 1);
+  Dimensions kept(x.layout.rank(), 1);
   for (std::size_t i = 0; i < x.layout.rank(); ++i) {
     const bool reduced = i < missing || (sizes[i - missing] == 1 && x.layout.sizes[i] != 1);
     if (x.layout.sizes[i] != 1) {
@@ -165,7 +165,7 @@ Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>&
   return result;
 }
 
-Tensor view(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes) {
+Tensor view(Autograd& torch, const Tensor& x, Dimensions sizes) {
   const auto node = torch.node({&x});
   Layout layout = x.layout.viewed(sizes);
   if (!sizes.empty() && layout.sizes.empty())
@@ -181,7 +181,7 @@ Tensor view(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes) {
   return result;
 }
 
-Tensor reshape(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes) {
+Tensor reshape(Autograd& torch, const Tensor& x, Dimensions sizes) {
   if (!x.layout.viewed(sizes).sizes.empty()) return view(torch, x, std::move(sizes));
   const Tensor copy = contiguous(torch, x);
   Tensor result = view(torch, copy, std::move(sizes));
@@ -228,7 +228,7 @@ Tensor permute(Autograd& torch, const Tensor& x, const std::vector<std::size_t>&
   return result;
 }
 
-Tensor padded(Autograd& torch, const Tensor& part, const std::vector<std::int64_t>& whole) {
+Tensor padded(Autograd& torch, const Tensor& part, const Dimensions& whole) {
   Tensor result = torch.kernel({}, Layout::contiguous(whole), part.type);
   torch.copy(part);
   return result;
@@ -252,13 +252,13 @@ namespace {
 /// Of four dimensions, the second one moves fastest.
 bool is_channels_last(const Tensor& x) {
   if (!x.defined() || x.layout.rank() != 4 || x.layout.is_contiguous()) return false;
-  const std::vector<std::int64_t>& n = x.layout.sizes;
-  return x.layout.strides == std::vector<std::int64_t>{n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
+  const Dimensions& n = x.layout.sizes;
+  return x.layout.strides == Dimensions{n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
 }
 
 /// As torch.cat lays its result out. Source: torch 2.11 aten/src/ATen/native/TensorShape.cpp
 /// cat_compute_output_memory_format.
-Layout joined(const Tensors& parts, const std::vector<std::int64_t>& whole) {
+Layout joined(const Tensors& parts, const Dimensions& whole) {
   if (!std::all_of(parts.begin(), parts.end(), is_channels_last)) return Layout::contiguous(whole);
   Layout layout = Layout::contiguous({whole[0], whole[2], whole[3], whole[1]});
   return {whole, {layout.strides[0], layout.strides[3], layout.strides[1], layout.strides[2]}};
@@ -281,7 +281,7 @@ Tensors split(Autograd& torch, const Tensor& x, std::size_t axis, const std::vec
 }
 
 Tensor unsqueeze(Autograd& torch, const Tensor& x, std::size_t axis) {
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   Layout layout = x.layout;
   const auto at = static_cast<std::ptrdiff_t>(axis);
   layout.strides.insert(layout.strides.begin() + at,
@@ -301,7 +301,7 @@ Tensor unsqueeze(Autograd& torch, const Tensor& x, std::size_t axis) {
   return result;
 }
 
-Tensor expand(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes) {
+Tensor expand(Autograd& torch, const Tensor& x, Dimensions sizes) {
   const auto node = torch.node({&x});
   Layout layout = x.layout;
   for (std::size_t i = 0; i < sizes.size(); ++i)
@@ -353,7 +353,8 @@ Tensor to(Autograd& torch, const Tensor& x, DType type) {
 
 Tensor cat(Autograd& torch, const Tensors& parts, std::size_t axis) {
   std::vector<const Tensor*> inputs;
-  std::vector<std::int64_t> sizes = parts[0].layout.sizes, lengths;
+  Dimensions sizes = parts[0].layout.sizes;
+  std::vector<std::int64_t> lengths;
   sizes[axis] = 0;
   DType type = parts[0].type;
   for (const Tensor& each : parts) {
@@ -501,7 +502,7 @@ Tensor dropout(Autograd& torch, const Tensor& x) {
 
 Tensor mean(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes.back() = 1;
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
   if (node) {
@@ -559,7 +560,7 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
     return copy;
   };
   const Tensor ordered = in_order(x);
-  std::vector<std::int64_t> rows = x.layout.sizes;
+  Dimensions rows = x.layout.sizes;
   rows.back() = 1;
   Tensor result = torch.make(Layout::contiguous(x.layout.sizes), x.type);
   const Tensor mean = torch.make(Layout::contiguous(rows), DType::fp32);
@@ -628,7 +629,7 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
       if (biased) input();
       if (itself.needs(1)) {
         outputs[1] =
-            torch.make(Layout::contiguous(turned ? std::vector{out, in} : std::vector{in, out}), type);
+            torch.make(Layout::contiguous(turned ? Dimensions{out, in} : Dimensions{in, out}), type);
         if (turned) outputs[1].layout = outputs[1].layout.transposed(0, 1);
         torch.multiply(false, product_of(in, rows, out, type));
       }
@@ -641,7 +642,7 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
   return result;
 }
 
-std::vector<std::int64_t> with_last(std::vector<std::int64_t> sizes, std::int64_t last) {
+Dimensions with_last(Dimensions sizes, std::int64_t last) {
   sizes.back() = last;
   return sizes;
 }
@@ -733,7 +734,7 @@ Tensor log_softmax(Autograd& torch, const Tensor& x) {
 
 Tensor gather_one(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes.back() = 1;
   Tensor result = torch.make(Layout::contiguous(std::move(sizes)), x.type);
   torch.read_only(result.bytes());
@@ -748,7 +749,7 @@ Tensor gather_one(Autograd& torch, const Tensor& x) {
 
 Tensor sum_last(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes.pop_back();
   Tensor result = torch.make(Layout::contiguous(std::move(sizes)), x.type);
   if (node) {

@@ -16,18 +16,18 @@ namespace zplan::symbolic {
 inline constexpr std::int64_t kMultiprocessors = 108;
 
 /// Sizes of `x` as they are, less what was broadcast: the gradient of an operand that was expanded.
-[[nodiscard]] Tensor sum_to(Autograd& torch, const Tensor& x, const std::vector<std::int64_t>& sizes);
+[[nodiscard]] Tensor sum_to(Autograd& torch, const Tensor& x, const Dimensions& sizes);
 
 // ---- views ------------------------------------------------------------------------------------------------
 
-[[nodiscard]] Tensor view(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes);
+[[nodiscard]] Tensor view(Autograd& torch, const Tensor& x, Dimensions sizes);
 /// A view where strides allow one, a copy otherwise.
-[[nodiscard]] Tensor reshape(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes);
+[[nodiscard]] Tensor reshape(Autograd& torch, const Tensor& x, Dimensions sizes);
 [[nodiscard]] Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b);
 /// Dimension i of the result is dimension `order[i]` of x.
 [[nodiscard]] Tensor permute(Autograd& torch, const Tensor& x, const std::vector<std::size_t>& order);
 /// The gradient of a part of a tensor of sizes `whole`: zeros, and the part's own copied in.
-[[nodiscard]] Tensor padded(Autograd& torch, const Tensor& part, const std::vector<std::int64_t>& whole);
+[[nodiscard]] Tensor padded(Autograd& torch, const Tensor& part, const Dimensions& whole);
 /// A slice of `length` along `axis`; its backward pads with zeros to the whole.
 [[nodiscard]] Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length);
 /// torch.split / chunk into parts of these lengths along the last axis; the backward concatenates.
@@ -37,7 +37,7 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 [[nodiscard]] std::vector<std::int64_t> chunks(std::int64_t length, std::int64_t count);
 [[nodiscard]] Tensor unsqueeze(Autograd& torch, const Tensor& x, std::size_t axis);
 /// Size-1 dimensions made `sizes` with stride 0.
-[[nodiscard]] Tensor expand(Autograd& torch, const Tensor& x, std::vector<std::int64_t> sizes);
+[[nodiscard]] Tensor expand(Autograd& torch, const Tensor& x, Dimensions sizes);
 
 // ---- copies -----------------------------------------------------------------------------------------------
 
@@ -52,9 +52,9 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 /// The same memory under another layout, known to autograd as a view.
 [[nodiscard]] Tensor alias(const Tensor& x, Layout layout);
 /// A tensor that comes with the batch: it is there before the step and outlives it.
-[[nodiscard]] Tensor of_batch(std::vector<std::int64_t> sizes, DType type);
+[[nodiscard]] Tensor of_batch(Dimensions sizes, DType type);
 /// A new contiguous tensor.
-[[nodiscard]] Tensor fresh(Autograd& torch, std::vector<std::int64_t> sizes, DType type);
+[[nodiscard]] Tensor fresh(Autograd& torch, Dimensions sizes, DType type);
 /// An elementwise result of x's sizes, type and order of strides.
 [[nodiscard]] Tensor like(Autograd& torch, const Tensor& x);
 [[nodiscard]] Tensor add(Autograd& torch, const Tensor& a, const Tensor& b);

@@ -5,12 +5,12 @@ namespace zplan::symbolic {
 namespace {
 
 /// What an operator without a gradient makes, of operands that are no larger.
-Tensor made(Autograd& torch, const std::vector<std::int64_t>& sizes, DType type) {
+Tensor made(Autograd& torch, const Dimensions& sizes, DType type) {
   return torch.operate({}, Layout::contiguous(sizes), type);
 }
 
 /// Whether numbers lie outside of [start, end): two comparisons and their union.
-Tensor outside(Autograd& torch, const std::vector<std::int64_t>& sizes) {
+Tensor outside(Autograd& torch, const Dimensions& sizes) {
   const Tensor before = made(torch, sizes, DType::boolean), behind = made(torch, sizes, DType::boolean);
   return made(torch, sizes, DType::boolean);
 }
@@ -33,8 +33,8 @@ void exchange(Autograd& torch, TensorCall call, const Tensor& x) {
   torch.recorder().communicate(call, x.bytes());
 }
 
-std::vector<std::int64_t> result_sizes(const Tensor& x, const Tensor& weight) {
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+Dimensions result_sizes(const Tensor& x, const Tensor& weight) {
+  Dimensions sizes = x.layout.sizes;
   sizes.back() = weight.size(0);
   return sizes;
 }
@@ -111,7 +111,7 @@ struct KeptOfLoss {
   Tensor exponentials, sums, targets, own, valid;
 };
 
-using Shape = std::vector<std::int64_t>;
+using Shape = Dimensions;
 
 /// Whose targets this rank holds: places in its part of the vocabulary, and whether they are its own.
 void find_targets(Autograd& torch, const Shape& tokens, KeptOfLoss& kept) {
@@ -209,7 +209,7 @@ Tensor sum(Autograd& torch, const Tensor& x) {
   if (node) {
     node->backward = [sizes = x.layout.sizes](Tensors& gradients) {
       Tensor expanded = gradients[0];
-      expanded.layout = {sizes, std::vector<std::int64_t>(sizes.size(), 0)};
+      expanded.layout = {sizes, Dimensions(sizes.size(), 0)};
       expanded.view = true;
       return Tensors{expanded};
     };

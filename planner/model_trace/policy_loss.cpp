@@ -53,7 +53,7 @@ Tensor entropies_of(Program& p, const Tensor& logits) {
 Tensor divided_in_place(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
   const std::int64_t c = completion_tokens(p.training);
-  std::vector<std::int64_t> part = logits.layout.sizes;
+  Dimensions part = logits.layout.sizes;
   part[1] = c;
   const auto node = torch.node({&logits});
   Tensor result = alias(logits, logits.layout);

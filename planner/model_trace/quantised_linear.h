@@ -7,7 +7,7 @@ namespace zplan::symbolic {
 /// A layer's product: rows of `in` features to rows of `out`, and what it is given and gives.
 struct PackedProduct {
   std::int64_t rows{}, in{}, out{};
-  std::vector<std::int64_t> given{}, result{};
+  Dimensions given{}, result{};
   [[nodiscard]] std::int64_t count() const { return in * out; }  ///< numbers of the weight
 };
 [[nodiscard]] PackedProduct packed_product(const Tensor& x, std::int64_t out);

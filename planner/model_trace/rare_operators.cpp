@@ -93,7 +93,7 @@ Tensor select(Autograd& torch, const Tensor& x, std::size_t axis) {
 Tensor index_one(Autograd& torch, const Tensor& x, std::size_t axis) {
   const auto node = torch.node({&x});
   const Tensor place = numbers(torch, {1}, DType::int64);
-  std::vector<std::int64_t> sizes = x.layout.sizes;
+  Dimensions sizes = x.layout.sizes;
   sizes[axis] = 1;
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
   torch.read_only(result.bytes());
@@ -123,7 +123,7 @@ Tensor interleave(Autograd& torch, const Tensor& a, const Tensor& b) {
   Tensor stacked;
   {
     const auto node = torch.node({&a, &b});
-    std::vector<std::int64_t> sizes = a.layout.sizes;
+    Dimensions sizes = a.layout.sizes;
     sizes.push_back(2);
     stacked = torch.make(Layout::contiguous(sizes), a.type);
     if (node) {
@@ -138,7 +138,7 @@ Tensor interleave(Autograd& torch, const Tensor& a, const Tensor& b) {
       torch.connect(stacked, node);
     }
   }
-  std::vector<std::int64_t> sizes = a.layout.sizes;
+  Dimensions sizes = a.layout.sizes;
   sizes.back() *= 2;
   return view(torch, stacked, sizes);
 }
@@ -209,7 +209,7 @@ void assign(Autograd& torch, Tensor& base, const Tensor& part) {
 }  // namespace
 
 Tensor fill(Autograd& torch, const Tensors& parts, std::size_t axis) {
-  std::vector<std::int64_t> sizes = parts[0].layout.sizes;
+  Dimensions sizes = parts[0].layout.sizes;
   sizes[axis] = 0;
   for (const Tensor& each : parts) sizes[axis] += each.size(axis);
   Tensor base = torch.make(Layout::contiguous(sizes), parts[0].type);

@@ -253,10 +253,10 @@ namespace {
 void tables_of_three_axes(Program& p) {
   Autograd& torch = p.torch;
   const std::int64_t b = p.sizes.b, s = p.sizes.s, d = rotary_features(p);
-  const auto table = [&](const std::vector<std::int64_t>& sizes) {
+  const auto table = [&](const Dimensions& sizes) {
     return torch.operate({}, Layout::contiguous(sizes), DType::fp32);
   };
-  const std::vector<std::int64_t> all{3, b, s, d / 2};
+  const Dimensions all{3, b, s, d / 2};
   Tensor sines, cosines, angles;
   {
     const Tensor floats = table({3, b, s, 1});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "planner/model_trace/recorder.h"
 
@@ -21,7 +22,7 @@ std::int64_t size_of(DType type) {
 
 bool is_floating(DType type) { return type == DType::bf16 || type == DType::fp32; }
 
-Layout Layout::contiguous(std::vector<std::int64_t> sizes) {
+Layout Layout::contiguous(Dimensions sizes) {
   Layout layout;
   layout.strides.resize(sizes.size());
   std::int64_t stride = 1;
@@ -46,7 +47,8 @@ bool Layout::is_contiguous() const {
 }
 
 bool Layout::is_dense() const {
-  std::vector<std::size_t> order(rank());
+  std::array<std::size_t, Dimensions::kMost> places{};
+  const std::span order(places.data(), rank());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return strides[a] < strides[b]; });
@@ -74,7 +76,7 @@ Layout Layout::narrowed(std::size_t axis, std::int64_t length) const {
 
 // Source: torch 2.11 aten/src/ATen/TensorUtils.cpp computeStride: runs of dimensions that lie behind one
 // another may be cut anew, nothing else.
-Layout Layout::viewed(std::vector<std::int64_t> wanted) const {
+Layout Layout::viewed(Dimensions wanted) const {
   Layout result{std::move(wanted), {}};
   result.strides.resize(result.sizes.size());
   if (elements() == 0) return contiguous(result.sizes);
@@ -98,7 +100,7 @@ Layout Layout::viewed(std::vector<std::int64_t> wanted) const {
 namespace {
 
 /// Whether dimension `a` moves slower than `b` in the first operand that tells; 0 where none does.
-int compare_dimensions(const std::vector<const Layout*>& operands, const std::vector<std::int64_t>& shape,
+int compare_dimensions(std::initializer_list<const Layout*> operands, const Dimensions& shape,
                        std::size_t a, std::size_t b) {
   for (const Layout* each : operands) {
     const std::size_t missing = shape.size() - each->rank();
@@ -113,8 +115,8 @@ int compare_dimensions(const std::vector<const Layout*>& operands, const std::ve
   return 0;
 }
 
-std::vector<std::int64_t> broadcast(const std::vector<const Layout*>& operands) {
-  std::vector<std::int64_t> shape;
+Dimensions broadcast(std::initializer_list<const Layout*> operands) {
+  Dimensions shape;
   for (const Layout* each : operands) {
     if (each->rank() > shape.size()) shape.insert(shape.begin(), each->rank() - shape.size(), 1);
     for (std::size_t i = 0; i < each->rank(); ++i) {
@@ -127,14 +129,15 @@ std::vector<std::int64_t> broadcast(const std::vector<const Layout*>& operands) 
 
 }  // namespace
 
-Layout elementwise(std::initializer_list<const Layout*> list) {
-  const std::vector<const Layout*> operands(list);
-  const std::vector<std::int64_t> shape = broadcast(operands);
+Layout elementwise(std::initializer_list<const Layout*> operands) {
+  const Layout& first = **operands.begin();
+  const Dimensions shape = broadcast(operands);
   const bool alike = std::all_of(operands.begin(), operands.end(),
-                                 [&](const Layout* each) { return *each == *operands.front(); });
-  if (alike && operands.front()->is_dense() && operands.front()->sizes == shape) return *operands.front();
+                                 [&](const Layout* each) { return *each == first; });
+  if (alike && first.is_dense() && first.sizes == shape) return first;
   // Fastest dimension first, as few moves as the operands ask for.
-  std::vector<std::size_t> order(shape.size());
+  std::array<std::size_t, Dimensions::kMost> places{};
+  const std::span order(places.data(), shape.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
   for (std::size_t i = 1; i < order.size(); ++i) {
     std::size_t moving = i;
@@ -146,7 +149,7 @@ Layout elementwise(std::initializer_list<const Layout*> list) {
         break;
     }
   }
-  Layout result{shape, std::vector<std::int64_t>(shape.size())};
+  Layout result{shape, Dimensions(shape.size())};
   std::int64_t stride = 1;
   for (const std::size_t axis : order) result.strides[axis] = stride, stride *= shape[axis];
   return result;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/base/quantity.h"
+#include "planner/model_trace/dimensions.h"
 
 namespace zplan::symbolic {
 
@@ -19,9 +20,9 @@ enum class DType : std::uint8_t { boolean, uint8, bf16, fp32, int32, int64 };  /
 
 /// Sizes and strides, in elements.
 struct Layout {
-  std::vector<std::int64_t> sizes, strides;
+  Dimensions sizes, strides;
 
-  [[nodiscard]] static Layout contiguous(std::vector<std::int64_t> sizes);
+  [[nodiscard]] static Layout contiguous(Dimensions sizes);
   [[nodiscard]] std::size_t rank() const { return sizes.size(); }
   [[nodiscard]] std::int64_t elements() const;
   [[nodiscard]] bool is_contiguous() const;
@@ -30,7 +31,7 @@ struct Layout {
   /// A part of `length` along dimension `axis`.
   [[nodiscard]] Layout narrowed(std::size_t axis, std::int64_t length) const;
   /// The strides of a view of other sizes; no sizes where only a copy can have them.
-  [[nodiscard]] Layout viewed(std::vector<std::int64_t> sizes) const;
+  [[nodiscard]] Layout viewed(Dimensions sizes) const;
   bool operator==(const Layout&) const = default;
 };
 

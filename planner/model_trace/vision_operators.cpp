@@ -9,7 +9,7 @@ namespace zplan::symbolic {
 
 namespace {
 
-Tensor made(Autograd& torch, const std::vector<std::int64_t>& sizes, DType type) {
+Tensor made(Autograd& torch, const Dimensions& sizes, DType type) {
   return torch.kernel({}, Layout::contiguous(sizes), type);
 }
 

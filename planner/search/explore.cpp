@@ -68,7 +68,6 @@ class Explorer {
     fail_if_nothing_is_legal();
     screen();
     confirm();
-    if (!result_.best.empty()) complete(result_.best.front());
     find_front();
     give_reasons();
     result_.stopped = stopped();
@@ -116,6 +115,7 @@ class Explorer {
 
   void fail_if_nothing_is_legal() const;
   // ---- by live memory
+  [[nodiscard]] std::vector<std::size_t> in_turns() const;
   void screen();
   [[nodiscard]] bool screen_unless_stopped(std::size_t family);
   void screen(std::size_t family);
@@ -168,9 +168,26 @@ void Explorer::fail_if_nothing_is_legal() const {
 // ---- by live memory
 // ----------------------------------------------------------------------------------------
 
+/// Families in the order in which they are screened. Those that share tapes stand far apart: of two threads
+/// one would else wait for what the other records.
+std::vector<std::size_t> Explorer::in_turns() const {
+  std::map<std::pair<Framework, PlanScreen::TapeKind>, std::size_t> turns;
+  std::vector<std::pair<std::size_t, std::size_t>> all;  // how many of its kind come before, and the family
+  for (std::size_t i = 0; i < result_.families.size(); ++i) {
+    const FamilyName& name = result_.families[i].name;
+    all.emplace_back(turns[{name.framework, PlanScreen::kind_of(name.strategy)}]++, i);
+  }
+  std::sort(all.begin(), all.end());
+  std::vector<std::size_t> order;
+  for (const auto& [turn, family] : all) order.push_back(family);
+  return order;
+}
+
 void Explorer::screen() {
+  const std::vector<std::size_t> order = in_turns();
   std::atomic<std::size_t> done{0};
-  for_each_in_parallel(result_.families.size(), [&](std::size_t i) {
+  for_each_in_parallel(order.size(), [&](std::size_t place) {
+    const std::size_t i = order[place];
     if (result_.families[i].outcome != FamilyOutcome::illegal) {
       if (!screen_unless_stopped(i)) result_.families[i].outcome = FamilyOutcome::not_looked_at;
     }
@@ -310,8 +327,13 @@ void Explorer::confirm() {
   std::vector<std::vector<Candidate>*> all;
   for (auto& [group, candidates] : groups) all.push_back(&candidates);
   std::vector<std::optional<Found>> found(all.size());
-  const bool done = done_unless_stopped(
-      [&] { for_each_in_parallel(all.size(), [&](std::size_t i) { found[i] = first_that_runs(*all[i]); }); });
+  // Stage 3, which comes last, takes longest: the others fill in behind it.
+  const bool done = done_unless_stopped([&] {
+    for_each_in_parallel(all.size(), [&](std::size_t i) {
+      const std::size_t place = all.size() - 1 - i;
+      found[place] = first_that_runs(*all[place]);
+    });
+  });
   if (!done) add_fastest(found);
   for (std::optional<Found>& each : found)
     if (each) result_.best.push_back(std::move(*each));
@@ -326,6 +348,7 @@ void Explorer::set_beside_fastest(Found& found) const {
   found.tie_within = tie_within(found.name, fastest.name);
 }
 
+/// Meanwhile the fastest plan gets all its figures.
 void Explorer::find_front() {
   if (result_.best.empty()) return;
   std::vector<Candidate> front;
@@ -342,8 +365,16 @@ void Explorer::find_front() {
     front.push_back(each), last = e.tokens_per_second;
   }
   std::vector<std::optional<Found>> found(front.size());
-  static_cast<void>(done_unless_stopped(
-      [&] { for_each_in_parallel(front.size(), [&](std::size_t i) { found[i] = run(front[i]); }); }));
+  bool completed = false;
+  static_cast<void>(done_unless_stopped([&] {
+    for_each_in_parallel(front.size() + 1, [&](std::size_t i) {
+      if (i > 0)
+        found[i - 1] = run(front[i - 1]);
+      else
+        complete(result_.best.front()), completed = true;
+    });
+  }));
+  if (!completed) complete(result_.best.front());
   result_.front.push_back(result_.best.front());
   for (std::optional<Found>& each : found) {
     if (!each) continue;

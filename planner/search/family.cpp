@@ -240,10 +240,13 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
   return result;
 }
 
+PlanScreen::TapeKind PlanScreen::kind_of(const Strategy& strategy) {
+  return {strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing, strategy.long_context,
+          strategy.experts};
+}
+
 TapeFigures& PlanScreen::tapes(const Strategy& strategy) {
-  const TapeKind kind{strategy.layout.of_model(), strategy.zero_stage == 3,
-                      strategy.checkpointing,     strategy.long_context,
-                      strategy.experts,           follows_micro_step(context_.training(), strategy)};
+  const std::pair kind(kind_of(strategy), follows_micro_step(context_.training(), strategy));
   const std::lock_guard lock(mutex_);
   const auto tapes = tapes_.try_emplace(kind, context_.cluster(), context_.training(),
                                         local_tokens(context_.training(), strategy),

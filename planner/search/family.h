@@ -94,24 +94,25 @@ class PlanFamily {
 /// Families of one question, and the tapes they share. May be asked from several threads at once.
 class PlanScreen {
  public:
-  explicit PlanScreen(PlanContext& context) : context_(context) {}
-  [[nodiscard]] PlanFamily family(const Strategy& strategy);
-
- private:
-  [[nodiscard]] TapeFigures& tapes(const Strategy& strategy);
-
+  /// What families have in common that share tapes.
   struct TapeKind {
     ParallelLayout of_model;
     bool stage3{};
     Checkpointing checkpointing{};
     LongContext long_context{};
     ExpertParallel experts{};
-    bool follows{};
     auto operator<=>(const TapeKind&) const = default;
   };
+  explicit PlanScreen(PlanContext& context) : context_(context) {}
+  [[nodiscard]] static TapeKind kind_of(const Strategy& strategy);
+  [[nodiscard]] PlanFamily family(const Strategy& strategy);
+
+ private:
+  [[nodiscard]] TapeFigures& tapes(const Strategy& strategy);
+
   PlanContext& context_;
   std::mutex mutex_;
-  std::map<TapeKind, TapeFigures> tapes_;
+  std::map<std::pair<TapeKind, bool>, TapeFigures> tapes_;  ///< and whether by follows_micro_step
 };
 
 }  // namespace zplan

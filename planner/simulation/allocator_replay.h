@@ -16,11 +16,16 @@ namespace zplan {
 class AllocatorReplay {
  public:
   AllocatorReplay(const AllocatorTrace& trace, const AllocatorOptions& options);
+  /// Of the trace that is being written: `asked` requests so far, which left these handles, by slot.
+  AllocatorReplay(const CachingAllocator& allocator, std::vector<CachingAllocator::Handle> handles,
+                  std::size_t asked)
+      : allocator_(allocator), handles_(std::move(handles)), next_(asked) {}
 
   /// Goes on to the end of `trace`, the one that it was begun with. `grow(replay, request)` is asked where no
   /// cached block will do: std::optional<Handle>, without one the replay stops. Whether it came to the end.
   template <class Grow>
   bool play(const AllocatorTrace& trace, const Grow& grow) {
+    handles_.resize(trace.slots(), CachingAllocator::kNoMemory);
     for (std::size_t step = 0; step <= trace.steps().size(); ++step) {
       const bool is_last = step == trace.steps().size();
       const std::size_t end = is_last ? trace.size() : trace.steps()[step];

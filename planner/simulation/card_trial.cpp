@@ -1,10 +1,24 @@
 #include "planner/simulation/card_trial.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "planner/work.h"
 
 namespace zplan {
+
+/// A GPU without limit grants more than any that is tried. Expandable segments differ from the first one on.
+CardTrial::CardTrial(const AllocatorTrace& trace, const AllocatorOptions& options,
+                     const std::optional<AllocatorReplay>& begun)
+    : trace_(trace), options_(options) {
+  if (!begun || options.expandable_segments) return;
+  Played unlimited{.limited = false, .growths = {}, .granted = {}, .completed = true};
+  unlimited.add({.reserved = begun->peak_reserved(), .granted = true});
+  unlimited.add({.reserved = Bytes(std::numeric_limits<std::int64_t>::max()),
+                 .granted = true,
+                 .before = std::make_shared<const AllocatorReplay>(*begun)});
+  played_.push_back(std::move(unlimited));
+}
 
 std::size_t CardTrial::Played::parting(Bytes capacity) const {
   const auto other = std::find_if(growths.begin(), growths.end(), [&](const Growth& each) {
@@ -29,7 +43,7 @@ bool CardTrial::completes_within(Bytes capacity) {
   const bool completed = played.completed;
   if (!completed) fails_ = std::max(fails_, capacity);
   if (options_.expandable_segments) return completed;
-  std::erase_if(played_, [&](const Played& each) { return each.completed == completed; });
+  std::erase_if(played_, [&](const Played& each) { return each.limited && each.completed == completed; });
   played_.push_back(std::move(played));
   return completed;
 }

@@ -16,9 +16,10 @@ namespace zplan {
 /// start, a trial goes on from an earlier one.
 class CardTrial {
  public:
-  /// `options`: those of the GPU on which `trace` was written, without limit; `trace` outlives it.
-  CardTrial(const AllocatorTrace& trace, const AllocatorOptions& options)
-      : trace_(trace), options_(options) {}
+  /// `options`: those of the GPU on which `trace` was written, without limit; `begun`: a replay of it, so
+  /// far, on that GPU. `trace` outlives it.
+  CardTrial(const AllocatorTrace& trace, const AllocatorOptions& options,
+            const std::optional<AllocatorReplay>& begun = {});
 
   /// Whether the run completes where the allocator can have `capacity`.
   [[nodiscard]] bool completes_within(Bytes capacity);
@@ -32,6 +33,7 @@ class CardTrial {
         before{};  ///< absent where hardly any other trial decides otherwise
   };
   struct Played {
+    bool limited{true};
     std::vector<Growth> growths;
     Bytes granted;         ///< the most so far
     std::size_t states{};  ///< kept with growths
@@ -48,7 +50,8 @@ class CardTrial {
 
   const AllocatorTrace& trace_;
   AllocatorOptions options_;
-  /// The last trial that failed and the last one that did not: what is asked next mostly lies between.
+  /// Without limit, as far as it was begun; then the last trial that failed and the last one that did not:
+  /// what is asked next mostly lies between.
   std::vector<Played> played_;
   Bytes fails_;  ///< the largest GPU that failed
 };

@@ -8,7 +8,7 @@ namespace zplan {
 Cards::Cards(const RunInputs& inputs, const RunResult& unlimited)
     : inputs_(inputs),
       unlimited_(unlimited),
-      trial_(unlimited.asked, allocator_options(inputs.step.training)) {}
+      trial_(unlimited.asked, allocator_options(inputs.step.training), unlimited.before_more) {}
 
 bool Cards::flattens_on_host(Bytes size) const {
   return unlimited_.flattening && size < unlimited_.flattening->card;

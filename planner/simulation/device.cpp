@@ -16,7 +16,7 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
   if (requests_ != nullptr) requests_->push_back({term, size, allocated(), phase_, at_, layer_});
   Held held{term, size, -1};
   if (allocator_) {
-    const auto handle = allocator_->allocate(size, stream);
+    const auto handle = handed_out(size, stream);
     if (!handle) {
       out_of_memory_ = true;
       return kNone;
@@ -37,6 +37,20 @@ Device::Block Device::allocate(Term term, Bytes size, int stream) {
   if (log_) log(term, size, true);
   note();
   return block;
+}
+
+std::optional<CachingAllocator::Handle> Device::handed_out(Bytes size, int stream) {
+  if (const auto cached = allocator_->allocate_cached(size, stream)) return cached;
+  if (watched_ && allocator_->current().reserved + asked_of_device(size) > *watched_) keep_before_more();
+  return allocator_->allocate(size, stream);
+}
+
+void Device::keep_before_more() {
+  watched_.reset();
+  std::vector<CachingAllocator::Handle> handles;
+  handles.reserve(blocks_.size());
+  for (const Held& each : blocks_) handles.push_back(each.handle);
+  before_more_.emplace(*allocator_, std::move(handles), trace_->size());
 }
 
 void Device::log(Term term, Bytes size, bool made) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "planner/model_trace/condensed.h"
+#include "planner/simulation/allocator_replay.h"
 #include "planner/simulation/allocator_trace.h"
 #include "planner/simulation/block_request.h"
 #include "planner/simulation/caching_allocator.h"
@@ -36,8 +37,10 @@ class Device {
   /// out.
   void record_requests(std::vector<BlockRequest>* requests) { requests_ = requests; }
   /// From the start on what the allocator is asked is written down; only where it has no limit.
-  void keep_trace() { trace_.emplace(); }
+  /// `watched`: of the GPU, where what the allocator held before it first took more is asked for.
+  void keep_trace(std::optional<Bytes> watched) { trace_.emplace(), watched_ = watched; }
   [[nodiscard]] AllocatorTrace take_trace() { return trace_ ? std::move(*trace_) : AllocatorTrace{}; }
+  [[nodiscard]] std::optional<AllocatorReplay> take_watched() { return std::move(before_more_); }
   /// kNone for nothing, and once memory has run out.
   Block allocate(Term term, Bytes size, int stream = 0);
   void release(Block& block);
@@ -102,6 +105,8 @@ class Device {
     Bytes size;
     CachingAllocator::Handle handle{CachingAllocator::kNoMemory};
   };
+  [[nodiscard]] std::optional<CachingAllocator::Handle> handed_out(Bytes size, int stream);
+  void keep_before_more();
   void note();
   void note_lately();
   /// `size` more, or less, is held for `term`.
@@ -118,6 +123,8 @@ class Device {
   Bytes input_unit_{1};
   std::vector<BlockRequest>* requests_{};
   std::optional<AllocatorTrace> trace_;
+  std::optional<Bytes> watched_;
+  std::optional<AllocatorReplay> before_more_;  ///< than what is watched is taken of the GPU
   std::vector<Held> blocks_;
   std::vector<Block> unused_;
   Composition live_;

@@ -26,7 +26,7 @@ class Player {
       : inputs_(inputs), device_(allocator), state_(inputs, device_), framework_(state_) {
     if (inputs.logs_memory) device_.keep_log();
     device_.record_requests(inputs.requests);
-    if (allocator && !allocator->capacity) device_.keep_trace();
+    if (allocator && !allocator->capacity) device_.keep_trace(inputs.watched);
     const std::int64_t ranks = inputs.step.strategy.layout.token_ranks();
     add_form(inputs.recording.tape, inputs.step.training.sequence_length / ranks);
     device_.set_input_unit(token_ids(sequences(), forms_.front().tokens));
@@ -86,6 +86,7 @@ class Player {
     result.program = state_.clock().program();
     result.live = device_.take_log();
     result.asked = device_.take_trace();
+    result.before_more = device_.take_watched();
     return result;
   }
 

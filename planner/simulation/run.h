@@ -76,6 +76,7 @@ struct RunInputs {
   Bytes engine{};           ///< of that, the engine
   Bytes device{};           ///< what a process can allocate of the GPU; 0: not asked for
   bool flattens_on_host{};  ///< on a GPU without limit: as on one that has no memory for it
+  std::optional<Bytes> watched{};  ///< of the allocator without limit: RunResult::before_more is asked for
 };
 
 /// Where the run flattens the trained weights as it starts, which the GPU's memory decides (ZeRO 1 and 2).
@@ -104,6 +105,8 @@ struct RunResult {
   StepProgram program;      ///< likewise: what its time is worked out from
   LiveProgram live;         ///< likewise, where it is asked for
   AllocatorTrace asked;     ///< of the allocator, on a GPU with memory to spare
+  /// Where it first took more than RunInputs::watched: GPUs of so much and more do the same until then.
+  std::optional<AllocatorReplay> before_more;
   /// What initialisation asks of it with `least_initialisation`; empty where no GPU decides it.
   AllocatorTrace least_start;
 };

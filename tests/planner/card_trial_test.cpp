@@ -94,6 +94,25 @@ TEST_P(CardTrials, EndAlikeInEveryOrder) {
   for (int i = 0; i < 4; ++i) std::shuffle(all.begin(), all.end(), random), expect_alike("random order");
 }
 
+// A trial goes on from where the run without limit took more than was watched for; a smaller GPU starts anew.
+TEST_P(CardTrials, GoOnFromTheRunWithoutLimit) {
+  const RunResult unlimited = run_.full();
+  EXPECT_FALSE(unlimited.before_more.has_value());
+  const std::vector<Bytes> all = sizes(unlimited);
+  for (const Bytes watched : all) {
+    RunInputs inputs = run_.inputs();
+    inputs.watched = watched;
+    const RunResult played = simulate(inputs);
+    if (!training_.expandable_segments) {
+      EXPECT_EQ(played.before_more.has_value(), watched < unlimited.peak_reserved) << watched.value;
+    }
+    CardTrial trial(played.asked, {.expandable_segments = training_.expandable_segments}, played.before_more);
+    for (const Bytes pool : all)
+      EXPECT_EQ(trial.completes_within(pool), run_.on(pool + run_.outside()).completed)
+          << pool.value << " where " << watched.value << " were watched";
+  }
+}
+
 // A run that tells of every request plays all of its steps, others leave out those that are alike.
 TEST_P(CardTrials, StepsThatAreAlikeChangeNothing) {
   const RunResult short_run = run_.full();

@@ -24,18 +24,18 @@ class Bench {
   Autograd torch{recorder_};
 
   /// A tensor that was there before and trains.
-  Tensor trained(Sizes sizes, DType type = DType::bf16) {
-    Tensor tensor = frozen(std::move(sizes), type);
+  Tensor trained(const Dimensions& sizes, DType type = DType::bf16) {
+    Tensor tensor = frozen(sizes, type);
     torch.accumulate_into(tensor, leaves_++);
     return tensor;
   }
-  static Tensor frozen(Sizes sizes, DType type = DType::bf16) {
+  static Tensor frozen(const Dimensions& sizes, DType type = DType::bf16) {
     Tensor tensor;
-    tensor.layout = Layout::contiguous(std::move(sizes));
+    tensor.layout = Layout::contiguous(sizes);
     tensor.type = type;
     return tensor;
   }
-  Tensor made(Sizes sizes, DType type) { return torch.make(Layout::contiguous(std::move(sizes)), type); }
+  Tensor made(const Dimensions& sizes, DType type) { return torch.make(Layout::contiguous(sizes), type); }
 
   /// What happened since the last call.
   Sizes events() {

@@ -815,7 +815,7 @@ class LateGathers {
   }
 
  private:
-  static constexpr std::size_t kMost = 8;
+  static constexpr std::size_t kMost = 32;
   struct Entry {
     Entry(const ModuleTape& t, const GatherOptions& o) : tape(t), options(o) {}
     ModuleTape tape;
