@@ -119,11 +119,6 @@ void check_values(const Model& model, const Training& training, const Strategy& 
                   const FrameworkSpec& framework, Reasons& reasons) {
   check_scorer(model.value, "--value-model", training, reasons);
   check_scorer(model.reward, "--reward-model", training, reasons);
-  const std::int64_t micro_steps = s.gradient_accumulation_steps, parts = training.rollout.mini_batches;
-  if (micro_steps % parts != 0)
-    reasons.push_back(fmt::format(
-        "{} micro-steps of an update are not whole mini-batches of {}: --mini-batches, --grad-accum",
-        micro_steps, parts));
   if (!framework.handles_weights && s.layout.world() > 1 && training.method != Method::full)
     reasons.emplace_back(
         "TRL's PPOTrainer asks the wrapped model for its policy, which DDP does not show, to switch adapters "

@@ -207,7 +207,8 @@ void Explorer::screen(std::size_t index) {
   report.states = family.states();
   if (report.states > available_memory()) return;
   std::vector<Estimate>& all = screened_[index];
-  for (const Batches& each : batches(scope_, report.name.strategy.layout.data_ranks())) {
+  for (const Batches& each :
+       batches(scope_, report.name.strategy.layout.data_ranks(), question_.training.rollout.mini_batches)) {
     if (each.micro_batch_sizes.empty()) {
       climb(family, each.accumulation, all);
       continue;

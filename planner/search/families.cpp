@@ -47,7 +47,11 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
   const World world{q.cluster.gpus, q.cluster.gpus_per_node};
   std::vector<std::string> reasons = why_illegal(q.model, q.training, name.strategy, world);
   for (std::string& each : why_not_on(q.cluster, name.strategy)) reasons.push_back(std::move(each));
-  if (reasons.empty() && batches(scope, name.strategy.layout.data_ranks()).empty())
+  const std::int64_t ranks = name.strategy.layout.data_ranks(), parts = q.training.rollout.mini_batches;
+  if (reasons.empty() && !batches(scope, ranks).empty() && batches(scope, ranks, parts).empty())
+    reasons.push_back(fmt::format(
+        "no accumulation that is open makes {} whole mini-batches: --mini-batches, --grad-accum", parts));
+  if (reasons.empty() && batches(scope, ranks).empty())
     reasons.push_back(fmt::format("a global batch of {} cannot be made with {} data-parallel ranks",
                                   *scope.global_batch_size, name.strategy.layout.data_ranks()));
   if (reasons.empty()) return add_variants(q, scope, name, all);
@@ -66,7 +70,7 @@ std::int64_t micro_batch_step(std::size_t index) {
   return static_cast<std::int64_t>(kEach * (kPerDoubling + step) / kPerDoubling) << doubling;
 }
 
-std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel) {
+static std::vector<Batches> all_batches(const Scope& scope, std::int64_t data_parallel) {
   std::vector<Batches> all;
   if (!scope.global_batch_size) {
     for (const std::int64_t each : scope.accumulations) all.push_back({each, scope.micro_batch_sizes});
@@ -78,6 +82,12 @@ std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel) {
   for (const std::int64_t size : divisors(samples))
     if (holds(scope.micro_batch_sizes, size) && holds(scope.accumulations, samples / size))
       all.push_back({samples / size, {size}});
+  return all;
+}
+
+std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel, std::int64_t mini_batches) {
+  std::vector<Batches> all = all_batches(scope, data_parallel);
+  std::erase_if(all, [&](const Batches& each) { return each.accumulation % mini_batches != 0; });
   return all;
 }
 

@@ -16,8 +16,10 @@ struct Batches {
   std::vector<std::int64_t> micro_batch_sizes;  ///< empty: from 1 to the largest that fits
   bool operator==(const Batches&) const = default;
 };
-/// Of a family with so many data-parallel ranks; none where the global batch cannot be made.
-[[nodiscard]] std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel);
+/// Of a family with so many data-parallel ranks, of whole micro-steps in each of so many mini-batches; none
+/// where the global batch cannot be made.
+[[nodiscard]] std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel,
+                                           std::int64_t mini_batches = 1);
 
 /// Families of a question in the order in which they are tried; those that cannot be trained have the
 /// outcome `illegal`.

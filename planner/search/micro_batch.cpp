@@ -35,9 +35,7 @@ std::optional<std::int64_t> largest_divisor_that_fits(const Question& q, const S
   return found < sizes.end() - rest ? std::optional(rest[found]) : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_t micro_batch) {
+std::optional<std::string> divide_batch(const Question& q, Strategy& s, std::int64_t micro_batch) {
   const SearchSpace& space = q.space;
   s.micro_batch_size = micro_batch;
   s.gradient_accumulation_steps = space.gradient_accumulation_steps.value_or(1);
@@ -60,6 +58,16 @@ std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_
         micro_batch, s.gradient_accumulation_steps, s.layout.data_ranks());
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> set_batch(const Question& q, Strategy& s, std::int64_t micro_batch) {
+  if (auto mismatch = divide_batch(q, s, micro_batch)) return mismatch;
+  if (s.gradient_accumulation_steps % q.training.rollout.mini_batches == 0) return std::nullopt;
+  return fmt::format(
+      "{} micro-steps of an update are not whole mini-batches of {}: --mini-batches, --grad-accum",
+      s.gradient_accumulation_steps, q.training.rollout.mini_batches);
 }
 
 std::optional<std::int64_t> largest_micro_batch(const Question& q, PlanContext& context,

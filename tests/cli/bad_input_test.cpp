@@ -130,7 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--model 8B --objective ppo --images 2", {"--images", "ppo", "--completion-length"}},
         Case{"--model 8B --objective ppo --config-style ms-swift",
              {"--config-style", "TRL", "plain, hf-auto"}},
-        Case{"--model 0.1B --objective ppo --gpus 1 --mem 80 --micro-batch 64 --grad-accum 90000 --seq 4096",
+        Case{"--model 0.1B --objective ppo --gpus 1 --mem 80 --micro-batch 65536 --grad-accum 90000 --seq "
+             "4096",
              {"--completion-length, --grad-accum", "scores", "fewer"}},
         Case{"--model 8B --objective ppo --rollout-batch 0", {"--rollout-batch", "0", "1 to"}},
         Case{"--model 8B --objective ppo --gpus 1 --mem 80 --seq 512 --completion-length 512",

@@ -15,7 +15,9 @@
 #include "planner/frameworks/legality.h"
 #include "planner/moments/rollout.h"
 #include "planner/plan_context.h"
+#include "planner/search/families.h"
 #include "planner/search/family.h"
+#include "planner/search/micro_batch.h"
 #include "support.h"
 
 namespace zplan {
@@ -390,10 +392,19 @@ TEST_F(PpoLegality, OneGpuAndTheLowerStagesArePlanned) {
   EXPECT_THAT(reasons(offloaded, 4), Contains(HasSubstr("ppo with offload")));
 }
 
+// Whatever else the batch is: a legal strategy has batches of both kinds.
 TEST_F(PpoLegality, MiniBatchesAreWholeMicroSteps) {
   training_.rollout.mini_batches = 3;
-  EXPECT_THAT(reasons(on_one(4, Checkpointing::none)), Contains(HasSubstr("--mini-batches")));
-  EXPECT_TRUE(reasons(on_one(6, Checkpointing::none)).empty());
+  Question q{.model = model_, .cluster = roomy_cluster(1), .training = training_, .space = {}};
+  q.space.gradient_accumulation_steps = 4;
+  Strategy strategy = on_one(1, Checkpointing::none);
+  EXPECT_THAT(set_batch(q, strategy, 2).value_or(""), HasSubstr("--mini-batches"));
+  q.space.gradient_accumulation_steps = 6;
+  EXPECT_EQ(set_batch(q, strategy, 2), std::nullopt);
+  Scope scope;
+  scope.accumulations = {1, 2, 3, 4, 6};
+  ASSERT_EQ(batches(scope, 1, 3).size(), 2U);
+  EXPECT_EQ(batches(scope, 1, 3).back().accumulation, 6);
 }
 
 TEST_F(PpoLegality, FusedHeadsAndPackedWeightsAreRefused) {
