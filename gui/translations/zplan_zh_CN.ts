@@ -1822,7 +1822,7 @@
     </message>
     <message>
         <source>parts of what ppo generated, micro-steps of --grad-accum in each (num_mini_batches) [1]</source>
-        <translation>ppo 生成内容分成的份数，每份含 --grad-accum 的若干微步（num_mini_batches）[1]</translation>
+        <translation>ppo 生成内容分成的份数，每份含 --grad-accum 的完整微步（num_mini_batches）[1]</translation>
     </message>
     <message>
         <source>samples of a GPU that ppo generates and scores at once (local_rollout_forward_batch_size) [64]</source>
