@@ -52,7 +52,8 @@ struct QuantizationSpec {
   /// packed integers they stay as they were made, fp32. Source: peft 0.21.2 tuners/tuners_utils.py
   /// _get_base_layer_device_and_dtype, _move_adapter_to_device_of_base_layer.
   bool types_adapters{};
-  bool takes_dora{true};  ///< peft has DoRA beside it
+  /// peft has DoRA beside it: 0.21.2 tuners/lora/ gptq.py and awq.py refuse it.
+  bool takes_dora{true};
   /// peft.prepare_model_for_kbit_training makes fp32 of what is not packed. Source: peft 0.21.2
   /// utils/other.py.
   bool prepared{};
@@ -93,6 +94,7 @@ inline constexpr std::array<QuantizationSpec, 10> kQuantizations{{
      .library = PackedBy::gptq,
      .group = 128,
      .packed_before = true,
+     .takes_dora = false,
      .splits = true},
     {.quantization = Quantization::gptq_int8,
      .name = "gptq-int8",
@@ -100,6 +102,7 @@ inline constexpr std::array<QuantizationSpec, 10> kQuantizations{{
      .bits = 8,
      .group = 128,
      .packed_before = true,
+     .takes_dora = false,
      .splits = true},
     // gptqmodel 7.7.0 nn_modules/qlinear/__init__.py AWQuantLinear.
     {.quantization = Quantization::awq,

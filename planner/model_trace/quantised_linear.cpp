@@ -217,12 +217,25 @@ Tensor by_groups(Program& p, const Tensor& x, const Parameter& weight, const Ten
   return bias != nullptr ? add(p.torch, result, *bias) : result;
 }
 
+/// The 8-bit weight in fp32: bytes times their row's scale, and that times a constant. Source: bitsandbytes
+/// 0.50.2 _ops.py int8_vectorwise_dequant.
+Tensor dequantised_rows(Program& p, const PackedProduct& sizes) {
+  constexpr std::int64_t kScale = 4;
+  p.torch.end_kernel();
+  p.torch.read_only(Bytes(sizes.count() + sizes.out * kScale));
+  const Tensor scaled = numbers(p, sizes.count(), DType::fp32);
+  p.torch.end_kernel();
+  return p.torch.kernel({&scaled}, scaled.layout, DType::fp32);
+}
+
 }  // namespace
 
 Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in) {
   const std::int64_t out = weight.tensor.elements() / in;
-  if (spec(p.training.quantization).library == PackedBy::hqq) return unpacked_by_groups(p, in, out);
-  Tensor wide = dequantised(p, {.rows = 0, .in = in, .out = out});
+  const QuantizationSpec& about = spec(p.training.quantization);
+  if (about.library == PackedBy::hqq) return unpacked_by_groups(p, in, out);
+  const PackedProduct sizes{.rows = 0, .in = in, .out = out};
+  Tensor wide = about.bits == 8 ? dequantised_rows(p, sizes) : dequantised(p, sizes);
   wide.layout = Layout::contiguous({out, in});
   return wide;
 }

@@ -29,7 +29,7 @@ struct PackedProduct {
 /// HQQ's weight in 16 bits, [out, in].
 [[nodiscard]] Tensor unpacked_by_groups(Program& p, std::int64_t in, std::int64_t out);
 
-/// The weight of bitsandbytes' 4-bit layer in 16 bits, [out, in].
+/// The weight of bitsandbytes' or HQQ's layer as DoRA reads it, [out, in]: in 16 bits, of 8-bit layers fp32.
 [[nodiscard]] Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in);
 
 }  // namespace zplan::symbolic

@@ -97,7 +97,7 @@ def build(case):
             targets = case["lora"] if case["lora"] == "all-linear" else fused.get(config.model_type, ["q_proj", "v_proj"])
             model = peft.get_peft_model(
                 model, peft.LoraConfig(r=16, target_modules=targets, task_type="CAUSAL_LM",
-                                       lora_dropout=case.get("lora_dropout", 0.0)),
+                                       lora_dropout=case.get("lora_dropout", 0.0), use_dora=case.get("dora", False)),
                 autocast_adapter_dtype=case.get("fp32_adapters", True))
     model.train()
     if "checkpointing" in case:
