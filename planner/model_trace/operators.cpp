@@ -281,7 +281,6 @@ Tensors split(Autograd& torch, const Tensor& x, std::size_t axis, const std::vec
 }
 
 Tensor unsqueeze(Autograd& torch, const Tensor& x, std::size_t axis) {
-  Dimensions sizes = x.layout.sizes;
   Layout layout = x.layout;
   const auto at = static_cast<std::ptrdiff_t>(axis);
   layout.strides.insert(layout.strides.begin() + at,
