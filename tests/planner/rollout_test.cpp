@@ -395,7 +395,11 @@ TEST_F(PpoLegality, OneGpuAndTheLowerStagesArePlanned) {
 // Whatever else the batch is: a legal strategy has batches of both kinds.
 TEST_F(PpoLegality, MiniBatchesAreWholeMicroSteps) {
   training_.rollout.mini_batches = 3;
-  Question q{.model = model_, .cluster = roomy_cluster(1), .training = training_, .space = {}, .headroom = {}};
+  Question q{.model = model_,
+             .cluster = roomy_cluster(1),
+             .training = training_,
+             .space = {},
+             .headroom = {}};
   q.space.gradient_accumulation_steps = 4;
   Strategy strategy = on_one(1, Checkpointing::none);
   EXPECT_THAT(set_batch(q, strategy, 2).value_or(""), HasSubstr("--mini-batches"));
