@@ -211,8 +211,7 @@ const std::vector<OptionSpec>& option_table() {
        all_names<Objective>},
       {"--reference", "KIND", kModel, kPlanning,
        "what dpo, kto, grpo and ppo compare with: copy, adapters-off, adapter (a frozen copy of the "
-       "adapters), "
-       "precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]",
+       "adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]",
        [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
        all_names<ReferenceModel>},
       {"--generations", "G", kModel, kPlanning, "completions of each prompt under grpo [8]",

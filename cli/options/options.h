@@ -2,6 +2,7 @@
 // What can be typed. One table of options, which says which commands take each, and one of commands: parsing,
 // --help, completion and the man page's test all read them.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <optional>
@@ -163,6 +164,10 @@ struct CommandSpec {
 /// nearest word that can.
 [[nodiscard]] Options parse_options(const std::vector<std::string>& arguments);
 
+template <std::size_t N>
+[[nodiscard]] constexpr bool among(const std::array<std::string_view, N>& all, std::string_view option) {
+  return std::ranges::find(all, option) != all.end();
+}
 /// Options that do nothing without adapters: with --method lora or qlora alone.
 inline constexpr std::array<std::string_view, 8> kAdapterOptions{
     "--lora-rank", "--lora-targets",    "--lora-dropout",      "--adapters",
@@ -170,5 +175,13 @@ inline constexpr std::array<std::string_view, 8> kAdapterOptions{
 /// Those that do nothing without packed weights: with --method qlora alone.
 inline constexpr std::array<std::string_view, 3> kPackedOptions{"--quantization", "--quant-storage",
                                                                 "--prepare-kbit"};
+/// Those that do nothing unless completions are generated: with --objective grpo or ppo alone.
+inline constexpr std::array<std::string_view, 2> kCompletionOptions{"--completion-length", "--iterations"};
+/// With --objective grpo alone; ppo may be told that its trainer generates.
+inline constexpr std::array<std::string_view, 6> kGroupOptions{
+    "--generations", "--steps-per-generation", "--rollout", "--vllm-memory", "--vllm-sleep", "--vllm-tp"};
+/// With --objective ppo alone.
+inline constexpr std::array<std::string_view, 4> kValueOptions{"--value-model", "--reward-model",
+                                                               "--mini-batches", "--rollout-batch"};
 
 }  // namespace zplan

@@ -24,11 +24,6 @@ constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
 constexpr std::array<std::string_view, 2> kOfPacked{"--quantization", "--quant-storage"};
 
-template <std::size_t N>
-[[nodiscard]] bool among(const std::array<std::string_view, N>& all, std::string_view option) {
-  return std::ranges::find(all, option) != all.end();
-}
-
 /// A setting's place among all recipes'.
 struct Chosen {
   std::string option, value;

@@ -69,7 +69,8 @@ void check_reference(const Options& options) {
                      "accepted: copy, adapters-off, adapter, none");
 }
 
-void refuse_any(const Options& options, std::initializer_list<std::string_view> some, const std::string& why,
+template <class List = std::initializer_list<std::string_view>>
+void refuse_any(const Options& options, const List& some, const std::string& why,
                 const std::string& accepted) {
   for (const std::string_view option : some)
     if (options.has(option)) throw InputError(std::string(option), why, accepted);
@@ -106,16 +107,10 @@ void check_ppo_options(const Options& options) {
 void check_rollout_options(const Options& options) {
   const Training& training = options.training;
   const std::string why = fmt::format("does nothing with --objective {}", to_name(training.objective));
-  if (!trains_values(training))
-    refuse_any(options, {"--value-model", "--reward-model", "--mini-batches", "--rollout-batch"}, why,
-               "accepted: with --objective ppo");
+  if (!trains_values(training)) refuse_any(options, kValueOptions, why, "accepted: with --objective ppo");
   if (!generates(training)) {
-    refuse_any(options, {"--completion-length", "--iterations"}, why,
-               "accepted: with --objective grpo or ppo");
-    return refuse_any(options,
-                      {"--generations", "--steps-per-generation", "--rollout", "--vllm-memory",
-                       "--vllm-sleep", "--vllm-tp"},
-                      why, "accepted: with --objective grpo");
+    refuse_any(options, kCompletionOptions, why, "accepted: with --objective grpo or ppo");
+    return refuse_any(options, kGroupOptions, why, "accepted: with --objective grpo");
   }
   refuse_any(options, {"--lengths", "--generate", "--images"},
              fmt::format("given with --objective {}, which generates its samples itself",
@@ -132,14 +127,12 @@ void check_method(const Options& options) {
   all.push_back(method);
   const bool adapters = std::ranges::any_of(all, [](Method each) { return each != Method::full; });
   const bool packed = std::ranges::any_of(all, [](Method each) { return each == Method::qlora; });
-  for (const std::string_view option : kAdapterOptions)
-    if (!adapters && options.has(option))
-      throw InputError(std::string(option), "does nothing with --method full",
-                       "accepted: with --method lora or qlora");
-  for (const std::string_view option : kPackedOptions)
-    if (!packed && options.has(option))
-      throw InputError(std::string(option), fmt::format("does nothing with --method {}", to_name(method)),
-                       "accepted: with --method qlora");
+  if (!adapters)
+    refuse_any(options, kAdapterOptions, "does nothing with --method full",
+               "accepted: with --method lora or qlora");
+  if (!packed)
+    refuse_any(options, kPackedOptions, fmt::format("does nothing with --method {}", to_name(method)),
+               "accepted: with --method qlora");
   const Training& training = options.training;
   check_reference(options);
   if (options.has("--quant-storage") && !is_nf4(training.quantization))

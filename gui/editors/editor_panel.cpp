@@ -35,19 +35,16 @@ QString given_text(const Session::Entry& entry, std::string_view option, const Q
 QString why_idle(const Session::Entry& entry, std::string_view option) {
   const QString method = given_text(entry, "--method", QStringLiteral("full"));
   const QString framework = given_text(entry, "--framework", QStringLiteral("deepspeed"));
-  if (std::ranges::find(kAdapterOptions, option) != kAdapterOptions.end() && method == QLatin1String("full"))
+  if (among(kAdapterOptions, option) && method == QLatin1String("full"))
     return EditorPanel::tr("for methods lora and qlora");
-  if (std::ranges::find(kPackedOptions, option) != kPackedOptions.end() && method != QLatin1String("qlora"))
+  if (among(kPackedOptions, option) && method != QLatin1String("qlora"))
     return EditorPanel::tr("for method qlora");
   const QString objective = given_text(entry, "--objective", {});
   const bool grpo = objective == QLatin1String("grpo"), ppo = objective == QLatin1String("ppo");
-  for (const std::string_view each : {"--completion-length", "--iterations"})
-    if (option == each && !grpo && !ppo) return EditorPanel::tr("for objectives grpo and ppo");
-  for (const std::string_view each :
-       {"--generations", "--steps-per-generation", "--rollout", "--vllm-memory", "--vllm-sleep", "--vllm-tp"})
-    if (option == each && !grpo) return EditorPanel::tr("for objective grpo");
-  for (const std::string_view each : {"--value-model", "--reward-model", "--mini-batches", "--rollout-batch"})
-    if (option == each && !ppo) return EditorPanel::tr("for objective ppo");
+  if (among(kCompletionOptions, option) && !grpo && !ppo)
+    return EditorPanel::tr("for objectives grpo and ppo");
+  if (among(kGroupOptions, option) && !grpo) return EditorPanel::tr("for objective grpo");
+  if (among(kValueOptions, option) && !ppo) return EditorPanel::tr("for objective ppo");
   for (const std::string_view each :
        {"--buckets", "--ds-config", "--config-style", "--deepspeed-version", "--nvme-path"})
     if (option == each && framework != QLatin1String("deepspeed"))

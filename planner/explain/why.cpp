@@ -139,8 +139,7 @@ std::string generation(const Plan& plan, const SizeText& size) {
   if (plan.time.scoring.value > 0)
     return fmt::format(
         "generation takes {} of the step and scoring {}, by kernels and launches of their forwards: neither "
-        "was "
-        "measured",
+        "was measured",
         format_percent(ratio(plan.time.generation, plan.time.step)),
         format_percent(ratio(plan.time.scoring, plan.time.step)));
   const std::string time =
