@@ -18,6 +18,22 @@ bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
+/// Whatever mini-batches there are.
+std::vector<Batches> all_batches(const Scope& scope, std::int64_t data_parallel) {
+  std::vector<Batches> all;
+  if (!scope.global_batch_size) {
+    for (const std::int64_t each : scope.accumulations) all.push_back({each, scope.micro_batch_sizes});
+    if (all.empty()) all.push_back({1, scope.micro_batch_sizes});
+    return all;
+  }
+  if (*scope.global_batch_size % data_parallel != 0) return {};
+  const std::int64_t samples = *scope.global_batch_size / data_parallel;
+  for (const std::int64_t size : divisors(samples))
+    if (holds(scope.micro_batch_sizes, size) && holds(scope.accumulations, samples / size))
+      all.push_back({samples / size, {size}});
+  return all;
+}
+
 /// Checkpointing and bucket sizes of one strategy.
 void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
                   std::vector<FamilyReport>& all) {
@@ -48,12 +64,12 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
   std::vector<std::string> reasons = why_illegal(q.model, q.training, name.strategy, world);
   for (std::string& each : why_not_on(q.cluster, name.strategy)) reasons.push_back(std::move(each));
   const std::int64_t ranks = name.strategy.layout.data_ranks(), parts = q.training.rollout.mini_batches;
-  if (reasons.empty() && !batches(scope, ranks).empty() && batches(scope, ranks, parts).empty())
-    reasons.push_back(fmt::format(
-        "no accumulation that is open makes {} whole mini-batches: --mini-batches, --grad-accum", parts));
   if (reasons.empty() && batches(scope, ranks).empty())
     reasons.push_back(fmt::format("a global batch of {} cannot be made with {} data-parallel ranks",
-                                  *scope.global_batch_size, name.strategy.layout.data_ranks()));
+                                  *scope.global_batch_size, ranks));
+  else if (reasons.empty() && batches(scope, ranks, parts).empty())
+    reasons.push_back(fmt::format(
+        "no accumulation that is open makes {} whole mini-batches: --mini-batches, --grad-accum", parts));
   if (reasons.empty()) return add_variants(q, scope, name, all);
   all.push_back({.name = name,
                  .outcome = FamilyOutcome::illegal,
@@ -68,21 +84,6 @@ std::int64_t micro_batch_step(std::size_t index) {
   if (index < kEach) return static_cast<std::int64_t>(index) + 1;
   const std::size_t doubling = (index - kEach) / kPerDoubling, step = (index - kEach) % kPerDoubling + 1;
   return static_cast<std::int64_t>(kEach * (kPerDoubling + step) / kPerDoubling) << doubling;
-}
-
-static std::vector<Batches> all_batches(const Scope& scope, std::int64_t data_parallel) {
-  std::vector<Batches> all;
-  if (!scope.global_batch_size) {
-    for (const std::int64_t each : scope.accumulations) all.push_back({each, scope.micro_batch_sizes});
-    if (all.empty()) all.push_back({1, scope.micro_batch_sizes});
-    return all;
-  }
-  if (*scope.global_batch_size % data_parallel != 0) return {};
-  const std::int64_t samples = *scope.global_batch_size / data_parallel;
-  for (const std::int64_t size : divisors(samples))
-    if (holds(scope.micro_batch_sizes, size) && holds(scope.accumulations, samples / size))
-      all.push_back({samples / size, {size}});
-  return all;
 }
 
 std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel, std::int64_t mini_batches) {
