@@ -28,15 +28,23 @@ std::int64_t samples_at_once(const Training& training, const Strategy& strategy)
   return trains_values(training) ? std::min(training.rollout.forward_batch, all) : all;
 }
 
+std::int64_t chunks_generated(const Training& training, const Strategy& strategy) {
+  const std::int64_t chunk = samples_at_once(training, strategy);
+  return (samples_generated(training, strategy) + chunk - 1) / chunk;
+}
+
 bool follows_micro_step(const Training& training, const Strategy& strategy) {
   return trains_values(training) && strategy.gradient_accumulation_steps > training.rollout.mini_batches;
 }
 
 Bytes generation_scores(const Training& training, const Strategy& strategy, std::int64_t vocabulary) {
   if (!trains_values(training)) return {};
-  const std::int64_t chunk = samples_at_once(training, strategy);
-  const std::int64_t chunks = (samples_generated(training, strategy) + chunk - 1) / chunk;
-  return Bytes(4) * (chunks * chunk * completion_tokens(training) * vocabulary);
+  const std::int64_t padded = chunks_generated(training, strategy) * samples_at_once(training, strategy);
+  return kGeneratedScore * (padded * completion_tokens(training) * vocabulary);
+}
+
+std::int64_t prompt_tokens(const Training& training) {
+  return training.sequence_length - completion_tokens(training);
 }
 
 std::int64_t completion_tokens(const Training& training) {

@@ -49,19 +49,24 @@ struct Rollout {
 [[nodiscard]] bool trains_values(const Training& training);
 /// Samples that a rank generates at once, of PPO in chunks; all of a generation under grpo.
 [[nodiscard]] std::int64_t samples_at_once(const Training& training, const Strategy& strategy);
+/// How often it does for one generation.
+[[nodiscard]] std::int64_t chunks_generated(const Training& training, const Strategy& strategy);
 /// Samples of a rank that one generation makes.
 [[nodiscard]] std::int64_t samples_generated(const Training& training, const Strategy& strategy);
 /// Whether variables of PPO's loop name what the micro-step before left: its first of each mini-batch finds
 /// nothing. Source: TRL 1.8 experimental/ppo/ppo_trainer.py train ("del everything and empty cache").
 [[nodiscard]] bool follows_micro_step(const Training& training, const Strategy& strategy);
-/// fp32 scores of all tokens of a generation, which PPOTrainer has generate() return and does not let go of
+/// Bytes of a score: generate() widens logits to fp32.
+inline constexpr Bytes kGeneratedScore{4};
+/// Scores of all tokens of a generation, which PPOTrainer has generate() return and does not let go of
 /// before the next one's are there; chunks are padded to one size, and so is the last one. Source: TRL 1.8
 /// experimental/ppo/ppo_trainer.py train, batch_generation.
 [[nodiscard]] Bytes generation_scores(const Training& training, const Strategy& strategy,
                                       std::int64_t vocabulary);
 /// Whether the training generates what it trains on.
 [[nodiscard]] bool generates(const Training& training);
-/// Tokens of a sample that are generated.
+/// Tokens of a sample that are given, and that are generated.
+[[nodiscard]] std::int64_t prompt_tokens(const Training& training);
 [[nodiscard]] std::int64_t completion_tokens(const Training& training);
 /// Micro-steps of a rank that one generation feeds: as given, else as few optimizer steps' as hold whole
 /// groups of completions; of PPO one optimizer step's, whatever mini-batches there are.

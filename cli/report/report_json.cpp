@@ -142,7 +142,7 @@ Json rollout_json(const Model& model, const Training& training) {
   const Rollout& rollout = training.rollout;
   Json json = {{"engine", name_json(rollout.engine)},
                {"generations", rollout.generations},
-               {"prompt_length", training.sequence_length - completion_tokens(training)},
+               {"prompt_length", prompt_tokens(training)},
                {"completion_length", completion_tokens(training)},
                {"iterations", passes(training)},
                {"vllm_memory", rollout.engine_share},

@@ -208,18 +208,14 @@ Bytes reserved_by_varied(const Setup& setup, RunInputs inputs, Bytes outside) {
 /// comes on top of what is held.
 MomentPrediction moment_over(const RunInputs& inputs, const RunResult& run, RunMoment moment) {
   const StepInputs& in = inputs.step;
-  const RolloutTapes tapes =
-      record_rollout(in.model, in.training, in.strategy, samples_at_once(in.training, in.strategy));
-  const RolloutForwards forwards = rollout_forwards(tapes);
   if (moment == RunMoment::scoring) {
-    const Bytes taken = run.held + worst_of_scoring(in.model, in.training, forwards).device;
+    const ScoringTapes tapes = record_scoring(in.model, in.training, in.strategy);
+    const Bytes taken = run.held + worst_of_scoring(in.model, in.training, tapes).device;
     return {run.held, taken, taken};
   }
-  MomentPrediction prediction{run.held, run.held, {}};
-  for (const Resident& each : worst_of_generation(in.model, in.training, in.strategy, forwards))
-    prediction.allocated += each.device;
-  prediction.reserved = run.held + generation_pool(in.model, in.training, in.strategy, tapes).reserved;
-  return prediction;
+  const Tape prompt = record_prediction(in.model, in.training, in.strategy, prompt_tokens(in.training));
+  return {run.held, run.held + on_device(worst_of_generation(in.model, in.training, in.strategy, prompt)),
+          run.held + generation_pool(in.model, in.training, in.strategy, prompt).reserved};
 }
 
 /// An update's peaks are those of its worst phase.

@@ -31,7 +31,7 @@ Work work_of(const Model& model, const Training& training, const EngineMemory& e
           .prompts = std::max(1.0, wanted / static_cast<double>(training.rollout.generations)),
           .waves = wanted / std::min(at_once, wanted),
           .parameters = parameters_of_token(model) / static_cast<double>(training.rollout.engine_ranks),
-          .prompt_tokens = static_cast<double>(training.sequence_length) - completion,
+          .prompt_tokens = static_cast<double>(prompt_tokens(training)),
           .completion_tokens = completion};
 }
 
@@ -76,14 +76,15 @@ double steps_fed(const Training& training, const Strategy& strategy) {
 
 }  // namespace
 
-ChunkTime chunk_time(const RolloutTapes& tapes, const Training& training, const Cluster& cluster) {
+ChunkTime chunk_time(const Tape& prompt, const Tape& token, const ScoringTapes& scoring,
+                     const Training& training, const Cluster& cluster) {
   const KernelRates rates(cluster, training);
-  const ForwardTime token = time_of(tapes.token, rates);
-  return {.prompt = time_of(tapes.prompt, rates).taken(),
-          .token_device = token.device,
-          .token_host = token.host,
-          .scoring = time_of(tapes.reference, rates).taken() + time_of(tapes.values, rates).taken() +
-                     time_of(tapes.rewards, rates).taken()};
+  const ForwardTime of_token = time_of(token, rates);
+  return {.prompt = time_of(prompt, rates).taken(),
+          .token_device = of_token.device,
+          .token_host = of_token.host,
+          .scoring = time_of(scoring.reference, rates).taken() + time_of(scoring.values, rates).taken() +
+                     time_of(scoring.rewards, rates).taken()};
 }
 
 /// torch.cat reads and writes all that is cached at each token, and attention reads it; scores are divided by
@@ -91,31 +92,30 @@ ChunkTime chunk_time(const RolloutTapes& tapes, const Training& training, const 
 RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                          const Cluster& cluster, const ChunkTime& chunk) {
   constexpr std::int64_t kCachePasses = 3, kScorePasses = 20;
-  constexpr Bytes kScore{4};
   const std::int64_t samples = samples_generated(training, strategy);
   const std::int64_t at_once = samples_at_once(training, strategy);
-  const std::int64_t chunks = (samples + at_once - 1) / at_once;
   const std::int64_t completion = completion_tokens(training);
   const GenerationCache cache = generation_cache(model, training, strategy, at_once);
   const Bytes moved = cache.keys_values(training.sequence_length - completion / 2) * kCachePasses +
-                      kScore * (at_once * model.shape.vocabulary_size * kScorePasses);
+                      kGeneratedScore * (at_once * model.shape.vocabulary_size * kScorePasses);
   const Seconds read = moved / KernelRates(cluster, training).memory();
   const Seconds token = std::max(chunk.token_device + read, chunk.token_host);
   const double each = static_cast<double>(samples) / static_cast<double>(at_once);
   const double steps = steps_fed(training, strategy);
-  return {.prompts = chunk.prompt * (each / steps),
-          .completions = token * (static_cast<double>(chunks * completion) / steps),
-          .scoring = chunk.scoring * (each / steps)};
+  return {
+      .prompts = chunk.prompt * (each / steps),
+      .completions = token * (static_cast<double>(chunks_generated(training, strategy) * completion) / steps),
+      .scoring = chunk.scoring * (each / steps)};
 }
 
 RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                          const Cluster& cluster) {
   if (!generates(training)) return {};
   if (trains_values(training))
-    return rollout_time(
-        model, training, strategy, cluster,
-        chunk_time(record_rollout(model, training, strategy, samples_at_once(training, strategy)), training,
-                   cluster));
+    return rollout_time(model, training, strategy, cluster,
+                        chunk_time(record_prediction(model, training, strategy, prompt_tokens(training)),
+                                   record_prediction(model, training, strategy, 1),
+                                   record_scoring(model, training, strategy), training, cluster));
   const EngineMemory engine = engine_memory(model, training, strategy, cluster.usable_memory);
   const Work work = work_of(model, training, engine);
   const KernelRates rates(cluster, training);

@@ -9,8 +9,9 @@ namespace zplan {
 
 struct Cluster;
 struct Model;
-struct RolloutTapes;
+struct ScoringTapes;
 struct Strategy;
+struct Tape;
 struct Training;
 
 /// What one optimizer step has to wait for generation on the average.
@@ -29,8 +30,9 @@ struct ChunkTime {
       token_host;   ///< of a token of each: kernels but for cached keys and values, and issuing
   Seconds scoring;  ///< forwards of reference, value and reward model
 };
-[[nodiscard]] ChunkTime chunk_time(const RolloutTapes& tapes, const Training& training,
-                                   const Cluster& cluster);
+/// By its forwards: over prompts, of a token of each sample, and of what scores.
+[[nodiscard]] ChunkTime chunk_time(const Tape& prompt, const Tape& token, const ScoringTapes& scoring,
+                                   const Training& training, const Cluster& cluster);
 /// Of PPO, whose chunks take so long.
 [[nodiscard]] RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                                        const Cluster& cluster, const ChunkTime& chunk);

@@ -466,6 +466,13 @@ std::int32_t parameters_around(const Model& model, const Training& training) {
   return static_cast<std::int32_t>(count);
 }
 
+/// Without gradients, of what PPO generates or scores at once.
+Strategy of_chunk(const Training& training, const Strategy& strategy) {
+  Strategy plain = reference_strategy(strategy);
+  plain.micro_batch_size = samples_at_once(training, strategy);
+  return plain;
+}
+
 Training without_adapters(Training training) {
   training.method = Method::full;
   training.dora = false, training.modules_to_save.clear();
@@ -509,27 +516,24 @@ Tape record_scores(const Model& model, const Training& training, const Strategy&
   return symbolic::MicroStep(model, training, reference_strategy(strategy), rank).record_scores(true);
 }
 
-RolloutTapes record_rollout(const Model& model, const Training& training, const Strategy& strategy,
-                            std::int64_t samples) {
-  Strategy plain = reference_strategy(strategy);
-  plain.micro_batch_size = samples;
-  const std::int64_t completion = completion_tokens(training);
-  const auto predicted = [&](std::int64_t tokens) {
-    Training of = training;
-    of.objective = Objective::sft;
-    of.sequence_length = tokens;
-    of.keeps_cache = true;
-    return symbolic::MicroStep(model, of, plain, {}).record_prediction();
-  };
+Tape record_prediction(const Model& model, const Training& training, const Strategy& strategy,
+                       std::int64_t tokens) {
+  Training of = training;
+  of.objective = Objective::sft;
+  of.sequence_length = tokens;
+  of.keeps_cache = true;
+  return symbolic::MicroStep(model, of, of_chunk(training, strategy), {}).record_prediction();
+}
+
+ScoringTapes record_scoring(const Model& model, const Training& training, const Strategy& strategy) {
+  const Strategy plain = of_chunk(training, strategy);
   Training compared = reference_training(training);
   // What is trained was told to keep no cache where it is checkpointed; a copy was told nothing.
   const bool copied = reference_of(training) == ReferenceModel::copy;
   compared.keeps_cache = copied || (training.keeps_cache && strategy.checkpointing == Checkpointing::none);
   Training numbers = without_adapters(training);
   numbers.keeps_cache = false;
-  return {.prompt = predicted(training.sequence_length - completion),
-          .token = predicted(1),
-          .reference = symbolic::MicroStep(model, compared, plain, {}).record_scores(false),
+  return {.reference = symbolic::MicroStep(model, compared, plain, {}).record_scores(false),
           .values = symbolic::MicroStep(*model.value, numbers, plain, {}).record_numbers(),
           .rewards = symbolic::MicroStep(*model.reward, numbers, plain, {}).record_numbers()};
 }

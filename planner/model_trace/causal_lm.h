@@ -21,17 +21,21 @@ struct TapeRank {
 /// own the micro-step that stands for it, whose forward keeps more.
 [[nodiscard]] Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy);
 
-/// Forwards without gradients of PPO's rollout.
-struct RolloutTapes {
-  Tape prompt;           ///< of the policy over prompts, with the keys and values that it keeps
-  Tape token;            ///< of one token of each sample
-  Tape reference;        ///< log-probabilities of whole logits, by the reference
+/// The tape of a forward under torch.no_grad over so many tokens of each sample that PPO generates at once:
+/// it predicts the next one, and keeps keys and values. Source: TRL 1.8 experimental/ppo/ppo_trainer.py
+/// batch_generation.
+[[nodiscard]] Tape record_prediction(const Model& model, const Training& training, const Strategy& strategy,
+                                     std::int64_t tokens);
+
+/// Forwards without gradients that score what PPO generated.
+struct ScoringTapes {
+  Tape reference;        ///< log-probabilities of whole logits
   Tape values, rewards;  ///< a number for each token, by value and reward model
 };
-/// Of so many samples at once. Source: TRL 1.8 experimental/ppo/ppo_trainer.py batch_generation, train;
+/// Of the samples that are scored at once. Source: TRL 1.8 experimental/ppo/ppo_trainer.py train;
 /// experimental/utils.py get_reward.
-[[nodiscard]] RolloutTapes record_rollout(const Model& model, const Training& training,
-                                          const Strategy& strategy, std::int64_t samples);
+[[nodiscard]] ScoringTapes record_scoring(const Model& model, const Training& training,
+                                          const Strategy& strategy);
 
 /// The tape of a forward that computes log-probabilities of completions, as they are scored before training.
 [[nodiscard]] Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,

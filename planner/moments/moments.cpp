@@ -155,11 +155,10 @@ std::vector<Resident> checkpointed(const StepInputs& in, const ModelFiles& files
 /// Adds a moment up, with what offload keeps on the host all the while.
 MomentMemory moment_of(RunMoment moment, std::vector<Resident> parts, std::int64_t ranks, Bytes offload,
                        std::string_view remedy) {
-  MomentMemory memory{.moment = moment, .parts = std::move(parts), .host = offload, .remedy = remedy};
-  for (const Resident& each : memory.parts) {
-    memory.host += each.host * ranks + each.host_of_first;
-    memory.device += each.device;
-  }
+  MomentMemory memory{
+      .moment = moment, .parts = std::move(parts), .device = {}, .host = offload, .remedy = remedy};
+  memory.device = on_device(memory.parts);
+  for (const Resident& each : memory.parts) memory.host += each.host * ranks + each.host_of_first;
   return memory;
 }
 
@@ -173,6 +172,12 @@ std::vector<MomentMemory> host_moments(const StepInputs& in, std::int64_t ranks_
           moment_of(RunMoment::save_checkpoint, checkpointed(in, files), ranks_per_node, offload,
                     "save_only_model=True of TrainingArguments, which leaves optimizer states out, or, of "
                     "FSDP2, SHARDED_STATE_DICT (--save sharded)")};
+}
+
+Bytes on_device(const std::vector<Resident>& parts) {
+  Bytes all{};
+  for (const Resident& each : parts) all += each.device;
+  return all;
 }
 
 Bytes most_on_host(const std::vector<MomentMemory>& moments) {

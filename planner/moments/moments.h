@@ -55,6 +55,9 @@ struct Resident {
   bool operator==(const Resident&) const = default;
 };
 
+/// What all parts take of a rank's device.
+[[nodiscard]] Bytes on_device(const std::vector<Resident>& parts);
+
 /// Memory at one moment of a run.
 struct MomentMemory {
   RunMoment moment{};

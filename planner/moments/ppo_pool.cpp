@@ -59,14 +59,13 @@ class Chunk {
       : cache_(generation_cache(model, training, strategy, samples_at_once(training, strategy))),
         allocator_({.expandable_segments = training.expandable_segments}),
         completion_(completion_tokens(training)),
-        prompt_(training.sequence_length - completion_),
-        samples_(samples_at_once(training, strategy)),
-        chunks_((samples_generated(training, strategy) + samples_ - 1) / samples_),
-        scores_(Bytes(4) * (samples_ * model.shape.vocabulary_size)) {}
+        prompt_(prompt_tokens(training)),
+        chunks_(chunks_generated(training, strategy)),
+        scores_(kGeneratedScore * (samples_at_once(training, strategy) * model.shape.vocabulary_size)) {}
 
-  GenerationPool play(const RolloutTapes& tapes) {
+  GenerationPool play(const Tape& prompt) {
     for (std::int64_t i = 1; i < chunks_; ++i) stacked_.push_back(take(scores_ * completion_));
-    Forward(tapes.prompt, allocator_).play();
+    Forward(prompt, allocator_).play();
     needed_ = allocator_.peak().reserved;
     generate();
     stack();
@@ -139,7 +138,7 @@ class Chunk {
 
   GenerationCache cache_;
   CachingAllocator allocator_;
-  std::int64_t completion_, prompt_, samples_, chunks_;
+  std::int64_t completion_, prompt_, chunks_;
   Bytes scores_;  ///< of one step
   Bytes needed_;
   std::vector<Handle> stacked_, of_tokens_, kept_;  ///< kept_: keys and values, layer by layer
@@ -149,8 +148,8 @@ class Chunk {
 }  // namespace
 
 GenerationPool generation_pool(const Model& model, const Training& training, const Strategy& strategy,
-                               const RolloutTapes& tapes) {
-  return Chunk(model, training, strategy).play(tapes);
+                               const Tape& prompt) {
+  return Chunk(model, training, strategy).play(prompt);
 }
 
 }  // namespace zplan

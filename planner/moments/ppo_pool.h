@@ -7,16 +7,16 @@
 namespace zplan {
 
 struct Model;
-struct RolloutTapes;
 struct Strategy;
+struct Tape;
 struct Training;
 
-/// Over what is held when a generation begins.
+/// Over what is held when a generation begins; `prompt`: the forward over a chunk's prompts.
 struct GenerationPool {
   Bytes reserved;  ///< taken from a device with memory to spare
   Bytes needed;    ///< the least that will do: wholly free segments are given back where memory ends
 };
 [[nodiscard]] GenerationPool generation_pool(const Model& model, const Training& training,
-                                             const Strategy& strategy, const RolloutTapes& tapes);
+                                             const Strategy& strategy, const Tape& prompt);
 
 }  // namespace zplan

@@ -12,25 +12,17 @@ namespace {
 
 constexpr std::string_view kGeneration = "TRL 1.8 experimental/ppo/ppo_trainer.py batch_generation";
 constexpr std::string_view kScoring = "TRL 1.8 experimental/ppo/ppo_trainer.py train";
-constexpr Bytes kScore(4);  ///< generate() widens logits to fp32
 
 using Parts = std::vector<Resident>;
-
-Bytes sum(const Parts& parts) {
-  Bytes all{};
-  for (const Resident& each : parts) all += each.device;
-  return all;
-}
 
 /// A generation of a rank in chunks.
 class Generation {
  public:
-  Generation(const Model& model, const Training& training, const Strategy& strategy,
-             const RolloutForwards& forwards)
+  Generation(const Model& model, const Training& training, const Strategy& strategy, const Tape& prompt)
       : model_(model),
         training_(training),
         strategy_(strategy),
-        forwards_(forwards),
+        prompt_(forward_peak(prompt)),
         samples_(samples_generated(training, strategy)),
         chunk_(samples_at_once(training, strategy)) {}
 
@@ -39,7 +31,7 @@ class Generation {
     const std::int64_t whole = samples_ / chunk_, left = samples_ % chunk_;
     Parts worst = padded();
     const auto take = [&](Parts parts) {
-      if (sum(parts) > sum(worst)) worst = std::move(parts);
+      if (on_device(parts) > on_device(worst)) worst = std::move(parts);
     };
     take(stacked((whole - 1) * chunk_, chunk_));
     take(prompted((whole - 1) * chunk_));
@@ -49,7 +41,7 @@ class Generation {
 
  private:
   [[nodiscard]] Bytes scores(std::int64_t samples) const {
-    return kScore * (samples * completion_tokens(training_) * model_.shape.vocabulary_size);
+    return kGeneratedScore * (samples * completion_tokens(training_) * model_.shape.vocabulary_size);
   }
   [[nodiscard]] Parts before(std::int64_t samples) const {
     if (samples == 0) return {};
@@ -62,7 +54,7 @@ class Generation {
   [[nodiscard]] Parts prompted(std::int64_t earlier) const {
     Parts parts = before(earlier);
     parts.push_back({.name = "forward of a chunk's prompts, with keys and values",
-                     .device = forwards_.prompt,
+                     .device = prompt_,
                      .formula = "its tape under torch.no_grad (docs/activations.md)",
                      .source = kGeneration});
     return parts;
@@ -83,52 +75,45 @@ class Generation {
     return parts;
   }
   [[nodiscard]] Parts padded() const {
-    const std::int64_t chunks = (samples_ + chunk_ - 1) / chunk_;
-    return {{.name = "scores of all chunks, and once more as they are padded",
-             .device = scores(samples_) + scores(chunks * chunk_),
-             .formula = "2 · 4 · S · C · V",
-             .source = kGeneration}};
+    return {
+        {.name = "scores of all chunks, and once more as they are padded",
+         .device = scores(samples_) + generation_scores(training_, strategy_, model_.shape.vocabulary_size),
+         .formula = "2 · 4 · S · C · V",
+         .source = kGeneration}};
   }
 
   const Model& model_;
   const Training& training_;
   const Strategy& strategy_;
-  const RolloutForwards& forwards_;
+  Bytes prompt_;  ///< of a chunk
   std::int64_t samples_, chunk_;
 };
 
 }  // namespace
 
-RolloutForwards rollout_forwards(const RolloutTapes& tapes) {
-  return {.prompt = forward_peak(tapes.prompt),
-          .reference = forward_peak(tapes.reference),
-          .values = forward_peak(tapes.values),
-          .rewards = forward_peak(tapes.rewards)};
-}
-
 std::vector<Resident> worst_of_generation(const Model& model, const Training& training,
-                                          const Strategy& strategy, const RolloutForwards& forwards) {
-  return Generation(model, training, strategy, forwards).worst();
+                                          const Strategy& strategy, const Tape& prompt) {
+  return Generation(model, training, strategy, prompt).worst();
 }
 
-Resident worst_of_scoring(const Model& model, const Training& training, const RolloutForwards& forwards) {
+Resident worst_of_scoring(const Model& model, const Training& training, const ScoringTapes& tapes) {
   constexpr std::string_view kForward = "its tape under torch.no_grad (docs/activations.md)";
   // torch.logsumexp makes the exponentials of a sample's scores.
-  const Bytes exponentials = kScore * (completion_tokens(training) * model.shape.vocabulary_size);
+  const Bytes exponentials = kGeneratedScore * (completion_tokens(training) * model.shape.vocabulary_size);
   const std::array<Resident, 4> all{{{.name = "exponentials of a sample's scores",
                                       .device = exponentials,
                                       .formula = "4 · C · V",
                                       .source = "TRL 1.8 trainer/utils.py selective_log_softmax"},
                                      {.name = "forward of the reference over a chunk, with whole logits",
-                                      .device = forwards.reference,
+                                      .device = forward_peak(tapes.reference),
                                       .formula = kForward,
                                       .source = kScoring},
                                      {.name = "forward of the value model over a chunk",
-                                      .device = forwards.values,
+                                      .device = forward_peak(tapes.values),
                                       .formula = kForward,
                                       .source = kScoring},
                                      {.name = "forward of the reward model over a chunk",
-                                      .device = forwards.rewards,
+                                      .device = forward_peak(tapes.rewards),
                                       .formula = kForward,
                                       .source = kScoring}}};
   return *std::ranges::max_element(all, {}, &Resident::device);

@@ -10,26 +10,20 @@
 namespace zplan {
 
 struct Model;
-struct RolloutTapes;
+struct ScoringTapes;
 struct Strategy;
+struct Tape;
 struct Training;
-
-/// Most that is live of a chunk's forwards, over what is held.
-struct RolloutForwards {
-  Bytes prompt;                      ///< of the policy over prompts, keys and values that stay included
-  Bytes reference, values, rewards;  ///< of those that score
-};
-[[nodiscard]] RolloutForwards rollout_forwards(const RolloutTapes& tapes);
 
 /// The worst instant of a generation in chunks: what it takes over what is held, the scores of the generation
 /// before among that. As a chunk's prompts are computed; as its scores, of which each step made its own, are
-/// stacked beside its keys and values; as all chunks' are padded to one tensor.
+/// stacked beside its keys and values; as all chunks' are padded to one tensor. `prompt`: the forward over a
+/// chunk's prompts.
 [[nodiscard]] std::vector<Resident> worst_of_generation(const Model& model, const Training& training,
-                                                        const Strategy& strategy,
-                                                        const RolloutForwards& forwards);
+                                                        const Strategy& strategy, const Tape& prompt);
 /// The worst of what scores a chunk, which lives by itself: log-probabilities of the generation's own scores
 /// and of the reference's logits, values, rewards.
 [[nodiscard]] Resident worst_of_scoring(const Model& model, const Training& training,
-                                        const RolloutForwards& forwards);
+                                        const ScoringTapes& tapes);
 
 }  // namespace zplan

@@ -149,19 +149,13 @@ std::vector<Resident> generated_by_trainer(const RunInputs& inputs, const StepFi
 }
 
 /// PPOTrainer's own model generates, and three score what it made, a chunk at a time.
-RolloutTapes tapes_of(const StepInputs& in) {
-  return record_rollout(in.model, in.training, in.strategy, samples_at_once(in.training, in.strategy));
-}
-
 std::vector<Resident> generated_by_ppo(const RunInputs& inputs, const StepFigures& step) {
   std::vector<Resident> parts = held_beside_engine(inputs, step);
   const StepInputs& in = inputs.step;
-  const RolloutTapes tapes = tapes_of(in);
-  Bytes live{};
-  for (const Resident& each :
-       worst_of_generation(in.model, in.training, in.strategy, rollout_forwards(tapes)))
-    parts.push_back(each), live += each.device;
-  const Bytes gaps = generation_pool(in.model, in.training, in.strategy, tapes).needed - live;
+  const Tape prompt = record_prediction(in.model, in.training, in.strategy, prompt_tokens(in.training));
+  const std::vector<Resident> live = worst_of_generation(in.model, in.training, in.strategy, prompt);
+  parts.insert(parts.end(), live.begin(), live.end());
+  const Bytes gaps = generation_pool(in.model, in.training, in.strategy, prompt).needed - on_device(live);
   parts.push_back({.name = "gaps of PyTorch's allocator",
                    .device = std::max(gaps, Bytes{}),
                    .formula = "what growing keys and values leave between scores that stay",
@@ -171,8 +165,9 @@ std::vector<Resident> generated_by_ppo(const RunInputs& inputs, const StepFigure
 
 std::vector<Resident> scored_by_ppo(const RunInputs& inputs, const StepFigures& step) {
   std::vector<Resident> parts = held_beside_engine(inputs, step);
+  const StepInputs& in = inputs.step;
   parts.push_back(
-      worst_of_scoring(inputs.step.model, inputs.step.training, rollout_forwards(tapes_of(inputs.step))));
+      worst_of_scoring(in.model, in.training, record_scoring(in.model, in.training, in.strategy)));
   return parts;
 }
 

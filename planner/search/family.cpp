@@ -109,18 +109,18 @@ TapeFigures& PlanFamily::tapes(std::int64_t micro_steps) const {
 const PlanFamily::RolloutFigures& PlanFamily::rollout_of(const Strategy& strategy) {
   const Training& training = context_.training();
   const Model& model = context_.model();
-  const std::int64_t chunk = samples_at_once(training, strategy);
   const std::lock_guard lock(mutex_);
-  RolloutFigures& figures = rollouts_[{chunk, samples_generated(training, strategy)}];
+  RolloutFigures& figures =
+      rollouts_[{samples_at_once(training, strategy), samples_generated(training, strategy)}];
   if (figures.is_known) return figures;
-  const RolloutTapes tapes = record_rollout(model, training, strategy, chunk);
-  const RolloutForwards forwards = rollout_forwards(tapes);
-  Bytes live{};
-  for (const Resident& each : worst_of_generation(model, training, strategy, forwards)) live += each.device;
+  const Tape prompt = record_prediction(model, training, strategy, prompt_tokens(training));
+  const Tape token = record_prediction(model, training, strategy, 1);
+  const ScoringTapes scoring = record_scoring(model, training, strategy);
   figures = {.is_known = true,
-             .generation = std::max(live, generation_pool(model, training, strategy, tapes).needed),
-             .scoring = worst_of_scoring(model, training, forwards).device,
-             .time = chunk_time(tapes, training, context_.cluster())};
+             .generation = std::max(on_device(worst_of_generation(model, training, strategy, prompt)),
+                                    generation_pool(model, training, strategy, prompt).needed),
+             .scoring = worst_of_scoring(model, training, scoring).device,
+             .time = chunk_time(prompt, token, scoring, training, context_.cluster())};
   return figures;
 }
 
