@@ -25,9 +25,10 @@ TEST(Recorder, TellsOfAMisplacedReleaseAtItsEnd) {
   EXPECT_THROW((void)recorder.finish({0, 1, 2}), std::logic_error);
 }
 
-Flops matrix_products(const Model& model, Attention attention) {
+Flops matrix_products(const Model& model, Attention attention, bool padded) {
   Training training;
   training.method = Method::qlora, training.attention = attention, training.sequence_length = 512;
+  training.padding_mask = padded;
   const Tape tape = record_tape(model, training, {.zero_stage = 0}, {});
   Flops sum;
   for (const Load& load : tape.loads)
@@ -39,7 +40,9 @@ Flops matrix_products(const Model& model, Attention attention) {
 // flash-attn's kernels pad and crop.
 TEST(LatentAttention, IsAsWideAsItsValuesUnderEveryKernel) {
   const Model model = resolve_model("deepseek-ai/DeepSeek-V2-Lite", {});
-  EXPECT_EQ(matrix_products(model, Attention::flash), matrix_products(model, Attention::sdpa));
+  for (const bool padded : {false, true})
+    EXPECT_EQ(matrix_products(model, Attention::flash, padded),
+              matrix_products(model, Attention::sdpa, padded));
 }
 
 }  // namespace
