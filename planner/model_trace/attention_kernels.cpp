@@ -114,35 +114,37 @@ Tensor unpadded(Program& p, const Tensor& x, const Tensor& places) {
 /// A padded batch passes the kernel without its padding, of which there is none here: the most that it can
 /// take. Source: transformers 5.23 modeling_flash_attention_utils.py _upad_input, _pad_input.
 Tensor packaged_without_padding(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
-  const std::int64_t tokens = q.size(0) * q.size(2), heads = q.size(1), d = v.size(3);
+  const std::int64_t tokens = q.size(0) * q.size(2), width = q.size(1) * v.size(3);
   const Tensor places = numbers(p.torch, {tokens}, DType::int64);
   const Tensor keys = unpadded(p, k, places), values = unpadded(p, v, places),
                queries = unpadded(p, q, places);
   const Tensor packed = flash_attention(p.torch, queries, keys, values, p.drops_attention(), q.size(0));
-  const Tensor padded = index(p.torch, reshape(p.torch, merged(p, packed), {tokens, heads * d}), places);
-  return transpose(p.torch, view(p.torch, padded, {q.size(0), q.size(2), heads, d}), 1, 2);
-}
-
-Tensor packaged_alike(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
-  if (p.given.mask.defined()) return packaged_without_padding(p, q, k, v);
-  return flash_attention(p.torch, q, k, v, p.drops_attention());
+  const Tensor padded = index(p.torch, reshape(p.torch, merged(p, packed), {tokens, width}), places);
+  return view(p.torch, padded, {q.size(0), q.size(2), width});
 }
 
 /// The package's kernels take values as wide as queries: of latent attention they are padded with zeros, and
 /// the output is cropped. Source: transformers 5.23 integrations/flash_attention.py.
 Tensor packaged_with_wide_values(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
-  Tensor output;
+  const std::int64_t heads = q.size(1), d = q.size(3);
+  Tensor output;  // [b, a, s, d]
   {
     const Tensor by_token = transpose(p.torch, v, 1, 2);
-    const Tensor wide = transpose(p.torch, pad(p.torch, by_token, 3, q.size(3) - v.size(3)), 1, 2);
-    output = packaged_alike(p, q, k, wide);
+    const Tensor wide = transpose(p.torch, pad(p.torch, by_token, 3, d - v.size(3)), 1, 2);
+    if (p.given.mask.defined())
+      output = transpose(
+          p.torch, view(p.torch, packaged_without_padding(p, q, k, wide), {q.size(0), q.size(2), heads, d}),
+          1, 2);
+    else
+      output = flash_attention(p.torch, q, k, wide, p.drops_attention());
   }
-  return slice(p.torch, output, 3, v.size(3));
+  return merged(p, slice(p.torch, output, 3, v.size(3)));
 }
 
 Tensor packaged(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
-  const bool alike = v.size(3) == q.size(3);
-  return merged(p, alike ? packaged_alike(p, q, k, v) : packaged_with_wide_values(p, q, k, v));
+  if (v.size(3) != q.size(3)) return packaged_with_wide_values(p, q, k, v);
+  if (p.given.mask.defined()) return packaged_without_padding(p, q, k, v);
+  return merged(p, flash_attention(p.torch, q, k, v, p.drops_attention()));
 }
 
 /// What runs where `wanted` is asked for.
