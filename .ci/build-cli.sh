@@ -46,7 +46,6 @@ expected_time() {
 
 # A folder that ./test has configured keeps its tests: both build there, and what one has compiled the other finds.
 configure() {
-  use_ccache "$build"
   if ! [ -e "$build/CMakeCache.txt" ]; then
     set -- -DCMAKE_BUILD_TYPE=Release -DZPLAN_BUILD_TESTS=OFF -DZPLAN_BUILD_GUI=OFF
     if command -v ninja >/dev/null; then set -- -GNinja "$@"; fi

@@ -37,14 +37,6 @@ END
 
 has_command() { command -v "$1" >/dev/null 2>&1; }
 
-# With ccache, where it is there, the folder that CMake is about to make; one that exists goes on as it began, or ./zplan and
-# ./test, which build in the same folder, would compile everything again for each other.
-use_ccache() {
-  if ! [ -e "$1/CMakeCache.txt" ] && has_command ccache; then
-    export CMAKE_CXX_COMPILER_LAUNCHER="${CMAKE_CXX_COMPILER_LAUNCHER:-ccache}"
-  fi
-}
-
 cxx() {
   for each in "${CXX:-c++}" g++ clang++; do
     if has_command "${each%% *}"; then printf '%s\n' "$each" && return; fi
