@@ -201,7 +201,8 @@ case_moved_checkout() {
   same "output after the move" "$(head -n 1 "$work/out")" "data second"
 }
 
-# ./zplan and ./test build in one folder: what one has compiled must be what the other would compile.
+# ./zplan and ./test build in one folder: what one has compiled must be what the other would compile. Of the project itself,
+# which is configured and not built.
 case_one_build_for_both() {
   root=$source_root build="$work/both" window='' log="$work/log"
   # shellcheck source=.ci/build-cli.sh
