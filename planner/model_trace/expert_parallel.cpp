@@ -457,9 +457,10 @@ Tensor with_shared(const ExpertBlock& block, const Tensor& output, const Tensor&
   return add(p.torch, output, shared);
 }
 
-// ---- among tensor-parallel ranks
-// --------------------------------------------------------------------------- Tokens are the same on all of
-// them, so each sends every t-th row of an expert, and gathers what the others got.
+// ---- among tensor-parallel ranks --------------------------------------------------------------------------
+
+// Tokens are the same on all of them, so each sends every t-th row of an expert, and gathers what the others
+// got.
 
 /// _AverageGradientOverTP.
 Tensor with_averaged_gradient(const ExpertBlock& block, const Tensor& x) {
