@@ -1,10 +1,10 @@
-"""Writes docs/accuracy.md and planner/accuracy.json from what `zplan check` prints over the measurements in tests/reference/, and the
+"""Writes docs/accuracy.md and planner/plan/accuracy.json from what `zplan check` prints over the measurements in tests/reference/, and the
 figures that README.md and the other pages quote.
 
 usage: generate_accuracy.py [--check] ZPLAN
 
 docs/accuracy.in.md is the page with a line {{name}} where figures go. docs/accuracy_explanations.json says, per section and
-record, why the prediction is off; it is kept by hand and survives regeneration. planner/accuracy.json is what the program itself says
+record, why the prediction is off; it is kept by hand and survives regeneration. planner/plan/accuracy.json is what the program itself says
 of its figures, by kind, statistic, framework, method and GPU. In pages a figure stands between <!--acc WHAT--> and <!--/acc-->, where
 WHAT is as quoted() reads it. docs/accuracy_bounds.json is kept by hand too: what no figure may exceed, whether or not pages are
 written. --check writes nothing and fails where a file is not what would be written, where a bound does not hold or is missing, or

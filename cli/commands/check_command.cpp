@@ -12,8 +12,8 @@
 #include "models/base/json_text.h"
 #include "planner/check/judge.h"
 #include "planner/check/read.h"
+#include "planner/question/work.h"
 #include "planner/search/candidates.h"
-#include "planner/work.h"
 
 namespace zplan {
 

@@ -7,7 +7,7 @@
 #include "cli/run.h"
 #include "models/base/json_text.h"
 #include "planner/explain/why.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/search/search.h"
 
 namespace zplan {

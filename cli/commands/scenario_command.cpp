@@ -13,7 +13,7 @@
 #include "cli/run.h"
 #include "cli/scenarios/scenario_report.h"
 #include "models/base/json_text.h"
-#include "planner/search/run_cost.h"
+#include "planner/plan/run_cost.h"
 
 namespace zplan {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "cli/commands/commands.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/search/candidates.h"
 #include "planner/search/explore.h"
 

@@ -14,7 +14,7 @@
 #include "cli/recipes/recipe.h"
 #include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
-#include "planner/search/question.h"
+#include "planner/question/question.h"
 #include "planner/search/solve.h"
 
 namespace zplan {

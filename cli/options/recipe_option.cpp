@@ -10,7 +10,7 @@
 #include "cli/options/values.h"
 #include "cli/recipes/recipe.h"
 #include "models/base/json_reader.h"
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

@@ -6,7 +6,7 @@
 #include "cli/environment.h"
 #include "cli/options/options.h"
 #include "models/catalogue/catalogue.h"
-#include "planner/search/question.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "cli/options/values.h"
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/search/question.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

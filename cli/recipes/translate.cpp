@@ -10,7 +10,7 @@
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
 #include "models/catalogue/catalogue.h"
-#include "planner/optimizers.h"
+#include "planner/question/optimizers.h"
 
 namespace zplan {
 

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/document/text.h"
-#include "planner/plan.h"
-#include "planner/search/plan_figures.h"
-#include "planner/search/question.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/plan_figures.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

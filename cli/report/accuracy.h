@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "planner/accuracy.h"
+#include "planner/plan/accuracy.h"
 
 namespace zplan {
 

@@ -11,7 +11,7 @@
 #include "hardware_profiles/cluster.h"
 #include "hardware_profiles/kernel_model.h"
 #include "models/base/version.h"
-#include "planner/accuracy.h"
+#include "planner/plan/accuracy.h"
 
 namespace zplan {
 

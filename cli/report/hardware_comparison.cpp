@@ -15,9 +15,9 @@
 #include "hardware_profiles/platform.h"
 #include "models/base/format.h"
 #include "models/base/version.h"
-#include "planner/accuracy.h"
 #include "planner/explain/why.h"
-#include "planner/search/run_cost.h"
+#include "planner/plan/accuracy.h"
+#include "planner/plan/run_cost.h"
 
 namespace zplan {
 

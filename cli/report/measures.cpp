@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "models/base/format.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/plan_figures.h"
+#include "planner/plan/run_cost.h"
 #include "planner/search/crossover.h"
-#include "planner/search/plan_figures.h"
-#include "planner/search/run_cost.h"
 
 namespace zplan {
 

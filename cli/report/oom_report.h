@@ -8,7 +8,7 @@
 #include "cli/document/document.h"
 #include "cli/options/options.h"
 #include "models/base/json_reader.h"
-#include "planner/explain/oom.h"
+#include "planner/search/oom.h"
 
 namespace zplan {
 

@@ -1,6 +1,6 @@
 #include "cli/report/report_deltas.h"
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace zplan {
 

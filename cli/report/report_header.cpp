@@ -9,8 +9,8 @@
 #include "cli/report/report_text.h"
 #include "cli/report/search_report.h"
 #include "models/base/version.h"
-#include "planner/frameworks/framework.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
+#include "planner/question/framework.h"
 #include "planner/search/search.h"
 
 namespace zplan {

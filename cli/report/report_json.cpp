@@ -19,10 +19,10 @@
 #include "cli/report/search_report.h"
 #include "models/base/version.h"
 #include "planner/cost/price.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
+#include "planner/plan/plan_figures.h"
+#include "planner/plan/run_cost.h"
 #include "planner/search/explore.h"
-#include "planner/search/plan_figures.h"
-#include "planner/search/run_cost.h"
 #include "planner/sharding/expert_model.h"
 
 namespace zplan {
@@ -140,14 +140,10 @@ Json trainer_defaults_json(const std::vector<AppliedDefault>& defaults) {
 /// Of training on completions that the model generates.
 Json rollout_json(const Model& model, const Training& training) {
   const Rollout& rollout = training.rollout;
-  Json json = {{"engine", name_json(rollout.engine)},
-               {"generations", rollout.generations},
-               {"prompt_length", prompt_tokens(training)},
-               {"completion_length", completion_tokens(training)},
-               {"iterations", passes(training)},
-               {"vllm_memory", rollout.engine_share},
-               {"vllm_sleep", rollout.sleep_level},
-               {"vllm_tp", rollout.engine_ranks}};
+  Json json = {{"engine", name_json(rollout.engine)},      {"generations", rollout.generations},
+               {"prompt_length", prompt_tokens(training)}, {"completion_length", completion_tokens(training)},
+               {"iterations", passes(training)},           {"vllm_memory", rollout.engine_share},
+               {"vllm_sleep", rollout.sleep_level},        {"vllm_tp", rollout.engine_ranks}};
   if (!trains_values(training)) return json;
   json["value_model"] = model.value->name, json["reward_model"] = model.reward->name;
   json["mini_batches"] = rollout.mini_batches, json["rollout_batch"] = rollout.forward_batch;

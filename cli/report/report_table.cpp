@@ -8,9 +8,9 @@
 
 #include "cli/report/report_text.h"
 #include "planner/explain/why.h"
-#include "planner/plan.h"
-#include "planner/search/plan_figures.h"
-#include "planner/search/run_cost.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/plan_figures.h"
+#include "planner/plan/run_cost.h"
 #include "planner/search/search.h"
 
 namespace zplan {

@@ -10,7 +10,7 @@
 #include "cli/report/accuracy.h"
 #include "cli/report/explain.h"
 #include "cli/report/search_report.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/search/explore.h"
 
 namespace zplan {

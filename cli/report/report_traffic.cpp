@@ -4,7 +4,7 @@
 
 #include "cli/report/report_text.h"
 #include "planner/cost/price.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace zplan {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace zplan {
 

@@ -5,7 +5,7 @@
 
 #include "cli/document/text.h"
 #include "models/base/format.h"
-#include "planner/search/plan_figures.h"
+#include "planner/plan/plan_figures.h"
 
 namespace zplan::gui {
 

@@ -22,7 +22,7 @@
 #include "gui/output/export.h"
 #include "gui/output/json_colours.h"
 #include "gui/output/text_label.h"
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan::gui {
 

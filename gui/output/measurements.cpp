@@ -22,7 +22,7 @@
 #include "gui/output/text_label.h"
 #include "hardware_profiles/cluster.h"
 #include "planner/check/read.h"
-#include "planner/work.h"
+#include "planner/question/work.h"
 
 namespace zplan::gui {
 

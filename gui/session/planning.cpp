@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "models/base/error.h"
-#include "planner/work.h"
+#include "planner/question/work.h"
 
 namespace zplan::gui {
 

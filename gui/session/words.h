@@ -4,7 +4,7 @@
 #include <QString>
 
 #include "models/base/format.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace zplan::gui {
 

@@ -10,8 +10,8 @@
 #include "hardware_profiles/cluster.h"
 #include "planner/check/record.h"
 #include "planner/moments/moments.h"
-#include "planner/strategy.h"
-#include "planner/terms.h"
+#include "planner/question/strategy.h"
+#include "planner/question/terms.h"
 
 namespace zplan::check {
 

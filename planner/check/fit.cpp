@@ -9,9 +9,9 @@
 #include <string>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/plan.h"
-#include "planner/plan_context.h"
-#include "planner/work.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/plan_context.h"
+#include "planner/question/work.h"
 
 namespace zplan::check {
 

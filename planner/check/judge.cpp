@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/work.h"
+#include "planner/question/work.h"
 
 namespace zplan::check {
 

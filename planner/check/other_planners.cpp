@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan::check {
 
@@ -125,7 +125,8 @@ PlannerComparison compare(const OtherPlanner& planner, Kind kind, const std::vec
 std::optional<double> deepspeed_estimator(const Setup& setup) {
   const Strategy& strategy = setup.strategy;
   if (!is_plain(setup) || strategy.zero_stage < 2 || strategy.layout.tensor > 1) return std::nullopt;
-  const double psi = number(parameters(setup.model)), ranks = static_cast<double>(strategy.layout.data_ranks());
+  const double psi = number(parameters(setup.model)),
+               ranks = static_cast<double>(strategy.layout.data_ranks());
   const bool away = strategy.offload_optimizer != OffloadDevice::none;
   if (strategy.zero_stage == 2) return away ? 2 * psi : 2 * psi + 18 * psi / ranks;
   const double largest = 4 * largest_module(setup.model);

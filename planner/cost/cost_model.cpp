@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/cost/host_time.h"
+#include "planner/step/host_time.h"
 
 namespace zplan {
 

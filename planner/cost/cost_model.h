@@ -7,8 +7,8 @@
 
 #include "hardware_profiles/collective_cost.h"
 #include "planner/model_trace/tape.h"
-#include "planner/simulation/call.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
+#include "planner/step/call.h"
 
 namespace zplan {
 

@@ -4,7 +4,7 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/cost/schedule.h"
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 #include "planner/sharding/shard.h"
 
 namespace zplan {

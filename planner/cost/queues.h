@@ -4,10 +4,10 @@
 #include <array>
 #include <vector>
 
-#include "planner/cost/clock.h"
 #include "planner/cost/cost_model.h"
-#include "planner/cost/lanes.h"
 #include "planner/cost/run_time.h"
+#include "planner/step/clock.h"
+#include "planner/step/lanes.h"
 
 namespace zplan {
 

@@ -9,7 +9,7 @@
 #include "planner/model_trace/causal_lm.h"
 #include "planner/moments/evaluation.h"
 #include "planner/moments/rollout.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "planner/terms.h"
+#include "planner/question/terms.h"
 
 namespace zplan {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "hardware_profiles/wire.h"
-#include "planner/frameworks/deepspeed/sharding.h"
-#include "planner/frameworks/framework.h"
+#include "planner/frameworks/deepspeed/zero/sharding.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hardware_profiles/algorithm.h"
-#include "planner/simulation/call.h"
+#include "planner/step/call.h"
 
 namespace zplan {
 

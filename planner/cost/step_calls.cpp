@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/cost/clock.h"
 #include "planner/cost/queues.h"
+#include "planner/step/clock.h"
 
 namespace zplan {
 

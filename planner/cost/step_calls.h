@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/simulation/call.h"
+#include "planner/step/call.h"
 
 namespace zplan {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace zplan {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What PyTorch's own frameworks, FSDP2 and DDP, have in common.
 
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

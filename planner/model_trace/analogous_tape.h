@@ -1,7 +1,7 @@
 #pragma once
 
 #include "planner/model_trace/tape.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "planner/frameworks/framework.h"
 #include "planner/model_trace/analogous_tape.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/recorded_tape.h"
 #include "planner/model_trace/reference.h"
 #include "planner/model_trace/vision.h"
+#include "planner/question/framework.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "planner/model_trace/tape.h"
+#include "planner/question/strategy.h"
 #include "planner/sharding/expert_model.h"
-#include "planner/strategy.h"
 
 namespace zplan {
 

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/frameworks/framework.h"
 #include "planner/model_trace/moe.h"
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/program.h"
+#include "planner/question/framework.h"
 
 namespace zplan::symbolic {
 

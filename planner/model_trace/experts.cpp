@@ -2,9 +2,9 @@
 // brought back into the order of the tokens and summed. Source: transformers 5.23 integrations/moe.py
 // grouped_mm_experts_forward.
 
-#include "planner/frameworks/framework.h"
 #include "planner/model_trace/moe.h"
 #include "planner/model_trace/moe_operators.h"
+#include "planner/question/framework.h"
 
 namespace zplan::symbolic {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan::symbolic {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "planner/model_trace/operators.h"
+#include "planner/question/strategy.h"
 #include "planner/sharding/expert_model.h"
-#include "planner/strategy.h"
 
 namespace zplan::symbolic {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "models/base/error.h"
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "planner/model_trace/tape.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

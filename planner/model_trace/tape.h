@@ -11,7 +11,7 @@
 
 #include "models/recorded/recorded.h"
 #include "planner/model_trace/load.h"
-#include "planner/terms.h"
+#include "planner/question/terms.h"
 
 namespace zplan {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "planner/frameworks/framework.h"
 #include "planner/model_trace/causal_lm.h"
 #include "planner/model_trace/condensed.h"
+#include "planner/question/framework.h"
 #include "planner/simulation/run.h"
 
 namespace zplan {

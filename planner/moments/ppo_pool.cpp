@@ -7,8 +7,8 @@
 #include "planner/model_trace/causal_lm.h"
 #include "planner/model_trace/play.h"
 #include "planner/moments/evaluation.h"
+#include "planner/question/work.h"
 #include "planner/simulation/caching_allocator.h"
-#include "planner/work.h"
 
 namespace zplan {
 

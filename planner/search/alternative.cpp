@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "planner/explain/why.h"
-#include "planner/frameworks/framework.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
+#include "planner/plan/plan_figures.h"
+#include "planner/question/framework.h"
 #include "planner/search/candidates.h"
 #include "planner/search/findings.h"
 #include "planner/search/micro_batch.h"
 #include "planner/search/parallel.h"
-#include "planner/search/plan_figures.h"
 #include "planner/search/search.h"
 
 namespace zplan {

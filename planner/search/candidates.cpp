@@ -8,10 +8,10 @@
 #include <string_view>
 #include <utility>
 
-#include "planner/frameworks/framework.h"
-#include "planner/frameworks/legality.h"
+#include "planner/plan/legality.h"
+#include "planner/question/framework.h"
+#include "planner/question/work.h"
 #include "planner/search/micro_batch.h"
-#include "planner/work.h"
 
 namespace zplan {
 

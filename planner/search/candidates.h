@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/question.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "hardware_profiles/collective_cost.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
 
 namespace zplan {
 

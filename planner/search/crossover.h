@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "planner/accuracy.h"
-#include "planner/search/question.h"
+#include "planner/plan/accuracy.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

@@ -9,16 +9,16 @@
 #include <tuple>
 
 #include "models/base/error.h"
-#include "planner/accuracy.h"
 #include "planner/explain/why.h"
-#include "planner/plan_context.h"
+#include "planner/plan/accuracy.h"
+#include "planner/plan/plan_context.h"
+#include "planner/question/work.h"
 #include "planner/search/families.h"
 #include "planner/search/family.h"
 #include "planner/search/findings.h"
 #include "planner/search/micro_batch.h"
 #include "planner/search/parallel.h"
 #include "planner/search/search.h"
-#include "planner/work.h"
 
 namespace zplan {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "models/base/divisors.h"
-#include "planner/frameworks/framework.h"
-#include "planner/frameworks/legality.h"
+#include "planner/plan/legality.h"
+#include "planner/question/framework.h"
 #include "planner/search/candidates.h"
 
 namespace zplan {

@@ -9,8 +9,8 @@
 #include "planner/moments/moments.h"
 #include "planner/moments/ppo_pool.h"
 #include "planner/moments/ppo_rollout.h"
+#include "planner/question/work.h"
 #include "planner/simulation/memory.h"
-#include "planner/work.h"
 
 namespace zplan {
 

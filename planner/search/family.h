@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "planner/cost/rollout_time.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
 #include "planner/search/estimate.h"
 #include "planner/search/tape_figures.h"
 

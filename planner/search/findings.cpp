@@ -5,11 +5,11 @@
 #include <map>
 #include <numeric>
 
-#include "planner/frameworks/framework.h"
-#include "planner/plan_context.h"
-#include "planner/rank_run.h"
+#include "planner/plan/plan_context.h"
+#include "planner/plan/rank_run.h"
+#include "planner/question/framework.h"
+#include "planner/question/question.h"
 #include "planner/search/first.h"
-#include "planner/search/question.h"
 
 namespace zplan {
 

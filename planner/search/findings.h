@@ -7,8 +7,8 @@
 #include <string>
 
 #include "models/base/quantity.h"
-#include "planner/search/plan_figures.h"
-#include "planner/search/run_cost.h"
+#include "planner/plan/plan_figures.h"
+#include "planner/plan/run_cost.h"
 
 namespace zplan {
 

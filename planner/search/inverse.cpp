@@ -8,7 +8,7 @@
 
 #include "models/base/divisors.h"
 #include "planner/explain/why.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
 #include "planner/search/candidates.h"
 #include "planner/search/findings.h"
 #include "planner/search/first.h"

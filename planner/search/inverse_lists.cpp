@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "planner/cost/cost_model.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
 #include "planner/search/inverse.h"
 #include "planner/search/kernels.h"
 #include "planner/search/parallel.h"

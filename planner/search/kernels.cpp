@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "hardware_profiles/platform.h"
-#include "planner/optimizers.h"
+#include "planner/question/optimizers.h"
 
 namespace zplan {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "hardware_profiles/gpu.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

@@ -6,8 +6,8 @@
 #include <functional>
 #include <numeric>
 
-#include "planner/frameworks/framework.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
+#include "planner/question/framework.h"
 #include "planner/search/first.h"
 #include "planner/search/micro_batch.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/base/divisors.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
 #include "planner/search/first.h"
 
 namespace zplan {

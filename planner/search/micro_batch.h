@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "planner/search/question.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

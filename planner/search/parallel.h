@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "planner/work.h"
+#include "planner/question/work.h"
 
 namespace zplan {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "planner/explain/why.h"
-#include "planner/frameworks/framework.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
+#include "planner/question/framework.h"
 #include "planner/search/alternative.h"
 #include "planner/search/candidates.h"
 #include "planner/search/findings.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
 #include "planner/search/candidates.h"
-#include "planner/search/question.h"
 
 namespace zplan {
 

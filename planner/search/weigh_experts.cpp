@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "models/base/format.h"
-#include "planner/frameworks/framework.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
+#include "planner/question/framework.h"
 #include "planner/search/search.h"
 
 namespace zplan {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

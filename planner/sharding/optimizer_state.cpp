@@ -1,6 +1,6 @@
 #include "planner/sharding/optimizer_state.h"
 
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

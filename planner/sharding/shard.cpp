@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 #include "planner/sharding/optimizer_state.h"
 
 namespace zplan {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "planner/work.h"
+#include "planner/question/work.h"
 
 namespace zplan {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/cost/lanes.h"
 #include "planner/model_trace/condensed.h"
+#include "planner/step/lanes.h"
 
 namespace zplan {
 

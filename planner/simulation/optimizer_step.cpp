@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "planner/cost/optimizer_traffic.h"
 #include "planner/model_trace/play.h"
+#include "planner/question/work.h"
 #include "planner/simulation/rank_state.h"
 #include "planner/simulation/run.h"
-#include "planner/work.h"
+#include "planner/step/optimizer_traffic.h"
 
 namespace zplan {
 

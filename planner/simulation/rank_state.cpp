@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "planner/frameworks/deepspeed/rules.h"
-#include "planner/frameworks/deepspeed/sharding.h"
-#include "planner/frameworks/framework.h"
+#include "planner/frameworks/deepspeed/zero/rules.h"
+#include "planner/frameworks/deepspeed/zero/sharding.h"
+#include "planner/question/framework.h"
 #include "planner/simulation/allowances.h"
 
 namespace zplan {

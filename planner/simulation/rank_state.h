@@ -5,10 +5,10 @@
 #include <array>
 #include <vector>
 
-#include "planner/simulation/call.h"
 #include "planner/simulation/device.h"
 #include "planner/simulation/optimizer_step.h"
 #include "planner/simulation/run.h"
+#include "planner/step/call.h"
 
 namespace zplan {
 

@@ -1,7 +1,7 @@
 #include "planner/simulation/run.h"
 
-#include "planner/frameworks/framework.h"
 #include "planner/model_trace/causal_lm.h"
+#include "planner/question/framework.h"
 #include "planner/sharding/expert_model.h"
 
 namespace zplan {

@@ -6,13 +6,13 @@
 #include <span>
 #include <string_view>
 
-#include "planner/cost/clock.h"
 #include "planner/model_trace/condensed.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
-#include "planner/simulation/call.h"
 #include "planner/simulation/device.h"
 #include "planner/simulation/memory_plan.h"
+#include "planner/step/call.h"
+#include "planner/step/clock.h"
 
 namespace zplan {
 
@@ -73,9 +73,9 @@ struct RunInputs {
   std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
   /// Of the GPU, what the allocator cannot have: a CUDA context, NCCL's buffers, an engine that stays awake.
   Bytes outside{};
-  Bytes engine{};           ///< of that, the engine
-  Bytes device{};           ///< what a process can allocate of the GPU; 0: not asked for
-  bool flattens_on_host{};  ///< on a GPU without limit: as on one that has no memory for it
+  Bytes engine{};                  ///< of that, the engine
+  Bytes device{};                  ///< what a process can allocate of the GPU; 0: not asked for
+  bool flattens_on_host{};         ///< on a GPU without limit: as on one that has no memory for it
   std::optional<Bytes> watched{};  ///< of the allocator without limit: RunResult::before_more is asked for
 };
 

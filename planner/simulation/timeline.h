@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "planner/terms.h"
+#include "planner/question/terms.h"
 
 namespace zplan {
 

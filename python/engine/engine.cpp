@@ -12,8 +12,8 @@
 #include "cli/process.h"
 #include "cli/run.h"
 #include "models/base/error.h"
+#include "planner/question/work.h"
 #include "planner/search/search.h"
-#include "planner/work.h"
 
 struct zplan_question {
   std::string output, messages;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/plan_context.h"
-#include "planner/rank_run.h"
+#include "planner/plan/plan_context.h"
+#include "planner/plan/rank_run.h"
 #include "planner/search/families.h"
 #include "planner/search/family.h"
 #include "planner/search/search.h"

@@ -13,8 +13,8 @@
 #include "hardware_profiles/cluster.h"
 #include "models/config.h"
 #include "planner/check/predict.h"
-#include "planner/frameworks/deepspeed/long_context.h"
-#include "planner/frameworks/legality.h"
+#include "planner/frameworks/deepspeed/zero/long_context.h"
+#include "planner/plan/legality.h"
 #include "support.h"
 
 namespace zplan::check::testing {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "support.h"
 
 namespace zplan::test {

@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "support.h"
 
 namespace zplan::test {

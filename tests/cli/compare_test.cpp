@@ -8,7 +8,7 @@
 #include <sstream>
 #include <utility>
 
-#include "planner/accuracy.h"
+#include "planner/plan/accuracy.h"
 #include "support.h"
 
 namespace zplan::test {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/accuracy.h"
+#include "planner/plan/accuracy.h"
 #include "support.h"
 
 namespace zplan::test {

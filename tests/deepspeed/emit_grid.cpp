@@ -10,7 +10,7 @@
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/launch/launch.h"
-#include "planner/frameworks/legality.h"
+#include "planner/plan/legality.h"
 
 namespace zplan::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/config.h"
-#include "planner/frameworks/legality.h"
+#include "planner/plan/legality.h"
 
 namespace zplan::testing {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planner/frameworks/deepspeed/config/ds_config.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/search/search.h"
 
 namespace zplan::testing {

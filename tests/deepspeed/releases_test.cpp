@@ -6,8 +6,8 @@
 #include "grid.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
-#include "planner/frameworks/deepspeed/rules.h"
-#include "planner/frameworks/legality.h"
+#include "planner/frameworks/deepspeed/zero/rules.h"
+#include "planner/plan/legality.h"
 #include "support.h"
 
 namespace zplan::testing {

@@ -7,9 +7,9 @@
 #include "grid.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
-#include "planner/frameworks/legality.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/legality.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
 
 namespace zplan::testing {
 namespace {

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "grid.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
 
 namespace zplan::testing {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report/report_json.h"
-#include "planner/work.h"
+#include "planner/question/work.h"
 #include "support.h"
 
 namespace zplan::gui {

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/rank_run.h"
+#include "planner/plan/rank_run.h"
 #include "planner/simulation/cards.h"
 #include "tests/planner/support.h"
 

@@ -1,6 +1,6 @@
 // What ZeRO-3 gathers and lets go of at every module, against DeepSpeed itself.
 
-#include "planner/frameworks/deepspeed/coordinator.h"
+#include "planner/frameworks/deepspeed/zero/coordinator.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include <set>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/frameworks/deepspeed/gathered_memory.h"
-#include "planner/frameworks/deepspeed/partitioned_run.h"
-#include "planner/rank_run.h"
+#include "planner/frameworks/deepspeed/zero/gathered_memory.h"
+#include "planner/frameworks/deepspeed/zero/partitioned_run.h"
+#include "planner/plan/rank_run.h"
 #include "tests/planner/decoder_hooks.h"
 #include "tests/planner/support.h"
 

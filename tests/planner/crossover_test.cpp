@@ -8,7 +8,7 @@
 
 #include "hardware_profiles/collective_cost.h"
 #include "hardware_profiles/profiles.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

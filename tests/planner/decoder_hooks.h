@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/frameworks/deepspeed/coordinator.h"
+#include "planner/frameworks/deepspeed/zero/coordinator.h"
 
 namespace zplan::testing {
 

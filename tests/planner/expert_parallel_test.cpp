@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/frameworks/deepspeed/sharding.h"
-#include "planner/frameworks/legality.h"
+#include "planner/frameworks/deepspeed/zero/sharding.h"
+#include "planner/plan/legality.h"
 #include "planner/sharding/expert_model.h"
 #include "tests/planner/support.h"
 

@@ -8,9 +8,9 @@
 
 #include "models/base/error.h"
 #include "models/catalogue/catalogue.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
+#include "planner/question/work.h"
 #include "planner/search/families.h"
-#include "planner/work.h"
 
 namespace zplan::testing {
 namespace {

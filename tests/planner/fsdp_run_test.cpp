@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/frameworks/legality.h"
+#include "planner/plan/legality.h"
 #include "planner/sharding/optimizer_state.h"
 #include "planner/simulation/allowances.h"
 #include "planner/simulation/memory.h"

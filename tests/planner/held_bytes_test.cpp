@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "tests/planner/recorded_run.h"
 
 namespace zplan::testing {

@@ -1,13 +1,14 @@
 // Ranks that divide a sample's tokens: groups, batches, rules, time, and the ladder of longest sequences.
 
+#include "planner/frameworks/deepspeed/zero/long_context.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/frameworks/deepspeed/long_context.h"
-#include "planner/frameworks/legality.h"
+#include "planner/plan/legality.h"
 #include "planner/search/ladder.h"
 #include "tests/planner/support.h"
 

@@ -2,7 +2,7 @@
 // One row of tests/reference/steps/steps.json as a run.
 
 #include "planner/check/readers/training_row.h"
-#include "planner/rank_run.h"
+#include "planner/plan/rank_run.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

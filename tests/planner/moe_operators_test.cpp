@@ -9,7 +9,7 @@
 #include "models/config.h"
 #include "planner/model_trace/causal_lm.h"
 #include "planner/model_trace/operators.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan::symbolic {
 namespace {

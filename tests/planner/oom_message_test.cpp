@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/explain/oom.h"
+#include "planner/search/oom.h"
 #include "planner/simulation/caching_allocator.h"
 #include "tests/mutated.h"
 #include "tests/planner/support.h"

@@ -1,6 +1,6 @@
 // Out-of-memory errors played and mended: by messages that the played run itself would print.
 
-#include "planner/explain/oom.h"
+#include "planner/search/oom.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

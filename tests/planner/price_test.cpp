@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hardware_profiles/profiles.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

@@ -9,12 +9,12 @@
 
 #include "models/base/divisors.h"
 #include "planner/explain/why.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
+#include "planner/question/work.h"
 #include "planner/search/candidates.h"
 #include "planner/search/findings.h"
 #include "planner/search/micro_batch.h"
 #include "planner/search/search.h"
-#include "planner/work.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

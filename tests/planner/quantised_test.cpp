@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/frameworks/legality.h"
+#include "planner/plan/legality.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
 #include "planner/simulation/allowances.h"

@@ -4,7 +4,7 @@
 #include "models/base/json_reader.h"
 #include "models/config.h"
 #include "planner/model_trace/causal_lm.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan::testing {
 

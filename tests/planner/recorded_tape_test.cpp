@@ -12,7 +12,7 @@
 #include "models/base/error.h"
 #include "models/config.h"
 #include "models/recorded/read.h"
-#include "planner/rank_run.h"
+#include "planner/plan/rank_run.h"
 
 namespace zplan {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "planner/model_trace/causal_lm.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan::symbolic {
 namespace {

@@ -1,6 +1,6 @@
 // Reinforcement learning: what is scored and generated beside a step, the engine's share, and what refuses.
 
-#include "planner/rollout.h"
+#include "planner/question/rollout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "planner/cost/rollout_time.h"
-#include "planner/frameworks/legality.h"
 #include "planner/moments/rollout.h"
-#include "planner/plan_context.h"
+#include "planner/plan/legality.h"
+#include "planner/plan/plan_context.h"
 #include "planner/search/families.h"
 #include "planner/search/family.h"
 #include "planner/search/micro_batch.h"
@@ -395,11 +395,8 @@ TEST_F(PpoLegality, OneGpuAndTheLowerStagesArePlanned) {
 // Whatever else the batch is: a legal strategy has batches of both kinds.
 TEST_F(PpoLegality, MiniBatchesAreWholeMicroSteps) {
   training_.rollout.mini_batches = 3;
-  Question q{.model = model_,
-             .cluster = roomy_cluster(1),
-             .training = training_,
-             .space = {},
-             .headroom = {}};
+  Question q{
+      .model = model_, .cluster = roomy_cluster(1), .training = training_, .space = {}, .headroom = {}};
   q.space.gradient_accumulation_steps = 4;
   Strategy strategy = on_one(1, Checkpointing::none);
   EXPECT_THAT(set_batch(q, strategy, 2).value_or(""), HasSubstr("--mini-batches"));

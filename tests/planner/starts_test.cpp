@@ -9,8 +9,8 @@
 
 #include "hardware_profiles/cluster.h"
 #include "models/catalogue/catalogue.h"
-#include "planner/plan.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/plan_context.h"
 #include "planner/simulation/cards.h"
 #include "planner/simulation/memory.h"
 #include "tests/planner/measured_step.h"

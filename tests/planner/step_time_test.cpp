@@ -8,13 +8,13 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/cost/cost_model.h"
-#include "planner/cost/host_time.h"
 #include "planner/cost/offload_time.h"
 #include "planner/cost/queues.h"
 #include "planner/cost/schedule.h"
-#include "planner/plan.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/plan_context.h"
 #include "planner/sharding/shard.h"
+#include "planner/step/host_time.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

@@ -7,7 +7,7 @@
 
 #include "models/base/json_reader.h"
 #include "models/config.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace zplan::testing {
 

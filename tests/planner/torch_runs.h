@@ -1,7 +1,7 @@
 #pragma once
 // Runs of plain PyTorch and FSDP as their reference files describe them.
 
-#include "planner/rank_run.h"
+#include "planner/plan/rank_run.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

@@ -1,6 +1,6 @@
 // Trainers' defaults, and data sets whose samples differ in length.
 
-#include "planner/trainers.h"
+#include "planner/question/trainers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "models/base/error.h"
 #include "models/base/split.h"
-#include "planner/lengths.h"
+#include "planner/question/lengths.h"
 
 namespace zplan {
 namespace {

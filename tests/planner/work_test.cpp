@@ -1,4 +1,4 @@
-#include "planner/work.h"
+#include "planner/question/work.h"
 
 #include <gtest/gtest.h>
 

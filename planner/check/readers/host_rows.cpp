@@ -1,6 +1,6 @@
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/run_options.h"
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan::check {
 

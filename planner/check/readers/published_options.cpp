@@ -9,8 +9,8 @@
 #include "models/base/split.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/check/readers/split_projections.h"
-#include "planner/frameworks/framework.h"
-#include "planner/trainers.h"
+#include "planner/question/framework.h"
+#include "planner/question/trainers.h"
 
 namespace zplan::check {
 

@@ -9,7 +9,7 @@
 #include "planner/check/readers/run_options.h"
 #include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/read_config.h"
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan::check {
 

@@ -1,4 +1,4 @@
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 #include <fmt/format.h>
 

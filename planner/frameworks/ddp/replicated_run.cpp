@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/frameworks/deepspeed/rules.h"
-#include "planner/frameworks/deepspeed/sharding.h"
+#include "planner/frameworks/deepspeed/zero/rules.h"
+#include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/simulation/optimizer_step.h"
 
 namespace zplan {

@@ -4,7 +4,7 @@
 // torch/csrc/distributed/c10d/{reducer,comm}.cpp; compared with allocator traces of whole steps
 // (docs/accuracy.md).
 
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 #include "planner/simulation/rank_state.h"
 
 namespace zplan {

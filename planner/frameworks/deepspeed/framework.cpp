@@ -1,4 +1,4 @@
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 #include <fmt/format.h>
 
@@ -8,14 +8,14 @@
 #include "planner/frameworks/ddp/replicated_run.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/legality.h"
-#include "planner/frameworks/deepspeed/long_context.h"
-#include "planner/frameworks/deepspeed/offload.h"
-#include "planner/frameworks/deepspeed/partitioned_run.h"
-#include "planner/frameworks/deepspeed/sharding.h"
-#include "planner/frameworks/deepspeed/sliced_run.h"
+#include "planner/frameworks/deepspeed/zero/long_context.h"
+#include "planner/frameworks/deepspeed/zero/offload.h"
+#include "planner/frameworks/deepspeed/zero/partitioned_run.h"
+#include "planner/frameworks/deepspeed/zero/sharding.h"
+#include "planner/frameworks/deepspeed/zero/sliced_run.h"
 #include "planner/frameworks/launch/launch.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
 #include "planner/simulation/player.h"
 
 namespace zplan {

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "planner/frameworks/deepspeed/config/expert_config.h"
-#include "planner/frameworks/deepspeed/long_context.h"
-#include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/zero/long_context.h"
+#include "planner/frameworks/deepspeed/zero/rules.h"
 
 namespace zplan {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/format.h"
-#include "planner/frameworks/framework.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/plan.h"
+#include "planner/question/framework.h"
+#include "planner/question/question.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {

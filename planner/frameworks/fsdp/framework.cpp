@@ -1,4 +1,4 @@
-#include "planner/frameworks/framework.h"
+#include "planner/question/framework.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,10 @@
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/fsdp/fsdp_run.h"
 #include "planner/frameworks/launch/launch.h"
-#include "planner/frameworks/legality.h"
 #include "planner/frameworks/torch_rules.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/legality.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
 #include "planner/sharding/optimizer_state.h"
 #include "planner/sharding/shard.h"
 #include "planner/simulation/host_tally.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/cost/host_time.h"
 #include "planner/model_trace/reference.h"
+#include "planner/step/host_time.h"
 
 namespace zplan {
 

@@ -1,12 +1,12 @@
 #include "planner/frameworks/launch/launch.h"
 
-#include "planner/frameworks/framework.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/shell.h"
 #include "planner/frameworks/launch/swift.h"
 #include "planner/frameworks/launch/torchtitan.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/plan.h"
+#include "planner/question/framework.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "planner/frameworks/deepspeed/config/ds_config.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

@@ -8,11 +8,11 @@
 #include <numeric>
 
 #include "planner/frameworks/deepspeed/config/ds_config.h"
-#include "planner/frameworks/deepspeed/rules.h"
+#include "planner/frameworks/deepspeed/zero/rules.h"
 #include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/launch/shell.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

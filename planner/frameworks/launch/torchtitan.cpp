@@ -1,8 +1,8 @@
 #include "planner/frameworks/launch/torchtitan.h"
 
 #include "planner/frameworks/launch/shell.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
 
 namespace zplan {
 

@@ -12,7 +12,7 @@
 #include "cli/options/request.h"
 #include "cli/report/report_json.h"
 #include "cli/run.h"
-#include "planner/plan_context.h"
+#include "planner/plan/plan_context.h"
 #include "planner/search/micro_batch.h"
 #include "planner/search/search.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/report/report.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/search/search.h"
 #include "random.h"
 

@@ -14,9 +14,9 @@
 #include "cli/report/report_json.h"
 #include "cli/run.h"
 #include "laws.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
+#include "planner/question/work.h"
 #include "planner/search/search.h"
-#include "planner/work.h"
 #include "question.h"
 
 namespace zplan::test {

@@ -5,8 +5,8 @@
 #include "hardware_profiles/profiles.h"
 #include "models/base/names.h"
 #include "models/catalogue/catalogue.h"
+#include "planner/question/strategy.h"
 #include "planner/search/inverse.h"
-#include "planner/strategy.h"
 
 namespace zplan::test {
 

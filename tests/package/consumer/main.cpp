@@ -10,7 +10,7 @@
 #include "models/base/format.h"
 #include "models/base/version.h"
 #include "models/config.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace {
 

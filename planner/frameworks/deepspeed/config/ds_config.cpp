@@ -7,12 +7,12 @@
 
 #include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
-#include "planner/frameworks/deepspeed/rules.h"
-#include "planner/frameworks/deepspeed/sharding.h"
-#include "planner/frameworks/framework.h"
+#include "planner/frameworks/deepspeed/zero/rules.h"
+#include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/frameworks/launch/launch.h"
-#include "planner/plan.h"
-#include "planner/search/question.h"
+#include "planner/plan/plan.h"
+#include "planner/question/framework.h"
+#include "planner/question/question.h"
 #include "planner/sharding/expert_model.h"
 
 namespace zplan {

@@ -11,7 +11,7 @@
 #include "models/base/names.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/config/lint_text.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

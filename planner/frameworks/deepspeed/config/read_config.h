@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "planner/strategy.h"
+#include "planner/question/strategy.h"
 
 namespace zplan {
 

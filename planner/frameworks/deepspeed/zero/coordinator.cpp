@@ -1,0 +1,865 @@
+#include "planner/frameworks/deepspeed/zero/coordinator.h"
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "planner/frameworks/deepspeed/zero/narrow_index.h"
+
+namespace zplan {
+
+namespace {
+
+constexpr std::int32_t kNone = -1;
+
+bool contains(std::span<const std::int32_t> list, std::int32_t value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// The parameter that named_parameters() lists at `place`.
+std::size_t named(const ModuleTape& tape, std::size_t place) {
+  return tape.named.empty() ? place : static_cast<std::size_t>(tape.named[place]);
+}
+
+bool enters(const ModuleEvent& event) {
+  return event.kind == ModuleEvent::Kind::enter_forward || event.kind == ModuleEvent::Kind::enter_backward;
+}
+bool is_forward(const ModuleEvent& event) {
+  return event.kind == ModuleEvent::Kind::enter_forward || event.kind == ModuleEvent::Kind::leave_forward;
+}
+
+/// A use of a parameter by the module that is entered at `step`.
+struct TracedUse {
+  std::int32_t parameter{};
+  std::int32_t step{};
+  std::int32_t next{kNone};  ///< the same parameter's next use
+};
+
+/// The modules of a micro-step in the order in which they are entered, and what follows from it.
+struct Trace {
+  std::vector<TracedUse> uses;               ///< by step, then by parameter
+  std::vector<std::int32_t> first_use;       ///< by parameter
+  std::vector<std::int64_t> traversed;       ///< elements of the modules' own parameters before each step
+  std::vector<std::int64_t> traversed_deep;  ///< the same, all parameters below each module counted
+  std::vector<std::vector<std::int32_t>> deep_steps;  ///< by parameter: steps of the modules above it
+};
+
+/// Parameters that the modules' hooks gather: their own, or all below a leaf; and what they have been seen to
+/// read of others, for which there is memory.
+class HookedParameters {
+ public:
+  explicit HookedParameters(const ModuleTape& tape);
+
+  [[nodiscard]] std::span<const std::int32_t> of(std::int32_t module) const {
+    return std::span(list_).subspan(static_cast<std::size_t>(slot(module)),
+                                    static_cast<std::size_t>(at(count_, module)));
+  }
+  /// Place of the module's first parameter among those of all modules.
+  [[nodiscard]] std::int32_t slot(std::int32_t module) const { return at(first_, module); }
+  [[nodiscard]] std::size_t slots() const { return list_.size(); }
+  /// What it reads of others.
+  [[nodiscard]] std::span<const std::int32_t> external(std::int32_t module) const {
+    return of(module).subspan(static_cast<std::size_t>(at(own_count_, module)));
+  }
+  void add(std::int32_t module, std::int32_t parameter);
+
+ private:
+  std::vector<std::int32_t> list_, first_, count_, own_count_;
+};
+
+HookedParameters::HookedParameters(const ModuleTape& tape) {
+  std::vector<std::int32_t> reads(tape.modules.size());
+  for (const ModuleEvent& event : tape.events)
+    if (event.kind == ModuleEvent::Kind::read) ++at(reads, event.module);
+  for (std::size_t m = 0; m < tape.modules.size(); ++m) {
+    const ShardedModule& module = tape.modules[m];
+    const std::vector<std::int32_t>& own = module.leaf ? module.subtree : module.own;
+    first_.push_back(size_of(list_));
+    list_.insert(list_.end(), own.begin(), own.end());
+    list_.resize(list_.size() + static_cast<std::size_t>(reads[m]), kNone);
+    count_.push_back(size_of(own));
+  }
+  own_count_ = count_;
+}
+
+void HookedParameters::add(std::int32_t module, std::int32_t parameter) {
+  const auto known = of(module);
+  if (std::find(known.begin(), known.end(), parameter) != known.end()) return;
+  at(list_, slot(module) + at(count_, module)++) = parameter;
+}
+
+std::int64_t elements_of(const ModuleTape& tape, std::span<const std::int32_t> parameters) {
+  std::int64_t sum = 0;
+  for (const std::int32_t p : parameters) sum += at(tape.parameters, p).elements.value;
+  return sum;
+}
+
+void link_uses(Trace& trace, std::size_t parameters) {
+  trace.first_use.assign(parameters, kNone);
+  for (std::int32_t i = size_of(trace.uses) - 1; i >= 0; --i) {
+    TracedUse& use = at(trace.uses, i);
+    use.next = std::exchange(at(trace.first_use, use.parameter), i);
+  }
+}
+
+/// What a leaf looks ahead along: DeepSpeed then counts every module with all that is below it.
+void trace_deep(Trace& trace, const ModuleTape& tape, const HookedParameters& hooked) {
+  trace.deep_steps.resize(tape.parameters.size());
+  trace.traversed_deep = {0};
+  for (const ModuleEvent& event : tape.events) {
+    if (!enters(event)) continue;
+    std::int64_t elements = trace.traversed_deep.back();
+    for (const std::span<const std::int32_t> some :
+         {std::span<const std::int32_t>(at(tape.modules, event.module).subtree),
+          hooked.external(event.module)}) {
+      elements += elements_of(tape, some);
+      for (const std::int32_t p : some) at(trace.deep_steps, p).push_back(size_of(trace.traversed_deep) - 1);
+    }
+    trace.traversed_deep.push_back(elements);
+  }
+}
+
+Trace trace_of(const ModuleTape& tape, const HookedParameters& hooked) {
+  Trace trace;
+  trace.traversed = {0};
+  for (const ModuleEvent& event : tape.events) {
+    if (!enters(event)) continue;
+    const ShardedModule& module = at(tape.modules, event.module);
+    const auto first = trace.uses.size();
+    for (const std::int32_t p : hooked.of(event.module))
+      trace.uses.push_back({p, size_of(trace.traversed) - 1});
+    std::sort(trace.uses.begin() + static_cast<std::ptrdiff_t>(first), trace.uses.end(),
+              [](const TracedUse& a, const TracedUse& b) { return a.parameter < b.parameter; });
+    trace.traversed.push_back(trace.traversed.back() + elements_of(tape, module.own) +
+                              elements_of(tape, hooked.external(event.module)));
+  }
+  link_uses(trace, tape.parameters.size());
+  if (std::any_of(tape.modules.begin(), tape.modules.end(), [](const auto& each) { return each.leaf; }))
+    trace_deep(trace, tape, hooked);
+  return trace;
+}
+
+enum class Status : std::uint8_t { sharded, in_flight, whole };
+
+/// What the coordinator knows of a parameter.
+struct State {
+  Status status{Status::sharded};
+  bool secondary{};                 ///< a second shard lies within secondary_partition ranks
+  std::int32_t active{};            ///< modules that need it now
+  std::int32_t group{kNone};        ///< that brings it, until the first module that needs it has waited
+  std::int32_t fetched_for{kNone};  ///< latest step that the queue has given it out for
+  std::int32_t next_use{kNone};     ///< at this step or later
+};
+
+struct GatherCall {
+  Placement placement{};
+  std::int32_t ranks{};
+  std::int32_t first{}, count{};  ///< of Coordinator::gathered_
+  bool quantized{};
+};
+
+/// Parameters that were asked for together; one call, or several.
+struct CallGroup {
+  std::int32_t first_call{}, calls{};
+  std::int32_t first{}, count{};  ///< of Coordinator::gathered_
+  std::int32_t unclaimed{};       ///< parameters that no module has waited for
+  bool waited{};
+};
+
+/// DeepSpeed's PartitionedParameterCoordinator over one optimizer step after another.
+class Coordinator {
+ public:
+  Coordinator(const ModuleTape& tape, const GatherOptions& options);
+
+  [[nodiscard]] GatherPlan micro_step();
+  [[nodiscard]] GatherPlan optimizer_step();
+  /// Whether the next micro-step will be as the last one: it starts from the same state.
+  [[nodiscard]] bool repeats() const { return repeats_; }
+
+ private:
+  using Kind = GatherAction::Kind;
+
+  [[nodiscard]] const ShardedParameter& parameter(std::int32_t p) const { return at(tape_.parameters, p); }
+  [[nodiscard]] std::int32_t ranks_of(std::int32_t p) const {
+    const std::int32_t own = parameter(p).ranks;
+    return own > 0 ? own : static_cast<std::int32_t>(options_.data_parallel);
+  }
+  [[nodiscard]] std::span<const std::int32_t> hooked(std::int32_t module) const { return hooked_.of(module); }
+  [[nodiscard]] std::span<const std::int32_t> gathered(std::int32_t first, std::int32_t count) const {
+    return std::span(gathered_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  }
+
+  GatherAction& act(Kind kind, std::span<const std::int32_t> parameters);
+  void act_on_call(Kind kind, std::int32_t call);
+  void act_on_released();
+
+  // A micro-step.
+  void reset();
+  void follow_scores();
+  [[nodiscard]] bool starts_as_before() const;
+  void play(const ModuleEvent& event);
+  void read(const ModuleEvent& event);
+  void enter(const ModuleEvent& event);
+  void leave(const ModuleEvent& event);
+  void leave_backward(std::int32_t module);
+  void release_leftovers();
+
+  // Gathering.
+  void gather(std::vector<std::int32_t>& wanted);
+  void gather_group(std::span<const std::int32_t> wanted, bool secondary);
+  void issue_by_group(const CallGroup& group, bool secondary);
+  void issue(const CallGroup& group, std::int32_t ranks, bool secondary);
+  void issue_by_type(const CallGroup& group, std::int32_t ranks);
+  void add_call(Placement placement, std::int32_t ranks, std::int32_t first, std::int32_t count,
+                bool quantized = false);
+  void await(std::int32_t p);
+  void activate(std::int32_t module, bool recomputing);
+  void note_recomputed(std::int32_t owner, std::int32_t p);
+  void take_from_queue(std::int32_t module);
+  void prefetch();
+
+  // Letting go.
+  void decide(std::int32_t module);
+  [[nodiscard]] bool goes(std::int32_t module, std::int32_t p) const;
+  [[nodiscard]] bool used_soon(std::int32_t p) const;
+  [[nodiscard]] bool used_soon_below(std::int32_t p) const;
+  void deactivate(std::int32_t module);
+  void release_recomputed(std::int32_t module);
+  void release(std::int32_t p);
+  void gather_persistent();
+  void drop_secondaries();
+
+  const ModuleTape& tape_;
+  GatherOptions options_;
+  HookedParameters hooked_;
+  Trace trace_;
+  GatherPlan plan_;
+
+  // Of the whole run.
+  bool recorded_{};  ///< the trace is complete from the second micro-step on
+  bool decided_{};   ///< DeepSpeed caches what is released when, from the first micro-step with a trace
+  std::vector<State> states_;
+  std::vector<std::uint8_t> active_slots_;             ///< whether a module needs its parameter, by its list
+  std::vector<std::vector<std::int32_t>> recomputed_;  ///< by module whose backward recomputes frozen ones
+  std::vector<std::int32_t> backward_;                 ///< modules in their backward
+  std::vector<std::uint8_t> in_backward_;              ///< by module: the same
+  std::vector<std::uint8_t> decisions_;                ///< to release or keep, in order of the tape
+
+  // Of a step.
+  std::vector<GatherCall> calls_;
+  std::vector<CallGroup> groups_;
+  std::vector<std::int32_t> gathered_;  ///< parameters of calls and groups
+
+  // Of a micro-step.
+  std::int32_t event_{};
+  std::int32_t step_{};  ///< modules entered so far
+  std::size_t queue_{};  ///< next of Trace::uses to fetch
+  std::size_t decision_{};
+  /// By module: the step at which it was last left, and where its decisions are.
+  std::vector<std::pair<std::int32_t, std::size_t>> decided_at_;
+  std::int64_t available_{};
+  std::vector<State> start_;
+  std::vector<std::uint8_t> start_active_;
+  bool repeats_{};
+  std::vector<std::int32_t> wanted_, released_, scratch_;
+};
+
+Coordinator::Coordinator(const ModuleTape& tape, const GatherOptions& options)
+    : tape_(tape), options_(options), hooked_(tape) {
+  // DeepSpeed 0.19.8 runtime/engine.py _configure_zero_optimizer.
+  if (options_.one_by_one) options_.prefetch_bucket_size = Elements(1);
+  // The shards within a node are there from initialisation on.
+  states_.assign(tape.parameters.size(), State{.secondary = options.secondary_partition > 1});
+  active_slots_.resize(hooked_.slots());
+  recomputed_.resize(tape.modules.size());
+  in_backward_.resize(tape.modules.size());
+}
+
+// ---- actions ----------------------------------------------------------------------------------------------
+
+GatherAction& Coordinator::act(Kind kind, std::span<const std::int32_t> parameters) {
+  GatherAction& action = plan_.actions.emplace_back();
+  action.kind = kind;
+  action.event = event_;
+  action.first = size_of(plan_.parameters);
+  action.count = size_of(parameters);
+  plan_.parameters.insert(plan_.parameters.end(), parameters.begin(), parameters.end());
+  return action;
+}
+
+void Coordinator::act_on_call(Kind kind, std::int32_t number) {
+  const GatherCall& call = at(calls_, number);
+  GatherAction& action = act(kind, gathered(call.first, call.count));
+  action.placement = call.placement;
+  action.call = number;
+  action.ranks = call.ranks;
+  action.quantized = call.quantized;
+}
+
+void Coordinator::act_on_released() {
+  if (released_.empty()) return;
+  std::sort(released_.begin(), released_.end());
+  act(Kind::release, released_);
+  if (options_.secondary_partition > 1) {
+    std::erase_if(released_, [&](std::int32_t p) { return std::exchange(at(states_, p).secondary, true); });
+    if (!released_.empty()) act(Kind::keep_secondary, released_);
+  }
+  released_.clear();
+}
+
+// ---- a micro-step -----------------------------------------------------------------------------------------
+
+/// reset_step, at the start of the model's forward.
+void Coordinator::reset() {
+  for (std::int32_t p = 0; p < size_of(states_); ++p) {
+    if (at(states_, p).group == kNone) continue;
+    await(p);
+    release(p);
+  }
+  act_on_released();
+  for (std::int32_t p = 0; p < size_of(states_); ++p) {
+    at(states_, p).fetched_for = kNone;
+    if (recorded_) at(states_, p).next_use = at(trace_.first_use, p);
+  }
+  step_ = 0, queue_ = 0, decision_ = 0, available_ = 0;
+  decided_at_.assign(tape_.modules.size(), {kNone, 0});
+}
+
+/// Two micro-steps that start alike, with decisions already made, are alike.
+bool Coordinator::starts_as_before() const {
+  const auto alike = [](const State& a, const State& b) {
+    return a.status == b.status && a.secondary == b.secondary && a.active == b.active && a.group == kNone &&
+           b.group == kNone;
+  };
+  return decided_ && active_slots_ == start_active_ &&
+         std::equal(states_.begin(), states_.end(), start_.begin(), alike);
+}
+
+GatherPlan Coordinator::micro_step() {
+  plan_ = {};
+  plan_.actions.reserve(tape_.events.size());
+  plan_.parameters.reserve(tape_.events.size());
+  event_ = 0;
+  start_ = states_;
+  start_active_ = active_slots_;
+  if (recorded_ && !decided_) trace_ = trace_of(tape_, hooked_);
+  reset();
+  for (; event_ < size_of(tape_.events); ++event_) {
+    if (options_.scored_events > 0) follow_scores();
+    play(at(tape_.events, event_));
+  }
+  release_leftovers();
+  decided_ = recorded_;
+  recorded_ = options_.traces;
+  repeats_ = starts_as_before();
+  return std::move(plan_);
+}
+
+/// The training's forward begins with a trace of the scoring one, which ends where its backward begins.
+void Coordinator::follow_scores() {
+  if (event_ > options_.scored_events && at(tape_.events, event_).kind == ModuleEvent::Kind::enter_backward)
+    recorded_ = false;
+  if (event_ != options_.scored_events) return;
+  ModuleTape scoring = tape_;
+  scoring.events.resize(static_cast<std::size_t>(options_.scored_events));
+  trace_ = trace_of(scoring, hooked_);
+  recorded_ = true;
+  reset();
+}
+
+void Coordinator::play(const ModuleEvent& event) {
+  switch (event.kind) {
+    case ModuleEvent::Kind::enter_forward:
+    case ModuleEvent::Kind::enter_backward: enter(event); break;
+    case ModuleEvent::Kind::leave_forward:
+    case ModuleEvent::Kind::leave_backward: leave(event); break;
+    case ModuleEvent::Kind::read: read(event); break;
+    case ModuleEvent::Kind::keep: act(Kind::keep, {&event.parameter, 1}); break;
+    case ModuleEvent::Kind::let_go: act(Kind::let_go, {&event.parameter, 1}); break;
+  }
+}
+
+/// ZeROOrderedDict.__getitem__. Once the trace is complete DeepSpeed stops with a tracing error where that
+/// makes a module's parameters others than the trace's; here the trace stays.
+void Coordinator::read(const ModuleEvent& event) {
+  State& state = at(states_, event.parameter);
+  if (state.status != Status::sharded) return;
+  if (!recorded_) hooked_.add(event.module, event.parameter);
+  gathered_.push_back(event.parameter);
+  add_call(Placement::own_buffer, ranks_of(event.parameter), size_of(gathered_) - 1, 1);
+  plan_.actions.back().kind = Kind::gather_now;
+  plan_.actions.back().on_compute_stream = true;
+  state.status = Status::whole;
+}
+
+/// fetch_sub_module.
+void Coordinator::enter(const ModuleEvent& event) {
+  const bool forward = is_forward(event);
+  if (!forward && !std::exchange(at(in_backward_, event.module), true)) backward_.push_back(event.module);
+  wanted_.clear();
+  for (const std::int32_t p : hooked(event.module))
+    if (at(states_, p).status == Status::sharded) wanted_.push_back(p);
+  gather(wanted_);
+  activate(event.module, forward && !backward_.empty());
+  if (recorded_) {
+    take_from_queue(event.module);
+    prefetch();
+  }
+  ++step_;
+}
+
+/// Marks what the module needs and waits for it. Frozen parameters of a recomputation are charged to the
+/// module whose backward asked for it: no backward of their own may come.
+void Coordinator::activate(std::int32_t module, bool recomputing) {
+  std::int32_t slot = hooked_.slot(module);
+  for (const std::int32_t p : hooked(module)) {
+    if (!std::exchange(at(active_slots_, slot++), true)) ++at(states_, p).active;
+    if (recomputing && !parameter(p).trainable) note_recomputed(backward_.back(), p);
+    if (at(states_, p).group != kNone) await(p);
+  }
+}
+
+void Coordinator::note_recomputed(std::int32_t owner, std::int32_t p) {
+  const auto own = hooked(owner);
+  const auto place = std::find(own.begin(), own.end(), p);
+  const bool known = contains(at(recomputed_, owner), p);
+  if (!known) at(recomputed_, owner).push_back(p);
+  if (place != own.end()) {
+    const auto slot = hooked_.slot(owner) + static_cast<std::int32_t>(place - own.begin());
+    if (!std::exchange(at(active_slots_, slot), true)) ++at(states_, p).active;
+  } else if (!known) {
+    ++at(states_, p).active;
+  }
+}
+
+/// release_sub_module.
+void Coordinator::leave(const ModuleEvent& event) {
+  decide(event.module);
+  deactivate(event.module);
+  if (event.kind == ModuleEvent::Kind::leave_backward) {
+    release_recomputed(event.module);
+    leave_backward(event.module);
+  }
+  act_on_released();
+}
+
+void Coordinator::leave_backward(std::int32_t module) {
+  if (!std::exchange(at(in_backward_, module), false)) return;
+  const auto latest = std::find(backward_.rbegin(), backward_.rend(), module);
+  backward_.erase(std::next(latest).base());
+}
+
+/// release_backward_leftovers: modules that are never left, since their input needs no gradient.
+void Coordinator::release_leftovers() {
+  for (; !backward_.empty(); backward_.pop_back()) {
+    const std::int32_t module = backward_.back();
+    at(in_backward_, module) = false;
+    std::int32_t slot = hooked_.slot(module);
+    for (const std::int32_t p : hooked(module)) {
+      if (std::exchange(at(active_slots_, slot++), false)) --at(states_, p).active;
+      if (!parameter(p).persistent) release(p);
+    }
+    release_recomputed(module);
+  }
+  act_on_released();
+}
+
+// ---- gathering --------------------------------------------------------------------------------------------
+
+/// __all_gather_params_: those with a second shard apart from those without. `wanted` is sorted here.
+void Coordinator::gather(std::vector<std::int32_t>& wanted) {
+  if (wanted.empty()) return;
+  std::sort(wanted.begin(), wanted.end());
+  for (const std::int32_t p : wanted) available_ += parameter(p).elements.value;
+  if (options_.secondary_partition == 1) return gather_group(wanted, false);
+  const auto with = std::stable_partition(wanted.begin(), wanted.end(),
+                                          [&](std::int32_t p) { return at(states_, p).secondary; });
+  gather_group({wanted.begin(), with}, true);
+  gather_group({with, wanted.end()}, false);
+}
+
+void Coordinator::gather_group(std::span<const std::int32_t> wanted, bool secondary) {
+  if (wanted.empty()) return;
+  CallGroup group;
+  group.first_call = size_of(calls_);
+  group.first = size_of(gathered_);
+  group.count = group.unclaimed = size_of(wanted);
+  for (const std::int32_t p : wanted) {
+    at(states_, p).status = Status::in_flight;
+    at(states_, p).group = size_of(groups_);
+    gathered_.push_back(p);
+  }
+  issue_by_group(group, secondary);
+  group.calls = size_of(calls_) - group.first_call;
+  groups_.push_back(group);
+}
+
+/// all_gather_coalesced: process groups by themselves, in the order in which they come.
+void Coordinator::issue_by_group(const CallGroup& group, bool secondary) {
+  const auto begin = gathered_.begin() + group.first, end = begin + group.count;
+  const auto of = [&](std::int32_t p) { return parameter(p).group; };
+  std::vector<std::int32_t> kinds;
+  for (auto each = begin; each != end; ++each)
+    if (!contains(kinds, of(*each))) kinds.push_back(of(*each));
+  if (kinds.size() > 1)
+    std::stable_sort(begin, end, [&](std::int32_t a, std::int32_t b) {
+      return std::find(kinds.begin(), kinds.end(), of(a)) < std::find(kinds.begin(), kinds.end(), of(b));
+    });
+  std::int32_t first = group.first;
+  for (const std::int32_t kind : kinds) {
+    CallGroup part{.first = first};
+    while (part.first + part.count < group.first + group.count &&
+           of(at(gathered_, part.first + part.count)) == kind)
+      ++part.count;
+    first += part.count;
+    issue(part,
+          secondary ? static_cast<std::int32_t>(options_.secondary_partition)
+                    : ranks_of(at(gathered_, part.first)),
+          secondary);
+  }
+}
+
+/// Those of one process group.
+void Coordinator::issue(const CallGroup& group, std::int32_t ranks, bool secondary) {
+  if (ranks_of(at(gathered_, group.first)) == 1)
+    return add_call(options_.offloaded ? Placement::copied_shard : Placement::shard, ranks, group.first,
+                    group.count);
+  if (options_.one_by_one || group.count == 1) {
+    // What is quantised has a buffer of its own until it is a parameter again.
+    const Placement placement = options_.quantized ? Placement::shared_buffer : Placement::own_buffer;
+    for (std::int32_t i = 0; i < group.count; ++i)
+      add_call(placement, ranks, group.first + i, 1, options_.quantized);
+    return;
+  }
+  // Whatever their types, in one call.
+  if (options_.quantized) return add_call(Placement::shared_buffer, ranks, group.first, group.count, true);
+  if (options_.by_all_reduce && !secondary)
+    return add_call(Placement::views, ranks, group.first, group.count);
+  issue_by_type(group, ranks);
+}
+
+/// One call for each data type, in the order of their names: 16, 32, 64 bits, then bytes.
+void Coordinator::issue_by_type(const CallGroup& group, std::int32_t ranks) {
+  const auto order = [&](std::int32_t p) {
+    const std::int64_t size = parameter(p).element_size.value;
+    return size == 1 ? std::int64_t{16} : size;
+  };
+  const auto begin = gathered_.begin() + group.first, end = begin + group.count;
+  const auto before = [&](std::int32_t a, std::int32_t b) { return order(a) < order(b); };
+  if (!std::is_sorted(begin, end, before)) std::stable_sort(begin, end, before);
+  for (auto from = begin; from != end;) {
+    const auto to = std::find_if(from, end, [&](std::int32_t p) { return order(p) != order(*from); });
+    add_call(Placement::shared_buffer, ranks, static_cast<std::int32_t>(from - gathered_.begin()),
+             static_cast<std::int32_t>(to - from));
+    from = to;
+  }
+}
+
+void Coordinator::add_call(Placement placement, std::int32_t ranks, std::int32_t first, std::int32_t count,
+                           bool quantized) {
+  calls_.push_back({placement, ranks, first, count, quantized});
+  act_on_call(Kind::gather, size_of(calls_) - 1);
+}
+
+/// A module takes `p` from its group, which the first one waits for and the last one lets go.
+void Coordinator::await(std::int32_t p) {
+  CallGroup& group = at(groups_, std::exchange(at(states_, p).group, kNone));
+  if (!std::exchange(group.waited, true)) {
+    for (std::int32_t i = 0; i < group.calls; ++i) act_on_call(Kind::wait, group.first_call + i);
+    for (const std::int32_t each : gathered(group.first, group.count))
+      at(states_, each).status = Status::whole;
+  }
+  if (--group.unclaimed > 0) return;
+  for (std::int32_t i = 0; i < group.calls; ++i)
+    if (at(calls_, group.first_call + i).placement == Placement::shared_buffer)
+      act_on_call(Kind::drop_buffer, group.first_call + i);
+}
+
+/// Takes the module's parameters off the fetch queue, where prefetching has not done so.
+void Coordinator::take_from_queue(std::int32_t module) {
+  std::size_t missing = 0;
+  for (const std::int32_t p : hooked(module)) {
+    State& state = at(states_, p);
+    if (state.fetched_for < step_) ++missing;
+    state.next_use = at(trace_.uses, state.next_use).next;
+  }
+  for (; missing > 0 && queue_ < trace_.uses.size(); --missing, ++queue_)
+    at(states_, trace_.uses[queue_].parameter).fetched_for = trace_.uses[queue_].step;
+}
+
+/// Gathers the next parameters of the trace until the bucket is reached: the last one may overfill it.
+void Coordinator::prefetch() {
+  const std::int64_t limit =
+      std::min(options_.max_live_parameters.value - available_, options_.prefetch_bucket_size.value);
+  wanted_.clear();
+  for (std::int64_t elements = 0; elements < limit && queue_ < trace_.uses.size(); ++queue_) {
+    const TracedUse& use = trace_.uses[queue_];
+    State& state = at(states_, use.parameter);
+    state.fetched_for = std::max(state.fetched_for, use.step);
+    if (state.status != Status::sharded || contains(wanted_, use.parameter)) continue;
+    wanted_.push_back(use.parameter);
+    elements += parameter(use.parameter).elements.value;
+  }
+  gather(wanted_);
+}
+
+// ---- letting go -------------------------------------------------------------------------------------------
+
+/// Which of the module's parameters may go, into decisions_ from decided_at_ on. DeepSpeed caches the answer
+/// by module and step for the whole run (functools.lru_cache): later micro-steps do as the first one did.
+void Coordinator::decide(std::int32_t module) {
+  auto& [step, place] = at(decided_at_, module);
+  if (step == step_) return;
+  step = step_;
+  place = decision_;
+  decision_ += hooked(module).size();
+  if (decided_) return;
+  decisions_.resize(std::max(decisions_.size(), decision_));
+  std::size_t slot = place;
+  for (const std::int32_t p : hooked(module)) decisions_[slot++] = !recorded_ || goes(module, p);
+}
+
+/// __params_to_release: not what is persistent, not what prefetching has passed over because it was whole,
+/// and not what comes again soon.
+bool Coordinator::goes(std::int32_t module, std::int32_t p) const {
+  if (parameter(p).persistent || at(states_, p).fetched_for > step_) return false;
+  return at(tape_.modules, module).leaf ? !used_soon_below(p) : !used_soon(p);
+}
+
+bool Coordinator::used_soon(std::int32_t p) const {
+  const std::int32_t use = at(states_, p).next_use;
+  if (use == kNone) return false;
+  return at(trace_.traversed, at(trace_.uses, use).step) - at(trace_.traversed, step_) <
+         options_.max_reuse_distance.value;
+}
+
+bool Coordinator::used_soon_below(std::int32_t p) const {
+  const std::vector<std::int32_t>& steps = at(trace_.deep_steps, p);
+  const auto next = std::lower_bound(steps.begin(), steps.end(), step_);
+  if (next == steps.end()) return false;
+  return at(trace_.traversed_deep, *next) - at(trace_.traversed_deep, step_) <
+         options_.max_reuse_distance.value;
+}
+
+void Coordinator::deactivate(std::int32_t module) {
+  std::int32_t slot = hooked_.slot(module);
+  std::size_t decision = at(decided_at_, module).second;
+  for (const std::int32_t p : hooked(module)) {
+    if (std::exchange(at(active_slots_, slot++), false)) --at(states_, p).active;
+    if (decisions_[decision++]) release(p);
+  }
+}
+
+void Coordinator::release_recomputed(std::int32_t module) {
+  for (const std::int32_t p : at(recomputed_, module)) {
+    if (!contains(hooked(module), p)) --at(states_, p).active;
+    if (!parameter(p).persistent) release(p);
+  }
+  at(recomputed_, module).clear();
+}
+
+void Coordinator::release(std::int32_t p) {
+  State& state = at(states_, p);
+  if (state.status != Status::whole || state.active > 0) return;
+  state.status = Status::sharded;
+  available_ -= parameter(p).elements.value;
+  released_.push_back(p);
+}
+
+/// stage3.py step: everything becomes shards, weights are updated, what is persistent is gathered again.
+GatherPlan Coordinator::optimizer_step() {
+  plan_ = {};
+  event_ = 0;
+  std::fill(active_slots_.begin(), active_slots_.end(), std::uint8_t{});
+  for (std::int32_t p = 0; p < size_of(states_); ++p) {
+    if (at(states_, p).group != kNone) await(p);
+    at(states_, p).active = 0;
+    release(p);
+  }
+  act_on_released();
+  gather_persistent();
+  if (options_.secondary_partition > 1) drop_secondaries();
+  calls_.clear(), groups_.clear(), gathered_.clear();
+  return std::move(plan_);
+}
+
+/// _post_step: a call each, on the compute stream.
+void Coordinator::gather_persistent() {
+  const Placement placement = persistent_placement(tape_, options_);
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const auto p = static_cast<std::int32_t>(named(tape_, i));
+    if (!parameter(p).persistent) continue;
+    at(states_, p).status = Status::whole;
+    gathered_.push_back(p);
+    add_call(placement, ranks_of(p), size_of(gathered_) - 1, 1);
+    plan_.actions.back().on_compute_stream = true;
+  }
+}
+
+/// invalidate_secondary_tensor: shards of updated weights are stale, those of frozen ones stay.
+void Coordinator::drop_secondaries() {
+  scratch_.clear();
+  for (std::int32_t p = 0; p < size_of(states_); ++p)
+    if (parameter(p).trainable && std::exchange(at(states_, p).secondary, false)) scratch_.push_back(p);
+  if (!scratch_.empty()) act(Kind::drop_secondary, scratch_);
+}
+
+// ---- input ------------------------------------------------------------------------------------------------
+
+void require_below(std::string_view what, std::int32_t index, std::size_t count) {
+  if (index < 0 || static_cast<std::size_t>(index) >= count)
+    throw InputError(std::string(what), std::to_string(index),
+                     "0 to " + std::to_string(count) + " exclusive");
+}
+
+void validate(const ModuleTape& tape) {
+  if (tape.events.empty()) throw InputError("module tape", "no events", "the events of a micro-step");
+  const auto require_parameter = [&](std::int32_t p) {
+    require_below("parameter", p, tape.parameters.size());
+  };
+  for (const ShardedModule& module : tape.modules) {
+    std::for_each(module.own.begin(), module.own.end(), require_parameter);
+    std::for_each(module.subtree.begin(), module.subtree.end(), require_parameter);
+  }
+  std::for_each(tape.named.begin(), tape.named.end(), require_parameter);
+  if (!tape.named.empty() && tape.named.size() != tape.parameters.size())
+    throw InputError("module tape", std::to_string(tape.named.size()) + " names",
+                     "one for each of " + std::to_string(tape.parameters.size()) + " parameters, or none");
+  for (const ModuleEvent& event : tape.events) {
+    if (event.kind >= ModuleEvent::Kind::read) require_parameter(event.parameter);
+    if (event.kind <= ModuleEvent::Kind::read) require_below("module", event.module, tape.modules.size());
+  }
+}
+
+StepGathers step_of(Coordinator& coordinator, std::int64_t micro_steps) {
+  StepGathers step;
+  for (std::int64_t i = 0; i < micro_steps; ++i) {
+    step.micro_steps.push_back(coordinator.micro_step());
+    if (coordinator.repeats()) break;
+  }
+  step.optimizer_step = coordinator.optimizer_step();
+  return step;
+}
+
+}  // namespace
+
+GatherOptions gather_options(const Strategy& strategy) {
+  GatherOptions options;
+  options.data_parallel = strategy.layout.gradient_ranks();
+  options.micro_steps = strategy.gradient_accumulation_steps;
+  options.prefetch_bucket_size = strategy.zero.prefetch_bucket_size;
+  options.max_live_parameters = strategy.zero.max_live_parameters;
+  options.max_reuse_distance = strategy.zero.max_reuse_distance;
+  options.overlap_comm = strategy.overlaps_communication();
+  options.one_by_one = strategy.zero.gather_one_by_one;
+  options.by_all_reduce = strategy.zero.gather_by_all_reduce;
+  options.secondary_partition = strategy.zero.secondary_partition;
+  options.quantized = strategy.zero.quantized_weights;
+  options.offloaded = strategy.offload_parameters != OffloadDevice::none;
+  return options;
+}
+
+void mark_persistent(ModuleTape& tape, Elements threshold, Elements model_threshold) {
+  Elements marked{};
+  for (std::size_t i = 0; i < tape.parameters.size(); ++i) {
+    ShardedParameter& each = tape.parameters[named(tape, i)];
+    each.persistent = each.elements <= threshold && each.elements + marked <= model_threshold;
+    if (each.persistent) marked += each.elements;
+  }
+}
+
+Placement persistent_placement(const ModuleTape& tape, const GatherOptions& options) {
+  const auto persistent = std::count_if(tape.parameters.begin(), tape.parameters.end(),
+                                        [](const ShardedParameter& each) { return each.persistent; });
+  if (options.data_parallel > 1 || options.one_by_one || persistent == 1) return Placement::own_buffer;
+  return options.offloaded ? Placement::copied_shard : Placement::shard;
+}
+
+namespace {
+
+void check(const ModuleTape& tape, const GatherOptions& options) {
+  validate(tape);
+  if (options.micro_steps < 1)
+    throw InputError("micro-steps", std::to_string(options.micro_steps), "1 or more");
+  if (options.data_parallel < 1)
+    throw InputError("data parallel ranks", std::to_string(options.data_parallel), "1 or more");
+}
+
+}  // namespace
+
+StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options, StepKind step) {
+  check(tape, options);
+  Coordinator coordinator(tape, options);
+  if (step == StepKind::first) return step_of(coordinator, options.micro_steps);
+  // The second micro-step fixes decisions for good, so the steady state follows from two at most.
+  (void)step_of(coordinator, std::min(options.micro_steps, std::int64_t{2}));
+  return step_of(coordinator, options.micro_steps);
+}
+
+namespace {
+
+/// What was worked out lately. A plan plays its run by live memory and then with the allocator, a search runs
+/// that differ in the micro-batch, in what is recomputed or in what else is offloaded: all gather alike.
+class LateGathers {
+ public:
+  std::shared_ptr<const RunGathers> of(const ModuleTape& tape, const GatherOptions& options) {
+    const std::shared_ptr<Entry> entry = find_or_add(tape, options);
+    std::call_once(entry->once, [&] {
+      check(tape, options);
+      Coordinator coordinator(tape, options);
+      entry->gathers.first = step_of(coordinator, options.micro_steps);
+      entry->gathers.steady = step_of(coordinator, options.micro_steps);
+    });
+    return {entry, &entry->gathers};
+  }
+
+ private:
+  static constexpr std::size_t kMost = 32;
+  struct Entry {
+    Entry(const ModuleTape& t, const GatherOptions& o) : tape(t), options(o) {}
+    ModuleTape tape;
+    GatherOptions options;
+    std::once_flag once;
+    RunGathers gathers;
+  };
+
+  std::shared_ptr<Entry> find_or_add(const ModuleTape& tape, const GatherOptions& options) {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const auto& each) {
+      return each->options == options && each->tape == tape;
+    });
+    if (known == entries_.end()) {
+      if (entries_.size() == kMost) entries_.pop_back();
+      return entries_.emplace_front(std::make_shared<Entry>(tape, options));
+    }
+    entries_.splice(entries_.begin(), entries_, known);
+    return entries_.front();
+  }
+
+  std::mutex mutex_;
+  std::list<std::shared_ptr<Entry>> entries_;  ///< the latest first
+};
+
+}  // namespace
+
+std::shared_ptr<const RunGathers> gathers_of_run(const ModuleTape& tape, const GatherOptions& options) {
+  static LateGathers late;
+  return late.of(tape, options);
+}
+
+std::int64_t quantized_groups(Elements elements) {
+  const std::int64_t eighths = share(elements, 8).value;
+  std::int64_t size = std::min<std::int64_t>(1000, eighths);
+  while (size > 1 && eighths % size != 0) --size;
+  return eighths / std::max<std::int64_t>(size, 1);
+}
+
+Elements call_elements(std::span<const std::int32_t> parameters, const std::vector<ShardedParameter>& of,
+                       std::int32_t ranks) {
+  Elements sum{};
+  for (const std::int32_t p : parameters) sum += round_up(at(of, p).elements, ranks);
+  return sum;
+}
+
+}  // namespace zplan

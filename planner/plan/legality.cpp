@@ -1,0 +1,223 @@
+#include "planner/plan/legality.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "planner/model_trace/recorded_tape.h"
+#include "planner/question/framework.h"
+#include "planner/sharding/rank_model.h"
+
+namespace zplan {
+
+namespace {
+
+/// Ways with long samples that another framework has.
+void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& reasons) {
+  if (s.layout.sequence > 1 && !framework.runs_alst)
+    reasons.emplace_back(
+        "sequence parallelism (Ulysses) is DeepSpeed's: take --framework deepspeed, or --cp");
+  if (s.layout.sequence > 1 && s.layout.context > 1)
+    reasons.emplace_back(
+        "accelerate takes one of sequence and context parallelism: one of --sp and --cp is 1");
+  if (s.layout.context > 1 && !framework.passes_keys)
+    reasons.emplace_back("context parallelism (ring attention) is FSDP2's: take --framework fsdp, or --sp");
+  if (s.long_context.tiles() && !framework.runs_alst)
+    reasons.emplace_back("tiles tell DeepSpeed when a gradient is complete: FSDP2 and DDP have no such word");
+  if (s.long_context.checkpoint_offload != CheckpointOffload::none && !framework.runs_alst)
+    reasons.emplace_back("checkpoints on the host are planned for DeepSpeed alone");
+}
+
+void check_positions(const Model& model, const Training& training, Reasons& reasons) {
+  const ModelShape& shape = model.shape;
+  const bool learned = elements(model.inventory, TensorRole::position_embedding).value > 0;
+  if (learned && shape.max_positions > 0 && training.sequence_length > shape.max_positions)
+    reasons.push_back(fmt::format("{} has learned positions for {} tokens, fewer than --seq {}",
+                                  shape.architecture, shape.max_positions, training.sequence_length));
+}
+
+/// What is not known of a model that is run with images.
+void check_images(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (!model.vision) return;
+  const auto unknown = [&](bool is_so, std::string_view what) {
+    if (is_so) reasons.push_back(fmt::format("{} with images as input is not known", what));
+  };
+  unknown(s.layout.tensor > 1, "tensor parallelism");
+  unknown(s.layout.token_ranks() > 1, "sequence or context parallelism");
+  unknown(s.long_context.tiles() || s.long_context.checkpoint_offload != CheckpointOffload::none,
+          "tiling or offloaded checkpoints");
+  unknown(training.precision == Precision::fp32, "training in fp32");
+  unknown(training.attention == Attention::eager, "eager attention");
+  unknown(training.modules != ModuleLibrary::transformers, "another library's layers");
+  unknown(training.objective != Objective::sft, "preference training");
+  unknown(s.experts.enabled, "expert parallelism");
+}
+
+void check_fused_head(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1)
+    reasons.emplace_back("TRL's fused head is planned without tensor, sequence or context parallelism");
+  if (s.long_context.tiled_loss != 0)
+    reasons.emplace_back("a tiled loss takes the place of TRL's fused head: drop one of them");
+  if (training.objective == Objective::orpo)
+    reasons.emplace_back("TRL's ORPO takes log-probabilities of whole logits, without its fused head");
+  if (model.recorded || model.analogue)
+    reasons.emplace_back("a fused head of a model without a program of its own is not planned");
+}
+
+/// A frozen copy of the adapters. Measured at ZeRO-3 its forward gathers more than is understood
+/// (tests/reference/adapters).
+void check_reference_adapter(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.method == Method::full)
+    reasons.emplace_back("full fine-tuning has no adapters to keep a copy of: --reference copy");
+  if (s.zero_stage == 3 || spec(training.framework).makes_shards)
+    reasons.emplace_back(
+        "--reference adapter is planned where every rank holds the model whole, not at ZeRO-3 nor under "
+        "FSDP2");
+}
+
+void check_preferences(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  const std::string_view objective = to_name(training.objective);
+  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
+    reasons.push_back(fmt::format("{} is planned for data parallelism alone", objective));
+  if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
+    reasons.push_back(fmt::format(
+        "{} takes log-probabilities of tokens: its loss is not planned fused with the head or in slices, but "
+        "by TRL's fused head",
+        objective));
+  if (model.recorded || model.analogue)
+    reasons.push_back(fmt::format("{} of a model without a program of its own is not planned", objective));
+  const std::optional<ReferenceModel> reference = reference_of(training);
+  if (reference == ReferenceModel::adapters_off && training.method == Method::full)
+    reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
+  if (reference == ReferenceModel::adapter) check_reference_adapter(training, s, reasons);
+  if (reference == ReferenceModel::copy && training.method == Method::qlora)
+    reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
+}
+
+/// A generation has whole groups of completions. Source: TRL 1.16 trainer/grpo_config.py __post_init__.
+void check_groups(const Training& training, const Strategy& s, Reasons& reasons) {
+  const std::int64_t micro_steps = micro_steps_fed(training, s);
+  const std::int64_t completions = s.micro_batch_size * s.layout.data_ranks() * micro_steps;
+  if (completions % training.rollout.generations != 0)
+    reasons.push_back(fmt::format(
+        "{} completions of a generation (micro-batch {} x {} GPUs x {} micro-steps) are not whole groups of "
+        "{}: --steps-per-generation, --generations",
+        completions, s.micro_batch_size, s.layout.data_ranks(), micro_steps, training.rollout.generations));
+}
+
+/// A value or reward model that has no program to score with, or no positions for so many tokens.
+void check_scorer(const std::shared_ptr<const Model>& scorer, std::string_view option,
+                  const Training& training, Reasons& reasons) {
+  if (!scorer) return;
+  if (scorer->recorded || scorer->analogue)
+    reasons.push_back(fmt::format("{} without a program of its own is not planned", option));
+  check_positions(*scorer, training, reasons);
+}
+
+/// Where a model of values beside the policy is not planned.
+void check_values(const Model& model, const Training& training, const Strategy& s,
+                  const FrameworkSpec& framework, Reasons& reasons) {
+  check_scorer(model.value, "--value-model", training, reasons);
+  check_scorer(model.reward, "--reward-model", training, reasons);
+  if (!framework.handles_weights && s.layout.world() > 1 && training.method != Method::full)
+    reasons.emplace_back(
+        "TRL's PPOTrainer asks the wrapped model for its policy, which DDP does not show, to switch adapters "
+        "off: --framework deepspeed, or one GPU");
+  if (s.zero_stage == 3 || framework.makes_shards)
+    reasons.emplace_back(
+        "ppo is planned where every rank holds its models whole: ZeRO 0 to 2 of DeepSpeed, or one GPU");
+  if (training.fused_head)
+    reasons.emplace_back("TRL's PPOTrainer takes log-probabilities of whole logits: without --fused-head");
+  if (training.method == Method::qlora)
+    reasons.emplace_back("ppo over packed weights is not planned: --method lora");
+  if (s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none)
+    reasons.emplace_back("ppo with offload is not planned");
+}
+
+/// accelerate makes fp32 of what a model under autocast returns: logits of twice the size, and another
+/// log-softmax. Source: accelerate 1.15 utils/operations.py convert_outputs_to_fp32.
+void check_whole_logits(const Training& training, const FrameworkSpec& framework, Reasons& reasons) {
+  const bool converts =
+      !framework.casts_model && training.precision != Precision::fp32 && training.master_weights;
+  if (converts && !training.fused_head)
+    reasons.emplace_back(
+        "grpo and ppo over whole logits under autocast, which accelerate widens to fp32, are not planned: "
+        "--fused-head (grpo in TRL since 1.15), or --framework deepspeed");
+}
+
+/// Weights whose tensors neither engines nor several GPUs take.
+void check_unmoved_weights(const Training& training, const Strategy& s, const FrameworkSpec& framework,
+                           Reasons& reasons) {
+  if (spec(training.quantization).moves || (!framework.handles_weights && s.layout.world() == 1)) return;
+  reasons.emplace_back(
+      "torchao's int8 weights train on one GPU alone: neither DDP, FSDP2 nor DeepSpeed's engine takes "
+      "them (--framework torch --gpus 1)");
+}
+
+/// Groups of numbers that share a scale are whole.
+void check_groups_of_weights(const Model& model, const Training& training, Reasons& reasons) {
+  const QuantizationSpec& about = spec(training.quantization);
+  if (about.whole_group == 0) return;
+  std::string first;
+  for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
+    if (!first.empty() || !is_packed(training, tensor)) return;
+    const std::int64_t out = tensor.linear->out_features, all = tensor.elements().value;
+    const std::int64_t grouped = about.groups_whole_weights ? all : all / out;
+    if (grouped % about.whole_group != 0 || out % about.whole_rows != 0) first = tensor.name;
+  });
+  if (!first.empty())
+    reasons.push_back(
+        fmt::format("{} groups {} numbers, which do not divide {}", about.name, about.whole_group, first));
+}
+
+void check_packed_weights(const Model& model, const Training& training, const Strategy& s,
+                          const FrameworkSpec& framework, Reasons& reasons) {
+  if (training.method != Method::qlora) return;
+  const QuantizationSpec& about = spec(training.quantization);
+  if (!about.untrained.empty()) reasons.emplace_back(about.untrained);
+  check_unmoved_weights(training, s, framework, reasons);
+  check_groups_of_weights(model, training, reasons);
+  if (training.dora && !about.takes_dora)
+    reasons.push_back(fmt::format("peft has no DoRA beside {} weights", about.name));
+  if (s.layout.tensor > 1 && !about.splits)
+    reasons.push_back(fmt::format("tensor parallelism of {} weights is not planned", about.name));
+}
+
+void check_method(const Model& model, const Training& training, const Strategy& s,
+                  const FrameworkSpec& framework, Reasons& reasons) {
+  check_packed_weights(model, training, s, framework, reasons);
+  if (training.fused_head) check_fused_head(model, training, s, reasons);
+  if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
+    reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
+  if (training.kernels == LayerKernels::fla && !model.shape.delta_net)
+    reasons.emplace_back(
+        "the model has no linear attention that flash-linear-attention's kernels are known for");
+  const bool more = training.dora || !training.modules_to_save.empty();
+  if (training.method != Method::full && more && (model.recorded || model.analogue))
+    reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
+  if (generates(training)) check_whole_logits(training, framework, reasons);
+  if (trains_values(training)) check_values(model, training, s, framework, reasons);
+  if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
+  if (training.objective == Objective::grpo) check_groups(training, s, reasons);
+}
+
+}  // namespace
+
+Reasons why_illegal(const Model& model, const Training& training, const Strategy& s, World world) {
+  const FrameworkSpec& framework = spec(training.framework);
+  Reasons reasons = layout_faults(s.layout, world);
+  framework.check(model, training, s, reasons);
+  check_offered(s, framework, reasons);
+  check_positions(model, training, reasons);
+  check_images(model, training, s, reasons);
+  check_method(model, training, s, framework, reasons);
+  if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
+  return reasons;
+}
+
+bool shares_attention(const ModelShape& shape) {
+  return shape.operators.attention == AttentionForm::shared &&
+         shape.operators.kernels == AttentionKernels::all;
+}
+
+}  // namespace zplan

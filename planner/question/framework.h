@@ -1,0 +1,128 @@
+#pragma once
+// What a training framework is to the planner: what it allows, shards, runs, warns of and is started with.
+// Each framework fills in one FrameworkSpec in the folder of its name; nothing outside planner/frameworks
+// asks which framework it is.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/question/strategy.h"
+#include "planner/question/terms.h"
+
+namespace zplan {
+
+struct AllocatorOptions;
+struct Flattening;
+struct HostTally;
+struct Launch;
+struct OptimizerTensor;
+struct Plan;
+struct Question;
+struct RankModel;
+struct RunInputs;
+struct RunResult;
+struct Shard;
+struct StepInputs;
+
+using Reasons = std::vector<std::string>;
+
+/// How the Hugging Face Trainer loads a model before a framework has it, and what it does to save it.
+struct ModelFiles {
+  /// Rank 0 reads the checkpoint and sends each parameter on (zero.Init).
+  bool hands_out{};
+  /// Trained 16-bit parameters become fp32 on the host, on every rank, before they are sharded.
+  bool widens_on_host{};
+  SavedModel saves{};  ///< what the config of a plan asks for
+  /// Every rank clones its state dict to the host; else the first one alone has what is saved.
+  bool clones_everywhere{};
+  bool trained_alone{};  ///< under peft no frozen weights are gathered
+  bool gathers{};        ///< parameter by parameter on the device before the first rank has it
+  /// Of a checkpoint: the largest state that torch.save copies to the host at one time, on each rank.
+  Bytes copied_state{};
+  bool gathers_states{};           ///< a full checkpoint gathers optimizer states on the first rank
+  std::string_view load_remedy{};  ///< what would load with less host memory
+  std::string_view save_remedy{};  ///< what would save with less
+};
+
+struct FrameworkSpec {
+  // ---- as text
+  std::string_view title;           ///< before how a model is trained: "FSDP2: "; empty for DeepSpeed
+  std::string_view calls_source;    ///< where its collectives are documented
+  std::string_view host_source;     ///< likewise what offload keeps on the host
+  std::span<const TermInfo> terms;  ///< terms of memory that it holds in its own way
+  std::string_view config_file;     ///< what its config is usually called; empty: it needs none
+  bool reads_ds_config;             ///< with bucket sizes, releases and lint
+  bool reads_accelerate_config;
+
+  // ---- what the search tries where nothing is said
+  std::span<const int> stages;
+  std::span<const Offload> offloads;
+  bool splits_layers;  ///< tensor parallelism
+  bool runs_alst;  ///< sequence parallelism (tokens for heads: Ulysses), ALST's tiles and checkpoints on the
+                   ///< host
+  bool passes_keys;                          ///< context parallelism: a ring
+  bool divides_experts;                      ///< expert parallelism (AutoEP)
+  std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
+  std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
+
+  // ---- how it holds and computes with a model
+  /// In 16-bit training the engine casts the whole model and keeps fp32 master weights apart; else the
+  /// parameters are the masters, and what computes is cast from them.
+  bool casts_model;
+  bool handles_weights;     ///< on one GPU too it casts, wraps or divides the model's own weights
+  bool slices_flat;         ///< stages 1 and 2 divide a flat buffer, not each tensor: what ranks hold differs
+  bool gathers_at_modules;  ///< at stage 3 hooks of each module gather and release its parameters
+  bool autocasts_masters;   ///< fp32 weights under torch.autocast
+  bool fused_lion;          ///< its Lion is one kernel, without copies
+  bool makes_shards;        ///< the model is made without memory; only shards reach the device
+  bool fuses_host_optimizer;  ///< offloaded AdamW is one pass over memory, not an operator after the other
+  bool adds_on_host;          ///< gradients of further micro-steps are added by the host's processors
+  OptimizerKernel kernel;     ///< that AdamW runs in where a training script leaves it to the framework
+  bool (*shards_reference)(const Strategy&);                 ///< a copy that log-probabilities come from
+  bool (*casts_adapters)(const Training&, const Strategy&);  ///< to the model's type
+  Training (*adapt)(Training);  ///< as the Hugging Face Trainer runs it; see with_framework
+
+  // ---- legality, names, warnings
+  void (*check)(const Model&, const Training&, const Strategy&, Reasons&);
+  std::string (*sharding_name)(const Strategy&);  ///< "zero3", "fsdp+no-reshard"
+  Reasons (*warnings)(const Training&);
+  /// What trains, and not as one would think; null: nothing is known.
+  Reasons (*strategy_warnings)(const Training&, const Strategy&);
+  /// Which replicated state is to blame where the plan does not fit.
+  std::optional<std::string> (*replication)(const Plan&, const Question&);
+
+  // ---- the run
+  Shard (*shard)(const RankModel&, const Training&, const Strategy&);
+  std::vector<OptimizerTensor> (*optimizer_tensors)(const RankModel&, const Training&, const Strategy&);
+  RunResult (*play)(const RunInputs&, const std::optional<AllocatorOptions>&, int steps, bool condensed);
+  std::optional<Flattening> (*flattening)(const RunInputs&);
+  void (*offload)(const StepInputs&, HostTally&);
+
+  // ---- beside its steps
+  ModelFiles (*files)(const StepInputs&);
+
+  // ---- starting it
+  Launch (*launch)(const Plan&, const Question&, const std::string& config);
+  std::vector<std::string> (*config_notes)(const Plan&, const Question&);
+};
+
+[[nodiscard]] const FrameworkSpec& spec(Framework framework);
+
+/// Why `framework` does not shard the training's packed weights, where shards_packed() does not hold.
+[[nodiscard]] std::string packed_reason(const Training& training, std::string_view framework);
+/// How a script loads a model whose packed weights are sharded, whatever the framework.
+[[nodiscard]] std::string packed_loading(const Training& training);
+
+[[nodiscard]] const FrameworkSpec& deepspeed_spec();  // deepspeed/framework.cpp
+[[nodiscard]] const FrameworkSpec& fsdp_spec();       // fsdp/framework.cpp
+[[nodiscard]] const FrameworkSpec& ddp_spec();        // ddp/framework.cpp
+
+/// Whether hooks of each module gather and release its parameters: ZeRO-3.
+[[nodiscard]] inline bool gathers_at_modules(const Training& training, const Strategy& strategy) {
+  return strategy.zero_stage == 3 && spec(training.framework).gathers_at_modules;
+}
+
+}  // namespace zplan

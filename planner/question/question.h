@@ -1,0 +1,58 @@
+#pragma once
+// What is asked: a model, a cluster, how one means to train, and what of it the search may choose.
+
+#include <optional>
+#include <vector>
+
+#include "hardware_profiles/cluster.h"
+#include "models/base/format.h"
+#include "models/model.h"
+#include "planner/question/headroom.h"
+#include "planner/question/lengths.h"
+#include "planner/question/strategy.h"
+#include "planner/question/trainers.h"
+
+namespace zplan {
+
+/// What the search varies. An empty list leaves the choice to the search; a value pins it.
+struct SearchSpace {
+  std::vector<int> zero_stages;
+  std::vector<std::int64_t> tensor_parallel;
+  std::vector<std::int64_t> sequence_parallel, context_parallel;  ///< empty: 1
+  std::vector<std::int64_t> expert_parallel;                      ///< above 1: under AutoEP; empty: 1
+  ExpertParallel experts{};   ///< how AutoEP runs; enabled: at degree 1 too
+  bool data_before_expert{};  ///< as in ParallelLayout
+  LongContext long_context{};
+  std::vector<Offload> offloads;
+  Checkpointing checkpointing{Checkpointing::full};
+  std::optional<std::int64_t> micro_batch_size{1};  ///< absent: the largest that fits
+  std::optional<std::int64_t> gradient_accumulation_steps;
+  std::optional<std::int64_t> global_batch_size;
+  bool micro_batch_follows{};  ///< micro-batch = global batch / accumulation / data-parallel ranks
+  Buckets buckets{Buckets::hf_auto};
+  std::optional<ZeroOptions> zero;  ///< from a ds_config; wins over `buckets`
+  bool operator==(const SearchSpace&) const = default;
+};
+
+/// How much is trained on, and what a GPU costs.
+struct Budget {
+  std::optional<std::int64_t> samples, tokens;  ///< of one epoch; at most one of them
+  double epochs{1};
+  std::optional<double> price;  ///< of a GPU and hour, in whatever currency
+  [[nodiscard]] bool is_known() const { return samples || tokens; }
+  bool operator==(const Budget&) const = default;
+};
+
+struct Question {
+  Model model;
+  Cluster cluster;
+  Training training;
+  SearchSpace space;
+  Headroom headroom;
+  ByteUnit unit{ByteUnit::gib};  ///< of sizes in sentences
+  Budget budget{};
+  std::optional<DataLengths> lengths{};            ///< of the data set; plans are for its longest micro-batch
+  std::vector<AppliedDefault> trainer_defaults{};  ///< what trainers chose that the user left open
+};
+
+}  // namespace zplan

@@ -1,0 +1,497 @@
+#pragma once
+// How a model is trained: what does not change between plans (Training) and what the search varies
+// (Strategy).
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/base/names.h"
+#include "models/base/quantity.h"
+#include "models/lora.h"
+#include "models/model.h"
+#include "planner/layout/parallel_layout.h"
+#include "planner/question/module_libraries.h"
+#include "planner/question/optimizers.h"
+#include "planner/question/quantizations.h"
+#include "planner/question/rollout.h"
+
+namespace zplan {
+
+enum class Method { full, lora, qlora };
+template <>
+struct EnumNames<Method> {
+  static constexpr std::array<std::pair<Method, std::string_view>, 3> table{
+      {{Method::full, "full"}, {Method::lora, "lora"}, {Method::qlora, "qlora"}}};
+};
+
+/// What is trained for, as TRL's trainers have it: next tokens (sft); preferences of one answer over another,
+/// whose samples are pairs, two sequences each (dpo, orpo, simpo); single answers that are good or bad (kto);
+/// a model that gives each of a pair's answers a number (reward); rewards of what the model itself generates
+/// (grpo, and ppo, which trains a model of values beside it), whose samples are prompts with a completion.
+enum class Objective { sft, dpo, orpo, simpo, kto, reward, grpo, ppo };
+template <>
+struct EnumNames<Objective> {
+  static constexpr std::array<std::pair<Objective, std::string_view>, 8> table{{{Objective::sft, "sft"},
+                                                                                {Objective::dpo, "dpo"},
+                                                                                {Objective::orpo, "orpo"},
+                                                                                {Objective::simpo, "simpo"},
+                                                                                {Objective::kto, "kto"},
+                                                                                {Objective::reward, "reward"},
+                                                                                {Objective::grpo, "grpo"},
+                                                                                {Objective::ppo, "ppo"}}};
+};
+
+/// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
+/// whole or, under ZeRO-3, an engine of its own shards; the model itself with its adapters switched off; or
+/// a frozen copy of its adapters in their place (TRL's adapter "ref", of a model that came with adapters);
+/// log-probabilities that were computed before training; nothing (grpo without a divergence, beta 0).
+enum class ReferenceModel { copy, adapters_off, adapter, precomputed, none };
+template <>
+struct EnumNames<ReferenceModel> {
+  static constexpr std::array<std::pair<ReferenceModel, std::string_view>, 5> table{
+      {{ReferenceModel::copy, "copy"},
+       {ReferenceModel::adapters_off, "adapters-off"},
+       {ReferenceModel::adapter, "adapter"},
+       {ReferenceModel::precomputed, "precomputed"},
+       {ReferenceModel::none, "none"}}};
+};
+
+enum class Precision { bf16, fp16, fp32 };
+template <>
+struct EnumNames<Precision> {
+  static constexpr std::array<std::pair<Precision, std::string_view>, 3> table{
+      {{Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}, {Precision::fp32, "fp32"}}};
+};
+
+/// In what bitsandbytes stores packed 4-bit values (bnb_4bit_quant_storage): bytes, or numbers of a floating
+/// type that hold the same bits, which FSDP2 and ZeRO-3 take for weights and shard.
+enum class QuantStorage { uint8, bf16, fp16, fp32 };
+template <>
+struct EnumNames<QuantStorage> {
+  static constexpr std::array<std::pair<QuantStorage, std::string_view>, 4> table{
+      {{QuantStorage::uint8, "uint8"},
+       {QuantStorage::bf16, "bf16"},
+       {QuantStorage::fp16, "fp16"},
+       {QuantStorage::fp32, "fp32"}}};
+};
+/// Bytes of one number of it.
+[[nodiscard]] constexpr Bytes storage_size(QuantStorage storage) {
+  return Bytes(storage == QuantStorage::uint8 ? 1 : storage == QuantStorage::fp32 ? 4 : 2);
+}
+
+enum class OffloadDevice { none, cpu, nvme };
+template <>
+struct EnumNames<OffloadDevice> {
+  static constexpr std::array<std::pair<OffloadDevice, std::string_view>, 3> table{
+      {{OffloadDevice::none, "none"}, {OffloadDevice::cpu, "cpu"}, {OffloadDevice::nvme, "nvme"}}};
+};
+
+/// `full` recomputes each layer from its input; `selective` keeps the outputs of matrix products and
+/// attention and recomputes the rest of a layer.
+enum class Checkpointing { none, selective, full };
+template <>
+struct EnumNames<Checkpointing> {
+  static constexpr std::array<std::pair<Checkpointing, std::string_view>, 3> table{
+      {{Checkpointing::none, "none"},
+       {Checkpointing::selective, "selective"},
+       {Checkpointing::full, "full"}}};
+};
+
+/// Where the inputs of checkpointed layers wait for the backward: on the device; in pageable host memory, as
+/// ArcticTraining's replacement of torch.utils.checkpoint keeps them; in pinned host memory by DeepSpeed's
+/// hooks on saved tensors, which find nothing to move at ZeRO-3.
+enum class CheckpointOffload { none, host, pinned };
+template <>
+struct EnumNames<CheckpointOffload> {
+  static constexpr std::array<std::pair<CheckpointOffload, std::string_view>, 3> table{
+      {{CheckpointOffload::none, "none"},
+       {CheckpointOffload::host, "alst"},
+       {CheckpointOffload::pinned, "deepspeed"}}};
+};
+
+/// How ring attention passes keys and values on.
+enum class KeyRotation { all_gather, all_to_all };
+template <>
+struct EnumNames<KeyRotation> {
+  static constexpr std::array<std::pair<KeyRotation, std::string_view>, 2> table{
+      {{KeyRotation::all_gather, "allgather"}, {KeyRotation::all_to_all, "alltoall"}}};
+};
+
+enum class Attention { flash, sdpa, eager };
+template <>
+struct EnumNames<Attention> {
+  static constexpr std::array<std::pair<Attention, std::string_view>, 3> table{
+      {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
+};
+
+/// Whose kernels layers run in: PyTorch's operators one by one; Liger-Kernel's for norms, rotations and gated
+/// activations; flash-linear-attention's for the gated delta rule. Both keep less.
+enum class LayerKernels { torch, liger, fla };
+template <>
+struct EnumNames<LayerKernels> {
+  static constexpr std::array<std::pair<LayerKernels, std::string_view>, 3> table{
+      {{LayerKernels::torch, "torch"}, {LayerKernels::liger, "liger"}, {LayerKernels::fla, "fla"}}};
+};
+
+/// What a loss of next tokens shifts by one: the labels (transformers since 4.49); or the logits in fp32,
+/// which are copied but for each sample's last token, beside the logits as the head made them (4.48; of
+/// Llama, Qwen2 and some others 4.46) or without them (before).
+enum class LossShift { labels, logits, logits_alone };
+template <>
+struct EnumNames<LossShift> {
+  static constexpr std::array<std::pair<LossShift, std::string_view>, 3> table{
+      {{LossShift::labels, "labels"},
+       {LossShift::logits, "logits"},
+       {LossShift::logits_alone, "logits-alone"}}};
+};
+
+/// Whose sharding, buffers and step are planned. FSDP2 is ZeRO stage 3 (reshard_after_forward) or 2
+/// (without); plain PyTorch is stage 0, replicated by DDP where there are several ranks.
+enum class Framework { deepspeed, fsdp, torch };
+template <>
+struct EnumNames<Framework> {
+  static constexpr std::array<std::pair<Framework, std::string_view>, 3> table{
+      {{Framework::deepspeed, "deepspeed"}, {Framework::fsdp, "fsdp"}, {Framework::torch, "torch"}}};
+};
+
+/// A release of DeepSpeed. Memory and traffic are planned as 0.19.8 has them; an older release decides what
+/// can be had at all and what a ds_config may say.
+struct DeepSpeedRelease {
+  int major{}, minor{19}, patch{8};
+  auto operator<=>(const DeepSpeedRelease&) const = default;
+};
+/// "0.19.8"
+[[nodiscard]] std::string to_text(DeepSpeedRelease release);
+
+/// How PyTorch's optimizer walks the parameters: one kernel over all, lists of tensors (with temporaries for
+/// all of them at once), or one parameter after the other. DeepSpeed's FusedAdam is a fused kernel of its
+/// own.
+enum class OptimizerKernel { fused, foreach, single, deepspeed_fused };
+template <>
+struct EnumNames<OptimizerKernel> {
+  static constexpr std::array<std::pair<OptimizerKernel, std::string_view>, 4> table{
+      {{OptimizerKernel::fused, "fused"},
+       {OptimizerKernel::foreach, "foreach"},
+       {OptimizerKernel::single, "single"},
+       {OptimizerKernel::deepspeed_fused, "deepspeed-fused"}}};
+};
+
+/// Whose bucket sizes are used where no config names them.
+enum class Buckets { hf_auto, defaults };
+template <>
+struct EnumNames<Buckets> {
+  static constexpr std::array<std::pair<Buckets, std::string_view>, 2> table{
+      {{Buckets::hf_auto, "hf-auto"}, {Buckets::defaults, "default"}}};
+};
+
+/// What a Trainer saves of a model: its weights, gathered on one rank, or every rank's shards.
+enum class SavedModel { full, sharded };
+template <>
+struct EnumNames<SavedModel> {
+  static constexpr std::array<std::pair<SavedModel, std::string_view>, 2> table{
+      {{SavedModel::full, "full"}, {SavedModel::sharded, "sharded"}}};
+};
+
+/// What a run does beside its steps, as the Hugging Face Trainer does it (docs/moments.md).
+struct BesideSteps {
+  /// from_pretrained's dtype; absent: the checkpoint's (16-bit), or fp32 where the parameters are the
+  /// masters.
+  std::optional<Precision> load_dtype{};
+  /// Every rank reads the checkpoint, where one could hand it to the others: no zero.Init, no
+  /// cpu_ram_efficient_loading.
+  bool loads_everywhere{};
+  std::optional<SavedModel> save{};        ///< absent: as the framework's config of a plan says
+  std::int64_t eval_batch{};               ///< per_device_eval_batch_size; 0: nothing is evaluated
+  std::int64_t eval_samples{};             ///< of the evaluation set
+  bool keeps_logits{};                     ///< compute_metrics is given
+  std::int64_t eval_accumulation_steps{};  ///< batches until logits move to the host; 0: never before the end
+  std::int64_t new_tokens{};               ///< generated behind each sample's prompt; 0: none
+  bool operator==(const BesideSteps&) const = default;
+};
+
+/// What every plan of one answer has in common.
+struct Training {
+  Method method{Method::full};
+  std::int64_t lora_rank{16};
+  LoraTargets lora_targets{};
+  Quantization quantization{Quantization::nf4};  ///< of the frozen base under qlora
+  Precision precision{Precision::bf16};
+  Optimizer optimizer{Optimizer::adamw};
+  bool master_weights{true};  ///< fp32 copy of 16-bit weights; without meaning under fp32
+  std::int64_t sequence_length{2048};
+  Attention attention{Attention::flash};
+  /// RMSNorm, rotary embedding and gated activation are a kernel each. Liger's fused loss brings them with
+  /// it.
+  bool fused_kernels{};
+  bool fused_loss{};            ///< head and cross-entropy in one kernel that never holds all logits
+  std::int64_t loss_chunks{1};  ///< cross-entropy over this many slices of the tokens; the logits stay whole
+  bool sliced_head{};           ///< with loss_chunks: the head runs slice by slice as well
+  /// TRL's fused head: log-probabilities by tiles of tokens and vocabulary, computed again in the backward.
+  bool fused_head{};
+  LossShift loss_shift{LossShift::labels};
+  LayerKernels kernels{LayerKernels::torch};
+  ModuleLibrary modules{ModuleLibrary::transformers};  ///< whose layers and selective checkpointing run
+  Framework framework{Framework::deepspeed};
+  DeepSpeedRelease deepspeed{};
+  OptimizerKernel optimizer_kernel{OptimizerKernel::fused};
+
+  bool expandable_segments{};  ///< PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+
+  // What scripts around the framework choose; the defaults are those of the Hugging Face Trainer.
+  bool padding_mask{};             ///< batches are padded: attention gets an explicit mask
+  bool masks_by_where{};           ///< GPT-2 of transformers 4: eager scores pass torch.where, too
+  bool keeps_cache{};              ///< use_cache left on while training
+  bool reentrant_checkpointing{};  ///< torch.utils.checkpoint(use_reentrant=True)
+  bool longest_first{};            ///< the longest samples come first: nothing is left of a step before
+  bool fp32_adapters{true};        ///< peft's autocast_adapter_dtype; DeepSpeed's stages 0-2 cast them back
+  std::int64_t adapters{1};        ///< peft's adapters in memory: one trains, the others are frozen
+  double lora_dropout{};
+  bool prepares_kbit_training{};  ///< peft.prepare_model_for_kbit_training: unquantised weights in fp32
+  bool autocast{};                ///< torch.autocast around the forward although weights are 16-bit
+  bool steps_in_backward{};       ///< each gradient is used and freed as soon as it is there
+  /// zero_grad stands between forward and backward: the gradients of the step before live through the
+  /// forward. Of FSDP alone.
+  bool zeroes_behind_forward{};
+  bool fsdp_reduces_fp32{true};  ///< MixedPrecisionPolicy(reduce_dtype=torch.float32) over fp32 shards
+  /// tensor_parallel.vocab_parallel_lm_head: an untied head under AutoTP leaves logits divided by vocabulary.
+  bool vocabulary_parallel_head{};
+  bool syncs_each_micro_step{};  ///< FSDP reduces every micro-step's gradients: no_sync() is not used
+  /// FSDP of the first generation, around reentrant checkpoints: the hook by which a frozen unit is resharded
+  /// holds the inputs of its recomputation, and their gradients, until the backward is over.
+  bool fsdp_holds_inputs{};
+  bool fsdp_makes_shards{};  ///< FSDP: the model is made without memory; only shards reach the device
+  /// FSDP2's units as accelerate makes them: the embedding by itself, final norm and head together (of tied
+  /// embeddings all three), the latter not resharded behind the forward. Absent: under context parallelism.
+  std::optional<bool> fsdp_wraps_ends{};
+  /// Context parallelism without an attention mask in the batch: positions of a rank that do not follow one
+  /// another are taken for packed samples, and a mask is made that attention is not given.
+  bool packed_mask{};
+  /// Under expert parallelism the first rank of a group gets so many times the rows that it would get were
+  /// they spread evenly; the others share the rest.
+  double routing_skew{1};
+  bool partitions_made_models{};  ///< ZeRO-3 without zero.Init: the engine partitions what was made whole
+  QuantStorage quant_storage{QuantStorage::uint8};  ///< of packed 4-bit values under qlora
+  bool dora{};                                      ///< adapters with magnitudes (use_dora)
+  std::vector<std::string> modules_to_save{};       ///< copies trained beside adapters: embed_tokens, lm_head
+  bool ties_saved_modules{};                        ///< ensure_weight_tying: of tied embeddings one copy
+  Objective objective{Objective::sft};
+  std::optional<ReferenceModel> reference{};  ///< absent: as reference_of has it
+  bool freezes_vision{};                      ///< of an image-text model: the tower is not trained
+  bool freezes_projector{};                   ///< nor what projects its output to the language model
+  ImageBatch images{};  ///< of each sample, where the model is run with images (Model::vision)
+  BesideSteps beside{};
+  Rollout rollout{};  ///< of an objective that generates what it trains on
+  bool operator==(const Training&) const = default;
+};
+
+inline constexpr std::int64_t kMostAdapters = 1024;
+/// Adapters in memory: as many as are asked for, and the one that is compared with.
+[[nodiscard]] std::int64_t held_adapters(const Training& training);
+
+/// What peft adds to the model under lora and qlora for each adapter.
+[[nodiscard]] AdapterSpec adapters_of(const Training& training);
+
+/// What the objective compares with; nothing where it needs no reference. As TRL chooses where nothing is
+/// said: adapters switched off where there are adapters, else a copy; of grpo none (beta 0).
+[[nodiscard]] std::optional<ReferenceModel> reference_of(const Training& training);
+
+/// Sequences of a sample: 2 of a pair.
+[[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
+  const Objective of = training.objective;
+  return of == Objective::sft || of == Objective::kto || generates(training) ? 1 : 2;
+}
+/// Whether log-probabilities of whole answers are compared.
+[[nodiscard]] inline bool compares_answers(const Training& training) {
+  const Objective of = training.objective;
+  return of != Objective::sft && of != Objective::reward && !generates(training);
+}
+
+/// A model of this shape that gives each token a number instead of logits.
+[[nodiscard]] Model scoring_model(Model model);
+/// `model` in the place of `asked` as `objective` trains it: the head of a reward model gives a score; of PPO
+/// value and reward model are those of `asked` where they are not of its own shape.
+[[nodiscard]] Model as_trained(Model model, const Model& asked, Objective objective);
+
+/// The model of a reward model's training. Adapters leave its head to a trained copy, as peft's task type
+/// SEQ_CLS has it.
+void make_reward_model(Model& model, Training& training);
+
+/// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one
+/// fused kernel and 16-bit computation under autocast; under LoRA a 16-bit base beside fp32 adapters; under
+/// FSDP2 shards alone reach the device, and gradients are reduced in the type that computes. DeepSpeed's is
+/// returned as it is. Source: docs/fsdp.md.
+[[nodiscard]] Training with_framework(Training training, Framework framework);
+
+/// How AutoEP adds up the chosen experts' outputs of a token: products with its weights in fp32, then their
+/// sum; the same in one kernel; one batched matrix product in fp32.
+enum class ExpertCombine { weighted_sum, fused_weighted_sum, legacy_bmm };
+template <>
+struct EnumNames<ExpertCombine> {
+  static constexpr std::array<std::pair<ExpertCombine, std::string_view>, 3> table{
+      {{ExpertCombine::weighted_sum, "weighted_sum"},
+       {ExpertCombine::fused_weighted_sum, "fused_weighted_sum"},
+       {ExpertCombine::legacy_bmm, "legacy_bmm"}}};
+};
+
+/// DeepSpeed's expert parallelism (AutoEP), as far as its config changes memory, traffic or time. The degree
+/// is ParallelLayout::expert, which may be 1. Source: DeepSpeed 0.19.8 module_inject/auto_ep_layer.py.
+struct ExpertParallel {
+  bool enabled{};      ///< blocks of experts are replaced by AutoEPMoELayer
+  bool weighs_rows{};  ///< score_apply "pre": rows are weighed before the experts
+  ExpertCombine combine{ExpertCombine::weighted_sum};
+  bool fused_gate_up{};              ///< gate_up_impl "fused": one product of the two weights side by side
+  bool without_triton{};             ///< disable_triton_grouped_mm: torch._grouped_mm on every GPU
+  bool async_split_plan{};           ///< the host reads split sizes while rows are brought into order
+  std::optional<bool> route_norm{};  ///< weights are divided by their sum; absent: as the model's config says
+  bool operator==(const ExpertParallel&) const = default;
+  auto operator<=>(const ExpertParallel&) const = default;
+};
+
+/// DeepSpeed's knobs that change what a rank holds or sends. Bucket sizes are elements, not bytes.
+/// Defaults: DeepSpeed 0.19.8 runtime/zero/config.py.
+struct ZeroOptions {
+  Elements reduce_bucket_size{500'000'000};
+  Elements prefetch_bucket_size{50'000'000};
+  Elements persistence_threshold{100'000};  ///< stage 3 keeps parameters up to this size whole on every rank
+  Elements max_live_parameters{1'000'000'000};
+  Elements max_reuse_distance{1'000'000'000};
+  Elements sub_group_size{1'000'000'000};
+  std::optional<bool> overlap_comm;   ///< absent: DeepSpeed's own default, true only at stage 3
+  bool fp32_gradient_accumulation{};  ///< data_types.grad_accum_dtype = fp32
+  bool reduce_scatter{true};  ///< off: stages 1 and 2 reduce whole buckets, stage 3 all-reduces gradients
+  /// Stages 1 and 2 all-reduce a bucket whole; off: each owner's part is reduced to it.
+  bool multi_rank_bucket_allreduce{true};
+  std::optional<Precision> communication_type{};  ///< gradients travel in it: communication_data_type
+  /// The same under sequence parallelism (seq_parallel_communication_data_type), which stages 1 and 2 do not
+  /// ask: there it is always fp32.
+  Precision sequence_communication_type{Precision::fp32};
+  /// Norm that gradients are clipped to; 0: they are not. Without the key DeepSpeed clips at 1.0 since
+  /// 0.19.3.
+  double gradient_clipping{1.0};
+  bool gather_by_all_reduce{};          ///< stage3_use_all_reduce_for_fetch_params
+  bool gather_one_by_one{};             ///< stage3_allgather_sequential
+  std::int64_t secondary_partition{1};  ///< zero_hpz_partition_size: ranks that share a second copy (ZeRO++)
+  bool quantized_weights{};  ///< zero_quantized_weights (ZeRO++): gathered in 8 bits, with fp32 scales
+  /// zero_quantized_gradients (ZeRO++): over several nodes reduced by all-to-alls in 4 bits, with fp32
+  /// scales.
+  bool quantized_gradients{};
+  bool parameter_alignment{};  ///< each parameter padded to 16 B in the flat group (ZeRO 1 and 2)
+  bool operator==(const ZeroOptions&) const = default;
+};
+
+/// What HF Accelerate puts where a config says "auto": reduce bucket h², prefetch 0.9·h², persistence 10·h.
+/// Source: accelerate 1.15 accelerator.py _prepare_deepspeed; transformers integrations/deepspeed.py.
+[[nodiscard]] ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size);
+
+/// What makes long samples fit beside dividing their tokens; each part by itself.
+struct LongContext {
+  static constexpr std::int64_t kAutoTiles = -1;
+  /// Slices of the tokens that the feed-forward and head with loss run over one by one (ALST); 0: not tiled,
+  /// kAutoTiles: as many as its authors take.
+  std::int64_t tiled_mlp{}, tiled_loss{};
+  CheckpointOffload checkpoint_offload{CheckpointOffload::none};
+  KeyRotation rotation{KeyRotation::all_gather};
+  auto operator<=>(const LongContext&) const = default;
+
+  [[nodiscard]] bool tiles() const { return tiled_mlp != 0 || tiled_loss != 0; }
+};
+
+/// ZeRO 1 and 2: optimizer groups are flattened and divided; parameters stay whole.
+[[nodiscard]] constexpr bool divides_groups(int zero_stage) { return zero_stage == 1 || zero_stage == 2; }
+
+struct Strategy {
+  int zero_stage{};
+  ParallelLayout layout{};
+  OffloadDevice offload_optimizer{OffloadDevice::none};
+  OffloadDevice offload_parameters{OffloadDevice::none};
+  Checkpointing checkpointing{Checkpointing::full};
+  std::int64_t micro_batch_size{1};
+  std::int64_t gradient_accumulation_steps{1};
+  LongContext long_context{};
+  ExpertParallel experts{};
+  ZeroOptions zero{};
+  /// Of the engine of a reference model's own (ZeRO-3); absent: the policy's. TRL 1.16's are: what
+  /// prepare_deepspeed sets, it writes where DeepSpeed does not look.
+  std::optional<ZeroOptions> reference_zero{};
+  bool operator==(const Strategy&) const = default;
+
+  [[nodiscard]] std::int64_t global_batch_size() const {
+    return micro_batch_size * gradient_accumulation_steps * layout.data_ranks();
+  }
+  /// Whether gradients are reduced while the backward still runs, on a stream of their own.
+  [[nodiscard]] bool overlaps_communication() const { return zero.overlap_comm.value_or(zero_stage == 3); }
+};
+
+/// Whether optimizer states or parameters are kept off the device.
+[[nodiscard]] inline bool offloads(const Strategy& strategy) {
+  return strategy.offload_optimizer != OffloadDevice::none ||
+         strategy.offload_parameters != OffloadDevice::none;
+}
+
+/// Tokens of a sample that one rank computes with, where several divide them.
+[[nodiscard]] inline std::int64_t local_tokens(const Training& training, const Strategy& strategy) {
+  return training.sequence_length / strategy.layout.token_ranks();
+}
+
+/// Slices of the tokens that the feed-forward runs over; 0: it is not tiled. Automatic: as many as a rank's
+/// tokens hold hidden sizes. Source: DeepSpeed 0.19.8 runtime/sequence_parallel/ulysses_sp.py TiledMLP.
+[[nodiscard]] std::int64_t mlp_tiles(const Strategy& strategy, const Training& training,
+                                     std::int64_t hidden_size);
+/// The same of head and loss. Automatic: so many that fp32 logits of a slice take 1 GiB. Source:
+/// ArcticTraining's trainer.
+[[nodiscard]] std::int64_t loss_tiles(const Strategy& strategy, const Training& training,
+                                      std::int64_t vocabulary_size);
+
+/// How people write a strategy: "zero3", "tp4+zero1", "zero3+offload-all", "zero2+offload-optimizer-nvme",
+/// "zero3+replicas2".
+[[nodiscard]] std::string strategy_id(const Strategy& strategy);
+/// The same of any framework: DeepSpeed's as strategy_id has them; "fsdp" (reshard_after_forward),
+/// "fsdp+no-reshard", "fsdp+offload-all", "fsdp+replicas2" of FSDP2; "ddp" of plain PyTorch.
+[[nodiscard]] std::string plan_id(Framework framework, const Strategy& strategy);
+
+/// What --offload takes: where optimizer states and parameters go together.
+struct Offload {
+  OffloadDevice optimizer{OffloadDevice::none};
+  OffloadDevice parameters{OffloadDevice::none};
+  bool operator==(const Offload&) const = default;
+};
+template <>
+struct EnumNames<Offload> {
+  static constexpr std::array<std::pair<Offload, std::string_view>, 8> table{{
+      {{OffloadDevice::none, OffloadDevice::none}, "none"},
+      {{OffloadDevice::cpu, OffloadDevice::none}, "optimizer"},
+      {{OffloadDevice::cpu, OffloadDevice::cpu}, "all"},
+      {{OffloadDevice::none, OffloadDevice::cpu}, "param"},
+      {{OffloadDevice::nvme, OffloadDevice::none}, "optimizer-nvme"},
+      {{OffloadDevice::nvme, OffloadDevice::nvme}, "all-nvme"},
+      {{OffloadDevice::nvme, OffloadDevice::cpu}, "optimizer-nvme+param"},
+      {{OffloadDevice::cpu, OffloadDevice::nvme}, "optimizer+param-nvme"},
+  }};
+};
+
+// ---- bytes per element
+// -------------------------------------------------------------------------------------
+
+/// Stored weights and gradients: 2 B in 16-bit training, 4 B in fp32.
+[[nodiscard]] Bytes weight_size(const Training& training);
+/// Weights as the model is made with them and, but under DeepSpeed, the optimizer updates them: as
+/// weight_size, or 4 B where plain PyTorch or FSDP keep fp32 weights under 16-bit computation
+/// (torch.autocast, MixedPrecisionPolicy); packed blocks aside.
+[[nodiscard]] Bytes parameter_size(const Training& training);
+/// Whether peft.prepare_model_for_kbit_training makes fp32 of what is not packed; it leaves models of GPTQ,
+/// HQQ and torchao alone. Source: peft 0.21.2 utils/other.py.
+[[nodiscard]] bool widens_unpacked(const Training& training);
+/// Whether packed weights can be divided among ranks: 4-bit values stored in a floating type.
+[[nodiscard]] bool shards_packed(const Training& training);
+/// Whether peft leaves adapters in fp32, as it makes them, for want of a type of the weight's.
+[[nodiscard]] bool keeps_adapters_fp32(const Training& training);
+/// Whether adapters are fp32 beside 16-bit weights: unless autocast_adapter_dtype is off, and over packed
+/// integers even then (QuantizationSpec::types_adapters).
+[[nodiscard]] bool makes_fp32_adapters(const Training& training);
+/// Weights of adapters as peft makes them.
+[[nodiscard]] Bytes adapter_size(const Training& training);
+}  // namespace zplan
