@@ -52,7 +52,16 @@ int emit_to_stdout(const Report& report, const Style& style, std::ostream& out, 
   return kFits;
 }
 
-int deliver(const Report& report, const Style& style, std::ostream& out, std::ostream& err) {
+/// A comparison and a search say nothing of expert parallelism beside them.
+AnswerDetails details_of(const Report& report) {
+  const OutputFormat format = report.options.emit == "-" ? OutputFormat::text : report.options.format;
+  const bool plain = report.comparison == nullptr && report.found == nullptr;
+  return plain || format == OutputFormat::json ? details_for(report.question, report.answer, format)
+                                               : AnswerDetails{};
+}
+
+int deliver(Report report, const Style& style, std::ostream& out, std::ostream& err) {
+  report.details = details_of(report);
   if (report.options.emit == "-") return emit_to_stdout(report, style, out, err);
   write_recipe(report, out, err);
   if (report.options.recipe_out == "-") return report.answer.fits() ? kFits : kNothingFits;
@@ -78,13 +87,11 @@ int run_planning(const Options& options, const std::vector<std::string>& argumen
   const Style style = style_of(options, environment);
   if (options.command == Command::compare) {
     const Comparison result = compare(question, options);
-    return deliver(
-        {question, result.answer, options, arguments, result.ids, result.contest, nullptr, &result}, style,
-        out, err);
+    return deliver({question, result.answer, options, arguments, &result}, style, out, err);
   }
   Answer result = answer(question);
   result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());
-  return deliver({question, result, options, arguments, {}, {}}, style, out, err);
+  return deliver({question, result, options, arguments}, style, out, err);
 }
 
 /// Where nothing fits the plain strategies say by how much they miss.
@@ -107,7 +114,7 @@ int run_search(const Options& options, const std::vector<std::string>& arguments
     result.plans = {found.best.front().plan};
   }
   if (found.stopped) err << "zplan: stopped: the best of what was looked at so far\n";
-  return deliver({question, result, options, arguments, {}, {}, &found}, style_of(options, environment), out,
+  return deliver({question, result, options, arguments, nullptr, &found}, style_of(options, environment), out,
                  err);
 }
 

@@ -8,6 +8,7 @@
 #include "cli/options/request.h"
 #include "cli/report/fit_report.h"
 #include "cli/run.h"
+#include "cli/scenarios/scenario_plan.h"
 #include "models/base/json_text.h"
 
 namespace zplan {
@@ -130,6 +131,9 @@ int fit_command(const Options& options, const std::vector<std::string>& argument
     if (asked.size() == 1 || can_be_asked(open, each))
       report.solved.push_back(
           solved(open, each, all_cards ? std::numeric_limits<std::size_t>::max() : kMostCards));
+  if (options.format == OutputFormat::text)
+    for (SolvedQuestion& each : report.solved)
+      if (each.instead) each.details = details_for(each.at, *each.instead, options.format);
   if (options.solve == Solve::sequence) report.solved.front().ladder = sequence_ladder(open);
   out << (options.format == OutputFormat::json ? json_text(fit_json(report))
                                                : in_format(fit_document(report), options.format, style));

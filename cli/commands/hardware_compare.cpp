@@ -107,6 +107,8 @@ int hardware_compare(const Options& options, const std::vector<std::string>& arg
     const Scenario scenario{.name = each.name, .arguments = words_for(options, arguments, each)};
     try {
       each.planned = planned_scenario(scenario, environment);
+      if (options.format == OutputFormat::json)
+        each.planned->details = details_for(each.planned->question, each.planned->answer, options.format);
     } catch (const InputError& error) {
       each.impossible = fmt::format("{}: {}", error.place(), error.found());
       refused = error;

@@ -10,8 +10,8 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/compare.h"
 #include "cli/options/values.h"
+#include "cli/report/scenario_report.h"
 #include "cli/run.h"
-#include "cli/scenarios/scenario_report.h"
 #include "models/base/json_text.h"
 #include "planner/plan/run_cost.h"
 
@@ -136,6 +136,9 @@ int scenario_command(const Options& options, const Environment& environment, con
   all.unit = options.has("--units") ? options.unit : all.scenarios[all.baseline].question.unit;
   for (std::size_t i = 0; i < all.scenarios.size(); ++i)
     say_what_stands_in(all.scenarios[i], place_of(name, all.places[i]), err);
+  if (options.format == OutputFormat::json)
+    for (PlannedScenario& each : all.scenarios)
+      if (!each.saved) each.details = details_for(each.question, each.answer, options.format);
   out << (options.format == OutputFormat::json
               ? json_text(scenario_json(all))
               : in_format(scenario_document(all, style.width), options.format, style));

@@ -276,7 +276,11 @@ void add_miss(Document& doc, const FitReport& report, const SolvedQuestion& solv
     doc.line(plan_command(report, solved, longest->plan.strategy, *longest->tokens));
   }
   if (!solved.instead) return;
-  add_verdict(doc, {solved.at, *solved.instead, report.options, report.arguments, {}, {}});
+  add_verdict(doc, {.question = solved.at,
+                    .answer = *solved.instead,
+                    .options = report.options,
+                    .arguments = report.arguments,
+                    .details = solved.details});
   add_models(doc, solved);
 }
 

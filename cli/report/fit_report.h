@@ -8,6 +8,7 @@
 #include "cli/document/document.h"
 #include "cli/options/options.h"
 #include "models/base/json_reader.h"
+#include "planner/search/answer_details.h"
 #include "planner/search/inverse.h"
 #include "planner/search/ladder.h"
 #include "planner/search/search.h"
@@ -25,6 +26,7 @@ struct SolvedQuestion {
   std::vector<ModelFit> models;  ///< of model
   std::vector<Rung> ladder{};    ///< of sequence, where it alone is asked for
   std::optional<Answer> instead{};  ///< where nothing fits: the search's answer there, with what would
+  AnswerDetails details{};          ///< of that answer
 };
 
 struct FitReport {

@@ -278,7 +278,7 @@ Json json_of(const Compared& each) {
   out["tokens_per_second"] = plan.time.tokens_per_second;
   out["tokens_per_gpu_hour"] = each.tokens_per_gpu_hour();
   out["speed_median_error"] = json_of(speed_error(each));
-  out["report"] = report_json(each.planned->report());
+  out["report"] = report_json(report_of(*each.planned));
   return out;
 }
 

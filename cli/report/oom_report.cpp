@@ -170,7 +170,7 @@ void add_plan(Document& doc, const OomReport& report) {
   shown.plans.push_back(remedies.plan);
   shown.warnings = report.warnings;
   doc.line();
-  add_header(doc, {*report.question, shown, report.options, report.arguments, {}, {}});
+  add_header(doc, {*report.question, shown, report.options, report.arguments});
   doc.heading(fmt::format("The plan of {}", remedies.plan.id()));
   doc.items(remedies.plan.why);
   doc.items({refused_sentence(report), matches_sentence(report)});

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cli/commands/compare.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -17,12 +16,22 @@ const Plan* plan_named(const std::vector<Plan>& plans, const std::string& id) {
 
 }  // namespace
 
+Report report_of(const PlannedScenario& planned) {
+  return {.question = planned.question,
+          .answer = planned.answer,
+          .options = planned.options,
+          .arguments = planned.scenario.arguments,
+          .details = planned.details};
+}
+
 std::vector<const Plan*> plans_in_order(const Report& report) {
   std::vector<const Plan*> plans;
   const std::vector<Plan>& all = report.answer.plans;
-  if (report.order.empty())
+  if (report.comparison == nullptr) {
     for (const Plan& plan : all) plans.push_back(&plan);
-  for (const std::string& id : report.order)
+    return plans;
+  }
+  for (const std::string& id : report.comparison->ids)
     if (const Plan* plan = plan_named(all, id)) plans.push_back(plan);
   return plans;
 }

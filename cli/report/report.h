@@ -5,26 +5,37 @@
 #include <vector>
 
 #include "cli/options/options.h"
-#include "models/base/quantity.h"
+#include "cli/scenarios/saved_report.h"
+#include "cli/scenarios/scenario_plan.h"
+#include "planner/search/answer_details.h"
 #include "planner/search/crossover.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 
-struct Answer;
-struct Comparison;
 struct Exploration;
 
-/// Everything that a report is made from. The question and the answer must outlive it.
+/// What `compare` answers: one plan for each strategy or config that was named.
+struct Comparison {
+  Answer answer;                     ///< those that fit first, as in every report
+  std::vector<std::string> ids;      ///< of the plans in the order in which they were asked for
+  std::string baseline;              ///< what differences are from: a plan's id, or the saved report's file
+  std::optional<SavedReport> saved;  ///< where that is a saved report
+  std::optional<Contest> contest{};  ///< between the two fastest
+};
+
+/// Everything that a report is made from. What it refers to must outlive it.
 struct Report {
   const Question& question;
   const Answer& answer;
   const Options& options;
   std::vector<std::string> arguments;  ///< as they were typed, for the next command to type
-  std::vector<std::string> order;    ///< compare: ids of the plans as they were asked for; empty: as answered
-  std::optional<Contest> contest{};  ///< compare: the two fastest
-  const Exploration* found{};        ///< search: all that was looked at
-  const Comparison* comparison{};    ///< compare: what differences are from; must outlive it
+  const Comparison* comparison{};      ///< of `compare`, else null
+  const Exploration* found{};          ///< all that `search` looked at, else null
+  AnswerDetails details{};
 };
+/// Returns the report that the command line makes of a scenario. `planned` must outlive it.
+[[nodiscard]] Report report_of(const PlannedScenario& planned);
 
 /// The plans as they are shown: best first, or as `compare` was asked.
 [[nodiscard]] std::vector<const Plan*> plans_in_order(const Report& report);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/commands/compare.h"
 #include "cli/report/report_text.h"
 
 namespace zplan {

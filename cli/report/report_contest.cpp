@@ -7,7 +7,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/compare.h"
 #include "cli/report/accuracy.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_text.h"
@@ -82,7 +81,7 @@ std::vector<std::string> since_sentences(const Report& report) {
   std::vector<std::string> sentences;
   if (!report.comparison->saved) return sentences;
   const SavedReport& saved = *report.comparison->saved;
-  const std::vector<std::string> changes = changed_since(saved, report_json(report));
+  const std::vector<std::string> changes = changed_since(saved, asked_json(report));
   if (!changes.empty())
     sentences.push_back(fmt::format("not asked as in {}: {}", saved.file, fmt::join(changes, "; ")));
   for (const Plan* plan : plans_in_order(report))
@@ -95,10 +94,11 @@ std::vector<std::string> since_sentences(const Report& report) {
 
 std::vector<std::string> comparison_sentences(const Report& report) {
   std::vector<std::string> sentences = since_sentences(report);
-  if (!report.contest) return sentences;
-  sentences.push_back(fastest_sentence(report, *report.contest));
-  sentences.push_back(memory_sentence(report, *report.contest));
-  if (report.contest->link) sentences.push_back(crossover_sentence(*report.contest));
+  const std::optional<Contest>& contest = report.comparison->contest;
+  if (!contest) return sentences;
+  sentences.push_back(fastest_sentence(report, *contest));
+  sentences.push_back(memory_sentence(report, *contest));
+  if (contest->link) sentences.push_back(crossover_sentence(*contest));
   return sentences;
 }
 

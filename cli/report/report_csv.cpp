@@ -3,7 +3,6 @@
 #include <cmath>
 #include <functional>
 
-#include "cli/commands/compare.h"
 #include "cli/document/text.h"
 #include "cli/report/report_deltas.h"
 #include "cli/report/report_json.h"

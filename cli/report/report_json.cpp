@@ -10,7 +10,6 @@
 #include <numeric>
 #include <vector>
 
-#include "cli/commands/compare.h"
 #include "cli/report/accuracy.h"
 #include "cli/report/explain.h"
 #include "cli/report/output_files.h"
@@ -19,11 +18,10 @@
 #include "cli/report/search_report.h"
 #include "models/base/version.h"
 #include "planner/cost/price.h"
-#include "planner/plan/plan_context.h"
+#include "planner/plan/plan.h"
 #include "planner/plan/plan_figures.h"
 #include "planner/plan/run_cost.h"
 #include "planner/search/explore.h"
-#include "planner/sharding/expert_model.h"
 
 namespace zplan {
 
@@ -420,9 +418,7 @@ Json delta_json(const Delta& delta, const Plan& plan, const Plan& base) {
 
 /// What each rank sends to each of an expert-parallel group in elements; empty where that is the same for
 /// all.
-std::vector<std::int64_t> uneven_rows(const Plan& plan, const Question& question) {
-  if (plan.strategy.layout.expert == 1) return {};
-  std::vector<std::int64_t> rows = rows_to_each(question.model, question.training, plan.strategy);
+std::vector<std::int64_t> uneven_rows(std::vector<std::int64_t> rows, const Question& question) {
   if (std::adjacent_find(rows.begin(), rows.end(), std::not_equal_to<>()) == rows.end()) return {};
   for (std::int64_t& each : rows) each *= question.model.shape.hidden_size;
   return rows;
@@ -457,14 +453,16 @@ Json issued_json(const IssuedCall& each) {
 /// A schedule of more entries is some ten megabytes: hundreds of micro-steps, written out.
 constexpr std::size_t kMostListed = 20'000;
 
-/// Null where it would be too long to be of use.
-Json schedule_json(const Plan& plan, const Question& question) {
+/// Null where it was not simulated, or would be too long to be of use.
+Json schedule_json(const Report& report) {
+  const std::optional<IssuedStep>& step = report.details.issued;
+  if (!step || !step->calls.complete || step->calls.calls.size() > kMostListed) return nullptr;
+  const Plan& plan = leading_plan(report);
+  const Question& question = report.question;
   const Strategy& strategy = plan.strategy;
-  PlanContext context(question.model, question.cluster, question.training, question.headroom);
-  const StepCalls issued = context.calls(strategy);
-  if (!issued.complete || issued.calls.size() > kMostListed) return nullptr;
+  const StepCalls& issued = step->calls;
   Json calls = Json::array();
-  const std::vector<std::int64_t> to_each = uneven_rows(plan, question);
+  const std::vector<std::int64_t> to_each = uneven_rows(step->rows_to_each, question);
   for (const IssuedCall& each : issued.calls) {
     calls.push_back(issued_json(each));
     say_counts(each.call, to_each, calls.back());
@@ -509,7 +507,7 @@ Json contest_json(const std::optional<Contest>& contest) {
 
 Json comparison_json(const Report& report) {
   if (report.comparison == nullptr) return nullptr;
-  Json out = contest_json(report.contest);
+  Json out = contest_json(report.comparison->contest);
   out["baseline"] = report.comparison->baseline;
   out["deltas"] = all_deltas_json(report);
   return out;
@@ -524,16 +522,19 @@ Json deltas_json(const Plan& plan, const Plan* base) {
   return out;
 }
 
+Json asked_json(const Report& report) {
+  return {{"model", model_json(report.question)},
+          {"cluster", cluster_json(report.question)},
+          {"training",
+           training_json(report.question.model, report.question.training, leading_plan(report).framework)}};
+}
+
 Json report_json(const Report& report) {
   Json plans = Json::array();
   for (const Plan& plan : report.answer.plans) plans.push_back(plan_json(plan, report));
   const Plan* recommended = report.answer.recommended();
   Json out{{"schema", "zplan.report/1"},
            {"zplan_version", std::string(version())},
-           {"model", model_json(report.question)},
-           {"cluster", cluster_json(report.question)},
-           {"training",
-            training_json(report.question.model, report.question.training, leading_plan(report).framework)},
            {"plans", std::move(plans)},
            {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
            {"rejected", rejected_json(report)},
@@ -542,13 +543,14 @@ Json report_json(const Report& report) {
            {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
            {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
            {"comparison", comparison_json(report)},
-           {"schedule", schedule_json(leading_plan(report), question_of(leading_plan(report), report))},
+           {"schedule", schedule_json(report)},
            {"search", report.found ? search_json(report) : Json(nullptr)},
            {"warnings", report.answer.warnings}};
   if (!report.options.recipes.empty()) out["recipes"] = recipes_json(report.options.recipes);
   if (report.question.lengths) out["lengths"] = lengths_json(report);
   if (const auto& defaults = report.question.trainer_defaults; !defaults.empty())
     out["trainer_defaults"] = trainer_defaults_json(defaults);
+  out.update(asked_json(report));
   return out;
 }
 

@@ -10,6 +10,8 @@ namespace zplan {
 /// The answer as zplan.report/1 (cli/schema/report.schema.json): bytes are integers, times seconds, ratios
 /// fractions.
 [[nodiscard]] Json report_json(const Report& report);
+/// Its members "model", "cluster" and "training" alone.
+[[nodiscard]] Json asked_json(const Report& report);
 
 /// What a plan differs by from `base`, by deltas(); null where there is none.
 [[nodiscard]] Json deltas_json(const Plan& plan, const Plan* base);

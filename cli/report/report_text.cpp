@@ -68,7 +68,7 @@ void add_comparison(Document& doc, const Report& report, int width) {
 void add_explanations(Document& doc, const Report& report) {
   if (!report.options.explain) return;
   const std::vector<const Plan*> plans =
-      report.order.empty() ? std::vector<const Plan*>{&leading_plan(report)} : plans_in_order(report);
+      report.comparison == nullptr ? std::vector<const Plan*>{&leading_plan(report)} : plans_in_order(report);
   std::vector<Coverage> kinds;
   for (const Plan* plan : plans) {
     add_explanation(doc, *plan, report);
@@ -104,7 +104,7 @@ Document report_document(const Report& report, int width) {
   doc.line();
   if (report.found != nullptr && !report.found->best.empty())
     add_search(doc, report);
-  else if (!report.order.empty())
+  else if (report.comparison != nullptr)
     add_comparison(doc, report, width);
   else
     add_strategies(doc, report, width);

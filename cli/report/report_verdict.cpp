@@ -19,7 +19,6 @@
 #include "planner/question/framework.h"
 #include "planner/search/explore.h"
 #include "planner/search/search.h"
-#include "planner/search/weigh_experts.h"
 
 namespace zplan {
 
@@ -45,7 +44,7 @@ std::vector<const Plan*> misses(const Report& report) {
   const Plan& leading = leading_plan(report);
   for (const Plan& plan : report.answer.plans)
     if (!plan.fits && &plan != &leading &&
-        (is_plain(plan) || is_near(plan, report.question) || !report.order.empty()))
+        (is_plain(plan) || is_near(plan, report.question) || report.comparison != nullptr))
       chosen.push_back(&plan);
   std::stable_sort(chosen.begin(), chosen.end(),
                    [](const Plan* a, const Plan* b) { return is_plain(*a) > is_plain(*b); });
@@ -77,11 +76,9 @@ void add_rejections(Document& doc, const Report& report) {
 
 /// Of a mixture: whether to divide its experts.
 void add_experts(Document& doc, const Report& report) {
-  if (report.found != nullptr || !report.order.empty()) return;
-  const auto sentence = weigh_experts(report.question, report.answer);
-  if (!sentence) return;
+  if (!report.details.experts) return;
   doc.heading("Expert parallelism");
-  doc.items({*sentence});
+  doc.items({*report.details.experts});
 }
 
 Changes pinning(const Strategy& s) {

@@ -6,7 +6,7 @@
 
 #include "cli/options/recipe_option.h"
 #include "cli/options/request.h"
-#include "cli/report/saved_report.h"
+#include "cli/scenarios/saved_report.h"
 
 namespace zplan {
 
@@ -104,6 +104,12 @@ PlannedScenario planned_scenario(const Scenario& scenario, const Environment& en
       return made;
     }
   return planned(scenario, options, request, draft_answer(question, scenario.strategy, likely), true);
+}
+
+AnswerDetails details_for(const Question& question, const Answer& answer, OutputFormat format) {
+  if (format == OutputFormat::json) return {.issued = issued_step(question, answer.plans.front())};
+  if (format == OutputFormat::text) return {.experts = weigh_experts(question, answer)};
+  return {};
 }
 
 }  // namespace zplan

@@ -3,8 +3,8 @@
 
 #include "cli/environment.h"
 #include "cli/options/options.h"
-#include "cli/report/report.h"
 #include "cli/scenarios/scenarios.h"
+#include "planner/search/answer_details.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -21,10 +21,9 @@ struct PlannedScenario {
   bool draft{};
   bool glance{};  ///< a draft in which there is no plan but the shown one
   bool saved{};   ///< a report as it was: question and plans hold what reports say, and no more
+  AnswerDetails details{};
 
   [[nodiscard]] const Plan& plan() const { return answer.plans[shown]; }
-  /// As the command line reports it; this must outlive it.
-  [[nodiscard]] Report report() const { return {question, answer, options, scenario.arguments, {}, {}}; }
 };
 
 enum class Depth { glance, draft, full };
@@ -35,5 +34,8 @@ enum class Depth { glance, draft, full };
 /// Throws InputError.
 [[nodiscard]] PlannedScenario planned_scenario(const Scenario& scenario, const Environment& environment,
                                                Depth depth = Depth::full, const std::string& likely = {});
+
+/// Plans and simulates the details that a report in `format` shows of one answer.
+[[nodiscard]] AnswerDetails details_for(const Question& question, const Answer& answer, OutputFormat format);
 
 }  // namespace zplan

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/document/text.h"
+#include "cli/report/report.h"
 #include "models/base/format.h"
 #include "planner/plan/plan_figures.h"
 
@@ -77,7 +78,7 @@ QString wrapped(const QString& text) { return lines_of("", text.toStdString()); 
 
 Explanation explanation_of(const Subject& subject) {
   if (subject.planned->saved) return {};
-  return explain(subject.plan(), question_of(subject.plan(), subject.planned->report()));
+  return explain(subject.plan(), question_of(subject.plan(), report_of(*subject.planned)));
 }
 
 std::vector<Figure> figures_of(const Explanation& explanation, std::string_view section,

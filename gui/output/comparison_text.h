@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "cli/scenarios/scenario_report.h"
+#include "cli/report/scenario_report.h"
 #include "gui/session/planned.h"
 
 class QMimeData;

@@ -78,7 +78,7 @@ ConfigContent config_of(const Planned& planned) {
         "that it answered: add a scenario for that.");
     return content;
   }
-  const Report report = planned.report();
+  const Report report = report_of(planned);
   const Plan& plan = planned.plan();
   content.file = QString::fromStdString(config_path(plan, report));
   content.text = QString::fromStdString(config_text(plan, report));

@@ -21,35 +21,41 @@ struct Export {
 };
 
 std::string compared_text(TextFormat format, const Compared& compared) {
-  const ScenarioComparison all = scenario_comparison(compared);
+  ScenarioComparison all = scenario_comparison(compared);
   switch (format) {
     case TextFormat::plain: return text_of(scenario_document(all, kWidth), {.width = kWidth});
     case TextFormat::markdown: return markdown_of(scenario_document(all, kWidth));
     case TextFormat::csv: return csv_of(scenario_document(all, kWidth));
-    case TextFormat::json: return json_text(scenario_json(all));
+    case TextFormat::json:
+      for (PlannedScenario& each : all.scenarios)
+        if (!each.saved) each.details = details_for(each.question, each.answer, OutputFormat::json);
+      return json_text(scenario_json(all));
   }
   return {};
 }
 
-/// One that was saved as it was.
-Json report_of(const Planned& planned) {
-  const std::string& file = planned.scenario.report;
-  return planned.saved ? parse_json(read_file(file), file) : report_json(planned.report());
+Report detailed_report(const Planned& planned, OutputFormat format) {
+  Report report = report_of(planned);
+  report.details = details_for(planned.question, planned.answer, format);
+  return report;
 }
 
 std::string reported_text(TextFormat format, const Planned& planned) {
   switch (format) {
-    case TextFormat::plain: return text_of(report_document(planned.report(), kWidth), {.width = kWidth});
-    case TextFormat::markdown: return markdown_of(report_document(planned.report(), kWidth));
-    case TextFormat::csv: return csv_of(report_document(planned.report(), kWidth));
-    case TextFormat::json: return json_text(report_of(planned));
+    case TextFormat::plain:
+      return text_of(report_document(detailed_report(planned, OutputFormat::text), kWidth),
+                     {.width = kWidth});
+    case TextFormat::markdown: return markdown_of(report_document(report_of(planned), kWidth));
+    case TextFormat::csv: return csv_of(report_document(report_of(planned), kWidth));
+    case TextFormat::json: return json_text(report_json(detailed_report(planned, OutputFormat::json)));
   }
   return {};
 }
 
 /// A saved report has no question to report on: its plan's figures are what there is.
 std::string saved_text(TextFormat format, const Planned& planned) {
-  if (format == TextFormat::json) return json_text(report_of(planned));
+  const std::string& file = planned.scenario.report;
+  if (format == TextFormat::json) return json_text(parse_json(read_file(file), file));
   // Not owned: the subject is gone before the plan.
   const PlannedPtr borrowed(PlannedPtr{}, &planned);
   Compared alone;

@@ -105,7 +105,7 @@ QString recommended_instead(const Planned& planned) {
 }
 
 QString page_of(const Planned& planned) {
-  const Report report = planned.report();
+  const Report report = report_of(planned);
   const QString top = QStringLiteral("<h3>%1</h3>").arg(headline_of(planned).toHtmlEscaped());
   if (planned.saved)
     return top + QStringLiteral("<p>%1</p>")

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/saved_report.h"
+#include "cli/scenarios/saved_report.h"
 #include "hardware_profiles/cluster.h"
 #include "models/base/error.h"
 #include "models/config.h"

@@ -18,7 +18,7 @@ std::string heading_of(const zplan::Column& column) {
 }  // namespace
 
 void StrategiesModel::show(const PlannedPtr& planned) {
-  Table now = planned ? strategies_table(planned->report(), 0) : Table{};
+  Table now = planned ? strategies_table(report_of(*planned), 0) : Table{};
   const bool same_shape =
       now.rows.size() == table().rows.size() && now.columns.size() == table().columns.size();
   const bool same_headings = std::ranges::equal(now.columns, table().columns, {}, heading_of, heading_of);

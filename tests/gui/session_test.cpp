@@ -53,10 +53,10 @@ TEST_F(SessionTest, TheDraftHasTheFiguresOfTheShownPlan) {
   session_.add(readme());
   ASSERT_TRUE(settled());
   const auto draft = planned[0][1].value<PlannedPtr>(), full = planned[1][1].value<PlannedPtr>();
-  EXPECT_EQ(report_json(draft->report())["plans"][0]["memory"],
-            report_json(full->report())["plans"][0]["memory"]);
-  EXPECT_EQ(report_json(draft->report())["plans"][0]["time"],
-            report_json(full->report())["plans"][0]["time"]);
+  EXPECT_EQ(report_json(report_of(*draft))["plans"][0]["memory"],
+            report_json(report_of(*full))["plans"][0]["memory"]);
+  EXPECT_EQ(report_json(report_of(*draft))["plans"][0]["time"],
+            report_json(report_of(*full))["plans"][0]["time"]);
 }
 
 TEST_F(SessionTest, AChangeIsGlancedAtBeforeItIsAnswered) {
@@ -74,8 +74,8 @@ TEST_F(SessionTest, AChangeIsGlancedAtBeforeItIsAnswered) {
   ASSERT_EQ(planned.count(), 2);
   EXPECT_EQ(answered.count(), 1);
   const auto full = planned[1][1].value<PlannedPtr>();
-  EXPECT_EQ(report_json(glance->report())["plans"][0]["memory"],
-            report_json(full->report())["plans"][0]["memory"]);
+  EXPECT_EQ(report_json(report_of(*glance))["plans"][0]["memory"],
+            report_json(report_of(*full))["plans"][0]["memory"]);
   EXPECT_FALSE(session_.at(0).glance);
 }
 

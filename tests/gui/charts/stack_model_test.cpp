@@ -88,7 +88,7 @@ TEST_P(StackModelTest, ShowingAnotherSubjectResets) {
 class StackFigures : public ::testing::Test {
  protected:
   /// A report's plans and the model's rows are in the same order.
-  StackFigures() : json_(report_json(test::two_nodes()->report())) {}
+  StackFigures() : json_(report_json(report_of(*test::two_nodes()))) {}
   void show(StackModel& model) { model.show(all_plans(test::two_nodes())); }
   static double value(const StackModel& model, int row, int column) {
     return model.index(row, column).data(StackModel::ValueRole).toDouble();
@@ -209,7 +209,7 @@ TEST(StackModelText, ASavedReportHasFiguresWithoutFormulas) {
   const QTemporaryDir folder;
   const QString path =
       test::write(folder.filePath("report.json"),
-                  QByteArray::fromStdString(report_json(test::two_nodes()->report()).dump()));
+                  QByteArray::fromStdString(report_json(report_of(*test::two_nodes())).dump()));
   const PlannedPtr saved = plan_scenario({.name = "saved", .arguments = {}, .report = path.toStdString()},
                                          Environment{}, Depth::full);
   for (const Kind kind : {Kind::memory, Kind::time, Kind::traffic}) {

@@ -24,7 +24,7 @@ class TimelineModelTest : public ::testing::Test {
 TEST_F(TimelineModelTest, IsTheReportsTimeline) {
   const PlannedPtr planned = test::two_nodes();
   model_.show(all_plans(planned));
-  const Json json = report_json(planned->report());
+  const Json json = report_json(report_of(*planned));
   int row = 0;
   for (const Json& plan : json["plans"])
     for (const Json& moment : plan["memory"]["timeline"]) {

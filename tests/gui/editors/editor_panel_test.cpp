@@ -318,7 +318,7 @@ TEST_F(EditorPanelTest, ASavedReportIsShownAsItWas) {
   const QTemporaryDir folder;
   const QString file =
       test::write(folder.filePath("report.json"),
-                  QByteArray::fromStdString(report_json(session_.at(0).planned->report()).dump()));
+                  QByteArray::fromStdString(report_json(report_of(*session_.at(0).planned)).dump()));
   session_.add({.name = "saved", .arguments = {}, .report = file.toStdString()});
   ASSERT_TRUE(settled());
   EXPECT_FALSE(session_.at(1).problem);

@@ -42,10 +42,11 @@ TEST(ConfigPreviewContent, CommandsAndNotesAreTheCommandLines) {
   const ConfigContent content = config_of(plan);
   EXPECT_EQ(content.file, "ds_config.json");
   ASSERT_FALSE(content.commands.empty());
-  const Json lines = launch_json(plan.plan(), plan.report());
+  const Json lines = launch_json(plan.plan(), report_of(plan));
   for (const ConfigContent::Command& each : content.commands)
     EXPECT_EQ(lines[each.launcher.toStdString()], each.line.toStdString());
-  EXPECT_EQ(static_cast<std::size_t>(content.notes.size()), config_notes(plan.plan(), plan.report()).size());
+  EXPECT_EQ(static_cast<std::size_t>(content.notes.size()),
+            config_notes(plan.plan(), report_of(plan)).size());
   EXPECT_TRUE(content.linted);
   EXPECT_TRUE(content.findings.empty()) << "zplan's own configs are clean";
 }

@@ -42,13 +42,13 @@ TEST(Why, ItSaysWhatTheCommandLineSays) {
     for (const Plan& each : plan.answer.plans)
       for (const std::string& sentence : each.why)
         EXPECT_TRUE((each.fits && &each != &plan.plan()) || has(sentence)) << sentence;
-    for (const HeaderBlock& block : header_blocks(plan.report()))
+    for (const HeaderBlock& block : header_blocks(report_of(plan)))
       for (const std::string& line : block.lines) EXPECT_TRUE(has(line)) << line;
-    for (const Impossible& each : impossible_plans(plan.report()))
+    for (const Impossible& each : impossible_plans(report_of(plan)))
       EXPECT_TRUE(has(each.reason)) << each.reason;
     EXPECT_TRUE(has(range_sentence(plan.plan(), plan.question)));
   }
-  EXPECT_FALSE(impossible_plans(planned(rejecting)->report()).empty());
+  EXPECT_FALSE(impossible_plans(report_of(*planned(rejecting))).empty());
 }
 
 TEST(Why, WhereNothingFitsItNamesWhatWould) {

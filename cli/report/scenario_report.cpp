@@ -1,4 +1,4 @@
-#include "cli/scenarios/scenario_report.h"
+#include "cli/report/scenario_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -199,7 +199,7 @@ void add_explanations(Document& doc, const ScenarioComparison& all) {
     // A saved report has no question to explain its figures from.
     if (each.saved) continue;
     doc.heading(name_of(each));
-    add_explanation(doc, each.plan(), each.report());
+    add_explanation(doc, each.plan(), report_of(each));
   }
   add_accuracy(doc, kinds);
 }
@@ -229,7 +229,11 @@ Json scenario_json(const PlannedScenario& each, const ScenarioComparison& all) {
   out["delta"] = deltas_json(each.plan(), &all.scenarios[all.baseline].plan());
   Options options = each.options;
   options.explain = all.explain;
-  const Report report{each.question, each.answer, options, scenario.arguments, {}, {}};
+  const Report report{.question = each.question,
+                      .answer = each.answer,
+                      .options = options,
+                      .arguments = scenario.arguments,
+                      .details = each.details};
   out["report"] = each.saved ? parse_json(read_file(scenario.report), scenario.report) : report_json(report);
   return out;
 }

@@ -1,13 +1,15 @@
-#include "planner/search/weigh_experts.h"
+#include "planner/search/answer_details.h"
 
 #include <fmt/format.h>
 
 #include <numeric>
 
 #include "models/base/format.h"
-#include "planner/plan/plan.h"
+#include "planner/plan/plan_context.h"
+#include "planner/plan/plan_figures.h"
 #include "planner/question/framework.h"
 #include "planner/search/search.h"
+#include "planner/sharding/expert_model.h"
 
 namespace zplan {
 
@@ -34,6 +36,15 @@ std::string beside(const Plan& divided, const Plan& taken, Framework framework) 
 }
 
 }  // namespace
+
+IssuedStep issued_step(const Question& question, const Plan& plan) {
+  const Training& training = training_of(plan, question);
+  PlanContext context(question.model, question.cluster, training, question.headroom);
+  IssuedStep issued{.calls = context.calls(plan.strategy), .rows_to_each = {}};
+  if (plan.strategy.layout.expert > 1)
+    issued.rows_to_each = rows_to_each(question.model, training, plan.strategy);
+  return issued;
+}
 
 std::optional<std::string> weigh_experts(const Question& question, const Answer& answer) {
   const std::optional<MixtureOfExperts>& experts = question.model.shape.experts;

@@ -1,4 +1,4 @@
-#include "cli/report/saved_report.h"
+#include "cli/scenarios/saved_report.h"
 
 #include <fmt/format.h>
 
