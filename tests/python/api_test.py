@@ -2,6 +2,7 @@
 
 usage: ZPLAN_PROGRAM=zplan PYTHONPATH=FOLDER_OF_PACKAGE python3 api_test.py
 """
+import ast
 import dataclasses
 import json
 import os
@@ -296,19 +297,20 @@ class Threads(unittest.TestCase):
 
 
 class Results(unittest.TestCase):
-    def test_every_key_of_the_schemas_has_a_field(self):
-        with open(os.path.join(os.path.dirname(TESTS), "cli", "schema", "report.schema.json")) as file:
-            schema = json.load(file)
-        for cls, keys in ((results.Report, schema["properties"]), (results.Plan, schema["$defs"]["plan"]["properties"]),
-                          (results.Memory, schema["$defs"]["plan"]["properties"]["memory"]["properties"]),
-                          (results.StepTime, schema["$defs"]["plan"]["properties"]["time"]["properties"]),
-                          (results.Strategy, schema["$defs"]["plan"]["properties"]["strategy"]["properties"]),
-                          (results.Cluster, schema["properties"]["cluster"]["properties"]),
-                          (results.Model, schema["properties"]["model"]["properties"]),
-                          (results.Training, schema["properties"]["training"]["properties"])):
-            fields = {field.name for field in dataclasses.fields(cls)}
-            self.assertEqual(set(keys) - fields - {"schema", "schedule"}, set(), cls)
-            self.assertEqual(fields - set(keys), set(), cls)
+    def test_the_stub_has_the_fields_of_the_classes(self):
+        with open(os.path.join(os.path.dirname(TESTS), "python", "zplan", "_fields.pyi")) as file:
+            classes = [node for node in ast.parse(file.read()).body if isinstance(node, ast.ClassDef)]
+        self.assertGreater(len(classes), 60)
+        for node in classes:
+            stubbed = {each.target.id: each.value is not None for each in node.body if isinstance(each, ast.AnnAssign)}
+            fields = {field.name: field.default is not dataclasses.MISSING for field in dataclasses.fields(getattr(results, node.name))}
+            self.assertEqual({name: has for name, has in stubbed.items() if name != "schedule"}, fields, node.name)
+
+    def test_what_a_document_leaves_out_has_its_default(self):
+        training = zplan.plan("8B", gpus=5, mem=44).training
+        self.assertEqual((training.objective, training.adapters, training.modules_to_save, training.rollout), ("sft", 1, (), None))
+        with self.assertRaisesRegex(AttributeError, "no attribute 'Nothing'"):
+            results.Nothing  # noqa: B018
 
     def test_they_are_dataclasses_that_do_not_change(self):
         report = zplan.plan("8B", gpus=5, mem=44)

@@ -10,8 +10,9 @@ import unittest
 import zipfile
 
 WHEEL = sys.argv.pop(1)
-MODULES = {"__init__", "__main__", "_device", "_engine", "_html", "_read", "_run_row", "_transformers", "_words", "api", "options", "results",
-           "watching", "integrations/__init__"}
+MODULES = {"__init__", "__main__", "_device", "_engine", "_fields", "_html", "_read", "_run_row", "_schema", "_transformers", "_words", "api",
+           "options", "results", "watching", "integrations/__init__"}
+SCHEMAS = {"catalogue", "check", "fit", "hardware_comparison", "lint", "report"}
 
 
 class Contents(unittest.TestCase):
@@ -22,7 +23,8 @@ class Contents(unittest.TestCase):
 
     def test_the_files(self):
         package = {name for name in self.names if ".dist-info/" not in name and not name.startswith("zplan/trace/")}
-        self.assertEqual(package, {f"zplan/{module}.py" for module in MODULES} | {"zplan/py.typed", "zplan/libzplan_engine.so"})
+        self.assertEqual(package, {f"zplan/{module}.py" for module in MODULES} | {f"zplan/schema/{name}.schema.json" for name in SCHEMAS} |
+                         {"zplan/_fields.pyi", "zplan/py.typed", "zplan/libzplan_engine.so"})
         info = sorted(name.split(".dist-info/")[1] for name in self.names if ".dist-info/" in name)
         self.assertEqual([name for name in info if not name.startswith("sboms/")], ["METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"])
 
