@@ -13,7 +13,7 @@
 #include "cli/report/scenario_report.h"
 #include "cli/run.h"
 #include "models/base/json_text.h"
-#include "planner/plan/run_cost.h"
+#include "planner/plan/plan_figures.h"
 
 namespace zplan {
 

@@ -15,7 +15,7 @@
 #include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/question/question.h"
-#include "planner/search/solve.h"
+#include "planner/search/inverse.h"
 
 namespace zplan {
 

@@ -15,9 +15,9 @@
 #include "models/recorded/recorded.h"
 #include "models/vision/families.h"
 #include "planner/moments/rollout.h"
+#include "planner/plan/legality.h"
 #include "planner/question/framework.h"
-#include "planner/search/kernels.h"
-#include "planner/search/micro_batch.h"
+#include "planner/search/candidates.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {

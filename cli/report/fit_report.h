@@ -10,7 +10,6 @@
 #include "models/base/json_reader.h"
 #include "planner/search/answer_details.h"
 #include "planner/search/inverse.h"
-#include "planner/search/ladder.h"
 #include "planner/search/search.h"
 
 namespace zplan {

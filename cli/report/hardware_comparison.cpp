@@ -17,7 +17,7 @@
 #include "models/base/version.h"
 #include "planner/explain/why.h"
 #include "planner/plan/accuracy.h"
-#include "planner/plan/run_cost.h"
+#include "planner/plan/plan_figures.h"
 
 namespace zplan {
 

@@ -8,7 +8,6 @@
 #include "models/base/format.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_figures.h"
-#include "planner/plan/run_cost.h"
 #include "planner/search/crossover.h"
 
 namespace zplan {

@@ -6,7 +6,7 @@
 
 #include "models/base/json_text.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
-#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"

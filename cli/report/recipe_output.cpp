@@ -15,7 +15,7 @@
 #include "models/base/json_text.h"
 #include "models/base/write_file.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
-#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"
 #include "planner/search/search.h"

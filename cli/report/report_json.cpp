@@ -20,7 +20,6 @@
 #include "planner/cost/price.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_figures.h"
-#include "planner/plan/run_cost.h"
 #include "planner/search/explore.h"
 
 namespace zplan {

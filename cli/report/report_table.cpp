@@ -10,7 +10,6 @@
 #include "planner/explain/why.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_figures.h"
-#include "planner/plan/run_cost.h"
 #include "planner/search/search.h"
 
 namespace zplan {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "hardware_profiles/wire.h"
-#include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/question/framework.h"
+#include "planner/sharding/shard.h"
 
 namespace zplan {
 
@@ -28,17 +28,6 @@ void add(std::vector<Collective>& kinds, const Call& call) {
   at->bytes += call.elements * call.element * call.times;
 }
 
-/// Elements of one rank's gradients that are summed on the device and kept on the host: none at stage 1,
-/// which reduces once; whole parameters that touch the slice at stage 2, where there is something to sum; the
-/// shard at stage 3.
-Elements accumulated_on_host(const Training& training, const Strategy& s, const RankModel& rank,
-                             const Shard& shard) {
-  if (spec(training.framework).adds_on_host) return {};
-  if (s.zero_stage == 3) return shard.optimizer_elements;
-  if (s.zero_stage < 2 || s.gradient_accumulation_steps == 1) return {};
-  return worst_slice(rank, training, s).touching;
-}
-
 /// What crosses to the host and back, per GPU. Gradients are cast to fp32 on the device and copied once a
 /// step; with accumulation the sums of earlier micro-steps lie on the host in 16 bits, come back and go out
 /// again. Source: DeepSpeed 0.19.8 stage_1_and_2.py async_inplace_copy_grad_to_fp32_buffer_from_gpu,
@@ -48,7 +37,7 @@ void add_offload(Schedule& schedule, const Training& training, const Strategy& s
   const Bytes weight = weight_size(training);
   const std::int64_t micro_steps = s.gradient_accumulation_steps;
   if (s.offload_optimizer != OffloadDevice::none) {
-    const Bytes sums = accumulated_on_host(training, s, rank, shard) * weight;
+    const Bytes sums = spec(training.framework).sums_on_host(rank, training, s, shard) * weight;
     schedule.device_to_host += shard.optimizer_elements * Bytes(4) + sums * micro_steps;
     schedule.host_to_device += sums * (micro_steps - 1);
     if (s.offload_parameters == OffloadDevice::none)

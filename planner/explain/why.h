@@ -1,15 +1,35 @@
 #pragma once
-// A plan's findings as sentences. Nothing is planned here.
+// What a plan means for its question: figures that were found, and the same as sentences. Nothing is planned
+// here.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "models/base/format.h"
 #include "planner/moments/moments.h"
-#include "planner/search/findings.h"
+#include "planner/plan/plan_figures.h"
 
 namespace zplan {
+
+struct Plan;
+
+/// On what a plan would fit that misses on the device.
+struct Enough {
+  Bytes gpu;                          ///< the smallest, in whole GiB, as nvidia-smi totals it
+  std::optional<std::int64_t> gpus;   ///< like these; absent where the miss is too large for it to be near
+  std::optional<std::int64_t> nodes;  ///< that those take, where they are more than one
+};
+
+/// What a plan means for its question, and what would suffice where it does not fit.
+struct Findings : PlanFigures {
+  std::optional<Enough> enough{};           ///< of a plan that misses on the device
+  std::optional<std::string> replicated{};  ///< which replicated state is to blame
+  std::int64_t gpus_per_node{1};
+  bool fails_as_it_starts{};  ///< Flattening::failing
+};
 
 /// Why a plan fits or does not, what fills the GPU, and what would make it fit: one sentence each.
 [[nodiscard]] std::vector<std::string> why(const Plan& plan, const Findings& findings, ByteUnit unit);

@@ -4,7 +4,6 @@
 
 #include "planner/moments/evaluation.h"
 #include "planner/moments/rollout.h"
-#include "planner/plan/plan.h"
 #include "planner/question/framework.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/simulation/run.h"

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "hardware_profiles/platform.h"
 #include "planner/model_trace/recorded_tape.h"
 #include "planner/question/framework.h"
 #include "planner/sharding/rank_model.h"
@@ -11,6 +12,39 @@
 namespace zplan {
 
 namespace {
+
+/// What rules ask of the model's tensors.
+struct TensorFacts {
+  bool has_positions{};     ///< learned ones
+  std::string ungrouped{};  ///< the first packed weight whose numbers do not make whole groups
+};
+TensorFacts tensor_facts(const Model& model, const Training& training) {
+  const QuantizationSpec& about = spec(training.quantization);
+  TensorFacts facts;
+  for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
+    facts.has_positions = facts.has_positions || tensor.role == TensorRole::position_embedding;
+    if (about.whole_group == 0 || !facts.ungrouped.empty() || !is_packed(training, tensor)) return;
+    const std::int64_t out = tensor.linear->out_features, all = tensor.elements().value;
+    const std::int64_t grouped = about.groups_whole_weights ? all : all / out;
+    if (grouped % about.whole_group != 0 || out % about.whole_rows != 0) facts.ungrouped = tensor.name;
+  });
+  return facts;
+}
+
+/// What rules ask of a model and a training together.
+struct Facts {
+  std::string_view objective;  ///< as options name it
+  std::optional<ReferenceModel> reference;
+  std::int64_t micro_steps_fed{};  ///< by one generation
+  TensorFacts tensors{};
+};
+
+void check_positions(const ModelShape& shape, const TensorFacts& tensors, const Training& training,
+                     Reasons& reasons) {
+  if (tensors.has_positions && shape.max_positions > 0 && training.sequence_length > shape.max_positions)
+    reasons.push_back(fmt::format("{} has learned positions for {} tokens, fewer than --seq {}",
+                                  shape.architecture, shape.max_positions, training.sequence_length));
+}
 
 /// Ways with long samples that another framework has.
 void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& reasons) {
@@ -26,14 +60,6 @@ void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& r
     reasons.emplace_back("tiles tell DeepSpeed when a gradient is complete: FSDP2 and DDP have no such word");
   if (s.long_context.checkpoint_offload != CheckpointOffload::none && !framework.runs_alst)
     reasons.emplace_back("checkpoints on the host are planned for DeepSpeed alone");
-}
-
-void check_positions(const Model& model, const Training& training, Reasons& reasons) {
-  const ModelShape& shape = model.shape;
-  const bool learned = elements(model.inventory, TensorRole::position_embedding).value > 0;
-  if (learned && shape.max_positions > 0 && training.sequence_length > shape.max_positions)
-    reasons.push_back(fmt::format("{} has learned positions for {} tokens, fewer than --seq {}",
-                                  shape.architecture, shape.max_positions, training.sequence_length));
 }
 
 /// What is not known of a model that is run with images.
@@ -75,34 +101,34 @@ void check_reference_adapter(const Training& training, const Strategy& s, Reason
         "FSDP2");
 }
 
-void check_preferences(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
-  const std::string_view objective = to_name(training.objective);
+void check_preferences(const Model& model, const Training& training, const Strategy& s, const Facts& facts,
+                       Reasons& reasons) {
   if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
-    reasons.push_back(fmt::format("{} is planned for data parallelism alone", objective));
+    reasons.push_back(fmt::format("{} is planned for data parallelism alone", facts.objective));
   if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
     reasons.push_back(fmt::format(
         "{} takes log-probabilities of tokens: its loss is not planned fused with the head or in slices, but "
         "by TRL's fused head",
-        objective));
+        facts.objective));
   if (model.recorded || model.analogue)
-    reasons.push_back(fmt::format("{} of a model without a program of its own is not planned", objective));
-  const std::optional<ReferenceModel> reference = reference_of(training);
-  if (reference == ReferenceModel::adapters_off && training.method == Method::full)
+    reasons.push_back(
+        fmt::format("{} of a model without a program of its own is not planned", facts.objective));
+  if (facts.reference == ReferenceModel::adapters_off && training.method == Method::full)
     reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
-  if (reference == ReferenceModel::adapter) check_reference_adapter(training, s, reasons);
-  if (reference == ReferenceModel::copy && training.method == Method::qlora)
+  if (facts.reference == ReferenceModel::adapter) check_reference_adapter(training, s, reasons);
+  if (facts.reference == ReferenceModel::copy && training.method == Method::qlora)
     reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
 }
 
 /// A generation has whole groups of completions. Source: TRL 1.16 trainer/grpo_config.py __post_init__.
-void check_groups(const Training& training, const Strategy& s, Reasons& reasons) {
-  const std::int64_t micro_steps = micro_steps_fed(training, s);
-  const std::int64_t completions = s.micro_batch_size * s.layout.data_ranks() * micro_steps;
+void check_groups(const Training& training, const Strategy& s, const Facts& facts, Reasons& reasons) {
+  const std::int64_t completions = s.micro_batch_size * s.layout.data_ranks() * facts.micro_steps_fed;
   if (completions % training.rollout.generations != 0)
     reasons.push_back(fmt::format(
         "{} completions of a generation (micro-batch {} x {} GPUs x {} micro-steps) are not whole groups of "
         "{}: --steps-per-generation, --generations",
-        completions, s.micro_batch_size, s.layout.data_ranks(), micro_steps, training.rollout.generations));
+        completions, s.micro_batch_size, s.layout.data_ranks(), facts.micro_steps_fed,
+        training.rollout.generations));
 }
 
 /// A value or reward model that has no program to score with, or no positions for so many tokens.
@@ -111,7 +137,7 @@ void check_scorer(const std::shared_ptr<const Model>& scorer, std::string_view o
   if (!scorer) return;
   if (scorer->recorded || scorer->analogue)
     reasons.push_back(fmt::format("{} without a program of its own is not planned", option));
-  check_positions(*scorer, training, reasons);
+  check_positions(scorer->shape, tensor_facts(*scorer, training), training, reasons);
 }
 
 /// Where a model of values beside the policy is not planned.
@@ -154,29 +180,15 @@ void check_unmoved_weights(const Training& training, const Strategy& s, const Fr
       "them (--framework torch --gpus 1)");
 }
 
-/// Groups of numbers that share a scale are whole.
-void check_groups_of_weights(const Model& model, const Training& training, Reasons& reasons) {
-  const QuantizationSpec& about = spec(training.quantization);
-  if (about.whole_group == 0) return;
-  std::string first;
-  for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
-    if (!first.empty() || !is_packed(training, tensor)) return;
-    const std::int64_t out = tensor.linear->out_features, all = tensor.elements().value;
-    const std::int64_t grouped = about.groups_whole_weights ? all : all / out;
-    if (grouped % about.whole_group != 0 || out % about.whole_rows != 0) first = tensor.name;
-  });
-  if (!first.empty())
-    reasons.push_back(
-        fmt::format("{} groups {} numbers, which do not divide {}", about.name, about.whole_group, first));
-}
-
-void check_packed_weights(const Model& model, const Training& training, const Strategy& s,
-                          const FrameworkSpec& framework, Reasons& reasons) {
+void check_packed_weights(const Training& training, const Strategy& s, const FrameworkSpec& framework,
+                          const Facts& facts, Reasons& reasons) {
   if (training.method != Method::qlora) return;
   const QuantizationSpec& about = spec(training.quantization);
   if (!about.untrained.empty()) reasons.emplace_back(about.untrained);
   check_unmoved_weights(training, s, framework, reasons);
-  check_groups_of_weights(model, training, reasons);
+  if (!facts.tensors.ungrouped.empty())
+    reasons.push_back(fmt::format("{} groups {} numbers, which do not divide {}", about.name,
+                                  about.whole_group, facts.tensors.ungrouped));
   if (training.dora && !about.takes_dora)
     reasons.push_back(fmt::format("peft has no DoRA beside {} weights", about.name));
   if (s.layout.tensor > 1 && !about.splits)
@@ -184,8 +196,8 @@ void check_packed_weights(const Model& model, const Training& training, const St
 }
 
 void check_method(const Model& model, const Training& training, const Strategy& s,
-                  const FrameworkSpec& framework, Reasons& reasons) {
-  check_packed_weights(model, training, s, framework, reasons);
+                  const FrameworkSpec& framework, const Facts& facts, Reasons& reasons) {
+  check_packed_weights(training, s, framework, facts, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
     reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
@@ -197,20 +209,24 @@ void check_method(const Model& model, const Training& training, const Strategy& 
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
   if (generates(training)) check_whole_logits(training, framework, reasons);
   if (trains_values(training)) check_values(model, training, s, framework, reasons);
-  if (training.objective != Objective::sft) check_preferences(model, training, s, reasons);
-  if (training.objective == Objective::grpo) check_groups(training, s, reasons);
+  if (training.objective != Objective::sft) check_preferences(model, training, s, facts, reasons);
+  if (training.objective == Objective::grpo) check_groups(training, s, facts, reasons);
 }
 
 }  // namespace
 
 Reasons why_illegal(const Model& model, const Training& training, const Strategy& s, World world) {
   const FrameworkSpec& framework = spec(training.framework);
+  const Facts facts{.objective = to_name(training.objective),
+                    .reference = reference_of(training),
+                    .micro_steps_fed = generates(training) ? micro_steps_fed(training, s) : 1,
+                    .tensors = tensor_facts(model, training)};
   Reasons reasons = layout_faults(s.layout, world);
   framework.check(model, training, s, reasons);
   check_offered(s, framework, reasons);
-  check_positions(model, training, reasons);
+  check_positions(model.shape, facts.tensors, training, reasons);
   check_images(model, training, s, reasons);
-  check_method(model, training, s, framework, reasons);
+  check_method(model, training, s, framework, facts, reasons);
   if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
   return reasons;
 }
@@ -218,6 +234,26 @@ Reasons why_illegal(const Model& model, const Training& training, const Strategy
 bool shares_attention(const ModelShape& shape) {
   return shape.operators.attention == AttentionForm::shared &&
          shape.operators.kernels == AttentionKernels::all;
+}
+
+bool runs_flash(const Training& training, const Gpu& gpu) {
+  return training.precision != Precision::fp32 && runs_flash_attention(gpu.compute_capability);
+}
+
+std::string why_no_bitsandbytes(const Training& training, const Gpu& gpu) {
+  const PlatformSpec& platform = platform_of(gpu.compute_capability);
+  const BitsandbytesSupport& has = platform.bitsandbytes;
+  const auto missing = [&](std::string_view what) {
+    return fmt::format("bitsandbytes has no {} for {}, which {} runs on", what, to_name(platform.platform),
+                       gpu.name);
+  };
+  if (training.method == Method::qlora && is_nf4(training.quantization) && !has.four_bit)
+    return missing("4-bit weights");
+  if (training.method == Method::qlora && training.quantization == Quantization::int8 && !has.eight_bit)
+    return missing("8-bit weights");
+  if (!spec(training.optimizer).bitsandbytes_class.empty() && !has.optimizers)
+    return missing(fmt::format("optimizer {}", to_name(training.optimizer)));
+  return {};
 }
 
 }  // namespace zplan

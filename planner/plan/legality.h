@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hardware_profiles/gpu.h"
 #include "planner/question/strategy.h"
 
 namespace zplan {
@@ -17,5 +18,12 @@ namespace zplan {
 
 /// Whether attention passes transformers' interface, which is what Ulysses replaces and the ring hooks.
 [[nodiscard]] bool shares_attention(const ModelShape& shape);
+
+/// True if fused attention runs on `gpu`: in 16 bits, where the GPU's architecture has such kernels.
+[[nodiscard]] bool runs_flash(const Training& training, const Gpu& gpu);
+
+/// Returns why bitsandbytes cannot pack the training's weights or keep its optimizer states on `gpu`; empty
+/// where it can, or has nothing to do.
+[[nodiscard]] std::string why_no_bitsandbytes(const Training& training, const Gpu& gpu);
 
 }  // namespace zplan

@@ -16,9 +16,6 @@
 namespace zplan {
 
 namespace {
-Bytes less(Bytes whole, Headroom headroom) {
-  return whole - Bytes(static_cast<std::int64_t>(headroom.fraction * static_cast<double>(whole.value)));
-}
 /// Of one memory for GPU and host, what the host takes beside each GPU.
 Bytes host_share(const Cluster& cluster, const MemoryPlan& memory) {
   if (!cluster.gpu.unified_memory) return {};
@@ -30,12 +27,6 @@ void add_host_share(MemoryPlan& memory, Bytes share) {
   memory.required += share, memory.required_low += share, memory.required_high += share;
 }
 }  // namespace
-
-Bytes available(const Cluster& cluster, Headroom headroom) { return less(cluster.usable_memory, headroom); }
-
-Bytes available_on_host(const Cluster& cluster, Headroom headroom) {
-  return less(cluster.host_memory_per_node, headroom);
-}
 
 const std::shared_ptr<const Model>& PlanContext::shared_model(const Strategy& strategy) {
   if (!strategy.experts.enabled) return model_;

@@ -6,7 +6,6 @@
 
 #include "planner/cost/queues.h"
 #include "planner/cost/schedule.h"
-#include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/moments/rollout.h"
 #include "planner/question/framework.h"
 #include "planner/sharding/expert_model.h"
@@ -45,11 +44,11 @@ RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy
       strategy_(strategy),
       target_(std::move(target)),
       shard_(make_shard(*parts_.rank, training_, strategy_)),
+      slices_(std::make_shared<std::vector<Slice>>(
+          spec(training_.framework).slices(*parts_.rank, training_, strategy_))),
       engine_(engine_resident(training_, target_.device)),
       outside_(outside_allocator(strategy_, target_.compute_capability, target_.gpus_per_node) + engine_) {
-  if (!is_sliced()) return;
-  slices_ = std::make_shared<std::vector<Slice>>(slices(*parts_.rank, training_, strategy_));
-  slice_ = slices_->front();
+  if (is_sliced()) slice_ = slices_->front();
 }
 
 RunInputs RankRun::inputs() const {
@@ -75,10 +74,6 @@ Schedule RankRun::schedule(const RunResult& played) const {
 StepTime RankRun::time(const RunResult& played, const Schedule& schedule, CostModel& cost_model) const {
   return step_time(*parts_.model, training_, strategy_, cost_model.cluster(), shard_, schedule,
                    run_time(played.program, cost_model, strategy_));
-}
-
-bool RankRun::is_sliced() const {
-  return spec(training_.framework).slices_flat && divides_groups(strategy_.zero_stage);
 }
 
 std::vector<RankRun> RankRun::distinct_ranks() const {

@@ -53,13 +53,7 @@ class RankRun {
 
   /// Views of this run, which outlives them.
   [[nodiscard]] StepInputs step() const {
-    return {*parts_.model,
-            training_,
-            strategy_,
-            *parts_.rank,
-            shard_,
-            slice_,
-            slices_ ? std::span<const Slice>(*slices_) : std::span<const Slice>()};
+    return {*parts_.model, training_, strategy_, *parts_.rank, shard_, slice_, *slices_};
   }
   [[nodiscard]] RunInputs inputs() const;
 
@@ -93,7 +87,7 @@ class RankRun {
 
  private:
   /// Ranks hold slices of one flat buffer, which differ.
-  [[nodiscard]] bool is_sliced() const;
+  [[nodiscard]] bool is_sliced() const { return !slices_->empty(); }
 
   Parts parts_;
   Training training_;

@@ -25,6 +25,7 @@ struct RankModel;
 struct RunInputs;
 struct RunResult;
 struct Shard;
+struct Slice;
 struct StepInputs;
 
 using Reasons = std::vector<std::string>;
@@ -72,12 +73,11 @@ struct FrameworkSpec {
   /// In 16-bit training the engine casts the whole model and keeps fp32 master weights apart; else the
   /// parameters are the masters, and what computes is cast from them.
   bool casts_model;
-  bool handles_weights;     ///< on one GPU too it casts, wraps or divides the model's own weights
-  bool slices_flat;         ///< stages 1 and 2 divide a flat buffer, not each tensor: what ranks hold differs
-  bool gathers_at_modules;  ///< at stage 3 hooks of each module gather and release its parameters
-  bool autocasts_masters;   ///< fp32 weights under torch.autocast
-  bool fused_lion;          ///< its Lion is one kernel, without copies
-  bool makes_shards;        ///< the model is made without memory; only shards reach the device
+  bool handles_weights;       ///< on one GPU too it casts, wraps or divides the model's own weights
+  bool gathers_at_modules;    ///< at stage 3 hooks of each module gather and release its parameters
+  bool autocasts_masters;     ///< fp32 weights under torch.autocast
+  bool fused_lion;            ///< its Lion is one kernel, without copies
+  bool makes_shards;          ///< the model is made without memory; only shards reach the device
   bool fuses_host_optimizer;  ///< offloaded AdamW is one pass over memory, not an operator after the other
   bool adds_on_host;          ///< gradients of further micro-steps are added by the host's processors
   OptimizerKernel kernel;     ///< that AdamW runs in where a training script leaves it to the framework
@@ -96,7 +96,11 @@ struct FrameworkSpec {
 
   // ---- the run
   Shard (*shard)(const RankModel&, const Training&, const Strategy&);
+  /// The slice of every rank where ranks divide a flat buffer and hold different parts; else none.
+  std::vector<Slice> (*slices)(const RankModel&, const Training&, const Strategy&);
   std::vector<OptimizerTensor> (*optimizer_tensors)(const RankModel&, const Training&, const Strategy&);
+  /// Elements of a rank's gradients that offload sums on the device and keeps on the host.
+  Elements (*sums_on_host)(const RankModel&, const Training&, const Strategy&, const Shard&);
   RunResult (*play)(const RunInputs&, const std::optional<AllocatorOptions>&, int steps, bool condensed);
   std::optional<Flattening> (*flattening)(const RunInputs&);
   void (*offload)(const StepInputs&, HostTally&);

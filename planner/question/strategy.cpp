@@ -13,19 +13,14 @@ std::string to_text(DeepSpeedRelease release) {
   return fmt::format("{}.{}.{}", release.major, release.minor, release.patch);
 }
 
-ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size) {
-  ZeroOptions options;
-  if (buckets == Buckets::defaults) return options;
-  const std::int64_t square = hidden_size * hidden_size;
-  options.reduce_bucket_size = Elements(square);
-  options.prefetch_bucket_size = Elements(square / 10 * 9 + square % 10 * 9 / 10);  // floor(0.9·h²)
-  options.persistence_threshold = Elements(10 * hidden_size);
-  return options;
-}
-
 Training with_framework(Training training, Framework framework) {
   training.framework = framework;
   return spec(framework).adapt(std::move(training));
+}
+
+bool quantizes_gradients(const Strategy& s, std::int64_t gpus_per_node) {
+  const bool several_nodes = gpus_per_node > 0 && s.layout.world() / gpus_per_node > 1;
+  return s.zero_stage == 3 && s.zero.quantized_gradients && several_nodes;
 }
 
 std::int64_t mlp_tiles(const Strategy& s, const Training& training, std::int64_t hidden_size) {

@@ -385,7 +385,15 @@ struct ZeroOptions {
 
 /// What HF Accelerate puts where a config says "auto": reduce bucket h², prefetch 0.9·h², persistence 10·h.
 /// Source: accelerate 1.15 accelerator.py _prepare_deepspeed; transformers integrations/deepspeed.py.
-[[nodiscard]] ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size);
+[[nodiscard]] inline ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size) {
+  ZeroOptions options;
+  if (buckets == Buckets::defaults) return options;
+  const std::int64_t square = hidden_size * hidden_size;
+  options.reduce_bucket_size = Elements(square);
+  options.prefetch_bucket_size = Elements(square / 10 * 9 + square % 10 * 9 / 10);  // floor(0.9·h²)
+  options.persistence_threshold = Elements(10 * hidden_size);
+  return options;
+}
 
 /// What makes long samples fit beside dividing their tokens; each part by itself.
 struct LongContext {
@@ -436,6 +444,9 @@ struct Strategy {
 [[nodiscard]] inline std::int64_t local_tokens(const Training& training, const Strategy& strategy) {
   return training.sequence_length / strategy.layout.token_ranks();
 }
+
+/// True if ZeRO++ reduces gradients in 4 bits, by all_to_alls: stage 3 on several nodes.
+[[nodiscard]] bool quantizes_gradients(const Strategy& strategy, std::int64_t gpus_per_node);
 
 /// Slices of the tokens that the feed-forward runs over; 0: it is not tiled. Automatic: as many as a rank's
 /// tokens hold hidden sizes. Source: DeepSpeed 0.19.8 runtime/sequence_parallel/ulysses_sp.py TiledMLP.

@@ -3,6 +3,7 @@
 // still waits for its answer. The engine takes a step of the work that its thread is at wherever it does
 // something that takes time, so no search can forget to ask.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -66,5 +67,24 @@ class WorkOf {
 void take_step();
 /// Between two steps, in what takes long: throws Stopped.
 void stop_if_asked();
+
+/// Returns the first of 0 … count − 1 for which `holds`, which must then hold for all greater ones; `count`
+/// where it holds for none. Strides that double find a stretch with the answer, halves narrow it: `holds` is
+/// called at most 2·log2(count) + 2 times, however it behaves.
+template <class Holds>
+[[nodiscard]] std::int64_t first_that(std::int64_t count, const Holds& holds) {
+  const auto asked = [&holds](std::int64_t index) {
+    take_step();
+    return holds(index);
+  };
+  std::int64_t before = -1, found = 0;
+  while (found < count && !asked(found)) before = found, found = found * 2 + 1;
+  found = std::min(found, std::max<std::int64_t>(count, 0));
+  while (found - before > 1) {
+    const std::int64_t middle = before + (found - before) / 2;
+    (asked(middle) ? found : before) = middle;
+  }
+  return found;
+}
 
 }  // namespace zplan

@@ -13,10 +13,10 @@
 #include "planner/plan/accuracy.h"
 #include "planner/plan/plan_context.h"
 #include "planner/question/work.h"
+#include "planner/search/candidates.h"
 #include "planner/search/families.h"
 #include "planner/search/family.h"
 #include "planner/search/findings.h"
-#include "planner/search/micro_batch.h"
 #include "planner/search/parallel.h"
 #include "planner/search/search.h"
 

@@ -9,7 +9,7 @@
 #include "planner/plan/rank_run.h"
 #include "planner/question/framework.h"
 #include "planner/question/question.h"
-#include "planner/search/first.h"
+#include "planner/question/work.h"
 
 namespace zplan {
 
@@ -23,24 +23,20 @@ std::int64_t node_size(const Question& q) {
 }
 
 /// Nothing where the device has enough, the host has not, or no GPU would have.
-std::optional<Enough> what_suffices(const Plan& plan, const Question& q, PlanContext& context) {
+std::optional<Enough> what_suffices(const Plan& plan, const Question& q, const PlanFigures& figures,
+                                    PlanContext& context) {
   constexpr std::int64_t kMostGpus = 1024;
   constexpr Bytes kLargestGpu = kGiB * 1024;
-  const Bytes missing = shortage(plan, q);
-  Enough enough{.gpu = round_up(smallest_gpu(plan, q), kGiB.value), .gpus = {}, .nodes = {}};
-  if (missing.value <= 0 || host_shortage(plan, q).value > 0 || enough.gpu > kLargestGpu) return std::nullopt;
-  if (missing >= available(q.cluster, q.headroom)) return enough;
-  enough.gpus = fewest_gpus(plan, q, context, kMostGpus);
-  const std::int64_t node = node_size(q);
-  if (enough.gpus && *enough.gpus > node) enough.nodes = *enough.gpus / node;
+  if (figures.missing.value <= 0 || figures.host_missing.value > 0) return std::nullopt;
+  Enough enough{.gpu = smallest_gpu(plan, q), .gpus = {}, .nodes = {}};
+  if (enough.gpu > kLargestGpu) return std::nullopt;
+  if (figures.missing < figures.available) {
+    enough.gpus = fewest_gpus(plan, q, context, kMostGpus);
+    const std::int64_t node = node_size(q);
+    if (enough.gpus && *enough.gpus > node) enough.nodes = *enough.gpus / node;
+  }
+  enough.gpu = round_up(enough.gpu, kGiB.value);
   return enough;
-}
-
-std::optional<DividedExperts> divided_experts(const Plan& plan, const Question& q) {
-  const std::int64_t degree = plan.strategy.layout.expert;
-  if (degree == 1 || !q.model.shape.experts) return std::nullopt;
-  const std::int64_t all = elements(q.model.inventory, TensorRole::expert).value;
-  return DividedExperts{weight_size(q.training) * all, weight_size(q.training) * (all / degree)};
 }
 
 /// Which replicated state is to blame where a lower stage does not fit.
@@ -48,18 +44,6 @@ std::optional<std::string> replicated_state(const Plan& plan, const Question& q)
   const Strategy& s = plan.strategy;
   if (s.zero_stage == 3 || s.layout.gradient_ranks() == 1) return std::nullopt;
   return spec(plan.framework).replication(plan, q);
-}
-
-/// Of the phases of a step that generates.
-const MomentMemory* worst_phase(const Plan& plan, const Training& training) {
-  if (!generates(training)) return nullptr;
-  const MomentMemory* worst = nullptr;
-  for (const MomentMemory& each : plan.moments) {
-    const bool is_phase = each.moment > RunMoment::load && each.moment != RunMoment::evaluation &&
-                          each.moment < RunMoment::save_model;
-    if (is_phase && (worst == nullptr || each.device > worst->device)) worst = &each;
-  }
-  return worst;
 }
 
 }  // namespace
@@ -114,24 +98,11 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
 }
 
 Findings findings_of(const Plan& plan, const Question& q, PlanContext& context) {
-  Findings found{.enough = what_suffices(plan, q, context),
-                 .replicated = replicated_state(plan, q),
-                 .experts = divided_experts(plan, q),
-                 .worst_phase = worst_phase(plan, training_of(plan, q)),
-                 .available = available(q.cluster, q.headroom),
-                 .host_available = available_on_host(q.cluster, q.headroom),
-                 .missing = shortage(plan, q),
-                 .host_missing = host_shortage(plan, q),
-                 .gpus_per_node = q.cluster.gpus_per_node,
-                 .short_moment = short_moment(plan, q),
-                 .fails_as_it_starts = plan.memory.failing_start.contains(q.cluster.usable_memory),
-                 .peaks = {},
-                 .speeds = {},
-                 .cost = run_cost(plan, q)};
-  if (!plan.fits || found.worst_phase != nullptr) return found;
-  const Comparable runs = comparable_to(plan, q);
-  found.peaks = likely_range(AccuracyOf::memory, runs);
-  found.speeds = likely_range(AccuracyOf::step_time, runs);
+  Findings found{figures_of(plan, q)};
+  found.gpus_per_node = q.cluster.gpus_per_node;
+  found.fails_as_it_starts = plan.memory.failing_start.contains(q.cluster.usable_memory);
+  found.replicated = replicated_state(plan, q);
+  found.enough = what_suffices(plan, q, found, context);
   return found;
 }
 

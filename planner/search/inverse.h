@@ -12,9 +12,26 @@
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
 #include "planner/search/candidates.h"
-#include "planner/search/solve.h"
 
 namespace zplan {
+
+/// What is asked for; values are whole samples, tokens, GPUs, parameters, GiB of a GPU, GiB of a node.
+enum class Solve { micro_batch, sequence, gpus, model, memory, host_memory };
+template <>
+struct EnumNames<Solve> {
+  static constexpr std::array<std::pair<Solve, std::string_view>, 6> table{
+      {{Solve::micro_batch, "micro-batch"},
+       {Solve::sequence, "sequence"},
+       {Solve::gpus, "gpus"},
+       {Solve::model, "model"},
+       {Solve::memory, "memory"},
+       {Solve::host_memory, "host-memory"}}};
+};
+
+/// Whether the largest value is asked for, not the smallest.
+[[nodiscard]] constexpr bool asks_for_most(Solve solve) {
+  return solve == Solve::micro_batch || solve == Solve::sequence || solve == Solve::model;
+}
 
 /// What stands in the way of the next value.
 enum class Limit { device_memory, host_memory, positions, batch, range };
@@ -96,5 +113,21 @@ struct ModelFit {
 /// The `most` largest of `models` for which some strategy fits, largest first.
 [[nodiscard]] std::vector<ModelFit> largest_models(const OpenQuestion& open, std::vector<Model> models,
                                                    std::size_t most);
+
+/// One means, with all before it that were kept.
+struct Rung {
+  std::string step;                    ///< "sequence parallel 8"
+  std::string options;                 ///< what asks for it: "--sp 8"
+  std::optional<std::int64_t> tokens;  ///< longest sequence, a multiple of what divides it; absent: none fits
+  std::int64_t gained{};               ///< tokens beyond the longest before
+  Plan plan;                           ///< at that length; where there is none, at the shortest
+  bool kept{};                         ///< what follows stands on it: it lost nothing
+};
+
+/// Tiles, ranks that divide a sample's tokens, checkpoints and states on the host, in the order in which ALST
+/// adds them (FSDP2: a ring, and everything on the host). Means that are not legal for the model, and those
+/// that the question pins otherwise, are left out; positions that the model was made for are no limit unless
+/// it learned them. Empty where one GPU divides nothing.
+[[nodiscard]] std::vector<Rung> sequence_ladder(const OpenQuestion& open);
 
 }  // namespace zplan

@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "planner/cost/cost_model.h"
+#include "planner/plan/legality.h"
 #include "planner/plan/plan_context.h"
 #include "planner/search/inverse.h"
-#include "planner/search/kernels.h"
 #include "planner/search/parallel.h"
 #include "planner/search/search.h"
 

@@ -1,5 +1,3 @@
-#include "planner/search/ladder.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +6,9 @@
 
 #include "planner/plan/plan_context.h"
 #include "planner/question/framework.h"
-#include "planner/search/first.h"
-#include "planner/search/micro_batch.h"
+#include "planner/question/work.h"
+#include "planner/search/candidates.h"
+#include "planner/search/inverse.h"
 
 namespace zplan {
 

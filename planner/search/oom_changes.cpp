@@ -8,9 +8,9 @@
 #include <tuple>
 
 #include "planner/explain/why.h"
+#include "planner/plan/legality.h"
 #include "planner/plan/plan_context.h"
 #include "planner/search/findings.h"
-#include "planner/search/kernels.h"
 #include "planner/search/oom.h"
 #include "planner/search/parallel.h"
 #include "planner/search/scale.h"

@@ -11,8 +11,8 @@
 
 namespace zplan {
 
-/// f(0) … f(n − 1), on as many threads as there are cores, all at the work of this one. What f throws is
-/// thrown here, and nothing further is begun.
+/// Calls f(0) … f(n − 1) on as many threads as there are cores, all at the Work of this thread. Throws what f
+/// throws, and begins no further call then.
 template <class F>
 void for_each_in_parallel(std::size_t n, const F& f) {
   std::atomic<std::size_t> next{0};
@@ -33,7 +33,7 @@ void for_each_in_parallel(std::size_t n, const F& f) {
   for (std::future<void>& each : others) each.get();
 }
 
-/// f of every element, in order.
+/// Returns f of every element, in order.
 template <class Element, class F>
 [[nodiscard]] auto mapped_in_parallel(const std::vector<Element>& all, const F& f) {
   std::vector<decltype(f(all.front()))> results(all.size());

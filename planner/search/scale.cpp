@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "planner/search/micro_batch.h"
+#include "planner/search/candidates.h"
 
 namespace zplan {
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/frameworks/deepspeed/zero/rules.h"
 #include "planner/question/framework.h"
 #include "planner/simulation/allowances.h"
 #include "planner/simulation/cards.h"

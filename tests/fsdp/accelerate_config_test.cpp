@@ -1,4 +1,4 @@
-#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/launch/accelerate_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

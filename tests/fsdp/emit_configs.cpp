@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grid.h"
-#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/plan/legality.h"
 #include "planner/plan/plan.h"

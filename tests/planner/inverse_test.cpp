@@ -9,7 +9,7 @@
 #include <set>
 
 #include "models/catalogue/catalogue.h"
-#include "planner/search/kernels.h"
+#include "planner/plan/legality.h"
 #include "planner/search/scale.h"
 #include "tests/planner/support.h"
 

@@ -9,7 +9,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "planner/plan/legality.h"
-#include "planner/search/ladder.h"
+#include "planner/search/inverse.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

@@ -13,7 +13,6 @@
 #include "planner/question/work.h"
 #include "planner/search/candidates.h"
 #include "planner/search/findings.h"
-#include "planner/search/micro_batch.h"
 #include "planner/search/search.h"
 #include "tests/planner/support.h"
 

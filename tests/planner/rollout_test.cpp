@@ -15,9 +15,9 @@
 #include "planner/moments/rollout.h"
 #include "planner/plan/legality.h"
 #include "planner/plan/plan_context.h"
+#include "planner/search/candidates.h"
 #include "planner/search/families.h"
 #include "planner/search/family.h"
-#include "planner/search/micro_batch.h"
 #include "support.h"
 
 namespace zplan {

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "planner/search/first.h"
 #include "planner/search/parallel.h"
 
 namespace zplan {

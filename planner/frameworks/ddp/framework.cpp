@@ -5,10 +5,11 @@
 #include <array>
 
 #include "planner/frameworks/ddp/replicated_run.h"
-#include "planner/frameworks/fsdp/accelerate_config.h"
+#include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/torch_rules.h"
-#include "planner/search/search.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
 #include "planner/sharding/optimizer_state.h"
 #include "planner/sharding/shard.h"
 #include "planner/simulation/host_tally.h"
@@ -76,6 +77,26 @@ ModelFiles ddp_files(const StepInputs& in) {
           .save_remedy = "a smaller max_shard_size of save_pretrained: one file at a time is on the host"};
 }
 
+Launch ddp_launch(const Plan& plan, const Question& question, const std::string&) {
+  const Training& training = question.training;
+  const Cluster& cluster = question.cluster;
+  Words plain = torchrun_words(cluster), words{"accelerate", "launch"};
+  plain.emplace_back("train.py");
+  if (cluster.gpus > 1) words.emplace_back("--multi_gpu");
+  add(words, {"--num_processes", std::to_string(cluster.gpus), "--mixed_precision",
+              std::string(mixed_precision(plan, training))});
+  if (cluster.nodes > 1) add(words, {"--num_machines", std::to_string(cluster.nodes)});
+  add_meeting_place(words, cluster);
+  words.emplace_back("train.py");
+  // DDP keeps weights as they are loaded: DeepSpeed and FSDP2 make fp32 master weights of 16-bit ones.
+  const SwiftWords own{.keeps_fp32 = training.method == Method::full && training.master_weights,
+                       .checkpoints = plan.strategy.checkpointing != Checkpointing::none};
+  return {.torchrun = join(plain),
+          .swift = swift_line(plan, question, own),
+          .accelerate = join(words),
+          .torchtitan = torchtitan_line(plan, question, {.replicate = plan.strategy.layout.data_ranks()})};
+}
+
 }  // namespace
 
 const FrameworkSpec& ddp_spec() {
@@ -97,7 +118,6 @@ const FrameworkSpec& ddp_spec() {
       .packed_instead = Framework::fsdp,
       .casts_model = false,
       .handles_weights = false,
-      .slices_flat = false,
       .gathers_at_modules = false,
       .autocasts_masters = true,
       .fused_lion = false,
@@ -115,8 +135,11 @@ const FrameworkSpec& ddp_spec() {
       .replication = ddp_replication,
       .shard = [](const RankModel& model, const Training& training,
                   const Strategy&) { return shard_by_rows(model, training, 1); },
+      .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },
       .optimizer_tensors = [](const RankModel& model, const Training&,
                               const Strategy&) { return tensors_by_rows(model, 1); },
+      .sums_on_host = [](const RankModel&, const Training&, const Strategy&,
+                         const Shard&) { return Elements{}; },
       .play = play_ddp,
       .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
       .offload = [](const StepInputs&, HostTally&) {},

@@ -7,13 +7,13 @@
 
 #include "planner/frameworks/ddp/replicated_run.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
+#include "planner/frameworks/deepspeed/launch.h"
 #include "planner/frameworks/deepspeed/legality.h"
 #include "planner/frameworks/deepspeed/zero/long_context.h"
 #include "planner/frameworks/deepspeed/zero/offload.h"
 #include "planner/frameworks/deepspeed/zero/partitioned_run.h"
 #include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/frameworks/deepspeed/zero/sliced_run.h"
-#include "planner/frameworks/launch/launch.h"
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
 #include "planner/simulation/player.h"
@@ -121,6 +121,19 @@ ModelFiles zero_files(const StepInputs& in) {
                         "whole state dict to the host"};
 }
 
+std::vector<Slice> zero_slices(const RankModel& model, const Training& training, const Strategy& s) {
+  return divides_groups(s.zero_stage) ? slices(model, training, s) : std::vector<Slice>{};
+}
+
+/// None at stage 1, which reduces once; whole parameters that touch the slice at stage 2, where there is
+/// something to sum; the shard at stage 3.
+Elements zero_sums_on_host(const RankModel& model, const Training& training, const Strategy& s,
+                           const Shard& shard) {
+  if (s.zero_stage == 3) return shard.optimizer_elements;
+  if (s.zero_stage < 2 || s.gradient_accumulation_steps == 1) return {};
+  return worst_slice(model, training, s).touching;
+}
+
 }  // namespace
 
 const FrameworkSpec& deepspeed_spec() {
@@ -142,7 +155,6 @@ const FrameworkSpec& deepspeed_spec() {
       .packed_instead = Framework::fsdp,
       .casts_model = true,
       .handles_weights = true,
-      .slices_flat = true,
       .gathers_at_modules = true,
       .autocasts_masters = false,
       .fused_lion = true,
@@ -163,7 +175,9 @@ const FrameworkSpec& deepspeed_spec() {
       .strategy_warnings = long_context_warnings,
       .replication = zero_replication,
       .shard = deepspeed_shard,
+      .slices = zero_slices,
       .optimizer_tensors = deepspeed_optimizer_tensors,
+      .sums_on_host = zero_sums_on_host,
       .play = play_deepspeed,
       .flattening = zero_flattening,
       .offload = offload_deepspeed,

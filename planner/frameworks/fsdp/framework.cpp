@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 
-#include "planner/frameworks/fsdp/accelerate_config.h"
 #include "planner/frameworks/fsdp/fsdp_run.h"
+#include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/torch_rules.h"
 #include "planner/plan/legality.h"
@@ -148,6 +149,36 @@ ModelFiles fsdp_files(const StepInputs& in) {
           .save_remedy = "fsdp_state_dict_type: SHARDED_STATE_DICT (--save sharded)"};
 }
 
+/// What `fsdp` and `fsdp_config` of the Trainer say, as ms-swift takes them in one object.
+/// Source: ms-swift 4.6 swift/arguments/sft_args.py _init_fsdp, swift/config/fsdp2.json.
+std::string swift_fsdp(const Plan& plan) {
+  const Strategy& s = plan.strategy;
+  const bool offloads = s.offload_parameters != OffloadDevice::none;
+  const bool shipped = s.zero_stage == 3 && !offloads && s.checkpointing == Checkpointing::full;
+  if (shipped) return "fsdp2";
+  const Json settings = {{"fsdp_version", 2},
+                         {"reshard_after_forward", s.zero_stage == 3},
+                         {"auto_wrap_policy", "TRANSFORMER_BASED_WRAP"},
+                         {"cpu_ram_efficient_loading", true},
+                         {"state_dict_type", "SHARDED_STATE_DICT"},
+                         {"activation_checkpointing", s.checkpointing == Checkpointing::full}};
+  const Json both = {{"fsdp", offloads ? "full_shard auto_wrap offload" : "full_shard auto_wrap"},
+                     {"fsdp_config", settings}};
+  return shell_word(both.dump());
+}
+
+/// Returns the lines of a plan. accelerate's own config describes FSDP2; torchrun has no words for it.
+Launch fsdp_launch(const Plan& plan, const Question& question, const std::string& config) {
+  const Strategy& s = plan.strategy;
+  Words words{"accelerate", "launch", "--config_file", shell_word(config)};
+  add_meeting_place(words, question.cluster);
+  words.emplace_back("train.py");
+  const Words reshard{"--parallelism.fsdp_reshard_after_forward", s.zero_stage == 3 ? "always" : "never"};
+  return {.swift = swift_line(plan, question, {.sharding = {"--fsdp", swift_fsdp(plan)}}),
+          .accelerate = join(words),
+          .torchtitan = torchtitan_line(plan, question, {s.layout.replicate, s.layout.shard}, reshard)};
+}
+
 }  // namespace
 
 const FrameworkSpec& fsdp_spec() {
@@ -169,7 +200,6 @@ const FrameworkSpec& fsdp_spec() {
       .packed_instead = {},
       .casts_model = false,
       .handles_weights = true,
-      .slices_flat = false,
       .gathers_at_modules = false,
       .autocasts_masters = false,
       .fused_lion = false,
@@ -192,8 +222,11 @@ const FrameworkSpec& fsdp_spec() {
       .strategy_warnings = nullptr,
       .replication = fsdp_replication,
       .shard = fsdp_rank_shard,
+      .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },
       .optimizer_tensors = [](const RankModel& model, const Training&,
                               const Strategy& s) { return tensors_by_rows(model, s.layout.shard_ranks()); },
+      .sums_on_host = [](const RankModel&, const Training&, const Strategy&,
+                         const Shard&) { return Elements{}; },
       .play = play_fsdp,
       .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
       .offload = offload_fsdp_if_asked,

@@ -1,6 +1,4 @@
-#include "planner/frameworks/launch/torchtitan.h"
-
-#include "planner/frameworks/launch/shell.h"
+#include "planner/frameworks/launch/launch.h"
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
 
@@ -8,13 +6,11 @@ namespace zplan {
 
 namespace {
 
-void add_parallelism(Words& words, const Plan& plan) {
-  const Strategy& s = plan.strategy;
-  const bool fsdp = plan.framework == Framework::fsdp;
-  const std::int64_t replicas = fsdp ? s.layout.replicate : s.layout.data_ranks();
-  if (replicas > 1) add(words, {"--parallelism.data_parallel_replicate_degree", std::to_string(replicas)});
-  add(words, {"--parallelism.data_parallel_shard_degree", std::to_string(fsdp ? s.layout.shard : 1)});
-  if (fsdp) add(words, {"--parallelism.fsdp_reshard_after_forward", s.zero_stage == 3 ? "always" : "never"});
+void add_parallelism(Words& words, const Strategy& s, const TitanDegrees& degrees, const Words& own) {
+  if (degrees.replicate > 1)
+    add(words, {"--parallelism.data_parallel_replicate_degree", std::to_string(degrees.replicate)});
+  add(words, {"--parallelism.data_parallel_shard_degree", std::to_string(degrees.shard)});
+  words.insert(words.end(), own.begin(), own.end());
   add(words, {"--parallelism.tensor_parallel_degree", std::to_string(s.layout.tensor)});
   if (s.layout.context > 1)
     add(words,
@@ -34,19 +30,14 @@ void add_training_section(Words& words, const Plan& plan, const Training& traini
 
 }  // namespace
 
-std::string torchtitan_line(const Plan& plan, const Question& question) {
+std::string torchtitan_line(const Plan& plan, const Question& question, const TitanDegrees& degrees,
+                            const Words& own) {
   const Training& training = question.training;
-  const bool runs = plan.framework != Framework::deepspeed && training.method == Method::full &&
-                    training.precision != Precision::fp16;
-  if (!runs) return {};
-  const Cluster& cluster = question.cluster;
-  Words words{"torchrun"};
-  if (cluster.nodes > 1)
-    add(words, {"--nnodes", std::to_string(cluster.nodes), "--node_rank", "$NODE_RANK", "--master_addr",
-                "$MASTER_ADDR", "--master_port", std::string(kPort)});
-  add(words, {"--nproc_per_node", std::to_string(cluster.gpus_per_node), "-m", "torchtitan.train"});
+  if (training.method != Method::full || training.precision == Precision::fp16) return {};
+  Words words = torchrun_words(question.cluster);
+  add(words, {"-m", "torchtitan.train"});
   add(words, {"--module", "MODULE", "--config", "CONFIG"});
-  add_parallelism(words, plan);
+  add_parallelism(words, plan.strategy, degrees, own);
   add_training_section(words, plan, training);
   // A subcommand: it ends the options.
   words.push_back("activation-checkpoint:" + std::string(to_name(plan.strategy.checkpointing)));

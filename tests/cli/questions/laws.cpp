@@ -13,7 +13,7 @@
 #include "cli/report/report_json.h"
 #include "cli/run.h"
 #include "planner/plan/plan_context.h"
-#include "planner/search/micro_batch.h"
+#include "planner/search/candidates.h"
 #include "planner/search/search.h"
 
 namespace zplan::test {

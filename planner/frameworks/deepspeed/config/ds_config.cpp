@@ -9,7 +9,6 @@
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/frameworks/deepspeed/zero/rules.h"
 #include "planner/frameworks/deepspeed/zero/sharding.h"
-#include "planner/frameworks/launch/launch.h"
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"
 #include "planner/question/question.h"
@@ -309,14 +308,6 @@ void note_limits(const Plan& plan, const Training& training, const std::string& 
         "train_batch_size is left out under AutoTP: DeepSpeed works it out, and without an mpu it counts "
         "the tensor-parallel ranks too");
 }
-
-}  // namespace
-
-double starting_learning_rate(const Training& training) {
-  return training.method == Method::full ? 1e-5 : 1e-4;
-}
-
-namespace {
 
 /// As the newest release takes it.
 Json newest_config(const Plan& plan, const Question& question, const DsConfigOptions& options) {

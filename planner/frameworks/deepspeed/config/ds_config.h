@@ -4,26 +4,9 @@
 #include <vector>
 
 #include "models/base/json_reader.h"
-#include "models/base/names.h"
+#include "planner/frameworks/launch/launch.h"
 
 namespace zplan {
-
-struct Plan;
-struct Question;
-struct Training;
-
-/// Who runs the config: `plain` has every value in it; `hf_auto` leaves to the HF Trainer, as "auto", what it
-/// takes from its own arguments; `ms_swift` is that without an AdamW section, since ms-swift makes the
-/// optimizer itself.
-enum class ConfigStyle { plain, hf_auto, ms_swift };
-template <>
-struct EnumNames<ConfigStyle> {
-  static constexpr std::array<std::pair<ConfigStyle, std::string_view>, 3> table{{
-      {ConfigStyle::plain, "plain"},
-      {ConfigStyle::hf_auto, "hf-auto"},
-      {ConfigStyle::ms_swift, "ms-swift"},
-  }};
-};
 
 /// What a config depends on beside the plan.
 struct DsConfigOptions {
@@ -43,12 +26,7 @@ struct DsConfigOptions {
 /// of it, has no setting for. One sentence each.
 [[nodiscard]] std::vector<std::string> ds_config_notes(const Plan& plan, const Question& question);
 
-/// The learning rate that a config starts with: 1e-5, or 1e-4 for adapters. A placeholder: no figure depends
-/// on it.
-[[nodiscard]] double starting_learning_rate(const Training& training);
-/// Steps over which the learning rate rises, a placeholder too.
+/// The steps over which the learning rate of a config rises. No figure depends on them.
 inline constexpr std::int64_t kWarmupSteps = 100;
-/// As torch's AdamW has it; DeepSpeed's own default is 0.
-inline constexpr double kWeightDecay = 0.01;
 
 }  // namespace zplan

@@ -13,11 +13,6 @@ bool needs_reentrant_checkpointing(const Training& training, const Strategy& s) 
          training.deepspeed < kRecomputesFrozen;
 }
 
-bool quantizes_gradients(const Strategy& s, std::int64_t gpus_per_node) {
-  const bool several_nodes = gpus_per_node > 0 && s.layout.world() / gpus_per_node > 1;
-  return s.zero_stage == 3 && s.zero.quantized_gradients && several_nodes;
-}
-
 Precision sent_gradient_type(const Training& training, const Strategy& s) {
   if (s.layout.sequence > 1)
     return divides_groups(s.zero_stage) ? Precision::fp32 : s.zero.sequence_communication_type;

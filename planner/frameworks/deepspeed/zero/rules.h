@@ -17,8 +17,6 @@ inline constexpr DeepSpeedRelease kAutoTpTraining{0, 16, 4}, kMuon{0, 17, 6}, kB
 /// DeepSpeed 0.19.3, which lets go of them while a layer is recomputed. Source: DeepSpeed #8148; small steps
 /// of 0.18.9, 0.19.2, 0.19.3 and 0.19.8 (docs/ds-config.md).
 [[nodiscard]] bool needs_reentrant_checkpointing(const Training& training, const Strategy& strategy);
-/// Whether ZeRO++ reduces gradients in 4 bits, by all_to_alls: stage 3 on several nodes.
-[[nodiscard]] bool quantizes_gradients(const Strategy& strategy, std::int64_t gpus_per_node);
 /// The type that DeepSpeed's gradients travel in: communication_data_type, else the training's. Under
 /// sequence parallelism fp32 at stages 1 and 2, else seq_parallel_communication_data_type. Source: DeepSpeed
 /// 0.19.8 runtime/engine.py _configure_distributed_model, stage_1_and_2.py allreduce_bucket.
