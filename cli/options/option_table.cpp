@@ -10,6 +10,7 @@
 #include "cli/options/options.h"
 #include "cli/options/values.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
+#include "planner/question/module_set.h"
 
 namespace zplan {
 
@@ -358,7 +359,7 @@ const std::vector<OptionSpec>& option_table() {
          for (const std::string& each : parse_list("--trainer", t))
            o.trainers.push_back(parse_trainer("--trainer", each));
        },
-       all_names<Trainer>},
+       trainer_names},
       {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "[bf16]",
        [](O o, T t) { o.training.precision = parse_name<Precision>("--precision", t); },
        all_names<Precision>},
@@ -407,12 +408,10 @@ const std::vector<OptionSpec>& option_table() {
       {"--kernels", "torch|liger|fla", kTraining, kPlanning,
        "PyTorch's operators; Liger-Kernel's norms, rotations and gated activations; flash-linear-attention's "
        "gated delta rule [torch]",
-       [](O o, T t) { o.training.kernels = parse_name<LayerKernels>("--kernels", t); },
-       all_names<LayerKernels>},
+       [](O o, T t) { choose_kernels(o.training.modules, "--kernels", t); }, kernel_names},
       {"--modules", "LIBRARY", kTraining, kPlanning,
        "whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]",
-       [](O o, T t) { o.training.modules = parse_name<ModuleLibrary>("--modules", t); },
-       all_names<ModuleLibrary>},
+       [](O o, T t) { choose_modules(o.training.modules, "--modules", t); }, module_set_names},
       {"--expandable-segments", "", kTraining, kPlanning, "PyTorch's allocator with expandable_segments:True",
        [](O o, T) { o.training.expandable_segments = true; }},
 

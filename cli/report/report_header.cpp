@@ -53,15 +53,15 @@ std::string adapter_remarks(const Training& training) {
 std::string variant_words(const Training& training) {
   std::string words = training.fused_loss ? ", fused loss" : "";
   if (training.fused_head) words += ", TRL's fused head";
-  if (training.kernels == LayerKernels::liger) words += ", Liger's kernels";
-  if (training.kernels == LayerKernels::fla) words += ", flash-linear-attention's kernels";
+  if (training.modules.kernels != LayerKernels{})
+    words += fmt::format(", {}'s kernels", training.modules.kernels.owner);
   if (training.loss_shift != LossShift::labels && training.objective == Objective::sft)
     words += ", shifted logits";
   if (training.loss_chunks > 1)
     words +=
         fmt::format(", loss{} in {} slices", training.sliced_head ? " and head" : "", training.loss_chunks);
-  if (training.modules != ModuleLibrary::transformers)
-    words += fmt::format(", modules of {}", to_name(training.modules));
+  if (training.modules.name != ModuleSet{}.name)
+    words += fmt::format(", modules of {}", training.modules.name);
   return words;
 }
 
@@ -308,7 +308,7 @@ std::vector<std::string> assumption_lines(const Report& report) {
                              "loaded shard by shard");
   for (std::string& each : length_lines(report.question)) lines.push_back(std::move(each));
   for (std::string& each : image_lines(report)) lines.push_back(std::move(each));
-  if (report.question.model.shape.delta_net && report.question.training.kernels != LayerKernels::fla)
+  if (report.question.model.shape.delta_net && report.question.training.modules.kernels.delta_rule == nullptr)
     lines.emplace_back(
         "gated delta nets run by PyTorch's operators; where flash-linear-attention is installed it runs "
         "them with less: --kernels fla");

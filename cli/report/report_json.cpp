@@ -98,7 +98,7 @@ void add_adapters(Json& out, const Training& training) {
 /// A default of a trainer: flags are true or false, what is not planned has no value.
 Json trainer_default_json(const AppliedDefault& each) {
   const bool flag = each.value == "on" || each.value == "off";
-  return {{"trainer", name_json(each.trainer.trainer)},
+  return {{"trainer", each.trainer.trainer},
           {"release", fmt::format("{}.{}", each.trainer.release.major, each.trainer.release.minor)},
           {"option", each.option},
           {"value", each.value.empty() ? Json(nullptr)
@@ -164,7 +164,7 @@ Json training_json(const Model& model, const Training& training, Framework frame
       {"fused_loss", training.fused_loss},
       {"loss_chunks", training.loss_chunks},
       {"sliced_head", training.sliced_head},
-      {"modules", name_json(training.modules)},
+      {"modules", training.modules.name},
       {"expandable_segments", training.expandable_segments},
       {"framework", name_json(framework)},
       {"deepspeed_version", to_text(training.deepspeed)}};
@@ -177,7 +177,7 @@ Json training_json(const Model& model, const Training& training, Framework frame
   if (generates(training)) json["rollout"] = rollout_json(model, training);
   if (training.fused_head) json["fused_head"] = true;
   if (training.loss_shift != LossShift::labels) json["loss_shift"] = name_json(training.loss_shift);
-  if (training.kernels != LayerKernels::torch) json["kernels"] = name_json(training.kernels);
+  if (training.modules.kernels != LayerKernels{}) json["kernels"] = training.modules.kernels.name;
   if (training.freezes_vision) json["frozen_parts"].push_back("vision");
   if (training.freezes_projector) json["frozen_parts"].push_back("projector");
   if (const ImageBatch& images = training.images; images.per_sample > 0)

@@ -81,7 +81,7 @@ class Run {
   [[nodiscard]] const Gpu& card() const { return cluster_.gpu; }
   [[nodiscard]] const std::string& source() const { return source_; }
   /// Whether attention ran in the kernels that a plan of today assumes.
-  [[nodiscard]] bool usual() const { return spec(setup_.training.modules).attention_cost == 1; }
+  [[nodiscard]] bool usual() const { return setup_.training.modules.attention_time == 1; }
   /// What offload or another way of running takes decides nothing about kernels.
   [[nodiscard]] bool tells() const { return !offloads(); }
   [[nodiscard]] bool offloads() const { return zplan::offloads(setup_.strategy); }

@@ -22,7 +22,7 @@ Traits traits_of(const Case& measured) {
   if (!measured.setup) return traits;
   traits.framework = to_name(measured.setup->training.framework);
   traits.method = to_name(measured.setup->training.method);
-  traits.attention_cost = spec(measured.setup->training.modules).attention_cost;
+  traits.attention_cost = measured.setup->training.modules.attention_time;
   return traits;
 }
 

@@ -55,7 +55,7 @@ double tiles_of(std::int64_t size, std::int64_t tile) {
 KernelRates::KernelRates(const Cluster& cluster, const Training& training)
     : tail_(cluster.kernels.tail),
       unaligned_(cluster.kernels.unaligned),
-      attention_cost_(spec(training.modules).attention_cost),
+      attention_cost_(training.modules.attention_time),
       gap_(cluster.kernels.gap) {
   const Gpu& gpu = cluster.gpu;
   const Efficiency shares = efficiency_of(gpu, cluster.kernels);

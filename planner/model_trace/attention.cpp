@@ -4,11 +4,9 @@
 
 #include "planner/model_trace/attention.h"
 
-#include <array>
 #include <stdexcept>
 #include <string_view>
 
-#include "planner/model_trace/quantised_linear.h"
 #include "planner/model_trace/rare_operators.h"
 
 namespace zplan::symbolic {
@@ -27,15 +25,18 @@ Tensor heads_first(Program& p, const Tensor& x, std::int64_t heads) {
 
 // ---- separate projections ---------------------------------------------------------------------------------
 
-/// The projection onto queries, keys or values: the weight whose module begins with this letter.
+}  // namespace
+
 const Parameter& projection(const Parameters& of, char letter) {
   return of.get(std::string(1, letter) + "_proj.weight");
 }
 
+namespace {
+
 /// The norm of queries or keys; empty where there is none.
 std::string norm_of(const Program& p, const Parameters& of, char letter) {
   if (letter == 'v') return {};
-  const std::string norm(letter == 'q' ? p.modules().query_norm : p.modules().key_norm);
+  const std::string norm(letter == 'q' ? p.names().query_norm : p.names().key_norm);
   return of.has_module(norm) || of.has_module(norm + ".norms.0") ? norm : std::string();
 }
 
@@ -71,10 +72,14 @@ Tensor head_norm(Program& p, const Parameters& of, char letter, const Tensor& x)
   return of.has_module(norm) ? normalise(p, of, norm, x) : normed_one_by_one(p, of, norm, x);
 }
 
+}  // namespace
+
 void norm_queries_and_keys(Program& p, const Parameters& of, Heads& heads) {
   heads.query = head_norm(p, of, 'q', heads.query);
   heads.key = head_norm(p, of, 'k', heads.key);
 }
+
+namespace {
 
 /// Applies `step`, which takes a tensor and its number of heads, to queries, keys and values.
 template <class Step>
@@ -120,123 +125,6 @@ Heads separate(Program& p, const Parameters& of, const Tensor& x) {
   heads.key = projected(p, of, 'k', p.sizes.k, x);
   heads.value = projected(p, of, 'v', p.sizes.k, x);
   if (order == HeadViews::norms_last) norm_queries_and_keys(p, of, heads);
-  return heads;
-}
-
-// ---- one projection of what the checkpoint keeps apart ----------------------------------------------------
-
-/// The adapter of one of the three, on its slice of the product.
-struct SliceAdapter {
-  const Parameter *down{}, *up{};
-};
-
-std::vector<SliceAdapter> slice_adapters(const Parameters& of) {
-  std::vector<SliceAdapter> found;
-  for (const char letter : {'q', 'k', 'v'}) {
-    const std::string module = std::string(1, letter) + "_proj";
-    const Parameter* down = of.find(module + ".lora_A.default.weight");
-    if (down != nullptr) found.push_back({down, of.find(module + ".lora_B.default.weight")});
-  }
-  return found;
-}
-
-/// Queries, keys and values of all heads in one memory.
-Tensor joint_product(Program& p, const Parameters& of, const Tensor& x) {
-  const std::array weights{&projection(of, 'q'), &projection(of, 'k'), &projection(of, 'v')};
-  std::int64_t width = 0;
-  for (const Parameter* each : weights) width += each->tensor.size(0);
-  if (p.training.method == Method::qlora && is_nf4(p.training.quantization)) {
-    const bool biased = of.find("q_proj.bias") != nullptr;
-    return packed_joint_linear(p, x, *weights[0], width, biased);
-  }
-  if (p.training.method == Method::qlora) {
-    Tensors parts;
-    for (const Parameter* each : weights) parts.push_back(base_linear_layer(p, of, *each, x));
-    return cat(p.torch, parts, 2);
-  }
-  std::vector<const Tensor*> inputs{&x};
-  for (const Parameter* each : weights) inputs.push_back(&each->tensor);
-  const auto node = p.torch.node(inputs);
-  Tensor result = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s, width}), x.type);
-  const std::int64_t tokens = p.sizes.tokens(), in = x.layout.sizes.back();
-  p.torch.compute(product_of(tokens, in, width, x.type));
-  if (!node) return result;
-  const bool trains = weights[0]->tensor.requires_gradient;
-  std::vector<Tensor> shapes;
-  for (const Tensor* each : inputs) shapes.push_back(each->detached()), shapes.back().storage.reset();
-  node->backward = [&torch = p.torch, trains, needs = x.requires_gradient, shapes = std::move(shapes),
-                    kept = trains ? p.torch.save(x) : Saved{}, tokens, in, width](Tensors&) {
-    Tensors gradients(shapes.size());
-    const auto make = [&](std::size_t i) { return torch.make(shapes[i].layout, shapes[i].type); };
-    if (needs) gradients[0] = make(0);
-    for (std::size_t i = 1; trains && i < shapes.size(); ++i) gradients[i] = make(i);
-    if (needs) torch.compute(product_of(tokens, width, in, shapes[0].type));
-    if (trains) torch.compute(product_of(in, tokens, width, shapes[0].type));
-    return gradients;
-  };
-  p.torch.connect(result, node);
-  return result;
-}
-
-/// Zeros with the adapted slices copied in. Keeps what was copied.
-Tensor padded_with_zeros(Program& p, const Tensor& slices, std::int64_t width) {
-  const auto node = p.torch.node({&slices});
-  Tensor result = p.torch.kernel({}, Layout::contiguous({p.sizes.b, p.sizes.s, width}), slices.type);
-  p.torch.copy(slices);
-  if (!node) return result;
-  node->backward = [&torch = p.torch, kept = p.torch.save(slices)](Tensors& gradients) {
-    const Tensor held = kept.get();
-    return Tensors{torch.make(Layout::contiguous(held.layout.sizes), gradients[0].type)};
-  };
-  p.torch.connect(result, node);
-  return result;
-}
-
-/// Adapters of slices: one dropout for all. Source: litgpt 0.5 lora.py LoRAQKVLinear.forward.
-Tensor low_rank_slices(Program& p, const std::vector<SliceAdapter>& adapters, const Tensor& x,
-                       std::int64_t width) {
-  Tensor slices;
-  {
-    const Tensor dropped = p.training.lora_dropout > 0 ? dropout(p.torch, x) : x;
-    Tensors parts;
-    for (const SliceAdapter& each : adapters) {
-      const Tensor down = linear(p.torch, dropped, each.down->tensor);
-      parts.push_back(linear(p.torch, down, each.up->tensor));
-    }
-    slices = parts.size() > 1 ? cat(p.torch, parts, 2) : parts[0];
-  }
-  if (adapters.size() < 3) slices = padded_with_zeros(p, slices, width);
-  return scale(p.torch, slices);
-}
-
-/// Every head of keys and values once per query that shares it, in memory of its own.
-Tensor expanded(Program& p, const Tensor& x) {
-  const std::int64_t groups = p.sizes.k, each = p.sizes.a / p.sizes.k;
-  const Tensor wide = expand(p.torch, x, {p.sizes.b, groups, each, p.sizes.s, p.sizes.d});
-  return reshape(p.torch, wide, {p.sizes.b, p.sizes.a, p.sizes.s, p.sizes.d});
-}
-
-/// By groups of heads that share keys and values. Source: litgpt 0.5 model.py CausalSelfAttention.forward.
-Heads joint(Program& p, const Parameters& of, const Tensor& x) {
-  Tensor both = joint_product(p, of, x);
-  const std::int64_t width = both.layout.sizes.back();
-  if (const auto adapters = slice_adapters(of); !adapters.empty())
-    both = add(p.torch, both, low_rank_slices(p, adapters, x, width));
-  const std::int64_t groups = p.sizes.k, share = p.sizes.a / groups;
-  const Tensor grouped = transpose(
-      p.torch,
-      transpose(p.torch, view(p.torch, both, {p.sizes.b, p.sizes.s, groups, share + 2, p.sizes.d}), 1, 2), 2,
-      3);
-  const Tensors parts = split(p.torch, grouped, 2, {share, 1, 1});
-  const bool repeats = share > 1;
-  Heads heads;
-  heads.query = reshape(p.torch, parts[0], {p.sizes.b, p.sizes.a, p.sizes.s, p.sizes.d});
-  for (Tensor* each : {&heads.key, &heads.value}) {
-    const Tensor& part = parts[each == &heads.key ? 1 : 2];
-    *each =
-        repeats ? expanded(p, part) : reshape(p.torch, part, {p.sizes.b, p.sizes.a, p.sizes.s, p.sizes.d});
-  }
-  norm_queries_and_keys(p, of, heads);
   return heads;
 }
 
@@ -300,24 +188,22 @@ bool is_projection(const Parameter& parameter) {
 
 const Parameter& attention_input(const Program& p, const Parameters& of) {
   for (const Parameter& each : of.all())
-    if (is_projection(each) && each.about->module != p.modules().attention_output) return each;
+    if (is_projection(each) && each.about->module != p.names().attention_output) return each;
   throw std::logic_error("an attention without a projection");
 }
 
 const Parameter& attention_output(const Program& p, const Parameters& of) {
   for (const Parameter& each : of.all())
-    if (is_projection(each) && each.about->module == p.modules().attention_output) return each;
+    if (is_projection(each) && each.about->module == p.names().attention_output) return each;
   throw std::logic_error("an attention without an output projection");
 }
 
-namespace {
-
-Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
+Tensor attention_of_transformers(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   if (auto own = own_attention(p, of, x, sliding)) return *std::move(own);
-  Heads heads = p.shape().latent_attention                  ? latent_heads(p, of, x)
-                : p.shape().fused_query_key_value           ? one_projection(p, of, x)
-                : spec(p.training.modules).joint_projection ? joint(p, of, x)
-                                                            : separate(p, of, x);
+  const auto projections = p.modules().projections != nullptr ? p.modules().projections : separate;
+  Heads heads = p.shape().latent_attention        ? latent_heads(p, of, x)
+                : p.shape().fused_query_key_value ? one_projection(p, of, x)
+                                                  : projections(p, of, x);
   if (!p.shape().latent_attention) rotate(p, heads);
   keep_in_cache(p, heads, sliding);
   Tensor output = attend(p, of, heads.query, heads.key, heads.value);
@@ -326,12 +212,11 @@ Tensor attention_forward(Program& p, const Parameters& of, const Tensor& x, bool
   return drops ? dropout(p.torch, output) : output;
 }
 
-}  // namespace
-
 Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   if (of.find("linear_attn.A_log") != nullptr) return delta_net(p, of, x);
+  const auto own = p.modules().attention != nullptr ? p.modules().attention : attention_of_transformers;
   return hooked(p, {.name = "attention", .by_keyword = true}, x,
-                [&](const Tensor& input) { return attention_forward(p, of, input, sliding); });
+                [&](const Tensor& input) { return own(p, of, input, sliding); });
 }
 
 }  // namespace zplan::symbolic

@@ -18,6 +18,16 @@ struct Heads {
 
 /// Turns queries and keys by their positions.
 void rotate(Program& p, Heads& heads);
+/// The same as transformers' modules write it.
+void rotate_as_transformers(Program& p, Heads& heads);
+
+/// Self-attention as transformers' modules write it.
+[[nodiscard]] Tensor attention_of_transformers(Program& p, const Parameters& of, const Tensor& x,
+                                               bool sliding);
+/// Norms queries and keys by head, where the architecture has such norms.
+void norm_queries_and_keys(Program& p, const Parameters& of, Heads& heads);
+/// The weight of the projection onto queries ('q'), keys ('k') or values ('v').
+[[nodiscard]] const Parameter& projection(const Parameters& of, char letter);
 
 /// Keys and values pass through the cache, where the model fills one: it copies them.
 void keep_in_cache(Program& p, Heads& heads, bool sliding);

@@ -130,6 +130,11 @@ class Autograd {
   [[nodiscard]] std::shared_ptr<Node> node(std::span<const Tensor* const> inputs);
   /// `output` is what `node` (if any) takes the gradient of, as its input number `index`.
   static void connect(Tensor& output, const std::shared_ptr<Node>& node, std::size_t index = 0);
+  /// Returns `output` as the only result of `node`.
+  [[nodiscard]] static Tensor connected(Tensor output, const std::shared_ptr<Node>& node) {
+    connect(output, node);
+    return output;
+  }
   [[nodiscard]] Saved save(const Tensor& tensor);
   /// Whether what is saved now stays; a checkpointed call only promises it.
   [[nodiscard]] bool keeps_saved() const { return frames_.empty() || frames_.back()->recomputed; }

@@ -54,10 +54,10 @@ bool rotates(const ModelShape& shape, std::size_t layer) {
 }
 
 /// Where a layer stands: 0 first, 2 last, 3 the one before where hooks on saved tensors tell it from others.
-int place_of(std::size_t layer, std::size_t count, const Strategy& strategy) {
+int place_of(std::size_t layer, std::size_t count, CheckpointOffload offload) {
   if (layer == 0) return 0;
   if (layer + 1 == count) return 2;
-  const bool hooks = strategy.long_context.checkpoint_offload == CheckpointOffload::pinned;
+  const bool hooks = offload == CheckpointOffload::pinned;
   return hooks && layer + 2 == count ? 3 : 1;
 }
 
@@ -66,16 +66,16 @@ std::size_t deepstack_of(const Model& model) {
   return model.vision ? model.vision->tower.deepstack.size() : 0;
 }
 
-Outline outline(const Model& model, const Strategy& strategy) {
+Outline outline(const Model& model, CheckpointOffload offload) {
   Outline result;
   const std::size_t count = model.inventory.layers.size();
   for (std::size_t i = 0; i < count; ++i) {
     const bool sliding = slides(model.shape, i);
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
-    const LayerClass own{model.inventory.layers[i],    sliding,
-                         rotates(model.shape, i),      is_first,
-                         place_of(i, count, strategy), i < deepstack_of(model) ? i + 1 : 0};
+    const LayerClass own{model.inventory.layers[i],   sliding,
+                         rotates(model.shape, i),     is_first,
+                         place_of(i, count, offload), i < deepstack_of(model) ? i + 1 : 0};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) at = result.classes.insert(at, own);
     result.of_layer.push_back(static_cast<std::size_t>(at - result.classes.begin()));
@@ -133,7 +133,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
 class MicroStep {
  public:
   MicroStep(const Model& model, const Training& training, const Strategy& strategy, const TapeRank& rank)
-      : outline_(outline(model, strategy)),
+      : outline_(outline(model, checkpoint_offload(training, strategy))),
         recorder_(outline_.classes.size()),
         torch_(recorder_),
         program_{.torch = torch_,
@@ -271,7 +271,7 @@ class MicroStep {
     program_.weights = wide || mixed || prepared ? DType::fp32 : DType::bf16;
     torch_.gather_parameters(gathers_at_modules(t, program_.strategy));
     program_.autocasts = mixed || t.autocast;
-    torch_.alternate_products = spec(t.modules).alternate_products;
+    torch_.alternate_products = t.modules.recomputes_alternate_products;
     torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
     const bool casts = framework.casts_adapters(t, program_.strategy);
     program_.adapters = makes_fp32_adapters(t) && !casts ? DType::fp32 : program_.weights;
@@ -407,15 +407,16 @@ class MicroStep {
 
   /// ArcticTraining keeps inputs on the host in a function of reentrant checkpointing.
   [[nodiscard]] CheckpointKind checkpoint_kind() const {
-    const bool reentrant = program_.training.reentrant_checkpointing ||
-                           program_.strategy.long_context.checkpoint_offload == CheckpointOffload::host;
+    const bool reentrant =
+        program_.training.reentrant_checkpointing ||
+        checkpoint_offload(program_.training, program_.strategy) == CheckpointOffload::host;
     return reentrant ? CheckpointKind::reentrant : CheckpointKind::full;
   }
   /// DeepSpeed's hooks leave the last layer's input where it is, and hold on to the one before, which they
   /// copy; at ZeRO-3 all of them stay: there a hook of the module replaces the tensor that was marked before
   /// the checkpoint saves it.
   [[nodiscard]] CheckpointInput kept_input(std::size_t layer) const {
-    switch (program_.strategy.long_context.checkpoint_offload) {
+    switch (checkpoint_offload(program_.training, program_.strategy)) {
       case CheckpointOffload::none: break;
       case CheckpointOffload::host: return CheckpointInput::on_host;
       case CheckpointOffload::pinned:

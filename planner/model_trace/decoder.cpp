@@ -46,7 +46,7 @@ Tensor normed_or_same(const Layer& layer, std::string_view norm, const Tensor& h
 
 /// Attention, then feed-forward, each added to what it was given.
 Tensor sequential(const Layer& layer, const Tensor& hidden) {
-  const Modules& modules = layer.p.modules();
+  const Modules& modules = layer.p.names();
   const NormLife life = layer.operators.norm_life;
   Tensor normed = normed_or_same(layer, modules.norm_before_attention, hidden);
   Tensor first = attention(layer.p, layer.of, normed, layer.sliding);
@@ -87,7 +87,7 @@ Tensor sum(const Layer& layer, const Tensor& hidden, const Tensor& attention, co
 /// Attention and feed-forward of one norm's output.
 Tensor parallel(const Layer& layer, const Tensor& hidden) {
   const bool drops_last = layer.operators.sum == ParallelSum::in_place;
-  const Tensor normed = normalise(layer.p, layer.of, layer.p.modules().norm_before_attention, hidden);
+  const Tensor normed = normalise(layer.p, layer.of, layer.p.names().norm_before_attention, hidden);
   Tensor first = attention(layer.p, layer.of, normed, layer.sliding);
   if (layer.operators.sum == ParallelSum::branches_first && !layer.operators.drops_inside)
     first = drop(layer, first);
@@ -99,7 +99,7 @@ Tensor parallel(const Layer& layer, const Tensor& hidden) {
 /// Attention and feed-forward of a norm each. GPT-NeoX norms on the way into a call, Falcon into variables.
 Tensor parallel_of_two_norms(const Layer& layer, const Tensor& hidden) {
   Program& p = layer.p;
-  const Modules& modules = p.modules();
+  const Modules& modules = p.names();
   if (layer.operators.norm_life == NormLife::layer) {
     const Tensor for_attention = normalise(p, layer.of, modules.norm_before_attention, hidden);
     const Tensor for_feed_forward = normalise(p, layer.of, modules.norm_before_feed_forward, hidden);
@@ -162,7 +162,7 @@ Tensor decoder_layer(Program& p, const Parameters& of, const Tensor& hidden, boo
   const Layer layer{p, of, p.operators(), sliding};
   if (p.operators().layer == LayerForm::opt) return opt(layer, hidden, opt_norms_before(p));
   if (!p.shape().parallel_attention) return sequential(layer, hidden);
-  const bool two_norms = !p.modules().norm_before_feed_forward.empty();
+  const bool two_norms = !p.names().norm_before_feed_forward.empty();
   return two_norms ? parallel_of_two_norms(layer, hidden) : parallel(layer, hidden);
 }
 

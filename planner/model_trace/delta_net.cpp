@@ -15,8 +15,6 @@ namespace zplan::symbolic {
 
 namespace {
 
-/// Tokens that are computed side by side.
-constexpr std::int64_t kChunk = 64;
 /// Of a long sample, steps over chunks that are told apart; neighbours are told as one step with blocks of
 /// their sizes together.
 constexpr std::int64_t kMostSteps = 128;
@@ -179,13 +177,13 @@ struct Chunks {
 };
 
 Tensor by_chunk(Autograd& torch, const Tensor& x) {
-  return reshape(torch, x, {x.size(0), x.size(1), x.size(2) / kChunk, kChunk, x.size(3)});
+  return reshape(torch, x, {x.size(0), x.size(1), x.size(2) / kDeltaChunk, kDeltaChunk, x.size(3)});
 }
 
 /// Of a token those behind it.
 Tensor upper_mask(Autograd& torch) {
-  const Tensor ones = numbers(torch, {kChunk, kChunk}, DType::boolean);
-  return numbers(torch, {kChunk, kChunk}, DType::boolean);
+  const Tensor ones = numbers(torch, {kDeltaChunk, kDeltaChunk}, DType::boolean);
+  return numbers(torch, {kDeltaChunk, kDeltaChunk}, DType::boolean);
 }
 
 /// exp(sums of decays up to a token − those up to another one), of tokens before it.
@@ -215,7 +213,8 @@ Chunks within_chunks(Autograd& torch, Rows& rows) {
   c.key = by_chunk(torch, std::exchange(rows.key, {}));
   c.keys_by_beta = by_chunk(torch, c.keys_by_beta), c.values_by_beta = by_chunk(torch, c.values_by_beta);
   const Tensor& decay = rows.decay;
-  const Tensor decays = reshape(torch, decay, {decay.size(0), decay.size(1), decay.size(2) / kChunk, kChunk});
+  const Tensor decays =
+      reshape(torch, decay, {decay.size(0), decay.size(1), decay.size(2) / kDeltaChunk, kDeltaChunk});
   c.mask = upper_mask(torch);
   c.sums = running_sum(torch, decays);
   c.decays = pairwise_decays(torch, c.sums, c.mask);
@@ -284,7 +283,7 @@ void scan_chunks(Autograd& torch, Chunks& c, Scan& scan) {
 Tensor delta_rule(Program& p, const Locals& own) {
   Autograd& torch = p.torch;
   const DType type = own.query.type;
-  const std::int64_t more = divide_up(p.sizes.s, kChunk) * kChunk - p.sizes.s;
+  const std::int64_t more = divide_up(p.sizes.s, kDeltaChunk) * kDeltaChunk - p.sizes.s;
   Rows rows = wide_rows(p, own);
   normalise_rows(torch, rows);
   pad_rows(torch, rows, more);
@@ -292,135 +291,10 @@ Tensor delta_rule(Program& p, const Locals& own) {
   Scan scan;
   scan_chunks(torch, c, scan);
   Tensor output = std::exchange(scan.output, {});
-  output = reshape(torch, output, {output.size(0), output.size(1), output.size(2) * kChunk, output.size(4)});
+  output =
+      reshape(torch, output, {output.size(0), output.size(1), output.size(2) * kDeltaChunk, output.size(4)});
   if (more > 0) output = part(torch, output, 2, p.sizes.s);
   return to_contiguous(torch, transpose(torch, output, 1, 2), type);
-}
-
-// ---- the same by flash-linear-attention's kernels ---------------------------------------------------------
-
-/// Sizes of the kernels' tensors.
-struct Kernels {
-  std::int64_t b, s, chunks, key_heads, heads, key, value;
-};
-
-Kernels kernels_of(const Program& p) {
-  const DeltaNet& net = *p.shape().delta_net;
-  return {p.sizes.b,       p.sizes.s,         divide_up(p.sizes.s, kChunk), net.key_heads,
-          net.value_heads, net.key_head_size, net.value_head_size};
-}
-
-/// What its function keeps: unit queries and keys with their reciprocal norms, values, summed decays, β, and
-/// each chunk's solved system.
-struct Kept {
-  Saved query, query_root, key, key_root, value, sums, beta, system;
-};
-
-void compute_chunks(Autograd& torch, const Kernels& k, std::int64_t times) {
-  const std::int64_t batch = k.b * k.heads * k.chunks * times;
-  for (const std::int64_t width : {k.key, k.value}) {
-    torch.compute(product_of(kChunk, k.key, kChunk, DType::bf16, batch));
-    torch.compute(product_of(kChunk, kChunk, width, DType::bf16, batch));
-    torch.compute(product_of(kChunk, k.key, k.value, DType::bf16, batch));
-  }
-}
-
-/// Solved system times keys and values, the states before each chunk and the new values.
-struct Rebuilt {
-  Tensor keys, values, states, made;
-};
-
-Rebuilt rebuild(Autograd& torch, const Kernels& k, DType type) {
-  Rebuilt made;
-  made.keys = fresh(torch, {k.b, k.s, k.heads, k.key}, type);
-  made.values = fresh(torch, {k.b, k.s, k.heads, k.value}, type);
-  made.states = fresh(torch, {k.b, k.chunks, k.heads, k.key, k.value}, type);
-  made.made = fresh(torch, {k.b, k.s, k.heads, k.value}, type);
-  return made;
-}
-
-/// A gradient of each value head's keys, summed over those that share a key.
-Tensor of_key_heads(Autograd& torch, const Kernels& k, Tensor& each) {
-  if (k.key_heads == k.heads) return std::exchange(each, {});
-  return fresh(torch, {k.b, k.s, k.key_heads, k.key}, each.type);
-}
-
-/// Gradients of queries, keys, values, decays and β.
-Tensors fused_backward(Autograd& torch, const Kernels& k, DType type) {
-  const Dimensions scalars{k.b, k.s, k.heads}, keys{k.b, k.s, k.heads, k.key},
-      values{k.b, k.s, k.heads, k.value};
-  constexpr std::int64_t kTile = 128;
-  Tensors outputs(5);
-  Tensor query, key;
-  {
-    const Rebuilt again = rebuild(torch, k, type);
-    Tensor of_values = fresh(torch, values, type);
-    const Tensor of_states = fresh(torch, again.states.layout.sizes, type);
-    Tensor of_made = fresh(torch, values, type);
-    of_values.reset();
-    Tensor wide_query = fresh(torch, keys, type), wide_key = fresh(torch, keys, type);
-    Tensor partial = fresh(torch, {divide_up(k.key, kTile), k.b, k.s, k.heads}, DType::fp32);
-    const Tensor of_keys = fresh(torch, keys, type);
-    query = of_key_heads(torch, k, wide_query), wide_query.reset();
-    key = of_key_heads(torch, k, wide_key), wide_key.reset();
-    Tensor decay = fresh(torch, scalars, DType::fp32);
-    partial.reset();
-    Tensor more = fresh(torch, keys, type);
-    outputs[2] = fresh(torch, values, type);
-    const Tensor more_decay = fresh(torch, scalars, DType::fp32);
-    outputs[4] = fresh(torch, scalars, type);
-    const Tensor more_key = of_key_heads(torch, k, more);
-    more.reset(), of_made.reset();
-    outputs[3] = fresh(torch, scalars, DType::fp32);
-    decay.reset();
-    compute_chunks(torch, k, 3);
-  }
-  const Dimensions own{k.b, k.s, k.key_heads, k.key};
-  outputs[0] = fresh(torch, own, type), query.reset();
-  outputs[1] = fresh(torch, own, type), key.reset();
-  return outputs;
-}
-
-Tensor in_memory_order(Autograd& torch, const Tensor& x) {
-  return x.layout.is_contiguous() ? x : fresh(torch, x.layout.sizes, x.type);
-}
-
-/// chunk_gated_delta_rule in 16 bits. Source: flash-linear-attention 0.6.0 fla/ops/gated_delta_rule/chunk.py,
-/// chunk_fwd.py, wy_fast.py, fla/ops/common/{chunk_delta_h,chunk_o}.py, fla/modules/l2norm.py.
-Tensor fused_delta_rule(Program& p, const Locals& own) {
-  Autograd& torch = p.torch;
-  const Kernels k = kernels_of(p);
-  const DType type = own.query.type;
-  const auto node = torch.node({&own.query, &own.key, &own.value, &own.decay, &own.beta});
-  Tensor output;
-  Kept kept;
-  {
-    const Tensor query = in_memory_order(torch, own.query), key = in_memory_order(torch, own.key);
-    const Tensor value = in_memory_order(torch, own.value);
-    const Dimensions rows{k.b, k.s, k.key_heads};
-    const Tensor unit_query = fresh(torch, query.layout.sizes, type);
-    const Tensor query_root = fresh(torch, rows, DType::fp32);
-    const Tensor unit_key = fresh(torch, key.layout.sizes, type);
-    const Tensor key_root = fresh(torch, rows, DType::fp32);
-    const Tensor sums = fresh(torch, own.decay.layout.sizes, DType::fp32);
-    const Tensor system = fresh(torch, {k.b, k.s, k.heads, kChunk}, type);
-    {
-      const Rebuilt inner = rebuild(torch, k, type);
-      output = fresh(torch, {k.b, k.s, k.heads, k.value}, type);
-      compute_chunks(torch, k, 1);
-    }
-    if (node)
-      kept = {torch.save(unit_query), torch.save(query_root), torch.save(unit_key), torch.save(key_root),
-              torch.save(value),      torch.save(sums),       torch.save(own.beta), torch.save(system)};
-  }
-  if (!node) return output;
-  node->backward = [&torch, kept, k, type](Tensors&) {
-    const std::array held{kept.query.get(), kept.query_root.get(), kept.key.get(),  kept.key_root.get(),
-                          kept.value.get(), kept.sums.get(),       kept.beta.get(), kept.system.get()};
-    return fused_backward(torch, k, type);
-  };
-  torch.connect(output, node);
-  return output;
 }
 
 // ---- behind it --------------------------------------------------------------------------------------------
@@ -467,8 +341,9 @@ Tensor delta_net_forward(Program& p, const Parameters& of, const Tensor& x) {
   convolve(p, of, own);
   own.beta = sigmoid(p.torch, own.beta_input);
   own.decay = log_decay(p, of, own.decay_input);
-  const bool fused = p.training.kernels == LayerKernels::fla;
-  Tensor output = fused ? fused_delta_rule(p, own) : delta_rule(p, own);
+  const auto replaced = p.modules().kernels.delta_rule;
+  Tensor output = replaced != nullptr ? replaced(p, {own.query, own.key, own.value, own.decay, own.beta})
+                                      : delta_rule(p, own);
   return gated_output(p, of, std::move(output), own.gate);
 }
 

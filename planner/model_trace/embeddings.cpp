@@ -120,7 +120,7 @@ Tensor before_layers(Program& p, const Parameters& of) {
   p.locals = {embedded};
   if (table != nullptr) return learned_positions(p, *table, embedded);
   Tensor hidden = embedded;
-  if (!p.modules().embedding_norm.empty()) hidden = normalise(p, of, p.modules().embedding_norm, embedded);
+  if (!p.names().embedding_norm.empty()) hidden = normalise(p, of, p.names().embedding_norm, embedded);
   if (uses_alibi(p.shape())) prepare_alibi(p);
   if (p.operators().rotary != Rotary::none) {
     p.given.positions = count_positions(p);
@@ -134,7 +134,7 @@ Tensor before_layers(Program& p, const Parameters& of) {
 }
 
 Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden) {
-  const std::string_view name = p.modules().final_norm;
+  const std::string_view name = p.names().final_norm;
   const bool norms = of.has_module(name) || p.operators().bare_norms;
   const Tensor normed = norms ? normalise(p, of, name, hidden) : hidden;
   const Parameter* narrow = of.find("project_out.weight");

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "planner/model_trace/liger.h"
 #include "planner/model_trace/moe.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/rare_operators.h"
@@ -42,8 +41,7 @@ Tensor activation(Program& p, const Tensor& x) {
   switch (p.operators().activation) {
     case Activation::silu: return silu(p.torch, x);
     case Activation::gelu: return gelu(p.torch, x);
-    case Activation::gelu_by_parts:
-      return spec(p.training.modules).fused_gelu ? gelu(p.torch, x) : gelu_by_parts(p, x);
+    case Activation::gelu_by_parts: return p.modules().fused_gelu ? gelu(p.torch, x) : gelu_by_parts(p, x);
     case Activation::gelu_bloom: return gelu_bloom(p.torch, x);
     case Activation::relu: return relu(p.torch, x);
     case Activation::relu_squared: return relu_squared(p, x);
@@ -83,11 +81,7 @@ Tensor plain(Program& p, const Parameters& of, const Parameter& inner, const Par
 Tensor gated(Program& p, const Parameters& of, const std::vector<const Parameter*>& inner,
              const Parameter& outer, const Tensor& x) {
   Tensor product;
-  if (p.training.kernels == LayerKernels::liger && p.operators().activation == Activation::silu) {
-    const Tensor gate = linear_layer(p, of, *inner[0], x);
-    const Tensor up = linear_layer(p, of, *inner[1], x);
-    product = liger_silu_mul(p, gate, up);
-  } else {
+  {
     Tensor activated;
     {
       const Tensor gate = linear_layer(p, of, *inner[0], x);
@@ -147,7 +141,9 @@ Tensor expert_parallel(Program& p, const Parameters& of, const Tensor& x) {
                 [&](const Tensor& input) { return expert_parallel_feed_forward(p, of, input); });
 }
 
-Tensor dense(Program& p, const Parameters& of, const Tensor& x) {
+}  // namespace
+
+Tensor feed_forward_of_transformers(Program& p, const Parameters& of, const Tensor& x) {
   const auto inner = of.linears(TensorRole::mlp, TensorParallelSplit::column);
   const auto outer = of.linears(TensorRole::mlp, TensorParallelSplit::row);
   if (p.shape().fused_gate_up) return fused_gated(p, of, *inner[0], *outer[0], x);
@@ -155,8 +151,6 @@ Tensor dense(Program& p, const Parameters& of, const Tensor& x) {
   if (p.operators().gates_by_second) return gated_by_second(p, of, inner, *outer[0], x);
   return gated(p, of, inner, *outer[0], x);
 }
-
-}  // namespace
 
 namespace {
 
@@ -176,7 +170,10 @@ void name_tiled_weights(Program& p, const Parameters& of) {
 Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
   if (is_routed(of)) return p.strategy.experts.enabled ? expert_parallel(p, of, x) : routed(p, of, x);
   const std::int64_t tiles = mlp_tiles(p.strategy, p.training, p.shape().hidden_size);
-  const auto call = [&p, &of](const Tensor& input) { return dense(p, of, input); };
+  const auto own = p.modules().kernels.feed_forward;
+  const auto call = [&p, &of, own](const Tensor& input) {  // outlives this function where it is tiled
+    return own != nullptr ? own(p, of, input) : feed_forward_of_transformers(p, of, input);
+  };
   return hooked(p, {.name = kFeedForward}, x, [&](const Tensor& input) {
     if (tiles == 0) return call(input);
     name_tiled_weights(p, of);

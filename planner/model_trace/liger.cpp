@@ -1,8 +1,14 @@
-#include "planner/model_trace/liger.h"
+// Liger-Kernel's functions in the places of transformers' operators: what each makes and keeps, and which
+// gradients it writes over what it was given. Source: Liger-Kernel 0.8.5 ops/{rms_norm,rope,swiglu}.py,
+// transformers/monkey_patch.py.
 
 #include <utility>
 
-namespace zplan::symbolic {
+#include "planner/model_trace/attention.h"
+
+namespace zplan {
+
+namespace symbolic {
 
 namespace {
 
@@ -15,8 +21,8 @@ Tensor laid_out_by_tokens(Autograd& torch, const Tensor& x) {
   return copy;
 }
 
-}  // namespace
-
+/// RMSNorm: keeps its input and, in fp32, a reciprocal root for each row; the gradient of its input lies in
+/// that of its output, unless that one is needed for a residual: there it is made anew.
 Tensor liger_rms_norm(Program& p, const Tensor& weight, const Tensor& x, bool in_place) {
   Autograd& torch = p.torch;
   const auto node = torch.node({&x, &weight});
@@ -43,7 +49,17 @@ Tensor liger_rms_norm(Program& p, const Tensor& weight, const Tensor& x, bool in
   return output;
 }
 
+Tensor liger_norm(Program& p, const NormCall& call) {
+  const NormForm form = call.form;
+  // Gemma 2 and 3 norm branches.
+  const bool in_place = form != NormForm::one_more || p.names().norm_behind_attention.empty();
+  const bool known = form == NormForm::narrow || form == NormForm::wide || form == NormForm::one_more;
+  return known ? liger_rms_norm(p, call.weight.tensor, call.x, in_place) : norm_of_transformers(p, call);
+}
+
+/// Turns queries and keys where they lie, and so their gradients.
 void liger_rotate(Program& p, Heads& heads) {
+  if (p.operators().rotary != Rotary::llama) return rotate_as_transformers(p, heads);
   Autograd& torch = p.torch;
   const auto node = torch.node({&heads.query, &heads.key});
   Tensor query = laid_out_by_tokens(torch, heads.query), key = laid_out_by_tokens(torch, heads.key);
@@ -62,6 +78,7 @@ void liger_rotate(Program& p, Heads& heads) {
   heads.query = std::move(query), heads.key = std::move(key);
 }
 
+/// silu(gate) · up: keeps both, and writes their gradients over them.
 Tensor liger_silu_mul(Program& p, const Tensor& gate, const Tensor& up) {
   Autograd& torch = p.torch;
   const auto node = torch.node({&gate, &up});
@@ -79,4 +96,30 @@ Tensor liger_silu_mul(Program& p, const Tensor& gate, const Tensor& up) {
   return product;
 }
 
-}  // namespace zplan::symbolic
+Tensor liger_feed_forward(Program& p, const Parameters& of, const Tensor& x) {
+  const ModelShape& shape = p.shape();
+  const Operators& operators = p.operators();
+  if (shape.fused_gate_up || !shape.gated_mlp || operators.gates_by_second ||
+      operators.activation != Activation::silu)
+    return feed_forward_of_transformers(p, of, x);
+  const auto inner = of.linears(TensorRole::mlp, TensorParallelSplit::column);
+  Tensor product;
+  {
+    const Tensor gate = linear_layer(p, of, *inner[0], x);
+    const Tensor up = linear_layer(p, of, *inner[1], x);
+    product = liger_silu_mul(p, gate, up);
+  }
+  return linear_layer(p, of, *of.linears(TensorRole::mlp, TensorParallelSplit::row)[0], product);
+}
+
+}  // namespace
+
+}  // namespace symbolic
+
+const ModuleSet kLiger{.kernels = {.name = "liger",
+                                   .owner = "Liger",
+                                   .norm = symbolic::liger_norm,
+                                   .rotation = symbolic::liger_rotate,
+                                   .feed_forward = symbolic::liger_feed_forward}};
+
+}  // namespace zplan

@@ -276,6 +276,11 @@ Tensor base_linear_layer(Program& p, const Parameters& of, const Parameter& weig
 }
 
 Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x) {
+  const auto own = p.modules().linear;
+  return own != nullptr ? own(p, of, weight, x) : linear_of_transformers(p, of, weight, x);
+}
+
+Tensor linear_of_transformers(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x) {
   const LinearAdapter adapter = linear_adapter(of, weight);
   if (adapter.down == nullptr) {
     if (!is_saved_copy(*weight.about)) return base_layer(p, of, weight, x);

@@ -7,6 +7,14 @@
 
 namespace zplan::symbolic {
 
+/// Tokens that the gated delta rule computes side by side.
+inline constexpr std::int64_t kDeltaChunk = 64;
+
+/// What the gated delta rule is computed from: [b, s, heads, d], decays and betas [b, s, heads].
+struct DeltaRuleInputs {
+  const Tensor &query, &key, &value, &decay, &beta;
+};
+
 /// torch.nn.functional.conv1d of x [b, D, s] with weight [D, 1, k], a group for each channel, padded by k − 1
 /// on both sides: [b, D, s + k − 1]. Keeps x and the weight; copies an x that is not contiguous, in the
 /// backward too. Source: torch 2.11 aten/src/ATen/native/Convolution.cpp (ConvBackend::CudaDepthwise2d).

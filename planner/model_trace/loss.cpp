@@ -54,9 +54,9 @@ Tensor finished_logits(Program& p, Tensor logits) {
   return scale(p.torch, logits);
 }
 
-/// The same of a slice of the tokens. litgpt caps whole logits only (0.4.12 lora.py GPT.forward).
+/// The same of a slice of the tokens.
 Tensor finished_slice(Program& p, Tensor logits) {
-  return p.training.modules == ModuleLibrary::litgpt ? logits : finished_logits(p, std::move(logits));
+  return p.modules().caps_whole_logits ? logits : finished_logits(p, std::move(logits));
 }
 
 /// The logits of all tokens but the last of each sample, copied where they do not lie one behind the other.
@@ -125,7 +125,7 @@ Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& we
   for (const Tensor& each : split(torch, hidden, 1, chunks(p.sizes.s, p.training.loss_chunks)))
     logits.push_back(finished_slice(p, linear_layer(p, of, weight, each)));
   torch.recorder().take_for(Term::loss_temporaries);
-  if (spec(p.training.modules).widens_logits) logits = all_wide(p, logits);
+  if (p.modules().widens_logits) logits = all_wide(p, logits);
   hold_logits(p, logits);
   const Labels labels = labels_of(p);
   Tensors losses;
@@ -241,6 +241,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   Recorder& recorder = p.torch.recorder();
   const Parameter& weight = head_weight(p, of);
   recorder.take_for(Term::loss_temporaries);
+  if (p.modules().head_and_loss != nullptr) return p.modules().head_and_loss(p, of, hidden);
   if (p.training.fused_head) return loss_of_log_probabilities(p, label_log_probabilities(p, of, hidden));
   if (p.training.fused_loss) return fused_loss(p, weight, hidden);
   if (const std::int64_t tiles = loss_tiles(p.strategy, p.training, p.shape().vocabulary_size); tiles > 0) {
@@ -259,7 +260,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   logits = finished_logits(p, std::move(logits));
   logits = hooked_logits(p, logits);
   recorder.take_for(Term::loss_temporaries);
-  if (spec(p.training.modules).widens_logits) logits = to(p.torch, logits, DType::fp32);
+  if (p.modules().widens_logits) logits = to(p.torch, logits, DType::fp32);
   hold_logits(p, {logits});
   if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);
   return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, std::move(logits));

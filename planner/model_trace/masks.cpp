@@ -109,7 +109,7 @@ Tensor image_mask(Program& p, bool windowed) {
 
 /// The flash-attention package is given which tokens are real.
 Tensor created_mask(Program& p, bool windowed) {
-  if (spec(p.training.modules).fused_mpt_attention) return {};
+  if (p.modules().without_masks) return {};
   if (sees_images_whole(p)) return image_mask(p, windowed);
   Tensor padding;
   if (p.training.padding_mask) padding = numbers(p.torch, {p.sizes.b, p.sizes.s}, DType::boolean);

@@ -1,7 +1,6 @@
 // Norms as the architectures write them.
 // Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py.
 
-#include "planner/model_trace/liger.h"
 #include "planner/model_trace/program.h"
 
 namespace zplan::symbolic {
@@ -103,26 +102,22 @@ Tensor layer_norm_of_one_more(Program& p, const Tensor& weight, const Tensor& bi
   return layer_norm(p.torch, narrow[0], &narrow[1], &narrow[2]);
 }
 
-Tensor norm(Program& p, const Parameter& scale, const Parameter* bias, NormForm kind, const Tensor& x) {
-  const Tensor& weight = scale.tensor;
-  const Tensor* bias_tensor = bias != nullptr ? &bias->tensor : nullptr;
-  if (p.training.kernels == LayerKernels::liger) {
-    if (kind == NormForm::narrow || kind == NormForm::wide) return liger_rms_norm(p, weight, x, true);
-    if (kind == NormForm::one_more)  // of Gemma 2 and 3, which norm branches, not in place
-      return liger_rms_norm(p, weight, x, p.modules().norm_behind_attention.empty());
-  }
-  switch (kind) {
+}  // namespace
+
+Tensor norm_of_transformers(Program& p, const NormCall& call) {
+  const Tensor& weight = call.weight.tensor;
+  const Tensor& x = call.x;
+  const Tensor* bias = call.bias != nullptr ? &call.bias->tensor : nullptr;
+  switch (call.form) {
     case NormForm::narrow:
-    case NormForm::wide: return rms_norm(p, weight, x, kind);
+    case NormForm::wide: return rms_norm(p, weight, x, call.form);
     case NormForm::one_more: return rms_norm_of_one_more(p, weight, x);
-    case NormForm::layer: return layer_norm(p.torch, x, &weight, bias_tensor);
+    case NormForm::layer: return layer_norm(p.torch, x, &weight, bias);
     case NormForm::layer_by_parts: return layer_norm_by_parts(p, weight, x);
-    case NormForm::layer_one_more: return layer_norm_of_one_more(p, weight, bias->tensor, x);
+    case NormForm::layer_one_more: return layer_norm_of_one_more(p, weight, *bias, x);
   }
   return {};
 }
-
-}  // namespace
 
 Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x) {
   return normalise(p, of, module, x, p.operators().norm);
@@ -134,11 +129,13 @@ Tensor normalise(Program& p, const Parameters& of, std::string_view module, cons
   if (weight == nullptr)
     return hooked(p, {.name = name}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
   const Parameter* bias = of.find(name + ".bias");
+  const auto norm = p.modules().kernels.norm != nullptr ? p.modules().kernels.norm : norm_of_transformers;
   // A fused one reads and writes once; its backward reads the input again.
   const bool composed = form == NormForm::narrow || form == NormForm::wide || form == NormForm::one_more;
   return hooked(p, {weight, bias}, x, [&](const Tensor& input) {
-    return p.torch.fused(composed && fuses_kernels(p), input.bytes() * 2, input.bytes() * 3,
-                         [&] { return norm(p, *weight, bias, form, input); });
+    return p.torch.fused(composed && fuses_kernels(p), input.bytes() * 2, input.bytes() * 3, [&] {
+      return norm(p, {*weight, bias, form, input});
+    });
   });
 }
 

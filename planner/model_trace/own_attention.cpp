@@ -70,20 +70,6 @@ Tensor mpt_scores(Program& p, const Tensor& query, const Tensor& key) {
   return masked_fill(torch, scores, p.given.mask);
 }
 
-/// Source: llm-foundry llmfoundry/models/layers/attention.py (flash_attn_fn).
-Tensor mpt_of_foundry(Program& p, const Parameters& of, const Tensor& x) {
-  const Tensor both = projected(p, of, x);
-  const std::int64_t width = p.sizes.a * p.sizes.d;
-  Heads heads;
-  const Tensors parts = split(p.torch, both, 2, {width, width, width});
-  const auto by_heads = [&](const Tensor& part) {
-    return transpose(p.torch, view(p.torch, part, {p.sizes.b, p.sizes.s, p.sizes.a, p.sizes.d}), 1, 2);
-  };
-  heads.query = by_heads(parts[0]), heads.key = by_heads(parts[1]), heads.value = by_heads(parts[2]);
-  const Tensor output = flash_attention(p.torch, heads.query, heads.key, heads.value);
-  return output_of(p, of, merged_view(p, output));
-}
-
 Tensor mpt(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   Autograd& torch = p.torch;
   const std::int64_t d = p.sizes.d, width = p.sizes.a * d;
@@ -299,8 +285,7 @@ std::optional<Tensor> own_attention(Program& p, const Parameters& of, const Tens
     case AttentionForm::falcon: return falcon(p, of, x, sliding);
     case AttentionForm::gptj: return gptj(p, of, x, sliding);
     case AttentionForm::gated: return gated(p, of, x, sliding);
-    case AttentionForm::mpt:
-      return spec(p.training.modules).fused_mpt_attention ? mpt_of_foundry(p, of, x) : mpt(p, of, x, sliding);
+    case AttentionForm::mpt: return mpt(p, of, x, sliding);
   }
   return std::nullopt;
 }

@@ -106,14 +106,17 @@ struct Program {
 
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
   [[nodiscard]] const Operators& operators() const { return model.shape.operators; }
-  [[nodiscard]] const Modules& modules() const { return model.shape.modules; }
+  /// Names of the model's modules.
+  [[nodiscard]] const Modules& names() const { return model.shape.modules; }
+  /// Whose modules run.
+  [[nodiscard]] const ModuleSet& modules() const { return training.modules; }
   /// Whether attention probabilities drop out in training.
   [[nodiscard]] bool drops_attention() const { return shape().attention_dropout > 0; }
 };
 
 /// Whether the training loop's variables outlive a micro-step.
 [[nodiscard]] inline bool keeps_outputs(const Training& training) {
-  return spec(training.modules).keeps_outputs && training.objective == Objective::sft;
+  return training.modules.keeps_outputs && training.objective == Objective::sft;
 }
 /// The training loop's logits: from here on they replace the last micro-step's.
 void hold_logits(Program& p, const Tensors& logits);
@@ -140,8 +143,8 @@ struct ModuleCall {
 /// rms_norm, swiglu and fused_linear_cross_entropy are on by default).
 [[nodiscard]] inline bool fuses_kernels(const Program& p) {
   const Training& training = p.training;
-  if (training.kernels == LayerKernels::liger) return false;  // these are on the tape as they are
-  return training.fused_kernels || (training.fused_loss && training.modules == ModuleLibrary::transformers);
+  if (training.modules.kernels.replace_layers()) return false;  // these are on the tape as they are
+  return training.fused_kernels || (training.fused_loss && training.modules.fused_loss_brings);
 }
 /// Whether a framework hooks modules here.
 [[nodiscard]] bool hooks_modules(const Program& p);
@@ -151,12 +154,24 @@ struct ModuleCall {
 /// Parts of a norm: the mean of x² along the last dimension, and rsqrt(variance + ε).
 [[nodiscard]] Tensor mean_square(Program& p, const Tensor& x);
 [[nodiscard]] Tensor reciprocal_root(Program& p, const Tensor& variance);
+/// What a norm is computed from.
+struct NormCall {
+  const Parameter& weight;
+  const Parameter* bias{};
+  NormForm form{};
+  const Tensor& x;
+};
+/// The norm as transformers' modules write it.
+[[nodiscard]] Tensor norm_of_transformers(Program& p, const NormCall& call);
 /// RMSNorm or LayerNorm as the architecture writes it, of the weights under `module` ("input_layernorm").
 [[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x);
 /// The same of a given form.
 [[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x,
                                NormForm form);
 
+/// The linear layer of this weight as transformers, peft and the library of packed weights write it.
+[[nodiscard]] Tensor linear_of_transformers(Program& p, const Parameters& of, const Parameter& weight,
+                                            const Tensor& x);
 /// The linear layer of this weight, with its bias, its adapter and its packed storage where it has them.
 [[nodiscard]] Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x);
 
@@ -195,6 +210,9 @@ using AttentionKernel = std::function<Tensor(const Tensor& q, const Tensor& k, c
 
 /// The feed-forward behind its norm, dense or routed.
 [[nodiscard]] Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x);
+
+/// The dense feed-forward as transformers' modules write it.
+[[nodiscard]] Tensor feed_forward_of_transformers(Program& p, const Parameters& of, const Tensor& x);
 
 /// The feed-forward of a layer with routed experts: router, experts, and the experts that every token passes.
 [[nodiscard]] Tensor routed_feed_forward(Program& p, const Parameters& of, const Tensor& x);

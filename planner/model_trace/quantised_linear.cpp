@@ -51,7 +51,7 @@ Tensor unpacked_weight(Program& p, const PackedProduct& sizes) {
   p.torch.read_only(Bytes(count / 2 + count / spec(p.training.quantization).group * 4));
   Tensor wide = numbers(p, count, DType::bf16);
   p.torch.end_kernel();
-  if (!spec(p.training.modules).unpacks_to_half || p.training.precision == Precision::fp16) return wide;
+  if (!p.modules().unpacks_to_half || p.training.precision == Precision::fp16) return wide;
   return p.torch.kernel({&wide}, wide.layout, DType::bf16);
 }
 
@@ -78,7 +78,7 @@ struct Kept {
 
 /// What a layer's context keeps of its input, once for layers that read the same.
 Tensor kept_input(Program& p, const Tensor& x) {
-  if (!spec(p.training.modules).packed_keeps_input) return {};
+  if (!p.modules().packed_keeps_input) return {};
   if (p.strategy.checkpointing != Checkpointing::none) return x.detached();
   Tensors& kept = p.kept_inputs[p.torch.recorder().current()];
   const bool known =

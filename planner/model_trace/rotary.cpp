@@ -1,7 +1,6 @@
 // Rotary tables, which the model makes once, and the rotation of queries and keys.
 
 #include "planner/model_trace/attention.h"
-#include "planner/model_trace/liger.h"
 #include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/rare_operators.h"
 
@@ -316,12 +315,8 @@ void rotary_tables(Program& p) {
   });
 }
 
-namespace {
-
-void rotate_composed(Program& p, Heads& heads) {
-  const Rotary form = p.operators().rotary;
-  if (p.training.kernels == LayerKernels::liger && form == Rotary::llama) return liger_rotate(p, heads);
-  switch (form) {
+void rotate_as_transformers(Program& p, Heads& heads) {
+  switch (p.operators().rotary) {
     case Rotary::none: return;
     case Rotary::neox: return rotate_neox(p, heads);
     case Rotary::nemotron: return rotate_nemotron(p, heads);
@@ -336,14 +331,14 @@ void rotate_composed(Program& p, Heads& heads) {
   }
 }
 
-}  // namespace
-
 void rotate(Program& p, Heads& heads) {
   if (!p.rotates) return;
   // A fused kernel turns queries and keys where they are, and their gradients.
   const Bytes moved = (heads.query.bytes() + heads.key.bytes()) * 2;
   const bool fused = fuses_kernels(p) && p.operators().rotary != Rotary::none;
-  p.torch.fused(fused, moved, moved, [&] { rotate_composed(p, heads); });
+  const auto own = p.modules().kernels.rotation;
+  p.torch.fused(fused, moved, moved,
+                [&] { own != nullptr ? own(p, heads) : rotate_as_transformers(p, heads); });
 }
 
 }  // namespace zplan::symbolic

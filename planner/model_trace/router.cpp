@@ -199,7 +199,7 @@ Routed router_forward(Program& p, const Parameters& of, const std::string& path,
 }  // namespace
 
 Routed route(Program& p, const Parameters& of, const Tensor& x) {
-  const std::string path(p.modules().router);
+  const std::string path(p.names().router);
   Routed routed;
   // Gradients come back through the weights alone.
   Tensor weights = hooked(p, parameters_under(of, path), x, [&](const Tensor& input) {

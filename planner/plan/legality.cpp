@@ -74,7 +74,7 @@ void check_images(const Model& model, const Training& training, const Strategy& 
           "tiling or offloaded checkpoints");
   unknown(training.precision == Precision::fp32, "training in fp32");
   unknown(training.attention == Attention::eager, "eager attention");
-  unknown(training.modules != ModuleLibrary::transformers, "another library's layers");
+  unknown(training.modules.name != ModuleSet{}.name, "another library's layers");
   unknown(training.objective != Objective::sft, "preference training");
   unknown(s.experts.enabled, "expert parallelism");
 }
@@ -199,11 +199,13 @@ void check_method(const Model& model, const Training& training, const Strategy& 
                   const FrameworkSpec& framework, const Facts& facts, Reasons& reasons) {
   check_packed_weights(training, s, framework, facts, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
-  if (training.kernels == LayerKernels::liger && (model.recorded || model.analogue))
-    reasons.emplace_back("Liger's kernels in a model without a program of its own are not planned");
-  if (training.kernels == LayerKernels::fla && !model.shape.delta_net)
-    reasons.emplace_back(
-        "the model has no linear attention that flash-linear-attention's kernels are known for");
+  const LayerKernels& kernels = training.modules.kernels;
+  if (kernels.replace_layers() && (model.recorded || model.analogue))
+    reasons.push_back(
+        fmt::format("{}'s kernels in a model without a program of its own are not planned", kernels.owner));
+  if (kernels.delta_rule != nullptr && !kernels.replace_layers() && !model.shape.delta_net)
+    reasons.push_back(
+        fmt::format("the model has no linear attention that {}'s kernels are known for", kernels.owner));
   const bool more = training.dora || !training.modules_to_save.empty();
   if (training.method != Method::full && more && (model.recorded || model.analogue))
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");

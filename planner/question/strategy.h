@@ -14,7 +14,7 @@
 #include "models/lora.h"
 #include "models/model.h"
 #include "planner/layout/parallel_layout.h"
-#include "planner/question/module_libraries.h"
+#include "planner/question/module_set.h"
 #include "planner/question/optimizers.h"
 #include "planner/question/quantizations.h"
 #include "planner/question/rollout.h"
@@ -101,18 +101,6 @@ struct EnumNames<Checkpointing> {
        {Checkpointing::full, "full"}}};
 };
 
-/// Where the inputs of checkpointed layers wait for the backward: on the device; in pageable host memory, as
-/// ArcticTraining's replacement of torch.utils.checkpoint keeps them; in pinned host memory by DeepSpeed's
-/// hooks on saved tensors, which find nothing to move at ZeRO-3.
-enum class CheckpointOffload { none, host, pinned };
-template <>
-struct EnumNames<CheckpointOffload> {
-  static constexpr std::array<std::pair<CheckpointOffload, std::string_view>, 3> table{
-      {{CheckpointOffload::none, "none"},
-       {CheckpointOffload::host, "alst"},
-       {CheckpointOffload::pinned, "deepspeed"}}};
-};
-
 /// How ring attention passes keys and values on.
 enum class KeyRotation { all_gather, all_to_all };
 template <>
@@ -126,15 +114,6 @@ template <>
 struct EnumNames<Attention> {
   static constexpr std::array<std::pair<Attention, std::string_view>, 3> table{
       {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
-};
-
-/// Whose kernels layers run in: PyTorch's operators one by one; Liger-Kernel's for norms, rotations and gated
-/// activations; flash-linear-attention's for the gated delta rule. Both keep less.
-enum class LayerKernels { torch, liger, fla };
-template <>
-struct EnumNames<LayerKernels> {
-  static constexpr std::array<std::pair<LayerKernels, std::string_view>, 3> table{
-      {{LayerKernels::torch, "torch"}, {LayerKernels::liger, "liger"}, {LayerKernels::fla, "fla"}}};
 };
 
 /// What a loss of next tokens shifts by one: the labels (transformers since 4.49); or the logits in fp32,
@@ -224,17 +203,14 @@ struct Training {
   bool master_weights{true};  ///< fp32 copy of 16-bit weights; without meaning under fp32
   std::int64_t sequence_length{2048};
   Attention attention{Attention::flash};
-  /// RMSNorm, rotary embedding and gated activation are a kernel each. Liger's fused loss brings them with
-  /// it.
-  bool fused_kernels{};
+  bool fused_kernels{};         ///< RMSNorm, rotary embedding and gated activation are timed as a kernel each
   bool fused_loss{};            ///< head and cross-entropy in one kernel that never holds all logits
   std::int64_t loss_chunks{1};  ///< cross-entropy over this many slices of the tokens; the logits stay whole
   bool sliced_head{};           ///< with loss_chunks: the head runs slice by slice as well
   /// TRL's fused head: log-probabilities by tiles of tokens and vocabulary, computed again in the backward.
   bool fused_head{};
   LossShift loss_shift{LossShift::labels};
-  LayerKernels kernels{LayerKernels::torch};
-  ModuleLibrary modules{ModuleLibrary::transformers};  ///< whose layers and selective checkpointing run
+  ModuleSet modules{};  ///< whose layers, kernels and selective checkpointing run
   Framework framework{Framework::deepspeed};
   DeepSpeedRelease deepspeed{};
   OptimizerKernel optimizer_kernel{OptimizerKernel::fused};
@@ -438,6 +414,14 @@ struct Strategy {
 [[nodiscard]] inline bool offloads(const Strategy& strategy) {
   return strategy.offload_optimizer != OffloadDevice::none ||
          strategy.offload_parameters != OffloadDevice::none;
+}
+
+/// Where inputs of checkpointed layers wait: as the strategy says, else as the modules' own checkpointing
+/// does.
+[[nodiscard]] inline CheckpointOffload checkpoint_offload(const Training& training,
+                                                          const Strategy& strategy) {
+  const CheckpointOffload asked = strategy.long_context.checkpoint_offload;
+  return asked != CheckpointOffload::none ? asked : training.modules.checkpoint_offload;
 }
 
 /// Tokens of a sample that one rank computes with, where several divide them.

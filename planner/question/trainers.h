@@ -1,7 +1,7 @@
 #pragma once
-// What trainers choose where their user does not, as data: a row for each default, with the releases that
-// have it and where they say so. Rows set what options of the command line set, and an option that was given
-// wins.
+// Trainers' choices where their user makes none, as data: a row for each trainer, with its module set and its
+// defaults, the releases that have each and where they say so. A default sets what an option of the
+// command line sets, and an option that was given wins.
 
 #include <array>
 #include <compare>
@@ -11,32 +11,18 @@
 #include <string_view>
 #include <vector>
 
-#include "models/base/names.h"
 #include "planner/question/strategy.h"
 
 namespace zplan {
-
-enum class Trainer { trl, transformers, swift, llama_factory, axolotl, torchtune, litgpt };
-template <>
-struct EnumNames<Trainer> {
-  static constexpr std::array<std::pair<Trainer, std::string_view>, 7> table{
-      {{Trainer::trl, "trl"},
-       {Trainer::transformers, "transformers"},
-       {Trainer::swift, "swift"},
-       {Trainer::llama_factory, "llama-factory"},
-       {Trainer::axolotl, "axolotl"},
-       {Trainer::torchtune, "torchtune"},
-       {Trainer::litgpt, "litgpt"}}};
-};
 
 struct TrainerRelease {
   int major{}, minor{};
   auto operator<=>(const TrainerRelease&) const = default;
 };
 
-/// A trainer, and the release of it; the newest that the table knows where none is named.
+/// Names a trainer and its release; the newest that the table has where none is named.
 struct TrainerChoice {
-  Trainer trainer{};
+  std::string_view trainer{};  ///< Trainer::name
   TrainerRelease release{};
   bool operator==(const TrainerChoice&) const = default;
 };
@@ -45,7 +31,7 @@ struct TrainerChoice {
 /// "trl", "trl@1.16" or "trl@1.16.2": throws InputError(place, …) for anything else.
 [[nodiscard]] TrainerChoice parse_trainer(std::string_view place, std::string_view text);
 
-/// For which runs a default holds.
+/// Tells for which runs a default holds.
 enum class TrainerCase {
   always,
   full,            ///< all weights train
@@ -60,23 +46,32 @@ enum class TrainerCase {
 };
 
 struct TrainerDefault {
-  Trainer trainer{};
-  TrainerRelease since{}, before{};  ///< releases that have it: since ≤ release < before; {} before: to date
   TrainerCase when{};
   std::string_view option;  ///< "--checkpointing"; in words without dashes where there is no such option
   std::string_view value;   ///< as the option takes it: "on" and "off" of flags; empty: known, not planned
   std::string_view source;  ///< file of that release
+  TrainerRelease since{}, before{};  ///< releases that have it: since ≤ release < before; {} before: to date
 };
-[[nodiscard]] const std::vector<TrainerDefault>& trainer_defaults();
 
-/// A default that was taken from a trainer, or of which is known that a plan leaves it out.
+/// Holds what one trainer trains and chooses where its user does not.
+struct Trainer {
+  std::string_view name;              ///< as --trainer takes it
+  TrainerRelease newest{};            ///< the release whose files the rows were read from
+  std::string_view modules{};         ///< its module set; empty: transformers'
+  std::string_view modules_source{};  ///< file of that release
+  std::vector<TrainerDefault> defaults{};
+};
+[[nodiscard]] const std::vector<Trainer>& trainers();
+[[nodiscard]] std::vector<std::string> trainer_names();
+
+/// Holds a default that a trainer set; one without a value is known, but not planned.
 struct AppliedDefault {
   TrainerChoice trainer;
   std::string_view option, value, source;
   bool operator==(const AppliedDefault&) const = default;
 };
 
-/// What defaults set.
+/// Holds what defaults set.
 struct TrainerTarget {
   Training& training;
   Checkpointing& checkpointing;

@@ -8,7 +8,7 @@ namespace zplan {
 
 bool is_packed(const Training& training, const Tensor& tensor) {
   if (training.method != Method::qlora || !tensor.linear) return false;
-  if (tensor.role == TensorRole::head) return spec(training.modules).packs_head;
+  if (tensor.role == TensorRole::head) return training.modules.packs_head;
   return tensor.role != TensorRole::expert && tensor.role != TensorRole::router;
 }
 

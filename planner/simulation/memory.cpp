@@ -18,8 +18,9 @@ void tally_checkpoints(const StepInputs& in, HostTally& host) {
   const std::int64_t layers = in.model.shape.layers;
   const Bytes each = weight_size(in.training) * (s.micro_batch_size * sequences_per_sample(in.training) *
                                                  local_tokens(in.training, s) * in.model.shape.hidden_size);
-  if (s.long_context.checkpoint_offload == CheckpointOffload::host) host.pageable(each * layers);
-  if (s.long_context.checkpoint_offload != CheckpointOffload::pinned || s.zero_stage == 3) return;
+  const CheckpointOffload to = checkpoint_offload(in.training, s);
+  if (to == CheckpointOffload::host) host.pageable(each * layers);
+  if (to != CheckpointOffload::pinned || s.zero_stage == 3) return;
   for (std::int64_t i = 1; i < layers; ++i) host.pinned(each);
 }
 

@@ -303,11 +303,11 @@ TEST(Published, FieldsDecideAndNoName) {
           .setup.value();
     };
     const check::Setup plain = with("modules", nullptr);
-    EXPECT_EQ(plain.training.modules, ModuleLibrary::transformers) << source;
+    EXPECT_EQ(plain.training.modules.name, "transformers") << source;
     EXPECT_EQ(plain.training.lora_dropout, 0) << source;
     EXPECT_TRUE(plain.varies) << source;
-    EXPECT_EQ(with("modules", "litgpt").training.modules, ModuleLibrary::litgpt);
-    EXPECT_EQ(with("modules", "llm-foundry").training.modules, ModuleLibrary::llm_foundry);
+    EXPECT_EQ(with("modules", "litgpt").training.modules.name, "litgpt");
+    EXPECT_EQ(with("modules", "llm-foundry").training.modules.name, "llm-foundry");
     EXPECT_EQ(with("lora_dropout", 0.1).training.lora_dropout, 0.1);
     EXPECT_FALSE(with("empties_cache", true).varies);
     EXPECT_THROW((void)with("modules", "mine"), InputError);

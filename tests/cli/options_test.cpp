@@ -96,13 +96,12 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_TRUE(o.training.fused_loss);
   EXPECT_EQ(o.training.loss_chunks, 8);
   EXPECT_TRUE(o.training.sliced_head);
-  EXPECT_EQ(o.training.modules, ModuleLibrary::litgpt);
+  EXPECT_EQ(o.training.modules.name, "litgpt");
   EXPECT_TRUE(o.training.expandable_segments);
   EXPECT_TRUE(o.training.fused_head);
-  EXPECT_EQ(o.training.kernels, LayerKernels::liger);
+  EXPECT_EQ(o.training.modules.kernels.name, "liger");
   EXPECT_EQ(o.training.loss_shift, LossShift::logits_alone);
-  EXPECT_THAT(o.trainers,
-              ElementsAre(TrainerChoice{Trainer::trl, {0, 24}}, TrainerChoice{Trainer::swift, {4, 6}}));
+  EXPECT_THAT(o.trainers, ElementsAre(TrainerChoice{"trl", {0, 24}}, TrainerChoice{"swift", {4, 6}}));
   EXPECT_EQ(o.lengths, "lengths.txt");
   EXPECT_EQ(o.batching, Batching::grouped);
   EXPECT_EQ(o.emit, "x.json");

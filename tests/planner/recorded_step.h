@@ -22,7 +22,7 @@ inline Training training_of(const Json& row) {
   training.fp32_adapters = row.value("fp32_adapters", true);
   training.lora_dropout = row.value("lora_dropout", 0.0);
   training.dora = row.value("dora", false);
-  training.kernels = parse_name<LayerKernels>("kernels", row.value("kernels", "torch"));
+  choose_kernels(training.modules, "kernels", row.value("kernels", "torch"));
   if (row.contains("lora")) {
     training.method = Method::lora;
     training.lora_targets.modules = {row["lora"].get<std::string>()};

@@ -83,6 +83,15 @@ TEST(Trainers, LoadAdaptersBasesInTheirOwnTypes) {
   EXPECT_TRUE(swift.training.reentrant_checkpointing);
 }
 
+TEST(Trainers, NameTheirModuleSet) {
+  Settings settings, given;
+  const auto applied = apply(settings, "litgpt");
+  EXPECT_EQ(applied.front().option, "--modules");
+  EXPECT_EQ(settings.training.modules.name, "litgpt");
+  apply(given, "litgpt", {"--modules"});
+  EXPECT_EQ(given.training.modules.name, "transformers");
+}
+
 // transformers' default of use_reentrant changed with 5.0.
 TEST(Trainers, CheckpointReentrantlyBeforeRelease5) {
   Settings before, since;
@@ -102,9 +111,12 @@ TEST(Trainers, AreNamedOrRefused) {
 
 // Every row says where it is from, and sets what some run of its kind does not have already.
 TEST(Trainers, SayWhereDefaultsAreFrom) {
-  for (const TrainerDefault& row : trainer_defaults()) {
-    EXPECT_FALSE(row.source.empty()) << row.option;
-    EXPECT_TRUE(row.before == TrainerRelease{} || row.since < row.before) << row.option;
+  for (const Trainer& trainer : trainers()) {
+    EXPECT_EQ(trainer.modules.empty(), trainer.modules_source.empty()) << trainer.name;
+    for (const TrainerDefault& row : trainer.defaults) {
+      EXPECT_FALSE(row.source.empty()) << row.option;
+      EXPECT_TRUE(row.before == TrainerRelease{} || row.since < row.before) << row.option;
+    }
   }
 }
 

@@ -75,8 +75,10 @@ void read_optimizer(const JsonReader& options, Training& training, Skip& skip) {
 void read_library(const JsonReader& options, Training& training) {
   // Whoever shards a model with FSDP has no memory for it whole: it is made without memory, or on the host.
   training.fsdp_makes_shards = spec(training.framework).makes_shards;
-  if (const auto modules = options.find("modules")) training.modules = named<ModuleLibrary>(*modules);
-  if (const auto kernels = options.find("kernels")) training.kernels = named<LayerKernels>(*kernels);
+  if (const auto modules = options.find("modules"))
+    choose_modules(training.modules, modules->place(), modules->text());
+  if (const auto kernels = options.find("kernels"))
+    choose_kernels(training.modules, kernels->place(), kernels->text());
   if (const auto dropout = options.find("lora_dropout")) training.lora_dropout = dropout->number(0, 1);
 }
 
@@ -231,8 +233,7 @@ PublishedRun read_published_run(const JsonReader& record) {
   if (!model) return run;
   Setup setup{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = {}};
   setup.training = read_training(options, run.skip);
-  if (spec(setup.training.modules).joint_projection)
-    setup.model = with_split_projections(std::move(setup.model));
+  if (setup.training.modules.runs_llama_blocks) setup.model = with_split_projections(std::move(setup.model));
   read_method(options, setup, run.skip);
   read_optimizer(options, setup.training, run.skip);
   setup.strategy = read_strategy(options, setup, run.gpus);

@@ -36,7 +36,7 @@ Case speed_case(const JsonReader& record) {
   if (const auto doubt = record.find("doubtful")) run.skip = {{"a figure in doubt"}, doubt->text()};
   if (run.setup) run.setup->cluster = cluster;
   constexpr double kFastest = 1e9;
-  const bool slower = run.setup && spec(run.setup->training.modules).attention_cost > 1;
+  const bool slower = run.setup && run.setup->training.modules.attention_time > 1;
   const double speed = record.at("measured").at("tokens_per_second_per_gpu").number(1e-3, kFastest);
   return {.id = record.at("id").text(),
           .file = {},

@@ -208,7 +208,8 @@ Training read_training(const JsonReader& options, Skip& skip) {
   training.fused_loss = loss == "fused";
   if (loss != "full" && loss != "fused" && !from_name<Objective>(loss)) skip.add("loss " + loss);
   training.fused_head = options.boolean_or("fused_head", false);
-  if (options.find("kernels")) training.kernels = named<LayerKernels>(options.at("kernels"));
+  if (const auto kernels = options.find("kernels"))
+    choose_kernels(training.modules, kernels->place(), kernels->text());
   if (options.text_or("loss_shift", "") == "logits_alone")
     training.loss_shift = LossShift::logits_alone;
   else if (options.find("loss_shift"))

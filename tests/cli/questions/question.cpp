@@ -186,7 +186,7 @@ void add_training(Random& random, Typed& typed) {
     typed.option("--attention", random.of(Words{"sdpa", "sdpa", "sdpa", "eager", "flash"}));
   typed.flag(15, "--fused-loss");
   typed.flag(10, "--fused-head");
-  if (random.chance(10)) typed.option("--kernels", any<LayerKernels>(random));
+  if (random.chance(10)) typed.option("--kernels", random.of(kernel_names()));
   if (random.chance(5)) typed.option("--loss-shift", any<LossShift>(random));
   if (random.chance(10))
     typed.option("--trainer", random.of(Words{"trl", "trl@0.12", "swift", "torchtune", "transformers@4.46"}));
@@ -194,7 +194,7 @@ void add_training(Random& random, Typed& typed) {
     typed.option("--loss-chunks", random.of(Words{"2", "7", "16"}));
     typed.flag(50, "--sliced-head");
   }
-  if (random.chance(10)) typed.option("--modules", any<ModuleLibrary>(random));
+  if (random.chance(10)) typed.option("--modules", random.of(module_set_names()));
   typed.flag(15, "--expandable-segments");
 }
 
