@@ -28,7 +28,8 @@ std::vector<Own> own_tensors(const std::vector<Tensor>& base, const std::vector<
   return made;
 }
 
-/// What of the analogue is its parameters' goes: gradients are only freed, modules are not entered.
+/// Returns `events` without those of the analogue's parameters: gradients are only freed, modules are not
+/// entered.
 std::vector<Event> without_parameters(const std::vector<Event>& events) {
   std::vector<Event> kept;
   for (Event each : events) {

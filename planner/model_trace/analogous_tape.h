@@ -5,9 +5,9 @@
 
 namespace zplan {
 
-/// The tape of a model whose micro-step nobody knows: activations of its analogue's, gradients of its own
-/// parameters. Each layer's gradients come where its backward ends, and each layer is one module, whose
-/// parameters are needed together.
+/// Returns a tape for a model whose modules are unknown: activations of its analogue, gradients of its own
+/// parameters. Each layer is one module, which needs its parameters together; its gradients come at the end
+/// of its backward.
 [[nodiscard]] Tape analogous_tape(const Model& model, const Tape& analogue, const Training& training);
 
 }  // namespace zplan

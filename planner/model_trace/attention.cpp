@@ -1,4 +1,4 @@
-// Projections onto heads, in the forms that architectures have given them.
+// Projections onto heads, in the forms that architectures have given them, and multi-head latent attention.
 // Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py; baichuan, chatglm, internlm2
 // and qwen: the modeling files beside their weights.
 
@@ -7,9 +7,92 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "planner/model_trace/rare_operators.h"
+#include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
+
+namespace {
+
+Tensor queries(Program& p, const Parameters& of, const Tensor& x) {
+  Tensor rows = x;
+  if (const Parameter* down = of.find("q_a_proj.weight")) {
+    const Tensor narrow = linear_layer(p, of, *down, x);
+    rows = normalise(p, of, "q_a_layernorm", narrow);
+  }
+  const Parameter& up =
+      p.shape().latent_attention->query_rank > 0 ? of.get("q_b_proj.weight") : of.get("q_proj.weight");
+  rows = linear_layer(p, of, up, rows);
+  return transpose(p.torch, view(p.torch, rows, {p.sizes.b, p.sizes.s, p.sizes.a, p.sizes.d}), 1, 2);
+}
+
+/// Rotates pairs of neighbours as complex numbers, by one multiplication in fp32.
+Tensor turned_as_complex(Program& p, const Tensor& wide, DType type) {
+  const Tensor product = multiply_complex(p.torch, wide, p.given.cosines);
+  return to(p.torch, product, type);
+}
+
+void turn_as_complex(Program& p, Tensor& query, Tensor& key) {
+  const DType type = query.type;
+  const Tensor wide_query = to(p.torch, query, DType::fp32);
+  const Tensor wide_key = to(p.torch, key, DType::fp32);
+  Tensor turned_query = turned_as_complex(p, wide_query, type);
+  Tensor turned_key = turned_as_complex(p, wide_key, type);
+  query = std::move(turned_query), key = std::move(turned_key);
+}
+
+/// Returns the even and the odd features.
+Pairs neighbours(Program& p, const Tensor& x) {
+  Tensor first = strided(p.torch, x, 2);
+  return {std::move(first), strided(p.torch, x, 2)};
+}
+
+void turn_neighbours(Program& p, Tensor& query, Tensor& key) {
+  const auto half = [&p](const Tensor& table) {
+    return unsqueeze(p.torch, slice(p.torch, table, 2, table.size(2) / 2), 1);
+  };
+  const Tensor cosines = half(p.given.cosines), sines = half(p.given.sines);
+  const Pairs of_query = neighbours(p, query), of_key = neighbours(p, key);
+  Tensor turned_query = turned_pairs(p, of_query, cosines, sines);
+  Tensor turned_key = turned_pairs(p, of_key, cosines, sines);
+  query = std::move(turned_query), key = std::move(turned_key);
+}
+
+/// Records keys and values of all heads from their common latent.
+void expand(Program& p, const Parameters& of, const Tensor& latent, const Tensor& turned, Heads& heads) {
+  const LatentAttention& sizes = *p.shape().latent_attention;
+  const std::int64_t b = p.sizes.b, s = p.sizes.s, a = p.sizes.a;
+  const Tensor both = linear_layer(p, of, of.get("kv_b_proj.weight"), latent);
+  const Tensor by_head =
+      transpose(p.torch, view(p.torch, both, {b, s, a, sizes.nope_head_size + sizes.value_head_size}), 1, 2);
+  const Tensors parts = split(p.torch, by_head, 3, {sizes.nope_head_size, sizes.value_head_size});
+  const Tensor shared = expand(p.torch, turned, {b, a, s, sizes.rope_head_size});
+  heads.key = fill(p.torch, {parts[0], shared}, 3);
+  heads.value = parts[1];
+}
+
+}  // namespace
+
+Heads latent_heads(Program& p, const Parameters& of, const Tensor& x) {
+  const LatentAttention& sizes = *p.shape().latent_attention;
+  const std::int64_t b = p.sizes.b, s = p.sizes.s;
+  Heads heads;
+  const Tensor query = queries(p, of, x);
+  const Tensors query_parts = split(p.torch, query, 3, {sizes.nope_head_size, sizes.rope_head_size});
+  const Tensor compressed = linear_layer(p, of, of.get("kv_a_proj_with_mqa.weight"), x);
+  const Tensors parts = split(p.torch, compressed, 2, {sizes.key_value_rank, sizes.rope_head_size});
+  const Tensor normed = normalise(p, of, "kv_a_layernorm", parts[0]);
+  const Tensor latent = view(p.torch, normed, {b, 1, s, sizes.key_value_rank});
+  Tensor turned_query = query_parts[1];
+  Tensor turned_key = view(p.torch, parts[1], {b, 1, s, sizes.rope_head_size});
+  if (p.operators().rotary == Rotary::deepseek_v2)
+    turn_as_complex(p, turned_query, turned_key);
+  else
+    turn_neighbours(p, turned_query, turned_key);
+  heads.query = cat(p.torch, {query_parts[0], turned_query}, 3);
+  expand(p, of, latent, turned_key, heads);
+  heads.locals = {query, turned_query, compressed, turned_key, latent};
+  return heads;
+}
 
 namespace {
 
@@ -33,21 +116,21 @@ const Parameter& projection(const Parameters& of, char letter) {
 
 namespace {
 
-/// The norm of queries or keys; empty where there is none.
+/// Returns the name of the norm of queries or keys; empty where there is none.
 std::string norm_of(const Program& p, const Parameters& of, char letter) {
   if (letter == 'v') return {};
   const std::string norm(letter == 'q' ? p.names().query_norm : p.names().key_norm);
   return of.has_module(norm) || of.has_module(norm + ".norms.0") ? norm : std::string();
 }
 
-/// Whether the norm takes all heads' features at once.
+/// True if the norm takes all heads' features at once.
 bool spans_heads(const Program& p, const Parameters& of, const std::string& norm) {
   const Parameter* weight = of.find(norm + ".weight");
   if (weight == nullptr || weight->about->shape.size() != 1) return false;
   return weight->about->shape[0] != p.sizes.d || p.operators().norms_span_heads;
 }
 
-/// The rows that one projection makes, normed where the norm spans heads.
+/// Records one projection, normalised where the norm spans heads.
 Tensor rows(Program& p, const Parameters& of, char letter, const Tensor& x) {
   Tensor result = linear_layer(p, of, projection(of, letter), x);
   const std::string norm = norm_of(p, of, letter);
@@ -55,7 +138,7 @@ Tensor rows(Program& p, const Parameters& of, char letter, const Tensor& x) {
   return letter == 'q' && p.operators().scales_queries ? scale(p.torch, result) : result;
 }
 
-/// StableLM norms each head by a module of its own.
+/// Records a norm module for each head, as StableLM does.
 Tensor normed_one_by_one(Program& p, const Parameters& of, const std::string& norm, const Tensor& x) {
   const std::int64_t heads = x.size(1);
   Tensors parts = split(p.torch, x, 1, std::vector<std::int64_t>(static_cast<std::size_t>(heads), 1));
@@ -65,7 +148,7 @@ Tensor normed_one_by_one(Program& p, const Parameters& of, const std::string& no
   return cat(p.torch, normed, 1);
 }
 
-/// The norm of each head, where there is one.
+/// Records the norm of each head, where there is one.
 Tensor head_norm(Program& p, const Parameters& of, char letter, const Tensor& x) {
   const std::string norm = norm_of(p, of, letter);
   if (norm.empty() || spans_heads(p, of, norm)) return x;
@@ -108,7 +191,7 @@ Heads transposes_last(Program& p, const Parameters& of, const Tensor& x) {
   return heads;
 }
 
-/// One projection, its heads, and its norm where that comes between view and transpose.
+/// Records one projection, its division into heads, and its norm where that runs between view and transpose.
 Tensor projected(Program& p, const Parameters& of, char letter, std::int64_t heads, const Tensor& x) {
   Tensor result = by_head(p, rows(p, of, letter, x), heads);
   const bool norms = letter != 'v' && p.operators().views == HeadViews::one_by_one;
@@ -142,7 +225,7 @@ Heads split_whole(Program& p, const Tensor& both) {
           heads_first(p, parts[2], p.sizes.k)};
 }
 
-/// Phi-3, Baichuan: the same by three slices.
+/// Phi-3, Baichuan: three slices for queries, keys and values.
 Heads sliced(Program& p, const Tensor& both) {
   const std::int64_t d = p.sizes.d;
   const Tensor query = slice(p.torch, both, 2, p.sizes.a * d);

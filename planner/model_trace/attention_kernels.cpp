@@ -1,17 +1,15 @@
-// Attention behind the projections, as each of transformers' implementations runs it.
+// Attention after the projections, in each of transformers' implementations.
 // Source: transformers 5.23 integrations/sdpa_attention.py, eager_attention_forward and the attention classes
 // of models/<architecture>/modeling_<architecture>.py.
 
 #include "planner/model_trace/attention.h"
-#include "planner/model_trace/attention_operators.h"
-#include "planner/model_trace/linear_attention_operators.h"
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
 
 namespace {
 
-/// Each key-value head as often as queries share it: a copy, or a view where one head serves all.
+/// Repeats each key-value head for the queries that share it: a copy, or a view where one head serves all.
 Tensor repeat_heads(Program& p, const Tensor& x, std::int64_t heads) {
   const std::int64_t own = x.size(1);
   if (own == heads) return x;
@@ -28,14 +26,14 @@ Tensor merged(Program& p, const Tensor& x) {
 
 // ---- eager ------------------------------------------------------------------------------------------------
 
-/// tanh between a division and a multiplication.
+/// Records tanh(scores / cap) · cap.
 Tensor soft_capped(Program& p, Tensor scores) {
   scores = scale(p.torch, scores);
   scores = tanh(p.torch, scores);
   return scale(p.torch, scores);
 }
 
-/// A learned score per head that takes its share of the probabilities and is dropped (gpt-oss).
+/// Records the softmax with a learned score per head, whose share of the probabilities is dropped (gpt-oss).
 Tensor softmax_with_sinks(Program& p, const Parameters& of, const Tensor& scores, Tensor& combined) {
   const std::int64_t b = scores.size(0), a = scores.size(1), s = scores.size(2), keys = scores.size(3);
   const Tensor sinks = expand(p.torch, reshape(p.torch, of.get("sinks").tensor, {1, a, 1, 1}), {b, a, s, 1});
@@ -57,7 +55,7 @@ Tensor probabilities_of(Program& p, const Parameters& of, const Tensor& scores, 
   return {};
 }
 
-/// Query · key, scaled and bounded as the architecture has it.
+/// Records query · key, scaled and capped as the architecture does.
 Tensor scores_of(Program& p, const Tensor& q, const Tensor& keys) {
   Tensor scores = matmul(p.torch, q, transpose(p.torch, keys, 2, 3));
   scores = scale(p.torch, scores);
@@ -93,7 +91,7 @@ Tensor fused(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   return merged(p, output);
 }
 
-/// Without a mask the kernel itself lets heads share keys and values.
+/// Records the fused kernel. Without a mask it lets heads share keys and values itself.
 Tensor fused_with_repeated_heads(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   const bool shares = !p.given.mask.defined() && k.size(3) == v.size(3) && k.size(3) <= 256;
   if (shares) return fused(p, q, k, v);
@@ -103,7 +101,7 @@ Tensor fused_with_repeated_heads(Program& p, const Tensor& q, const Tensor& k, c
 
 // ---- the flash-attention package --------------------------------------------------------------------------
 
-/// Real tokens of all samples one behind the other, in memory of their own: [1, heads, tokens, d].
+/// Copies the real tokens of all samples, one sample after the other: [1, heads, tokens, d].
 Tensor unpadded(Program& p, const Tensor& x, const Tensor& places) {
   const std::int64_t tokens = x.size(0) * x.size(2), heads = x.size(1), d = x.size(3);
   const Tensor rows =
@@ -111,8 +109,8 @@ Tensor unpadded(Program& p, const Tensor& x, const Tensor& places) {
   return transpose(p.torch, view(p.torch, rows, {1, tokens, heads, d}), 1, 2);
 }
 
-/// A padded batch passes the kernel without its padding, of which there is none here: the most that it can
-/// take. Source: transformers 5.23 modeling_flash_attention_utils.py _upad_input, _pad_input.
+/// Records the kernel on a batch without its padding. No token of the batch is padding here, which needs most
+/// memory. Source: transformers 5.23 modeling_flash_attention_utils.py _upad_input, _pad_input.
 Tensor packaged_without_padding(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   const std::int64_t tokens = q.size(0) * q.size(2), width = q.size(1) * v.size(3);
   const Tensor places = numbers(p.torch, {tokens}, DType::int64);
@@ -123,8 +121,8 @@ Tensor packaged_without_padding(Program& p, const Tensor& q, const Tensor& k, co
   return view(p.torch, padded, {q.size(0), q.size(2), width});
 }
 
-/// The package's kernels take values as wide as queries: of latent attention they are padded with zeros, and
-/// the output is cropped. Source: transformers 5.23 integrations/flash_attention.py.
+/// Records the kernel with values padded to the width of queries, which the package requires; the output is
+/// cropped. Latent attention needs it. Source: transformers 5.23 integrations/flash_attention.py.
 Tensor packaged_with_wide_values(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   const std::int64_t heads = q.size(1), d = q.size(3);
   Tensor output;  // [b, a, s, d]
@@ -147,7 +145,7 @@ Tensor packaged(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   return merged(p, flash_attention(p.torch, q, k, v, p.drops_attention()));
 }
 
-/// What runs where `wanted` is asked for.
+/// Returns the implementation that runs where `wanted` was requested.
 Attention available(const Program& p, Attention wanted) {
   switch (p.operators().kernels) {
     case AttentionKernels::all: return wanted;
@@ -157,7 +155,7 @@ Attention available(const Program& p, Attention wanted) {
   return wanted;
 }
 
-/// What a still empty cache, of the keys' type, becomes with `x`.
+/// Returns the concatenation of an empty cache, of type `type`, and x.
 Tensor cached(Program& p, const Tensor& x, DType type) {
   Tensor empty;
   empty.type = type;
@@ -167,8 +165,8 @@ Tensor cached(Program& p, const Tensor& x, DType type) {
 
 }  // namespace
 
-// transformers fills no cache where layers are checkpointed. The cache of a window keeps its width on the
-// device. Source: transformers 5.23 cache_utils.py DynamicLayer, DynamicSlidingWindowLayer.
+// transformers fills no cache where layers are checkpointed. The cache of a sliding window stores its width
+// on the device. Source: transformers 5.23 cache_utils.py DynamicLayer, DynamicSlidingWindowLayer.
 void keep_in_cache(Program& p, Heads& heads, bool sliding) {
   if (!p.training.keeps_cache || p.strategy.checkpointing != Checkpointing::none) return;
   if (sliding) p.cache.push_back(numbers(p.torch, {}, DType::int64));
@@ -177,7 +175,8 @@ void keep_in_cache(Program& p, Heads& heads, bool sliding) {
   p.cache.insert(p.cache.end(), {heads.key, heads.value});
 }
 
-/// The ring runs scaled_dot_product_attention's kernels, whatever is asked for.
+/// Returns the implementation of attention. Ring attention always runs scaled_dot_product_attention's
+/// kernels.
 Attention attention_of(const Program& p) {
   const bool others = p.strategy.layout.context > 1 || sees_images_whole(p);
   return available(p, others ? Attention::sdpa : p.training.attention);

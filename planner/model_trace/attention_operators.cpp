@@ -1,11 +1,7 @@
-#include "planner/model_trace/attention_operators.h"
-
 #include <algorithm>
 #include <array>
 
-#include "planner/model_trace/moe_operators.h"
 #include "planner/model_trace/operators.h"
-#include "planner/model_trace/vision_operators.h"
 
 namespace zplan::symbolic {
 
@@ -13,13 +9,12 @@ namespace {
 
 std::int64_t rounded(std::int64_t n, std::int64_t step) { return divide_up(n, step) * step; }
 
-/// What an operator makes of others that need no gradient.
-Tensor made(Autograd& torch, std::initializer_list<const Tensor*> operands, Dimensions sizes,
-            DType type) {
+/// Returns an operator's result of operands that need no gradient.
+Tensor made(Autograd& torch, std::initializer_list<const Tensor*> operands, Dimensions sizes, DType type) {
   return torch.operate(operands, Layout::contiguous(std::move(sizes)), type);
 }
 
-/// [b, s, heads, d] in new memory, seen as [b, heads, s, d].
+/// Returns new memory laid out as [b, s, heads, d], as a view [b, heads, s, d].
 Tensor token_major(Autograd& torch, const Tensor& like, std::int64_t heads, std::int64_t features,
                    DType type) {
   Tensor result = fresh(torch, {like.size(0), like.size(2), heads, features}, type);
@@ -27,17 +22,18 @@ Tensor token_major(Autograd& torch, const Tensor& like, std::int64_t heads, std:
   return result;
 }
 
-// ---- work -----------------------------------------------------------------------------------------------
+// ---- operations
+// --------------------------------------------------------------------------------------------
 
-/// Pairs of a query and a key that it sees, of one head.
+/// Returns the number of pairs of a query and a key that it sees, of one head.
 double seen_pairs(double queries, double keys, bool causal, double window) {
   if (!causal) return queries * keys;
   const double w = window > 0 ? std::min(window, keys) : keys;
   return queries * w - w * (w - 1) / 2;
 }
 
-/// Operations of the scores and of their product with the values. The backward has five products of that size
-/// where the forward has two. Source: Dao 2023 (FlashAttention-2), section 4.1.
+/// Returns the operations of the scores and of their product with the values. The forward has two products of
+/// that size, the backward five. Source: Dao 2023 (FlashAttention-2), section 4.1.
 Flops attention_flops(const Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
                       std::int64_t samples = 1) {
   const auto n = static_cast<double>(samples);
@@ -50,7 +46,7 @@ constexpr double kBackwardFlops = 2.5;
 
 // ---- flash ------------------------------------------------------------------------------------------------
 
-/// Into how many parts the keys are split where queries alone would leave multiprocessors idle.
+/// Returns how many parts the keys are split into where queries alone would leave multiprocessors idle.
 /// Source: torch 2.11 aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp num_splits_heuristic,
 /// set_params_splitkv.
 std::int64_t key_splits(std::int64_t rows_of_blocks, std::int64_t key_blocks) {
@@ -72,10 +68,10 @@ std::int64_t key_splits(std::int64_t rows_of_blocks, std::int64_t key_blocks) {
   return 1;
 }
 
-/// Features of a head as the kernel's tiles have them.
+/// Returns the features of a head rounded to the kernel's tiles.
 std::int64_t flash_width(std::int64_t d) { return rounded(d, d <= 128 ? 32 : 64); }
 
-/// Partial results of split keys, freed when the kernel is launched.
+/// Allocates the partial results of split keys, freed when the kernel is launched.
 std::array<Tensor, 2> split_memory(Autograd& torch, const Tensor& q, std::int64_t keys) {
   const std::int64_t b = q.size(0), a = q.size(1), s = q.size(2), d = q.size(3);
   const std::int64_t block = d <= 64 ? 256 : d <= 128 ? 128 : 64;
@@ -85,7 +81,7 @@ std::array<Tensor, 2> split_memory(Autograd& torch, const Tensor& q, std::int64_
   return {std::move(sums), fresh(torch, {splits, b, a, s, flash_width(d)}, DType::fp32)};
 }
 
-/// A gradient or output in the order of dimensions that `x` has, token by token.
+/// Returns a gradient or output in the order of dimensions that `x` has, token by token.
 Tensor in_order_of(Autograd& torch, const Tensor& x) {
   const Layout by_token = x.layout.transposed(1, 2);
   Tensor result = torch.make(elementwise({&by_token}), x.type);
@@ -93,7 +89,7 @@ Tensor in_order_of(Autograd& torch, const Tensor& x) {
   return result;
 }
 
-/// x, or a copy where tokens do not lie one behind the other.
+/// Returns x, or a copy where tokens are not contiguous.
 Tensor contiguous_by_token(Autograd& torch, const Tensor& x) {
   if (x.layout.transposed(1, 2).is_contiguous()) return x;
   return torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
@@ -150,30 +146,27 @@ Tensor flash_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Ten
                          torch.save(sums), torch.save(seed), torch.save(unused), flops};
     node->backward = [&torch, kept](Tensors& gradients) { return flash_backward(torch, kept, gradients[0]); };
   }
-  torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
-/// x with zeros behind its features, to a multiple of eight of them.
+/// Pads the features of x with zeros to a multiple of eight.
 Tensor padded_features(Autograd& torch, const Tensor& x) {
   Dimensions sizes = x.layout.sizes;
   const std::int64_t features = sizes.back();
   sizes.back() = rounded(features, 8);
   const auto node = torch.node({&x});
   Tensor result = fresh(torch, sizes, x.type);
-  if (node) {
-    node->backward = [&torch, features](Tensors& gradients) {
-      const Layout narrowed = gradients[0].layout.narrowed(3, features);
-      return Tensors{torch.make(elementwise({&narrowed}), gradients[0].type)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, features](Tensors& gradients) {
+    const Layout narrowed = gradients[0].layout.narrowed(3, features);
+    return Tensors{torch.make(elementwise({&narrowed}), gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 // ---- flash, part by part ----------------------------------------------------------------------------------
 
-/// Bytes of blocks of so many tokens, in which the allocator rounds each by itself.
+/// Returns the bytes of one block for each part, each rounded as the allocator does.
 Bytes of_parts(const std::vector<TokenParts>& parts, std::int64_t bytes_of_token) {
   constexpr std::int64_t kBlock = 512;
   Bytes all;
@@ -198,7 +191,7 @@ std::int64_t longest_part(const std::vector<TokenParts>& parts) {
   return longest;
 }
 
-/// A kernel for each part.
+/// Runs one kernel for each part.
 void attend_parts(Autograd& torch, const Tensor& q, const std::vector<TokenParts>& parts, bool backward) {
   const auto per_pair = 4.0 * static_cast<double>(q.size(1) * q.size(3)) * (backward ? kBackwardFlops : 1.0);
   for (const TokenParts& each : parts) {
@@ -208,7 +201,7 @@ void attend_parts(Autograd& torch, const Tensor& q, const std::vector<TokenParts
   }
 }
 
-/// What a part's kernel takes while it runs, forward.
+/// Allocates and frees what the kernel of one part takes in its forward.
 void take_split_memory(Autograd& torch, const Tensor& q, std::int64_t length) {
   Tensor part = q.detached();
   part.storage.reset();
@@ -234,7 +227,7 @@ Tensors parts_backward(Autograd& torch, const FlashKept& kept, const std::vector
   return gradients;
 }
 
-/// The kernels of all parts; a part's result is [1, tokens, a, d].
+/// Records the kernels of all parts; the result of a part is [1, tokens, a, d].
 Tensor flash_by_parts(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
                       const std::vector<TokenParts>& parts) {
   const std::int64_t a = q.size(1), d = q.size(3);
@@ -257,14 +250,13 @@ Tensor flash_by_parts(Autograd& torch, const Tensor& q, const Tensor& k, const T
                        {},
                        {}};
   node->backward = [&torch, kept, parts](Tensors&) { return parts_backward(torch, kept, parts); };
-  torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 // ---- memory-efficient -------------------------------------------------------------------------------------
 
-/// Tiles of the memory-efficient kernels on compute capability 8.0 and later.
-/// Source: torch 2.11 aten/src/ATen/native/transformers/cuda/mem_eff_attention/{kernel_backward.h,
+/// Tiles holds the sizes of the memory-efficient kernels' tiles on compute capability 8.0 and later. Source:
+/// torch 2.11 aten/src/ATen/native/transformers/cuda/mem_eff_attention/{kernel_backward.h,
 /// kernels/generate_kernels.py}.
 struct Tiles {
   std::int64_t queries{64}, columns{64};
@@ -277,8 +269,8 @@ Tiles tiles(DType type, std::int64_t widest) {
   return widest <= 128 ? Tiles{.queries = 128, .columns = 128} : Tiles{.queries = 128, .accumulates = true};
 }
 
-/// Bytes that the backward kernel accumulates gradients in.
-/// Source: kernel_backward.h workspace_size; attention_backward.cu (the number of splits).
+/// Returns the bytes that the backward kernel accumulates gradients in. Source: kernel_backward.h
+/// workspace_size; attention_backward.cu (the number of splits).
 std::int64_t backward_workspace(const Tensor& q, const Tensor& k, const Tensor& v) {
   const std::int64_t d = q.size(3), dv = v.size(3), keys = k.size(2), heads = q.size(0) * q.size(1);
   const Tiles tile = tiles(q.type, std::max(d, dv));
@@ -293,7 +285,7 @@ std::int64_t backward_workspace(const Tensor& q, const Tensor& k, const Tensor& 
   return heads * rounded(words, 4) * 4;
 }
 
-/// Σ gradient · output of each row. In fp32 the kernel leaves it to tensors.
+/// Records Σ gradient · output of each row. In fp32 PyTorch computes it with tensors, not in the kernel.
 Tensor row_sums(Autograd& torch, const Tensor& q, const Tensor& output) {
   const std::int64_t b = q.size(0), a = q.size(1), s = q.size(2);
   if (q.type != DType::fp32) return fresh(torch, {b, a, s}, DType::fp32);
@@ -321,7 +313,7 @@ Tensors efficient_backward(Autograd& torch, const EfficientKept& kept, const Ten
   return outputs;
 }
 
-/// q [b, a, s, d], k [b, a, s, d], v [b, a, s, dv], all heads their own.
+/// Records the kernel on q [b, a, s, d], k [b, a, s, d] and v [b, a, s, dv], without shared heads.
 Tensor efficient_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
                         const Tensor& mask) {
   const auto node = torch.node({&q, &k, &v});
@@ -338,13 +330,12 @@ Tensor efficient_kernel(Autograd& torch, const Tensor& q, const Tensor& k, const
   node->backward = [&torch, kept](Tensors& gradients) {
     return efficient_backward(torch, kept, gradients[0]);
   };
-  torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
-// ---- as the definition says -------------------------------------------------------------------------------
+// ---- without a fused kernel -------------------------------------------------------------------------------
 
-/// Softmax that gives rows without any score zeros.
+/// Records a softmax that returns zeros for rows without any score.
 Tensor safe_softmax(Autograd& torch, const Tensor& scores) {
   Tensor result = softmax(torch, scores, scores.type);
   Dimensions rows = scores.layout.sizes;
@@ -356,7 +347,7 @@ Tensor safe_softmax(Autograd& torch, const Tensor& scores) {
   return result;
 }
 
-/// What is added to the scores where `allowed` says no.
+/// Returns a mask to add to the scores: −∞ where `allowed` is false.
 Tensor added_mask(Autograd& torch, const Tensor& allowed, DType type) {
   const Tensor no = made(torch, {}, {}, type), yes = made(torch, {}, {}, type);
   return torch.operate({&allowed}, elementwise({&allowed.layout}), type);
@@ -383,7 +374,7 @@ Tensor broadcast(Autograd& torch, const Tensor& x, std::int64_t heads) {
   return x.size(1) == heads ? x : expand(torch, x, {x.size(0), heads, x.size(2), x.size(3)});
 }
 
-/// 16-bit operands are widened for it.
+/// Records attention operator by operator, with 16-bit operands widened.
 Tensor by_definition(Autograd& torch, const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
                      Tensor mask, AttentionOptions options) {
   const Tensor wide_q = to(torch, given_q, DType::fp32), wide_k = to(torch, given_k, DType::fp32),
@@ -410,7 +401,7 @@ Tensor by_definition(Autograd& torch, const Tensor& given_q, const Tensor& given
   return to(torch, output, given_q.type);
 }
 
-/// A mask of booleans as the memory-efficient kernel takes it: rows padded to a multiple of eight.
+/// Returns a boolean mask as the memory-efficient kernel takes it: rows padded to a multiple of eight.
 Tensor aligned_mask(Autograd& torch, const Tensor& mask) {
   Dimensions sizes = mask.layout.sizes;
   if (sizes.back() % 8 == 0) return mask;
@@ -503,8 +494,7 @@ Tensor where(Autograd& torch, const Tensor& x) {
     const Tensor zeros = torch.kernel({}, all, gradients[0].type);
     return Tensors{torch.kernel({&gradients[0], &zeros}, all, gradients[0].type)};
   };
-  torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 }  // namespace zplan::symbolic

@@ -1,10 +1,34 @@
 #include "planner/model_trace/autograd.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
+
+Autocast::Context::Context(Autocast& autocast, bool enabled)
+    : autocast_(autocast), outside_(std::exchange(autocast.enabled_, enabled)) {
+  ++autocast_.depth_;
+}
+
+Autocast::Context::~Context() {
+  if (--autocast_.depth_ == 0) autocast_.weights_.clear();
+  autocast_.enabled_ = outside_;
+}
+
+Tensor Autocast::narrow(Autograd& torch, const Tensor& x) {
+  if (!enabled_ || x.type != DType::fp32) return x;
+  const bool is_weight = x.requires_gradient && is_leaf(x);
+  if (!is_weight) return to(torch, x, DType::bf16);
+  const auto [place, is_new] = weights_.try_emplace(x.gradient.node.get());
+  if (is_new) place->second = to(torch, x, DType::bf16);
+  return place->second;
+}
+
+Tensor Autocast::wide(Autograd& torch, const Tensor& x) const {
+  return enabled_ && x.defined() && is_floating(x.type) ? to(torch, x, DType::fp32) : x;
+}
 
 namespace {
 
@@ -245,7 +269,7 @@ void Autograd::require_gradient(Tensor& x) {
 }
 
 namespace {
-/// The same without its memory, where that is let go.
+/// Returns the input as a checkpoint keeps it: without its memory where it moves to the host.
 Tensor kept_as(Tensor input, CheckpointInput where) {
   const bool leaves = where == CheckpointInput::on_host || where == CheckpointInput::pinned;
   if (leaves) input.storage.reset();
@@ -262,10 +286,10 @@ Tensor Autograd::fetch(const Tensor& kept, CheckpointInput from) {
 }
 
 Tensor Autograd::checkpoint(const std::function<Tensor(const Tensor&)>& call, const Tensor& given,
-                            CheckpointKind kind, CheckpointInput where) {
-  if (kind == CheckpointKind::reentrant) return checkpoint_reentrant(call, given, where);
+                            CheckpointMethod kind, CheckpointInput where) {
+  if (kind == CheckpointMethod::reentrant) return checkpoint_reentrant(call, given, where);
   auto frame = std::make_shared<CheckpointFrame>();
-  frame->selective = kind == CheckpointKind::selective;
+  frame->selective = kind == CheckpointMethod::selective;
   const std::weak_ptr<CheckpointFrame> itself = frame;
   const int part = recorder_.current();
   frame->recompute = [this, call, kept = kept_as(given, where), where, itself, part,

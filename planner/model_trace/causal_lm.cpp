@@ -17,8 +17,9 @@ namespace symbolic {
 
 namespace {
 
-/// Layers behave alike where their tensors, their attention and their place (first, last, between) are alike.
-/// The first one to slide, or not to, is the last to need its mask.
+/// LayerClass identifies layers that behave alike: the same tensors, attention and place (first, last,
+/// between). The first layer with a sliding window, and the first without, is the last to use its mask in the
+/// backward.
 struct LayerClass {
   std::size_t kind{};
   bool sliding{}, rotates{}, is_first_of_mask{};
@@ -27,7 +28,7 @@ struct LayerClass {
   bool operator==(const LayerClass&) const = default;
 };
 
-/// Which layers stand for all: one of each class, in order.
+/// Outline holds one layer of each class, in order, and the class of each layer.
 struct Outline {
   std::vector<LayerClass> classes;
   std::vector<std::size_t> of_layer;
@@ -43,7 +44,7 @@ bool slides(const ModelShape& shape, std::size_t layer) {
   return (static_cast<std::int64_t>(layer) + 1) % every != 0;
 }
 
-/// Some architectures leave positions out where a layer attends to everything.
+/// True if the layer rotates queries and keys. Some architectures do not where a layer attends to all tokens.
 bool rotates(const ModelShape& shape, std::size_t layer) {
   switch (shape.operators.rotated_layers) {
     case RotatedLayers::all: return true;
@@ -53,7 +54,8 @@ bool rotates(const ModelShape& shape, std::size_t layer) {
   return true;
 }
 
-/// Where a layer stands: 0 first, 2 last, 3 the one before where hooks on saved tensors tell it from others.
+/// Returns the place of a layer: 0 first, 2 last, 1 between. 3 is the last but one, where hooks on saved
+/// tensors treat it apart.
 int place_of(std::size_t layer, std::size_t count, CheckpointOffload offload) {
   if (layer == 0) return 0;
   if (layer + 1 == count) return 2;
@@ -61,7 +63,7 @@ int place_of(std::size_t layer, std::size_t count, CheckpointOffload offload) {
   return hooks && layer + 2 == count ? 3 : 1;
 }
 
-/// How many layers have features of images added behind them.
+/// Returns how many layers have image features added after them.
 std::size_t deepstack_of(const Model& model) {
   return model.vision ? model.vision->tower.deepstack.size() : 0;
 }
@@ -97,8 +99,8 @@ Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool train
   return tensor;
 }
 
-/// transformers' tensor-parallel plans sum the gradients of norms over each head, of which every rank runs
-/// its own heads: style "replicated_with_grad_allreduce".
+/// True if the norm is of each head. transformers' tensor-parallel plans sum the gradients of these norms,
+/// since every rank runs heads of its own: style "replicated_with_grad_allreduce".
 bool is_head_norm(const zplan::Tensor& about) {
   const std::string module = about.name.substr(0, about.name.rfind('.'));
   return about.role == TensorRole::norm && about.split == TensorParallelSplit::replicated &&
@@ -129,7 +131,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
           .V = shape.vocabulary_size};
 }
 
-/// Runs the program of one micro-step over a model of one layer per class.
+/// MicroStep records a micro-step over a model with one layer of each class.
 class MicroStep {
  public:
   MicroStep(const Model& model, const Training& training, const Strategy& strategy, const TapeRank& rank)
@@ -148,7 +150,8 @@ class MicroStep {
     load_parameters();
   }
 
-  /// A forward that log-probabilities are asked of: of a reference model, or of the policy with its adapters.
+  /// Records a forward that returns log-probabilities: of a reference model, or of the policy with its
+  /// adapters.
   Tape record_scores(bool with_adapters) {
     program_.is_reference = true;
     program_.adapters_off = !with_adapters && program_.training.method != Method::full;
@@ -159,7 +162,7 @@ class MicroStep {
     return finish();
   }
 
-  /// A forward that nothing is kept of.
+  /// Records a forward without a graph.
   Tape record_forward() {
     {
       const Autograd::GradMode off(torch_, false);
@@ -168,31 +171,31 @@ class MicroStep {
     return finish();
   }
 
-  /// The same of a model that gives numbers, values or rewards.
+  /// Records the forward of a model that returns numbers, values or rewards.
   Tape record_numbers() {
     program_.is_value = true;
     return record_forward();
   }
 
-  /// A forward that predicts the next token, and keeps keys and values.
+  /// Records a forward that predicts the next token and keeps keys and values.
   Tape record_prediction() {
     program_.predicts_next = true;
     return record_forward();
   }
 
-  /// The micro-step of a model of values.
+  /// Records the micro-step of a model of values.
   Tape record_values() {
     program_.is_value = true;
     return record();
   }
 
-  /// What its training loop holds of such a micro-step.
+  /// Records a micro-step and returns what its training loop keeps of it.
   Leftovers leftovers() {
     record();
     return program_.leaves;
   }
 
-  /// What its training loop holds of what was recorded while the optimizer steps, over all layers.
+  /// Returns the tensors that the training loop keeps of all layers while the optimizer steps.
   [[nodiscard]] std::vector<Bytes> held() const {
     const Leftovers& left = program_.leaves;
     std::vector<Bytes> result = left.logits;
@@ -259,9 +262,9 @@ class MicroStep {
     return tape;
   }
 
-  /// Plain PyTorch with masters is fp32 weights under torch.autocast; DeepSpeed and FSDP compute with 16-bit
-  /// weights. DeepSpeed's stages 0 to 2 cast adapters to the model's type, as FSDP does what it gathers;
-  /// zero.Init leaves them.
+  /// Sets the types of weights and adapters. Plain PyTorch with master weights keeps fp32 weights under
+  /// torch.autocast; DeepSpeed and FSDP compute with 16-bit weights. DeepSpeed's stages 0 to 2 cast adapters
+  /// to the model's type, and so does FSDP with what it gathers; zero.Init does not.
   void choose_types() {
     const Training& t = program_.training;
     const FrameworkSpec& framework = spec(t.framework);
@@ -317,7 +320,7 @@ class MicroStep {
     return loss;
   }
 
-  /// peft's two wrappers, the model with its head, the model without.
+  /// Records the loss inside peft's two wrappers, the model with its head and the model without.
   Tensor model_loss() {
     const auto around = [this](const char* name, const auto& call) {
       return hooked(program_, {.name = name, .by_keyword = true}, {}, [&](const Tensor&) { return call(); });
@@ -349,7 +352,7 @@ class MicroStep {
     return logits_of(program_, text(), slice(torch_, hidden, 1, completion_tokens(t) + 1));
   }
 
-  /// The language model's parameters that are not its layers'.
+  /// Returns the language model's parameters outside its layers.
   [[nodiscard]] const Parameters& text() const { return program_.model.vision ? parts_.text : around_; }
 
   Tensor decoder() {
@@ -372,16 +375,16 @@ class MicroStep {
     return normed;
   }
 
-  /// PPOTrainer asks for all of them (output_hidden_states).
+  /// True if the loop gets all hidden states (output_hidden_states), as PPOTrainer requests.
   [[nodiscard]] bool returns_hidden_states() const { return trains_values(program_.training); }
 
   Tensor layer(std::size_t i, const Tensor& hidden) {
     recorder_.enter(static_cast<int>(i));
     recorder_.take_for(Term::saved_activations);
     const bool sliding = outline_.classes[i].sliding;
-    // What a checkpointed call is given lives until its backward is over.
+    // The arguments of a checkpointed call live until its backward is over.
     const auto run = [this, i, sliding, given = given_to_layer(program_, sliding)](const Tensor& input) {
-      const Given outside = std::exchange(program_.given, given);
+      const LayerInputs outside = std::exchange(program_.given, given);
       program_.rotates = outline_.classes[i].rotates;
       torch_.attention_window = sliding ? program_.shape().sliding_window : 0;
       Tensor output;
@@ -398,23 +401,24 @@ class MicroStep {
     return hooked(program_, {.name = "layer"}, hidden, [&](const Tensor& input) {
       switch (program_.strategy.checkpointing) {
         case Checkpointing::none: break;
-        case Checkpointing::selective: return torch_.checkpoint(run, input, CheckpointKind::selective);
-        case Checkpointing::full: return torch_.checkpoint(run, input, checkpoint_kind(), kept_input(i));
+        case Checkpointing::selective: return torch_.checkpoint(run, input, CheckpointMethod::selective);
+        case Checkpointing::full: return torch_.checkpoint(run, input, checkpoint_method(), kept_input(i));
       }
       return run(input);
     });
   }
 
-  /// ArcticTraining keeps inputs on the host in a function of reentrant checkpointing.
-  [[nodiscard]] CheckpointKind checkpoint_kind() const {
+  /// Returns the method of full checkpointing. ArcticTraining keeps inputs on the host in a function of
+  /// reentrant checkpointing.
+  [[nodiscard]] CheckpointMethod checkpoint_method() const {
     const bool reentrant =
         program_.training.reentrant_checkpointing ||
         checkpoint_offload(program_.training, program_.strategy) == CheckpointOffload::host;
-    return reentrant ? CheckpointKind::reentrant : CheckpointKind::full;
+    return reentrant ? CheckpointMethod::reentrant : CheckpointMethod::full;
   }
-  /// DeepSpeed's hooks leave the last layer's input where it is, and hold on to the one before, which they
-  /// copy; at ZeRO-3 all of them stay: there a hook of the module replaces the tensor that was marked before
-  /// the checkpoint saves it.
+  /// Returns where a layer's checkpoint keeps its input. DeepSpeed's hooks leave the last layer's input on
+  /// the device and retain the one before, which they copy. At ZeRO-3 all inputs stay: a hook of the module
+  /// replaces the marked tensor before the checkpoint saves it.
   [[nodiscard]] CheckpointInput kept_input(std::size_t layer) const {
     switch (checkpoint_offload(program_.training, program_.strategy)) {
       case CheckpointOffload::none: break;
@@ -426,7 +430,7 @@ class MicroStep {
     return CheckpointInput::on_device;
   }
 
-  /// Marks where the loss's backward ends, and what memory the node's backward is for.
+  /// Marks where the loss's backward ends, and which term the node's backward allocates for.
   void before(const Node& node) {
     if (!in_layers_ && node.part == Recorder::kModel && node.sequence == head_sequence_) {
       recorder_.enter(Recorder::kModel);
@@ -456,7 +460,7 @@ class MicroStep {
 
 namespace {
 
-/// How many tensors a rank holds around the policy's layers.
+/// Returns how many tensors a rank holds outside the policy's layers.
 std::int32_t parameters_around(const Model& model, const Training& training) {
   std::size_t count = model.inventory.before.size() + model.inventory.after.size();
   if (training.method != Method::full) {
@@ -467,7 +471,7 @@ std::int32_t parameters_around(const Model& model, const Training& training) {
   return static_cast<std::int32_t>(count);
 }
 
-/// Without gradients, of what PPO generates or scores at once.
+/// Returns the strategy of the samples that PPO generates or scores at once, without gradients.
 Strategy of_chunk(const Training& training, const Strategy& strategy) {
   Strategy plain = reference_strategy(strategy);
   plain.micro_batch_size = samples_at_once(training, strategy);
@@ -529,7 +533,7 @@ Tape record_prediction(const Model& model, const Training& training, const Strat
 ScoringTapes record_scoring(const Model& model, const Training& training, const Strategy& strategy) {
   const Strategy plain = of_chunk(training, strategy);
   Training compared = reference_training(training);
-  // What is trained was told to keep no cache where it is checkpointed; a copy was told nothing.
+  // A checkpointed policy fills no cache (use_cache is off); a copy still does.
   const bool copied = reference_of(training) == ReferenceModel::copy;
   compared.keeps_cache = copied || (training.keeps_cache && strategy.checkpointing == Checkpointing::none);
   Training numbers = without_adapters(training);

@@ -1,11 +1,147 @@
-// A decoder layer, in the forms that architectures have given it.
+// A decoder layer in the forms that architectures have given it, and what runs before and after the layers,
+// in each architecture's order.
 
 #include <string_view>
 
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/attention.h"
+#include "planner/model_trace/operators.h"
 #include "planner/model_trace/program.h"
 
 namespace zplan::symbolic {
+
+namespace {
+
+const Parameter* position_embedding(const Parameters& of) {
+  for (const Parameter& each : of.all())
+    if (each.about->role == TensorRole::position_embedding) return &each;
+  return nullptr;
+}
+
+Tensor rows_of(Program& p, const Parameter& table, const Tensor& places) {
+  const bool divided = p.strategy.layout.tensor > 1 && table.about->split == TensorParallelSplit::vocabulary;
+  return divided ? vocabulary_parallel_embedding(p.torch, table.tensor, places)
+                 : embedding(p.torch, table.tensor, places);
+}
+
+Tensor looked_up(Program& p, const Parameter& table, const Tensor& places) {
+  return hooked(p, {&table}, places, [&](const Tensor& at) { return rows_of(p, table, at); });
+}
+
+/// Records the token embedding. transformers makes the input of checkpointed layers require a gradient even
+/// where the embedding is frozen (modeling_utils.py enable_input_require_grads, 5.23). Gemma's embedding
+/// multiplies by √h itself.
+Tensor embed_tokens(Program& p, const Parameter& weight, const Tensor& ids) {
+  return hooked(p, {&weight}, ids, [&](const Tensor& at) {
+    Tensor embedded = rows_of(p, weight, at);
+    if (p.operators().scales_embedding) embedded = scale(p.torch, embedded);
+    if (p.strategy.checkpointing != Checkpointing::none) Autograd::require_gradient(embedded);
+    return embedded;
+  });
+}
+
+/// Records the positions 0, 1, … that the model counts itself. Where ranks divide a sample's tokens,
+/// positions come with the batch.
+Tensor count_positions(Program& p) {
+  if (p.strategy.layout.token_ranks() > 1) return of_batch({p.sizes.s}, DType::int64);
+  const Tensor range = p.torch.operate({}, Layout::contiguous({p.sizes.s}), DType::int64);
+  return p.torch.operate({&range}, Layout::contiguous({p.sizes.s}), DType::int64);
+}
+
+/// Records the hidden dropout, where the model trains with one.
+Tensor drop(Program& p, const Tensor& x) { return p.shape().embedding_dropout > 0 ? dropout(p.torch, x) : x; }
+
+Tensor with_batch(Program& p, const Tensor& positions) { return unsqueeze(p.torch, positions, 0); }
+
+/// Records the learned positions of GPT-2 and GPT-BigCode.
+Tensor learned_positions(Program& p, const Parameter& table, const Tensor& embedded) {
+  p.torch.issue(1);  // a view of the ids
+  p.given.positions = count_positions(p);
+  const bool masks_first = p.operators().positions == LearnedPositions::behind_masks;
+  if (masks_first) prepare_positions(p);
+  const Tensor places = looked_up(p, table, with_batch(p, p.given.positions));
+  p.locals.push_back(places);
+  const Tensor sum = add(p.torch, embedded, places);
+  if (!masks_first) prepare_positions(p);
+  return drop(p, sum);
+}
+
+/// torch.cumsum of [b, s]: one sequence passes CUB's scan. Source: torch 2.11
+/// aten/src/ATen/native/cuda/ScanUtils.cuh.
+Tensor opt_cumsum(Program& p) {
+  constexpr std::int64_t kTile = 1920;
+  Tensor counted = p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s}), DType::fp32);
+  if (p.sizes.b > 1) return counted;
+  const Tensor memory = p.torch.make(Layout::contiguous({scan_memory(p.sizes.s, kTile, 4)}), DType::uint8);
+  p.torch.drop_kernel();
+  return counted;
+}
+
+/// Records OPT's positions, counted by summing a mask, in fp32 where OPT makes the mask itself.
+Tensor opt_positions(Program& p, const Parameters& of, const Parameter& table, const Tensor& embedded) {
+  Autograd& torch = p.torch;
+  const Layout all = Layout::contiguous({p.sizes.b, p.sizes.s});
+  torch.issue(2);  // views of ids and mask
+  const Tensor mask = torch.operate({}, all, DType::fp32);
+  {
+    const Tensor counted = opt_cumsum(p);
+    Tensor shifted;
+    {
+      const Tensor masked = torch.operate({&counted, &mask}, all, DType::fp32);
+      shifted = torch.operate({&masked}, all, DType::fp32);
+    }
+    p.given.positions = torch.operate({&shifted}, all, DType::int64);
+  }
+  prepare_positions(p);
+  Tensor places;
+  {
+    const Tensor offset = torch.operate({&p.given.positions}, all, DType::int64);
+    places = looked_up(p, table, offset);
+  }
+  Tensor inputs = embedded;
+  if (const Parameter* widen = of.find("project_in.weight")) inputs = linear_layer(p, of, *widen, embedded);
+  Tensor sum = add(torch, inputs, places);
+  p.locals = {inputs, p.given.positions, mask, places};
+  return sum;
+}
+
+}  // namespace
+
+Tensor before_layers(Program& p, const Parameters& of) {
+  const Tensor ids = of_batch({p.sizes.b, p.sizes.s}, DType::int64);
+  const Parameter& table_of_tokens = of.all().front();
+  const Parameter* copy = saved_copy(p, of, table_of_tokens);
+  Tensor embedded = copy == nullptr ? embed_tokens(p, table_of_tokens, ids)
+                                    : hooked(p, {.name = "saved embedding"}, ids, [&](const Tensor& given) {
+                                        return embed_tokens(p, *copy, given);
+                                      });
+  if (p.tower != nullptr) embedded = with_images(p, embedded);
+  if (p.operators().scales_residual) embedded = scale(p.torch, embedded);
+  const Parameter* table = position_embedding(of);
+  if (table != nullptr && p.operators().positions == LearnedPositions::summed)
+    return opt_positions(p, of, *table, embedded);
+  p.locals = {embedded};
+  if (table != nullptr) return learned_positions(p, *table, embedded);
+  Tensor hidden = embedded;
+  if (!p.names().embedding_norm.empty()) hidden = normalise(p, of, p.names().embedding_norm, embedded);
+  if (uses_alibi(p.shape())) prepare_alibi(p);
+  if (p.operators().rotary != Rotary::none) {
+    p.given.positions = count_positions(p);
+    p.torch.issue(1);  // with a dimension for samples
+  }
+  hidden = drop(p, hidden);
+  prepare_positions(p);
+  if (p.operators().attention == AttentionForm::mpt && p.given.mask.defined())
+    p.given.mask = to(p.torch, p.given.mask, DType::boolean);
+  return hidden;
+}
+
+Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden) {
+  const std::string_view name = p.names().final_norm;
+  const bool norms = of.has_module(name) || p.operators().bare_norms;
+  const Tensor normed = norms ? normalise(p, of, name, hidden) : hidden;
+  const Parameter* narrow = of.find("project_out.weight");
+  return narrow != nullptr ? linear_layer(p, of, *narrow, normed) : normed;
+}
 
 namespace {
 
@@ -32,7 +168,7 @@ Tensor fed(const Layer& layer, std::string_view norm, const Tensor& hidden) {
   return feed_forward(layer.p, layer.of, normed);
 }
 
-/// hidden + branch, where the branch was normalised and scaled as the architecture has it.
+/// Records hidden + branch, with the branch normalised and scaled as the architecture does.
 Tensor joined(const Layer& layer, std::string_view norm, const Tensor& hidden, Tensor& branch) {
   if (!norm.empty()) branch = normalise(layer.p, layer.of, norm, branch);
   if (!layer.operators.scales_residual) return add(layer.p.torch, hidden, branch);
@@ -44,7 +180,7 @@ Tensor normed_or_same(const Layer& layer, std::string_view norm, const Tensor& h
   return norm.empty() ? hidden : normalise(layer.p, layer.of, norm, hidden);
 }
 
-/// Attention, then feed-forward, each added to what it was given.
+/// Records attention, then feed-forward, each with its residual.
 Tensor sequential(const Layer& layer, const Tensor& hidden) {
   const Modules& modules = layer.p.names();
   const NormLife life = layer.operators.norm_life;
@@ -84,7 +220,7 @@ Tensor sum(const Layer& layer, const Tensor& hidden, const Tensor& attention, co
   return {};
 }
 
-/// Attention and feed-forward of one norm's output.
+/// Records attention and feed-forward on the output of one norm.
 Tensor parallel(const Layer& layer, const Tensor& hidden) {
   const bool drops_last = layer.operators.sum == ParallelSum::in_place;
   const Tensor normed = normalise(layer.p, layer.of, layer.p.names().norm_before_attention, hidden);
@@ -96,7 +232,8 @@ Tensor parallel(const Layer& layer, const Tensor& hidden) {
   return sum(layer, hidden, first, second);
 }
 
-/// Attention and feed-forward of a norm each. GPT-NeoX norms on the way into a call, Falcon into variables.
+/// Records attention and feed-forward with a norm each. GPT-NeoX passes the normed tensors directly, Falcon
+/// keeps them in variables.
 Tensor parallel_of_two_norms(const Layer& layer, const Tensor& hidden) {
   Program& p = layer.p;
   const Modules& modules = p.names();
@@ -122,7 +259,7 @@ Tensor opt_feed_forward(const Layer& layer, const Tensor& rows, bool norms_befor
   return drop(layer, x);
 }
 
-/// OPT flattens tokens for its feed-forward; its 350M model norms behind the sums.
+/// Records OPT's layer, which flattens tokens for its feed-forward; the 350M model normalises after the sums.
 Tensor opt(const Layer& layer, const Tensor& hidden, bool norms_before) {
   Program& p = layer.p;
   Tensor middle;
@@ -143,7 +280,7 @@ Tensor opt(const Layer& layer, const Tensor& hidden, bool norms_before) {
   return norms_before ? result : normalise(p, layer.of, "final_layer_norm", result);
 }
 
-/// The layer's variable for what eager attention returns beside its output.
+/// WeightsHeld keeps the probabilities that eager attention returns in the layer's variable.
 struct WeightsHeld {
   Tensor& weights;
   ~WeightsHeld() { weights.reset(); }

@@ -1,6 +1,6 @@
-// The gated delta net, as transformers computes it where causal-conv1d is not installed: with PyTorch's
-// operators, or with flash-linear-attention's kernels. Source: transformers 5.23
-// models/{qwen3_next,qwen3_5}/modeling_*.py (causal_conv1d_fn, torch_chunk_gated_delta_rule, RMSNormGated).
+// The gated delta net as transformers computes it where causal-conv1d is not installed, with PyTorch's
+// operators. Source: transformers 5.23 models/{qwen3_next,qwen3_5}/modeling_*.py (causal_conv1d_fn,
+// torch_chunk_gated_delta_rule, RMSNormGated).
 
 #include <algorithm>
 #include <array>
@@ -8,18 +8,17 @@
 #include <utility>
 
 #include "planner/model_trace/attention.h"
-#include "planner/model_trace/linear_attention_operators.h"
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
 
 namespace {
 
-/// Of a long sample, steps over chunks that are told apart; neighbours are told as one step with blocks of
-/// their sizes together.
+/// Most steps of the scan over a long sample's chunks that are recorded one by one. Beyond, neighbouring
+/// steps are recorded as one, with blocks of the sum of their sizes.
 constexpr std::int64_t kMostSteps = 128;
 
-/// Variables of the layer's attention.
+/// Locals holds the local variables of the layer's forward.
 struct Locals {
   Tensor queries_to_gates, scalars;  ///< of joint projections
   Tensor query, key, value, gate, beta_input, decay_input, mixed, beta, decay;
@@ -31,7 +30,7 @@ Tensor projected(Program& p, const Parameters& of, const char* name, const Tenso
 
 // ---- projections ------------------------------------------------------------------------------------------
 
-/// Qwen3.5's.
+/// Records Qwen3.5's separate projections.
 void project_apart(Program& p, const Parameters& of, const Tensor& x, Locals& own) {
   const DeltaNet& net = *p.shape().delta_net;
   own.mixed = transpose(p.torch, projected(p, of, "in_proj_qkv", x), 1, 2);
@@ -41,7 +40,7 @@ void project_apart(Program& p, const Parameters& of, const Tensor& x, Locals& ow
   own.decay_input = projected(p, of, "in_proj_a", x);
 }
 
-/// Qwen3-Next's: each key head's query, key, values and gates side by side.
+/// Records Qwen3-Next's projection: each key head's query, key, values and gates are adjacent.
 void project_jointly(Program& p, const Parameters& of, const Tensor& x, Locals& own) {
   Autograd& torch = p.torch;
   const DeltaNet& net = *p.shape().delta_net;
@@ -65,7 +64,7 @@ void project_jointly(Program& p, const Parameters& of, const Tensor& x, Locals& 
   own.mixed = transpose(torch, cat(torch, {own.query, own.key, own.value}, 2), 1, 2);
 }
 
-/// Queries, keys and values see a few tokens before them, then SiLU.
+/// Records the convolution of queries, keys and values over a few earlier tokens, then SiLU.
 void convolve(Program& p, const Parameters& of, Locals& own) {
   Autograd& torch = p.torch;
   const DeltaNet& net = *p.shape().delta_net;
@@ -131,8 +130,9 @@ Tensor unit(Autograd& torch, const Tensor& x) {
   return mul(torch, x, root);
 }
 
-/// Queries, keys, values [b, heads, s, d] and scalars [b, heads, s] in fp32, padded to whole chunks. What was
-/// fp32 before keeps the strides of its transposition: `to` with a memory format makes no copy then.
+/// Rows holds queries, keys, values [b, heads, s, d] and scalars [b, heads, s] in fp32, padded to whole
+/// chunks. Tensors that were fp32 before keep transposed strides: `to` with a memory format makes no copy
+/// then.
 struct Rows {
   Tensor query, key, value, beta, decay;
 };
@@ -169,8 +169,8 @@ void pad_rows(Autograd& torch, Rows& rows, std::int64_t more) {
   rows.beta = std::move(beta), rows.decay = std::move(decay);
 }
 
-/// What is computed within chunks: of keys against keys (`system`), queries against keys (`scores`), values
-/// and keys once the system is solved.
+/// Chunks holds the products within chunks: keys with keys (`system`), queries with keys (`scores`), and
+/// values and keys once the system is solved.
 struct Chunks {
   Tensor query, key, values_by_beta, keys_by_beta, mask, sums, decays, system, scores, decayed, values,
       seen_keys;
@@ -180,13 +180,13 @@ Tensor by_chunk(Autograd& torch, const Tensor& x) {
   return reshape(torch, x, {x.size(0), x.size(1), x.size(2) / kDeltaChunk, kDeltaChunk, x.size(3)});
 }
 
-/// Of a token those behind it.
+/// Returns a mask of the tokens after each token of a chunk.
 Tensor upper_mask(Autograd& torch) {
   const Tensor ones = numbers(torch, {kDeltaChunk, kDeltaChunk}, DType::boolean);
   return numbers(torch, {kDeltaChunk, kDeltaChunk}, DType::boolean);
 }
 
-/// exp(sums of decays up to a token − those up to another one), of tokens before it.
+/// Records exp(sums of decays up to a token − those up to an earlier token).
 Tensor pairwise_decays(Autograd& torch, const Tensor& sums, const Tensor& mask) {
   Tensor decays = sub(torch, unsqueeze(torch, sums, 4), unsqueeze(torch, sums, 3));
   decays = masked_fill(torch, decays, mask);
@@ -226,7 +226,7 @@ Chunks within_chunks(Autograd& torch, Rows& rows) {
   return c;
 }
 
-/// What the scan over chunks reads and writes.
+/// Scan holds the operands and results of the scan over chunks.
 struct Scan {
   Tensor state, output, decay, value, from_state;
 };
@@ -241,7 +241,7 @@ Tensor keys_to_the_end(Autograd& torch, const Chunks& c) {
   return mul(torch, c.key, unsqueeze(torch, factors, 4));
 }
 
-/// One step: `count` chunks of each tensor.
+/// Records one step over `count` chunks of each tensor.
 void scan_step(Autograd& torch, const Chunks& c, std::int64_t count, Scan& scan) {
   const auto own = [&](const Tensor& x) { return part(torch, x, 2, count); };
   {
@@ -279,7 +279,7 @@ void scan_chunks(Autograd& torch, Chunks& c, Scan& scan) {
   scan.state.reset();
 }
 
-/// [b, s, value heads, d] in the type of the queries.
+/// Records the delta rule. Returns [b, s, value heads, d] in the type of the queries.
 Tensor delta_rule(Program& p, const Locals& own) {
   Autograd& torch = p.torch;
   const DType type = own.query.type;
@@ -297,7 +297,7 @@ Tensor delta_rule(Program& p, const Locals& own) {
   return to_contiguous(torch, transpose(torch, output, 1, 2), type);
 }
 
-// ---- behind it --------------------------------------------------------------------------------------------
+// ---- the output -------------------------------------------------------------------------------------------
 
 /// weight · normalised in the input's type · silu(gate) in fp32.
 Tensor gated_norm(Program& p, const Tensor& weight, const Tensor& x, const Tensor& gate) {

@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/model_trace/moe.h"
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/operators.h"
 #include "planner/model_trace/program.h"
 #include "planner/question/framework.h"
 
@@ -16,7 +15,7 @@ namespace zplan::symbolic {
 
 namespace {
 
-/// How AutoEP's router scores experts, by its presets.
+/// ExpertRouting says how AutoEP's router scores experts, from its presets.
 struct ExpertRouting {
   bool sigmoid{};          ///< else softmax
   bool corrects_scores{};  ///< a bias is added to the scores that experts are chosen by
@@ -41,7 +40,7 @@ ExpertRouting routing_of(const ModelShape& shape) {
   }
 }
 
-/// What a step of the exchange has at hand.
+/// ExpertBlock is the context of one layer of experts.
 struct ExpertBlock {
   Program& p;
   const Parameters& of;
@@ -128,7 +127,7 @@ Choice route_hooked(const ExpertBlock& block, const Tensor& x) {
 
 // ---- exchange ---------------------------------------------------------------------------------------------
 
-/// _AllToAllV: so many rows come for those that are sent.
+/// _AllToAllV: sends `rows` and receives `come` rows.
 Tensor exchange_rows(const ExpertBlock& block, const Tensor& rows, std::int64_t come) {
   Autograd& torch = block.torch();
   const auto node = torch.node({&rows});
@@ -139,14 +138,12 @@ Tensor exchange_rows(const ExpertBlock& block, const Tensor& rows, std::int64_t 
     return result;
   };
   Tensor result = pass(rows, come);
-  if (node) {
-    node->backward = [pass, &torch, sent = rows.size(0)](Tensors& gradients) {
-      const Tensor in_order = contiguous(torch, gradients[0]);
-      return Tensors{pass(in_order, sent)};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [pass, &torch, sent = rows.size(0)](Tensors& gradients) {
+    const Tensor in_order = contiguous(torch, gradients[0]);
+    return Tensors{pass(in_order, sent)};
+  };
+  return Autograd::connected(result, node);
 }
 
 /// _split_plan_from_expert_counts: every rank tells every other how many rows it sends to each expert; the
@@ -163,7 +160,7 @@ Tensor exchange_counts(const ExpertBlock& block) {
 
 // ---- rows by expert ---------------------------------------------------------------------------------------
 
-/// inverse_permutation of so many padded places of `rows` rows.
+/// inverse_permutation of `places` padded places of `rows` rows.
 Tensor inverse_places(const ExpertBlock& block, std::int64_t places, std::int64_t rows) {
   const Tensor positions = block.whole_numbers(places);
   const Tensor indices = block.whole_numbers(places);
@@ -196,15 +193,13 @@ Tensor moved_rows(Autograd& torch, const Tensor& rows, const Tensor& places, con
     return result;
   };
   Tensor result = move(rows, made);
-  if (node) {
-    node->backward = [&torch, move, kept_places, kept_inverse, count = rows.size(0)](Tensors& gradients) {
-      const Tensor held_places = kept_places.get(), held_inverse = kept_inverse.get();
-      const Tensor in_order = contiguous(torch, gradients[0]);
-      return Tensors{move(in_order, count)};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, move, kept_places, kept_inverse, count = rows.size(0)](Tensors& gradients) {
+    const Tensor held_places = kept_places.get(), held_inverse = kept_inverse.get();
+    const Tensor in_order = contiguous(torch, gradients[0]);
+    return Tensors{move(in_order, count)};
+  };
+  return Autograd::connected(result, node);
 }
 
 /// Rows in the order of their experts, each expert's padded to eight.
@@ -252,28 +247,25 @@ Tensor triton_grouped_mm(Autograd& torch, const Tensor& x, const Tensor& weights
   Tensor result = torch.make(Layout::contiguous({x.size(0), out}), x.type);
   torch.compute(product_of(rows, in, out, x.type, experts));
   meta();
-  if (node) {
-    node->backward = [&torch, &itself = *node, kept_x, kept_weights, kept_offsets, meta, experts, out, in,
-                      rows](Tensors& gradients) {
-      const Tensor held_x = kept_x.get(), held_weights = kept_weights.get(),
-                   held_offsets = kept_offsets.get();
-      const Tensor gradient = contiguous(torch, gradients[0]);
-      Tensors outputs(2);
-      if (itself.needs(0)) {
-        outputs[0] = torch.make(Layout::contiguous(held_x.layout.sizes), gradient.type);
-        torch.compute(product_of(rows, out, in, gradient.type, experts));
-        meta();
-      }
-      if (itself.needs(1)) {
-        outputs[1] = torch.make(Layout::contiguous({experts, out, in}), gradient.type);
-        torch.compute(product_of(out, rows, in, gradient.type, experts));
-        meta();
-      }
-      return outputs;
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node, kept_x, kept_weights, kept_offsets, meta, experts, out, in,
+                    rows](Tensors& gradients) {
+    const Tensor held_x = kept_x.get(), held_weights = kept_weights.get(), held_offsets = kept_offsets.get();
+    const Tensor gradient = contiguous(torch, gradients[0]);
+    Tensors outputs(2);
+    if (itself.needs(0)) {
+      outputs[0] = torch.make(Layout::contiguous(held_x.layout.sizes), gradient.type);
+      torch.compute(product_of(rows, out, in, gradient.type, experts));
+      meta();
+    }
+    if (itself.needs(1)) {
+      outputs[1] = torch.make(Layout::contiguous({experts, out, in}), gradient.type);
+      torch.compute(product_of(out, rows, in, gradient.type, experts));
+      meta();
+    }
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
 /// Triton's SwiGLU: keeps both.
@@ -283,32 +275,28 @@ Tensor swiglu(Autograd& torch, const Tensor& gate, const Tensor& up) {
   torch.end_kernel();
   Saved kept_gate, kept_up;
   if (node) kept_gate = torch.save(gate), kept_up = torch.save(up);
-  if (node) {
-    node->backward = [&torch, kept_gate, kept_up](Tensors&) {
-      const Tensor held_gate = kept_gate.get(), held_up = kept_up.get();
-      Tensors outputs(2);
-      outputs[0] = like(torch, held_gate);
-      outputs[1] = like(torch, held_up);
-      return outputs;
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept_gate, kept_up](Tensors&) {
+    const Tensor held_gate = kept_gate.get(), held_up = kept_up.get();
+    Tensors outputs(2);
+    outputs[0] = like(torch, held_gate);
+    outputs[1] = like(torch, held_up);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
-/// The same of both side by side.
+/// Records silu(gate) · up of gate and up side by side.
 Tensor packed_swiglu(Autograd& torch, const Tensor& both) {
   const auto node = torch.node({&both});
   Tensor result = torch.make(Layout::contiguous({both.size(0), both.size(1) / 2}), both.type);
   torch.end_kernel();
-  if (node) {
-    node->backward = [&torch, kept = torch.save(both)](Tensors&) {
-      const Tensor held = kept.get();
-      return Tensors{like(torch, held)};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(both)](Tensors&) {
+    const Tensor held = kept.get();
+    return Tensors{like(torch, held)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor grouped_product(const ExpertBlock& block, const Tensor& x, const Parameter& weight,
@@ -354,8 +342,7 @@ Tensor put_rows(Autograd& torch, Tensor into, const Tensor& rows, const Tensor& 
     const Tensor held = kept.get();
     return Tensors{torch.make(Layout::contiguous(gradients[0].layout.sizes), gradients[0].type)};
   };
-  Autograd::connect(into, node);
-  return into;
+  return Autograd::connected(into, node);
 }
 
 /// _FusedWeightedRestore.
@@ -364,19 +351,17 @@ Tensor fused_restore(const ExpertBlock& block, const Tensor& rows, const Tensor&
   const Tensor inverse = block.whole_numbers(weights.elements(), DType::int32);
   const auto node = torch.node({&rows, &weights});
   Tensor result = torch.make(Layout::contiguous({weights.size(0), rows.size(1)}), rows.type);
-  if (node) {
-    node->backward = [&torch, kept_rows = torch.save(rows), kept_weights = torch.save(weights),
-                      kept_inverse = torch.save(inverse)](Tensors&) {
-      const Tensor held_rows = kept_rows.get(), held_weights = kept_weights.get(),
-                   held_inverse = kept_inverse.get();
-      Tensors outputs(2);
-      outputs[0] = like(torch, held_rows);
-      outputs[1] = like(torch, held_weights);
-      return outputs;
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept_rows = torch.save(rows), kept_weights = torch.save(weights),
+                    kept_inverse = torch.save(inverse)](Tensors&) {
+    const Tensor held_rows = kept_rows.get(), held_weights = kept_weights.get(),
+                 held_inverse = kept_inverse.get();
+    Tensors outputs(2);
+    outputs[0] = like(torch, held_rows);
+    outputs[1] = like(torch, held_weights);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
 /// combine_from_routed.
@@ -415,7 +400,7 @@ Tensor weighed_rows(Autograd& torch, const Tensor& rows, const Tensor& weights) 
 
 // ---- what every token passes ------------------------------------------------------------------------------
 
-/// Of gate, up and down; nothing where there are no shared experts.
+/// Returns gate, up and down of the shared experts; empty where there are none.
 std::vector<const Parameter*> shared_weights(const ExpertBlock& block) {
   std::vector<const Parameter*> weights;
   for (const Parameter& each : block.of.all())
@@ -475,8 +460,7 @@ Tensor with_averaged_gradient(const ExpertBlock& block, const Tensor& x) {
     torch.change(gradient);
     return Tensors{gradient};
   };
-  Autograd::connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 /// x.index_select(0, indices).
@@ -485,14 +469,12 @@ Tensor selected(Autograd& torch, const Tensor& x, const Tensor& indices) {
   Dimensions sizes = x.layout.sizes;
   sizes[0] = indices.elements();
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(indices), whole = x.layout.sizes](Tensors& gradients) {
-      const Tensor held = kept.get();
-      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(indices), whole = x.layout.sizes](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 /// RoutedAssignmentPayload of all pairs, and of those that this rank sends.
@@ -541,18 +523,16 @@ Tensor gathered_from_all(const ExpertBlock& block, const Tensor& own, TensorCall
   Dimensions sizes = own.layout.sizes;
   sizes[0] *= ranks;
   Tensor result = torch.operate({&own}, Layout::contiguous(sizes), own.type);
-  if (node) {
-    node->backward = [&torch, ranks, of = own.layout.sizes](Tensors& gradients) {
-      Tensors summed;
-      for (std::int64_t i = 0; i < ranks; ++i) {
-        summed.push_back(torch.kernel({}, Layout::contiguous(of), gradients[0].type));
-        torch.recorder().communicate(TensorCall::combined_gradients, summed.back().bytes());
-      }
-      return Tensors{summed.front()};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, ranks, of = own.layout.sizes](Tensors& gradients) {
+    Tensors summed;
+    for (std::int64_t i = 0; i < ranks; ++i) {
+      summed.push_back(torch.kernel({}, Layout::contiguous(of), gradients[0].type));
+      torch.recorder().communicate(TensorCall::combined_gradients, summed.back().bytes());
+    }
+    return Tensors{summed.front()};
+  };
+  return Autograd::connected(result, node);
 }
 
 /// into.index_add_(0, places, rows): keeps both, the rows for their sizes alone. Source: torch 2.11

@@ -1,19 +1,19 @@
-// Routed experts as one grouped product: token-expert pairs are sorted by expert, multiplied, weighed,
+// Routing experts as one grouped product: token-expert pairs are sorted by expert, multiplied, weighed,
 // brought back into the order of the tokens and summed. Source: transformers 5.23 integrations/moe.py
 // grouped_mm_experts_forward.
 
-#include "planner/model_trace/moe.h"
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/operators.h"
+#include "planner/model_trace/program.h"
 #include "planner/question/framework.h"
 
 namespace zplan::symbolic {
 
 namespace {
 
-/// Whether stacks are stored as [E, in, out] instead of [E, out, in].
+/// True if stacks of weights are stored as [E, in, out] instead of [E, out, in].
 bool is_transposed(const Program& p) { return p.operators().interleaves_experts; }
 
-/// The stacked weights. Tensor parallelism divides an expert's width: every rank has all experts.
+/// Returns the stacked weights. Tensor parallelism divides each expert's width: every rank has all experts.
 Tensor stacked(const Program& p, const Parameter& parameter) {
   Tensor weight = parameter.tensor;
   const std::int64_t experts = p.shape().experts->experts, width = weight.elements() / (experts * p.sizes.h);
@@ -23,14 +23,15 @@ Tensor stacked(const Program& p, const Parameter& parameter) {
   return weight;
 }
 
-/// peft wraps a module once per adapted parameter, the wrapper of gate_up_proj inside that of down_proj.
+/// Returns the adapter of a stack. peft wraps a module once per adapted parameter, the wrapper of
+/// gate_up_proj inside that of down_proj.
 ParameterAdapter stack_adapter(const Program& p, const Parameters& of, const Parameter& stack) {
   const ParameterAdapter inside = parameter_adapter(p, of, "mlp.experts.base_layer", stack);
   return inside.down != nullptr ? inside : parameter_adapter(p, of, "mlp.experts", stack);
 }
 
-/// One stack of experts while they run: as it is, or replaced by its sum with the product of its adapter's
-/// factors [E, out, r] and [E, r, in].
+/// Stack is one stack of experts while they run: as it is, or replaced by its sum with the product of its
+/// adapter's factors [E, out, r] and [E, r, in].
 class Stack {
  public:
   Stack(Program& p, const Parameters& of, const std::string& name)
@@ -42,13 +43,14 @@ class Stack {
     const Tensor checked = baddbmm(p_.torch, base_, left_, right_);
   }
 
-  /// Which parameter a grouped product keeps a view of: ZeRO stage 3 cannot free what it gathered that into.
+  /// Returns the parameter whose view a grouped product keeps: ZeRO stage 3 cannot free the memory that it
+  /// gathered the parameter into.
   [[nodiscard]] std::optional<std::int32_t> viewed() const {
     const bool gathers = gathers_at_modules(p_.training, p_.strategy);
     if (!gathers || is_transposed(p_) || left_.defined()) return {};
     return parameter_.index;
   }
-  /// What a grouped product takes, [E, in, out]. The replacement is made when it is first asked for, and
+  /// Returns the weights [E, in, out] of a grouped product. The replacement is made at the first call and
   /// kept.
   [[nodiscard]] Tensor weight() {
     if (left_.defined() && !sum_.defined()) sum_ = baddbmm(p_.torch, base_, left_, right_);
@@ -73,7 +75,7 @@ class Stack {
   Tensor base_, left_, right_, sum_;
 };
 
-/// act(gate) * up.
+/// Records act(gate) * up.
 Tensor gated(Program& p, const Tensor& gate_up) {
   const std::int64_t half = gate_up.layout.sizes.back() / 2;
   const Tensors parts = split(p.torch, gate_up, 1, {half, half});
@@ -99,16 +101,16 @@ Tensor gated_gpt_oss(Program& p, const Tensor& gate_up) {
   return mul(torch, shifted, glu);
 }
 
-/// Token-expert pairs in the order of their experts.
-struct Dealt {
+/// SortedPairs holds token-expert pairs in the order of their experts.
+struct SortedPairs {
   Tensor experts, order, states, weights;
-  Tensor narrow, counts, offsets;  ///< how many each expert gets, on the way to where its rows end
+  Tensor narrow, counts, offsets;  ///< rows of each expert, then where they end
 };
 
-Dealt deal(Program& p, const Tensor& x, const Routed& routed) {
+SortedPairs deal(Program& p, const Tensor& x, const Routing& routed) {
   Autograd& torch = p.torch;
   const std::int64_t pairs = routed.indices.elements();
-  Dealt dealt;
+  SortedPairs dealt;
   const Tensor weights = reshape(torch, routed.weights, {pairs});
   const Chosen sorted = sort(torch, reshape(torch, routed.indices, {pairs}));
   dealt.experts = sorted.values, dealt.order = sorted.indices;
@@ -123,10 +125,10 @@ Dealt deal(Program& p, const Tensor& x, const Routed& routed) {
   return dealt;
 }
 
-/// x times one stack, plus each expert's bias where it has one; the bias of the product before lives until
-/// then.
+/// Records x times one stack, plus each expert's bias where it has one. The bias of the previous product
+/// lives until then.
 Tensor multiply(Program& p, const Parameters& of, const Tensor& x, const std::string& name, Stack& stack,
-                const Dealt& dealt, Tensor& bias) {
+                const SortedPairs& dealt, Tensor& bias) {
   const Parameter* parameter = of.find("experts." + name + "_bias");
   if (parameter != nullptr) bias = index(p.torch, parameter->tensor, dealt.experts);
   const Tensor weight = stack.weight();
@@ -152,11 +154,11 @@ ParameterAdapter parameter_adapter(const Program& p, const Parameters& of, const
 
 namespace {
 
-Tensor experts_forward(Program& p, const Parameters& of, const Tensor& x, const Routed& routed) {
+Tensor experts_forward(Program& p, const Parameters& of, const Tensor& x, const Routing& routed) {
   Autograd& torch = p.torch;
   Stack down(p, of, "down_proj"), gate_up(p, of, "gate_up_proj");
   const std::int64_t rows = x.size(0), pairs = routed.indices.elements();
-  const Dealt dealt = deal(p, x, routed);
+  const SortedPairs dealt = deal(p, x, routed);
   Tensor bias;
   Tensor out = multiply(p, of, dealt.states, "gate_up_proj", gate_up, dealt, bias);
   out = is_transposed(p) ? gated_gpt_oss(p, out) : gated(p, out);
@@ -179,9 +181,68 @@ std::vector<const Parameter*> parameters_under(const Parameters& of, const std::
   return found;
 }
 
-Tensor run_experts(Program& p, const Parameters& of, const Tensor& x, const Routed& routed) {
+Tensor run_experts(Program& p, const Parameters& of, const Tensor& x, const Routing& routed) {
   return hooked(p, parameters_under(of, "mlp.experts"), x,
                 [&](const Tensor& input) { return experts_forward(p, of, input, routed); });
+}
+
+namespace {
+
+Tensor as_rows(const Program& p, const Tensor& x) { return view(p.torch, x, {p.sizes.tokens(), p.sizes.h}); }
+
+/// Records the experts that every token passes: down(act(gate(x)) * up(x)).
+Tensor shared_experts(Program& p, const Parameters& of, const Tensor& x) {
+  const auto inner = of.linears(TensorRole::shared_expert, TensorParallelSplit::column);
+  const auto outer = of.linears(TensorRole::shared_expert, TensorParallelSplit::row);
+  Tensor product;
+  {
+    Tensor activated;
+    {
+      const Tensor gate = linear_layer(p, of, *inner[0], x);
+      activated = silu(p.torch, gate);
+    }
+    const Tensor up = linear_layer(p, of, *inner[1], x);
+    product = mul(p.torch, activated, up);
+  }
+  return linear_layer(p, of, *outer[0], product);
+}
+
+/// Mixtral, Qwen 3, OLMoE, MiniMax, gpt-oss.
+Tensor routed_only(Program& p, const Parameters& of, const Tensor& x) {
+  const Tensor rows = as_rows(p, x);
+  const Routing routed = route(p, of, rows);
+  return view(p.torch, run_experts(p, of, rows, routed), x.layout.sizes);
+}
+
+/// DeepSeek, GLM-4.5: routed plus shared.
+Tensor with_shared_experts(Program& p, const Parameters& of, const Tensor& x) {
+  const Routing routed = route(p, of, x);
+  const Tensor rows = as_rows(p, x);
+  const Tensor chosen = view(p.torch, run_experts(p, of, rows, routed), x.layout.sizes);
+  return add(p.torch, chosen, shared_experts(p, of, x));
+}
+
+/// Records routed experts and a shared expert weighed by a gate of its own, as in Qwen 2.
+Tensor with_gated_shared_expert(Program& p, const Parameters& of, const Parameter& gate, const Tensor& x) {
+  const Tensor rows = as_rows(p, x);
+  Tensor shared = shared_experts(p, of, rows);
+  const Routing routed = route(p, of, rows);
+  Tensor chosen = run_experts(p, of, rows, routed);
+  {
+    const Tensor share = sigmoid(p.torch, linear_layer(p, of, gate, rows));
+    shared = mul(p.torch, share, shared);
+  }
+  chosen = add(p.torch, chosen, shared);
+  return view(p.torch, chosen, x.layout.sizes);
+}
+
+}  // namespace
+
+Tensor routed_feed_forward(Program& p, const Parameters& of, const Tensor& x) {
+  if (const Parameter* gate = of.find("shared_expert_gate.weight"))
+    return with_gated_shared_expert(p, of, *gate, x);
+  const bool shares = !of.linears(TensorRole::shared_expert, TensorParallelSplit::column).empty();
+  return shares ? with_shared_experts(p, of, x) : routed_only(p, of, x);
 }
 
 }  // namespace zplan::symbolic

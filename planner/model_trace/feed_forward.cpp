@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "planner/model_trace/moe.h"
+#include "planner/model_trace/operators.h"
 #include "planner/model_trace/program.h"
-#include "planner/model_trace/rare_operators.h"
 
 namespace zplan::symbolic {
 
@@ -57,8 +56,8 @@ Tensor activate(Program& p, const Tensor& x) {
 
 namespace {
 
-/// The activation of a gate, whose product with the other half may be in the same kernel: that one reads both
-/// halves and writes their product, its backward reads those again with the gradient and writes two.
+/// Records the activation of a gate. A fused kernel computes its product with the other half as well: it
+/// reads both halves and writes the product; its backward reads both and the gradient and writes two.
 Tensor activated_gate(Program& p, const Tensor& gate) {
   return p.torch.fused(fuses_kernels(p), Bytes{}, Bytes{}, [&] { return activate(p, gate); });
 }
@@ -93,7 +92,8 @@ Tensor gated(Program& p, const Parameters& of, const std::vector<const Parameter
   return linear_layer(p, of, outer, product);
 }
 
-/// The same where one weight makes gate and up, down(up · activation(gate)): the gate's name keeps both.
+/// Records down(up · activation(gate)) where one weight makes gate and up: the variable of the gate keeps
+/// both.
 Tensor fused_gated(Program& p, const Parameters& of, const Parameter& inner, const Parameter& outer,
                    const Tensor& x) {
   Tensors halves;
@@ -109,7 +109,7 @@ Tensor fused_gated(Program& p, const Parameters& of, const Parameter& inner, con
   return linear_layer(p, of, outer, halves[1]);
 }
 
-/// w2(w1's · silu(w2's)): Qwen 1 gates with its second projection.
+/// Records w2(w1(x) · silu(w2(x))) of Qwen 1, which gates with its second projection.
 Tensor gated_by_second(Program& p, const Parameters& of, const std::vector<const Parameter*>& inner,
                        const Parameter& outer, const Tensor& x) {
   Tensor product;
@@ -127,7 +127,8 @@ bool is_routed(const Parameters& of) {
                      [](const Parameter& each) { return each.about->role == TensorRole::expert; });
 }
 
-/// DeepSpeed gathers some architectures' blocks of experts as one, since not every rank uses each of them.
+/// Records routed experts. DeepSpeed gathers some architectures' expert blocks as one module, because not
+/// every rank uses each expert.
 Tensor routed(Program& p, const Parameters& of, const Tensor& x) {
   const ModuleCall how{.name = kFeedForward, .leaf = p.shape().libraries.leaf_experts};
   return hooked(
@@ -135,7 +136,8 @@ Tensor routed(Program& p, const Parameters& of, const Tensor& x) {
       [&](const Tensor& input) { return routed_feed_forward(p, of, input); }, how);
 }
 
-/// Its modules are hooked one by one: AutoEP's class is none of those that DeepSpeed gathers as one.
+/// Records AutoEP's layer. Its modules are hooked one by one: DeepSpeed does not gather its class as one
+/// module.
 Tensor expert_parallel(Program& p, const Parameters& of, const Tensor& x) {
   return hooked(p, {.name = kFeedForward}, x,
                 [&](const Tensor& input) { return expert_parallel_feed_forward(p, of, input); });
@@ -154,8 +156,8 @@ Tensor feed_forward_of_transformers(Program& p, const Parameters& of, const Tens
 
 namespace {
 
-/// DeepSpeed's example names the weights to TiledMLP, outermost first: reading them makes them the module's
-/// own at ZeRO-3. Of a model with adapters all that trains is listed, which reads nothing.
+/// Reads the weights that DeepSpeed's example passes to TiledMLP, outermost first, which makes them the
+/// module's own at ZeRO-3. With adapters the example passes all that trains, which reads nothing.
 void name_tiled_weights(Program& p, const Parameters& of) {
   if (!hooks_modules(p) || p.training.method != Method::full) return;
   Recorder& recorder = p.torch.recorder();

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "planner/model_trace/linear_attention_operators.h"
+#include "planner/model_trace/operators.h"
 #include "planner/model_trace/program.h"
 
 namespace zplan {
@@ -24,8 +24,8 @@ FlaSizes fla_sizes(const Program& p) {
           net.value_head_size};
 }
 
-/// What its function keeps: unit queries and keys with their reciprocal norms, values, summed decays, β, and
-/// each chunk's solved system.
+/// FlaSaved is what the function saves: normalised queries and keys with their reciprocal norms, values,
+/// summed decays, β, and each chunk's solved system.
 struct FlaSaved {
   Saved query, query_root, key, key_root, value, sums, beta, system;
 };
@@ -133,8 +133,7 @@ Tensor fla_delta_rule(Program& p, const DeltaRuleInputs& own) {
                           kept.value.get(), kept.sums.get(),       kept.beta.get(), kept.system.get()};
     return fused_backward(torch, k, type);
   };
-  torch.connect(output, node);
-  return output;
+  return Autograd::connected(output, node);
 }
 
 }  // namespace

@@ -4,21 +4,20 @@
 
 #include <utility>
 
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/operators.h"
 #include "planner/model_trace/vision.h"
-#include "planner/model_trace/vision_operators.h"
 
 namespace zplan::symbolic {
 
 namespace {
 
-/// A projector's linear layer of this name.
+/// Records a projector's linear layer of this name.
 Tensor layer_named(Program& p, const Vision& vision, const TowerParameters& of, const std::string& name,
                    const Tensor& x) {
   return linear_layer(p, of.around, of.around.get(vision.names.projector + name + ".weight"), x);
 }
 
-/// A linear layer, GELU, another one.
+/// Records a linear layer, GELU and another linear layer.
 Tensor two_layers(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x,
                   const std::string& first, const std::string& second) {
   Tensor bent;
@@ -63,7 +62,7 @@ Tensor merged(Program& p, const Vision& vision, const TowerParameters& of, const
 
 namespace {
 
-/// Squares of patches of each image as one token: by rows, then by columns, a copy each.
+/// Records squares of patches of each image as one token: by rows, then by columns, a copy each.
 Tensor shuffled(Program& p, const TowerShape& tower, const Tensor& x) {
   const std::int64_t n = x.size(0), m = tower.merge, h = x.size(2);
   const std::int64_t rows = p.training.images.rows, columns = p.training.images.columns;
@@ -78,19 +77,19 @@ Tensor shuffled(Program& p, const TowerShape& tower, const Tensor& x) {
   return view(p.torch, whole, {n, rows * columns / (m * m), h * m * m});
 }
 
-/// Idefics 3's connector.
+/// Records Idefics 3's connector.
 Tensor shuffled_product(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
   const Tensor wide = shuffled(p, vision.tower, x);
   return layer_named(p, vision, of, ".modality_projection.proj", wide);
 }
 
-/// InternVL's, behind its shuffle.
+/// Records InternVL's projector after its shuffle.
 Tensor norm_and_two_layers(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
   const Tensor normed = normalise(p, of.around, vision.names.projector + ".layer_norm", x, NormForm::layer);
   return two_layers(p, vision, of, normed, ".linear_1", ".linear_2");
 }
 
-/// Mistral 3's merger of patches, image by image, then two layers.
+/// Records Mistral 3's merger of patches, image by image, then two layers.
 Tensor unfolded(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
   Tensor rows = normalise(p, of.around, vision.names.projector + ".norm", x, NormForm::narrow);
   const auto merger = [&](const Tensor& input) {
@@ -106,7 +105,7 @@ Tensor unfolded(Program& p, const Vision& vision, const TowerParameters& of, con
   return two_layers(p, vision, of, rows, ".linear_1", ".linear_2");
 }
 
-/// The mean of squares of patches, a norm, a product.
+/// Records the mean of squares of patches, a norm and a product.
 Tensor pooled(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& x) {
   const ImageBatch& images = p.training.images;
   const std::int64_t inputs = x.size(0), h = x.size(2), side = vision.tokens_per_side;
@@ -123,13 +122,13 @@ Tensor pooled(Program& p, const Vision& vision, const TowerParameters& of, const
   return plain_linear(p.torch, normed, transpose(p.torch, weight.tensor, 0, 1));
 }
 
-/// The parameters that the projector's own module holds.
+/// Returns the parameters that the projector's own module holds.
 std::vector<const Parameter*> held_by_projector(const Vision& vision, const TowerParameters& of) {
   return {of.around.find(vision.names.projector + ".mm_input_projection_weight")};
 }
 
-/// Features of image after image in one memory.
-Tensor one_behind_the_other(Program& p, const Vision& vision, const Tensor& x) {
+/// Records the concatenation of all images' features.
+Tensor concatenated_images(Program& p, const Vision& vision, const Tensor& x) {
   if (vision.projector == Projector::pooled || vision.projector == Projector::shuffled_two_layers) return x;
   if (vision.projector == Projector::shuffled)
     return cat(p.torch, {view(p.torch, as_parts(p.torch, x), {x.size(0) * x.size(1), x.size(2)})}, 0);
@@ -137,14 +136,14 @@ Tensor one_behind_the_other(Program& p, const Vision& vision, const Tensor& x) {
   return cat(p.torch, unbind(p.torch, x, 0), 0);
 }
 
-/// Tokens in the order of the image again, where windows changed it.
+/// Restores the order of the image's tokens, where windows changed it.
 Tensor in_order(Program& p, const Vision& vision, const Tensor& x) {
   if (vision.tower.window_size == 0) return x;
   const Tensor order = row_order(p, x.size(0));
   return index(p.torch, x, order);
 }
 
-/// What the tower is given, as the processor makes it: in fp32.
+/// Returns the tower's input as the processor makes it: in fp32.
 Tensor pixels_of(Program& p, const Vision& vision) {
   const TowerShape& tower = vision.tower;
   const std::int64_t per_patch = tower.channels * tower.frames * tower.patch_size * tower.patch_size;
@@ -152,7 +151,7 @@ Tensor pixels_of(Program& p, const Vision& vision) {
   return p.torch.operate({}, Layout::contiguous({count, per_patch}), DType::fp32);
 }
 
-/// Pixels as the tower gets them, and what its caller keeps beside them.
+/// TowerInput holds the tower's pixels and what its caller keeps beside them.
 struct TowerInput {
   Tensor pixels, mask;
 };
@@ -173,7 +172,7 @@ TowerInput tower_input(Program& p, const Vision& vision) {
   return input;
 }
 
-/// Hidden states as the projector takes them.
+/// Returns the hidden states that the projector takes.
 Tensor chosen(Program& p, const Vision& vision, const Tensor& hidden) {
   const TowerShape& tower = vision.tower;
   if (vision.projector == Projector::unfolded) return view(p.torch, hidden, {hidden.size(1), hidden.size(2)});
@@ -217,7 +216,7 @@ Tensor with_images(Program& p, const Tensor& embedded) {
   }
   features = in_order(p, vision, features);
   p.image_locals.push_back(features);
-  features = one_behind_the_other(p, vision, features);
+  features = concatenated_images(p, vision, features);
   p.image_locals.push_back(features);
   const Tensor mask = p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s, 1}), DType::boolean);
   p.image_locals.push_back(mask);

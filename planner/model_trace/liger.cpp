@@ -30,23 +30,21 @@ Tensor liger_rms_norm(Program& p, const Tensor& weight, const Tensor& x, bool in
   Tensor output = torch.make(Layout::contiguous(x.layout.sizes), x.type);
   const Tensor roots = torch.make(Layout::contiguous({rows}), DType::fp32);
   torch.end_kernel(1);
-  if (node) {
-    Saved kept = torch.save(x), kept_weight = torch.save(weight), kept_roots = torch.save(roots);
-    node->backward = [&torch, h, in_place, trains = weight.requires_gradient, type = weight.type, kept,
-                      kept_weight, kept_roots](Tensors& gradients) {
-      const Tensor input = kept.get(), factors = kept_weight.get(), held = kept_roots.get();
-      torch.read_only(input.bytes() + gradients[0].bytes());
-      Tensor parts;
-      if (trains) parts = torch.make(Layout::contiguous({kMultiprocessors, h}), DType::fp32);
-      Tensor of_input = in_place ? gradients[0] : torch.make(gradients[0].layout, gradients[0].type);
-      torch.end_kernel(1);
-      Tensor of_weight;
-      if (trains) of_weight = to(torch, torch.operate({&parts}, Layout::contiguous({h}), DType::fp32), type);
-      return Tensors{of_input, of_weight};
-    };
-    torch.connect(output, node);
-  }
-  return output;
+  if (!node) return output;
+  Saved kept = torch.save(x), kept_weight = torch.save(weight), kept_roots = torch.save(roots);
+  node->backward = [&torch, h, in_place, trains = weight.requires_gradient, type = weight.type, kept,
+                    kept_weight, kept_roots](Tensors& gradients) {
+    const Tensor input = kept.get(), factors = kept_weight.get(), held = kept_roots.get();
+    torch.read_only(input.bytes() + gradients[0].bytes());
+    Tensor parts;
+    if (trains) parts = torch.make(Layout::contiguous({kMultiprocessors, h}), DType::fp32);
+    Tensor of_input = in_place ? gradients[0] : torch.make(gradients[0].layout, gradients[0].type);
+    torch.end_kernel(1);
+    Tensor of_weight;
+    if (trains) of_weight = to(torch, torch.operate({&parts}, Layout::contiguous({h}), DType::fp32), type);
+    return Tensors{of_input, of_weight};
+  };
+  return Autograd::connected(output, node);
 }
 
 Tensor liger_norm(Program& p, const NormCall& call) {
@@ -84,16 +82,14 @@ Tensor liger_silu_mul(Program& p, const Tensor& gate, const Tensor& up) {
   const auto node = torch.node({&gate, &up});
   Tensor product = torch.make(Layout::contiguous(gate.layout.sizes), gate.type);
   torch.end_kernel(1);
-  if (node) {
-    Saved first = torch.save(gate), second = torch.save(up);
-    node->backward = [&torch, first, second](Tensors& gradients) {
-      const Tensor of_gate = first.get(), of_up = second.get();
-      torch.change(of_gate, &gradients[0]), torch.change(of_up);
-      return Tensors{of_gate, of_up};
-    };
-    torch.connect(product, node);
-  }
-  return product;
+  if (!node) return product;
+  Saved first = torch.save(gate), second = torch.save(up);
+  node->backward = [&torch, first, second](Tensors& gradients) {
+    const Tensor of_gate = first.get(), of_up = second.get();
+    torch.change(of_gate, &gradients[0]), torch.change(of_up);
+    return Tensors{of_gate, of_up};
+  };
+  return Autograd::connected(product, node);
 }
 
 Tensor liger_feed_forward(Program& p, const Parameters& of, const Tensor& x) {

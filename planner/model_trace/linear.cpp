@@ -1,13 +1,12 @@
-#include "planner/model_trace/parallel_operators.h"
+#include "planner/model_trace/operators.h"
 #include "planner/model_trace/program.h"
-#include "planner/model_trace/quantised_linear.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan::symbolic {
 
 namespace {
 
-/// The path of the module that holds the weight.
+/// Returns the path of the module that holds the weight.
 std::string path_of(const Parameter& weight) {
   const std::string& name = weight.about->name;
   return name.substr(0, name.rfind('.'));
@@ -22,7 +21,7 @@ bool divided(const Program& p, const Parameter& weight) {
   return p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
 }
 
-/// Whether the layer is transformers' Conv1D, whose weight is [in, out].
+/// True if the layer is transformers' Conv1D, whose weight is [in, out].
 bool is_conv1d(const Program& p, const Parameter* bias) {
   return p.operators().linear == LinearForm::conv1d && bias != nullptr;
 }
@@ -52,8 +51,8 @@ Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const
   return linear(p.torch, x, weight.tensor, addend);
 }
 
-/// torch.nn.functional.normalize(weight): divided by the norm of each row, which autocast computes in fp32,
-/// so that the quotient is fp32 as well. What the norm's own gradient takes of a trained head is not told.
+/// torch.nn.functional.normalize(weight): divided by the norm of each row. autocast computes norm and
+/// quotient in fp32. The gradient of the norm itself is left out for a trained head.
 Tensor normalised(Program& p, const Tensor& weight) {
   Autograd& torch = p.torch;
   const DType type = torch.autocast().enabled() ? DType::fp32 : weight.type;
@@ -64,7 +63,7 @@ Tensor normalised(Program& p, const Tensor& weight) {
   return div_by_constant(torch, to(torch, weight, type), clamped);
 }
 
-/// Baichuan 2's head. Source: baichuan-inc/Baichuan2-7B-Base modeling_baichuan.py NormHead.forward.
+/// True for Baichuan 2's head. Source: baichuan-inc/Baichuan2-7B-Base modeling_baichuan.py NormHead.forward.
 bool is_normalised_head(const Program& p, const Parameter& weight) {
   return p.operators().normalises_head && weight.about->role == TensorRole::head &&
          p.strategy.layout.tensor == 1;
@@ -78,7 +77,7 @@ Tensor base_layer(Program& p, const Parameters& of, const Parameter& weight, con
   return hooked(p, {&weight, bias}, x, [&](const Tensor& input) { return product(p, weight, bias, input); });
 }
 
-/// The adapter of one weight: lora_A and lora_B, and DoRA's magnitudes.
+/// LinearAdapter holds lora_A and lora_B of one weight, and DoRA's magnitudes.
 struct LinearAdapter {
   const Parameter* down{};
   const Parameter* up{};
@@ -126,14 +125,14 @@ Tensor low_rank(Program& p, const LinearAdapter& adapter, const Tensor& x) {
   return scale(p.torch, up);
 }
 
-/// The module of this name around a layer reads the type of lora_A's weight.
+/// Records that the module around a layer reads the type of lora_A's weight.
 void read_type(Program& p, const ModuleCall& module, const LinearAdapter& adapter) {
   if (!hooks_modules(p)) return;
   Recorder& recorder = p.torch.recorder();
   recorder.read_parameter(recorder.module_number({.name = module.name}), adapter.down->index);
 }
 
-/// DoRA's module reads parameters of its neighbours.
+/// Records that DoRA's module reads a parameter of a neighbouring module.
 void read_from_magnitudes(Program& p, const LinearAdapter& adapter, const Parameter& read) {
   if (!hooks_modules(p)) return;
   Recorder& recorder = p.torch.recorder();
@@ -141,7 +140,7 @@ void read_from_magnitudes(Program& p, const LinearAdapter& adapter, const Parame
                           read.index);
 }
 
-/// The product of lora_B and lora_A, [out, in], made by passing an identity matrix through them; its graph
+/// Records the product of lora_B and lora_A, [out, in], by passing an identity matrix through both. Its graph
 /// lives as long as it does.
 Tensor weight_update(Program& p, const LinearAdapter& adapter) {
   read_from_magnitudes(p, adapter, *adapter.down);
@@ -150,7 +149,7 @@ Tensor weight_update(Program& p, const LinearAdapter& adapter) {
   return transpose(p.torch, widened(p, adapter, narrowed(p, adapter, identity)), 0, 1);
 }
 
-/// The base weight [out, in] in `type`, without a gradient.
+/// Returns the base weight [out, in] in `type`, without a gradient.
 Tensor base_weight(Program& p, const Parameter& weight, const Parameter* bias, const LinearAdapter& adapter,
                    DType type) {
   read_from_magnitudes(p, adapter, weight);
@@ -161,7 +160,7 @@ Tensor base_weight(Program& p, const Parameter& weight, const Parameter* bias, c
   return is_conv1d(p, bias) && !unpacks ? transpose(p.torch, typed, 0, 1) : typed;
 }
 
-/// The norm of each row of the base weight and its update.
+/// Records the norm of each row of base weight and update.
 Tensor row_norms(Program& p, const Tensor& weight, const Tensor& update) {
   Tensor sum;
   {
@@ -171,8 +170,9 @@ Tensor row_norms(Program& p, const Tensor& weight, const Tensor& update) {
   return p.torch.kernel({&sum}, Layout::contiguous({weight.size(0)}), sum.type);
 }
 
-/// What DoRA adds to the base layer's output: (m/‖W + ΔW‖ − 1) · base + m/‖W + ΔW‖ · lora_B(lora_A(x)) ·
-/// scaling. Source: peft 0.21.2 tuners/lora/dora.py DoraLinearLayer.forward, variants.py DoraLinearVariant.
+/// Records what DoRA adds to the base layer's output: (m/‖W + ΔW‖ − 1) · base + m/‖W + ΔW‖ ·
+/// lora_B(lora_A(x)) · scaling. Source: peft 0.21.2 tuners/lora/dora.py DoraLinearLayer.forward, variants.py
+/// DoraLinearVariant.
 Tensor decomposed(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
                   const Tensor& x, const Tensor& result) {
   const Parameter* bias = of.find(path_of(weight) + ".bias");
@@ -206,7 +206,7 @@ Tensor decomposed(Program& p, const Parameters& of, const Parameter& weight, con
   });
 }
 
-/// What the adapter makes of the base layer's output and its own input.
+/// Records the sum of the base layer's output `result` and what the adapter computes from `x`.
 Tensor with_adapter(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
                     const Tensor& x, const Tensor& result) {
   const Tensor added =
@@ -214,8 +214,8 @@ Tensor with_adapter(Program& p, const Parameters& of, const Parameter& weight, c
   return add(p.torch, result, added);
 }
 
-/// The layers of gptqmodel's AWQ: the adapter's output is narrowed before it is scaled, and the layer's own
-/// is not copied. Source: peft 0.21.2 tuners/lora/awq.py AwqLoraLinear.forward.
+/// Records the adapter of gptqmodel's AWQ layers: its output is narrowed before it is scaled, and the layer's
+/// own is not copied. Source: peft 0.21.2 tuners/lora/awq.py AwqLoraLinear.forward.
 Tensor adapted_awq(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
                    Tensor x, const ModuleCall& module) {
   const Tensor result = base_layer(p, of, weight, x);
@@ -230,8 +230,8 @@ Tensor adapted_awq(Program& p, const Parameters& of, const Parameter& weight, co
   return add(p.torch, result, output);
 }
 
-/// peft's lora.Linear around an unquantised layer, or one of GPTQ, HQQ or torchao: the sum is computed in the
-/// wider of both types and brought back to the layer's own. Source: peft 0.21.2 tuners/lora/layer.py
+/// Records peft's lora.Linear around an unquantised layer, or one of GPTQ, HQQ or torchao: the sum is
+/// computed in the wider of both types and cast to the layer's own. Source: peft 0.21.2 tuners/lora/layer.py
 /// Linear.forward.
 Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
                Tensor x, const ModuleCall& module) {
@@ -247,8 +247,8 @@ Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const 
   return keeps_types ? result : to(p.torch, result, type);
 }
 
-/// peft's layers around bitsandbytes': the adapter's output is brought to the layer's type before the sum,
-/// unless autocast is on, and a 4-bit layer's output is copied. Source: peft 0.21.2 tuners/lora/bnb.py.
+/// Records peft's layers around bitsandbytes': the adapter's output is cast to the layer's type before the
+/// sum, unless autocast is on, and a 4-bit layer's output is copied. Source: peft 0.21.2 tuners/lora/bnb.py.
 Tensor adapted_packed(Program& p, const Parameters& of, const Parameter& weight, const LinearAdapter& adapter,
                       Tensor x, const ModuleCall& module) {
   Tensor result = base_layer(p, of, weight, x);

@@ -1,5 +1,3 @@
-#include "planner/model_trace/linear_attention_operators.h"
-
 #include <utility>
 
 #include "planner/model_trace/operators.h"
@@ -89,21 +87,18 @@ Tensor depthwise_convolution(Autograd& torch, const Tensor& given_x, const Tenso
       outputs[0] = torch.kernel({&gradient}, Layout::contiguous(held_x.layout.sizes), held_x.type);
     return outputs;
   };
-  torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 Tensor to_contiguous(Autograd& torch, const Tensor& x, DType type) {
   if (x.type == type) return x;
   const auto node = torch.node({&x});
   Tensor result = torch.make(Layout::contiguous(x.layout.sizes), type);
-  if (node) {
-    node->backward = [&torch, from = x.type](Tensors& gradients) {
-      return Tensors{torch.make(elementwise({&gradients[0].layout}), from)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, from = x.type](Tensors& gradients) {
+    return Tensors{torch.make(elementwise({&gradients[0].layout}), from)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor pad(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t more) {
@@ -111,14 +106,12 @@ Tensor pad(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t more
   Dimensions sizes = x.layout.sizes;
   sizes[axis] += more;
   Tensor result = more == 0 ? like(torch, x) : torch.make(Layout::contiguous(sizes), x.type);
-  if (node) {
-    node->backward = [&torch, own = x.layout.sizes, more](Tensors& gradients) {
-      if (more == 0) return Tensors{like(torch, gradients[0])};
-      return Tensors{torch.make(Layout::contiguous(own), gradients[0].type)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, own = x.layout.sizes, more](Tensors& gradients) {
+    if (more == 0) return Tensors{like(torch, gradients[0])};
+    return Tensors{torch.make(Layout::contiguous(own), gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor repeat_interleave(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t times) {
@@ -132,16 +125,14 @@ Tensor running_sum(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
   Tensor result = torch.make(Layout::contiguous(x.layout.sizes), x.type);
   { const Tensor ordered = in_order(torch, x); }
-  if (node) {
-    // grad.flip(-1).cumsum(-1).flip(-1)
-    node->backward = [&torch](Tensors& gradients) {
-      const Tensor turned = copy_of(torch, gradients[0]);
-      const Tensor summed = copy_of(torch, turned);
-      return Tensors{copy_of(torch, summed)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  // grad.flip(-1).cumsum(-1).flip(-1)
+  node->backward = [&torch](Tensors& gradients) {
+    const Tensor turned = copy_of(torch, gradients[0]);
+    const Tensor summed = copy_of(torch, turned);
+    return Tensors{copy_of(torch, summed)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor batched_matmul(Autograd& torch, const Tensor& given_a, const Tensor& given_b) {
@@ -176,8 +167,7 @@ Tensor batched_matmul(Autograd& torch, const Tensor& given_a, const Tensor& give
     torch.drop_kernel();
     return outputs;
   };
-  torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 Tensor solve_triangular(Autograd& torch, const Tensor& a, const Tensor& b) {
@@ -194,21 +184,18 @@ Tensor solve_triangular(Autograd& torch, const Tensor& a, const Tensor& b) {
     if (!itself.needs(1)) outputs[1].reset();
     return outputs;
   };
-  torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 Tensor part(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length) {
   const auto node = torch.node({&x});
   Tensor result = alias(x, x.layout.narrowed(axis, length));
   torch.issue(1);
-  if (node) {
-    node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{padded(torch, gradients[0], whole)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+    return Tensors{padded(torch, gradients[0], whole)};
+  };
+  return Autograd::connected(result, node);
 }
 
 void assign(Autograd& torch, Tensor& x, const Tensor& value) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/model_trace/attention.h"
-#include "planner/model_trace/quantised_linear.h"
+#include "planner/model_trace/program.h"
 
 namespace zplan {
 
@@ -64,8 +64,7 @@ Tensor joint_product(Program& p, const Parameters& of, const Tensor& x) {
     if (trains) torch.compute(product_of(in, tokens, width, shapes[0].type));
     return gradients;
   };
-  p.torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 /// Zeros with the adapted slices copied in. Keeps what was copied.
@@ -78,8 +77,7 @@ Tensor padded_with_zeros(Program& p, const Tensor& slices, std::int64_t width) {
     const Tensor held = kept.get();
     return Tensors{torch.make(Layout::contiguous(held.layout.sizes), gradients[0].type)};
   };
-  p.torch.connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 /// Adapters of slices: one dropout for all. Source: litgpt 0.5 lora.py LoRAQKVLinear.forward.

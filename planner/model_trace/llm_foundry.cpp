@@ -1,7 +1,7 @@
 // llm-foundry's modules: MPT's attention in one kernel.
 
 #include "planner/model_trace/attention.h"
-#include "planner/model_trace/attention_operators.h"
+#include "planner/model_trace/operators.h"
 
 namespace zplan {
 

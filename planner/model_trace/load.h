@@ -1,6 +1,6 @@
 #pragma once
-// What a stretch of a tape gives the device and the host to do, beside memory: matrix products, attention,
-// and bytes that all other kernels read and write. How long that takes is time/'s.
+// Load is the work between two events of a tape, beside memory: matrix products, attention, and the bytes
+// that all other kernels read and write. The cost model turns it into time.
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace zplan {
 
-/// Matrix products of one shape: `batch` of them at a time, [rows, inner] × [inner, columns].
+/// Product stands for `times` matrix products of one shape: `batch` at a time, [rows, inner] × [inner,
+/// columns].
 struct Product {
   std::int64_t batch{1};
   std::int64_t rows{}, inner{}, columns{};
@@ -20,7 +21,7 @@ struct Product {
     return batch == other.batch && rows == other.rows && inner == other.inner && columns == other.columns &&
            element == other.element;
   }
-  /// A multiplication and an addition each.
+  /// Returns a multiplication and an addition for each term.
   [[nodiscard]] Flops flops() const {
     return Flops(2.0 * static_cast<double>(batch * times) * static_cast<double>(rows) *
                  static_cast<double>(inner) * static_cast<double>(columns));
@@ -28,24 +29,26 @@ struct Product {
   bool operator==(const Product&) const = default;
 };
 
-/// What PyTorch's memory-efficient attention kernels do, which masks and GPUs before Ampere need.
+/// TiledAttention counts the operations of PyTorch's memory-efficient attention kernels, which run with masks
+/// and on GPUs before Ampere.
 struct TiledAttention {
-  Flops counted;             ///< of attention_forward and attention_backward
-  Flops forward, backward;   ///< with what is done for features that only fill tiles
-  std::int64_t head_size{};  ///< the widest: kernels differ by it
+  Flops counted;             ///< part of attention_forward and attention_backward
+  Flops forward, backward;   ///< including features that only fill tiles
+  std::int64_t head_size{};  ///< the largest, by which kernels differ
   bool operator==(const TiledAttention&) const = default;
 };
 
-/// Kernels between two moments at which a framework steps in.
+/// Load is the work between two moments at which a framework steps in.
 struct Load {
   std::vector<Product> products;
-  Flops attention_forward, attention_backward;  ///< of fused attention kernels, the masked half not counted
+  Flops attention_forward, attention_backward;  ///< by fused attention kernels, without the masked half
   TiledAttention attention_tiled;
-  Bytes moved;                  ///< read and written by all other kernels, each operand once
-  std::int64_t kernels{};       ///< how many these are
-  std::int64_t operators{};     ///< that the host issues from Python, views among them
-  std::int64_t checkpointed{};  ///< of them, inside a checkpointed call: what they save passes Python
-  std::int64_t nodes{};         ///< of the graph that autograd's engine runs
+  Bytes moved;               ///< read and written by all other kernels, each operand once
+  std::int64_t kernels{};    ///< number of all other kernels
+  std::int64_t operators{};  ///< operators that Python issues, views included
+  std::int64_t
+      checkpointed{};    ///< operators inside a checkpointed call, whose saved tensors pass through Python
+  std::int64_t nodes{};  ///< nodes that autograd's engine runs
 
   void add(const Product& product) {
     for (Product& each : products)

@@ -1,11 +1,149 @@
+// Output head and loss of next tokens, in all their forms, and TRL's head without logits: log-probabilities
+// of the labels, computed from tiles of tokens and vocabulary that the backward computes again. Source: TRL
+// 1.16 kernels/chunked_logprob.py, trainer/utils.py add_fused_lm_head.
+
 #include <algorithm>
 #include <bit>
 #include <utility>
 
-#include "planner/model_trace/parallel_operators.h"
+#include "planner/model_trace/operators.h"
 #include "planner/model_trace/program.h"
 
 namespace zplan::symbolic {
+
+namespace {
+
+constexpr std::int64_t kTileTokens = 4096, kTileWords = 32'768;
+
+/// Tiles holds the operands of a tile cast to the type that computes, and the tile.
+struct Tiles {
+  Autograd& torch;
+  std::int64_t tokens{}, words{}, width{};  ///< of all tiles, and features
+  DType type{DType::bf16};                  ///< that computes
+
+  [[nodiscard]] Tensor buffer() const {
+    return torch.operate({}, Layout::contiguous({std::min(tokens, kTileTokens), kTileWords}), type);
+  }
+  /// Calls `fold` for each tile while the operands' copies are there.
+  template <class Fold>
+  void each(const Tensor& hidden, const Tensor& weight, const Fold& fold) const {
+    for (std::int64_t at = 0; at < tokens; at += kTileTokens) {
+      const std::int64_t rows = std::min(kTileTokens, tokens - at);
+      const Tensor some = cast(hidden, {rows, width});
+      Tensor part;
+      for (std::int64_t first = 0; first < words; first += kTileWords) {
+        const std::int64_t columns = std::min(kTileWords, words - first);
+        Tensor next = cast(weight, {columns, width});
+        part = std::move(next);
+        torch.compute(product_of(rows, width, columns, type));
+        fold(rows, columns);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] Tensor cast(const Tensor& of, Dimensions sizes) const {
+    if (of.type == type) return {};
+    return torch.operate({}, Layout::contiguous(std::move(sizes)), type);
+  }
+};
+
+/// hidden[mask]: the `labels` rows of each sample whose next token is a label. Its backward sorts the indices
+/// (index_put_).
+Tensor labelled_rows(Program& p, const Tensor& hidden, std::int64_t labels) {
+  Autograd& torch = p.torch;
+  const std::int64_t rows = hidden.size(0) * labels, width = hidden.size(2);
+  const auto node = torch.node({&hidden});
+  const Tensor indices = torch.operate({}, Layout::contiguous({rows, 2}), DType::int64);
+  Tensor picked = torch.make(Layout::contiguous({rows, width}), hidden.type);
+  torch.end_kernel(1);
+  if (!node) return picked;
+  node->backward = [&torch, rows, whole = hidden.layout.sizes, type = hidden.type,
+                    kept = torch.save(indices)](Tensors& gradients) {
+    const Tensor held = kept.get();
+    Tensor result = torch.kernel({}, Layout::contiguous(whole), type);
+    const Tensor linear = torch.operate({&held}, Layout::contiguous({rows}), DType::int64);
+    const Tensor order = torch.operate({}, Layout::contiguous({rows}), DType::int64);
+    const Tensor sorted = torch.operate({&linear}, Layout::contiguous({rows}), DType::int64);
+    torch.copy(gradients[0]);
+    return Tensors{result};
+  };
+  return Autograd::connected(picked, node);
+}
+
+/// ChunkedLogProbFunction.
+Tensor log_probabilities_of(Program& p, const Parameter& weight, const Tensor& rows) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&rows, &weight.tensor});
+  const std::int64_t N = rows.size(0), h = rows.size(1), V = weight.tensor.size(0);
+  const DType type = torch.autocast().enabled() ? DType::bf16 : rows.type;
+  const auto number = [&] { return torch.operate({}, Layout::contiguous({N}), DType::fp32); };
+  const Tensor targets = torch.operate({}, Layout::contiguous({N}), DType::int64);
+  const Tiles tiles{torch, N, V, h, type};
+  Tensor result, normaliser, entropy;
+  {
+    Tensors statistics;
+    for (int i = 0; i < 7; ++i) statistics.push_back(number());
+    const Tensor tile = tiles.buffer();
+    tiles.each(rows, weight.tensor, [&](std::int64_t n, std::int64_t v) {
+      torch.read_only(Bytes(n * v * size_of(type)));
+      torch.end_kernel(1);
+    });
+    normaliser = number(), result = number(), entropy = number();
+  }
+  if (!node) return result;
+  Saved kept = torch.save(rows), kept_weight = torch.save(weight.tensor), labels = torch.save(targets),
+        kept_normaliser = torch.save(normaliser), kept_entropy = torch.save(entropy);
+  node->backward = [&torch, N, h, V, tiles, trains = weight.tensor.requires_gradient,
+                    needs_rows = rows.requires_gradient, kept, kept_weight, labels, kept_normaliser,
+                    kept_entropy](Tensors&) {
+    const Tensor input = kept.get(), factors = kept_weight.get(), held = labels.get();
+    const Tensor first = kept_normaliser.get(), second = kept_entropy.get();
+    Tensor of_rows, of_weight;
+    if (needs_rows) of_rows = torch.operate({}, Layout::contiguous({N, h}), DType::fp32);
+    if (trains) of_weight = torch.operate({}, Layout::contiguous({V, h}), DType::fp32);
+    const Tensor tile = tiles.buffer();
+    tiles.each(input, factors, [&](std::int64_t n, std::int64_t v) {
+      torch.read_only(Bytes(n * v * size_of(tiles.type)));
+      torch.write_only(Bytes(n * v * size_of(tiles.type)));
+      torch.end_kernel(1);
+      if (needs_rows) torch.compute(product_of(n, v, h, tiles.type));
+      if (trains) torch.compute(product_of(v, n, h, tiles.type));
+    });
+    Tensor narrow_rows, narrow_weight;
+    if (needs_rows) narrow_rows = to(torch, of_rows, input.type);
+    if (trains) narrow_weight = to(torch, of_weight, factors.type);
+    return Tensors{narrow_rows, narrow_weight};
+  };
+  return Autograd::connected(result, node);
+}
+
+/// Records zeros.masked_scatter(mask, x): rows return to the places of their tokens.
+Tensor scattered(Program& p, const Tensor& x, const Dimensions& sizes) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&x});
+  Tensor result = torch.make(Layout::contiguous(sizes), x.type);
+  if (!node) return result;
+  node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
+    return Tensors{torch.make(Layout::contiguous(from), gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
+}
+
+}  // namespace
+
+Tensor label_log_probabilities(Program& p, const Parameters& of, const Tensor& hidden) {
+  Autograd& torch = p.torch;
+  const Parameter& weight = head_weight(p, of);
+  torch.recorder().take_for(Term::loss_temporaries);
+  name_head(p, weight);
+  const std::int64_t b = hidden.size(0), s = hidden.size(1) - 1;
+  const Tensor mask = torch.operate({}, Layout::contiguous({b, s}), DType::boolean);
+  const std::int64_t labels = generates(p.training) ? completion_tokens(p.training) : s;
+  const Tensor rows = labelled_rows(p, slice(torch, hidden, 1, s), labels);
+  const Tensor flat = log_probabilities_of(p, weight, rows);
+  return scattered(p, flat, {b, s});
+}
 
 const Parameter& head_weight(const Program& p, const Parameters& of) {
   const Parameter* weight = nullptr;
@@ -25,7 +163,7 @@ const Parameter& head_weight(const Program& p, const Parameters& of) {
 
 namespace {
 
-/// Labels padded by one token and shifted: a copy of its own where rows are not one behind the other.
+/// Labels are padded by one token and shifted: copied where rows are not contiguous.
 struct Labels {
   Tensor padded, shifted;
 };
@@ -44,7 +182,7 @@ Labels labels_of(Program& p) {
   return labels;
 }
 
-/// What the model does with its head's product: a factor (Granite, Cohere) and Gemma 2's soft cap,
+/// Records what the model does with the head's product: a factor (Granite, Cohere) and Gemma 2's soft cap,
 /// tanh(logits / cap) · cap.
 Tensor finished_logits(Program& p, Tensor logits) {
   if (p.operators().scales_logits) logits = scale(p.torch, logits);
@@ -54,12 +192,12 @@ Tensor finished_logits(Program& p, Tensor logits) {
   return scale(p.torch, logits);
 }
 
-/// The same of a slice of the tokens.
+/// Records the same for the logits of a slice of the tokens.
 Tensor finished_slice(Program& p, Tensor logits) {
   return p.modules().caps_whole_logits ? logits : finished_logits(p, std::move(logits));
 }
 
-/// The logits of all tokens but the last of each sample, copied where they do not lie one behind the other.
+/// Records the loss of the logits of all tokens but each sample's last, copied where they are not contiguous.
 Tensor loss_of_shifted_logits(Program& p, const Tensor& wide, std::int64_t V) {
   Autograd& torch = p.torch;
   const std::int64_t predicted = p.sizes.s - 1;
@@ -85,14 +223,14 @@ Tensor whole_loss(Program& p, Tensor logits) {
   return cross_entropy(p.torch, view(p.torch, wide, {p.sizes.tokens(), V}), labels.shifted);
 }
 
-/// All tokens but each sample's last, copied where they do not lie one behind the other.
+/// Returns all tokens but each sample's last, copied where they are not contiguous.
 Tensor without_last(Program& p, const Tensor& logits) {
   const std::int64_t V = logits.layout.sizes.back(), tokens = logits.size(1) - 1;
   const Tensor left = contiguous(p.torch, slice(p.torch, logits, 1, tokens));
   return view(p.torch, left, {p.sizes.b * tokens, V});
 }
 
-/// Slices of the tokens, each widened, reduced and summed on its own.
+/// Records the loss of slices of the tokens, each widened, reduced and added.
 Tensor chunked_loss(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
   const Labels labels = labels_of(p);
@@ -115,9 +253,9 @@ Tensors all_wide(Program& p, const Tensors& logits) {
   return wide;
 }
 
-/// Head and cross-entropy of each slice of the sequence: logits of all slices live until the last loss is
-/// there, but never in one piece. Source: litgpt 0.5 model.py GPT.forward (lm_head_chunk_size), utils.py
-/// chunked_cross_entropy.
+/// Records head and cross-entropy of each slice of the sequence. Logits of all slices live until the last
+/// loss is computed, but never in one tensor. Source: litgpt 0.5 model.py GPT.forward (lm_head_chunk_size),
+/// utils.py chunked_cross_entropy.
 Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& weight, const Tensor& hidden) {
   Autograd& torch = p.torch;
   torch.recorder().take_for(Term::logits);
@@ -138,7 +276,7 @@ Tensor loss_of_sliced_head(Program& p, const Parameters& of, const Parameter& we
   return sum;
 }
 
-/// DeepSpeed's column-parallel head under an untied embedding: every rank gathers the logits of all.
+/// Records DeepSpeed's column-parallel head under an untied embedding: every rank gathers the logits of all.
 /// Source: DeepSpeed 0.19.8 module_inject/layers.py GatherFromTensorParallelRegion.
 Tensor gathered(Program& p, const Tensor& part, std::int64_t V) {
   Autograd& torch = p.torch;
@@ -151,18 +289,16 @@ Tensor gathered(Program& p, const Tensor& part, std::int64_t V) {
     whole = torch.make(Layout::contiguous(sizes), part.type);
   }
   torch.recorder().communicate(TensorCall::logits, whole.bytes());
-  if (node) {
-    node->backward = [&torch, own = part.layout.sizes](Tensors& gradients) {
-      return Tensors{torch.make(Layout::contiguous(own), gradients[0].type)};
-    };
-    torch.connect(whole, node);
-  }
-  return whole;
+  if (!node) return whole;
+  node->backward = [&torch, own = part.layout.sizes](Tensors& gradients) {
+    return Tensors{torch.make(Layout::contiguous(own), gradients[0].type)};
+  };
+  return Autograd::connected(whole, node);
 }
 
-/// A head and loss in one kernel: logits exist for a slice of the tokens at a time, about as many bytes as
-/// the hidden states; gradients are computed at once. Source: Liger-Kernel fused_linear_cross_entropy (a
-/// chunk is the next power of two of T / ⌈V/h⌉ tokens).
+/// Records head and loss in one kernel: logits exist for a slice of the tokens at a time, about as many bytes
+/// as the hidden states, and gradients are computed at once. Source: Liger-Kernel fused_linear_cross_entropy
+/// (a chunk is the next power of two of T / ⌈V/h⌉ tokens).
 Tensor fused_loss(Program& p, const Parameter& weight, const Tensor& hidden) {
   Autograd& torch = p.torch;
   const auto node = torch.node({&hidden, &weight.tensor});
@@ -185,13 +321,11 @@ Tensor fused_loss(Program& p, const Parameter& weight, const Tensor& hidden) {
     torch.read_only(Bytes(2 * T * V * size_of(hidden.type)));
     torch.write_only(Bytes(T * V * size_of(hidden.type)));
   }
-  if (node) {
-    node->backward = [first = torch.save(of_hidden), second = torch.save(of_weight)](Tensors&) {
-      return Tensors{first.get(), second.get()};
-    };
-    torch.connect(loss, node);
-  }
-  return loss;
+  if (!node) return loss;
+  node->backward = [first = torch.save(of_hidden), second = torch.save(of_weight)](Tensors&) {
+    return Tensors{first.get(), second.get()};
+  };
+  return Autograd::connected(loss, node);
 }
 
 /// TRL's fused head: minus the mean of log-probabilities.
@@ -202,7 +336,7 @@ Tensor loss_of_log_probabilities(Program& p, const Tensor& logarithms) {
   return scale(torch, sum_last(torch, flat));
 }
 
-/// Of some tokens [t, h].
+/// Records head and loss of some tokens [t, h].
 Tensor loss_of(Program& p, const Parameters& of, const Parameter& weight, const Tensor& hidden) {
   Recorder& recorder = p.torch.recorder();
   recorder.take_for(Term::logits);

@@ -1,5 +1,3 @@
-#include "planner/model_trace/moe_operators.h"
-
 #include <algorithm>
 
 #include "planner/model_trace/operators.h"
@@ -114,27 +112,23 @@ Tensor index(Autograd& torch, const Tensor& x, const Tensor& indices) {
   if (node) kept = torch.save(indices);
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
   torch.read_only(indices.bytes() + result.bytes());
-  if (node) {
-    node->backward = [&torch, kept, whole = x.layout.sizes](Tensors& gradients) {
-      const Tensor held = kept.get();
-      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
-      accumulate_rows(torch, held.elements(), whole[0]);
-      torch.change(gradients[0], &gradients[0]);  // as many rows are read, added to and written
-      return Tensors{gradient};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept, whole = x.layout.sizes](Tensors& gradients) {
+    const Tensor held = kept.get();
+    Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
+    accumulate_rows(torch, held.elements(), whole[0]);
+    torch.change(gradients[0], &gradients[0]);  // as many rows are read, added to and written
+    return Tensors{gradient};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor gather(Autograd& torch, const Tensor& x, const Tensor& indices) {
   const auto node = torch.node({&x});
   Tensor result = torch.make(Layout::contiguous(indices.layout.sizes), x.type);
-  if (node) {
-    node->backward = scatter_back(torch, x, indices);
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = scatter_back(torch, x, indices);
+  return Autograd::connected(result, node);
 }
 
 Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask) {
@@ -143,14 +137,12 @@ Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask) {
   Saved kept;
   if (node) kept = torch.save(mask);
   Tensor result = like(torch, x);
-  if (node) {
-    node->backward = [&torch, kept](Tensors& gradients) {
-      const Tensor held = kept.get();
-      return Tensors{like(torch, gradients[0])};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{like(torch, gradients[0])};
+  };
+  return Autograd::connected(result, node);
 }
 
 // Source: CCCL 3.0 cub/device/dispatch/dispatch_scan.cuh: states of one tile and of a warp's padding before
@@ -175,18 +167,16 @@ Tensor sum(Autograd& torch, const Tensor& x, std::size_t axis, bool keep) {
   else
     sizes.erase(at);
   Tensor result = torch.make(Layout::contiguous(std::move(sizes)), x.type);
-  if (node) {
-    node->backward = [axis, keep, whole = x.layout.sizes](Tensors& gradients) {
-      Layout layout = gradients[0].layout;
-      const auto place = static_cast<std::ptrdiff_t>(axis);
-      if (!keep) layout.strides.insert(layout.strides.begin() + place, 0);
-      layout.sizes = whole;
-      layout.strides[axis] = 0;
-      return Tensors{alias(gradients[0], std::move(layout))};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [axis, keep, whole = x.layout.sizes](Tensors& gradients) {
+    Layout layout = gradients[0].layout;
+    const auto place = static_cast<std::ptrdiff_t>(axis);
+    if (!keep) layout.strides.insert(layout.strides.begin() + place, 0);
+    layout.sizes = whole;
+    layout.strides[axis] = 0;
+    return Tensors{alias(gradients[0], std::move(layout))};
+  };
+  return Autograd::connected(result, node);
 }
 
 namespace {
@@ -217,11 +207,9 @@ Tensor div(Autograd& torch, const Tensor& a, const Tensor& b) {
     if (node->needs(1)) kept_a = torch.save(a);
   }
   Tensor result = combined(torch, a, b);
-  if (node) {
-    node->backward = divide_back(torch, *node, kept_a, kept_b);
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = divide_back(torch, *node, kept_a, kept_b);
+  return Autograd::connected(result, node);
 }
 
 void div_in_place(Autograd& torch, Tensor& a, const Tensor& b) {
@@ -248,14 +236,12 @@ void add_in_place(Autograd& torch, Tensor& a, const Tensor& b) {
 Tensor sigmoid(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
   Tensor result = like(torch, x);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(result)](Tensors& gradients) {
-      const Tensor held = kept.get();
-      return Tensors{combined(torch, gradients[0], held)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(result)](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{combined(torch, gradients[0], held)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor clamp(Autograd& torch, const Tensor& x, int sides) {
@@ -263,24 +249,22 @@ Tensor clamp(Autograd& torch, const Tensor& x, int sides) {
   Saved kept;
   if (node) kept = torch.save(x);
   Tensor result = like(torch, x);
-  if (node) {
-    // The gradient where x lies within, zero elsewhere.
-    node->backward = [&torch, kept, sides](Tensors& gradients) {
-      const Tensor held = kept.get();
-      const Tensor zero = torch.kernel({}, Layout::contiguous({}), gradients[0].type);
-      const auto bounded = [&] { return torch.kernel({&held}, elementwise({&held.layout}), DType::boolean); };
-      const Tensor above = bounded();
-      Tensor below;
-      if (sides == 2) {
-        below = bounded();
-        torch.change(above, &below);
-      }
-      return Tensors{
-          torch.kernel({&above, &gradients[0]}, elementwise({&gradients[0].layout}), gradients[0].type)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  // The gradient where x lies within, zero elsewhere.
+  node->backward = [&torch, kept, sides](Tensors& gradients) {
+    const Tensor held = kept.get();
+    const Tensor zero = torch.kernel({}, Layout::contiguous({}), gradients[0].type);
+    const auto bounded = [&] { return torch.kernel({&held}, elementwise({&held.layout}), DType::boolean); };
+    const Tensor above = bounded();
+    Tensor below;
+    if (sides == 2) {
+      below = bounded();
+      torch.change(above, &below);
+    }
+    return Tensors{
+        torch.kernel({&above, &gradients[0]}, elementwise({&gradients[0].layout}), gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor strided(Autograd& torch, const Tensor& x, std::int64_t step) {
@@ -289,19 +273,17 @@ Tensor strided(Autograd& torch, const Tensor& x, std::int64_t step) {
   layout.sizes.back() = divide_up(layout.sizes.back(), step);
   layout.strides.back() *= step;
   Tensor result = alias(x, std::move(layout));
-  if (node) {
-    node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{padded(torch, gradients[0], whole)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+    return Tensors{padded(torch, gradients[0], whole)};
+  };
+  return Autograd::connected(result, node);
 }
 
 namespace {
 
-/// Whether a batch of matrices is one that cuBLAS takes as it lies: rows or columns without gaps.
-/// Source: torch 2.11 aten/src/ATen/native/cuda/Blas.cpp prepare_batch_matrix_for_cublas.
+/// True if cuBLAS accepts a batch of matrices without a copy: rows or columns have no gaps. Source: torch
+/// 2.11 aten/src/ATen/native/cuda/Blas.cpp prepare_batch_matrix_for_cublas.
 bool suits_cublas(const Layout& x) {
   return (x.strides[2] == 1 && x.strides[1] >= x.sizes[2]) ||
          (x.strides[1] == 1 && x.strides[2] >= x.sizes[1]);
@@ -328,23 +310,21 @@ Tensor baddbmm(Autograd& torch, const Tensor& base, const Tensor& left, const Te
   Tensor result = batched_product(torch, left, right);
   torch.read(base);
   torch.write_only(result.bytes());  // what the product is added to is copied there
-  if (node) {
-    node->backward = [&torch, &itself = *node, kept_left, kept_right](Tensors& gradients) {
-      const Tensor held_left = kept_left.get(), held_right = kept_right.get();
-      Tensors outputs(3);
-      if (itself.needs(1)) {
-        const Tensor product = batched_product(torch, gradients[0], turned(held_right));
-        outputs[1] = torch.kernel({&product}, elementwise({&product.layout}), product.type);
-      }
-      if (itself.needs(2)) {
-        const Tensor product = batched_product(torch, turned(held_left), gradients[0]);
-        outputs[2] = torch.kernel({&product}, elementwise({&product.layout}), product.type);
-      }
-      return outputs;
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node, kept_left, kept_right](Tensors& gradients) {
+    const Tensor held_left = kept_left.get(), held_right = kept_right.get();
+    Tensors outputs(3);
+    if (itself.needs(1)) {
+      const Tensor product = batched_product(torch, gradients[0], turned(held_right));
+      outputs[1] = torch.kernel({&product}, elementwise({&product.layout}), product.type);
+    }
+    if (itself.needs(2)) {
+      const Tensor product = batched_product(torch, turned(held_left), gradients[0]);
+      outputs[2] = torch.kernel({&product}, elementwise({&product.layout}), product.type);
+    }
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
 namespace {
@@ -381,26 +361,24 @@ Tensor grouped_mm(Autograd& torch, const Tensor& x, const Tensor& weights, const
   const Product product = product_of(share(Elements(x.size(0)), weights.size(0)).value, x.size(1),
                                      weights.size(2), x.type, weights.size(0));
   torch.compute(product);
-  if (node) {
-    node->backward = [&torch, &itself = *node, kept_x, kept_weights, kept_offsets, of_x = x.layout,
-                      of_weights = weights.layout, product](Tensors& gradients) {
-      const Tensor held_weights = itself.needs(0) ? kept_weights.get() : Tensor{};
-      const Tensor held_offsets = kept_offsets.get();
-      const Tensor held_x = itself.needs(1) ? kept_x.get() : Tensor{};
-      Tensors outputs(2);
-      if (itself.needs(1)) {
-        outputs[1] = torch.make(of_weights, gradients[0].type);
-        torch.compute(of_second(product));
-      }
-      if (itself.needs(0)) {
-        outputs[0] = torch.make(of_x, gradients[0].type);
-        torch.compute(of_first(product));
-      }
-      return outputs;
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node, kept_x, kept_weights, kept_offsets, of_x = x.layout,
+                    of_weights = weights.layout, product](Tensors& gradients) {
+    const Tensor held_weights = itself.needs(0) ? kept_weights.get() : Tensor{};
+    const Tensor held_offsets = kept_offsets.get();
+    const Tensor held_x = itself.needs(1) ? kept_x.get() : Tensor{};
+    Tensors outputs(2);
+    if (itself.needs(1)) {
+      outputs[1] = torch.make(of_weights, gradients[0].type);
+      torch.compute(of_second(product));
+    }
+    if (itself.needs(0)) {
+      outputs[0] = torch.make(of_x, gradients[0].type);
+      torch.compute(of_first(product));
+    }
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
 }  // namespace zplan::symbolic

@@ -90,7 +90,7 @@ Tensor bare_layer_norm(Program& p, const Tensor& x) {
   return to(p.torch, normed, x.type);
 }
 
-/// NemotronLayerNorm1P casts what it is given, under autocast, and leaves it.
+/// NemotronLayerNorm1P: casts its operands under autocast, which it then leaves.
 Tensor layer_norm_of_one_more(Program& p, const Tensor& weight, const Tensor& bias, const Tensor& x) {
   const DType type = p.torch.autocast().enabled() ? DType::bf16 : x.type;
   Tensors narrow;

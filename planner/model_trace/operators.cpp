@@ -9,13 +9,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "planner/model_trace/parallel_operators.h"
-
 namespace zplan::symbolic {
 
 namespace {
 
-/// The same as an operator's result, which no kernel makes.
+/// Returns a view as the result of an operator without a kernel.
 Tensor seen_as(Autograd& torch, const Tensor& x, Layout layout) {
   torch.drop_kernel();
   return alias(x, std::move(layout));
@@ -92,23 +90,31 @@ std::int64_t blocks_of_whole_reduction(std::int64_t inputs) {
   return std::max(std::min(target, divide_up(values, kMinValues)), divide_up(values, kMaxValues));
 }
 
-/// An operation whose gradient is one new tensor of the gradient's own layout, from what `kept` holds.
-Tensor unary(Autograd& torch, const Tensor& x, const Tensor* keeps_input, bool keeps_result,
-             int temporaries = 0) {
+/// Keeps says what an operation saves for its backward.
+enum class Keeps { nothing, input, result };
+
+/// Records an operation whose gradient is one new tensor of the gradient's own layout.
+Tensor unary(Autograd& torch, const Tensor& x, Keeps keeps) {
   const auto node = torch.node({&x});
   Saved kept;
-  if (node && keeps_input != nullptr) kept = torch.save(x);
+  if (node && keeps == Keeps::input) kept = torch.save(x);
   Tensor result = like(torch, x);
-  if (node) {
-    if (keeps_result) kept = torch.save(result);
-    node->backward = [&torch, kept, temporaries](Tensors& gradients) {
-      const Tensor held = kept.get();
-      (void)temporaries;
-      return Tensors{like(torch, gradients[0])};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  if (keeps == Keeps::result) kept = torch.save(result);
+  node->backward = [&torch, kept](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{like(torch, gradients[0])};
+  };
+  return Autograd::connected(result, node);
+}
+
+/// Records a copy of x in another layout, whose gradient is passed on as it is.
+Tensor copied(Autograd& torch, const Tensor& x, Layout layout) {
+  const auto node = torch.node({&x});
+  Tensor result = torch.make(std::move(layout), x.type);
+  if (!node) return result;
+  node->backward = [](Tensors& gradients) { return Tensors{gradients[0]}; };
+  return Autograd::connected(result, node);
 }
 
 }  // namespace
@@ -172,13 +178,11 @@ Tensor view(Autograd& torch, const Tensor& x, Dimensions sizes) {
     throw std::logic_error(fmt::format("a view as [{}] of [{}] with strides [{}]", fmt::join(sizes, ", "),
                                        fmt::join(x.layout.sizes, ", "), fmt::join(x.layout.strides, ", ")));
   Tensor result = seen_as(torch, x, std::move(layout));
-  if (node) {
-    node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
-      return Tensors{reshaped(torch, gradients[0], from)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
+    return Tensors{reshaped(torch, gradients[0], from)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor reshape(Autograd& torch, const Tensor& x, Dimensions sizes) {
@@ -192,13 +196,11 @@ Tensor reshape(Autograd& torch, const Tensor& x, Dimensions sizes) {
 Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b) {
   const auto node = torch.node({&x});
   Tensor result = seen_as(torch, x, x.layout.transposed(a, b));
-  if (node) {
-    node->backward = [a, b](Tensors& gradients) {
-      return Tensors{alias(gradients[0], gradients[0].layout.transposed(a, b))};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [a, b](Tensors& gradients) {
+    return Tensors{alias(gradients[0], gradients[0].layout.transposed(a, b))};
+  };
+  return Autograd::connected(result, node);
 }
 
 namespace {
@@ -217,15 +219,13 @@ Layout permuted(const Layout& layout, const std::vector<std::size_t>& order) {
 Tensor permute(Autograd& torch, const Tensor& x, const std::vector<std::size_t>& order) {
   const auto node = torch.node({&x});
   Tensor result = seen_as(torch, x, permuted(x.layout, order));
-  if (node) {
-    std::vector<std::size_t> back(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = i;
-    node->backward = [back = std::move(back)](Tensors& gradients) {
-      return Tensors{alias(gradients[0], permuted(gradients[0].layout, back))};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  std::vector<std::size_t> back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = i;
+  node->backward = [back = std::move(back)](Tensors& gradients) {
+    return Tensors{alias(gradients[0], permuted(gradients[0].layout, back))};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor padded(Autograd& torch, const Tensor& part, const Dimensions& whole) {
@@ -238,25 +238,23 @@ Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t le
   if (length == x.size(axis)) return view(torch, x, x.layout.sizes);
   const auto node = torch.node({&x});
   Tensor result = seen_as(torch, x, x.layout.narrowed(axis, length));
-  if (node) {
-    node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{padded(torch, gradients[0], whole)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+    return Tensors{padded(torch, gradients[0], whole)};
+  };
+  return Autograd::connected(result, node);
 }
 
 namespace {
 
-/// Of four dimensions, the second one moves fastest.
+/// True if the second of four dimensions moves fastest.
 bool is_channels_last(const Tensor& x) {
   if (!x.defined() || x.layout.rank() != 4 || x.layout.is_contiguous()) return false;
   const Dimensions& n = x.layout.sizes;
   return x.layout.strides == Dimensions{n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]};
 }
 
-/// As torch.cat lays its result out. Source: torch 2.11 aten/src/ATen/native/TensorShape.cpp
+/// Returns the layout of torch.cat's result. Source: torch 2.11 aten/src/ATen/native/TensorShape.cpp
 /// cat_compute_output_memory_format.
 Layout joined(const Tensors& parts, const Dimensions& whole) {
   if (!std::all_of(parts.begin(), parts.end(), is_channels_last)) return Layout::contiguous(whole);
@@ -288,16 +286,14 @@ Tensor unsqueeze(Autograd& torch, const Tensor& x, std::size_t axis) {
   layout.sizes.insert(layout.sizes.begin() + at, 1);
   const auto node = torch.node({&x});
   Tensor result = seen_as(torch, x, std::move(layout));
-  if (node) {
-    node->backward = [axis](Tensors& gradients) {
-      Layout squeezed = gradients[0].layout;
-      squeezed.sizes.erase(squeezed.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
-      squeezed.strides.erase(squeezed.strides.begin() + static_cast<std::ptrdiff_t>(axis));
-      return Tensors{alias(gradients[0], std::move(squeezed))};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [axis](Tensors& gradients) {
+    Layout squeezed = gradients[0].layout;
+    squeezed.sizes.erase(squeezed.sizes.begin() + static_cast<std::ptrdiff_t>(axis));
+    squeezed.strides.erase(squeezed.strides.begin() + static_cast<std::ptrdiff_t>(axis));
+    return Tensors{alias(gradients[0], std::move(squeezed))};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor expand(Autograd& torch, const Tensor& x, Dimensions sizes) {
@@ -306,48 +302,29 @@ Tensor expand(Autograd& torch, const Tensor& x, Dimensions sizes) {
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (layout.sizes[i] != sizes[i]) layout.sizes[i] = sizes[i], layout.strides[i] = 0;
   Tensor result = seen_as(torch, x, std::move(layout));
-  if (node) {
-    node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
-      return Tensors{sum_to(torch, gradients[0], from)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, from = x.layout.sizes](Tensors& gradients) {
+    return Tensors{sum_to(torch, gradients[0], from)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor contiguous(Autograd& torch, const Tensor& x) {
-  if (x.layout.is_contiguous()) return x;
-  const auto node = torch.node({&x});
-  Tensor result = torch.make(Layout::contiguous(x.layout.sizes), x.type);
-  if (node) {
-    node->backward = [](Tensors& gradients) { return Tensors{gradients[0]}; };
-    torch.connect(result, node);
-  }
-  return result;
+  return x.layout.is_contiguous() ? x : copied(torch, x, Layout::contiguous(x.layout.sizes));
 }
 
-Tensor clone(Autograd& torch, const Tensor& x) {
-  const auto node = torch.node({&x});
-  Tensor result = like(torch, x);
-  if (node) {
-    node->backward = [](Tensors& gradients) { return Tensors{gradients[0]}; };
-    torch.connect(result, node);
-  }
-  return result;
-}
+Tensor clone(Autograd& torch, const Tensor& x) { return copied(torch, x, elementwise({&x.layout})); }
 
 Tensor to(Autograd& torch, const Tensor& x, DType type) {
   if (x.type == type) return x;
   const auto node = torch.node({&x});
   Tensor result = torch.make(elementwise({&x.layout}), type);
-  if (node) {
-    node->backward = [&torch, from = x.type](Tensors& gradients) {
-      if (gradients[0].type == from) return Tensors{gradients[0]};
-      return Tensors{torch.make(elementwise({&gradients[0].layout}), from)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, from = x.type](Tensors& gradients) {
+    if (gradients[0].type == from) return Tensors{gradients[0]};
+    return Tensors{torch.make(elementwise({&gradients[0].layout}), from)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor cat(Autograd& torch, const Tensors& parts, std::size_t axis) {
@@ -364,43 +341,37 @@ Tensor cat(Autograd& torch, const Tensors& parts, std::size_t axis) {
   }
   const auto node = torch.node(inputs);
   Tensor result = torch.make(Layout::contiguous(sizes), type);
-  if (node) {
-    node->backward = [axis, lengths](Tensors& gradients) {
-      Tensors narrowed;
-      for (const std::int64_t length : lengths)
-        narrowed.push_back(alias(gradients[0], gradients[0].layout.narrowed(axis, length)));
-      return narrowed;
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [axis, lengths](Tensors& gradients) {
+    Tensors narrowed;
+    for (const std::int64_t length : lengths)
+      narrowed.push_back(alias(gradients[0], gradients[0].layout.narrowed(axis, length)));
+    return narrowed;
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor add(Autograd& torch, const Tensor& a, const Tensor& b) {
   const auto node = torch.node({&a, &b});
   Tensor result = elementwise_result(torch, a, b);
-  if (node) {
-    node->backward = [&itself = *node](Tensors& gradients) {
-      return Tensors{itself.needs(0) ? gradients[0] : Tensor{}, itself.needs(1) ? gradients[0] : Tensor{}};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&itself = *node](Tensors& gradients) {
+    return Tensors{itself.needs(0) ? gradients[0] : Tensor{}, itself.needs(1) ? gradients[0] : Tensor{}};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor sub(Autograd& torch, const Tensor& a, const Tensor& b) {
   const auto node = torch.node({&a, &b});
   Tensor result = elementwise_result(torch, a, b);
-  if (node) {
-    node->backward = [&torch, &itself = *node](Tensors& gradients) {
-      Tensors outputs(2);
-      if (itself.needs(1)) outputs[1] = like(torch, gradients[0]);
-      if (itself.needs(0)) outputs[0] = gradients[0];
-      return outputs;
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node](Tensors& gradients) {
+    Tensors outputs(2);
+    if (itself.needs(1)) outputs[1] = like(torch, gradients[0]);
+    if (itself.needs(0)) outputs[0] = gradients[0];
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor mul(Autograd& torch, const Tensor& a, const Tensor& b) {
@@ -411,40 +382,29 @@ Tensor mul(Autograd& torch, const Tensor& a, const Tensor& b) {
     if (node->needs(1)) kept_a = torch.save(a);
   }
   Tensor result = elementwise_result(torch, a, b);
-  if (node) {
-    node->backward = [&torch, &itself = *node, kept_a, kept_b](Tensors& gradients) {
-      const Tensor held_b = itself.needs(0) ? kept_b.get() : Tensor{};
-      const Tensor held_a = itself.needs(1) ? kept_a.get() : Tensor{};
-      if (itself.needs(0) && itself.needs(1)) torch.read(gradients[0]);
-      Tensors outputs(2);
-      if (itself.needs(1)) outputs[1] = elementwise_result(torch, gradients[0], held_a);
-      if (itself.needs(0)) outputs[0] = elementwise_result(torch, gradients[0], held_b);
-      return outputs;
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node, kept_a, kept_b](Tensors& gradients) {
+    const Tensor held_b = itself.needs(0) ? kept_b.get() : Tensor{};
+    const Tensor held_a = itself.needs(1) ? kept_a.get() : Tensor{};
+    if (itself.needs(0) && itself.needs(1)) torch.read(gradients[0]);
+    Tensors outputs(2);
+    if (itself.needs(1)) outputs[1] = elementwise_result(torch, gradients[0], held_a);
+    if (itself.needs(0)) outputs[0] = elementwise_result(torch, gradients[0], held_b);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
-Tensor scale(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, false); }
+Tensor scale(Autograd& torch, const Tensor& x) { return unary(torch, x, Keeps::nothing); }
 
-Tensor add_number(Autograd& torch, const Tensor& x) {
-  const auto node = torch.node({&x});
-  Tensor result = like(torch, x);
-  if (node) {
-    node->backward = [](Tensors& gradients) { return Tensors{gradients[0]}; };
-    torch.connect(result, node);
-  }
-  return result;
-}
-
-Tensor neg(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, false); }
-Tensor relu(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, true); }
-Tensor tanh(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, true); }
-Tensor silu(Autograd& torch, const Tensor& x) { return unary(torch, x, &x, false); }
-Tensor softplus(Autograd& torch, const Tensor& x) { return unary(torch, x, &x, false); }
-Tensor exp(Autograd& torch, const Tensor& x) { return unary(torch, x, nullptr, true); }
-Tensor gelu(Autograd& torch, const Tensor& x) { return unary(torch, x, &x, false); }
+Tensor add_number(Autograd& torch, const Tensor& x) { return copied(torch, x, elementwise({&x.layout})); }
+Tensor neg(Autograd& torch, const Tensor& x) { return unary(torch, x, Keeps::nothing); }
+Tensor relu(Autograd& torch, const Tensor& x) { return unary(torch, x, Keeps::result); }
+Tensor tanh(Autograd& torch, const Tensor& x) { return unary(torch, x, Keeps::result); }
+Tensor silu(Autograd& torch, const Tensor& x) { return unary(torch, x, Keeps::input); }
+Tensor softplus(Autograd& torch, const Tensor& x) { return unary(torch, x, Keeps::input); }
+Tensor exp(Autograd& torch, const Tensor& x) { return unary(torch, x, Keeps::result); }
+Tensor gelu(Autograd& torch, const Tensor& x) { return unary(torch, x, Keeps::input); }
 
 Tensor pow(Autograd& torch, const Tensor& given) {
   const Tensor x = torch.autocast().wide(torch, given);
@@ -452,36 +412,32 @@ Tensor pow(Autograd& torch, const Tensor& given) {
   Saved kept;
   if (node) kept = torch.save(x);
   Tensor result = like(torch, x);
-  if (node) {
-    // grad * (exponent * self.pow(exponent − 1))
-    node->backward = [&torch, kept](Tensors& gradients) {
-      const Tensor held = kept.get();
-      const Tensor power = like(torch, held);
-      const Tensor scaled = like(torch, held);
-      torch.read(power), torch.read(scaled);
-      return Tensors{elementwise_result(torch, gradients[0], scaled)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  // grad * (exponent * self.pow(exponent − 1))
+  node->backward = [&torch, kept](Tensors& gradients) {
+    const Tensor held = kept.get();
+    const Tensor power = like(torch, held);
+    const Tensor scaled = like(torch, held);
+    torch.read(power), torch.read(scaled);
+    return Tensors{elementwise_result(torch, gradients[0], scaled)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor rsqrt(Autograd& torch, const Tensor& given) {
   const Tensor x = torch.autocast().wide(torch, given);
   const auto node = torch.node({&x});
   Tensor result = like(torch, x);
-  if (node) {
-    // −0.5 * grad * result.pow(3)
-    node->backward = [&torch, kept = torch.save(result)](Tensors& gradients) {
-      const Tensor held = kept.get();
-      const Tensor power = like(torch, held);
-      const Tensor scaled = like(torch, gradients[0]);
-      torch.read(power), torch.read(scaled);
-      return Tensors{elementwise_result(torch, scaled, power)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  // −0.5 * grad * result.pow(3)
+  node->backward = [&torch, kept = torch.save(result)](Tensors& gradients) {
+    const Tensor held = kept.get();
+    const Tensor power = like(torch, held);
+    const Tensor scaled = like(torch, gradients[0]);
+    torch.read(power), torch.read(scaled);
+    return Tensors{elementwise_result(torch, scaled, power)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor dropout(Autograd& torch, const Tensor& x) {
@@ -489,14 +445,12 @@ Tensor dropout(Autograd& torch, const Tensor& x) {
   const Tensor mask = torch.make(elementwise({&x.layout}), DType::boolean);
   Tensor result = like(torch, x);
   torch.end_kernel(1);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(mask)](Tensors& gradients) {
-      const Tensor held = kept.get();
-      return Tensors{elementwise_result(torch, gradients[0], held)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(mask)](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{elementwise_result(torch, gradients[0], held)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor mean(Autograd& torch, const Tensor& x) {
@@ -504,19 +458,14 @@ Tensor mean(Autograd& torch, const Tensor& x) {
   Dimensions sizes = x.layout.sizes;
   sizes.back() = 1;
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
-  if (node) {
-    // The gradient is expanded, a view, and divided by the size.
-    node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  // The gradient is expanded, a view, and divided by the size.
+  node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+    return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
 }
 
-// A bf16 input is cast first: only fp16 has a kernel that widens as it goes. The backward multiplies gradient
-// and result in memory of its own. Source: torch 2.11 aten/src/ATen/native/SoftMax.cpp softmax,
-// native/cuda/SoftMax.cu softmax_backward_cuda_out.
 void any(Autograd& torch, std::int64_t elements) {
   const Tensor result = torch.operate({}, Layout::contiguous({}), DType::boolean);
   const std::int64_t blocks = blocks_of_whole_reduction(elements);
@@ -526,22 +475,23 @@ void any(Autograd& torch, std::int64_t elements) {
   torch.drop_kernel();
 }
 
+// A bf16 input is cast first: only fp16 has a kernel that widens as it goes. The backward multiplies gradient
+// and result in memory of its own. Source: torch 2.11 aten/src/ATen/native/SoftMax.cpp softmax,
+// native/cuda/SoftMax.cu softmax_backward_cuda_out.
 Tensor softmax(Autograd& torch, const Tensor& given, DType type) {
   if (torch.autocast().enabled()) type = DType::fp32;
   const Tensor x = to(torch, given, type);
   const auto node = torch.node({&x});
   Tensor result = torch.make(Layout::contiguous(x.layout.sizes), type);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(result)](Tensors&) {
-      const Tensor held = kept.get();
-      Tensor gradient = torch.make(Layout::contiguous(held.layout.sizes), held.type);
-      const Tensor product = torch.make(Layout::contiguous(held.layout.sizes), held.type);
-      torch.read(held), torch.read(product);
-      return Tensors{gradient};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(result)](Tensors&) {
+    const Tensor held = kept.get();
+    Tensor gradient = torch.make(Layout::contiguous(held.layout.sizes), held.type);
+    const Tensor product = torch.make(Layout::contiguous(held.layout.sizes), held.type);
+    torch.read(held), torch.read(product);
+    return Tensors{gradient};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, const Tensor* bias) {
@@ -565,26 +515,24 @@ Tensor layer_norm(Autograd& torch, const Tensor& given, const Tensor* weight, co
   const Tensor mean = torch.make(Layout::contiguous(rows), DType::fp32);
   const Tensor deviation = torch.make(Layout::contiguous(rows), DType::fp32);
   torch.end_kernel(1);
-  if (node) {
-    node->backward = [&torch, &itself = *node, in_order, kept, kept_weight, kept_bias,
-                      means = torch.save(mean), deviations = torch.save(deviation)](Tensors& gradients) {
-      const Tensor w0 = kept_weight.get(), b0 = kept_bias.get();
-      const Tensor x0 = kept.get(), mean0 = means.get(), deviation0 = deviations.get();
-      const Tensor ordered_x = in_order(x0), ordered_gradient = in_order(gradients[0]);
-      // The gradients of the input and of the weights are kernels of their own.
-      const bool trains = itself.needs(1) || itself.needs(2);
-      if (itself.needs(0) && trains) torch.read(x0), torch.read(gradients[0]);
-      Tensors outputs(3);
-      if (itself.needs(0)) outputs[0] = torch.make(Layout::contiguous(x0.layout.sizes), x0.type);
-      for (std::size_t i = 1; i < 3; ++i)
-        if (itself.needs(i))
-          outputs[i] = torch.make(Layout::contiguous({x0.layout.sizes.back()}), gradients[0].type);
-      torch.end_kernel(itself.needs(0) && trains ? 2 : 1);
-      return outputs;
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node, in_order, kept, kept_weight, kept_bias, means = torch.save(mean),
+                    deviations = torch.save(deviation)](Tensors& gradients) {
+    const Tensor w0 = kept_weight.get(), b0 = kept_bias.get();
+    const Tensor x0 = kept.get(), mean0 = means.get(), deviation0 = deviations.get();
+    const Tensor ordered_x = in_order(x0), ordered_gradient = in_order(gradients[0]);
+    // The gradients of the input and of the weights are kernels of their own.
+    const bool trains = itself.needs(1) || itself.needs(2);
+    if (itself.needs(0) && trains) torch.read(x0), torch.read(gradients[0]);
+    Tensors outputs(3);
+    if (itself.needs(0)) outputs[0] = torch.make(Layout::contiguous(x0.layout.sizes), x0.type);
+    for (std::size_t i = 1; i < 3; ++i)
+      if (itself.needs(i))
+        outputs[i] = torch.make(Layout::contiguous({x0.layout.sizes.back()}), gradients[0].type);
+    torch.end_kernel(itself.needs(0) && trains ? 2 : 1);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
 Product product_of(std::int64_t rows, std::int64_t inner, std::int64_t columns, DType type,
@@ -612,33 +560,30 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
         return made;
       },
       true);
-  if (node) {
-    node->backward = [&torch, &itself = *node, kept_x, kept_weight, biased = bias != nullptr,
-                      turned = !weight.layout.is_contiguous(), rows = x.size(0), in = x.size(1),
-                      out = weight.size(1)](Tensors& gradients) {
-      const Tensor held_weight = itself.needs(0) ? kept_weight.get() : Tensor{};
-      const Tensor held_x = itself.needs(1) ? kept_x.get() : Tensor{};
-      const DType type = gradients[0].type;
-      Tensors outputs(3);
-      const auto input = [&] {
-        if (!itself.needs(0)) return;
-        outputs[0] = torch.make(Layout::contiguous({rows, in}), type);
-        torch.multiply(false, product_of(rows, out, in, type));
-      };
-      if (biased) input();
-      if (itself.needs(1)) {
-        outputs[1] =
-            torch.make(Layout::contiguous(turned ? Dimensions{out, in} : Dimensions{in, out}), type);
-        if (turned) outputs[1].layout = outputs[1].layout.transposed(0, 1);
-        torch.multiply(false, product_of(in, rows, out, type));
-      }
-      if (!biased) input();
-      if (itself.needs(2)) outputs[2] = gradients[0];
-      return outputs;
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node, kept_x, kept_weight, biased = bias != nullptr,
+                    turned = !weight.layout.is_contiguous(), rows = x.size(0), in = x.size(1),
+                    out = weight.size(1)](Tensors& gradients) {
+    const Tensor held_weight = itself.needs(0) ? kept_weight.get() : Tensor{};
+    const Tensor held_x = itself.needs(1) ? kept_x.get() : Tensor{};
+    const DType type = gradients[0].type;
+    Tensors outputs(3);
+    const auto input = [&] {
+      if (!itself.needs(0)) return;
+      outputs[0] = torch.make(Layout::contiguous({rows, in}), type);
+      torch.multiply(false, product_of(rows, out, in, type));
     };
-    torch.connect(result, node);
-  }
-  return result;
+    if (biased) input();
+    if (itself.needs(1)) {
+      outputs[1] = torch.make(Layout::contiguous(turned ? Dimensions{out, in} : Dimensions{in, out}), type);
+      if (turned) outputs[1].layout = outputs[1].layout.transposed(0, 1);
+      torch.multiply(false, product_of(in, rows, out, type));
+    }
+    if (!biased) input();
+    if (itself.needs(2)) outputs[2] = gradients[0];
+    return outputs;
+  };
+  return Autograd::connected(result, node);
 }
 
 Dimensions with_last(Dimensions sizes, std::int64_t last) {
@@ -721,14 +666,12 @@ Tensor matmul(Autograd& torch, const Tensor& given_a, const Tensor& given_b) {
 Tensor log_softmax(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
   Tensor result = torch.make(Layout::contiguous(x.layout.sizes), x.type);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(result)](Tensors&) {
-      const Tensor held = kept.get();
-      return Tensors{torch.make(held.layout, held.type)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(result)](Tensors&) {
+    const Tensor held = kept.get();
+    return Tensors{torch.make(held.layout, held.type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor gather_one(Autograd& torch, const Tensor& x) {
@@ -737,13 +680,11 @@ Tensor gather_one(Autograd& torch, const Tensor& x) {
   sizes.back() = 1;
   Tensor result = torch.make(Layout::contiguous(std::move(sizes)), x.type);
   torch.read_only(result.bytes());
-  if (node) {
-    node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+    return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor sum_last(Autograd& torch, const Tensor& x) {
@@ -751,28 +692,24 @@ Tensor sum_last(Autograd& torch, const Tensor& x) {
   Dimensions sizes = x.layout.sizes;
   sizes.pop_back();
   Tensor result = torch.make(Layout::contiguous(std::move(sizes)), x.type);
-  if (node) {
-    node->backward = [whole = x.layout.sizes](Tensors& gradients) {
-      Layout spread = gradients[0].layout;
-      spread.sizes.push_back(whole.back()), spread.strides.push_back(0);
-      return Tensors{alias(gradients[0], std::move(spread))};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [whole = x.layout.sizes](Tensors& gradients) {
+    Layout spread = gradients[0].layout;
+    spread.sizes.push_back(whole.back()), spread.strides.push_back(0);
+    return Tensors{alias(gradients[0], std::move(spread))};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor div_by_constant(Autograd& torch, const Tensor& a, const Tensor& b) {
   const auto node = torch.node({&a});
   Tensor result = like(torch, a);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(b)](Tensors& gradients) {
-      const Tensor held = kept.get();
-      return Tensors{like(torch, gradients[0])};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(b)](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{like(torch, gradients[0])};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels) {
@@ -784,15 +721,13 @@ Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels
   Tensor loss = torch.make(Layout::contiguous({}), DType::fp32);
   const Tensor weight = torch.make(Layout::contiguous({}), DType::fp32);
   torch.end_kernel(1);
-  if (node) {
-    node->backward = [&torch, kept, kept_labels, kept_weight = torch.save(weight)](Tensors&) {
-      const Tensor held = kept.get(), targets = kept_labels.get(), total = kept_weight.get();
-      torch.read_only(targets.bytes());
-      return Tensors{torch.make(held.layout, held.type)};
-    };
-    torch.connect(loss, node);
-  }
-  return loss;
+  if (!node) return loss;
+  node->backward = [&torch, kept, kept_labels, kept_weight = torch.save(weight)](Tensors&) {
+    const Tensor held = kept.get(), targets = kept_labels.get(), total = kept_weight.get();
+    torch.read_only(targets.bytes());
+    return Tensors{torch.make(held.layout, held.type)};
+  };
+  return Autograd::connected(loss, node);
 }
 
 }  // namespace zplan::symbolic

@@ -1,8 +1,8 @@
 #pragma once
-// PyTorch's operators over tensors without values: what each makes, what it keeps for its backward, and what
-// its backward makes, in PyTorch's order. Names are PyTorch's. Source: torch 2.11
-// tools/autograd/derivatives.yaml and the host code of its CUDA kernels; compared with PyTorch's own
-// allocations (docs/activations.md).
+// PyTorch's operators over tensors without values: what each allocates, what it keeps for its backward, and
+// what its backward allocates, in PyTorch's order and under PyTorch's names.
+// Source: torch 2.11 tools/autograd/derivatives.yaml and the host code of its CUDA kernels; compared with
+// PyTorch's own allocations (docs/activations.md).
 
 #include <cstdint>
 #include <optional>
@@ -12,10 +12,10 @@
 
 namespace zplan::symbolic {
 
-/// Some kernels divide their work by the number of multiprocessors, and take memory accordingly: an A100's.
+/// Multiprocessors of an A100. Some kernels divide their work, and allocate, by this number.
 inline constexpr std::int64_t kMultiprocessors = 108;
 
-/// Sizes of `x` as they are, less what was broadcast: the gradient of an operand that was expanded.
+/// Returns x summed to `sizes`: the gradient of an operand that was broadcast.
 [[nodiscard]] Tensor sum_to(Autograd& torch, const Tensor& x, const Dimensions& sizes);
 
 // ---- views ------------------------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 [[nodiscard]] Tensor transpose(Autograd& torch, const Tensor& x, std::size_t a, std::size_t b);
 /// Dimension i of the result is dimension `order[i]` of x.
 [[nodiscard]] Tensor permute(Autograd& torch, const Tensor& x, const std::vector<std::size_t>& order);
-/// The gradient of a part of a tensor of sizes `whole`: zeros, and the part's own copied in.
+/// Returns the gradient of a part of a tensor of sizes `whole`: zeros with the part's gradient copied in.
 [[nodiscard]] Tensor padded(Autograd& torch, const Tensor& part, const Dimensions& whole);
 /// A slice of `length` along `axis`; its backward pads with zeros to the whole.
 [[nodiscard]] Tensor slice(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length);
@@ -49,13 +49,13 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 
 // ---- elementwise ------------------------------------------------------------------------------------------
 
-/// The same memory under another layout, known to autograd as a view.
+/// Returns the same memory under another layout, as a view that autograd knows.
 [[nodiscard]] Tensor alias(const Tensor& x, Layout layout);
-/// A tensor that comes with the batch: it is there before the step and outlives it.
+/// Returns a tensor of the batch, which exists before the step and outlives it.
 [[nodiscard]] Tensor of_batch(Dimensions sizes, DType type);
-/// A new contiguous tensor.
+/// Returns a new contiguous tensor.
 [[nodiscard]] Tensor fresh(Autograd& torch, Dimensions sizes, DType type);
-/// An elementwise result of x's sizes, type and order of strides.
+/// Returns an elementwise result with x's sizes, type and order of strides.
 [[nodiscard]] Tensor like(Autograd& torch, const Tensor& x);
 [[nodiscard]] Tensor add(Autograd& torch, const Tensor& a, const Tensor& b);
 [[nodiscard]] Tensor sub(Autograd& torch, const Tensor& a, const Tensor& b);
@@ -97,7 +97,7 @@ void any(Autograd& torch, std::int64_t elements);
 
 // ---- matrix products --------------------------------------------------------------------------------------
 
-/// What a product of [batch, rows, inner] and [batch, inner, columns] computes.
+/// Returns the product of [batch, rows, inner] and [batch, inner, columns].
 [[nodiscard]] Product product_of(std::int64_t rows, std::int64_t inner, std::int64_t columns, DType type,
                                  std::int64_t batch = 1);
 /// torch.nn.functional.linear of x [..., in] with weight [out, in]; DeepSpeed may have replaced it.
@@ -105,7 +105,7 @@ void any(Autograd& torch, std::int64_t elements);
                             const Tensor* bias = nullptr);
 /// transformers' Conv1D: x [..., in] with weight [in, out].
 [[nodiscard]] Tensor conv1d(Autograd& torch, const Tensor& x, const Tensor& weight, const Tensor& bias);
-/// As PyTorch has it, or torch.matmul with the weight turned.
+/// PyTorch's own torch.nn.functional.linear; torch.matmul with the transposed weight.
 [[nodiscard]] Tensor plain_linear(Autograd& torch, const Tensor& x, const Tensor& weight,
                                   const Tensor* bias = nullptr);
 /// torch.matmul of [b, h, m, k] and [b, h, k, n].
@@ -116,5 +116,224 @@ void any(Autograd& torch, std::int64_t elements);
 [[nodiscard]] Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids);
 /// torch.nn.functional.cross_entropy of [T, V] fp32 logits: a scalar.
 [[nodiscard]] Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels);
+
+// ---- rare architectures -----------------------------------------------------------------------------------
+
+/// x.select(axis, …): one entry along `axis`, which goes. Its backward pads with zeros to the whole.
+[[nodiscard]] Tensor select(Autograd& torch, const Tensor& x, std::size_t axis);
+/// x[..., [i], ...] along `axis`: a copy of one entry; keeps the index, which is made on the device.
+[[nodiscard]] Tensor index_one(Autograd& torch, const Tensor& x, std::size_t axis);
+/// x /= number, x *= number.
+void scale_in_place(Autograd& torch, Tensor& x);
+/// torch.stack((a, b), dim=-1).flatten(-2).
+[[nodiscard]] Tensor interleave(Autograd& torch, const Tensor& a, const Tensor& b);
+/// Complex numbers, as twice as many real ones, times those of a table: view_as_real(view_as_complex(x) ·
+/// table).
+[[nodiscard]] Tensor multiply_complex(Autograd& torch, const Tensor& x, const Tensor& table);
+/// A new tensor whose slices along `axis` the parts are copied into, one after the other.
+[[nodiscard]] Tensor fill(Autograd& torch, const Tensors& parts, std::size_t axis);
+/// Returns the temporary bytes of CUB's one-pass scan: two numbers of `size` for each tile and each thread of
+/// a warp, and 256 more. Source: CCCL 3.0 cub/device/dispatch/dispatch_scan.cuh.
+[[nodiscard]] std::int64_t scan_memory(std::int64_t items, std::int64_t tile, std::int64_t size);
+/// transformers' BloomGelu, whose function keeps x and computes the slope again.
+[[nodiscard]] Tensor gelu_bloom(Autograd& torch, const Tensor& x);
+
+// ---- mixtures of experts ----------------------------------------------------------------------------------
+
+struct Chosen {
+  Tensor values, indices;
+};
+
+/// torch.topk along the last dimension; keeps the indices. Source: torch 2.11
+/// aten/src/ATen/native/cuda/TensorTopK.cu, whose one-block kernels take no memory of their own: those run
+/// for fewer than 400 scores.
+[[nodiscard]] Chosen topk(Autograd& torch, const Tensor& x, std::int64_t k);
+/// x.max(dim=-1): keeps the indices.
+[[nodiscard]] Chosen max(Autograd& torch, const Tensor& x);
+/// torch.sort of a vector of whole numbers: values, and where they stood.
+[[nodiscard]] Chosen sort(Autograd& torch, const Tensor& x);
+
+/// x[indices] along the first dimension; keeps the indices. Its backward sorts them.
+[[nodiscard]] Tensor index(Autograd& torch, const Tensor& x, const Tensor& indices);
+/// x.gather(-1, indices); keeps the indices.
+[[nodiscard]] Tensor gather(Autograd& torch, const Tensor& x, const Tensor& indices);
+/// x.masked_fill(mask, number); keeps the mask.
+[[nodiscard]] Tensor masked_fill(Autograd& torch, const Tensor& x, const Tensor& mask);
+/// torch.cumsum of a vector of at most 1920 whole numbers, one block of the kernel's.
+[[nodiscard]] Tensor cumsum(Autograd& torch, const Tensor& x);
+/// Whole numbers that depend on no gradient: arange, empty_like, comparisons, histc, x // n.
+[[nodiscard]] Tensor numbers(Autograd& torch, Dimensions sizes, DType type);
+
+/// x.sum(dim=axis, keepdim); only views of the gradient in the backward.
+[[nodiscard]] Tensor sum(Autograd& torch, const Tensor& x, std::size_t axis, bool keep);
+/// a / b in new memory; keeps both.
+[[nodiscard]] Tensor div(Autograd& torch, const Tensor& a, const Tensor& b);
+/// a /= b; keeps b and, for its gradient, a copy of a as it was.
+void div_in_place(Autograd& torch, Tensor& a, const Tensor& b);
+/// a += b, where b need not be kept.
+void add_in_place(Autograd& torch, Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor sigmoid(Autograd& torch, const Tensor& x);  ///< keeps the result
+/// x.clamp(low, high); keeps x. `sides`: how many of the two are given.
+[[nodiscard]] Tensor clamp(Autograd& torch, const Tensor& x, int sides);
+/// x[..., start::step]: its backward pads with zeros to the whole.
+[[nodiscard]] Tensor strided(Autograd& torch, const Tensor& x, std::int64_t step);
+
+/// torch.nn.functional.grouped_mm of x [S, in] and weights [E, in, out], rows divided at `offsets`. Keeps x
+/// for the weights' gradient, the weights for x's, and the offsets. `parameter`: the parameter whose view the
+/// weights are, which the recorder then keeps (Recorder::keep_parameter).
+[[nodiscard]] Tensor grouped_mm(Autograd& torch, const Tensor& x, const Tensor& weights,
+                                const Tensor& offsets, std::optional<std::int32_t> parameter = {});
+
+/// torch.baddbmm(base, left, right, alpha=…) of a frozen base [E, m, n], left [E, m, k] and right [E, k, n];
+/// keeps left and right. Operands whose strides cuBLAS cannot take are copied for the product.
+[[nodiscard]] Tensor baddbmm(Autograd& torch, const Tensor& base, const Tensor& left, const Tensor& right);
+
+/// index_put with accumulation: rows are sorted by destination, so that sums are deterministic. Source: torch
+/// 2.11 aten/src/ATen/native/cuda/Indexing.cu index_put_with_sort_kernel.
+void accumulate_rows(Autograd& torch, std::int64_t rows, std::int64_t into);
+
+/// Temporary memory of CUB's radix sort of `items` pairs of two 64-bit numbers whose keys have `bits` bits.
+/// Source: CCCL 3.0 (CUDA 13.0) cub/device/dispatch/dispatch_radix_sort.cuh, invoke_onesweep, and its tuning
+/// for compute capability 8.0; 256 bins per pass.
+[[nodiscard]] Bytes radix_sort_memory(std::int64_t items, int bits);
+
+// ---- linear attention -------------------------------------------------------------------------------------
+
+/// Tokens that the gated delta rule computes side by side.
+inline constexpr std::int64_t kDeltaChunk = 64;
+
+/// DeltaRuleInputs are the operands of the gated delta rule: [b, s, heads, d]; decays and betas are [b, s,
+/// heads].
+struct DeltaRuleInputs {
+  const Tensor &query, &key, &value, &decay, &beta;
+};
+
+/// torch.nn.functional.conv1d of x [b, D, s] with weight [D, 1, k], a group for each channel, padded by k − 1
+/// on both sides: [b, D, s + k − 1]. Keeps x and the weight; copies an x that is not contiguous, in the
+/// backward too. Source: torch 2.11 aten/src/ATen/native/Convolution.cpp (ConvBackend::CudaDepthwise2d).
+[[nodiscard]] Tensor depthwise_convolution(Autograd& torch, const Tensor& x, const Tensor& weight);
+/// x.to(type, memory_format=torch.contiguous_format): the same tensor where it has that type already.
+[[nodiscard]] Tensor to_contiguous(Autograd& torch, const Tensor& x, DType type);
+/// torch.nn.functional.pad after the last entries along `axis`; a copy where nothing is added.
+[[nodiscard]] Tensor pad(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t more);
+/// x.repeat_interleave(times, dim=axis).
+[[nodiscard]] Tensor repeat_interleave(Autograd& torch, const Tensor& x, std::size_t axis,
+                                       std::int64_t times);
+/// x.cumsum along the last dimension of floats; keeps nothing.
+[[nodiscard]] Tensor running_sum(Autograd& torch, const Tensor& x);
+/// torch.matmul of [..., m, k] and [..., k, n] of the same leading sizes, whose strides cuBLAS takes.
+[[nodiscard]] Tensor batched_matmul(Autograd& torch, const Tensor& a, const Tensor& b);
+/// torch.linalg.solve_triangular of a [..., n, n], lower and with ones on its diagonal, and b [..., n, m]:
+/// column by column in memory. Keeps a and the result. Batched cuBLAS is given its matrices by address.
+/// Source: torch 2.11 aten/src/ATen/native/cuda/linalg/BatchLinearAlgebra.cpp triangular_solve_kernel,
+/// native/BatchLinearAlgebra.cpp linalg_solve_triangular, FunctionsManual.cpp.
+[[nodiscard]] Tensor solve_triangular(Autograd& torch, const Tensor& a, const Tensor& b);
+/// Returns `length` entries along `axis`, which may be all. The backward pads with zeros to the whole.
+[[nodiscard]] Tensor part(Autograd& torch, const Tensor& x, std::size_t axis, std::int64_t length);
+/// x[..., i, ...] = value for a slice of x: x becomes the node's output (CopySlices), whose backward copies
+/// the gradient of all of x.
+void assign(Autograd& torch, Tensor& x, const Tensor& value);
+
+// ---- image-text models
+// --------------------------------------------------------------------------------------
+
+/// A convolution with stride equal to its kernel size, which is a product over patches. `result`: the
+/// output's layout. Keeps x for the weight's gradient. cuDNN's workspace is not counted.
+[[nodiscard]] Tensor patch_convolution(Autograd& torch, const Tensor& x, const Tensor& weight,
+                                       const Tensor* bias, Layout result);
+/// x.unbind(axis): views; the backward stacks their gradients.
+[[nodiscard]] Tensors unbind(Autograd& torch, const Tensor& x, std::size_t axis);
+/// torch.split along `axis` into parts that are used one by one: the same memory. The backward concatenates
+/// gradients.
+[[nodiscard]] Tensor as_parts(Autograd& torch, const Tensor& x);
+/// x.masked_scatter(mask, source): a copy of x with rows of the source; keeps the mask, of one value a row.
+/// Its backward finds the places of the source's gradient element by element.
+/// Source: torch 2.11 aten/src/ATen/native/cuda/{IndexKernel,Indexing,Nonzero}.cu, tools/autograd.
+[[nodiscard]] Tensor masked_scatter(Autograd& torch, const Tensor& x, const Tensor& mask,
+                                    const Tensor& source);
+/// torch.nn.functional.unfold of a grid of patches [rows · columns, h] into squares of `side` patches:
+/// [squares, h · side²] seen by square. Keeps nothing; copies its input, and its gradient in the backward.
+/// Source: torch 2.11 aten/src/ATen/native/cuda/{Im2Col,Col2Im}.cu.
+[[nodiscard]] Tensor unfold(Autograd& torch, const Tensor& x, std::int64_t side);
+/// x[at] = x[at] + features on a clone of x: the rows of image tokens. Keeps the mask, from which the places
+/// are found each time.
+[[nodiscard]] Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask,
+                                 const Tensor& features);
+/// torch.nn.AvgPool2d over [b, c, s, s] to `side` along each side; keeps x.
+[[nodiscard]] Tensor average_pool(Autograd& torch, const Tensor& x, std::int64_t side);
+
+// ---- attention --------------------------------------------------------------------------------------------
+
+// torch.nn.functional.scaled_dot_product_attention: which kernel runs, and what each allocates and keeps.
+// Source: torch 2.11 aten/src/ATen/native/transformers/{attention.cpp,cuda/attention.cu,
+// cuda/attention_backward.cu}.
+
+/// AttentionOptions say how an attention's scores are masked and dropped.
+struct AttentionOptions {
+  bool causal{};      ///< by position, without a mask
+  bool dropout{};     ///< probabilities drop out
+  bool broadcasts{};  ///< one key-value head is broadcast, not repeated (no enable_gqa)
+  bool operator==(const AttentionOptions&) const = default;
+};
+
+/// q [b, a, s, d], k and v [b, k, s, d] with k dividing a; `mask`, of booleans that broadcast to [b, a, s,
+/// s], may be undefined. Returns [b, a, s, d].
+[[nodiscard]] Tensor scaled_dot_product_attention(Autograd& torch, const Tensor& q, const Tensor& k,
+                                                  const Tensor& v, const Tensor& mask,
+                                                  AttentionOptions options);
+
+/// The FlashAttention kernel: causal, 16 bits, no mask, up to 256 features a head. `samples` of equal length
+/// follow one another along s.
+[[nodiscard]] Tensor flash_attention(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                                     bool dropout = false, std::int64_t samples = 1);
+
+/// TokenParts divides a sample's tokens into `count` parts of `length` tokens. Parts of one length are
+/// recorded as one block with the sum of their sizes.
+struct TokenParts {
+  std::int64_t count{}, length{};
+  bool operator==(const TokenParts&) const = default;
+};
+[[nodiscard]] Tensor attention_by_parts(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                                        const std::vector<TokenParts>& parts);
+/// scaled_dot_product_attention in which every token sees all others.
+[[nodiscard]] Tensor whole_attention(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v);
+
+/// torch.where(mask, x, number) as in PyTorch up to 1.10: the backward also reads a tensor of zeros. The
+/// mask, which all heads share, is not counted. Source: tools/autograd/derivatives.yaml _s_where.
+[[nodiscard]] Tensor where(Autograd& torch, const Tensor& x);
+
+/// FlashStep is one step of ring attention, outside the graph: queries attend to one rank's keys, `causal`
+/// where both are the same tokens.
+struct FlashStep {
+  Tensor output, sums;
+};
+[[nodiscard]] FlashStep flash_step(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                                   bool causal);
+/// Returns the gradients of its queries, keys and values.
+[[nodiscard]] Tensors flash_step_backward(Autograd& torch, const Tensor& q, const Tensor& k, const Tensor& v,
+                                          const FlashStep& step, const Tensor& gradient, bool causal);
+
+// ---- tensor parallelism and zero.Init ---------------------------------------------------------------------
+
+// DeepSpeed's functions in the place of PyTorch's. Collectives work in place and allocate nothing.
+// Source: DeepSpeed 0.19.8 module_inject/layers.py, sequence/cross_entropy.py, runtime/zero/linear.py.
+
+/// torch.nn.functional.linear as zero.Init replaces it: input and weight are kept whether or not a gradient
+/// needs them, and the input's gradient is computed first.
+[[nodiscard]] Tensor linear_of_partitioned(Autograd& torch, const Tensor& x, const Tensor& weight,
+                                           const Tensor* bias);
+
+/// A linear layer divided by columns or rows: the bias is added to the product in new memory.
+[[nodiscard]] Tensor divided_linear(Autograd& torch, const Tensor& x, const Tensor& weight,
+                                    const Tensor* bias);
+
+/// The input of a layer divided by columns: its gradient is summed over the group.
+[[nodiscard]] Tensor column_parallel_input(Autograd& torch, const Tensor& x);
+
+/// VocabParallelEmbedding: rows of tokens that other ranks hold are zeroed before the ranks' sums.
+[[nodiscard]] Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, const Tensor& ids);
+
+/// Each rank keeps its part of the vocabulary of logits [b, s, V/t]; maxima and sums per token are exchanged.
+[[nodiscard]] Tensor vocabulary_parallel_cross_entropy(Autograd& torch, const Tensor& logits);
 
 }  // namespace zplan::symbolic

@@ -1,12 +1,10 @@
-// Attention of architectures whose code does without transformers' shared implementations: BLOOM, Falcon,
-// GPT-J, MPT and Qwen3-Next. Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py.
+// Attention of architectures that do not use transformers' shared implementations: BLOOM, Falcon, GPT-J, MPT
+// and Qwen3-Next. Source: transformers 5.23 models/<architecture>/modeling_<architecture>.py.
 
 #include <utility>
 
 #include "planner/model_trace/attention.h"
-#include "planner/model_trace/attention_operators.h"
-#include "planner/model_trace/moe_operators.h"
-#include "planner/model_trace/rare_operators.h"
+#include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
 
@@ -31,7 +29,7 @@ Tensor drop_probabilities(Program& p, const Tensor& x) {
 
 // ---- BLOOM ------------------------------------------------------------------------------------------------
 
-/// Each head's query, key or value of rows where they lie side by side.
+/// Returns queries, keys and values where each head's three rows are adjacent.
 Heads side_by_side(Program& p, const Tensor& both) {
   const Tensor parts = view(p.torch, both, {p.sizes.b, p.sizes.s, p.sizes.a, 3, p.sizes.d});
   const auto part = [&] { return transpose(p.torch, select(p.torch, parts, 3), 1, 2); };
@@ -90,7 +88,8 @@ Tensor mpt(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
 
 // ---- Falcon -----------------------------------------------------------------------------------------------
 
-/// 40B and 180B: groups of queries, each with its key and value behind them, repeated for every query.
+/// Falcon 40B and 180B: groups of queries, each followed by its key and value, which are repeated for every
+/// query.
 Heads falcon_groups(Program& p, const Tensor& both) {
   Autograd& torch = p.torch;
   const std::int64_t b = p.sizes.b, s = p.sizes.s, a = p.sizes.a, k = p.sizes.k, d = p.sizes.d;
@@ -121,7 +120,7 @@ Heads falcon_heads(Program& p, const Parameters& of, const Tensor& both) {
   return p.sizes.k == 1 ? falcon_single(p, both) : side_by_side(p, both);
 }
 
-/// One head for all queries, as torch.matmul broadcasts it.
+/// Returns one head for all queries, as torch.matmul broadcasts it.
 Tensor for_all_heads(Program& p, const Tensor& x) {
   if (x.size(1) == p.sizes.a) return x;
   return expand(p.torch, x, {x.size(0), p.sizes.a, x.size(2), x.size(3)});
@@ -140,7 +139,7 @@ Tensor falcon_eager(Program& p, const Heads& heads) {
   return merged_view(p, output);
 }
 
-/// With ALiBi (RW) scores are widened, and bias and scale apply to all of them.
+/// Records Falcon RW's attention with ALiBi: scores are widened, and bias and scale apply to all of them.
 Tensor falcon_eager_with_bias(Program& p, const Heads& heads, Tensors& locals) {
   Autograd& torch = p.torch;
   const Tensor product = matmul(torch, heads.query, transpose(torch, heads.key, 2, 3));
@@ -185,8 +184,8 @@ Tensor falcon(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
 
 // ---- GPT-J ------------------------------------------------------------------------------------------------
 
-/// Sines and cosines of the positions, from a copy of the table of all positions: [1, s, rotary features] in
-/// 16 bits. All samples share positions that the model counts.
+/// Records sines and cosines of the positions, from a copy of the table of all positions: [1, s, rotary
+/// features] in 16 bits. All samples share positions that the model counts.
 Tensor gathered_table(Program& p, std::int64_t features, Tensors& locals) {
   Autograd& torch = p.torch;
   const auto table = [&](std::int64_t rows, std::int64_t columns, DType type) {
@@ -199,7 +198,7 @@ Tensor gathered_table(Program& p, std::int64_t features, Tensors& locals) {
   return locals.back();
 }
 
-/// x·cos + (−second, first)·sin of neighbours, with tables of its own.
+/// Records x·cos + (−second, first)·sin of neighbours, with tables of its own.
 Tensor gptj_turned(Program& p, const Tensor& x, std::int64_t features) {
   Autograd& torch = p.torch;
   const auto repeated = [&] {
@@ -241,7 +240,7 @@ Tensor gptj(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
 
 // ---- Qwen3-Next -------------------------------------------------------------------------------------------
 
-/// Queries and gates of each head side by side; the gates as rows.
+/// Gated holds queries, and gates as rows, which the projection makes side by side.
 struct Gated {
   Tensor query, gate;
 };

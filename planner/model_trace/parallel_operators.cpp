@@ -1,15 +1,15 @@
-#include "planner/model_trace/parallel_operators.h"
+#include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
 
 namespace {
 
-/// What an operator without a gradient makes, of operands that are no larger.
+/// Returns the result of an operator without a gradient, whose operands are no larger.
 Tensor made(Autograd& torch, const Dimensions& sizes, DType type) {
   return torch.operate({}, Layout::contiguous(sizes), type);
 }
 
-/// Whether numbers lie outside of [start, end): two comparisons and their union.
+/// Records which numbers lie outside of [start, end): two comparisons and their union.
 Tensor outside(Autograd& torch, const Dimensions& sizes) {
   const Tensor before = made(torch, sizes, DType::boolean), behind = made(torch, sizes, DType::boolean);
   return made(torch, sizes, DType::boolean);
@@ -19,14 +19,12 @@ Tensor outside(Autograd& torch, const Dimensions& sizes) {
 Tensor masked_or_divided(Autograd& torch, const Tensor& x, const Tensor& other) {
   const auto node = torch.node({&x});
   Tensor result = fresh(torch, x.layout.sizes, x.type);
-  if (node) {
-    node->backward = [&torch, kept = torch.save(other), sizes = x.layout.sizes](Tensors& gradients) {
-      const Tensor held = kept.get();
-      return Tensors{fresh(torch, sizes, gradients[0].type)};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(other), sizes = x.layout.sizes](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{fresh(torch, sizes, gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 void exchange(Autograd& torch, TensorCall call, const Tensor& x) {
@@ -68,8 +66,7 @@ Tensor linear_of_partitioned(Autograd& torch, const Tensor& x, const Tensor& wei
     if (itself.needs(2)) outputs[2] = sum_to(torch, gradients[0], held_bias.layout.sizes);
     return outputs;
   };
-  Autograd::connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 Tensor divided_linear(Autograd& torch, const Tensor& x, const Tensor& weight, const Tensor* bias) {
@@ -85,8 +82,7 @@ Tensor column_parallel_input(Autograd& torch, const Tensor& x) {
     exchange(torch, TensorCall::column_input, gradients[0]);
     return std::move(gradients);
   };
-  Autograd::connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
@@ -106,14 +102,14 @@ Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, cons
 
 namespace {
 
-/// What _VocabParallelCrossEntropy keeps.
+/// KeptOfLoss is what _VocabParallelCrossEntropy saves.
 struct KeptOfLoss {
   Tensor exponentials, sums, targets, own, valid;
 };
 
 using Shape = Dimensions;
 
-/// Whose targets this rank holds: places in its part of the vocabulary, and whether they are its own.
+/// Records the places of targets in this rank's part of the vocabulary, and whether they lie in it.
 void find_targets(Autograd& torch, const Shape& tokens, KeptOfLoss& kept) {
   kept.valid = made(torch, tokens, DType::boolean);
   {
@@ -198,27 +194,24 @@ Tensor token_losses(Autograd& torch, const Tensor& logits) {
     const KeptOfLoss held{exponentials.get(), sums.get(), targets.get(), own.get(), valid.get()};
     return Tensors{gradient_of_losses(torch, held, type)};
   };
-  Autograd::connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 /// A sum over all elements; the gradient is expanded, a view.
 Tensor sum(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
   Tensor result = fresh(torch, {}, x.type);
-  if (node) {
-    node->backward = [sizes = x.layout.sizes](Tensors& gradients) {
-      Tensor expanded = gradients[0];
-      expanded.layout = {sizes, Dimensions(sizes.size(), 0)};
-      expanded.view = true;
-      return Tensors{expanded};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [sizes = x.layout.sizes](Tensors& gradients) {
+    Tensor expanded = gradients[0];
+    expanded.layout = {sizes, Dimensions(sizes.size(), 0)};
+    expanded.view = true;
+    return Tensors{expanded};
+  };
+  return Autograd::connected(result, node);
 }
 
-/// How many targets count: at least one.
+/// Records the number of targets that count: at least one.
 Tensor count_of_valid(Autograd& torch, const Shape& tokens) {
   Tensor count;
   {

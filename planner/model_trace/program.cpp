@@ -40,7 +40,7 @@ std::vector<const Parameter*> Parameters::linears(TensorRole role, TensorParalle
 
 namespace {
 
-/// The same tensor, whose gradient passes a hook.
+/// Returns the same tensor with a hook on its gradient.
 Tensor tapped(Program& p, const Tensor& x, Event::Kind kind, std::int32_t module) {
   const auto node = p.torch.node({&x});
   if (!node) return x;
@@ -49,8 +49,7 @@ Tensor tapped(Program& p, const Tensor& x, Event::Kind kind, std::int32_t module
     recorder.mark(kind, module);
     return Tensors{gradients[0]};
   };
-  Autograd::connect(result, node);
-  return result;
+  return Autograd::connected(result, node);
 }
 
 /// Sets a flag for as long as it stands, exceptions included: recomputation ends by one.

@@ -1,12 +1,13 @@
 #pragma once
-// A model's forward as a program over tensors without values: what its parts have at hand. The parts
-// (normalisation, linear, attention, feed_forward, loss) are written as the Hugging Face modules run, in
-// their order, so that tensors live as long as Python's local variables keep them.
+// Program holds what the modules of a model share while one micro-step is recorded. Each module is a function
+// that repeats the Hugging Face module operator by operator, so that tensors live as long as Python's local
+// variables keep them.
 
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/model_trace/operators.h"
 #include "planner/question/strategy.h"
@@ -14,33 +15,34 @@
 
 namespace zplan::symbolic {
 
-/// Sizes of one rank's share of the model for one micro-batch, in the letters of docs/symbols.md. s: of the
-/// tokens of a sample, those that this rank computes with.
+/// Sizes of one rank's share of the model for one micro-batch, in the letters of docs/symbols.md. `s` counts
+/// the tokens of a sample that this rank computes with.
 struct Sizes {
   std::int64_t b{}, s{}, h{}, f{}, a{}, k{}, d{}, V{};
   [[nodiscard]] std::int64_t tokens() const { return b * s; }
 };
 
-/// One parameter of a part: its tensor, and its place in the part's list.
+/// Parameter is one parameter of a layer, or of the model around the layers, and its index in that part's
+/// list.
 struct Parameter {
   const zplan::Tensor* about{};
   Tensor tensor;
   std::int32_t index{-1};
 };
 
-/// The parameters of a layer, or of the model around the layers, in the order of RankModel: base tensors,
-/// then adapters.
+/// Parameters lists the parameters of one layer, or of the model around the layers, in RankModel's order:
+/// base tensors, then adapters.
 class Parameters {
  public:
-  /// The parameter whose name ends with ".`name`"; null where there is none.
+  /// Returns the parameter whose name ends with ".`name`", or null.
   [[nodiscard]] const Parameter* find(std::string_view name) const;
-  /// As find; throws std::logic_error where there is none.
+  /// Returns the parameter whose name ends with ".`name`". Throws std::logic_error where there is none.
   [[nodiscard]] const Parameter& get(std::string_view name) const;
-  /// Whether there is a module of this name: its weight is here.
+  /// True if the module of this name has a weight here.
   [[nodiscard]] bool has_module(std::string_view name) const {
     return find(std::string(name) + ".weight") != nullptr;
   }
-  /// Weights (not biases) of linear layers of this role and split, in order.
+  /// Returns the weights (not biases) of linear layers of this role and split, in order.
   [[nodiscard]] std::vector<const Parameter*> linears(TensorRole role, TensorParallelSplit split) const;
   void add(Parameter parameter) { list_.push_back(std::move(parameter)); }
   [[nodiscard]] const std::vector<Parameter>& all() const { return list_; }
@@ -49,8 +51,8 @@ class Parameters {
   std::vector<Parameter> list_;
 };
 
-/// What every layer is called with beside the hidden states.
-struct Given {
+/// LayerInputs are the arguments of every layer beside the hidden states.
+struct LayerInputs {
   Tensor positions;
   Tensor cosines, sines;                                ///< rotary tables, where the model has them
   Tensor mask;                                          ///< explicit attention mask, where there is one
@@ -60,221 +62,270 @@ struct Given {
 
 struct TowerParameters;
 
-/// What a part of the program runs in.
-/// What variables of a training loop hold of a micro-step until the next one's replace them: its logits and,
-/// with its loss, the graph, whose packed layers keep their inputs.
+/// Leftovers are tensors that variables of a training loop keep of a micro-step until the next one replaces
+/// them: its logits and, through its loss, the graph, whose packed layers keep their inputs.
 struct Leftovers {
   std::vector<Bytes> logits{};
-  std::map<int, std::vector<Bytes>> inputs{};  ///< by part of the program
+  std::map<int, std::vector<Bytes>> inputs{};  ///< by layer, or Recorder::kModel
 };
 
+/// Program is the context that every module is recorded in.
 struct Program {
   Autograd& torch;
   const Model& model;
   const Training& training;
   const Strategy& strategy;
   Sizes sizes;
-  std::int64_t context_rank{};  ///< of the ring, where there is one
-  RoutedRows rows{};            ///< that go to other ranks' experts, and that come to this one's
+  std::int64_t context_rank{};  ///< this rank's place in the ring of context parallelism
+  RoutedRows rows{};            ///< rows sent to and received from other ranks' experts
   bool triton_products{};       ///< AutoEP's grouped products are Triton's
-  DType weights{DType::bf16};   ///< of what is not packed
-  DType adapters{DType::fp32};  ///< of LoRA's parameters
-  bool in_leaf{};               ///< whether a module runs below which none is hooked
-  bool autocasts{};             ///< whether products run in 16 bits whatever their operands are
-  bool is_reference{};          ///< whether log-probabilities alone are asked for, without gradients
-  bool is_value{};              ///< whether it is the model of values
-  bool predicts_next{};         ///< whether it generates: logits of the last token are its result
-  bool adapters_off{};          ///< whether adapters and trained copies are passed by
+  DType weights{DType::bf16};   ///< type of weights that are not packed
+  DType adapters{DType::fp32};  ///< type of LoRA's parameters
+  bool in_leaf{};               ///< a module runs below which no module is hooked
+  bool autocasts{};             ///< torch.autocast: products run in 16 bits
+  bool is_reference{};          ///< the forward returns log-probabilities, without gradients
+  bool is_value{};              ///< the model predicts values
+  bool predicts_next{};         ///< the forward returns the logits of the last token
+  bool adapters_off{};          ///< adapters and trained copies are skipped
 
-  const TowerParameters* tower{};  ///< of an image-text model that is run with images
+  const TowerParameters* tower{};  ///< set for an image-text model that is run with images
 
-  // Of one forward.
-  Tensor pixels{};         ///< of the batch
-  Tensors deepstack{};     ///< features of images that are added behind the first layers
-  Tensors image_locals{};  ///< what the model's own variables keep of the tower until its layers are through
-  Given given{};
-  bool rotates{true};          ///< whether the layer that runs turns queries and keys
-  Tensors locals{};            ///< what the model's own variables keep until its layers are through
-  Tensors cache{};             ///< keys and values that the model's result keeps until the loss is there
-  Tensors attention_locals{};  ///< what BLOOM's attention keeps until the residual is added
-  Leftovers leaves{};          ///< for the next micro-step
-  Tensors outputs{};           ///< what the training loop holds of this one
-  std::map<int, Tensors> kept_inputs{};                                      ///< of packed layers, by part
-  std::vector<std::shared_ptr<Storage>> earlier_logits{}, earlier_inputs{};  ///< of the micro-step before
-  std::shared_ptr<Storage> earlier_probabilities{};  ///< likewise, but until this one is over
+  // State of one forward.
+  Tensor pixels{};         ///< images of the batch
+  Tensors deepstack{};     ///< image features that are added after the first layers
+  Tensors image_locals{};  ///< the tower's outputs that the model's forward keeps until its layers have run
+  LayerInputs given{};
+  bool rotates{true};          ///< the current layer rotates queries and keys
+  Tensors locals{};            ///< local variables of the model's forward, until its layers have run
+  Tensors cache{};             ///< keys and values that the model's result keeps until the loss is computed
+  Tensors attention_locals{};  ///< local variables of BLOOM's attention, until the residual is added
+  Leftovers leaves{};          ///< what the next micro-step finds allocated
+  Tensors outputs{};           ///< results that the training loop's variables keep
+  std::map<int, Tensors> kept_inputs{};  ///< inputs that packed layers keep, by layer
+  std::vector<std::shared_ptr<Storage>> earlier_logits{},
+      earlier_inputs{};                              ///< left by the micro-step before
+  std::shared_ptr<Storage> earlier_probabilities{};  ///< left by the micro-step before until this one ends
   Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
 
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
   [[nodiscard]] const Operators& operators() const { return model.shape.operators; }
-  /// Names of the model's modules.
+  /// Returns the names of the model's modules.
   [[nodiscard]] const Modules& names() const { return model.shape.modules; }
-  /// Whose modules run.
+  /// Returns the set of modules that run.
   [[nodiscard]] const ModuleSet& modules() const { return training.modules; }
-  /// Whether attention probabilities drop out in training.
+  /// True if attention probabilities drop out in training.
   [[nodiscard]] bool drops_attention() const { return shape().attention_dropout > 0; }
 };
 
-/// Whether the training loop's variables outlive a micro-step.
+/// True if the training loop's variables outlive a micro-step.
 [[nodiscard]] inline bool keeps_outputs(const Training& training) {
   return training.modules.keeps_outputs && training.objective == Objective::sft;
 }
-/// The training loop's logits: from here on they replace the last micro-step's.
+/// Keeps the logits in the training loop's variable, which releases the last micro-step's.
 void hold_logits(Program& p, const Tensors& logits);
 
-/// How a module is called. Where its input is given by keyword, or none of its inputs needs a gradient, hooks
-/// do not see its backward end.
+/// ModuleCall says how a module is called. Hooks do not see the end of its backward where its input is given
+/// by keyword, or where none of its inputs needs a gradient.
 struct ModuleCall {
-  std::string name;  ///< of one without parameters of its own
+  std::string name;  ///< of a module without parameters of its own
   bool by_keyword{};
   bool leaf{};  ///< modules below it are not hooked: ZeRO stage 3 gathers all their parameters at once
 };
 
-/// A call of the module that holds these parameters, where a framework hooks modules (DeepSpeed's stage 3):
-/// marks when it is entered and left, forward and backward.
+/// Calls the module that holds the parameters `own`. Where a framework hooks modules (DeepSpeed's stage 3),
+/// records when it is entered and left, forward and backward.
 [[nodiscard]] Tensor hooked(Program& p, const std::vector<const Parameter*>& own, const Tensor& x,
                             const std::function<Tensor(const Tensor&)>& call, const ModuleCall& how = {});
-/// The same of a module without parameters of its own.
+/// Calls a module without parameters of its own.
 [[nodiscard]] Tensor hooked(Program& p, const ModuleCall& how, const Tensor& x,
                             const std::function<Tensor(const Tensor&)>& call);
-/// The same tensor, at whose gradient FSDP2's unit of the head gets ready for its backward.
+/// Returns `logits`; when their gradient arrives, FSDP2's unit of the head prepares for its backward.
 [[nodiscard]] Tensor hooked_logits(Program& p, const Tensor& logits);
-/// Whether norms, rotary embeddings and gated activations are timed as a kernel each. Liger's Trainer option
-/// brings them with its fused loss. Source: linkedin/Liger-Kernel transformers/monkey_patch.py (rope,
-/// rms_norm, swiglu and fused_linear_cross_entropy are on by default).
+/// True if norms, rotary embeddings and gated activations are timed as one kernel each. Liger's Trainer
+/// option enables them together with its fused loss. Source: linkedin/Liger-Kernel
+/// transformers/monkey_patch.py (rope, rms_norm, swiglu and fused_linear_cross_entropy are on by default).
 [[nodiscard]] inline bool fuses_kernels(const Program& p) {
   const Training& training = p.training;
   if (training.modules.kernels.replace_layers()) return false;  // these are on the tape as they are
   return training.fused_kernels || (training.fused_loss && training.modules.fused_loss_brings);
 }
-/// Whether a framework hooks modules here.
+/// True if a framework hooks the modules that run now.
 [[nodiscard]] bool hooks_modules(const Program& p);
 
-// ---- parts ------------------------------------------------------------------------------------------------
+// ---- modules ----------------------------------------------------------------------------------------------
 
-/// Parts of a norm: the mean of x² along the last dimension, and rsqrt(variance + ε).
+/// Returns the mean of x² along the last dimension.
 [[nodiscard]] Tensor mean_square(Program& p, const Tensor& x);
+/// Returns rsqrt(variance + ε).
 [[nodiscard]] Tensor reciprocal_root(Program& p, const Tensor& variance);
-/// What a norm is computed from.
+/// NormCall holds the arguments of a norm.
 struct NormCall {
   const Parameter& weight;
   const Parameter* bias{};
   NormForm form{};
   const Tensor& x;
 };
-/// The norm as transformers' modules write it.
+/// Records the norm as transformers writes it.
 [[nodiscard]] Tensor norm_of_transformers(Program& p, const NormCall& call);
-/// RMSNorm or LayerNorm as the architecture writes it, of the weights under `module` ("input_layernorm").
+/// Records the RMSNorm or LayerNorm whose weights stand under `module` ("input_layernorm"), in the
+/// architecture's form.
 [[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x);
-/// The same of a given form.
+/// Records the norm under `module` in a given form.
 [[nodiscard]] Tensor normalise(Program& p, const Parameters& of, std::string_view module, const Tensor& x,
                                NormForm form);
 
-/// The linear layer of this weight as transformers, peft and the library of packed weights write it.
+/// Records a linear layer as transformers, peft and the library of packed weights write it.
 [[nodiscard]] Tensor linear_of_transformers(Program& p, const Parameters& of, const Parameter& weight,
                                             const Tensor& x);
-/// The linear layer of this weight, with its bias, its adapter and its packed storage where it has them.
+/// Records the linear layer of `weight` with its bias, its adapter and its packed storage.
 [[nodiscard]] Tensor linear_layer(Program& p, const Parameters& of, const Parameter& weight, const Tensor& x);
 
-/// The same without its adapter.
+/// Records the linear layer of `weight` without its adapter.
 [[nodiscard]] Tensor base_linear_layer(Program& p, const Parameters& of, const Parameter& weight,
                                        const Tensor& x);
 
-/// Self-attention behind its norm: projections, rotation, the kernel, the output projection.
+/// Records self-attention after its norm: projections, rotation, the kernel, the output projection.
 [[nodiscard]] Tensor attention(Program& p, const Parameters& of, const Tensor& x, bool sliding);
 
-/// The implementation that attention runs in.
+/// Returns the implementation that attention runs in.
 [[nodiscard]] Attention attention_of(const Program& p);
 
-/// The attention of projected (and rotated) queries [b, a, s, d], keys and values [b, k, s, d]: [b, s, a·d],
-/// ready for the output projection.
+/// Records the attention of projected (and rotated) queries [b, a, s, d], keys and values [b, k, s, d].
+/// Returns [b, s, a·d], ready for the output projection.
 [[nodiscard]] Tensor attend(Program& p, const Parameters& of, const Tensor& q, const Tensor& k,
                             const Tensor& v);
 
-/// The same by heads and tokens as one kernel gets them, whoever divides them.
+/// AttentionKernel records attention over the heads and tokens that one kernel gets.
 using AttentionKernel = std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v)>;
 
-/// Where ranks divide a sample's tokens by heads (Ulysses): all_to_alls before and behind `kernel`, which
-/// gets all tokens of its heads.
+/// Records Ulysses' attention: all_to_alls before and after `kernel`, which gets all tokens of its heads.
 [[nodiscard]] Tensor ulysses_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v,
                                        const AttentionKernel& kernel);
-/// Where ranks divide a sample's tokens and pass keys and values on in a ring.
+/// Records ring attention: ranks divide a sample's tokens and pass keys and values on.
 [[nodiscard]] Tensor ring_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v);
-/// `call` of slices of the tokens one by one, once more in the backward (TiledMLP).
+/// Records `call` on one slice of the tokens after the other, and once more in the backward (TiledMLP).
 [[nodiscard]] Tensor tiled(Program& p, const Tensor& x, std::int64_t tiles,
                            const std::function<Tensor(const Tensor&)>& call);
-/// The loss of slices of the tokens, forward and backward one by one (TiledFusedLogitsLoss).
+/// Records `loss` on one slice of the tokens after the other, forward and backward (TiledFusedLogitsLoss).
 [[nodiscard]] Tensor tiled_loss(Program& p, const Tensor& hidden, std::int64_t tiles,
                                 const std::function<Tensor(const Tensor&)>& loss);
-/// The mean over all ranks' tokens of a sample, from each rank's own.
+/// Records the mean loss over all ranks' tokens of a sample, from each rank's own.
 [[nodiscard]] Tensor loss_over_ranks(Program& p, const Tensor& loss);
 
-/// The feed-forward behind its norm, dense or routed.
+/// Records the feed-forward after its norm, dense or routed.
 [[nodiscard]] Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x);
 
-/// The dense feed-forward as transformers' modules write it.
+/// Records the dense feed-forward as transformers writes it.
 [[nodiscard]] Tensor feed_forward_of_transformers(Program& p, const Parameters& of, const Tensor& x);
 
-/// The feed-forward of a layer with routed experts: router, experts, and the experts that every token passes.
+/// Records the feed-forward of a layer with experts: router, routed experts and shared experts.
 [[nodiscard]] Tensor routed_feed_forward(Program& p, const Parameters& of, const Tensor& x);
 
-/// The same as DeepSpeed's AutoEP replaces it: rows go to the ranks that have their experts, and come back.
+/// Records DeepSpeed's AutoEP layer: rows go to the ranks that have their experts, and come back.
 [[nodiscard]] Tensor expert_parallel_feed_forward(Program& p, const Parameters& of, const Tensor& x);
 
-/// The architecture's activation function.
+/// Records the architecture's activation function.
 [[nodiscard]] Tensor activate(Program& p, const Tensor& x);
 
-/// One decoder layer.
+/// Records one decoder layer.
 [[nodiscard]] Tensor decoder_layer(Program& p, const Parameters& of, const Tensor& hidden, bool sliding);
 
-/// What stands between the embedding and the layers: masks, then rotary tables, from positions to given.
+/// Records what runs between the embedding and the layers: masks, then rotary tables. Sets p.given.
 void prepare_positions(Program& p);
-/// What a layer is called with, of a window or not.
-[[nodiscard]] Given given_to_layer(const Program& p, bool sliding);
-/// Rotary tables, where the architecture has them.
+/// Returns the arguments of a layer, with or without a sliding window.
+[[nodiscard]] LayerInputs given_to_layer(const Program& p, bool sliding);
+/// Records the rotary tables, where the architecture has them.
 void rotary_tables(Program& p);
 
-/// Whether tokens of one image see each other in the language model: attention is given a mask.
+/// True if tokens of one image attend to each other in the language model, which needs a mask.
 [[nodiscard]] bool sees_images_whole(const Program& p);
 
-/// Embeddings with the features of all images in the places of their tokens.
+/// Returns the embeddings with the features of all images in the places of their tokens.
 [[nodiscard]] Tensor with_images(Program& p, const Tensor& embedded);
-/// Hidden states of a layer with the features that are added behind it.
+/// Returns a layer's hidden states plus the image features that are added after it.
 [[nodiscard]] Tensor with_deepstack(Program& p, const Tensor& hidden, std::size_t layer);
 
-/// Embeddings and all else that stands before the layers: the hidden states that the first one gets.
+/// Records embeddings and all else that runs before the layers. Returns the first layer's hidden states.
 [[nodiscard]] Tensor before_layers(Program& p, const Parameters& of);
-/// The final norm and, where there is one, the projection to the embedding's width.
+/// Records the final norm and, where there is one, the projection to the embedding's width.
 [[nodiscard]] Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden);
 
-/// The trained copy of the module that holds `weight`; null where there is none, or adapters are off.
+/// Returns the trained copy (modules_to_save) of the module that holds `weight`; null where there is none or
+/// adapters are off.
 [[nodiscard]] const Parameter* saved_copy(const Program& p, const Parameters& of, const Parameter& weight);
-/// The weight of the output head as it is used: a trained copy, or the token embedding's, where that is so.
+/// Returns the weight that the output head uses: its own, a trained copy, or the token embedding's.
 [[nodiscard]] const Parameter& head_weight(const Program& p, const Parameters& of);
-/// Of the normalised hidden states, as the head's linear layer gives them and the architecture scales them.
+/// Records the head's linear layer on normalised hidden states, and the architecture's scaling of the logits.
 [[nodiscard]] Tensor logits_of(Program& p, const Parameters& of, const Tensor& hidden);
-/// Log-probabilities of the next tokens [b, s − 1] without logits: TRL's fused head. Where completions are
-/// generated theirs alone are computed, and others are 0.
+/// Records TRL's fused head: log-probabilities of the next tokens [b, s − 1] without logits. Where
+/// completions are generated, only theirs are computed and the others are 0.
 [[nodiscard]] Tensor label_log_probabilities(Program& p, const Parameters& of, const Tensor& hidden);
-/// The model's own forward names the head's weight to a function that is no module: reading it makes it the
-/// model's own at ZeRO-3.
+/// Records that the model's forward passes the head's weight to a function that is no module. At ZeRO-3 this
+/// read makes the weight the model's own.
 void name_head(Program& p, const Parameter& weight);
-/// The loss of answers from the logits of their sequences, or from the fused head's log-probabilities, which
-/// it lets go of; of a reference model the answers' log-probabilities.
+/// Records the loss of answers, from the logits of their sequences or from the fused head's
+/// log-probabilities; both are released. Of a reference model it returns the answers' log-probabilities.
 [[nodiscard]] Tensor preference_loss(Program& p, Tensor scores);
-/// The loss of completions from the logits of the tokens that predict theirs and of their last one, or from
-/// the fused head's log-probabilities, which it lets go of; where the policy is only scored, or of a
-/// reference model, the log-probability of each token.
+/// Records the loss of completions, from the logits that predict them or from the fused head's
+/// log-probabilities; both are released. Where the policy is only scored, or of a reference model, it returns
+/// each token's log-probability.
 [[nodiscard]] Tensor policy_loss(Program& p, Tensor scores);
-/// Whether the training loop holds what the model returns until the micro-step is over, as PPOTrainer does.
+/// True if the training loop keeps the model's result until the micro-step ends, as PPOTrainer does.
 [[nodiscard]] bool keeps_result(const Program& p);
-/// Of the completions' tokens, or their probabilities.
+/// Returns the size of the completions' logits, or of their probabilities.
 [[nodiscard]] Bytes completion_logits(const Program& p);
-/// The loss of predicted values of the completions' tokens, from one number for each token.
+/// Records the loss of the completions' predicted values, from one number for each token.
 [[nodiscard]] Tensor value_loss(Program& p, const Tensor& scores);
-/// The loss of pairs from the logits [2b, s, 1] of a reward model.
+/// Records a reward model's loss of pairs from its logits [2b, s, 1].
 [[nodiscard]] Tensor reward_loss(Program& p, const Tensor& logits);
 
-/// Output head and loss of the normalised hidden states.
+/// Records the output head and the loss on normalised hidden states.
 [[nodiscard]] Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden);
+
+// ---- routed experts ---------------------------------------------------------------------------------------
+
+/// Routing is a router's result: scores of all experts [T, E], and the chosen experts with their weights [T,
+/// experts per token].
+struct Routing {
+  Tensor scores, weights, indices;
+};
+
+/// Returns how many groups the experts are divided into; 1 for models of 64 experts (DeepSeek-V2-Lite).
+[[nodiscard]] std::int64_t groups_of(const ModelShape& shape);
+/// Returns how many of the groups a token's experts are chosen from.
+[[nodiscard]] std::int64_t chosen_groups_of(const ModelShape& shape);
+
+/// Records the router on hidden states [T, h] or [b, s, h].
+[[nodiscard]] Routing route(Program& p, const Parameters& of, const Tensor& x);
+
+/// Records the chosen experts on x [T, h]. Returns their weighted sum [T, h].
+[[nodiscard]] Tensor run_experts(Program& p, const Parameters& of, const Tensor& x, const Routing& routing);
+
+/// Returns the parameters of the module at `path`, adapters included.
+[[nodiscard]] std::vector<const Parameter*> parameters_under(const Parameters& of, const std::string& path);
+
+/// ParameterAdapter is peft's adapter of a parameter instead of a module. While the parameter's module runs,
+/// the parameter is replaced by its sum with lora_B @ lora_A; the sum is computed once more before, when the
+/// replacement is checked. Source: peft 0.21.2 tuners/lora/layer.py ParamWrapper, torch 2.11
+/// torch/nn/utils/parametrize.py.
+struct ParameterAdapter {
+  const Parameter* down{};
+  const Parameter* up{};
+};
+
+/// Returns the adapter of `parameter` whose wrapper stands at `path`; empty where there is none.
+[[nodiscard]] ParameterAdapter parameter_adapter(const Program& p, const Parameters& of,
+                                                 const std::string& path, const Parameter& parameter);
+
+// ---- linear layers over packed weights --------------------------------------------------------------------
+
+/// Records several 4-bit weights [·, in] as one layer with `out` outputs; `first` is one of them.
+[[nodiscard]] Tensor packed_joint_linear(Program& p, const Tensor& x, const Parameter& first,
+                                         std::int64_t out, bool biased);
+/// Records a linear layer of QLoRA's frozen, packed base: weight [out, in].
+[[nodiscard]] Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias);
+
+/// Records how DoRA reads a weight of bitsandbytes or HQQ: [out, in] in 16 bits, or fp32 for 8-bit layers.
+[[nodiscard]] Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in);
 
 }  // namespace zplan::symbolic

@@ -1,13 +1,23 @@
-// Linear layers whose weights are packed. The forward and backward of bitsandbytes' are autograd functions
-// written in Python, within which nothing is recorded: what they make and free stands here as they run.
+// Linear layers whose weights are packed by bitsandbytes, GPTQ, HQQ, AWQ or torchao, as they run where
+// adapters are trained. bitsandbytes', HQQ's and AWQ's are autograd functions written in Python, within which
+// PyTorch records nothing; torchao's consists of operators that it records.
 // Source: bitsandbytes 0.50.2 nn/modules.py, autograd/_functions.py, backends/cuda/ops.py,
 // backends/default/ops.py; compared with its own allocations (docs/activations.md).
 
-#include "planner/model_trace/quantised_linear.h"
-
 #include <algorithm>
 
+#include "planner/model_trace/program.h"
+
 namespace zplan::symbolic {
+
+namespace {
+
+/// PackedProduct holds the sizes of a linear layer: rows of `in` features become rows of `out`.
+struct PackedProduct {
+  std::int64_t rows{}, in{}, out{};
+  Dimensions given{}, result{};
+  [[nodiscard]] std::int64_t count() const { return in * out; }  ///< elements of the weight
+};
 
 PackedProduct packed_product(const Tensor& x, std::int64_t out) {
   const std::int64_t in = x.layout.sizes.back();
@@ -20,19 +30,19 @@ PackedProduct packed_product(const Parameter& weight, const Tensor& x) {
   return packed_product(x, weight.tensor.elements() / x.layout.sizes.back());
 }
 
+/// Returns a new tensor of `count` elements.
 Tensor numbers(Program& p, std::int64_t count, DType type) {
   return p.torch.make(Layout::contiguous({count}), type);
 }
 
-Tensor multiplied(Program& p, const PackedProduct& sizes, DType type, bool backward, bool biased) {
+/// Records the product with a weight in `type`; with `backward`, the gradient of the input.
+Tensor multiplied(Program& p, const PackedProduct& sizes, DType type, bool backward, bool biased = false) {
   p.torch.multiply(biased, backward ? product_of(sizes.rows, sizes.out, sizes.in, type)
                                     : product_of(sizes.rows, sizes.in, sizes.out, type));
   Tensor result = p.torch.make(Layout::contiguous(backward ? sizes.given : sizes.result), type);
   p.torch.drop_kernel();
   return result;
 }
-
-namespace {
 
 // ---- 4 bits -----------------------------------------------------------------------------------------------
 
@@ -69,14 +79,14 @@ Tensor product_of_four_bits(Program& p, const PackedProduct& sizes, bool biased)
   return multiplied(p, sizes, DType::bf16, false, biased);
 }
 
-/// What MatMul4Bit's context holds on to: of the packed weight a transposed view, and with it the memory that
-/// ZeRO-3 gathered it into, whatever becomes of the parameter.
+/// Kept is what MatMul4Bit's context keeps: its input and a transposed view of the packed weight, which at
+/// ZeRO-3 also keeps the memory that the weight was gathered into.
 struct Kept {
   Tensor input;
   std::shared_ptr<Storage> weight;
 };
 
-/// What a layer's context keeps of its input, once for layers that read the same.
+/// Returns what a layer's context keeps of its input; layers that read one input keep it once.
 Tensor kept_input(Program& p, const Tensor& x) {
   if (!p.modules().packed_keeps_input) return {};
   if (p.strategy.checkpointing != Checkpointing::none) return x.detached();
@@ -148,18 +158,16 @@ Tensor eight_bits(Program& p, const Tensor& x, const Parameter& weight) {
   const PackedProduct sizes = packed_product(weight, x);
   const auto node = p.torch.node({&x});
   Tensor result = product_of_bytes(p, sizes, x.type);
-  if (node) {
-    node->attribute = std::make_shared<Tensor>(x.detached());
-    node->backward = [&p, sizes, type = x.type](Tensors& gradients) {
-      const Tensor rows = contiguous(p.torch, gradients[0]);
-      const Tensor wide = numbers(p, sizes.count(), type);
-      { const Tensor scales = numbers(p, sizes.out, DType::fp32); }
-      p.torch.end_kernel();
-      return Tensors{multiplied(p, sizes, type, true)};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->attribute = std::make_shared<Tensor>(x.detached());
+  node->backward = [&p, sizes, type = x.type](Tensors& gradients) {
+    const Tensor rows = contiguous(p.torch, gradients[0]);
+    const Tensor wide = numbers(p, sizes.count(), type);
+    { const Tensor scales = numbers(p, sizes.out, DType::fp32); }
+    p.torch.end_kernel();
+    return Tensors{multiplied(p, sizes, type, true)};
+  };
+  return Autograd::connected(result, node);
 }
 
 // ---- GPTQ -------------------------------------------------------------------------------------------------
@@ -177,7 +185,7 @@ Tensor unpacked(Program& p, std::int64_t count, DType type) {
   return result;
 }
 
-/// What eight bits are unpacked to has 16, as bf16 has.
+/// Returns the type that numbers are unpacked to; of 8 bits it has 16, which bf16 stands for.
 DType unpacked_type(const Program& p) {
   return spec(p.training.quantization).bits == 8 ? DType::bf16 : DType::uint8;
 }
@@ -228,22 +236,145 @@ Tensor dequantised_rows(Program& p, const PackedProduct& sizes) {
   return p.torch.kernel({&scaled}, scaled.layout, DType::fp32);
 }
 
+// ---- HQQ --------------------------------------------------------------------------------------------------
+
+/// One half of the numbers that bytes hold: masked, shifted where they are the upper ones, copied into place.
+void unpack_half(Program& p, std::int64_t bytes, bool upper) {
+  p.torch.end_kernel();
+  p.torch.read_only(Bytes(bytes));
+  Tensor part = numbers(p, bytes, DType::uint8);
+  if (upper) part = p.torch.kernel({&part}, part.layout, DType::uint8);
+  p.torch.end_kernel();
+  p.torch.copy(part);
+}
+
+/// Quantizer.dequantize: numbers unpacked into 16 bits, less their zero points, times their scales, of which
+/// the numbers themselves live as long as the call. Source: hqq 0.2.8 core/quantize.py, core/bitpack.py
+/// unpack_4bit_u8.
+Tensor dequantised_by_groups(Program& p, std::int64_t count) {
+  const Tensor wide = numbers(p, count, DType::bf16);
+  p.torch.drop_kernel();
+  unpack_half(p, count / 2, true);
+  unpack_half(p, count / 2, false);
+  const Tensor shifted = p.torch.kernel({&wide}, wide.layout, DType::bf16);
+  return p.torch.kernel({&shifted}, wide.layout, DType::bf16);
+}
+
+/// HQQMatmulNoCacheMul: the weight is made for the forward and again for the backward, and the input is
+/// saved, which no gradient needs. Under autocast an fp32 input is narrowed for the product; without it
+/// PyTorch refuses one. Source: hqq 0.2.8 core/quantize.py, whose default backend this is.
+Tensor by_hqq(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias) {
+  const PackedProduct sizes = packed_product(weight, x);
+  const auto node = p.torch.node({&x});
+  Saved kept;
+  Tensor result;
+  {
+    const Tensor wide = dequantised_by_groups(p, sizes.count());
+    const Tensor narrow = x.type == DType::bf16 ? Tensor{} : p.torch.kernel({&x}, x.layout, DType::bf16);
+    result = multiplied(p, sizes, DType::bf16, false);
+  }
+  if (bias != nullptr) p.torch.change(result);
+  if (!node) return result;
+  kept = p.torch.save(x);
+  node->backward = [&p, sizes, kept, type = x.type](Tensors&) {
+    const Tensor held = kept.get();
+    Tensor gradient;
+    {
+      const Tensor wide = dequantised_by_groups(p, sizes.count());
+      gradient = multiplied(p, sizes, DType::bf16, true);
+    }
+    return Tensors{type == DType::bf16 ? gradient : p.torch.kernel({&gradient}, gradient.layout, type)};
+  };
+  return Autograd::connected(result, node);
+}
+
+// ---- AWQ --------------------------------------------------------------------------------------------------
+
+/// The weight in 16 bits, by one kernel.
+Tensor dequantised_by_kernel(Program& p, const PackedProduct& sizes) {
+  p.torch.end_kernel();
+  p.torch.read_only(Bytes(sizes.count() / 2 + sizes.count() / spec(Quantization::awq).group * 5 / 2));
+  Tensor wide = numbers(p, sizes.count(), DType::bf16);
+  p.torch.end_kernel();
+  return wide;
+}
+
+/// Up to kPackedRows rows one kernel reads the packed weight itself and adds kPartialSums partial sums in
+/// fp32.
+constexpr std::int64_t kPackedRows = 1024, kPartialSums = 8;
+
+Tensor awq_product(Program& p, const PackedProduct& sizes) {
+  if (sizes.rows > kPackedRows) {
+    const Tensor wide = dequantised_by_kernel(p, sizes);
+    return multiplied(p, sizes, DType::bf16, false);
+  }
+  p.torch.end_kernel();
+  const Tensor parts = numbers(p, kPartialSums * sizes.rows * sizes.out, DType::fp32);
+  p.torch.compute(product_of(sizes.rows, sizes.in, sizes.out, DType::bf16));
+  p.torch.end_kernel();
+  return p.torch.kernel({&parts}, Layout::contiguous(sizes.result), DType::bf16);
+}
+
+/// AwqGEMMLinear, the layer that trains of those that transformers may choose (backends auto_trainable and
+/// gemm): nothing but the packed weight is kept. Source: gptqmodel 7.7.0 nn_modules/qlinear/gemm_awq.py,
+/// gptqmodel_ext/awq/quantization/gemm_cuda_gen.cu.
+Tensor by_awq(Program& p, const Tensor& given, const Parameter& weight, const Tensor* bias) {
+  const Tensor x = to(p.torch, given, DType::bf16);
+  const PackedProduct sizes = packed_product(weight, x);
+  const auto node = p.torch.node({&x});
+  Tensor result = awq_product(p, sizes);
+  if (bias != nullptr) result = p.torch.kernel({&result}, result.layout, DType::bf16);
+  if (node) {
+    node->backward = [&p, sizes](Tensors&) {
+      const Tensor wide = dequantised_by_kernel(p, sizes);
+      return Tensors{multiplied(p, sizes, DType::bf16, true)};
+    };
+    Autograd::connect(result, node);
+  }
+  return to(p.torch, result, given.type);
+}
+
+// ---- torchao ----------------------------------------------------------------------------------------------
+
+/// Int8Tensor's linear: the numbers in 16 bits, which autograd keeps as it keeps every factor, and the rows
+/// of the product scaled. Source: torchao 0.18.0 quantize_/workflows/int8/int8_tensor.py.
+Tensor by_torchao(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias) {
+  const PackedProduct sizes = packed_product(weight, x);
+  const Tensor rows = reshape(p.torch, x, {sizes.rows, sizes.in});
+  p.torch.end_kernel();
+  p.torch.read_only(Bytes(sizes.count()));
+  const Tensor wide = p.torch.make(Layout::contiguous({sizes.out, sizes.in}), x.type);
+  p.torch.end_kernel();
+  const Tensor product = plain_linear(p.torch, rows, wide);
+  const Tensor scales = p.torch.make(Layout::contiguous({sizes.out}), product.type);
+  const Tensor scaled = mul(p.torch, product, scales);
+  if (bias != nullptr) p.torch.change(scaled);
+  return view(p.torch, scaled, sizes.result);
+}
+
 }  // namespace
 
 Tensor unpacked_base(Program& p, const Parameter& weight, std::int64_t in) {
   const std::int64_t out = weight.tensor.elements() / in;
   const QuantizationSpec& about = spec(p.training.quantization);
-  if (about.library == PackedBy::hqq) return unpacked_by_groups(p, in, out);
   const PackedProduct sizes{.rows = 0, .in = in, .out = out};
-  Tensor wide = about.bits == 8 ? dequantised_rows(p, sizes) : dequantised(p, sizes);
+  Tensor wide = about.library == PackedBy::hqq ? dequantised_by_groups(p, sizes.count())
+                : about.bits == 8              ? dequantised_rows(p, sizes)
+                                               : dequantised(p, sizes);
   wide.layout = Layout::contiguous({out, in});
   return wide;
 }
 
 Tensor packed_linear(Program& p, const Tensor& x, const Parameter& weight, const Tensor* bias) {
   const QuantizationSpec& about = spec(p.training.quantization);
-  if (about.library == PackedBy::gptq) return by_groups(p, x, weight, bias);
-  if (about.library != PackedBy::bitsandbytes) return library_linear(p, x, weight, bias);
+  switch (about.library) {
+    case PackedBy::gptq: return by_groups(p, x, weight, bias);
+    case PackedBy::hqq: return by_hqq(p, x, weight, bias);
+    case PackedBy::awq: return by_awq(p, x, weight, bias);
+    case PackedBy::torchao:
+    case PackedBy::transformers: return by_torchao(p, x, weight, bias);
+    case PackedBy::bitsandbytes: break;
+  }
   if (about.bits == 8) return eight_bits(p, x, weight);
   return four_bits(p, x, weight, weight.tensor.elements() / x.layout.sizes.back(), bias != nullptr);
 }

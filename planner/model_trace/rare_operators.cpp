@@ -1,6 +1,11 @@
-#include "planner/model_trace/rare_operators.h"
+// Operators that few architectures call: rare activations, embeddings and the memory of their backward, and
+// what image-text models call. Source: torch 2.11
+// aten/src/ATen/native/cuda/{Embedding,EmbeddingBackwardKernel}.cu; CCCL 3.0
+// cub/device/dispatch/dispatch_{unique_by_key,scan}.cuh.
 
-#include "planner/model_trace/moe_operators.h"
+#include <algorithm>
+#include <utility>
+
 #include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
@@ -12,7 +17,7 @@ Tensor like(Autograd& torch, const Tensor& x, const Tensor& y) {
   return torch.kernel({&x, &y}, elementwise({&x.layout}), x.type);
 }
 
-/// The same of one.
+/// Runs a kernel of one operand.
 Tensor scaled(Autograd& torch, const Tensor& x) {
   return torch.kernel({&x}, elementwise({&x.layout}), x.type);
 }
@@ -81,13 +86,11 @@ Tensor select(Autograd& torch, const Tensor& x, std::size_t axis) {
   const auto at = static_cast<std::ptrdiff_t>(axis);
   result.layout.sizes.erase(result.layout.sizes.begin() + at);
   result.layout.strides.erase(result.layout.strides.begin() + at);
-  if (node) {
-    node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
-      return Tensors{padded(torch, gradients[0], whole)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+    return Tensors{padded(torch, gradients[0], whole)};
+  };
+  return Autograd::connected(result, node);
 }
 
 Tensor index_one(Autograd& torch, const Tensor& x, std::size_t axis) {
@@ -97,17 +100,15 @@ Tensor index_one(Autograd& torch, const Tensor& x, std::size_t axis) {
   sizes[axis] = 1;
   Tensor result = torch.make(Layout::contiguous(sizes), x.type);
   torch.read_only(result.bytes());
-  if (node) {
-    node->backward = [&torch, kept = torch.save(place), whole = x.layout.sizes](Tensors& gradients) {
-      const Tensor held = kept.get();
-      Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
-      accumulate_rows(torch, 1, 1);
-      torch.change(gradients[0], &gradients[0]);
-      return Tensors{gradient};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(place), whole = x.layout.sizes](Tensors& gradients) {
+    const Tensor held = kept.get();
+    Tensor gradient = torch.kernel({}, Layout::contiguous(whole), gradients[0].type);
+    accumulate_rows(torch, 1, 1);
+    torch.change(gradients[0], &gradients[0]);
+    return Tensors{gradient};
+  };
+  return Autograd::connected(result, node);
 }
 
 void scale_in_place(Autograd& torch, Tensor& x) {
@@ -150,16 +151,14 @@ Tensor view_as_real(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
   Tensor result = x.detached();
   result.view = true;
-  if (node) {
-    node->backward = [&torch](Tensors& gradients) {
-      Tensor& given = gradients[0];
-      return Tensors{given.layout.is_contiguous()
-                         ? given
-                         : torch.make(Layout::contiguous(given.layout.sizes), given.type)};
-    };
-    torch.connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch](Tensors& gradients) {
+    Tensor& given = gradients[0];
+    return Tensors{given.layout.is_contiguous()
+                       ? given
+                       : torch.make(Layout::contiguous(given.layout.sizes), given.type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 }  // namespace
@@ -185,7 +184,7 @@ namespace {
 /// base[..., part, ...] = part. In the backward the base's gradient is copied, its slice's copied out of it
 /// and written over with zeros. Source: torch 2.11 torch/csrc/autograd/functions/tensor.cpp
 /// CopySlices::apply_impl.
-void assign(Autograd& torch, Tensor& base, const Tensor& part) {
+void assign_part(Autograd& torch, Tensor& base, const Tensor& part) {
   const auto node = torch.node({&base, &part});
   torch.copy(part);
   if (!node) return;
@@ -214,7 +213,7 @@ Tensor fill(Autograd& torch, const Tensors& parts, std::size_t axis) {
   for (const Tensor& each : parts) sizes[axis] += each.size(axis);
   Tensor base = torch.make(Layout::contiguous(sizes), parts[0].type);
   torch.drop_kernel();  // torch.empty
-  for (const Tensor& each : parts) assign(torch, base, each);
+  for (const Tensor& each : parts) assign_part(torch, base, each);
   return base;
 }
 
@@ -229,14 +228,231 @@ Tensor gelu_bloom(Autograd& torch, const Tensor& x) {
   Saved kept;
   if (node) kept = torch.save(x);
   Tensor result = bloom_forward(torch, x);
-  if (node) {
-    node->backward = [&torch, kept](Tensors& gradients) {
-      const Tensor held = kept.get();
-      return Tensors{bloom_backward(torch, held, gradients[0])};
-    };
-    torch.connect(result, node);
+  if (!node) return result;
+  node->backward = [&torch, kept](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{bloom_backward(torch, held, gradients[0])};
+  };
+  return Autograd::connected(result, node);
+}
+
+namespace {
+
+Tensor numbers(Autograd& torch, std::int64_t count) {
+  return torch.make(Layout::contiguous({count}), DType::int64);
+}
+
+Tensor bytes(Autograd& torch, std::int64_t count) {
+  return torch.make(Layout::contiguous({count}), DType::uint8);
+}
+
+/// Tokens are sorted; rows of one token are summed ten at a time in fp32, then these sums.
+Tensor gradient_by_sorting(Autograd& torch, std::int64_t tokens, const Tensor& weight, DType type) {
+  constexpr std::int64_t kRowsPerThread = 10, kUniqueTile = 1792, kScanTile = 896;
+  const std::int64_t width = weight.size(1), segments = std::min(tokens, weight.size(0));
+  const Tensor sorted = numbers(torch, tokens), order = numbers(torch, tokens);
+  {
+    const Tensor range = numbers(torch, tokens);
+    const Tensor memory = bytes(torch, radix_sort_memory(tokens, 64).value);
   }
+  const Tensor result = torch.make(Layout::contiguous({weight.size(0), width}), type);
+  const Tensor starts = numbers(torch, tokens), count = numbers(torch, 1);
+  {
+    const Tensor unique = numbers(torch, tokens);
+    const Tensor memory = bytes(torch, scan_memory(tokens, kUniqueTile, 8));
+  }
+  const Tensor partials = numbers(torch, segments), offsets = numbers(torch, segments);
+  { const Tensor memory = bytes(torch, scan_memory(segments, kScanTile, 8)); }
+  const Tensor partial_count = numbers(torch, 1);
+  const std::int64_t most = tokens / kRowsPerThread + segments;
+  const Tensor partial_offsets = numbers(torch, most);
+  const Tensor sums = torch.make(Layout::contiguous({most, width}), DType::fp32);
   return result;
+}
+
+}  // namespace
+
+Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
+  const auto node = torch.node({&weight});
+  Saved kept;
+  if (node) kept = torch.save(ids);
+  Dimensions sizes = ids.layout.sizes;
+  sizes.push_back(weight.size(1));
+  Tensor result = torch.make(Layout::contiguous(sizes), weight.type);
+  torch.read_only(ids.bytes() + result.bytes());  // as many rows of the table
+  if (!node) return result;
+  node->backward = [&torch, kept, table = weight.detached()](Tensors& gradients) {
+    constexpr std::int64_t kUnsorted = 3072;  // up to here one kernel adds rows where they belong
+    const Tensor held = kept.get();
+    const DType type = gradients[0].type;
+    if (held.elements() > kUnsorted) return Tensors{gradient_by_sorting(torch, held.elements(), table, type)};
+    torch.change(gradients[0], &gradients[0]);  // as many rows are read, added to and written
+    return Tensors{torch.make(Layout::contiguous(table.layout.sizes), type)};
+  };
+  return Autograd::connected(result, node);
+}
+
+namespace {
+
+Tensor made(Autograd& torch, const Dimensions& sizes, DType type) {
+  return torch.kernel({}, Layout::contiguous(sizes), type);
+}
+
+}  // namespace
+
+Tensor patch_convolution(Autograd& torch, const Tensor& given_x, const Tensor& given_weight,
+                         const Tensor* given_bias, Layout result_layout) {
+  Autocast& autocast = torch.autocast();
+  const Tensor bias = given_bias != nullptr ? autocast.narrow(torch, *given_bias) : Tensor{};
+  const Tensor weight = autocast.narrow(torch, given_weight);
+  const Tensor x = autocast.narrow(torch, given_x);
+  const auto node = torch.node({&x, &weight, &bias});
+  Saved kept_x, kept_weight;
+  if (node) kept_x = torch.save(x), kept_weight = torch.save(weight);
+  Tensor result = torch.make(std::move(result_layout), x.type);
+  const std::int64_t inner = weight.elements() / weight.size(0), rows = result.elements() / weight.size(0);
+  torch.compute(product_of(rows, inner, weight.size(0), x.type));
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node, kept_x, kept_weight, inner, rows](Tensors& gradients) {
+    const Tensor held_weight = kept_weight.get(), held_x = kept_x.get();
+    Tensors outputs(3);
+    if (itself.needs(1)) {
+      outputs[1] = torch.make(Layout::contiguous(held_weight.layout.sizes), held_weight.type);
+      torch.compute(product_of(inner, rows, held_weight.size(0), held_weight.type));
+    }
+    if (itself.needs(2))
+      outputs[2] =
+          torch.kernel({gradients.data()}, Layout::contiguous({held_weight.size(0)}), held_weight.type);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+Tensors unbind(Autograd& torch, const Tensor& x, std::size_t axis) {
+  const auto node = torch.node({&x});
+  const auto at = static_cast<std::ptrdiff_t>(axis);
+  Tensors results;
+  for (std::int64_t i = 0; i < x.size(axis); ++i) {
+    Layout layout = x.layout;
+    layout.sizes.erase(layout.sizes.begin() + at), layout.strides.erase(layout.strides.begin() + at);
+    results.push_back(alias(x, std::move(layout)));
+    if (node) torch.connect(results.back(), node, static_cast<std::size_t>(i));
+  }
+  if (node)
+    node->backward = [&torch, whole = x.layout.sizes, type = x.type](Tensors&) {
+      return Tensors{torch.make(Layout::contiguous(whole), type)};
+    };
+  return results;
+}
+
+Tensor as_parts(Autograd& torch, const Tensor& x) {
+  const auto node = torch.node({&x});
+  Tensor result = alias(x, x.layout);
+  if (!node) return result;
+  node->backward = [&torch, whole = x.layout.sizes, type = x.type](Tensors&) {
+    return Tensors{torch.make(Layout::contiguous(whole), type)};
+  };
+  return Autograd::connected(result, node);
+}
+
+Tensor masked_scatter(Autograd& torch, const Tensor& x, const Tensor& mask, const Tensor& source) {
+  const auto node = torch.node({&x, &source});
+  Saved kept;
+  if (node) kept = torch.save(mask);
+  Tensor result = torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
+  {
+    const Tensor sums = made(torch, x.layout.sizes, DType::int64);
+    const Tensor wide = made(torch, x.layout.sizes, DType::boolean);
+  }
+  torch.change(result, &source);
+  if (!node) return result;
+  node->backward = [&torch, &itself = *node, kept, all = x.layout.sizes,
+                    own = source.layout.sizes](Tensors& gradients) {
+    const Tensor held = kept.get();
+    Tensors outputs(2);
+    if (itself.needs(0)) outputs[0] = like(torch, gradients[0]);
+    if (!itself.needs(1)) return outputs;
+    const std::int64_t count = Layout::contiguous(own).elements();
+    Tensor places;
+    {
+      const Tensor wide = made(torch, all, DType::boolean);
+      places = made(torch, {static_cast<std::int64_t>(all.size()), count}, DType::int64);
+    }
+    outputs[1] = torch.kernel({&places}, Layout::contiguous(own), gradients[0].type);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+Tensor unfold(Autograd& torch, const Tensor& x, std::int64_t side) {
+  const auto node = torch.node({&x});
+  const std::int64_t squares = x.size(0) / (side * side), width = x.size(1) * side * side;
+  Tensor result = torch.make(Layout::contiguous({width, squares}), x.type);
+  { const Tensor copy = torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type); }
+  result.layout = result.layout.transposed(0, 1);
+  if (!node) return result;
+  node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+    const Tensor folded = torch.make(Layout::contiguous(whole), gradients[0].type);
+    { const Tensor copy = torch.kernel({gradients.data()}, Layout::contiguous(whole), gradients[0].type); }
+    return Tensors{folded};
+  };
+  return Autograd::connected(result, node);
+}
+
+Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask, const Tensor& features) {
+  const auto node = torch.node({&x, &features});
+  Saved kept;
+  if (node) kept = torch.save(mask);
+  const std::int64_t rows = features.size(0);
+  const bool casts = features.type != x.type;
+  const Tensor cast =
+      casts ? torch.kernel({&features}, Layout::contiguous(features.layout.sizes), x.type) : features;
+  Tensor result = torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
+  {
+    const Tensor places = made(torch, {2, rows}, DType::int64);
+    const Tensor own = made(torch, features.layout.sizes, x.type);
+    const Tensor sum = torch.kernel({&own, &cast}, Layout::contiguous(features.layout.sizes), x.type);
+    torch.change(result, &sum);
+  }
+  if (!node) return result;
+  node->backward = [&torch, kept, rows, casts, given = features.type,
+                    own = features.layout.sizes](Tensors& gradients) {
+    const Tensor held = kept.get();
+    const Tensor incoming = gradients[0];
+    const DType type = incoming.type;
+    Tensors outputs(2);
+    {
+      const Tensor zeros = made(torch, own, type);
+      outputs[0] = torch.kernel({&incoming}, Layout::contiguous(incoming.layout.sizes), type);
+    }
+    // It waits for the tower's backward, which runs behind all layers.
+    const auto stays = [&](DType in) {
+      return torch.recorder().around_layers([&] { return made(torch, own, in); });
+    };
+    outputs[1] = casts ? made(torch, own, type) : stays(type);
+    gradients[0] = {};
+    {
+      const Tensor of_rows = made(torch, outputs[0].layout.sizes, type);
+      accumulate_rows(torch, rows, outputs[0].size(0) * outputs[0].size(1));
+      torch.change(outputs[0], &of_rows);
+    }
+    if (casts) outputs[1] = stays(given);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+Tensor average_pool(Autograd& torch, const Tensor& x, std::int64_t side) {
+  const auto node = torch.node({&x});
+  Saved kept;
+  if (node) kept = torch.save(x);
+  Tensor result = torch.make(Layout::contiguous({x.size(0), x.size(1), side, side}), x.type);
+  if (!node) return result;
+  node->backward = [&torch, kept](Tensors&) {
+    const Tensor held = kept.get();
+    return Tensors{torch.make(Layout::contiguous(held.layout.sizes), held.type)};
+  };
+  return Autograd::connected(result, node);
 }
 
 }  // namespace zplan::symbolic

@@ -13,7 +13,7 @@ namespace zplan {
 
 namespace {
 
-/// What of a training decides which of the recorded tapes is meant.
+/// Way holds the settings that decide which recorded tape applies.
 struct Way {
   RecordedMethod method{};
   bool fp32_adapters{}, checkpointed{}, partitioned{}, autocast{};
@@ -261,7 +261,7 @@ std::optional<std::string> why_not_recorded(const Model& model, const Training& 
 Tape recorded_tape(const Model& model, const Training& training, const Strategy& strategy) {
   const RecordedTape* tape = find_tape(*model.recorded, way_of(training, strategy), strategy.micro_batch_size,
                                        training.sequence_length);
-  if (tape == nullptr) throw std::logic_error("a micro-step that was not recorded is asked for");
+  if (tape == nullptr) throw std::logic_error("no recorded tape has this micro-step");
   return Maker(model, *tape, strategy.micro_batch_size, training.sequence_length, training.lora_rank).make();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A recorded model's micro-step as a tape.
+// The micro-step of a recorded model as a tape.
 
 #include <optional>
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace zplan {
 
-/// Why the model's recording does not hold a micro-step trained so; nothing where it does, or where the model
+/// Returns why the recording has no micro-step for this training; empty where it has one, or where the model
 /// is not a recorded one.
 [[nodiscard]] std::optional<std::string> why_not_recorded(const Model& model, const Training& training,
                                                           const Strategy& strategy);
 
-/// The tape of one micro-step of a recorded model. Throws std::logic_error where why_not_recorded says
-/// something.
+/// Returns the tape of one micro-step of a recorded model. Throws std::logic_error where why_not_recorded
+/// gives a reason.
 [[nodiscard]] Tape recorded_tape(const Model& model, const Training& training, const Strategy& strategy);
 
 }  // namespace zplan

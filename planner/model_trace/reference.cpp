@@ -140,7 +140,7 @@ class ValueStep : Grafted {
     append({turn, other_.head.end()}, -1, false);
     for (int i = layers(); i-- > 0;) append(part(i).backward, i, true);
     append(other_.model.backward, -1, true);
-    // What the training loop holds of the policy it lets go of behind both.
+    // The training loop releases what it keeps of the policy after both.
     std::vector<Event>& backward = policy_.model.backward;
     const auto ends = std::ranges::find_if(backward, [](const Event& each) {
       return each.kind == Kind::end_layers && each.index == kMicroStepEnds;

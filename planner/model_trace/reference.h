@@ -5,25 +5,25 @@
 
 namespace zplan {
 
-/// In the place of kReferenceBegins: a forward of the policy's own that only scores.
+/// Stands in place of kReferenceBegins where the policy itself runs a forward that only scores.
 inline constexpr std::int32_t kScoringBegins = -3;
 
-/// How the forward of the training's reference model is recorded: of a copy, the model without adapters.
+/// Returns the settings that the reference model's forward is recorded with. A copy has no adapters.
 [[nodiscard]] Training reference_training(const Training& training);
-/// A reference model's forward is not checkpointed.
+/// Returns `strategy` without checkpointing, which a reference model's forward does not use.
 [[nodiscard]] Strategy reference_strategy(const Strategy& strategy);
 
-/// `policy` with the forward of `reference`, a tape without a backward, where Event::Kind::reference stands;
-/// before its own where it stands nowhere. What is hooked is the policy's own where adapters are switched
-/// off; a copy's modules are listed in Tape::reference.
+/// Inserts the forward of `reference`, a tape without a backward, into `policy` where Event::Kind::reference
+/// stands, or before its own forward. With adapters switched off the hooked modules are the policy's; a
+/// copy's modules are listed in Tape::reference.
 [[nodiscard]] Tape with_reference(Tape policy, const Tape& reference, ReferenceModel kind);
 
-/// `policy` with a forward of its own before all others: `scores`, a tape without a backward.
+/// Puts `scores`, a forward of the policy without a backward, before all of `policy`.
 [[nodiscard]] Tape with_scores(Tape policy, const Tape& scores);
 
-/// The policy's micro-step with that of the model of values around it: its forward comes first and its
-/// backward last. Its layers are numbered behind the policy's, its other parameters behind the
-/// `parameters` that the policy has around its layers.
+/// Wraps the value model's micro-step around the policy's: its forward comes first and its backward last. Its
+/// layers are numbered after the policy's, and its other parameters after the `parameters` that the policy
+/// has around its layers.
 [[nodiscard]] Tape with_values(Tape policy, const Tape& values, std::int32_t parameters);
 
 }  // namespace zplan

@@ -1,8 +1,7 @@
 // Rotary tables, which the model makes once, and the rotation of queries and keys.
 
 #include "planner/model_trace/attention.h"
-#include "planner/model_trace/moe_operators.h"
-#include "planner/model_trace/rare_operators.h"
+#include "planner/model_trace/operators.h"
 
 namespace zplan::symbolic {
 
@@ -35,7 +34,7 @@ Tensor turned_pairs(Program& p, const Pairs& x, const Tensor& cosines, const Ten
 
 namespace {
 
-/// (−second half, first half).
+/// Records (−second half, first half).
 Tensor rotate_half(Program& p, const Tensor& x) {
   const std::int64_t half = x.layout.sizes.back() / 2;
   const std::size_t last = x.layout.rank() - 1;
@@ -73,12 +72,12 @@ struct Tables {
   Tensor cosines, sines;
 };
 
-/// The tables with a dimension for heads.
+/// Returns the tables with a dimension for heads.
 Tables tables(Program& p) {
   return {unsqueeze(p.torch, p.given.cosines, 1), unsqueeze(p.torch, p.given.sines, 1)};
 }
 
-/// The features that turn, and the rest.
+/// Parts holds the features that are rotated, and the rest.
 struct Parts {
   Tensor turning, rest;
 };
@@ -128,7 +127,7 @@ void rotate_phi3(Program& p, Heads& heads) {
   heads.query = std::move(query), heads.key = std::move(key);
 }
 
-/// Phi and StableLM keep both parts in variables of the attention.
+/// Rotates as Phi and StableLM, which keep both parts in variables.
 void rotate_phi(Program& p, Heads& heads) {
   const Parts queries = parts(p, heads.query), keys = parts(p, heads.key);
   Heads part{queries.turning, keys.turning, {}};
@@ -138,7 +137,7 @@ void rotate_phi(Program& p, Heads& heads) {
   heads.key = cat(p.torch, {part.key, keys.rest}, 3);
 }
 
-/// fp32 tables make fp32 results, which are brought back.
+/// Rotates with fp32 tables and casts the fp32 results back, as OLMo.
 void rotate_olmo(Program& p, Heads& heads) {
   const DType type = heads.query.type;
   Heads wide = heads;
@@ -148,7 +147,7 @@ void rotate_olmo(Program& p, Heads& heads) {
   heads.query = std::move(query), heads.key = std::move(key);
 }
 
-/// gpt-oss splits heads and has tables of half their width.
+/// Rotates two halves with tables of half their width, as gpt-oss.
 void rotate_gpt_oss(Program& p, Heads& heads) {
   const Tables by = tables(p);
   const auto turn = [&](const Tensor& x) {
@@ -161,7 +160,7 @@ void rotate_gpt_oss(Program& p, Heads& heads) {
   heads.query = std::move(query), heads.key = std::move(key);
 }
 
-/// Each entry of the tables' first half twice, for neighbours.
+/// Returns tables that hold each entry of the first half twice, for neighbours.
 Tables tables_of_neighbours(Program& p) {
   const auto repeated = [&p](const Tensor& table) {
     p.torch.issue(3);  // views
@@ -182,7 +181,7 @@ void rotate_glm(Program& p, Heads& heads) {
   heads.query = std::move(query), heads.key = std::move(key);
 }
 
-/// ERNIE widens what it multiplies.
+/// Rotates in fp32, as ERNIE.
 Tensor turned_in_fp32(Program& p, const Tensor& x, const Tables& by) {
   Tensor straight;
   {
@@ -208,7 +207,7 @@ void rotate_ernie(Program& p, Heads& heads) {
   heads.query = std::move(query), heads.key = std::move(key);
 }
 
-/// Cohere widens queries and keys first.
+/// Rotates widened queries and keys, as Cohere.
 void rotate_cohere(Program& p, Heads& heads) {
   const DType type = heads.query.type;
   const Tensor wide_query = to(p.torch, heads.query, DType::fp32);
@@ -225,7 +224,7 @@ void rotate_cohere(Program& p, Heads& heads) {
 
 namespace {
 
-/// One table of complex numbers, in the cosines' place.
+/// Records one table of complex numbers, kept in place of the cosines.
 void complex_table(Program& p) {
   const std::int64_t s = p.sizes.s, half = rotary_features(p) / 2;
   const auto table = [&](std::int64_t width) {
@@ -248,7 +247,7 @@ void complex_table(Program& p) {
 
 namespace {
 
-/// Angles of time, rows and columns, of which each pair of features takes one.
+/// Records angles of time, rows and columns; each pair of features uses one of them.
 void tables_of_three_axes(Program& p) {
   Autograd& torch = p.torch;
   const std::int64_t b = p.sizes.b, s = p.sizes.s, d = rotary_features(p);

@@ -1,8 +1,8 @@
-// How routers choose and weigh experts. Source: transformers 5.23
+// Routers: how they choose and weigh experts. Source: transformers 5.23
 // models/<architecture>/modeling_<architecture>.py.
 
-#include "planner/model_trace/moe.h"
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/operators.h"
+#include "planner/model_trace/program.h"
 
 namespace zplan::symbolic {
 
@@ -17,13 +17,13 @@ std::int64_t chosen_groups_of(const ModelShape& shape) {
 
 namespace {
 
-/// A router at work.
+/// Router is the context of a router's forward.
 struct Router {
   Program& p;
   const Tensor& base;
   const Tensor* bias{};
-  Tensor update{};  ///< what an adapter adds to the base
-  Tensor sum{};     ///< both, once it was asked for
+  Tensor update{};  ///< the adapter's addition
+  Tensor sum{};     ///< base and update, made at the first use
 
   [[nodiscard]] Tensor weight() {
     if (!update.defined()) return base;
@@ -39,7 +39,7 @@ struct Router {
     return view(p.torch, x, {x.elements() / p.sizes.h, p.sizes.h});
   }
   [[nodiscard]] Tensor scores(const Tensor& x) { return linear(p.torch, flat(x), weight(), bias); }
-  /// Computed in fp32, with a copy of the weight.
+  /// Records the scores in fp32, with a copy of the weight.
   [[nodiscard]] Tensor wide_scores(const Tensor& x) {
     const Tensor wide = to(p.torch, flat(x), DType::fp32);
     const Tensor wide_weight = to(p.torch, weight(), DType::fp32);
@@ -49,14 +49,15 @@ struct Router {
     const Tensor total = symbolic::sum(p.torch, weights, 1, true);
     div_in_place(p.torch, weights, total);
   }
-  /// Scores [T, E] as [T, groups, E / groups].
+  /// Returns scores [T, E] as [T, groups, E / groups].
   [[nodiscard]] Tensor by_group(const Tensor& of) const {
     const std::int64_t groups = groups_of(p.shape());
     return view(p.torch, of, {of.size(0), groups, experts() / groups});
   }
 };
 
-/// The chosen groups: ones in zeros, expanded over the experts of each. None of it has a gradient.
+/// ChosenGroups holds a mask of the chosen groups, and the mask expanded over their experts. Neither has a
+/// gradient.
 struct ChosenGroups {
   Tensor indices, ones, expanded;
 };
@@ -72,7 +73,7 @@ ChosenGroups choose_groups(const Router& r, const Tensor& group_scores) {
   return chosen;
 }
 
-/// The scores, but none for the experts of groups that were not chosen.
+/// Returns the scores with those of experts outside the chosen groups masked.
 Tensor of_chosen_groups(const Router& r, const Tensor& scores) {
   Tensor inverse;
   {
@@ -82,7 +83,7 @@ Tensor of_chosen_groups(const Router& r, const Tensor& scores) {
   return masked_fill(r.p.torch, scores, inverse);
 }
 
-Routed route_mixtral(Router& r, const Tensor& x) {
+Routing route_mixtral(Router& r, const Tensor& x) {
   Autograd& torch = r.p.torch;
   Tensor scores = r.scores(x), probabilities;
   {
@@ -94,7 +95,7 @@ Routed route_mixtral(Router& r, const Tensor& x) {
   return {.scores = scores, .weights = best.values, .indices = best.indices};
 }
 
-Routed route_qwen(Router& r, const Tensor& x) {
+Routing route_qwen(Router& r, const Tensor& x) {
   Autograd& torch = r.p.torch;
   const Tensor scores = r.scores(x);
   const Tensor probabilities = softmax(torch, scores, DType::fp32);
@@ -103,7 +104,7 @@ Routed route_qwen(Router& r, const Tensor& x) {
   return {.scores = scores, .weights = to(torch, best.values, scores.type), .indices = best.indices};
 }
 
-Routed route_minimax(Router& r, const Tensor& x) {
+Routing route_minimax(Router& r, const Tensor& x) {
   Autograd& torch = r.p.torch;
   Tensor scores = r.scores(x), probabilities;
   {
@@ -117,7 +118,7 @@ Routed route_minimax(Router& r, const Tensor& x) {
   return {.scores = scores, .weights = weights, .indices = best.indices};
 }
 
-Routed route_deepseek_v2(Router& r, const Tensor& x) {
+Routing route_deepseek_v2(Router& r, const Tensor& x) {
   Autograd& torch = r.p.torch;
   const Tensor scores = r.wide_scores(x);
   Tensor probabilities = softmax(torch, scores, DType::fp32), of_groups;
@@ -132,7 +133,7 @@ Routed route_deepseek_v2(Router& r, const Tensor& x) {
   return {.scores = scores, .weights = best.values, .indices = best.indices};
 }
 
-Routed route_deepseek_v3(Router& r, const Tensor& x) {
+Routing route_deepseek_v3(Router& r, const Tensor& x) {
   Autograd& torch = r.p.torch;
   const Tensor scores = r.wide_scores(x);
   const Tensor probabilities = sigmoid(torch, scores);
@@ -154,7 +155,7 @@ Routed route_deepseek_v3(Router& r, const Tensor& x) {
   return {.scores = scores, .weights = weights, .indices = indices};
 }
 
-Routed route_gpt_oss(Router& r, const Tensor& x) {
+Routing route_gpt_oss(Router& r, const Tensor& x) {
   const Tensor scores = r.scores(x);
   const Chosen best = r.best(scores);
   return {.scores = scores,
@@ -162,7 +163,7 @@ Routed route_gpt_oss(Router& r, const Tensor& x) {
           .indices = best.indices};
 }
 
-Routed run(Router& r, const Tensor& x) {
+Routing run(Router& r, const Tensor& x) {
   switch (r.p.operators().router) {
     case RouterForm::mixtral: return route_mixtral(r, x);
     case RouterForm::qwen: return route_qwen(r, x);
@@ -174,7 +175,7 @@ Routed run(Router& r, const Tensor& x) {
   return {};
 }
 
-/// lora_B @ lora_A * scaling, in the parameter's type.
+/// Records lora_B @ lora_A * scaling in the parameter's type.
 Tensor low_rank_update(Program& p, const ParameterAdapter& adapter, DType type) {
   Tensor scaled;
   {
@@ -185,7 +186,7 @@ Tensor low_rank_update(Program& p, const ParameterAdapter& adapter, DType type) 
   return to(p.torch, scaled, type);
 }
 
-Routed router_forward(Program& p, const Parameters& of, const std::string& path, const Tensor& x) {
+Routing router_forward(Program& p, const Parameters& of, const std::string& path, const Tensor& x) {
   const Parameter& weight = of.get(path + ".weight");
   const Parameter* bias = of.find(path + ".bias");
   Router router{.p = p, .base = weight.tensor, .bias = bias != nullptr ? &bias->tensor : nullptr};
@@ -198,9 +199,9 @@ Routed router_forward(Program& p, const Parameters& of, const std::string& path,
 
 }  // namespace
 
-Routed route(Program& p, const Parameters& of, const Tensor& x) {
+Routing route(Program& p, const Parameters& of, const Tensor& x) {
   const std::string path(p.names().router);
-  Routed routed;
+  Routing routed;
   // Gradients come back through the weights alone.
   Tensor weights = hooked(p, parameters_under(of, path), x, [&](const Tensor& input) {
     routed = router_forward(p, of, path, input);

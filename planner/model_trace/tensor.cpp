@@ -99,9 +99,10 @@ Layout Layout::viewed(Dimensions wanted) const {
 
 namespace {
 
-/// Whether dimension `a` moves slower than `b` in the first operand that tells; 0 where none does.
-int compare_dimensions(std::initializer_list<const Layout*> operands, const Dimensions& shape,
-                       std::size_t a, std::size_t b) {
+/// Compares the strides of dimensions `a` and `b` in the first operand that decides: positive where `a` moves
+/// slower; 0 where no operand decides.
+int compare_dimensions(std::initializer_list<const Layout*> operands, const Dimensions& shape, std::size_t a,
+                       std::size_t b) {
   for (const Layout* each : operands) {
     const std::size_t missing = shape.size() - each->rank();
     const auto stride = [&](std::size_t i) {
@@ -132,8 +133,8 @@ Dimensions broadcast(std::initializer_list<const Layout*> operands) {
 Layout elementwise(std::initializer_list<const Layout*> operands) {
   const Layout& first = **operands.begin();
   const Dimensions shape = broadcast(operands);
-  const bool alike = std::all_of(operands.begin(), operands.end(),
-                                 [&](const Layout* each) { return *each == first; });
+  const bool alike =
+      std::all_of(operands.begin(), operands.end(), [&](const Layout* each) { return *each == first; });
   if (alike && first.is_dense() && first.sizes == shape) return first;
   // Fastest dimension first, as few moves as the operands ask for.
   std::array<std::size_t, Dimensions::kMost> places{};

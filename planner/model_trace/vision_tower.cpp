@@ -8,16 +8,14 @@
 #include <utility>
 
 #include "planner/model_trace/attention.h"
-#include "planner/model_trace/attention_operators.h"
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/operators.h"
 #include "planner/model_trace/vision.h"
-#include "planner/model_trace/vision_operators.h"
 
 namespace zplan::symbolic {
 
 namespace {
 
-/// A block, and what all blocks are given.
+/// Block is one block of the tower, with the arguments of all blocks.
 struct Block {
   const Vision& vision;
   const Parameters& of;
@@ -72,9 +70,9 @@ Tensor block_feed_forward(Program& p, const Block& block, const Tensor& x) {
   return layer(p, block, names.down, inner);
 }
 
-// ---- patches of all images one behind the other -----------------------------------------------------------
+// ---- patches of all images in one sequence ----------------------------------------------------------------
 
-/// Queries and keys turn in fp32.
+/// Rotates queries and keys in fp32.
 void turn(Program& p, const Block& block, Tensor& query, Tensor& key) {
   const Tensor wide_query = to(p.torch, query, DType::fp32), wide_key = to(p.torch, key, DType::fp32);
   const Tensor cosines = unsqueeze(p.torch, block.cosines, 1), sines = unsqueeze(p.torch, block.sines, 1);
@@ -112,13 +110,14 @@ Tensor projection(Program& p, const Block& block, const char* which, const Tenso
   return layer(p, block, block.names().attention + which, x);
 }
 
-/// Queries and keys of all heads pass a norm each.
+/// Records a norm of all heads' queries or keys.
 Tensor normed_projection(Program& p, const Block& block, const char* norm, const Tensor& rows) {
   if (!block.shape().query_key_norm) return rows;
   return normalise(p, block.of, block.names().attention + norm, rows, NormForm::narrow);
 }
 
-/// Images as samples attend by themselves; in one sample a mask keeps them apart, and positions turn.
+/// Records attention. Images that are samples attend by themselves; within one sample a mask separates them,
+/// and positions are rotated.
 Tensor attended(Program& p, const Block& block, Tensor& query, Tensor& key, const Tensor& value) {
   if (!block.mask.defined()) return whole_attention(p.torch, query, key, value);
   const Tensor cosines = unsqueeze(p.torch, block.cosines, 0), sines = unsqueeze(p.torch, block.sines, 0);
@@ -155,7 +154,7 @@ Tensor block_attention(Program& p, const Block& block, const Tensor& x) {
   });
 }
 
-/// A branch times the block's own vector, where it has one.
+/// Records a branch times the block's own vector, where it has one.
 Tensor scaled_branch(Program& p, const Block& block, const std::string& name, const Tensor& branch) {
   return block.shape().layer_scale ? mul(p.torch, block.of.get(name).tensor, branch) : branch;
 }
@@ -183,7 +182,7 @@ Tensor run_block(Program& p, const Block& block, const Tensor& hidden) {
   return add(p.torch, middle, branch);
 }
 
-/// Parameters of the block's own.
+/// Returns the parameters that the block itself holds.
 std::vector<const Parameter*> held_by_block(const Block& block) {
   if (!block.shape().layer_scale) return {};
   return {&block.of.get(block.names().scale1), &block.of.get(block.names().scale2)};
@@ -192,10 +191,11 @@ std::vector<const Parameter*> held_by_block(const Block& block) {
 Tensor checkpointed_block(Program& p, const Block& block, const Tensor& hidden) {
   const auto run = [&p, block](const Tensor& input) { return run_block(p, block, input); };
   const auto call = [&](const Tensor& input) {
-    const auto kind = p.training.reentrant_checkpointing ? CheckpointKind::reentrant : CheckpointKind::full;
+    const auto kind =
+        p.training.reentrant_checkpointing ? CheckpointMethod::reentrant : CheckpointMethod::full;
     switch (p.strategy.checkpointing) {
       case Checkpointing::none: break;
-      case Checkpointing::selective: return p.torch.checkpoint(run, input, CheckpointKind::selective);
+      case Checkpointing::selective: return p.torch.checkpoint(run, input, CheckpointMethod::selective);
       case Checkpointing::full: return p.torch.checkpoint(run, input, kind);
     }
     return run(input);
@@ -203,7 +203,7 @@ Tensor checkpointed_block(Program& p, const Block& block, const Tensor& hidden) 
   return hooked(p, held_by_block(block), hidden, call, {.name = block.path});
 }
 
-/// Windows of an image, the last of each row and column smaller.
+/// Returns the windows of an image; the last of each row and column is smaller.
 std::map<std::int64_t, std::int64_t> windows(const TowerShape& shape, const ImageBatch& images) {
   const std::int64_t side = shape.window_size / shape.merge / shape.patch_size;
   const auto lengths = [&](std::int64_t patches) {
@@ -229,12 +229,12 @@ std::vector<TokenParts> parts_of(const Program& p, const TowerShape& shape, std:
   return parts;
 }
 
-/// What all blocks are given.
+/// ForBlocks holds the arguments of all blocks.
 struct ForBlocks {
   Tensor cosines, sines, mask;
 };
 
-/// Features of a block's output that the language model adds behind one of its first layers.
+/// Keeps the features of a block's output that the language model adds after one of its first layers.
 void keep_for_deepstack(Program& p, const Vision& vision, const TowerParameters& of, std::int64_t index,
                         const Tensor& hidden) {
   const auto found = std::ranges::find(vision.tower.deepstack, index);
@@ -265,9 +265,9 @@ Tensor all_blocks(Program& p, const Vision& vision, const TowerParameters& of, T
   return output;
 }
 
-/// transformers gives checkpointed blocks an input that needs a gradient, where the tower is frozen too: its
-/// backward runs and keeps that gradient. `made_by`: the module whose output this is. Source: transformers
-/// 5.23 modeling_utils.py enable_input_require_grads.
+/// Makes the input of checkpointed blocks require a gradient, as transformers does, even where the tower is
+/// frozen: its backward runs and keeps that gradient. `made_by`: the module whose output this is. Source:
+/// transformers 5.23 modeling_utils.py enable_input_require_grads.
 void require_gradient(const Program& p, InputGradient made_by, Tensor& hidden) {
   if (p.strategy.checkpointing == Checkpointing::none) return;
   if (p.model.vision->tower.input_gradient == made_by) Autograd::require_gradient(hidden);
@@ -284,7 +284,7 @@ Tensor patches(Program& p, const Vision& vision, const TowerParameters& of, cons
   });
 }
 
-/// Rows in the order of windows.
+/// Records the rows in the order of windows.
 Tensor by_window(Program& p, const TowerShape& shape, const Tensor& x, const Tensor& order) {
   const std::int64_t unit = shape.merge * shape.merge;
   const Tensor units = view(p.torch, x, {x.size(0) / unit, unit, x.size(1)});
@@ -292,14 +292,14 @@ Tensor by_window(Program& p, const TowerShape& shape, const Tensor& x, const Ten
   return view(p.torch, ordered, {x.size(0), x.size(1)});
 }
 
-/// Packed patches turn in fp32, those of one sample in their own type.
+/// Records the rotary table: fp32 for packed patches, their own type for those of one sample.
 Tensor rotary_table(Program& p, const Vision& vision, std::int64_t tokens) {
   const std::int64_t d = vision.tower.hidden_size / vision.tower.heads;
   const DType type = vision.tower.attention == TowerAttention::joined ? p.weights : DType::fp32;
   return p.torch.operate({}, Layout::contiguous({tokens, d}), type);
 }
 
-/// Four rows of the table around each patch, by fp32 weights.
+/// Records four rows of the position table for each patch, weighed in fp32.
 Tensor interpolated_positions(Program& p, const Vision& vision, const TowerParameters& of,
                               const Tensor& weights, const Tensor& places) {
   const Parameter& table = of.around.get(vision.names.positions + ".weight");
@@ -338,7 +338,7 @@ Tensor packed_tower(Program& p, const Vision& vision, const TowerParameters& of,
   return hidden;
 }
 
-/// Patches of all images as one sample.
+/// Records the patches of all images as one sample.
 Tensor joined_patches(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& found) {
   Tensor all;
   {
@@ -352,7 +352,7 @@ Tensor joined_patches(Program& p, const Vision& vision, const TowerParameters& o
   return normalise(p, of.around, vision.names.norm_before, all, NormForm::narrow);
 }
 
-/// All images in one sample, kept apart by a mask over all of their patches.
+/// Records the tower on all images in one sample, separated by a mask over all of their patches.
 Tensor joined_tower(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels) {
   const std::int64_t inputs = tower_inputs(p), tokens = inputs * patches_of_input(p);
   const ImageBatch& images = p.training.images;
@@ -372,7 +372,7 @@ Tensor joined_tower(Program& p, const Vision& vision, const TowerParameters& of,
   return hidden;
 }
 
-/// Patches [b, n, h] as a view of what the convolution makes, [b, h, s, s].
+/// Returns patches [b, n, h] as a view of the convolution's result [b, h, s, s].
 Tensor embedded_patches(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels) {
   const TowerShape& shape = vision.tower;
   const std::int64_t inputs = tower_inputs(p), h = shape.hidden_size;
@@ -386,7 +386,7 @@ Tensor embedded_patches(Program& p, const Vision& vision, const TowerParameters&
   return transpose(p.torch, view(p.torch, found, {inputs, h, patches_of_input(p)}), 1, 2);
 }
 
-/// The class token in front of each image's patches.
+/// Records the class token before each image's patches.
 Tensor with_class_token(Program& p, const Vision& vision, const Parameter& token, const Tensor& patches) {
   const std::int64_t h = vision.tower.hidden_size;
   const Tensor row = view(p.torch, token.tensor, {1, 1, h});
@@ -405,7 +405,7 @@ Tensor with_positions(Program& p, const Vision& vision, const TowerParameters& o
   return add(p.torch, hidden, rows);
 }
 
-/// The module of embeddings, which holds the class token itself.
+/// Records the module of embeddings, which holds the class token itself.
 Tensor padded_embeddings(Program& p, const Vision& vision, const TowerParameters& of, const Tensor& pixels) {
   const Parameter* token = vision.tower.class_token ? of.around.find(vision.names.class_token) : nullptr;
   const Parameter* places =

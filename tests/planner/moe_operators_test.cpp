@@ -1,6 +1,6 @@
 // What the operators of mixtures of experts make, keep and free; and what autograd keeps of gathered experts.
 
-#include "planner/model_trace/moe_operators.h"
+#include "planner/model_trace/operators.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 
 #include "models/config.h"
 #include "planner/model_trace/causal_lm.h"
-#include "planner/model_trace/operators.h"
 #include "planner/question/strategy.h"
 
 namespace zplan::symbolic {

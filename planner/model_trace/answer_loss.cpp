@@ -1,5 +1,6 @@
-// GRPO's loss of completions, token by token. Source: TRL 1.16 trainer/grpo_trainer.py
-// _get_per_token_logps_and_entropies, _compute_loss (dapo).
+// Losses of preference training over pairs of sequences and of GRPO's and PPO's completions, as TRL's
+// trainers compute them.
+// Source: TRL 1.16 trainer/grpo_trainer.py _get_per_token_logps_and_entropies, _compute_loss (dapo).
 
 #include <algorithm>
 
@@ -9,13 +10,98 @@ namespace zplan::symbolic {
 
 namespace {
 
+/// Records the sum of the labels' log-probabilities of each sequence of `logits` [n, s, V]: [n]. 16-bit
+/// logits are handled sequence by sequence. Source: TRL 1.16 trainer/utils.py selective_log_softmax, without
+/// its Triton kernel.
+Tensor log_probabilities(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const std::int64_t n = logits.size(0), s = logits.size(1), V = logits.size(2);
+  const Tensor predicting = slice(torch, logits, 1, s - 1);
+  Tensors sums;
+  for (const Tensor& row :
+       split(torch, predicting, 0, std::vector<std::int64_t>(static_cast<std::size_t>(n), 1))) {
+    const Tensor sequence = view(torch, row, {s - 1, V});
+    const Tensor chosen = gather_one(torch, log_softmax(torch, sequence));
+    sums.push_back(view(torch, chosen, {1, s - 1}));
+  }
+  return sum_last(torch, cat(torch, sums, 0));
+}
+
+/// Returns the first and the second half along the first dimension.
+Tensors halves(Program& p, const Tensor& x) {
+  const std::int64_t each = x.size(0) / 2;
+  return split(p.torch, x, 0, {each, each});
+}
+
+Tensor mean_of(Program& p, const Tensor& x) { return view(p.torch, mean(p.torch, x), {}); }
+
+/// −log σ(β · margin), averaged.
+Tensor of_margin(Program& p, const Tensor& margins) {
+  const Tensor scaled = scale(p.torch, margins);
+  const Tensor logarithm = silu(p.torch, scaled);  // keeps its input, as log-sigmoid does
+  return mean_of(p, neg(p.torch, logarithm));
+}
+
+/// Returns the log-probabilities to compare with: of the reference model, whose forward the tape has here, or
+/// of the batch.
+Tensor compared(Program& p, const Tensor& own) {
+  if (reference_of(p.training) == ReferenceModel::precomputed) return of_batch(own.layout.sizes, DType::fp32);
+  p.torch.recorder().mark(Event::Kind::reference, kReferenceBegins);
+  return p.torch.operate({}, own.layout, own.type);
+}
+
+/// The negative log-likelihood of the chosen sequences, which ORPO adds. Source: TRL 0.24
+/// trainer/orpo_trainer.py concatenated_forward.
+Tensor chosen_likelihood(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const std::int64_t b = logits.size(0) / 2, s = logits.size(1), V = logits.size(2);
+  const Tensor chosen = slice(torch, logits, 0, b);
+  const Tensor predicting = contiguous(torch, slice(torch, chosen, 1, s - 1));
+  return cross_entropy(torch, view(torch, predicting, {b * (s - 1), V}),
+                       of_batch({b * (s - 1)}, DType::int64));
+}
+
+}  // namespace
+
+Tensor preference_loss(Program& p, Tensor scores) {
+  p.torch.recorder().take_for(Term::loss_temporaries);
+  const Tensor own = p.training.fused_head ? sum_last(p.torch, scores) : log_probabilities(p, scores);
+  if (p.is_reference) return own;
+  Tensor likelihood;
+  if (p.training.objective == Objective::orpo) likelihood = chosen_likelihood(p, scores);
+  scores.reset();
+  Tensor against = own;
+  if (reference_of(p.training)) {
+    const Tensor reference = compared(p, own);
+    against = sub(p.torch, own, reference);
+  }
+  if (p.training.objective == Objective::kto) return of_margin(p, against);
+  Tensor loss;
+  {
+    const Tensors pair = halves(p, against);
+    loss = of_margin(p, sub(p.torch, pair[0], pair[1]));
+  }
+  return likelihood.defined() ? add(p.torch, likelihood, loss) : loss;
+}
+
+Tensor reward_loss(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  torch.recorder().take_for(Term::loss_temporaries);
+  const std::int64_t n = logits.size(0), s = logits.size(1);
+  const Tensor all = view(torch, logits, {n, s});
+  const Tensors pair = halves(p, view(torch, gather_one(torch, all), {n}));
+  return of_margin(p, sub(torch, pair[0], pair[1]));
+}
+
+namespace {
+
 /// The last tokens of x [b, n], copied: torch.cat of one part.
 Tensor of_completions(Program& p, const Tensor& x) {
   return cat(p.torch, {slice(p.torch, x, 1, completion_tokens(p.training))}, 0);
 }
 
-/// Of each token of `logits` [b, c, V] its log-probability [b, c], sequence by sequence. Source: TRL 0.24
-/// trainer/utils.py selective_log_softmax.
+/// Records the log-probability [b, c] of each token of `logits` [b, c, V], sequence by sequence. Source: TRL
+/// 0.24 trainer/utils.py selective_log_softmax.
 Tensor logarithms_by_sequence(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
   const std::int64_t n = logits.size(0), c = logits.size(1), V = logits.size(2);
@@ -47,8 +133,8 @@ Tensor entropies_of(Program& p, const Tensor& logits) {
   return cat(torch, parts, 0);
 }
 
-/// The same logits, of which those of the completions were divided where they lie: the gradient of the whole
-/// is copied, the part's is divided and copied back (CopySlices). Source: torch 2.11
+/// Records the in-place division of the completions' logits. The backward copies the gradient of all logits,
+/// divides the completions' part and copies it back (CopySlices). Source: torch 2.11
 /// csrc/autograd/functions/tensor.cpp.
 Tensor divided_in_place(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
@@ -58,18 +144,16 @@ Tensor divided_in_place(Program& p, const Tensor& logits) {
   const auto node = torch.node({&logits});
   Tensor result = alias(logits, logits.layout);
   torch.change(result);
-  if (node) {
-    node->backward = [&torch, whole = logits.layout.sizes, part](Tensors& gradients) {
-      const DType type = gradients[0].type;
-      Tensor copied = torch.kernel({&gradients[0]}, Layout::contiguous(whole), type);
-      const Tensor own = torch.kernel({}, Layout::contiguous(part), type);
-      const Tensor divided = torch.kernel({&own}, Layout::contiguous(part), type);
-      torch.copy(divided);
-      return Tensors{copied};
-    };
-    Autograd::connect(result, node);
-  }
-  return result;
+  if (!node) return result;
+  node->backward = [&torch, whole = logits.layout.sizes, part](Tensors& gradients) {
+    const DType type = gradients[0].type;
+    Tensor copied = torch.kernel({&gradients[0]}, Layout::contiguous(whole), type);
+    const Tensor own = torch.kernel({}, Layout::contiguous(part), type);
+    const Tensor divided = torch.kernel({&own}, Layout::contiguous(part), type);
+    torch.copy(divided);
+    return Tensors{copied};
+  };
+  return Autograd::connected(result, node);
 }
 
 /// PPOTrainer holds on to all logits of a micro-step, divides those of the completions where they lie, and
@@ -85,8 +169,8 @@ Tensor of_held_logits(Program& p, const Tensor& logits) {
   return logarithms_by_sequence(p, slice(p.torch, divided, 1, completion_tokens(p.training)));
 }
 
-/// Of each token of the completions [b, c]: from the fused head's of all tokens, or from logits, divided by
-/// the temperature, which they make anew.
+/// Records the log-probability of each token of the completions [b, c]: a part of the fused head's, or from
+/// logits, whose division by the temperature allocates them again.
 Tensor token_log_probabilities(Program& p, Tensor scores) {
   if (trains_values(p.training)) return of_held_logits(p, scores);
   if (p.training.fused_head) return of_completions(p, scores);
@@ -97,7 +181,7 @@ Tensor token_log_probabilities(Program& p, Tensor scores) {
   return logarithms;
 }
 
-/// What generation or a reference left of each token.
+/// Returns each token's log-probability as generation or a reference model left it in the batch.
 Tensor noted(const Tensor& like) { return of_batch(like.layout.sizes, like.type); }
 
 /// exp(r − l) − (r − l) − 1, weighed by how the policy has moved.
