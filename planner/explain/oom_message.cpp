@@ -23,7 +23,7 @@ struct Plain {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-/// Where an escape sequence that begins at `at` ends.
+/// Returns the end of an escape sequence that begins at `at`.
 std::size_t behind_escape(std::string_view text, std::size_t at) {
   std::size_t end = at + 1;
   if (end >= text.size() || text[end] != '[') return end;
@@ -91,7 +91,7 @@ struct Totals {
   std::optional<Bytes> reserved, cached;
 };
 
-/// A size between what stands before and behind it.
+/// Stores a size in the figure that the words before and behind it name.
 void take_figure(OomMessage& message, Totals& totals, Bytes size, std::string_view before,
                  std::string_view behind) {
   const auto follows = [behind](std::string_view words) { return behind.starts_with(words); };
@@ -137,7 +137,7 @@ std::optional<int> gpu_of(std::string_view message) {
   return std::nullopt;
 }
 
-/// Of the prefix in front of a message: "[rank3]: torch.OutOfMemoryError: ".
+/// Reads the rank from the prefix of a message: "[rank3]: torch.OutOfMemoryError: ".
 std::optional<int> rank_of(std::string_view before) {
   const std::size_t from = before.size() - std::min<std::size_t>(before.size(), 120);
   const auto rank = number_behind(before.substr(from), "[rank");

@@ -11,8 +11,8 @@
 
 namespace zplan {
 
-/// What one message says. Sizes are printed with two decimals of their unit; absent: not in this version's
-/// message, or no size that a GPU could have.
+/// OomMessage holds the figures of one message, which PyTorch prints with two decimals of their unit. A
+/// figure is absent where this version's message lacks it, or where no GPU could have it.
 ///
 /// Source of the wording: c10/cuda/CUDACachingAllocator.cpp of torch 1.0 ("cached"), 1.13 and 2.0 ("already
 /// allocated"), 2.1 ("total capacty"), 2.2 to 2.11 ("total capacity", "allowed", private pools); torch for
@@ -44,11 +44,11 @@ struct OomMessage {
   [[nodiscard]] std::optional<Bytes> reserved() const;
 };
 
-/// Every message in a text, in order; one that is there twice (of one rank, with the same figures) once.
-/// Colours, time stamps and lines that were wrapped do not matter.
+/// Returns every message in a text, in order; repeated ones (same rank, same figures) once. Ignores colours,
+/// time stamps and wrapped lines.
 [[nodiscard]] std::vector<OomMessage> read_oom_messages(std::string_view text);
 
-/// A size as the messages print it: "512 bytes", "17.38 MiB", "2.00 GiB".
+/// Returns a size as the messages print it: "512 bytes", "17.38 MiB", "2.00 GiB".
 /// Source: torch 2.11 c10/cuda/CUDACachingAllocator.cpp format_size.
 [[nodiscard]] std::string torch_size(Bytes size);
 

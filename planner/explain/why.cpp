@@ -11,7 +11,7 @@ namespace zplan {
 
 namespace {
 
-/// Bytes in the question's unit.
+/// SizeText formats bytes in the question's unit.
 struct SizeText {
   ByteUnit unit;
   std::string operator()(Bytes size) const { return format_bytes(size, unit); }
@@ -46,7 +46,7 @@ std::string device_verdict(const Plan& plan, const Findings& found, const SizeTe
                      size(plan.memory.required), size(found.available));
 }
 
-/// Where the steps fit, the moment beside them at which memory does not suffice, with what would help.
+/// Returns which moment beside the steps runs out of memory where the steps fit, and what would help.
 std::optional<std::string> moment_verdict(const Findings& found, const SizeText& size) {
   const MomentMemory* at = found.short_moment;
   if (found.missing.value > 0 || found.host_missing.value > 0 || at == nullptr) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<std::string> moment_verdict(const Findings& found, const SizeText&
                      at->remedy.empty() ? "" : "; less needs ", at->remedy);
 }
 
-/// How long the run takes and what it costs, with how far off such speeds were.
+/// Returns how long the run takes and what it costs, with the range of comparable runs.
 std::string cost_sentence(const RunCost& cost) {
   const Ends wall = cost.speeds.of_time(cost.wall.value);
   std::string text = fmt::format(
@@ -118,7 +118,7 @@ std::string speed(const StepTime& time, const std::optional<LikelyRange>& range)
                      format_seconds(Seconds(step.high)));
 }
 
-/// What dividing experts changes, and what it does not.
+/// Returns what dividing experts changes, and what it does not.
 std::string expert_parallelism(const Strategy& s, const DividedExperts& experts, const SizeText& size) {
   const std::string all = size(experts.all), own = size(experts.own);
   if (s.zero_stage == 3)
@@ -134,7 +134,7 @@ std::string expert_parallelism(const Strategy& s, const DividedExperts& experts,
       s.zero_stage == 0 ? "those of a rank's own experts" : "sharded over all ranks either way");
 }
 
-/// What generation takes of a step, and how much of it runs at once.
+/// Returns which share of a step generation takes, and how much of it runs at once.
 std::string generation(const Plan& plan, const SizeText& size) {
   if (plan.time.scoring.value > 0)
     return fmt::format(

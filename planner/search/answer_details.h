@@ -1,5 +1,5 @@
 #pragma once
-// What reports say beside an answer's plans and have to plan or simulate for.
+// Details of an answer that reports show and that need further plans or runs.
 
 #include <cstdint>
 #include <optional>

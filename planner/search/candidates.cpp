@@ -162,7 +162,7 @@ bool worth_trying(const Question& q, const Strategy& s, bool is_legal) {
   return !open_degree || s.layout.tensor == 1 || (is_legal && s.zero_stage < 3);
 }
 
-/// What was pinned leaves nothing: each reason once, with a combination that it rules out.
+/// Throws that no combination is legal, with each reason once and a combination that it rules out.
 [[noreturn]] void fail_without_candidates(const Candidates& found, Framework framework) {
   std::set<std::string_view> told;
   std::vector<std::string> reasons;
@@ -211,8 +211,9 @@ Candidates legal_candidates(const Question& q) {
 
 namespace {
 
-/// Of the micro-batches that make the global batch. One micro-step holds other things than two, and two
-/// others than more: each of these is tried by itself, and memory grows with the micro-batch among the rest.
+/// Returns the largest micro-batch that makes the global batch and fits. One micro-step holds other things
+/// than two, and two others than more, so each of these is tried by itself; among the rest memory grows with
+/// the micro-batch.
 template <class Fits>
 std::optional<std::int64_t> largest_divisor_that_fits(const Question& q, const Strategy& strategy,
                                                       std::int64_t most, const Fits& fits) {

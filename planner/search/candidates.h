@@ -18,56 +18,55 @@ struct Rejection {
   std::vector<std::string> reasons;
 };
 
-/// Legal and illegal combinations of a space, in the order in which they are planned.
+/// Candidates holds the legal and illegal combinations of a space, in the order in which they are planned.
 struct Candidates {
   std::vector<Strategy> legal;
   std::vector<Rejection> rejected;
 };
 [[nodiscard]] Candidates candidates(const Question& question);
-/// The same where at least one is legal. InputError: none is; it names the reasons.
+/// Returns candidates() where at least one is legal. Throws InputError with the reasons where none is.
 [[nodiscard]] Candidates legal_candidates(const Question& question);
 
-/// Stages that a question asks for: those that are pinned, else all that its framework has (see Framework).
+/// Returns the stages of a question: those that are pinned, else all that its framework has.
 [[nodiscard]] std::vector<int> stages(const Question& question);
-/// Tensor-parallel degrees that a question asks for: those that are pinned, else 1 and powers of two up to 8
-/// that divide the GPUs of a node.
+/// Returns the tensor-parallel degrees of a question: those that are pinned, else 1 and powers of two up to 8
+/// that divide the GPUs.
 [[nodiscard]] std::vector<std::int64_t> tensor_parallel_degrees(const Question& question);
-/// Layouts of the question's GPUs by the degrees that it asks for, in the order in which they are planned.
-/// Ulysses and a ring exclude each other.
+/// Returns layouts of the question's GPUs by its degrees, in the order in which they are planned. Ulysses and
+/// a ring exclude each other.
 [[nodiscard]] std::vector<ParallelLayout> layouts(const Question& question);
-/// A strategy of the question, whose batch is open.
+/// Returns a strategy of the question, whose batch is open.
 [[nodiscard]] Strategy strategy_of(const Question& question, const ParallelLayout& layout, int stage,
                                    const Offload& offload);
-/// The same space with that strategy alone, whose batch and buckets are left as they are.
+/// Returns `space` pinned to `strategy`. Batch and buckets stay as they are.
 [[nodiscard]] SearchSpace pinned_to(SearchSpace space, const Strategy& strategy);
-/// Offloads likewise: none, the optimizer, everything.
+/// Returns the offloads of a question: those that are pinned, else all that its framework has.
 [[nodiscard]] std::vector<Offload> offloads(const Question& question);
-/// DeepSpeed's knobs: a config's where one is given; else bucket sizes as asked for, and overlap_comm at
-/// stages 1 and 2 too, which DeepSpeed leaves off there: it hides the reduction and lets stage 1 free
-/// gradients as they are reduced.
+/// Returns DeepSpeed's knobs: those of a config where one is given; else the question's bucket sizes, and
+/// overlap_comm at stages 1 and 2 too. DeepSpeed leaves it off there, yet it hides the reduction and lets
+/// stage 1 free gradients as they are reduced.
 [[nodiscard]] ZeroOptions zero_knobs(const Question& question, int stage);
 
-/// What the machines have no use or no place for: offload where GPU and host share one memory, and to NVMe on
-/// an instance without a disk of its own. Empty where the strategy can run.
+/// Returns why the machines cannot run the strategy: offload where GPU and host share one memory, or to NVMe
+/// on an instance without a disk of its own. Empty where they can.
 [[nodiscard]] std::vector<std::string> why_not_on(const Cluster& cluster, const Strategy& strategy);
 
 // ---- batches
 
-/// Fills micro-batch and accumulation of `strategy` from what the question gives; the reason where the global
-/// batch cannot be made so.
+/// Sets micro-batch and accumulation of `strategy` from the question. Returns the reason where they cannot
+/// make the global batch.
 [[nodiscard]] std::optional<std::string> set_batch(const Question& question, Strategy& strategy,
                                                    std::int64_t micro_batch);
 
-/// The most tokens of one micro-batch that are planned: byte counts stay far inside 64 bits.
+/// The most tokens of one micro-batch that are planned, so that byte counts stay far below 2^63.
 inline constexpr std::int64_t kMostTokens = 268'435'456;
 
-/// The largest micro-batch of `strategy` that fits, by bisection (memory grows with it); nothing where 1 does
-/// not.
+/// Returns the largest micro-batch of `strategy` that fits, by bisection, since memory grows with it; nothing
+/// where 1 does not fit.
 [[nodiscard]] std::optional<std::int64_t> largest_micro_batch(const Question& question, PlanContext& context,
                                                               const Strategy& strategy);
 
-/// A candidate of the question with its micro-batch: where the question leaves it open, the largest that
-/// fits.
+/// Returns a candidate with its micro-batch: where the question leaves it open, the largest that fits.
 [[nodiscard]] Strategy sized(const Question& question, PlanContext& context, Strategy strategy);
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
 #pragma once
-// From which speed of a link on one strategy trains faster than another.
+// The speed of a link from which one strategy trains faster than another.
 
 #include <functional>
 #include <optional>
@@ -12,18 +12,18 @@ namespace zplan {
 
 struct Plan;
 
-/// The link that decides between strategies of a cluster: the network where there are several nodes, else
-/// what is inside the node.
+/// DecisiveLink is the link that decides between strategies of a cluster: the network where there are several
+/// nodes, else the links inside the node.
 struct DecisiveLink {
   std::string name;    ///< "NVLink", "PCIe", or the network's: "8x400g"
   BytesPerSecond now;  ///< the network out of a node; inside a node the bus bandwidth of a long all_gather
   bool between{};      ///< the nodes
 };
-/// What connects the GPUs of a node: "NVLink" or "PCIe".
+/// Returns the name of the link between the GPUs of a node: "NVLink", "PCIe".
 [[nodiscard]] std::string name_of_inner_link(const Cluster& cluster);
-/// Nothing for one GPU.
+/// Returns the decisive link; nothing for one GPU.
 [[nodiscard]] std::optional<DecisiveLink> decisive_link(const Cluster& cluster);
-/// The cluster with that link at `factor` times its speed.
+/// Returns the cluster with its decisive link at `factor` times the speed.
 [[nodiscard]] Cluster with_link(Cluster cluster, double factor);
 
 /// Links are tried at 1/64 to 64 times their speed.
@@ -46,15 +46,15 @@ struct Crossover {
   Entrant below, above;  ///< which is faster on a slower link, which on a faster one
 };
 
-/// The bandwidth of the decisive link at which two legal strategies, of one framework or two, train equally
-/// many tokens a second, the nearest to what it is now; nothing where one of them is the faster everywhere
-/// between 1/64 and 64 times that, or where there is no link. The question's own link factors count as 1.
-/// Whether they fit is not asked.
+/// Returns the bandwidth of the decisive link, nearest to today's, at which two legal strategies train
+/// equally many tokens a second; they may be of two frameworks and need not fit. Returns nothing where one of
+/// them is faster everywhere between 1/64 and 64 times today's bandwidth, or where there is no link. The
+/// question's own link factors count as 1.
 [[nodiscard]] std::optional<Crossover> crossover(const Question& question, const Entrant& one,
                                                  const Entrant& other);
 
-/// The two fastest of several plans, by tokens per second: of those that fit, or of all where fewer than two
-/// do.
+/// Contest compares the two fastest of several plans, by tokens per second: of those that fit, or of all
+/// where fewer than two fit.
 struct Contest {
   std::string faster, slower;        ///< ids
   double ratio{};                    ///< of their tokens per second
@@ -62,11 +62,11 @@ struct Contest {
   std::optional<DecisiveLink> link;  ///< absent: one GPU
   std::optional<Crossover> crossover;
 };
-/// Nothing for fewer than two plans.
+/// Returns the contest; nothing for fewer than two plans.
 [[nodiscard]] std::optional<Contest> contest(const Question& question, const std::vector<Plan>& plans);
 
-/// Where f changes its sign between 1/`most` and `most`: of the steps by powers of two the one nearest to 1,
-/// then by bisection in the logarithm to 1e-4. Nothing where it does not.
+/// Returns where f changes its sign between 1/`most` and `most`; nothing where it does not. Steps by powers
+/// of two find the change nearest to 1, bisection in the logarithm narrows it to 1e-4.
 [[nodiscard]] std::optional<double> nearest_sign_change(const std::function<double(double)>& f, double most);
 
 }  // namespace zplan

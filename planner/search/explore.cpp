@@ -81,7 +81,7 @@ class Explorer {
     return {name.framework, s.zero_stage, s.layout.of_model(), s.offload_optimizer, s.offload_parameters};
   }
   [[nodiscard]] bool stopped() const { return watch_.stop != nullptr && watch_.stop->load(); }
-  /// Whether f came to its end before the search was stopped.
+  /// True if f ended before the search was stopped.
   template <class F>
   [[nodiscard]] bool done_unless_stopped(const F& f) const {
     const Work part(watch_.stop);
@@ -142,7 +142,7 @@ class Explorer {
     std::string reason;
   };
   [[nodiscard]] Verdict verdict_of(const FamilyReport& family, std::size_t index) const;
-  /// Of a family of which something runs, compared with the fastest of its strategy.
+  /// Returns the sentence for a family that has plans that run, compared with the fastest of its strategy.
   [[nodiscard]] Verdict beside(const Found& winner, const FamilyReport& family) const;
   [[nodiscard]] std::string size(Bytes bytes) const { return format_bytes(bytes, question_.unit); }
 
@@ -328,7 +328,7 @@ void Explorer::confirm() {
   std::vector<std::vector<Candidate>*> all;
   for (auto& [group, candidates] : groups) all.push_back(&candidates);
   std::vector<std::optional<Found>> found(all.size());
-  // Stage 3, which comes last, takes longest: the others fill in behind it.
+  // Stage 3, which is last in order, runs longest: start it first.
   const bool done = done_unless_stopped([&] {
     for_each_in_parallel(all.size(), [&](std::size_t i) {
       const std::size_t place = all.size() - 1 - i;
@@ -406,7 +406,7 @@ void Explorer::give_reasons() {
   }
 }
 
-/// What the allocator found no memory for is not the best of its family.
+/// Removes plans that run out of memory in the allocator from the best of their families.
 void Explorer::forget_what_did_not_run() {
   for (const auto& [index, smallest] : too_gappy_) {
     std::vector<Estimate> ran;

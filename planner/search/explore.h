@@ -1,7 +1,7 @@
 #pragma once
-// From a question to the config that trains fastest: stage × tensor parallel × offload × checkpointing ×
-// bucket sizes × micro-batch × accumulation, all that is legal. Families of plans are screened by live memory
-// and time; what would win is made certain by the allocator, fastest first.
+// The search for the config that trains fastest, over everything legal: stage × tensor parallel × offload ×
+// checkpointing × bucket sizes × micro-batch × accumulation. It screens families of plans by live memory and
+// time, then confirms the fastest with the allocator.
 
 #include <atomic>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace zplan {
 
-/// What a search varies beside the strategies of Question::space: lists of what to try.
+/// Scope lists what a search tries beside the strategies of Question::space.
 struct Scope {
   std::vector<Framework> frameworks{Framework::deepspeed};
   std::vector<Checkpointing> checkpointing{Checkpointing::none, Checkpointing::selective,
@@ -64,7 +64,7 @@ struct EnumNames<FamilyOutcome> {
        {FamilyOutcome::not_looked_at, "not looked at"}}};
 };
 
-/// What became of a family.
+/// FamilyReport says how a family came out.
 struct FamilyReport {
   FamilyName name;
   FamilyOutcome outcome{FamilyOutcome::slower};
@@ -94,7 +94,7 @@ struct Exploration {
   bool stopped{};
 };
 
-/// Of the front, so that it stays short.
+/// The least step in speed between plans of the front, so that it stays short.
 inline constexpr double kFrontStep = 0.03;
 
 /// Throws InputError where what was pinned leaves nothing that is legal.

@@ -1,5 +1,5 @@
 #pragma once
-// What a search looks at: families of plans, and the batches of each.
+// Families of plans that a search screens, and the batches of each.
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace zplan {
 
-/// Micro-batches to try in order: every size up to 16, then eight to each doubling.
+/// Returns micro-batch `index` of those to try in order: every size up to 16, then eight to each doubling.
 [[nodiscard]] std::int64_t micro_batch_step(std::size_t index);
 
 /// Batches of one accumulation, micro-batches ascending.
@@ -16,13 +16,13 @@ struct Batches {
   std::vector<std::int64_t> micro_batch_sizes;  ///< empty: from 1 to the largest that fits
   bool operator==(const Batches&) const = default;
 };
-/// Of a family with so many data-parallel ranks, of whole micro-steps in each of so many mini-batches; none
-/// where the global batch cannot be made.
+/// Returns the batches of a family with `data_parallel` ranks, of whole micro-steps in each of
+/// `mini_batches`; none where they cannot make the global batch.
 [[nodiscard]] std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel,
                                            std::int64_t mini_batches = 1);
 
-/// Families of a question in the order in which they are tried; those that cannot be trained have the
-/// outcome `illegal`.
+/// Returns the families of a question in the order in which they are tried; those that cannot be trained have
+/// the outcome `illegal`.
 [[nodiscard]] std::vector<FamilyReport> families(const Question& question, const Scope& scope);
 
 }  // namespace zplan

@@ -22,7 +22,7 @@ std::int64_t node_size(const Question& q) {
   return cluster.nodes > 1 ? cluster.gpus_per_node : std::max(cluster.node.usual_gpus, cluster.gpus_per_node);
 }
 
-/// Nothing where the device has enough, the host has not, or no GPU would have.
+/// Returns nothing where the device has enough memory, the host has too little, or no GPU would have enough.
 std::optional<Enough> what_suffices(const Plan& plan, const Question& q, const PlanFigures& figures,
                                     PlanContext& context) {
   constexpr std::int64_t kMostGpus = 1024;
@@ -39,7 +39,7 @@ std::optional<Enough> what_suffices(const Plan& plan, const Question& q, const P
   return enough;
 }
 
-/// Which replicated state is to blame where a lower stage does not fit.
+/// Returns the replicated state that is to blame where a lower stage does not fit.
 std::optional<std::string> replicated_state(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
   if (s.zero_stage == 3 || s.layout.gradient_ranks() == 1) return std::nullopt;
@@ -67,8 +67,8 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
     more.layout = more.layout.filling(gpus);
     return more;
   };
-  // The first of low + step, low + 2·step, … up to high that fits: the allocator is asked from where on what
-  // is live leaves it open.
+  // Returns the first of low + step, low + 2·step, … up to high that fits. Live memory rules out the smaller
+  // ones, the allocator decides among the rest.
   const auto first = [&](std::int64_t low, std::int64_t high,
                          std::int64_t step) -> std::optional<std::int64_t> {
     const std::int64_t count = (high - low) / step;

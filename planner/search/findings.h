@@ -1,5 +1,5 @@
 #pragma once
-// What a plan means for its question, and what would suffice where it does not fit: found by planning.
+// Findings about a plan, some of which need further plans: the GPUs on which it would fit.
 
 #include <cstdint>
 #include <optional>
@@ -11,15 +11,15 @@ namespace zplan {
 class PlanContext;
 struct Question;
 
-/// `plan`, which outlives them, is one of `question`, and of `context`.
+/// Returns the findings about `plan`, which outlives them and is one of `question` and `context`.
 [[nodiscard]] Findings findings_of(const Plan& plan, const Question& question, PlanContext& context);
 
-/// The fewest GPUs (same nodes' size, all else equal) on which the strategy fits, up to `most`; nothing where
-/// none do.
+/// Returns the fewest GPUs on which the strategy fits, all else equal; nothing where up to `most` do not
+/// suffice.
 [[nodiscard]] std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& question,
                                                       PlanContext& context, std::int64_t most);
 
-/// The smallest GPU (per GPU, as nvidia-smi totals it) on which the plan fits with the headroom.
+/// Returns the memory, as nvidia-smi totals it, of the smallest GPU on which the plan fits with the headroom.
 [[nodiscard]] Bytes smallest_gpu(const Plan& plan, const Question& question);
 
 }  // namespace zplan

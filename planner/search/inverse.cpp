@@ -20,7 +20,7 @@ namespace zplan {
 
 namespace {
 
-/// What one value makes of a strategy: its plan, or why there is none.
+/// Probe holds the plan of a strategy at one value, or why there is none.
 struct Probe {
   std::optional<Plan> plan;
   std::string illegal;
@@ -50,7 +50,7 @@ std::optional<std::int64_t> last_that_fits(std::int64_t count, const F& fits) {
   return fit > 0 ? std::optional(fit - 1) : std::nullopt;
 }
 
-/// Of the hardest values, tried one by one, the first that fits; else of the rest the last.
+/// Returns the first that fits of the hardest values, tried one by one; else the last of the rest that fits.
 template <class F>
 std::optional<std::int64_t> hardest_that_fits(const Scale& scale, const F& fits) {
   const std::int64_t walked = std::min(scale.walked, scale.count);
@@ -74,7 +74,7 @@ std::string end_of_range(const OpenQuestion& open, Solve solve) {
   }
 }
 
-/// What the allocator keeps moves a little with each length: the rounded one is planned too.
+/// Returns the value as people set it. The rounded value is planned too, since what the allocator keeps varies a little with each length.
 std::optional<std::int64_t> rounded(const OpenQuestion& open, Solve solve, const Family& family,
                                     std::int64_t value) {
   constexpr std::int64_t kRound = 128, kRounds = 16;
@@ -85,7 +85,7 @@ std::optional<std::int64_t> rounded(const OpenQuestion& open, Solve solve, const
   return value;
 }
 
-/// What `next` would need, and of what.
+/// Sets why `next` does not fit.
 void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Solution& solution) {
   const Question q = question_at(open, solve, *solution.next);
   const std::string value = value_text(solve, *solution.next, q.unit);
@@ -110,12 +110,12 @@ void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Sol
       format_bytes(host, q.unit));
 }
 
-/// Outlines and whole plans agree on what fits, so what a search found fits, and what is behind it does not.
-/// Only sizes of models that are not legal lie between: so many values are gone through until one is.
+/// The most values that are stepped over for the next legal one. Outlines and whole plans agree on what fits,
+/// so between a value that fits and the next there can only be illegal sizes of models.
 constexpr std::int64_t kFew = 100;
 
-/// The next value that is legal: of models, whose heads a tensor-parallel degree need not divide, one of the
-/// next few.
+/// Returns the next legal value. Of models it is one of the next few, since a tensor-parallel degree need not
+/// divide their heads.
 std::int64_t next_index(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
                         std::int64_t index) {
   const std::int64_t last = std::min(index + kFew, scale.count - 1);
@@ -124,8 +124,8 @@ std::int64_t next_index(const OpenQuestion& open, Solve solve, const Scale& scal
   return index + 1;
 }
 
-/// What stands behind the value, planned in full: where that fits after all, it is the value, and the one
-/// behind it is the next.
+/// Plans the value after the solution in full. Where that fits after all it becomes the solution, and the one
+/// after it the next.
 void take_limit(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family,
                 std::int64_t index, Solution& solution) {
   for (std::int64_t tried = 0; tried < kFew && index + 1 < scale.count; ++tried) {
@@ -144,12 +144,12 @@ void take_limit(const OpenQuestion& open, Solve solve, const Scale& scale, const
 Solution solve_one(const OpenQuestion& open, Solve solve, const Scale& scale, const Family& family) {
   const auto fits = [&](std::int64_t index) {
     const Probe each = probe(open, solve, family, scale.value(index), false);
-    // Whether a shape is legal says nothing of larger ones.
+    // A shape that is illegal says nothing of larger ones.
     return each.fits() || (solve == Solve::model && !each.plan);
   };
   Solution solution;
   const std::optional<std::int64_t> found = hardest_that_fits(scale, fits);
-  // What is reported must fit with all its figures too.
+  // The value that is reported must fit with all its figures too.
   const std::int64_t from = found.value_or(-1), last = std::max<std::int64_t>(0, from - kFew);
   for (std::int64_t index = from; index >= last; --index) {
     Probe whole = probe(open, solve, family, scale.value(index), true);
@@ -177,7 +177,7 @@ std::int64_t next_micro_batch(const OpenQuestion& open, const Family& family, st
   return size + 1;
 }
 
-/// As take_limit.
+/// Plans the next micro-batch in full, as take_limit plans the next value.
 void take_micro_batch_limit(const OpenQuestion& open, const Family& family, Solution& solution) {
   for (std::int64_t tried = 0; tried < kFew; ++tried) {
     const std::int64_t next = next_micro_batch(open, family, *solution.value);

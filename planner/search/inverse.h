@@ -1,6 +1,5 @@
 #pragma once
-// The inverse questions: not what a plan takes, but the most or the least of one thing with which it fits.
-// docs/fit.md
+// Inverse questions: the most or the least of one thing with which a plan fits. docs/fit.md
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +14,8 @@
 
 namespace zplan {
 
-/// What is asked for; values are whole samples, tokens, GPUs, parameters, GiB of a GPU, GiB of a node.
+/// Solve names the value that an inverse question solves for, in samples, tokens, GPUs, parameters, GiB of a
+/// GPU, GiB of a node.
 enum class Solve { micro_batch, sequence, gpus, model, memory, host_memory };
 template <>
 struct EnumNames<Solve> {
@@ -28,12 +28,12 @@ struct EnumNames<Solve> {
        {Solve::host_memory, "host-memory"}}};
 };
 
-/// Whether the largest value is asked for, not the smallest.
+/// True if the largest value is wanted, false for the smallest.
 [[nodiscard]] constexpr bool asks_for_most(Solve solve) {
   return solve == Solve::micro_batch || solve == Solve::sequence || solve == Solve::model;
 }
 
-/// What stands in the way of the next value.
+/// Limit says what rules out the next value.
 enum class Limit { device_memory, host_memory, positions, batch, range };
 template <>
 struct EnumNames<Limit> {
@@ -44,7 +44,7 @@ struct EnumNames<Limit> {
                                                                             {Limit::range, "range"}}};
 };
 
-/// A question that leaves one value open.
+/// OpenQuestion is a question that leaves one value open.
 struct OpenQuestion {
   Question question;                               ///< all else, as given or by default
   ClusterRequest cluster;                          ///< what question.cluster was assembled from
@@ -53,15 +53,15 @@ struct OpenQuestion {
   bool attention_given{};  ///< else GPUs without kernels for flash attention are planned with sdpa
 };
 
-/// The question with `value` in the place of what is asked for.
+/// Returns the question with `value` filled in for `solve`.
 [[nodiscard]] Question question_at(const OpenQuestion& open, Solve solve, std::int64_t value);
 
-/// The answer of one strategy.
+/// Solution is the answer of one strategy.
 struct Solution {
   std::optional<std::int64_t> value;  ///< absent: it fits nowhere in the range
   Plan
       plan;  ///< at the value; where there is none, where it comes nearest: the smallest batch, the most GPUs
-  /// As people would set it: of a sequence the longest multiple of 128 up to it that fits too, else as it is.
+  /// The value as people set it: the longest multiple of 128 tokens that fits, other values unchanged.
   std::optional<std::int64_t> rounded;
   std::optional<std::int64_t> next;  ///< the value behind it; absent at the end of the range
   Limit limit{Limit::range};
@@ -77,44 +77,44 @@ struct Inverse {
   [[nodiscard]] const Solution* best() const { return fits() ? &solutions.front() : nullptr; }
 };
 
-/// The answer over every legal strategy that the question leaves open. Each value fits, by a plan with all
-/// figures, and the one behind it does not; in between memory is taken to grow with samples, tokens and
-/// parameters and to shrink with GPUs beyond a node, and every size in steps of 100 million parameters, GPUs
-/// and nodes in whole GiB. Throws InputError where not one combination is legal.
+/// Returns the answer over every legal strategy that the question leaves open. Each value fits, by a plan
+/// with all figures, and the next does not. The search assumes that memory grows with samples, tokens and
+/// parameters and shrinks with GPUs beyond a node. Models are tried in steps of 100 million parameters,
+/// memories in whole GiB. Throws InputError where no combination is legal.
 [[nodiscard]] Inverse solve(const OpenQuestion& open, Solve solve);
 
-/// Sizes of models that are tried: multiples of it.
+/// The step between sizes of models that are tried, in parameters.
 inline constexpr std::int64_t kModelStep = 100'000'000;
 /// The most GPUs that are tried.
 inline constexpr std::int64_t kMostSolvedGpus = 1024;
 
-/// The fastest plan that fits, with all its figures; nothing where none does, or none is legal.
+/// Returns the fastest plan that fits, with all its figures; nothing where none fits or none is legal.
 [[nodiscard]] std::optional<Plan> fastest_that_fits(const Question& question);
 
-/// A GPU of the profiles, and the fastest plan on it.
+/// CardFit holds a GPU of the profiles and the fastest plan on it.
 struct CardFit {
   std::string name;
   Bytes memory;              ///< as nvidia-smi totals it
   std::optional<Plan> plan;  ///< absent beyond the first that are planned
 };
-/// GPUs on which some strategy fits, least memory first. Each is planned with its own context, links and
-/// attention kernels, the first `planned` of them in full; whether something fits is asked once of all GPUs
-/// that are alike to the memory of a plan. Not tried: GPUs of less than nine tenths of `from`, and those
-/// whose matrix units do not know the precision.
+/// Returns the GPUs on which some strategy fits, least memory first. Each is planned with its own context,
+/// links and attention kernels, the first `planned` of them in full. GPUs that do not differ in the memory of
+/// a plan share one test of whether something fits. GPUs with less than nine tenths of `from`, and those
+/// whose matrix units lack the precision, are not tried.
 [[nodiscard]] std::vector<CardFit> cards_that_fit(
     const OpenQuestion& open, Bytes from, std::size_t planned = std::numeric_limits<std::size_t>::max());
 
-/// A model, and the fastest plan for it.
+/// ModelFit holds a model and the fastest plan for it.
 struct ModelFit {
   std::string name;
   Elements size;
   Plan plan;
 };
-/// The `most` largest of `models` for which some strategy fits, largest first.
+/// Returns the `most` largest of `models` for which some strategy fits, largest first.
 [[nodiscard]] std::vector<ModelFit> largest_models(const OpenQuestion& open, std::vector<Model> models,
                                                    std::size_t most);
 
-/// One means, with all before it that were kept.
+/// Rung is one means to a longer sequence, on top of all before it that were kept. docs/long-context.md
 struct Rung {
   std::string step;                    ///< "sequence parallel 8"
   std::string options;                 ///< what asks for it: "--sp 8"
@@ -124,10 +124,11 @@ struct Rung {
   bool kept{};                         ///< what follows stands on it: it lost nothing
 };
 
-/// Tiles, ranks that divide a sample's tokens, checkpoints and states on the host, in the order in which ALST
-/// adds them (FSDP2: a ring, and everything on the host). Means that are not legal for the model, and those
-/// that the question pins otherwise, are left out; positions that the model was made for are no limit unless
-/// it learned them. Empty where one GPU divides nothing.
+/// Returns how long a sequence can be with each means on top of the ones before: tiles, ranks that divide a
+/// sample's tokens, checkpoints and states on the host, in the order in which ALST adds them; under FSDP2 a
+/// ring, and everything on the host. Means that are illegal for the model, or that the question pins
+/// otherwise, are left out. The model's positions are no limit unless it learned them. Empty where one GPU
+/// divides nothing.
 [[nodiscard]] std::vector<Rung> sequence_ladder(const OpenQuestion& open);
 
 }  // namespace zplan

@@ -38,15 +38,15 @@ std::optional<Question> on_card(const OpenQuestion& open, const Gpu& gpu) {
   return q;
 }
 
-/// What of a question decides how much memory its plans need and have: GPUs that agree in it need not be
-/// asked one by one.
+/// Returns everything in a question that decides how much memory its plans need and have. GPUs that agree in
+/// it need not be tried one by one.
 auto memory_key(const Question& q) {
   const Cluster& c = q.cluster;
   return std::tuple(c.memory, c.usable_memory, c.host_memory_per_node, c.gpu.compute_capability,
                     c.gpus_per_node, c.gpu.unified_memory, q.training.attention);
 }
 
-/// Of all strategies the outlines that fit.
+/// Returns the outlines that fit, of all strategies.
 std::vector<Plan> outlines_that_fit(const Question& q, PlanContext& context) {
   std::vector<Plan> outlines;
   for (const Strategy& each : candidates(q).legal) {
@@ -56,7 +56,7 @@ std::vector<Plan> outlines_that_fit(const Question& q, PlanContext& context) {
   return outlines;
 }
 
-/// The best of them that fits with all its figures.
+/// Returns the best of them that fits with all its figures.
 std::optional<Plan> best_in_full(std::vector<Plan> outlines, PlanContext& context) {
   std::stable_sort(outlines.begin(), outlines.end(), better_plan);
   for (const Plan& each : outlines)
@@ -71,7 +71,7 @@ std::vector<Strategy> strategies_that_fit(const Question& q) {
   return fit;
 }
 
-/// Whether any does. The last, which shard and offload most, need least.
+/// True if any strategy fits. The last ones are tried first: they shard and offload most.
 bool something_fits(const Question& q) {
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const std::vector<Strategy> legal = candidates(q).legal;
@@ -92,7 +92,7 @@ std::optional<Plan> fastest_of(const Question& q, const std::vector<Strategy>& s
   return best_in_full(std::move(timed), context);
 }
 
-/// GPUs that are worth asking, least memory first.
+/// Returns the GPUs that are worth a try, least memory first.
 std::vector<const Gpu*> cards_from(const OpenQuestion& open, Bytes from) {
   constexpr double kTried = 0.9;
   std::vector<const Gpu*> cards;
@@ -130,8 +130,8 @@ std::vector<CardFit> cards_that_fit(const OpenQuestion& open, Bytes from, std::s
   }
   std::vector<Question> unlike;
   for (const std::size_t each : first) unlike.push_back(asked[each].question);
-  // Not bool: neighbours in a vector of bool cannot be written side by side.
-  // Where all are planned in full, that answers it.
+  // Not vector<bool>, whose neighbours two threads cannot write at once. Skipped where all are planned in
+  // full.
   const std::vector<char> fitting = planned >= asked.size()
                                         ? std::vector<char>(unlike.size(), 1)
                                         : mapped_in_parallel(unlike, [](const Question& each) {

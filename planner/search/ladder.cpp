@@ -19,7 +19,7 @@ struct Means {
   std::function<void(SearchSpace&)> take;
 };
 
-/// What is tried is a multiple of it: as people set lengths, and as ranks and rings divide them.
+/// Lengths that are tried are multiples of it: people set such lengths, and ranks and rings divide them.
 std::int64_t unit_of(const SearchSpace& space) {
   constexpr std::int64_t kRound = 128;
   const std::int64_t sequence = space.sequence_parallel.empty() ? 1 : space.sequence_parallel.front();
@@ -121,7 +121,7 @@ std::vector<Means> means_of(const Question& q) {
   return all;
 }
 
-/// What the first rung stands on: everything sharded, layers checkpointed, nothing offloaded.
+/// Returns the question below the first rung: everything sharded, layers checkpointed, nothing offloaded.
 Question ground(const OpenQuestion& open) {
   Question q = open.question;
   const bool learned = elements(q.model.inventory, TensorRole::position_embedding).value > 0;

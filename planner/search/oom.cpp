@@ -21,7 +21,7 @@ constexpr double kWorthTelling = 0.05, kLarge = 0.1;
 
 Bytes card_of(const OomMessage& m) { return m.allowed ? *m.allowed : m.capacity.value_or(m.asked); }
 
-/// Of the GPU what neither PyTorch nor this process's other libraries hold.
+/// Sets what the process's other libraries and other processes hold of the GPU.
 void take_shares(OomReading& reading) {
   const OomMessage& m = reading.message;
   const auto reserved = m.reserved();
@@ -122,7 +122,7 @@ std::string asked_sentence(const OomMessage& m, ByteUnit unit) {
   return text;
 }
 
-/// Small blocks are asked for in segments: what failed is smaller than what was asked for.
+/// Returns what a small size in a message means: PyTorch allocates small blocks in segments.
 std::optional<std::string> segment_sentence(const OomMessage& m) {
   if (m.asked_text == "2.00 MiB") return "2.00 MiB are a segment for blocks of up to 1 MiB";
   if (m.asked_text == "20.00 MiB")
@@ -153,8 +153,8 @@ Bytes taken_by_others(const OomReading& reading, Bytes usable) {
 
 namespace {
 
-/// What the allocator can have of the GPU: all but what lies outside it. What the message says of this
-/// process wins over the plan's allowances.
+/// Returns the bytes that the allocator can have: the GPU less what lies outside PyTorch, by the message
+/// where it says so, else by the plan's allowances.
 Bytes pool_of(const Question& q, const Strategy& s, const OomReading& reading) {
   const Bytes allowance = outside_allocator(s, q.cluster.gpu.compute_capability, q.cluster.gpus_per_node) +
                           engine_resident(q.training, q.cluster.usable_memory);

@@ -1,6 +1,6 @@
 #pragma once
-// What an out-of-memory message means, where in a plan such a block is asked for, and what would help.
-// docs/fit.md
+// Help against out-of-memory errors: what a message means, where in a plan such a block is allocated, and
+// changes that would fit. docs/fit.md
 
 #include <optional>
 #include <string>
@@ -25,7 +25,7 @@ struct EnumNames<OomCause> {
        {OomCause::full, "full"}}};
 };
 
-/// A message taken apart.
+/// OomReading is a message with what follows from it.
 struct OomReading {
   OomMessage message;
   OomCause cause{OomCause::full};
@@ -36,11 +36,11 @@ struct OomReading {
 };
 [[nodiscard]] OomReading read_oom(const OomMessage& message, ByteUnit unit = ByteUnit::gib);
 
-/// Of a GPU's usable memory what this process cannot have: what other processes hold, or what a limit keeps
-/// back. Nothing where a message does not tell them from this process's own.
+/// Returns the part of a GPU's usable memory that this process cannot have: what other processes hold, or
+/// what a limit keeps back. 0 where the message does not tell other processes from this one.
 [[nodiscard]] Bytes taken_by_others(const OomReading& reading, Bytes usable);
 
-/// A block of the plan for which PyTorch would print the size that was asked for.
+/// OomMatch is a block of the plan for which PyTorch would print the size in the message.
 struct OomMatch {
   Term term{};
   Phase phase{};
@@ -49,7 +49,7 @@ struct OomMatch {
   Bytes size;            ///< exactly; the smallest of these where several sizes print alike
 };
 
-/// The run of a plan on the GPU that ran out, played with PyTorch's allocator.
+/// OomReplay is the run of a plan on the GPU that ran out, simulated with PyTorch's allocator.
 struct OomReplay {
   bool completes{};
   Bytes pool;                           ///< what the allocator can have
@@ -60,7 +60,7 @@ struct OomReplay {
 [[nodiscard]] OomReplay replay_oom(const Question& question, const Strategy& strategy,
                                    const OomReading& reading);
 
-/// Something to do about it, planned.
+/// OomChange is one change against the error, planned.
 struct OomChange {
   std::string what;     ///< "micro-batch 1, 4 times accumulated"
   std::string options;  ///< to type: "--micro-batch 1 --grad-accum 4"; empty where no option says it
@@ -73,8 +73,9 @@ struct OomChange {
   double speed{};                    ///< tokens per second over those of what ran
   [[nodiscard]] bool fits() const { return plan && plan->fits; }
 };
-/// The plan of what ran, and changes: those that make it fit first, least cost first; the others by what they
-/// free; what is not possible last. Pairs are tried where no single change of kind 0 is enough.
+/// OomRemedies holds the plan of what ran, and changes: first those that make it fit, least cost first; then
+/// the others by what they free; impossible ones last. Pairs are tried where no single change of kind 0
+/// suffices.
 struct OomRemedies {
   Plan plan;
   std::vector<OomChange> changes;

@@ -28,7 +28,7 @@ struct Step {
 
 constexpr int kSame = 0, kMoreMachines = 1, kOtherTraining = 2;
 
-/// Where the question stands, for steps that depend on it.
+/// Start is what ran, for changes that depend on it.
 struct Start {
   const OpenQuestion& open;
   const Question& question;  ///< pinned to what ran
@@ -150,7 +150,7 @@ void add_sequences(const Start& start, std::vector<Step>& steps) {
                      kOtherTraining, [length](Question& q) { q.training.sequence_length = length; }});
 }
 
-/// Of changes that only differ in how far they go the least that fits; where none does the furthest.
+/// Adds the least of changes that differ only in degree that fits; where none fits, the furthest.
 template <class Add>
 void add_least(const Start& start, std::vector<Step>& chosen, const Add& add) {
   std::vector<Step> steps;

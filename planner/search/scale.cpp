@@ -29,7 +29,7 @@ Cluster cluster_of(const OpenQuestion& open, std::int64_t gpus) {
   return assemble_cluster(request, *open.hardware);
 }
 
-/// As if the size had been given: what is assumed where it is not goes too.
+/// Returns the cluster as if `size` had been given: nothing that depends on an assumed size remains.
 Cluster cluster_with(const OpenQuestion& open, Solve solve, Bytes size) {
   ClusterRequest request = open.cluster;
   (solve == Solve::memory ? request.memory : request.host_memory) = size;
@@ -72,7 +72,7 @@ Scale scale_of(const OpenQuestion& open, Solve solve) {
   }
 }
 
-/// What is legal nowhere throws the search's own error, with the reasons.
+/// Throws where no strategy is legal at any value, with the reasons.
 void check_legal(const Question& q, const Scales& scales) {
   if (!scales.of_family.empty()) return;
   std::vector<std::string> reasons;
@@ -157,7 +157,8 @@ Question question_at(const OpenQuestion& open, Solve solve, std::int64_t value) 
 
 namespace {
 
-/// What is legal for some model: each degree of tensor parallelism divides the heads of some size.
+/// Adds the strategies that are legal for some model: each tensor-parallel degree divides some number of
+/// heads.
 Scales model_scales(const OpenQuestion& open) {
   const Scale scale = scale_of(open, Solve::model);
   std::map<Family, Rejection> rejected;

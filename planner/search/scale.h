@@ -11,7 +11,7 @@
 
 namespace zplan {
 
-/// Of a strategy what stays whatever is solved for.
+/// Family is the part of a strategy that no inverse question changes.
 struct Family {
   int zero_stage{};
   ParallelLayout of_model{};
@@ -20,7 +20,7 @@ struct Family {
 };
 [[nodiscard]] Family family_of(const Strategy& strategy);
 
-/// The question with this strategy alone.
+/// Returns the question pinned to this family.
 [[nodiscard]] Question pinned_to(Question question, const Family& family);
 
 struct Scale {
@@ -29,18 +29,18 @@ struct Scale {
   std::int64_t walked{};  ///< of the hardest: need does not shrink steadily there, so each is tried
 };
 
-/// A scale for every legal strategy, and what is legal nowhere on it.
+/// Scales holds a scale for every legal strategy, and the strategies that are legal at no value.
 struct Scales {
   std::map<Family, Scale> of_family;
   std::vector<Rejection> rejected;
 };
 [[nodiscard]] Scales scales_of(const OpenQuestion& open, Solve solve);
 
-/// GPUs in a node: as many as there are where there are several nodes, else the usual number or more.
+/// Returns the GPUs in a node: the cluster's where it has several nodes, else at least the usual number.
 [[nodiscard]] std::int64_t node_of_open(const OpenQuestion& open);
 
-/// "micro-batch 12", "4096 tokens", "16 GPUs", "8.10 B parameters", "cards of 24 GiB", "64 GiB of host
-/// memory".
+/// Returns a value as text: "micro-batch 12", "4096 tokens", "16 GPUs", "8.10 B parameters", "cards of 24
+/// GiB", "64 GiB of host memory".
 [[nodiscard]] std::string value_text(Solve solve, std::int64_t value, ByteUnit unit);
 
 }  // namespace zplan

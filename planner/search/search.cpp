@@ -25,11 +25,11 @@ void explain(const Question& q, PlanContext& context, Plan& plan) {
 
 enum class Depth : std::uint8_t { live_memory, all_figures };
 
-/// Plans of all strategies, in their order.
+/// Returns the plans of all strategies, in their order.
 std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::vector<Strategy>& strategies,
                            Depth depth) {
   std::vector<Plan> plans(strategies.size());
-  // Stage 3 and offload, which come last, take longest: the others fill in behind them.
+  // Stage 3 and offload, which are last in order, run longest: start them first.
   for_each_in_parallel(strategies.size(), [&](std::size_t i) {
     const std::size_t place = strategies.size() - 1 - i;
     const Strategy strategy = sized(q, context, strategies[place]);
@@ -40,7 +40,7 @@ std::vector<Plan> plan_all(const Question& q, PlanContext& context, const std::v
   return plans;
 }
 
-/// A question that loosens what was asked for.
+/// Wider is a question that loosens the original one.
 struct Wider {
   Question question;
   std::string options;   ///< what to type beside the strategy: all that was loosened
@@ -49,7 +49,7 @@ struct Wider {
   void add(const std::string& option) { options += (options.empty() || option.empty() ? "" : " ") + option; }
 };
 
-/// The same, trained by `framework`.
+/// Returns the question under `framework`.
 Wider under(Framework framework, Wider wider) {
   if (framework != wider.question.training.framework)
     wider.add(fmt::format("--framework {}", to_name(framework)));
@@ -58,7 +58,8 @@ Wider under(Framework framework, Wider wider) {
   return wider;
 }
 
-/// Packed weights stored so that they can be divided among ranks, by the framework itself or by another.
+/// Returns questions that store packed weights so that ranks can divide them, under this framework or
+/// another.
 std::vector<Wider> with_sharded_weights(const Wider& wider) {
   const Training& training = wider.question.training;
   if (training.method != Method::qlora || !is_nf4(training.quantization) || shards_packed(training) ||
@@ -76,7 +77,7 @@ std::vector<Wider> with_sharded_weights(const Wider& wider) {
   return sharded;
 }
 
-/// Whether a plan would fit if only its weights were saved as they are divided.
+/// True if some plan only misses because weights are saved whole.
 bool saving_is_short(const Question& q, const std::vector<Plan>& plans) {
   return std::any_of(plans.begin(), plans.end(), [&](const Plan& plan) {
     const MomentMemory* moment = short_moment(plan, q);
@@ -84,8 +85,8 @@ bool saving_is_short(const Question& q, const std::vector<Plan>& plans) {
   });
 }
 
-/// Questions that loosen what was asked for, least first: how weights are saved, the strategy, then the
-/// micro-batch and checkpointing on top, then with those the loss or what is trained.
+/// Returns questions that loosen the original one, least first: how weights are saved, the strategy, then the
+/// micro-batch and checkpointing on top, then with those the loss or the method.
 std::vector<Wider> wider_questions(const Question& q, const std::vector<Plan>& plans) {
   std::vector<Wider> wider;
   Wider next{.question = q, .options = "", .stores_packed = false};
@@ -128,7 +129,7 @@ std::vector<Wider> wider_questions(const Question& q, const std::vector<Plan>& p
   return wider;
 }
 
-/// The best plan that fits, with all its figures; the others are only outlined.
+/// Returns the best plan that fits, with all its figures; the others are only outlined.
 std::optional<Plan> best_that_fits(const Question& q) {
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const std::vector<Plan> plans = plan_all(q, context, candidates(q).legal, Depth::live_memory);
@@ -139,14 +140,14 @@ std::optional<Plan> best_that_fits(const Question& q) {
   return plan;
 }
 
-/// Fills in the alternative of an answer without a plan that fits: the best plan of the question that loosens
-/// least of what was pinned and has one.
+/// Fills in the alternative of an answer in which nothing fits: the best plan of the least wider question
+/// that has one.
 void add_alternative(const Question& q, Answer& result) {
   for (const Wider& wider : wider_questions(q, result.plans)) {
     result.alternative = best_that_fits(wider.question);
     if (!result.alternative) continue;
     result.alternative_change = wider.options;
-    // How packed weights are stored is said where the model is loaded: no launcher has it.
+    // The script that loads the model says how packed weights are stored: no launcher has an option for it.
     if (wider.stores_packed)
       for (std::string& note :
            spec(wider.question.training.framework).config_notes(*result.alternative, wider.question))
@@ -208,7 +209,7 @@ void warn(const Question& q, Answer& result) {
 
 bool better_plan(const Plan& a, const Plan& b) {
   if (a.fits != b.fits) return a.fits;
-  // What fits the device and misses on the host alone is nearer than what misses on the device.
+  // A plan that misses on the host alone is nearer than one that misses on the device.
   const auto key = [](const Plan& p) {
     const auto need = static_cast<double>(p.memory.required.value);
     return std::tuple(!p.fits_device, p.fits ? -p.time.tokens_per_second : need, p.strategy.zero_stage,
@@ -248,7 +249,7 @@ Answer draft_answer(const Question& q, std::string_view wanted, std::string_view
   const auto is_guess = [&](const Strategy& strategy) {
     return plan_id(q.training.framework, strategy) == guess;
   };
-  // What takes longest begins first, and goes back to its place: equal plans keep their order.
+  // The guessed plan runs longest: start it first, then move it back, so that equal plans keep their order.
   const auto guessed = std::find_if(found.legal.begin(), found.legal.end(), is_guess);
   const auto place = guessed - found.legal.begin();
   if (guessed != found.legal.end()) std::rotate(found.legal.begin(), guessed, guessed + 1);

@@ -1,6 +1,6 @@
 #pragma once
-// From a question to an answer: every strategy that the question leaves open is planned, those that fit are
-// ranked by tokens per second, and every other one has a reason.
+// The search of an answer plans every strategy that a question leaves open, ranks those that fit by tokens
+// per second, and gives a reason for every other one.
 
 #include <optional>
 #include <string>
@@ -25,22 +25,22 @@ struct Answer {
   [[nodiscard]] const Plan* recommended() const { return fits() ? &plans.front() : nullptr; }
 };
 
-/// Throws InputError where the options contradict each other (batch arithmetic), or where what was pinned
-/// leaves not one legal combination: that names the reasons.
+/// Returns the answer. Throws InputError where options contradict each other (batch arithmetic), or where no
+/// legal combination is left, with the reasons.
 [[nodiscard]] Answer answer(const Question& question);
 
-/// What answer() will say, sooner, for who watches while a figure changes: one plan, that called `wanted` or
-/// else the first, has all its figures; of the others `memory.required` is at its low end. There are neither
-/// sentences nor an alternative, and what does not fit stands in the order of its low ends. `likely` is the
-/// id of the plan that is probably the one: it is worked out beside the others rather than after them.
+/// Returns answer() sooner and in less detail, for a window that shows it while a figure changes. One plan,
+/// `wanted` or else the first, has all its figures; the others have `memory.required` at its low end. There
+/// are no sentences and no alternative, and plans that do not fit are in the order of their low ends.
+/// `likely` is the id of the plan that will probably lead: it is completed beside the others, not after them.
 [[nodiscard]] Answer draft_answer(const Question& question, std::string_view wanted = {},
                                   std::string_view likely = {});
 
-/// Of answer() the plan called `id` alone, with all its figures; nothing where it is not legal.
+/// Returns the plan of answer() with this id, with all its figures; nothing where it is not legal.
 [[nodiscard]] std::optional<Plan> plan_called(const Question& question, std::string_view id);
 
-/// Whether `a` comes before `b` in an answer: what fits, fastest first; then misses, those of the host alone
-/// first, then the one that needs least.
+/// True if `a` comes before `b` in an answer: plans that fit, fastest first; then those that miss on the host
+/// alone; then the others, least memory first.
 [[nodiscard]] bool better_plan(const Plan& a, const Plan& b);
 
 }  // namespace zplan
