@@ -1,5 +1,5 @@
 #pragma once
-// How the ranks of a training run are arranged, and the process groups that follow from it.
+// The arrangement of the ranks of a training run, and the process groups that follow from it.
 
 #include <array>
 #include <compare>
@@ -22,7 +22,7 @@ struct ParallelLayout {
   std::int64_t shard{1};      ///< data-parallel ranks that share one copy of what is sharded
   std::int64_t replicate{1};  ///< copies of what is sharded (hybrid sharding); 1: every rank shares one
   std::int64_t pipeline{1};   ///< stages that divide the layers
-  /// Of all ranks, those that divide a layer's experts: no ranks of its own.
+  /// Ranks that divide a layer's experts; they are among the others, not beside them.
   std::int64_t expert{1};
   /// Expert-parallel groups are of every (world / expert)-th rank instead of neighbours: DeepSpeed's
   /// use_data_before_expert_parallelism.
@@ -41,10 +41,10 @@ struct ParallelLayout {
   [[nodiscard]] std::int64_t gradient_ranks() const { return shard_ranks() * replicate; }
   /// All ranks.
   [[nodiscard]] std::int64_t world() const { return tensor * sequence * context * data_ranks() * pipeline; }
-  /// The same without the axes that leave a rank's model and tokens as they are: layouts for which a
-  /// micro-step is recorded once.
+  /// Returns the layout without the axes that leave a rank's model and tokens unchanged. One recorded
+  /// micro-step serves all layouts that agree in it.
   [[nodiscard]] ParallelLayout of_model() const;
-  /// The same with as many ranks to share a copy as a world of `ranks` has left for it, at least 1.
+  /// Returns the layout with `shard` set so that it fills a world of `ranks`, at least 1.
   [[nodiscard]] ParallelLayout filling(std::int64_t ranks) const;
 };
 
@@ -94,7 +94,7 @@ struct ProcessGroup {
 /// "tp4+", or nothing where no axis with an id is used.
 [[nodiscard]] std::string id_prefix(const ParallelLayout& layout);
 
-/// Where ranks lie: what decides whether a group stays within a node.
+/// World says where ranks are, which decides whether a group stays within a node.
 struct World {
   std::int64_t gpus{1};
   std::int64_t gpus_per_node{1};

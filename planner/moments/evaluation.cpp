@@ -40,7 +40,7 @@ class ForwardPeak {
 /// Activations of one forward without gradients of `samples`.
 Bytes forward_alone(const StepInputs& in, std::int64_t samples, bool with_logits) {
   Training training = in.training;
-  // What was recorded has the head that it was recorded with.
+  // A recorded model keeps the head that it was recorded with.
   if (!with_logits && !in.model.recorded)
     training.fused_loss = true, training.loss_chunks = 1, training.sliced_head = false;
   Strategy strategy = in.strategy;

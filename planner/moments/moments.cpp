@@ -18,7 +18,8 @@ constexpr Bytes kFp32(4), kCheckpointNumber(2);
 
 Bytes size_of(Precision precision) { return precision == Precision::fp32 ? kFp32 : kCheckpointNumber; }
 
-/// The type that from_pretrained is asked for; nothing: the checkpoint's, which is taken to be 16-bit.
+/// Returns the type that from_pretrained loads in; nothing for the checkpoint's own, which is assumed to be
+/// 16-bit.
 std::optional<Precision> load_type(const StepInputs& in, const ModelFiles& files) {
   if (in.training.beside.load_dtype) return in.training.beside.load_dtype;
   if (in.training.precision == Precision::fp32) return Precision::fp32;
@@ -41,7 +42,7 @@ Resident gathered_tensor(const StepInputs& in) {
           .source = "DeepSpeed 0.19.8 partition_parameters.py _allgather_params"};
 }
 
-/// What of the shards lies on the device; offloaded ones go to the host one by one, and are counted with what
+/// Returns the part of the shards on the device. Offloaded ones go to the host one by one and count with what
 /// offload keeps there.
 Bytes shards_on_device(const StepInputs& in) {
   return in.strategy.offload_parameters == OffloadDevice::none ? in.shard.parameters : Bytes{};
@@ -204,7 +205,7 @@ std::vector<MomentMemory> run_moments(const RunInputs& inputs, const StepFigures
   moments.insert(moments.begin() + 1, some.begin(), some.end());
   for (MomentMemory& each : moments) {
     if (each.moment == RunMoment::training) each.device = step.required;
-    // What is gathered to be saved is beside what is held.
+    // Gathered weights come on top of what training holds.
     if (each.moment == RunMoment::save_model && each.device.value > 0)
       each.device += step.held + step.outside;
     if (each.moment == RunMoment::load && each.device.value > 0) each.device += step.outside;

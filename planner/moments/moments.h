@@ -1,6 +1,6 @@
 #pragma once
-// What a run takes of device and host memory beside its steps: as the model is loaded, evaluated and saved.
-// Each moment is a list of what is resident at its worst instant, on every rank and on the first one more.
+// Moments of a run beside its steps: loading, evaluation, saving. Each lists what is resident in device and
+// host memory at its worst instant, on every rank, and what the first rank holds beyond that.
 
 #include <array>
 #include <cstdint>
@@ -44,7 +44,7 @@ struct EnumNames<RunMoment> {
        {RunMoment::save_checkpoint, "save_checkpoint"}}};
 };
 
-/// What is resident for one reason.
+/// Resident is memory that one thing takes.
 struct Resident {
   std::string_view name;
   Bytes device{};         ///< of each rank
@@ -55,7 +55,7 @@ struct Resident {
   bool operator==(const Resident&) const = default;
 };
 
-/// What all parts take of a rank's device.
+/// Returns the sum of all parts on a rank's device.
 [[nodiscard]] Bytes on_device(const std::vector<Resident>& parts);
 
 /// Memory at one moment of a run.
@@ -68,15 +68,15 @@ struct MomentMemory {
   bool operator==(const MomentMemory&) const = default;
 };
 
-/// What loading and saving take of the host, and training's offload; `offload`: of one node. Devices are left
-/// out. Source: docs/moments.md.
+/// Returns the host memory of loading, training and saving, without devices. `offload` is that of one node.
+/// Source: docs/moments.md.
 [[nodiscard]] std::vector<MomentMemory> host_moments(const StepInputs& inputs, std::int64_t ranks_per_node,
                                                      Bytes offload);
 
-/// The host memory of a node at the moment that takes most of it.
+/// Returns the host memory of a node at the moment that takes most of it.
 [[nodiscard]] Bytes most_on_host(const std::vector<MomentMemory>& moments);
 
-/// What a plan's run is known by when its moments are asked for.
+/// StepFigures are figures of a plan's steps that its moments depend on.
 struct StepFigures {
   Bytes required;  ///< the smallest device of its steps
   Bytes held;      ///< live in PyTorch's allocator between them
@@ -84,11 +84,11 @@ struct StepFigures {
   Bytes outside;   ///< CUDA context and NCCL
   Bytes offload;   ///< host memory of a node
 };
-/// All moments of a run on nodes of so many ranks, in order.
+/// Returns all moments of a run on nodes of `ranks_per_node` ranks, in order.
 [[nodiscard]] std::vector<MomentMemory> run_moments(const RunInputs& inputs, const StepFigures& step,
                                                     std::int64_t ranks_per_node);
 
-/// The first moment whose device or host memory does not suffice; null where all do.
+/// Returns the first moment whose device or host memory does not suffice; null where all do.
 [[nodiscard]] const MomentMemory* short_moment(const std::vector<MomentMemory>& moments, Bytes device,
                                                Bytes host);
 

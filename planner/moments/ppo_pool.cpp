@@ -92,8 +92,8 @@ class Chunk {
     for (std::size_t i = whole; i < kept_.size() / 2; ++i) layer(i, cache_.in_window(tokens));
   }
 
-  /// What a step's variables name until the next one's are there: logits in fp32 and probabilities. Scores
-  /// stay, and multinomial draws beside them.
+  /// Allocates what a step's variables hold until the next step's exist: logits in fp32 and probabilities.
+  /// Scores stay, and multinomial draws beside them.
   void sample(std::int64_t tokens) {
     const Handle logits = take(Bytes(scores_.value / 2));
     replace(widened_, scores_);
@@ -118,7 +118,7 @@ class Chunk {
     allocator_.release(probabilities_);
   }
 
-  /// What an allocation would come to were all free segments given back before.
+  /// Notes the reserved memory after an allocation if all free segments were given back before it.
   void note_needed(Bytes size) {
     CachingAllocator pressed = allocator_;
     pressed.empty_cache();

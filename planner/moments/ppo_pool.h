@@ -1,6 +1,6 @@
 #pragma once
-// What PyTorch's allocator takes for PPOTrainer's own generation: keys and values that grow by a token each
-// time leave gaps behind, and each step's scores stay among them. Measured: tests/reference/ppo.
+// Memory that PyTorch's allocator reserves for PPOTrainer's own generation: keys and values that grow by a
+// token leave gaps behind, and each step's scores stay among them. Measured: tests/reference/ppo.
 
 #include "models/base/quantity.h"
 

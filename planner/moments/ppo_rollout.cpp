@@ -26,7 +26,7 @@ class Generation {
         samples_(samples_generated(training, strategy)),
         chunk_(samples_at_once(training, strategy)) {}
 
-  /// Of chunks of one size the last finds most there; the one that is left over may be smaller.
+  /// Returns the worst chunk: the last one of full size finds most memory taken; a remainder may be smaller.
   [[nodiscard]] Parts worst() const {
     const std::int64_t whole = samples_ / chunk_, left = samples_ % chunk_;
     Parts worst = padded();

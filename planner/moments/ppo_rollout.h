@@ -1,5 +1,5 @@
 #pragma once
-// What PPOTrainer's own generation and its scoring by reference, value and reward model take beside what is
+// Memory of PPOTrainer's own generation, and of scoring by reference, value and reward model, beside what is
 // held between steps. Measured: tests/reference/ppo. Source: TRL 1.8 experimental/ppo/ppo_trainer.py;
 // docs/rl.md.
 
@@ -15,10 +15,10 @@ struct Strategy;
 struct Tape;
 struct Training;
 
-/// The worst instant of a generation in chunks: what it takes over what is held, the scores of the generation
-/// before among that. As a chunk's prompts are computed; as its scores, of which each step made its own, are
-/// stacked beside its keys and values; as all chunks' are padded to one tensor. `prompt`: the forward over a
-/// chunk's prompts.
+/// Returns what the worst instant of a generation in chunks takes beyond what is held, which includes the
+/// scores of the generation before. That instant is one of three: a chunk's prompts are computed; the scores
+/// of its steps are stacked beside keys and values; the scores of all chunks are padded to one tensor.
+/// `prompt` is the forward over a chunk's prompts.
 [[nodiscard]] std::vector<Resident> worst_of_generation(const Model& model, const Training& training,
                                                         const Strategy& strategy, const Tape& prompt);
 /// The worst of what scores a chunk, which lives by itself: log-probabilities of the generation's own scores

@@ -30,7 +30,7 @@ Bytes share_of(const Training& training, Bytes device) {
   return Bytes(static_cast<std::int64_t>(share * static_cast<double>(device.value)));
 }
 
-/// What is trained over is loaded packed, adapters aside: they are merged into what is handed over.
+/// Returns the engine's weights: packed where the base is, without adapters, which are merged into them.
 Bytes engine_weights(const Model& model, const Training& training) {
   Bytes all = parameters(model) * kEngineNumber;
   if (training.method == Method::qlora) {
@@ -58,8 +58,8 @@ std::int64_t cached_tokens(const ModelShape& shape, std::int64_t tokens) {
   return (shape.layers - sliding) * tokens + sliding * std::min(tokens, shape.sliding_window);
 }
 
-/// Of a token in a layer on each of the engine's GPUs; latent attention caches what keys and values are
-/// projected from, on every one.
+/// Returns the cached numbers of a token in a layer on each of the engine's GPUs. Latent attention caches, on
+/// every GPU, what keys and values are projected from.
 std::int64_t cached_numbers(const ModelShape& shape, std::int64_t ranks) {
   if (shape.latent_attention)
     return shape.latent_attention->key_value_rank + shape.latent_attention->rope_head_size;
@@ -77,7 +77,7 @@ std::vector<Resident> held_beside_engine(const RunInputs& inputs, const StepFigu
            .source = "docs/memory.md"}};
 }
 
-/// The same, and the engine where it stays awake.
+/// Returns what is held between steps, and the engine where it stays awake.
 std::vector<Resident> held_with_engine(const RunInputs& inputs, const StepFigures& step) {
   std::vector<Resident> parts = held_beside_engine(inputs, step);
   if (inputs.engine.value > 0)
@@ -104,7 +104,7 @@ void add_engine(std::vector<Resident>& parts, const EngineMemory& engine) {
                    .source = kEngineWorker});
 }
 
-/// What of the model is whole while its weights are handed over or generate.
+/// Whole says which weights are whole while they are handed over or generate.
 struct Whole {
   Bytes device;
   std::string_view formula;

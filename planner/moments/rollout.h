@@ -1,6 +1,6 @@
 #pragma once
-// What generating and scoring completions takes beside a step: the inference engine's part of the GPU, the
-// weights it is handed, and log-probabilities computed before training. Arithmetic over published sizes: no
+// Memory of generating and scoring completions beside a step: the inference engine's part of the GPU, the
+// weights handed to it, and log-probabilities computed before training. Arithmetic over published sizes: no
 // run of an engine was measured. Source: vLLM v1/worker/gpu_worker.py; TRL 1.16
 // generation/vllm_generation.py, trainer/grpo_trainer.py; docs/rl.md.
 
@@ -23,7 +23,7 @@ struct EngineMemory {
   Bytes sequence;         ///< keys and values of one prompt with its completion
   std::int64_t wanted{};  ///< sequences that one generation asks of it
 
-  /// What is left for keys and values.
+  /// Returns the bytes left for keys and values.
   [[nodiscard]] Bytes room() const { return share - weights - activations; }
   /// Sequences that it can run at once.
   [[nodiscard]] std::int64_t at_once() const;
@@ -32,21 +32,21 @@ struct EngineMemory {
 /// default share.
 [[nodiscard]] EngineMemory engine_memory(const Model& model, const Training& training,
                                          const Strategy& strategy, Bytes device);
-/// What of it stays on the GPU while the trainer computes: nothing of an engine that sleeps.
+/// Returns the bytes of the engine on the GPU while the trainer computes: 0 for an engine that sleeps.
 [[nodiscard]] Bytes engine_resident(const Training& training, Bytes device);
-/// What of it lies on the host meanwhile, of each rank: weights at sleep level 1.
+/// Returns the bytes of a sleeping engine on the host, for each rank: its weights at sleep level 1.
 [[nodiscard]] Bytes engine_on_host(const Model& model, const Training& training);
 
 /// Weights on their way to the engine.
 [[nodiscard]] std::vector<Resident> weight_sync(const RunInputs& inputs, const StepFigures& step);
 /// The engine at work beside the trainer, or the trainer's own generation.
 [[nodiscard]] std::vector<Resident> rollout_generation(const RunInputs& inputs, const StepFigures& step);
-/// What would need less than generation does.
+/// Returns what would need less memory in generation.
 [[nodiscard]] std::string_view rollout_remedy(const Training& training);
 /// Log-probabilities of the policy and of a reference, of a micro-batch at a time; of PPO also values and
 /// rewards, of a chunk at a time.
 [[nodiscard]] std::vector<Resident> scoring(const RunInputs& inputs, const StepFigures& step);
-/// What would need less than scoring does.
+/// Returns what would need less memory in scoring.
 [[nodiscard]] std::string_view scoring_remedy(const Training& training);
 
 }  // namespace zplan

@@ -1,7 +1,8 @@
 #pragma once
-// What a training framework is to the planner: what it allows, shards, runs, warns of and is started with.
-// Each framework fills in one FrameworkSpec in the folder of its name; nothing outside planner/frameworks
-// asks which framework it is.
+// FrameworkSpec is a training framework's row: its facts, and functions for what it allows, shards, runs,
+// warns of and is started with. Each framework fills in one in the folder of its name. The rest of the
+// planner reads rows and never compares frameworks, so that folders below planner/frameworks/ include none of
+// it.
 
 #include <optional>
 #include <span>
@@ -30,7 +31,7 @@ struct StepInputs;
 
 using Reasons = std::vector<std::string>;
 
-/// How the Hugging Face Trainer loads a model before a framework has it, and what it does to save it.
+/// ModelFiles says how the Hugging Face Trainer loads a model before a framework has it, and how it saves it.
 struct ModelFiles {
   /// Rank 0 reads the checkpoint and sends each parameter on (zero.Init).
   bool hands_out{};
@@ -41,7 +42,7 @@ struct ModelFiles {
   bool clones_everywhere{};
   bool trained_alone{};  ///< under peft no frozen weights are gathered
   bool gathers{};        ///< parameter by parameter on the device before the first rank has it
-  /// Of a checkpoint: the largest state that torch.save copies to the host at one time, on each rank.
+  /// The largest state of a checkpoint that torch.save copies to the host at one time, on each rank.
   Bytes copied_state{};
   bool gathers_states{};           ///< a full checkpoint gathers optimizer states on the first rank
   std::string_view load_remedy{};  ///< what would load with less host memory
@@ -58,7 +59,7 @@ struct FrameworkSpec {
   bool reads_ds_config;             ///< with bucket sizes, releases and lint
   bool reads_accelerate_config;
 
-  // ---- what the search tries where nothing is said
+  // ---- tried where the question leaves it open
   std::span<const int> stages;
   std::span<const Offload> offloads;
   bool splits_layers;  ///< tensor parallelism
@@ -89,9 +90,9 @@ struct FrameworkSpec {
   void (*check)(const Model&, const Training&, const Strategy&, Reasons&);
   std::string (*sharding_name)(const Strategy&);  ///< "zero3", "fsdp+no-reshard"
   Reasons (*warnings)(const Training&);
-  /// What trains, and not as one would think; null: nothing is known.
+  /// Returns warnings about strategies that train in an unexpected way; null: none are known.
   Reasons (*strategy_warnings)(const Training&, const Strategy&);
-  /// Which replicated state is to blame where the plan does not fit.
+  /// Returns the replicated state that is to blame where the plan does not fit.
   std::optional<std::string> (*replication)(const Plan&, const Question&);
 
   // ---- the run
@@ -105,7 +106,7 @@ struct FrameworkSpec {
   std::optional<Flattening> (*flattening)(const RunInputs&);
   void (*offload)(const StepInputs&, HostTally&);
 
-  // ---- beside its steps
+  // ---- loading and saving
   ModelFiles (*files)(const StepInputs&);
 
   // ---- starting it
@@ -115,16 +116,16 @@ struct FrameworkSpec {
 
 [[nodiscard]] const FrameworkSpec& spec(Framework framework);
 
-/// Why `framework` does not shard the training's packed weights, where shards_packed() does not hold.
+/// Returns why `framework` does not shard the training's packed weights, where shards_packed() does not hold.
 [[nodiscard]] std::string packed_reason(const Training& training, std::string_view framework);
-/// How a script loads a model whose packed weights are sharded, whatever the framework.
+/// Returns how a script loads a model whose packed weights are sharded.
 [[nodiscard]] std::string packed_loading(const Training& training);
 
 [[nodiscard]] const FrameworkSpec& deepspeed_spec();  // deepspeed/framework.cpp
 [[nodiscard]] const FrameworkSpec& fsdp_spec();       // fsdp/framework.cpp
 [[nodiscard]] const FrameworkSpec& ddp_spec();        // ddp/framework.cpp
 
-/// Whether hooks of each module gather and release its parameters: ZeRO-3.
+/// True if hooks of each module gather and release its parameters: ZeRO-3.
 [[nodiscard]] inline bool gathers_at_modules(const Training& training, const Strategy& strategy) {
   return strategy.zero_stage == 3 && spec(training.framework).gathers_at_modules;
 }

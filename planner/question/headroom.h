@@ -1,5 +1,5 @@
 #pragma once
-// What is left free of the memory that there is.
+// Headroom is the part of memory that plans leave free.
 
 #include "hardware_profiles/cluster.h"
 

@@ -75,7 +75,7 @@ double mean_of_longest(const SampleLengths& lengths, std::int64_t samples) {
   return mean;
 }
 
-/// Of batches within a stretch of fifty, the longest of each: evenly spread quantiles.
+/// Returns the mean of the longest sample of each batch in a stretch of fifty: evenly spread quantiles.
 double mean_of_grouped(const SampleLengths& lengths, std::int64_t samples) {
   constexpr int kBatches = 50;
   double sum = 0;

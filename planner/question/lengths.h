@@ -11,8 +11,8 @@
 
 namespace zplan {
 
-/// How a loader makes micro-batches of samples: in random order, padded to the longest of each; of samples of
-/// like lengths (transformers' group_by_length), padded alike; or rows filled with samples up to the limit.
+/// Batching is how a loader makes micro-batches: in random order, padded to the longest sample; of samples of
+/// similar lengths (transformers' group_by_length), padded too; or rows packed with samples up to the limit.
 enum class Batching { padded, grouped, packed };
 template <>
 struct EnumNames<Batching> {
@@ -58,9 +58,9 @@ struct DataLengths {
   [[nodiscard]] std::int64_t worst() const {
     return batching == Batching::packed ? limit : lengths.longest();
   }
-  /// Tokens that each sample of a micro-batch of so many is padded to, on average. Of random order the mean
-  /// of the longest; of like lengths that of transformers' LengthGroupedSampler: stretches of fifty batches
-  /// in order of length (transformers 5.23 trainer_pt_utils.py get_length_grouped_indices).
+  /// Returns the tokens that each sample of a micro-batch of `samples` is padded to, on average: in random
+  /// order the mean of the longest; for similar lengths that of transformers' LengthGroupedSampler, which
+  /// sorts stretches of fifty batches (transformers 5.23 trainer_pt_utils.py get_length_grouped_indices).
   [[nodiscard]] double padded_to(std::int64_t samples) const;
   /// Share of a micro-batch's tokens that are samples': of packed rows all but what no sample fills, taken as
   /// none.

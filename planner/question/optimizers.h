@@ -36,7 +36,8 @@ enum class Optimizer {
 /// matrices, two of the rest.
 enum class StateForm { moments, packed, factored, factored_fp32, muon };
 
-/// What one step takes for a moment, beside the states. `denominators`: of Adam without a fused kernel.
+/// UpdateTemporaries are what one step allocates for a moment, beside states. `denominators`: Adam without a
+/// fused kernel.
 enum class UpdateTemporaries { none, denominators, copied_moment, estimate, fp32_update };
 
 struct OptimizerSpec {
@@ -58,7 +59,7 @@ struct OptimizerSpec {
   bool on_cpu{};  ///< DeepSpeed has a version for offloaded states
   bool takes_weight_decay{};
   std::string_view bitsandbytes_class{};
-  /// What --optim of the HF Trainer calls it where no config names it.
+  /// Its name in --optim of the HF Trainer, for where no config names it.
   /// Source: transformers 5.23 training_args.py OptimizerNames.
   std::string_view trainer_name{};
 };

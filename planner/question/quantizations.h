@@ -27,7 +27,7 @@ enum class Quantization {
   mxfp4
 };
 
-/// Whose layers hold the weights.
+/// PackedBy names the library whose layers hold the weights.
 enum class PackedBy { bitsandbytes, gptq, awq, hqq, torchao, transformers };
 
 struct QuantizationSpec {
@@ -43,8 +43,8 @@ struct QuantizationSpec {
   std::size_t values_block{};  ///< which of packed_blocks the parameter itself holds
   bool packed_before{};        ///< the model is stored packed: loading it makes nothing wider
 
-  /// What packing a weight takes beside its copy in 16 bits: another that is rounded, and bytes a number for
-  /// a moment.
+  /// True if packing a weight allocates, beside its 16-bit copy, a rounded copy and a byte per number for a
+  /// moment.
   bool rounds_copy{};
   std::int64_t fit_size{};
 
@@ -174,7 +174,7 @@ struct EnumNames<Quantization> {
       quantizations_by_name();
 };
 
-/// Whether bitsandbytes packs it.
+/// True if bitsandbytes packs it.
 [[nodiscard]] constexpr bool is_bitsandbytes(Quantization quantization) {
   return spec(quantization).library == PackedBy::bitsandbytes;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What is asked: a model, a cluster, how one means to train, and what of it the search may choose.
+// Question is what a user asks: a model, a cluster, the training, and what of it the search may choose.
 
 #include <optional>
 #include <vector>
@@ -14,7 +14,7 @@
 
 namespace zplan {
 
-/// What the search varies. An empty list leaves the choice to the search; a value pins it.
+/// SearchSpace is what the search varies. An empty list leaves the choice to the search; a value pins it.
 struct SearchSpace {
   std::vector<int> zero_stages;
   std::vector<std::int64_t> tensor_parallel;
@@ -34,7 +34,7 @@ struct SearchSpace {
   bool operator==(const SearchSpace&) const = default;
 };
 
-/// How much is trained on, and what a GPU costs.
+/// Budget is how much is trained on, and what a GPU costs.
 struct Budget {
   std::optional<std::int64_t> samples, tokens;  ///< of one epoch; at most one of them
   double epochs{1};

@@ -16,8 +16,8 @@ namespace zplan {
 struct Strategy;
 struct Training;
 
-/// What generates: the trainer's own model (transformers), an inference engine (vLLM) in the process of each
-/// rank, or one on GPUs of its own.
+/// RolloutEngine is what generates: the trainer's own model (transformers), an inference engine (vLLM) in the
+/// process of each rank, or one on GPUs of its own.
 enum class RolloutEngine { trainer, colocate, server };
 template <>
 struct EnumNames<RolloutEngine> {
@@ -38,23 +38,23 @@ struct Rollout {
   std::int64_t sleep_level{};    ///< while it trains the engine keeps 0: all, 1: weights on the host, 2: none
   std::int64_t engine_ranks{1};  ///< GPUs that divide the engine's model: vllm_tensor_parallel_size
   std::int64_t mini_batches{1};  ///< of PPO, parts of what was generated: num_mini_batches
-  /// Of PPO, samples of a rank that are generated and scored at once: local_rollout_forward_batch_size.
+  /// Samples that a rank of PPO generates and scores at once: local_rollout_forward_batch_size.
   std::int64_t forward_batch{64};
   bool operator==(const Rollout&) const = default;
 };
 
 /// Passes over what was generated: as given, else 1, of PPO 4 (num_ppo_epochs).
 [[nodiscard]] std::int64_t passes(const Training& training);
-/// Whether a model of values trains beside the policy: TRL's PPOTrainer.
+/// True if a model of values trains beside the policy: TRL's PPOTrainer.
 [[nodiscard]] bool trains_values(const Training& training);
 /// Samples that a rank generates at once, of PPO in chunks; all of a generation under grpo.
 [[nodiscard]] std::int64_t samples_at_once(const Training& training, const Strategy& strategy);
-/// How often it does for one generation.
+/// Returns how many chunks a generation has.
 [[nodiscard]] std::int64_t chunks_generated(const Training& training, const Strategy& strategy);
 /// Samples of a rank that one generation makes.
 [[nodiscard]] std::int64_t samples_generated(const Training& training, const Strategy& strategy);
-/// Whether variables of PPO's loop name what the micro-step before left: its first of each mini-batch finds
-/// nothing. Source: TRL 1.8 experimental/ppo/ppo_trainer.py train ("del everything and empty cache").
+/// True if variables of PPO's loop still hold tensors of the micro-step before; the first of a mini-batch
+/// finds none. Source: TRL 1.8 experimental/ppo/ppo_trainer.py train ("del everything and empty cache").
 [[nodiscard]] bool follows_micro_step(const Training& training, const Strategy& strategy);
 /// Bytes of a score: generate() widens logits to fp32.
 inline constexpr Bytes kGeneratedScore{4};
@@ -63,7 +63,7 @@ inline constexpr Bytes kGeneratedScore{4};
 /// experimental/ppo/ppo_trainer.py train, batch_generation.
 [[nodiscard]] Bytes generation_scores(const Training& training, const Strategy& strategy,
                                       std::int64_t vocabulary);
-/// Whether the training generates what it trains on.
+/// True if the training generates its samples.
 [[nodiscard]] bool generates(const Training& training);
 /// Tokens of a sample that are given, and that are generated.
 [[nodiscard]] std::int64_t prompt_tokens(const Training& training);
@@ -71,13 +71,13 @@ inline constexpr Bytes kGeneratedScore{4};
 /// Micro-steps of a rank that one generation feeds: as given, else as few optimizer steps' as hold whole
 /// groups of completions; of PPO one optimizer step's, whatever mini-batches there are.
 [[nodiscard]] std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy);
-/// Whether the policy's log-probabilities are computed before it is trained: the engine's own differ from
+/// True if the policy's log-probabilities are computed before it is trained: the engine's own differ from
 /// them, or optimizer steps may come between. Source: TRL 1.16 trainer/grpo_trainer.py
 /// _generate_and_score_completions.
 [[nodiscard]] bool scores_policy(const Training& training);
 
-/// What a rank keeps of a generation until all of it is trained on: ids and masks of prompts and completions,
-/// 8 B each, and log-probabilities in fp32: the policy's, the reference's, the engine's.
+/// Returns the bytes that a rank keeps of a generation until it has trained on all of it: ids and masks of
+/// prompts and completions, 8 B each, and log-probabilities in fp32 of policy, reference and engine.
 [[nodiscard]] Bytes rollout_bytes(const Training& training, const Strategy& strategy);
 
 }  // namespace zplan

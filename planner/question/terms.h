@@ -1,6 +1,6 @@
 #pragma once
-// What device memory is taken for. Every byte of a plan is one of the terms below: each has a name, a formula
-// and a source, and stands in docs/ under its name.
+// Terms of device memory. Every byte of a plan counts under one of the terms below; each has a name, a
+// formula and a source, and is in docs/ under its name.
 
 #include <array>
 #include <cstdint>
@@ -34,7 +34,7 @@ struct EnumNames<Phase> {
   return phase == Phase::loss_backward ? Phase::loss : phase;
 }
 
-/// What reports group terms into: the keys of "memory" in the JSON report.
+/// MemoryPart is a group of terms in reports: a key of "memory" in the JSON report.
 enum class MemoryPart {
   parameters,
   gradients,
@@ -60,7 +60,7 @@ struct EnumNames<MemoryPart> {
   }};
 };
 
-/// What a block of memory is for.
+/// Term is what a block of memory is for.
 enum class Term {
   trained_parameters,
   frozen_parameters,
@@ -101,7 +101,8 @@ struct TermInfo {
   std::string_view source;
 };
 [[nodiscard]] const TermInfo& info(Term term);
-/// The same where FSDP2 or plain PyTorch hold it in their own way. Symbols c, r, q and σ: docs/fsdp.md.
+/// Returns the row of a term under a framework; FSDP2 and plain PyTorch have some of their own. Symbols c, r,
+/// q and σ: docs/fsdp.md.
 [[nodiscard]] const TermInfo& info(Term term, Framework framework);
 
 /// Live bytes of every term at one moment.

@@ -40,7 +40,7 @@ class Work {
   /// Throws Stopped or OverBudget.
   void take_step();
 
-  /// What this thread works on; null: nothing that anybody asked to watch.
+  /// Returns this thread's work; null where nobody watches it.
   [[nodiscard]] static Work* current();
 
  private:

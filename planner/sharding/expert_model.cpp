@@ -65,7 +65,7 @@ std::int64_t even_part(std::int64_t whole, std::int64_t parts, std::int64_t part
   return whole / parts + (part < whole % parts ? 1 : 0);
 }
 
-/// Of `rows` that one rank sends, those for rank `to`.
+/// Returns how many of the `rows` that one rank sends go to rank `to`.
 std::int64_t rows_for(std::int64_t rows, std::int64_t ranks, std::int64_t to, double skew) {
   if (skew == 1 || ranks == 1) return even_part(rows, ranks, to);
   const std::int64_t first = std::min<std::int64_t>(

@@ -1,5 +1,5 @@
 #pragma once
-// The model as one rank of an expert-parallel group has it.
+// The model of one rank of an expert-parallel group.
 
 #include <cstdint>
 #include <vector>
@@ -19,12 +19,11 @@ struct RoutedRows {
   std::int64_t sent{}, received{};
   bool operator==(const RoutedRows&) const = default;
 };
-/// Of rank `expert_rank` of an expert-parallel group. Under AutoTP each tensor-parallel rank sends its part
-/// of the pairs.
+/// Returns the rows of rank `expert_rank` of an expert-parallel group. Under AutoTP each tensor-parallel rank
+/// sends its part of the pairs.
 [[nodiscard]] RoutedRows routed_rows(const Model& model, const Training& training, const Strategy& strategy,
                                      std::int64_t expert_rank);
-/// The rows that one rank sends, by the rank of the expert-parallel group that they go to; the same of every
-/// sender.
+/// Returns the rows that any one rank sends, by the rank of the expert-parallel group that receives them.
 [[nodiscard]] std::vector<std::int64_t> rows_to_each(const Model& model, const Training& training,
                                                      const Strategy& strategy);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What an optimizer keeps for each tensor it updates.
+// States that an optimizer keeps for each tensor it updates.
 
 #include <optional>
 #include <vector>
@@ -25,7 +25,7 @@ struct OptimizerTensor {
 /// (docs/states.md).
 [[nodiscard]] std::vector<Bytes> optimizer_state_blocks(const Training& training,
                                                         const OptimizerTensor& tensor);
-/// Of `elements` elements without rows and columns: a flat group.
+/// Returns the blocks for a flat group of `elements` elements, without rows and columns.
 [[nodiscard]] std::vector<Bytes> optimizer_state_blocks(const Training& training, Elements elements,
                                                         Bytes element);
 
@@ -33,8 +33,8 @@ struct OptimizerTensor {
 /// moment.
 [[nodiscard]] std::vector<Bytes> shared_state_blocks(const Training& training);
 
-/// What the optimizer of one rank (of FSDP: the first) is given, in order: the parameters (torch, stage 0),
-/// shards of them (FSDP), a slice of all (ZeRO 1 and 2) or groups of shards (ZeRO 3).
+/// Returns the tensors that the optimizer of one rank (of FSDP: the first) updates, in order: parameters
+/// (torch, stage 0), shards of them (FSDP), a slice of all (ZeRO 1 and 2) or groups of shards (ZeRO 3).
 [[nodiscard]] std::vector<OptimizerTensor> optimizer_tensors(const RankModel& model, const Training& training,
                                                              const Strategy& strategy);
 

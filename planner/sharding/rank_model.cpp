@@ -52,7 +52,7 @@ class Collector {
     add(tensor, {.elements = here, .layer = layer, .trainable = trains, .stored = size, .added = true});
     if (!trains) model_.frozen += here, model_.frozen_size += size;
   }
-  /// Of the model of values: it trains whole, in the type that the policy's weights have.
+  /// Adds a tensor of the model of values, which trains whole, in the type of the policy's weights.
   void value(const Tensor& tensor, int layer) {
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
     add(tensor, {.elements = here, .layer = layer, .stored = here * unpacked_size(), .of_values = true});
@@ -119,7 +119,7 @@ std::vector<Bytes> bitsandbytes_blocks(const QuantizationSpec& about, Elements e
 std::vector<Bytes> packed_blocks(Quantization quantization, Elements elements, std::int64_t out_features) {
   const QuantizationSpec& about = spec(quantization);
   const Bytes values(share(elements, 2).value);
-  // What is not trained on is not asked what it would store.
+  // No training stores what these formats would need beside their values.
   if (!about.untrained.empty()) return {values};
   switch (about.library) {
     case PackedBy::bitsandbytes: return bitsandbytes_blocks(about, elements, out_features);

@@ -47,17 +47,17 @@ struct RankModel {
   bool operator==(const RankModel&) const = default;
 };
 
-/// What rank `rank` of a tensor-parallel group holds of `model`; rank 0 holds the most (units_on_rank).
-/// Under LoRA the base is frozen and adapters train; under QLoRA the base's linear layers are packed.
+/// Returns the part of `model` on rank `rank` of a tensor-parallel group; rank 0 holds the most
+/// (units_on_rank). Under LoRA the base is frozen and adapters train; under QLoRA the base's linear layers
+/// are packed.
 [[nodiscard]] RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
                                    std::int64_t rank = 0);
 
-/// Whether the tensor is of a part that is not trained: a tower for images (its module's name has "visual" or
-/// "vision" in it), or what projects its output to the language model's width ("projector", "connector",
-/// "merger").
+/// True if the tensor belongs to a part that is not trained: a tower for images ("visual" or "vision" in its
+/// module's name), or the projector to the language model's width ("projector", "connector", "merger").
 [[nodiscard]] bool freezes(const Training& training, const Tensor& tensor);
 
-/// Whether QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers
+/// True if QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers
 /// are plain parameters in transformers 5, which bitsandbytes leaves in 16 bits.
 [[nodiscard]] bool is_packed(const Training& training, const Tensor& tensor);
 

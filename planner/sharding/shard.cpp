@@ -59,7 +59,7 @@ SteadyState steady_state(const RankModel& model, const Training& training, const
   const bool master = training.master_weights && training.precision != Precision::fp32;
   const Bytes states =
       model.trainable * Bytes(master ? 4 : 0) + optimizer_states(model, training, model.trainable);
-  // What scales packed values is whole on every rank.
+  // Scales of packed values are whole on every rank.
   Bytes scales{};
   for (const RankTensor& tensor : model.tensors)
     if (tensor.packed && shards_packed(training)) scales += tensor.stored - tensor.values;

@@ -23,8 +23,8 @@ struct GroupSlice {
   bool operator==(const GroupSlice&) const = default;
 };
 
-/// What one rank's optimizer updates at ZeRO 1 and 2: a slice of each group. Without expert parallelism there
-/// is one group.
+/// Slice is what one rank's optimizer updates at ZeRO 1 and 2: a slice of each group. Without expert
+/// parallelism there is one group.
 struct Slice {
   Elements size;        ///< of all groups
   Elements touching;    ///< likewise
@@ -34,7 +34,7 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-/// What one rank holds. Where it lies (device, host, disk) is the strategy's: see memory/.
+/// Shard is what one rank holds. The strategy decides where it is: on the device, the host, a disk.
 struct Shard {
   Elements optimizer_elements;  ///< that this rank updates, padding included
   Bytes parameters;             ///< trainable and frozen, as stored between steps
@@ -52,14 +52,14 @@ struct Shard {
 /// section 3.1; bytes measured for 15 optimizers (docs/states.md).
 [[nodiscard]] Bytes optimizer_states(const RankModel& model, const Training& training, Elements elements);
 
-/// Of a rank that holds its rows of every parameter, divided among `ranks`, and whose optimizer works on
+/// Returns the shard of a rank that holds its rows of every parameter, divided among `ranks`, and updates
 /// those: FSDP2; with one rank plain PyTorch.
 [[nodiscard]] Shard shard_by_rows(const RankModel& model, const Training& training, std::int64_t ranks);
 
 /// Device bytes that states alone take between steps: a lower bound of any peak that needs no run.
 [[nodiscard]] Bytes held_states(const Shard& shard, const Strategy& strategy);
 
-/// As the training's framework divides the model.
+/// Returns a rank's shard under the training's framework.
 [[nodiscard]] Shard make_shard(const RankModel& model, const Training& training, const Strategy& strategy);
 
 /// The state as ZeRO papers tabulate it: bytes per parameter times Ψ over N, nothing padded, no buffers.

@@ -149,7 +149,7 @@ ModelFiles fsdp_files(const StepInputs& in) {
           .save_remedy = "fsdp_state_dict_type: SHARDED_STATE_DICT (--save sharded)"};
 }
 
-/// What `fsdp` and `fsdp_config` of the Trainer say, as ms-swift takes them in one object.
+/// Returns the Trainer's `fsdp` and `fsdp_config` as one object, which ms-swift reads.
 /// Source: ms-swift 4.6 swift/arguments/sft_args.py _init_fsdp, swift/config/fsdp2.json.
 std::string swift_fsdp(const Plan& plan) {
   const Strategy& s = plan.strategy;

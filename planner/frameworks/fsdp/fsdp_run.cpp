@@ -80,8 +80,8 @@ void FsdpRun::shard(ParameterGroup& group) {
   for (const Parameter& each : group.parameters) state_.release_parameter(each.tensor);
 }
 
-/// What goes into the all-gather where shards cannot be read as they lie: a flat copy in the type that
-/// computes, or a copy per offloaded parameter, which is cast on the device.
+/// Allocates the inputs of an all-gather where it cannot read the shards themselves: a flat copy in the type
+/// that computes, or a copy per offloaded parameter, which is cast on the device.
 std::vector<Device::Block> FsdpRun::gather_inputs(const ParameterGroup& group) {
   std::vector<Device::Block> inputs;
   Bytes flat{};
@@ -194,7 +194,7 @@ void FsdpRun::section(int layer, bool backward) {
   copy_out(group, true);
 }
 
-/// What stands before and behind the layers, in units of its own.
+/// Runs the units before and behind the layers.
 void FsdpRun::pass_ends(int layer, bool backward, bool is_behind_layers) {
   if (is_behind_layers) {
     ParameterGroup& next = backward ? embedding() : root();
@@ -334,7 +334,7 @@ void FsdpRun::take_reduced(ParameterGroup& group, Device::Block reduced, bool al
   group.gradients = reduced;
 }
 
-/// What was all-reduced is held until the backward is over, whatever was made of it.
+/// Releases a reduced gradient; after an all-reduce it stays until the backward is over.
 void FsdpRun::drop_reduced(Device::Block reduced, bool all_reduced) {
   if (!all_reduced) return device_.release(reduced);
   all_reduced_.push_back(reduced);

@@ -50,26 +50,26 @@ class FsdpRun {
   [[nodiscard]] bool reshards_after_forward() const { return in().strategy.zero_stage == 3; }
   [[nodiscard]] bool reduces() const { return last_micro_step_ || in().training.syncs_each_micro_step; }
   [[nodiscard]] ParameterGroup& root() { return groups_.back(); }
-  /// Whether units are accelerate's: final norm and head in the root's place, which stay whole behind the
-  /// forward, and an untied embedding by itself.
+  /// True if units are accelerate's: final norm and head in the root's place, whole until the backward, and
+  /// an untied embedding by itself.
   [[nodiscard]] bool wraps_ends() const {
     return in().training.fsdp_wraps_ends.value_or(in().strategy.layout.context > 1);
   }
   [[nodiscard]] bool wraps_embedding() const { return wraps_ends() && !in().model.shape.tied_embeddings; }
   [[nodiscard]] std::size_t layers() const { return in().model.inventory.layers.size(); }
   [[nodiscard]] ParameterGroup& embedding() { return groups_[layers()]; }
-  /// Whether the Trainer's own collectives are counted: token counts, and the norm of sharded gradients.
+  /// True if the Trainer's own collectives count: token counts, and the norm of sharded gradients.
   [[nodiscard]] bool counts_trainer() const {
     return in().training.fsdp_wraps_ends.has_value() || in().strategy.layout.context > 1;
   }
   [[nodiscard]] Bytes reduced_size(const Parameter& parameter) const;
-  /// Of an element of the group's all-gather.
+  /// Returns the bytes of an element in the group's all-gather.
   [[nodiscard]] Bytes sent_as(const ParameterGroup& group) const;
   [[nodiscard]] bool has_gradient(const Parameter& parameter) const;
 
   /// Adds a tensor to the group that it is of.
   void add_to(std::vector<ParameterGroup>& groups, std::size_t tensor) const;
-  /// Whether log-probabilities come from a copy of the model, which is sharded likewise.
+  /// True if log-probabilities come from a copy of the model, which is sharded too.
   [[nodiscard]] bool has_reference() const { return reference_of(in().training) == ReferenceModel::copy; }
   void shard(ParameterGroup& group);
   void shard_reference();

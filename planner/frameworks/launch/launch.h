@@ -79,7 +79,7 @@ inline constexpr std::string_view kPort = "29500";
 /// Adds accelerate's options for where the processes of several nodes meet; none on one node.
 void add_meeting_place(Words& words, const Cluster& cluster);
 
-/// What a framework adds to ms-swift's line.
+/// SwiftWords are what a framework adds to ms-swift's line.
 struct SwiftWords {
   Words sharding{};     ///< at the end: the config, or FSDP2's settings
   bool keeps_fp32{};    ///< the model is loaded in fp32 for mixed precision
@@ -90,7 +90,7 @@ struct SwiftWords {
 /// ms-swift 4.6 swift/arguments/, swift/config/.
 [[nodiscard]] std::string swift_line(const Plan& plan, const Question& question, const SwiftWords& own);
 
-/// How torchtitan divides the GPUs: DDP replicates, FSDP2 shards.
+/// TitanDegrees divide the GPUs among torchtitan's data-parallel ranks: DDP replicates, FSDP2 shards.
 struct TitanDegrees {
   std::int64_t replicate{1}, shard{1};
 };

@@ -99,7 +99,7 @@ std::string model_word(const Model& model) {
   return model.source == ModelSource::size || model.name.empty() ? "MODEL" : shell_word(model.name);
 }
 
-/// How completions are generated. The reward is the user's to name. Source: ms-swift 4.6
+/// Adds how completions are generated. Users name the reward themselves. Source: ms-swift 4.6
 /// swift/arguments/rlhf_args.py, trainers/rlhf_arguments.py.
 void add_rollout(Words& words, const Plan& plan, const Training& training) {
   constexpr std::string_view kBeta = "0.04";
