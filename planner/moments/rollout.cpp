@@ -4,8 +4,7 @@
 
 #include "planner/model_trace/causal_lm.h"
 #include "planner/moments/evaluation.h"
-#include "planner/moments/ppo_pool.h"
-#include "planner/moments/ppo_rollout.h"
+#include "planner/moments/ppo.h"
 #include "planner/question/framework.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/simulation/run.h"

@@ -4,6 +4,7 @@
 // time, then confirms the fastest with the allocator.
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -11,7 +12,6 @@
 
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
-#include "planner/search/estimate.h"
 
 namespace zplan {
 
@@ -62,6 +62,18 @@ struct EnumNames<FamilyOutcome> {
        {FamilyOutcome::host_memory, "host memory"},
        {FamilyOutcome::illegal, "illegal"},
        {FamilyOutcome::not_looked_at, "not looked at"}}};
+};
+
+/// Estimate is a plan as a search first sees it: by live memory, without the allocator's gaps.
+struct Estimate {
+  std::int64_t micro_batch_size{1};
+  std::int64_t gradient_accumulation_steps{1};
+  Bytes required_low;  ///< device bytes, were memory packed without a gap: no less will do
+  Bytes host;          ///< per node
+  Seconds step;
+  double tokens_per_second{};
+  Bytes sent;  ///< over links, per GPU and optimizer step
+  bool operator==(const Estimate&) const = default;
 };
 
 /// FamilyReport says how a family came out.

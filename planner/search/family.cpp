@@ -7,8 +7,7 @@
 #include "planner/cost/rollout_time.h"
 #include "planner/model_trace/causal_lm.h"
 #include "planner/moments/moments.h"
-#include "planner/moments/ppo_pool.h"
-#include "planner/moments/ppo_rollout.h"
+#include "planner/moments/ppo.h"
 #include "planner/question/work.h"
 #include "planner/simulation/memory.h"
 

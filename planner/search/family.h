@@ -10,7 +10,7 @@
 
 #include "planner/cost/rollout_time.h"
 #include "planner/plan/plan_context.h"
-#include "planner/search/estimate.h"
+#include "planner/search/explore.h"
 #include "planner/search/tape_figures.h"
 
 namespace zplan {

@@ -26,4 +26,14 @@ struct Training;
 [[nodiscard]] Resident worst_of_scoring(const Model& model, const Training& training,
                                         const ScoringTapes& tapes);
 
+/// GenerationPool is memory that PyTorch's allocator reserves for a generation beyond what is held when it
+/// begins. Keys and values that grow by a token leave gaps behind, and each step's scores stay among them.
+struct GenerationPool {
+  Bytes reserved;  ///< taken from a device with memory to spare
+  Bytes needed;    ///< the least that suffices: free segments are given back where memory ends
+};
+/// Returns the pool. `prompt` is the forward over a chunk's prompts.
+[[nodiscard]] GenerationPool generation_pool(const Model& model, const Training& training,
+                                             const Strategy& strategy, const Tape& prompt);
+
 }  // namespace zplan
