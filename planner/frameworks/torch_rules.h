@@ -1,5 +1,5 @@
 #pragma once
-// What PyTorch's own frameworks, FSDP2 and DDP, have in common.
+// Rules that PyTorch's own frameworks, FSDP2 and DDP, share.
 
 #include "planner/question/framework.h"
 

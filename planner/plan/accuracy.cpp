@@ -46,7 +46,7 @@ Accuracy read_group(const JsonReader& at) {
   return group;
 }
 
-/// What a group of ranges is of, and its factors.
+/// RangeGroup holds a group of ranges with what it applies to.
 struct RangeGroup {
   AccuracyOf of{};
   bool offloads{};
@@ -67,8 +67,8 @@ RangeGroup read_range(const JsonReader& at) {
   return group;
 }
 
-/// What a member of the file lists. A plan asks for ranges, which are a twelfth of it. Not parse_json:
-/// docs/generate_accuracy.py writes the file, and every answer would pay for the check.
+/// Returns the list in one member of the file: a plan needs only ranges, a twelfth of it. Does not use
+/// parse_json, whose checks every answer would pay for: docs/generate_accuracy.py writes the file.
 template <class Read>
 auto listed(std::string_view member, const Read& read) {
   const embedded::EmbeddedFile& file = embedded::accuracy_data.front();
@@ -96,15 +96,15 @@ bool covers(const Accuracy& group, const Coverage& plan) {
          group.method.value_or(plan.method) == plan.method && group.card.value_or(plan.card) == plan.card;
 }
 
-/// What a group leaves open; the GPU first, since memory hardly depends on it. A framework's speed depends
-/// on both.
+/// Returns how much a group leaves open: its GPU counts less than its method, since memory hardly depends on
+/// the GPU.
 int breadth(const Accuracy& group) { return (group.method ? 0 : 2) + (group.card ? 0 : 1); }
 
 bool same_measurements(const Accuracy& a, const Accuracy& b) {
   return a.against == b.against && a.statistic == b.statistic;
 }
 
-/// Of a framework's speeds, any method, on that GPU or on any.
+/// Returns the accuracy of a framework's speeds with any method, on that GPU or on any.
 const Accuracy* speeds(Framework framework, const std::optional<std::string>& card, bool slower_attention) {
   constexpr std::int64_t kFewest = 5;
   const auto found = std::find_if(accuracies().begin(), accuracies().end(), [&](const Accuracy& each) {

@@ -1,6 +1,7 @@
 #pragma once
-// What zplan's figures were validated against and how far off they were: docs/accuracy.md in short, for the
-// figures of one plan. The numbers are written by docs/generate_accuracy.py from what `zplan check` prints.
+// Accuracy of zplan's figures: what they were validated against and how far off they were, for the figures of
+// one plan. docs/accuracy.md has more. The numbers are written by docs/generate_accuracy.py from what `zplan
+// check` prints.
 
 #include <cstdint>
 #include <optional>
@@ -41,21 +42,21 @@ struct Accuracy {
   std::string anchor;  ///< heading of docs/accuracy.md
 };
 
-/// All there are; of a kind those of real GPUs first.
+/// Returns all accuracies; of each kind of figure those of real GPUs first.
 [[nodiscard]] const std::vector<Accuracy>& accuracies();
 
-/// What of a plan decides which measurements speak for it.
+/// Coverage is the part of a plan that decides which measurements count for it.
 struct Coverage {
   Framework framework{};
   Method method{};
   std::string card;
 };
 
-/// Of each statistic of each kind of measurement the narrowest group that covers a plan: its framework,
-/// method and GPU; its framework and method; its framework.
+/// Returns, for each statistic of each kind of measurement, the narrowest group that covers a plan: its
+/// framework, method and GPU; else its framework and method; else its framework.
 [[nodiscard]] std::vector<Accuracy> accuracies(AccuracyOf of, const Coverage& plan);
 
-/// Whether a group is of the plan's own framework, method and GPU.
+/// True if a group covers just the plan's framework, method and GPU.
 [[nodiscard]] bool is_of(const Accuracy& accuracy, const Coverage& plan);
 
 /// Volta and Turing; GA100; the smaller Amperes; Ada, GeForce and RTX PRO Blackwell; Hopper, and Blackwell of
@@ -70,7 +71,7 @@ struct EnumNames<MatrixUnits> {
        {MatrixUnits::hopper, "hopper"}}};
 };
 
-/// What decides which measured runs are comparable to a plan.
+/// Comparable is the part of a plan that decides which measured runs are comparable to it.
 struct Comparable {
   Framework framework{};
   Method method{};
@@ -83,42 +84,43 @@ struct Comparable {
   return {framework, method, matrix_units(gpu), offloads(strategy)};
 }
 
-/// The ends of a range.
+/// Ends are the two ends of a range.
 struct Ends {
   double low{}, high{};
 };
 
-/// The range that held 80 % of comparable runs.
+/// LikelyRange is the range that held 80 % of comparable runs.
 struct LikelyRange {
   static constexpr double kShare = 0.8;
   double low{}, high{};  ///< factors of a predicted speed, or of predicted memory
   [[nodiscard]] Ends around(double predicted) const { return {predicted * low, predicted * high}; }
-  /// Of a time, or what a time costs, by a range of speeds: the faster, the less.
+  /// Returns the range of a time, or of what it costs, by a range of speeds: the faster, the less.
   [[nodiscard]] Ends of_time(double predicted) const { return {predicted / high, predicted / low}; }
   std::int64_t runs{}, sources{};
-  /// What the runs have in common with the plan; absent: nothing of that kind was measured often enough.
+  /// Properties that the runs share with the plan; absent where too few runs of that kind were measured.
   std::optional<Framework> framework{};
   std::optional<Method> method{};
   std::optional<MatrixUnits> units{};
 };
-/// Of the speed of steps by errors of fits that saw nothing of a run's source, or, where the plan's
-/// generation of GPUs was not measured by several, nothing of its GPU; of memory by the errors of peaks that
-/// an allocator held or the driver counted. Of the narrowest group with eight runs and more of three sources
-/// and more. Made by docs/generate_accuracy.py.
+/// Returns the range of the narrowest group with at least eight runs of at least three sources. Ranges of
+/// speed come from errors of fits that did not use the run's source, or, where only one source measured the
+/// plan's generation of GPUs, did not use its GPU. Ranges of memory come from errors of peaks that an
+/// allocator held or the driver counted. Made by docs/generate_accuracy.py.
 [[nodiscard]] LikelyRange likely_range(AccuracyOf of, const Comparable& plan);
 
-/// Whether the ranges of two predictions overlap.
+/// True if the ranges of two predictions overlap.
 [[nodiscard]] bool overlap(double a, const LikelyRange& of_a, double b, const LikelyRange& of_b);
 
-/// Two speeds that are closer than `within` are not told apart.
+/// Tie says when two speeds cannot be told apart: when they differ by less than `within`.
 struct Tie {
   double within{};  ///< half of the predicted speeds in `basis` were further off
   Accuracy basis;
 };
-/// By the predicted speeds of a framework on a GPU; where fewer than five were measured there with the
-/// attention kernels that plans assume, on any GPU; else with slower kernels, on that GPU or on any.
+/// Returns the tie by predicted speeds of a framework on a GPU. Where fewer than five were measured there
+/// with the attention kernels that plans assume, speeds on any GPU count; else those with slower kernels, on
+/// that GPU or on any.
 [[nodiscard]] Tie speed_tie(Framework framework, const std::string& card);
-/// The wider of two frameworks' on one GPU.
+/// Returns the wider of two frameworks' ties on one GPU.
 [[nodiscard]] Tie speed_tie(Framework a, Framework b, const std::string& card);
 
 }  // namespace zplan

@@ -13,7 +13,7 @@ namespace zplan {
 
 namespace {
 
-/// What rules ask of the model's tensors.
+/// TensorFacts are what rules ask of a model's tensors.
 struct TensorFacts {
   bool has_positions{};     ///< learned ones
   std::string ungrouped{};  ///< the first packed weight whose numbers do not make whole groups
@@ -31,12 +31,12 @@ TensorFacts tensor_facts(const Model& model, const Training& training) {
   return facts;
 }
 
-/// What rules ask of a model and a training together.
+/// Facts are what rules ask of a model and a training together.
 struct Facts {
+  TensorFacts tensors;
   std::string_view objective;  ///< as options name it
   std::optional<ReferenceModel> reference;
   std::int64_t micro_steps_fed{};  ///< by one generation
-  TensorFacts tensors{};
 };
 
 void check_positions(const ModelShape& shape, const TensorFacts& tensors, const Training& training,
@@ -46,7 +46,7 @@ void check_positions(const ModelShape& shape, const TensorFacts& tensors, const 
                                   shape.architecture, shape.max_positions, training.sequence_length));
 }
 
-/// Ways with long samples that another framework has.
+/// Rejects means for long samples that only another framework has.
 void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& reasons) {
   if (s.layout.sequence > 1 && !framework.runs_alst)
     reasons.emplace_back(
@@ -62,7 +62,7 @@ void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& r
     reasons.emplace_back("checkpoints on the host are planned for DeepSpeed alone");
 }
 
-/// What is not known of a model that is run with images.
+/// Rejects what is not known of a model that runs with images.
 void check_images(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
   if (!model.vision) return;
   const auto unknown = [&](bool is_so, std::string_view what) {
@@ -90,8 +90,8 @@ void check_fused_head(const Model& model, const Training& training, const Strate
     reasons.emplace_back("a fused head of a model without a program of its own is not planned");
 }
 
-/// A frozen copy of the adapters. Measured at ZeRO-3 its forward gathers more than is understood
-/// (tests/reference/adapters).
+/// Rejects a frozen copy of the adapters where it is not understood. Measured at ZeRO-3 its forward gathers
+/// more than is understood (tests/reference/adapters).
 void check_reference_adapter(const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.method == Method::full)
     reasons.emplace_back("full fine-tuning has no adapters to keep a copy of: --reference copy");
@@ -131,7 +131,7 @@ void check_groups(const Training& training, const Strategy& s, const Facts& fact
         training.rollout.generations));
 }
 
-/// A value or reward model that has no program to score with, or no positions for so many tokens.
+/// Rejects a value or reward model without a program to score with, or with too few positions.
 void check_scorer(const std::shared_ptr<const Model>& scorer, std::string_view option,
                   const Training& training, Reasons& reasons) {
   if (!scorer) return;
@@ -140,7 +140,7 @@ void check_scorer(const std::shared_ptr<const Model>& scorer, std::string_view o
   check_positions(scorer->shape, tensor_facts(*scorer, training), training, reasons);
 }
 
-/// Where a model of values beside the policy is not planned.
+/// Rejects a model of values beside the policy where it is not planned.
 void check_values(const Model& model, const Training& training, const Strategy& s,
                   const FrameworkSpec& framework, Reasons& reasons) {
   check_scorer(model.value, "--value-model", training, reasons);
@@ -171,7 +171,7 @@ void check_whole_logits(const Training& training, const FrameworkSpec& framework
         "--fused-head (grpo in TRL since 1.15), or --framework deepspeed");
 }
 
-/// Weights whose tensors neither engines nor several GPUs take.
+/// Rejects weights that neither engines nor several GPUs support.
 void check_unmoved_weights(const Training& training, const Strategy& s, const FrameworkSpec& framework,
                            Reasons& reasons) {
   if (spec(training.quantization).moves || (!framework.handles_weights && s.layout.world() == 1)) return;
@@ -219,10 +219,10 @@ void check_method(const Model& model, const Training& training, const Strategy& 
 
 Reasons why_illegal(const Model& model, const Training& training, const Strategy& s, World world) {
   const FrameworkSpec& framework = spec(training.framework);
-  const Facts facts{.objective = to_name(training.objective),
+  const Facts facts{.tensors = tensor_facts(model, training),
+                    .objective = to_name(training.objective),
                     .reference = reference_of(training),
-                    .micro_steps_fed = generates(training) ? micro_steps_fed(training, s) : 1,
-                    .tensors = tensor_facts(model, training)};
+                    .micro_steps_fed = generates(training) ? micro_steps_fed(training, s) : 1};
   Reasons reasons = layout_faults(s.layout, world);
   framework.check(model, training, s, reasons);
   check_offered(s, framework, reasons);

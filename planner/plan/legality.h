@@ -1,7 +1,7 @@
 #pragma once
-// What cannot be trained, and what trains otherwise than one would think. Each framework adds its own rules
-// (FrameworkSpec::check); here are those that frameworks share: what only another one offers, positions,
-// images, preference training, recorded models.
+// Legality: what cannot be trained. Each framework adds its own rules (FrameworkSpec::check); here are those
+// that frameworks share: features of another framework, positions, images, preference training, recorded
+// models, kernels on a GPU.
 
 #include <string>
 #include <vector>
@@ -11,12 +11,12 @@
 
 namespace zplan {
 
-/// Why this combination cannot be trained, with what the software itself says; empty where it can. Each entry
-/// is one sentence.
+/// Returns why this combination cannot be trained, one sentence each, as the software itself says it; empty
+/// where it can.
 [[nodiscard]] std::vector<std::string> why_illegal(const Model& model, const Training& training,
                                                    const Strategy& strategy, World world);
 
-/// Whether attention passes transformers' interface, which is what Ulysses replaces and the ring hooks.
+/// True if attention goes through transformers' interface, which Ulysses replaces and the ring hooks.
 [[nodiscard]] bool shares_attention(const ModelShape& shape);
 
 /// True if fused attention runs on `gpu`: in 16 bits, where the GPU's architecture has such kernels.

@@ -31,7 +31,7 @@ Comparable comparable_to(const Plan& plan, const Question& q) {
 
 namespace {
 
-/// Of the phases of a step that generates.
+/// Returns the phase of a step that generates which needs most of a GPU; null for other steps.
 const MomentMemory* worst_phase(const Plan& plan, const Training& training) {
   if (!generates(training)) return nullptr;
   const MomentMemory* worst = nullptr;

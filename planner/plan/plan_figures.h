@@ -1,5 +1,5 @@
 #pragma once
-// What a plan's figures say to the question that it answers.
+// Figures of a plan that depend on its question: what is missing, likely ranges, cost.
 
 #include <cstdint>
 #include <optional>
@@ -14,21 +14,21 @@ struct Plan;
 struct Question;
 struct Training;
 
-/// How the plan trains: as the question says, unless it is a way of its own.
+/// Returns how the plan trains: as the question says, unless the plan has its own training.
 [[nodiscard]] const Training& training_of(const Plan& plan, const Question& question);
 
-/// Bytes missing on the device; negative where that much is to spare.
+/// Returns the bytes missing on the device; negative where that much is to spare.
 [[nodiscard]] Bytes shortage(const Plan& plan, const Question& question);
-/// Bytes of a node's host memory missing for the steps; negative where that much is to spare.
+/// Returns the bytes of a node's host memory missing for the steps; negative where that much is to spare.
 [[nodiscard]] Bytes host_shortage(const Plan& plan, const Question& question);
-/// The first moment at which device or host memory does not suffice; null where both always do.
+/// Returns the first moment at which device or host memory does not suffice; null where both always do.
 [[nodiscard]] const MomentMemory* short_moment(const Plan& plan, const Question& question);
 
-/// What makes measured runs comparable to the plan.
+/// Returns the properties that measured runs must share with the plan to be comparable.
 [[nodiscard]] Comparable comparable_to(const Plan& plan, const Question& question);
 
-/// What a whole training run costs: its optimizer steps, their time by the wall clock and, where a price is
-/// known, their money.
+/// RunCost is the cost of a whole training run: its optimizer steps, their time by the wall clock and, where
+/// a price is known, their money.
 struct RunCost {
   std::int64_t steps{};
   Seconds wall;
@@ -41,24 +41,24 @@ struct RunCost {
 /// evaluation and saving are not counted. A batch that is not full is a step.
 [[nodiscard]] std::optional<RunCost> run_cost(const Plan& plan, const Question& question);
 
-/// 16-bit weights of all experts, and of those of one rank.
+/// DividedExperts holds the 16-bit weights of all experts, and of those of one rank.
 struct DividedExperts {
   Bytes all, own;
 };
 
-/// What a plan means for its question, without further planning.
+/// PlanFigures are what a plan means for its question, without further planning.
 struct PlanFigures {
   Bytes available, host_available;     ///< of a GPU and of a node's host, less the headroom
   Bytes missing, host_missing;         ///< for the steps; negative where so much is to spare
   const MomentMemory* short_moment{};  ///< the first that does not suffice; of the plan
   const MomentMemory* worst_phase{};   ///< of a step that generates: the one that needs most of a GPU
-  /// Of comparable runs; of a plan that fits and does not generate: none that does was measured, and an
-  /// engine's share of memory is as it is given.
+  /// Ranges of comparable runs for a plan that fits and does not generate: no run that generates was
+  /// measured.
   std::optional<LikelyRange> peaks, speeds;
   std::optional<RunCost> cost;
   std::optional<DividedExperts> experts;  ///< under expert parallelism
 };
-/// `plan` outlives them.
+/// Returns the figures of `plan`, which outlives them.
 [[nodiscard]] PlanFigures figures_of(const Plan& plan, const Question& question);
 
 }  // namespace zplan
