@@ -114,6 +114,7 @@ struct FrameworkSpec {
   std::vector<std::string> (*config_notes)(const Plan&, const Question&);
 };
 
+/// Returns the row of a framework; planner/frameworks/rows.cpp lists them.
 [[nodiscard]] const FrameworkSpec& spec(Framework framework);
 
 /// Returns why `framework` does not shard the training's packed weights, where shards_packed() does not hold.
