@@ -1,6 +1,6 @@
 #pragma once
 // Who holds what: bytes that one rank holds between optimizer steps, with DeepSpeed's grouping and padding.
-// Checked to the byte against DeepSpeed itself (tests/planner/held_bytes_test.cpp).
+// Checked to the byte against DeepSpeed itself (tests/planner/frameworks/deepspeed/zero/held_bytes_test.cpp).
 
 #include <cstdint>
 #include <vector>

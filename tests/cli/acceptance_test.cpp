@@ -1,11 +1,11 @@
-// What the program is for, with figures that can be worked out by hand.
+// The main questions, with figures that can be checked by hand.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "models/catalogue/catalogue.h"
 #include "planner/plan/plan.h"
-#include "support.h"
+#include "tests/cli/support.h"
 
 namespace zplan::test {
 namespace {
@@ -143,7 +143,7 @@ TEST(PackedWeights, ValuesAreShardedAndTheirScalesAreNot) {
   const double sharded = parameters(plan_of(report(question + "3 --quant-storage bf16"), "zero3"));
   constexpr double kPacked = 6'979'321'856;  // linear weights of 32 layers
   constexpr double kOthers = 1'050'939'392;  // embeddings, head and norms, 2 B each
-  constexpr double kAdapters = 41'943'040;   // likewise
+  constexpr double kAdapters = 41'943'040;   // trained parameters of rank 16
   EXPECT_NEAR(whole - sharded, 0.75 * (0.5 * kPacked + 2 * (kOthers + kAdapters)), 1000);
 }
 
@@ -173,7 +173,7 @@ TEST(Preferences, AReferenceAdapterIsOneMore) {
   EXPECT_EQ(report(question + " --reference adapter").at("training").at("adapters"), 2);
 }
 
-/// Weights that are stored packed in a form that does not train are loaded unpacked: how is said.
+/// Weights packed in a form that cannot be trained are loaded unpacked; the report says how.
 TEST(PackedModels, SayHowTheyAreLoaded) {
   const std::string question =
       "--model openai/gpt-oss-20b --gpus 8 --mem 80 --zero 3 --offload none --method ";

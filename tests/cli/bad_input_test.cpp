@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "support.h"
+#include "tests/cli/support.h"
 
 namespace zplan::test {
 namespace {

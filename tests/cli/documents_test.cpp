@@ -1,4 +1,4 @@
-// The man page and the user's page tell of every option and command, and of no other.
+// The man page and docs/command-line.md list every option and command, and no other.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "cli/options/options.h"
-#include "support.h"
+#include "tests/cli/support.h"
 
 namespace zplan::test {
 namespace {
@@ -69,7 +69,7 @@ std::vector<std::string> first_block(const std::string& markdown) {
   return lines;
 }
 
-// What the README shows is what its first command prints, at 100 columns.
+// The README shows the output of its first command at 100 columns.
 TEST(Readme, ShowsWhatItsFirstCommandPrints) {
   const std::string printed = in_process("--model 8B --gpus 5 --mem 44").out;
   const std::vector<std::string> shown = first_block(read_text(ZPLAN_SOURCE "/README.md"));

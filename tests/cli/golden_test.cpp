@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "cli/document/text.h"
-#include "support.h"
+#include "tests/cli/support.h"
 
 namespace zplan::test {
 namespace {

@@ -2,7 +2,7 @@
 
 usage: interrupt_test.py ZPLAN TESTS
 
-TESTS: a folder of measurements. A search keeps what it has found: tests/planner/explore_test.cpp.
+TESTS: a folder of measurements. A search keeps what it has found: tests/planner/search/explore_test.cpp.
 """
 import os
 import signal

@@ -1,4 +1,4 @@
-// What holds for every report, whatever the figures are.
+// Properties of every report, whatever its figures.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "support.h"
+#include "tests/cli/support.h"
 
 namespace zplan::test {
 namespace {

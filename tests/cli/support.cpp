@@ -1,4 +1,4 @@
-#include "support.h"
+#include "tests/cli/support.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@ namespace zplan::test {
 
 using nlohmann::json;
 
-/// What a run left behind.
+/// Status and output of a run.
 struct Result {
   int status{};
   std::string out, err;
@@ -19,8 +19,8 @@ struct Result {
 /// "--model 8B --gpus 5" → its words.
 std::vector<std::string> split(const std::string& line);
 
-/// run() in this process, with no home, no cache and 100 columns; bad input is status 2 with its message, as
-/// main has it.
+/// Calls run() in this process, without home and cache, at 100 columns. Bad input gives status 2 and its message, as in
+/// main.
 Result in_process(const std::vector<std::string>& arguments, const Environment& environment = {});
 Result in_process(const std::string& line);
 

@@ -13,11 +13,13 @@
 #include <QThread>
 #include <mutex>
 
+#include "tests/cases_of_file.h"
+
 namespace zplan::gui::test {
 
 namespace {
 
-/// What Qt logged since the test began; planning threads may log too.
+/// Messages that Qt logged since the test began; planning threads may log, too.
 std::mutex mutex;
 QStringList logged, expected;
 
@@ -115,6 +117,7 @@ int main(int argc, char** argv) {
     qunsetenv(name);
   qputenv("LC_ALL", "C.UTF-8");
   ::testing::InitGoogleTest(&argc, argv);
+  zplan::test::select_cases_of_file(argc, argv);
   QApplication::setStyle(QStyleFactory::create("Fusion"));
   const QApplication application(argc, argv);
   const QDir fonts(QStringLiteral(":/fonts"));

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "models/base/names.h"
-#include "support.h"
+#include "tests/models/support.h"
 
 namespace zplan::test {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "models/config.h"
 #include "models/lora.h"
-#include "support.h"
+#include "tests/models/support.h"
 #include "tests/mutated.h"
 
 namespace zplan::test {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "support.h"
+#include "tests/models/support.h"
 
 namespace zplan::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support.h"
+#include "tests/models/support.h"
 
 namespace zplan::test {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "models/config.h"
 #include "models/lora.h"
-#include "support.h"
+#include "tests/models/support.h"
 
 namespace zplan::test {
 

@@ -4,7 +4,7 @@
 #include <ostream>
 
 #include "models/lora.h"
-#include "support.h"
+#include "tests/models/support.h"
 
 namespace zplan::test {
 

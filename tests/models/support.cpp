@@ -1,4 +1,4 @@
-#include "support.h"
+#include "tests/models/support.h"
 
 #include <cctype>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// What must hold for every model, stage and world.
+// Properties of plans for every model, stage and number of ranks.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -163,7 +163,7 @@ TEST_P(EveryModelAndWorld, WhatIsRequiredLiesBetweenAllocatedAndReserved) {
   }
 }
 
-// By what is asked for: the allocator's remainders may be smaller for a larger tensor.
+// Compares requested bytes: the allocator's remainders may be smaller for a larger tensor.
 TEST_P(EveryModelAndWorld, LongerSequencesAndLargerBatchesNeedMore) {
   const auto live_peak = [&](const Strategy& s, const Training& training) {
     return run_of(GetParam().model, training, s).live().peak.bytes();
@@ -370,7 +370,7 @@ TEST(Search, WhereNothingFitsItSaysWhatWould) {
   EXPECT_TRUE(found.alternative->fits);
 }
 
-// What a framework does is asked of its spec, so that another one is a folder of its own.
+// Code asks a framework's spec, never its name, so that another framework is a folder of its own.
 TEST(Frameworks, NoOtherCodeComparesThem) {
   namespace fs = std::filesystem;
   const fs::path root = fs::path(ZPLAN_TEST_DATA).parent_path();

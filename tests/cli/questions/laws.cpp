@@ -46,13 +46,13 @@ Json json_of(const Question& question, const Plan& plan) {
   return report_json({question, alone, options, {}, {}})["plans"][0];
 }
 
-/// What differs, by path.
+/// Returns the differences, by path.
 std::string difference(const Json& a, const Json& b) { return Json::diff(a, b).dump().substr(0, 400); }
 
 void expect_same(const Json& a, const Json& b, std::string_view how, const Plan& plan,
                  std::vector<Broken>& broken) {
   if (a == b) return;
-  broken.push_back({"a plan is the same however it was asked for",
+  broken.push_back({"a plan does not depend on how it was requested",
                     fmt::format("{} {}: {}", plan.id(), how, difference(a, b))});
 }
 
@@ -122,7 +122,7 @@ void check_sameness(const Answered& answered, const Plan& plan, Random& random, 
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const Plan outline = context.outline(plan.strategy);
   if (outline.fits != plan.fits || outline.time.step != plan.time.step)
-    broken.push_back({"a plan is the same however it was asked for",
+    broken.push_back({"a plan does not depend on how it was requested",
                       fmt::format("{} outlined: fits {}, {} s; in full {}, {} s", plan.id(), outline.fits,
                                   outline.time.step.value, plan.fits, plan.time.step.value)});
   if (!random.chance(20)) return;
@@ -135,7 +135,7 @@ void check_sameness(const Answered& answered, const Plan& plan, Random& random, 
     if (each["id"] == plan.id()) expect_same(Json::parse(among.dump()), each, "as printed", plan, broken);
 }
 
-/// What loading, evaluating and saving take of the device.
+/// Returns the device memory of loading, evaluating and saving.
 Bytes beside_steps(const Plan& plan) {
   Bytes most;
   for (const MomentMemory& each : plan.moments)
@@ -149,7 +149,7 @@ void check_cards(const Question& q, const Plan& plan, Random& random, LargerCard
              high = static_cast<double>(plan.memory.required_high.value);
   std::vector<double> rooms{low * 0.999, high * 1.001,
                             high * (1 + static_cast<double>(random.between(1, 100)) / 50)};
-  // Where the allocator decides.
+  // The allocator decides between the bounds.
   for (int i = 0; i < 3; ++i)
     rooms.push_back(low + (high - low) * static_cast<double>(random.between(0, 1000)) / 1000);
   std::sort(rooms.begin(), rooms.end());
@@ -187,12 +187,12 @@ void check_cards(const Question& q, const Plan& plan, Random& random, LargerCard
 
 namespace {
 
-/// What is asked for; cached blocks that PyTorch hands out for it may be up to 1 MiB larger.
+/// Returns the requested bytes; the cached blocks that PyTorch uses may be up to 1 MiB larger.
 Bytes live_peak(const Plan& plan) {
   return plan.memory.peak.bytes() - plan.memory.peak.holds[Term::allocator_rounding];
 }
 
-/// Whether only the longer samples exceed the window. With its mask SDPA may choose a kernel that holds no
+/// True if only the longer samples exceed the window. With its mask SDPA may choose a kernel that holds no
 /// scores, so the law does not hold there (recorded: tests/reference/architectures, starcoder2 in fp32).
 bool begins_to_mask(const ModelShape& shape, const Training& shorter, const Training& longer) {
   return shorter.sequence_length <= shape.sliding_window && longer.sequence_length > shape.sliding_window;

@@ -1,5 +1,5 @@
 #pragma once
-// What holds of every answer, whatever the figures are.
+// Laws that every answer obeys, whatever its figures.
 
 #include <string>
 #include <vector>
@@ -30,9 +30,9 @@ struct Answered {
   const Answer& answer;
 };
 
-/// Of a report, fit or search as JSON: no figure is negative or not finite.
+/// Checks a report, fit or search as JSON: no figure is negative or not finite.
 void check_figures(const Json& report, std::vector<Broken>& broken);
-/// Of each plan: required_low <= required <= required_high, and what is in use at the peak is among it.
+/// Checks each plan: required_low <= required <= required_high, and required includes the bytes in use at the peak.
 void check_required(const std::vector<Plan>& plans, std::vector<Broken>& broken);
 /// A plan is the same by itself, among others, for the window and for the library.
 void check_sameness(const Answered& answered, const Plan& plan, Random& random, std::vector<Broken>& broken);

@@ -87,7 +87,7 @@ void add_objective(Random& random, Typed& typed) {
   if (random.chance(30)) typed.option("--vllm-sleep", random.of(Words{"1", "2"}));
 }
 
-/// What mixtures and image-text models alone have; others refuse it.
+/// Options of mixtures and of image-text models, which other models refuse.
 void add_kinds_of_model(Random& random, Typed& typed) {
   if (random.chance(5)) {
     typed.option("--ep", random.of(Words{"2", "4", "1,8"}));
@@ -127,7 +127,7 @@ void add_cluster(Random& random, Typed& typed) {
   if (random.chance(15)) typed.option("--headroom", number(random.between(0, 50)));
 }
 
-/// What makes long samples fit: ranks that divide their tokens, tiles, checkpoints on the host.
+/// Options that make long samples fit: ranks that divide their tokens, tiles, checkpoints on the host.
 void add_long_context(Random& random, Typed& typed, const std::string& framework) {
   const std::string degrees = random.of(Words{"1", "2", "2", "4", "8", "1,2", "2,4"});
   if (framework == "fsdp") {
@@ -217,7 +217,7 @@ void add_batch(Random& random, Typed& typed, bool fixed) {
   if (!global && random.chance(30)) typed.option("--grad-accum", number(random.between(1, 9)));
 }
 
-/// Options that would say what is asked for.
+/// Options that would fix the solved quantity.
 Words given_by(const std::string& asked) {
   if (asked == "micro-batch") return {"--micro-batch"};
   if (asked == "sequence") return {"--seq"};

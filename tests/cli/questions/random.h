@@ -22,7 +22,7 @@ class Random {
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
   }
-  /// So many times in a hundred.
+  /// True with this probability in percent.
   bool chance(int percent) { return between(1, 100) <= percent; }
   template <class T>
   const T& of(const std::vector<T>& all) {

@@ -9,7 +9,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Recorder:
-    """Everything the allocator is asked for from here on, and its statistics at marks."""
+    """All requests to the allocator from here on, and its statistics at marks."""
 
     def __init__(self):
         import torch

@@ -210,7 +210,7 @@ def evaluation(rank, accumulation=None, samples=48, tokens=256):
     trainer.evaluate()
 
 
-# What zplan is asked for each: options of the command line.
+# Options of zplan for each run.
 OPTIONS = {
     "plain": {"framework": "torch", "load_dtype": "bf16"},
     "converted": {"framework": "torch", "load_dtype": "fp32", "precision": "fp32"},

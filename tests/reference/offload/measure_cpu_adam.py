@@ -21,7 +21,7 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def least(call, seconds=3.0, most=30):
-    """The shortest of the calls that fit into so many seconds, at least three of them: processor time of a thread."""
+    """The shortest call within the given seconds, of at least three: processor time of a thread."""
     times, began = [], time.perf_counter()
     while len(times) < 3 or (len(times) < most and time.perf_counter() - began < seconds):
         start = time.process_time()

@@ -53,7 +53,7 @@ def case(sp):
         return torch.cat((queries, torch.zeros(queries.shape[0], c, dtype=torch.long, device="cuda")), dim=1), logits
 
     if sp.get("generates"):
-        # What is read back is 0, so that generate() would not see its own end: as many tokens as are asked for are made.
+        # What is read back is 0, so that generate() never sees an end token and makes all requested tokens.
         generation_utils.StopCheck.__call__ = lambda self, unfinished, tokens, length: length >= s
     else:
         ppo.generate = given

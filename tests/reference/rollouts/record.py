@@ -48,7 +48,7 @@ ROLLOUT = dict(beta=0.0, engine="colocate", fused=True)
 
 
 def of_whole_logits(model, ids, mask, keep, batch_size=None, compute_entropy=False, **_):
-    """_get_per_token_logps_and_entropies as TRL 0.24 has it, written out."""
+    """_get_per_token_logps_and_entropies, written out as in TRL 0.24."""
     every, entropies = [], []
     size = batch_size or ids.size(0)
     for start in range(0, ids.size(0), size):

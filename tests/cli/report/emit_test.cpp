@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "cli/report/output_files.h"
+#include "tests/cli/support.h"
+
+namespace zplan::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> question(const std::string& emit) {
+  return {"--model", "8B", "--gpus", "5", "--mem", "44", "--emit", emit};
+}
+
+std::size_t files_in(const std::string& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator{}));
+}
+
+TEST(Emit, WritesTheRecommendedConfig) {
+  const Folder folder;
+  const std::string path = folder.path("ds.json");
+  const Result result = as_process(question(path));
+  EXPECT_EQ(result.status, kFits);
+  EXPECT_THAT(result.err, HasSubstr("wrote " + path + " for zero3"));
+  EXPECT_THAT(result.out, HasSubstr("--deepspeed " + path));
+  EXPECT_EQ(json::parse(read_text(path)), report("--model 8B --gpus 5 --mem 44").at("ds_config"));
+  EXPECT_EQ(json::parse(read_text(path)).at("zero_optimization").at("stage"), 3);
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+TEST(Emit, TakesThePlaceOfAFileAndFollowsALink) {
+  const Folder folder;
+  folder.write("real.json", "old");
+  fs::create_symlink(folder.path("real.json"), folder.path("link.json"));
+  EXPECT_EQ(as_process(question(folder.path("link.json"))).status, kFits);
+  EXPECT_TRUE(fs::is_symlink(folder.path("link.json")));
+  EXPECT_TRUE(json::parse(read_text(folder.path("real.json"))).is_object());
+}
+
+TEST(Emit, ToStdoutIsTheConfigAlone) {
+  const Result result = as_process(question("-"));
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(json::parse(result.out).at("train_micro_batch_size_per_gpu"), 1);
+}
+
+TEST(Emit, StyleLeavesToTheTrainerWhatIsIts) {
+  std::vector<std::string> line = question("-");
+  line.insert(line.end(), {"--config-style", "hf-auto"});
+  EXPECT_EQ(json::parse(as_process(line).out).at("train_micro_batch_size_per_gpu"), "auto");
+}
+
+// AutoEP at stage 3 raises an error if the engine shall gather.
+TEST(Emit, GathersWhatIsSavedWhereDeepSpeedCan) {
+  const std::string line =
+      "--model Qwen/Qwen3-30B-A3B --gpus 8 --gpu H200-SXM --zero 3 --tp 1 --offload all --config-style "
+      "hf-auto";
+  const auto gathers = [&](const std::string& options) {
+    return report(line + options)
+        .at("ds_config")
+        .at("zero_optimization")
+        .at("stage3_gather_16bit_weights_on_model_save");
+  };
+  EXPECT_EQ(gathers(""), true);
+  EXPECT_EQ(gathers(" --save sharded"), false);
+  EXPECT_EQ(gathers(" --ep 8"), false);
+  const Result whole = in_process(line + " --ep 8 --save full");
+  EXPECT_EQ(whole.status, 2);
+  EXPECT_THAT(whole.err, HasSubstr("AutoEP with ZeRO-3 refuses to gather"));
+}
+
+/// The next step that the report prints is a line of the JSON, the one that it names.
+TEST(Emit, TheNextStepIsTheLauncherOfTheStyle) {
+  for (const auto& [style, launcher] : std::map<std::string, std::string>{
+           {"plain", "deepspeed"}, {"hf-auto", "deepspeed"}, {"ms-swift", "swift"}}) {
+    const std::vector<std::string> line{"--model", "8B", "--gpus",         "8",
+                                        "--mem",   "80", "--config-style", style};
+    std::vector<std::string> as_json = line;
+    as_json.emplace_back("--json");
+    const json launch = json::parse(as_process(as_json).out).at("launch");
+    EXPECT_EQ(launch.at("launcher"), launcher);
+    const std::string text = as_process(line).out;
+    EXPECT_THAT(text, HasSubstr("\n  " + launch.at(launcher).get<std::string>() + "\n"));
+    for (const char* other : {"deepspeed", "swift"})
+      if (other != launcher) {
+        EXPECT_THAT(text, Not(HasSubstr("\n  " + launch.at(other).get<std::string>() + "\n")));
+      }
+  }
+}
+
+TEST(Emit, WhereItCannotBeWrittenIsBadInputAndNothingIsPrinted) {
+  const Folder folder;
+  folder.write("file", "kept");
+  for (const std::string& path :
+       {folder.path(), folder.path("no/such/ds.json"), folder.path("file/ds.json")}) {
+    const Result result = as_process(question(path));
+    EXPECT_EQ(result.status, kBadInput) << path;
+    EXPECT_EQ(result.out, "") << path;
+    EXPECT_THAT(result.err, HasSubstr("--emit")) << path;
+  }
+  EXPECT_EQ(read_text(folder.path("file")), "kept");
+  EXPECT_EQ(files_in(folder.path()), 1U);
+}
+
+TEST(Emit, NothingIsWrittenWhereNothingFits) {
+  const Folder folder;
+  folder.write("ds.json", "kept");
+  const Result result =
+      as_process({"--model", "175B", "--gpus", "1", "--mem", "8", "--emit", folder.path("ds.json")});
+  EXPECT_EQ(result.status, kNothingFits);
+  EXPECT_THAT(result.err, HasSubstr("is not written"));
+  EXPECT_EQ(read_text(folder.path("ds.json")), "kept");
+}
+
+TEST(Emit, ToStdoutWhereNothingFitsSaysSoOnStderr) {
+  const Result result = as_process({"--model", "175B", "--gpus", "1", "--mem", "8", "--emit", "-"});
+  EXPECT_EQ(result.status, kNothingFits);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("Nothing fits"));
+}
+
+TEST(Emit, WhatIsEmittedIsPlannedTheSame) {
+  const Folder folder;
+  const std::string path = folder.path("ds.json");
+  ASSERT_EQ(as_process(question(path)).status, kFits);
+  const json again = report("--model 8B --gpus 5 --mem 44 --ds-config " + path),
+             first = report("--model 8B --gpus 5 --mem 44");
+  ASSERT_EQ(again.at("plans").size(), 1U);
+  EXPECT_EQ(again.at("plans").at(0).at("memory"), plan_of(first, "zero3").at("memory"));
+  EXPECT_EQ(again.at("plans").at(0).at("communication"), plan_of(first, "zero3").at("communication"));
+}
+
+TEST(Emit, KeysThatOnlyAConfigBringsAreKept) {
+  const Folder folder;
+  const auto emitted = [&folder](const std::string& zero, const std::string& rest) {
+    const std::string path = folder.path("out.json");
+    const std::string given = folder.write(
+        "in.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization": )" + zero + rest + "}");
+    EXPECT_EQ(
+        as_process(split("--model 8B --gpus 8 --mem 80 --ds-config " + given + " --emit " + path)).status,
+        kFits);
+    return json::parse(read_text(path));
+  };
+  const json second =
+      emitted(R"({"stage": 2, "reduce_scatter": false, "use_multi_rank_bucket_allreduce": false})",
+              R"(, "bf16": {"enabled": true}, "communication_data_type": "fp32")");
+  EXPECT_EQ(second.at("zero_optimization").at("reduce_scatter"), false);
+  EXPECT_EQ(second.at("zero_optimization").at("use_multi_rank_bucket_allreduce"), false);
+  EXPECT_EQ(second.at("communication_data_type"), "fp32");
+  const json third = emitted(
+      R"({"stage": 3, "zero_hpz_partition_size": 2, "stage3_use_all_reduce_for_fetch_params": true})", "");
+  EXPECT_EQ(third.at("zero_optimization").at("zero_hpz_partition_size"), 2);
+  EXPECT_EQ(third.at("zero_optimization").at("stage3_use_all_reduce_for_fetch_params"), true);
+  const json quantised =
+      emitted(R"({"stage": 3, "zero_quantized_weights": true, "zero_quantized_gradients": true})", "");
+  EXPECT_EQ(quantised.at("zero_optimization").at("zero_quantized_weights"), true);
+  EXPECT_EQ(quantised.at("zero_optimization").at("zero_quantized_gradients"), true);
+}
+
+}  // namespace
+}  // namespace zplan::test

@@ -1,0 +1,173 @@
+// Trainers' defaults, and data sets whose samples differ in length.
+
+#include "planner/question/trainers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/base/error.h"
+#include "models/base/split.h"
+#include "planner/question/lengths.h"
+
+namespace zplan {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Settings {
+  Training training;
+  Checkpointing checkpointing{Checkpointing::selective};
+};
+
+std::vector<AppliedDefault> apply(Settings& settings, std::string_view trainers,
+                                  const std::set<std::string_view>& given = {}) {
+  std::vector<TrainerChoice> choices;
+  for (const std::string_view each : split(trainers, ','))
+    choices.push_back(parse_trainer("--trainer", each));
+  return apply_trainers(choices, {settings.training, settings.checkpointing}, 1,
+                        [&](std::string_view option) { return given.contains(option); });
+}
+
+std::string refusal(std::string_view text) {
+  try {
+    (void)parse_trainer("--trainer", text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Trainers, ChooseByRelease) {
+  Settings today, before;
+  today.training.framework = before.training.framework = Framework::torch;
+  apply(today, "trl");
+  apply(before, "trl@0.12");
+  EXPECT_TRUE(today.training.fused_head);
+  EXPECT_EQ(today.checkpointing, Checkpointing::full);
+  EXPECT_FALSE(before.training.fused_head);
+  EXPECT_EQ(before.checkpointing, Checkpointing::none);
+}
+
+TEST(Trainers, LeaveWhatIsGiven) {
+  Settings settings;
+  const auto applied = apply(settings, "torchtune", {"--checkpointing", "--loss-chunks"});
+  EXPECT_EQ(settings.checkpointing, Checkpointing::selective);
+  EXPECT_EQ(settings.training.loss_chunks, 1);
+  for (const AppliedDefault& each : applied) EXPECT_NE(each.option, "--checkpointing");
+}
+
+// The first of several trainers that has a default decides.
+TEST(Trainers, StandOnLibraries) {
+  Settings settings;
+  const auto applied = apply(settings, "trl@0.24,transformers@4.47");
+  EXPECT_EQ(settings.checkpointing, Checkpointing::full);
+  EXPECT_EQ(settings.training.loss_shift, LossShift::logits);
+  EXPECT_EQ(std::ranges::count(applied, "--checkpointing", &AppliedDefault::option), 1);
+}
+
+TEST(Trainers, LoadAdaptersBasesInTheirOwnTypes) {
+  Settings trl, swift;
+  for (Settings* each : {&trl, &swift}) {
+    each->training.method = Method::lora;
+    each->training = with_framework(each->training, Framework::torch);
+  }
+  apply(trl, "trl");
+  apply(swift, "swift");
+  EXPECT_TRUE(trl.training.master_weights);  // fp32 weights under autocast
+  EXPECT_FALSE(swift.training.master_weights);
+  EXPECT_EQ(swift.training.lora_rank, 8);
+  EXPECT_DOUBLE_EQ(swift.training.lora_dropout, 0.05);
+  EXPECT_TRUE(swift.training.reentrant_checkpointing);
+}
+
+TEST(Trainers, NameTheirModuleSet) {
+  Settings settings, given;
+  const auto applied = apply(settings, "litgpt");
+  EXPECT_EQ(applied.front().option, "--modules");
+  EXPECT_EQ(settings.training.modules.name, "litgpt");
+  apply(given, "litgpt", {"--modules"});
+  EXPECT_EQ(given.training.modules.name, "transformers");
+}
+
+// transformers' default of use_reentrant changed with 5.0.
+TEST(Trainers, CheckpointReentrantlyBeforeRelease5) {
+  Settings before, since;
+  apply(before, "transformers@4.57");
+  apply(since, "transformers@5.0");
+  EXPECT_TRUE(before.training.reentrant_checkpointing);
+  EXPECT_FALSE(since.training.reentrant_checkpointing);
+}
+
+TEST(Trainers, AreNamedOrRefused) {
+  EXPECT_EQ(to_text(parse_trainer("--trainer", "trl@1.16.2")), "trl 1.16");
+  EXPECT_THAT(refusal("tlr"), HasSubstr("trl"));
+  EXPECT_THAT(refusal("trl@x"), HasSubstr("trl@1.16"));
+  EXPECT_THAT(refusal("trl@1"), HasSubstr("trl@1.16"));
+  EXPECT_THAT(refusal("trl@1.2.3.4"), HasSubstr("trl@1.16"));
+}
+
+// Every row says where it is from, and sets what some run of its kind does not have already.
+TEST(Trainers, SayWhereDefaultsAreFrom) {
+  for (const Trainer& trainer : trainers()) {
+    EXPECT_EQ(trainer.modules.empty(), trainer.modules_source.empty()) << trainer.name;
+    for (const TrainerDefault& row : trainer.defaults) {
+      EXPECT_FALSE(row.source.empty()) << row.option;
+      EXPECT_TRUE(row.before == TrainerRelease{} || row.since < row.before) << row.option;
+    }
+  }
+}
+
+std::string length_refusal(std::string_view text) {
+  try {
+    (void)parse_lengths("lengths.txt", text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Lengths, AreReadOneALineOrCounted) {
+  const SampleLengths one = parse_lengths("f", "10\n20\n20\n# rest\n\n40 # longest\n");
+  const SampleLengths counted = parse_lengths("f", "20 2\r\n10\t1\n40,1");
+  EXPECT_EQ(one, counted);
+  EXPECT_EQ(one.samples(), 4);
+  EXPECT_DOUBLE_EQ(one.mean(), 22.5);
+  EXPECT_EQ(one.quantile(0.5), 20);
+  EXPECT_EQ(one.cut(20).longest(), 20);
+  EXPECT_EQ(one.cut(20).samples(), 4);
+}
+
+TEST(Lengths, NameTheLineThatIsNone) {
+  EXPECT_THAT(length_refusal("10\nten\n"), HasSubstr("lengths.txt:2"));
+  EXPECT_THAT(length_refusal("10\n-4\n"), HasSubstr("lengths.txt:2"));
+  EXPECT_THAT(length_refusal("10 2 3\n"), HasSubstr("lengths.txt:1"));
+  EXPECT_THAT(length_refusal("# nothing\n"), HasSubstr("no lengths"));
+  EXPECT_THROW((void)lengths_of_moments("--lengths", "mean=5,spread=2"), InputError);
+  EXPECT_THROW((void)lengths_of_moments("--lengths", "mean=5,spread=2,limit=x"), InputError);
+}
+
+// Two lengths, equally frequent: of two samples one is long in three of four batches.
+TEST(Lengths, PadToTheLongestOfABatch) {
+  const DataLengths data{.lengths = parse_lengths("f", "100 50\n300 50\n")};
+  EXPECT_DOUBLE_EQ(data.padded_to(1), 200);
+  EXPECT_DOUBLE_EQ(data.padded_to(2), 250);
+  EXPECT_DOUBLE_EQ(data.useful_share(2), 0.8);
+  EXPECT_EQ(data.worst(), 300);
+  DataLengths grouped = data;
+  grouped.batching = Batching::grouped;
+  EXPECT_LT(grouped.padded_to(8), data.padded_to(8));
+  EXPECT_GE(grouped.padded_to(8), 200);
+}
+
+TEST(Lengths, FollowMeanAndSpread) {
+  const SampleLengths lengths = lengths_of_moments("--lengths", "mean=512,spread=300,limit=100000");
+  EXPECT_NEAR(lengths.mean(), 512, 5);
+  EXPECT_LT(lengths.quantile(0.5), 512);
+  EXPECT_EQ(lengths_of_moments("--lengths", "mean=512,spread=300,limit=600").longest(), 600);
+}
+
+}  // namespace
+}  // namespace zplan
