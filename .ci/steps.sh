@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# The steps of .ci/run, a function each, and what they report with. Sourced by .ci/run.
+# A step adds to passed and failed, to broken what failed otherwise, and to not_run what could not be tried here.
+
+passed=0 failed=0 broken=() not_run=() fetching=
+
+title() { printf '\n=== %s (%d s so far)\n' "$1" "$SECONDS"; }
+
+# counted NAME COMMAND…: adds the last line of its output, "N passed, N failed", to the counts.
+counted() {
+  local name=$1 log last
+  shift
+  title "$name"
+  log=$(mktemp)
+  if ! "$@" 2>&1 | tee "$log"; then broken+=("$name"); fi
+  last=$(tail -n 1 "$log")
+  rm -f "$log"
+  if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]]; then
+    passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2]))
+  else
+    broken+=("$name counted no tests")
+  fi
+}
+
+# may_skip NAME COMMAND…: a command whose exit status 77 means that it could not be tried here.
+may_skip() {
+  local name=$1 status=0
+  shift
+  "$@" || status=$?
+  case $status in
+    0) ;;
+    77) not_run+=("$name") ;;
+    *) broken+=("$name") ;;
+  esac
+}
+
+# Fetches the real DeepSpeed for the step configs while other steps build.
+begin_fetching() {
+  [ -z "$fetching" ] || return 0
+  provide build/packages.log venv || true
+  bash tests/deepspeed/validate_sample.sh build/release --install >build/install.log 2>&1 &
+  fetching=$!
+}
+
+# README's first command, on a machine that may have nothing: installs, builds and runs the command line alone.
+step_launcher() {
+  title "./zplan --version"
+  local version
+  version=$(./zplan --version) || broken+=("./zplan --version")
+  echo "$version"
+  [ -n "$version" ] || broken+=("./zplan --version printed nothing")
+}
+
+# Builds on what the launcher has compiled.
+step_tests() { counted "./test" bash ./test; }
+
+# Without a package index nothing can be compared with the real DeepSpeed: reported, not counted.
+step_configs() {
+  local name="emitted configs, validated by the real DeepSpeed and accelerate"
+  begin_fetching
+  title "$name"
+  wait "$fetching" || cat build/install.log
+  [ -e build/release/CMakeCache.txt ] || cmake --preset release >build/emit.log 2>&1 || true
+  cmake --build build/release --target zplan_emit_grid zplan_emit_fsdp >>build/emit.log 2>&1 || broken+=("the emitters")
+  may_skip "$name" bash tests/deepspeed/validate_sample.sh build/release
+}
+
+# Without `whole`, leaves out the suites that only compare many figures: the step tests runs them.
+step_asan() {
+  if [ -n "$whole" ]; then counted "./test asan" bash ./test asan
+  else counted "./test asan, without heavy suites" env ZPLAN_HEAVY_TESTS=OFF bash ./test asan; fi
+}
+
+# Another compiler, and each file by itself: joined files do not show what one of them forgets to include.
+step_each_file() {
+  local name="each file by itself, with clang"
+  title "$name"
+  if ! provide build/packages.log clang; then broken+=("clang could not be installed")
+  elif ! time_for 240; then not_run+=("$name: no time left")
+  elif ! { cmake --preset clang -B build/each -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >build/each.log && python3 .ci/each_file.py build/each; }; then
+    broken+=("$name")
+  fi
+}
+
+step_tsan() { counted "./test tsan" bash ./test tsan '^gui\.session|^planner\.|random_questions'; }
+
+step_questions() {
+  title "random questions"
+  build/release/bin/random_questions --seed 1 --count 2000 || broken+=("2,000 random questions")
+  build/asan/bin/random_questions --seed 1 --count 300 || broken+=("300 random questions under the sanitizers")
+}
+
+step_packages() {
+  local name="packages, and the wheel in an environment of its own"
+  title "$name"
+  if packaging/build-all; then
+    may_skip "$name: no package index" sh tests/python/test_wheel.sh build/packages/*.whl build/packages/zplan-*-linux-*.tar.gz
+  else
+    broken+=("$name")
+  fi
+}
+
+step_fresh() {
+  title "a bare Debian"
+  bash tests/fresh/fresh.sh || broken+=("tests/fresh/fresh.sh")
+}
