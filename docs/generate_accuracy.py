@@ -167,7 +167,7 @@ def worst(section, report, most, explanations, used):
 
 
 def why_too_low(reports, explanations, used):
-    """Every published peak of either file that is too low by more than TOO_LOW, by what is known of why: none goes without."""
+    """Every published peak of either file that is too low by more than TOO_LOW, by its cause; every one has an entry."""
     causes, bare = {}, []
     for section in PUBLISHED_MEMORY:
         for record in reports[section]["records"]:
@@ -368,7 +368,7 @@ RANGE_LEVELS = [("framework", "method", "units"), ("framework", "units"), ("unit
 
 
 def quantile(weighted, share):
-    """The value that so much of the weight does not exceed."""
+    """The weighted quantile."""
     ordered = sorted(weighted)
     left = share * sum(weight for _, weight in ordered)
     for value, weight in ordered:

@@ -134,7 +134,7 @@ class Zplan:
         return Solutions(report) if report["schema"].startswith("zplan.fit") else Report(report)
 
     def pick(self, words, probably_without):
-        """The fastest plan without offload, where none of those fits the fastest with. The guess decides what is asked first, no more."""
+        """The fastest plan without offload, where none of those fits the fastest with. The guess only decides the order of the questions."""
         report = self(f"{words} --offload none") if probably_without else None
         if not (report and report.fits):
             report = self(words)

@@ -30,7 +30,7 @@ def seconds(value):
 
 
 def plan_of(report):
-    """The plan to take, what would fit instead, or the nearest miss; and what is said of it."""
+    """The recommended plan, an alternative that fits, or the nearest miss; with its description."""
     if report["recommended"]:
         return report["plans"][0], "fits"
     if report["alternative"]:

@@ -1,6 +1,6 @@
 # CMAKE_PROJECT_INCLUDE of builds that run on other systems than this one: compiled by clang against the oldest glibc that is
 # wanted (packaging/compiler), with nothing linked but that glibc and libyaml's archive, which is C. Headers of the libraries come from
-# the system, and none other of the system's may be seen: CMake is told that /usr/include is searched anyway, which it is not.
+# the system, and no other header of the system may be found: naming /usr/include as implicit keeps CMake from adding it.
 set(CMAKE_LIBRARY_ARCHITECTURE ${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu)  # where Debian keeps the libraries' descriptions
 set(headers ${CMAKE_BINARY_DIR}/headers)
 file(MAKE_DIRECTORY ${headers})

@@ -1,5 +1,5 @@
-// What one simulated allocation costs: recorded runs (tests/reference/caching_allocator) played from a fresh
-// allocator on, and the same loop with next to nothing in it.
+// Measures one simulated allocation: recorded runs (tests/reference/caching_allocator) from a fresh allocator on, and
+// the same loop without allocator.
 
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-// How long a change takes to be on the screen, beside what the planner alone takes for it.
+// Measures the time from a change to the screen, and the planner's share of it.
 
 #include <benchmark/benchmark.h>
 
@@ -21,7 +21,7 @@ std::vector<std::string> arguments(int seq) {
   return {"--model", "8B", "--gpus", "5", "--mem", "44", "--seq", std::to_string(seq)};
 }
 
-/// A window with so many scenarios in its comparison, all answered and drawn.
+/// A window that compares `count` scenarios, all answered and drawn.
 std::unique_ptr<MainWindow> open_window(int scenarios) {
   auto window = std::make_unique<MainWindow>(Environment{});
   ScenarioFile file;
@@ -41,7 +41,7 @@ void redraw(benchmark::State& state) {
   const auto window = open_window(static_cast<int>(state.range(0)));
   Session& session = window->session();
   bool drawn = false;
-  // Where scenarios are compared a glance has all that is drawn; strategies wait for each other.
+  // Comparing scenarios needs only a glance; comparing strategies needs the full answer.
   QObject::connect(&session, &Session::glanced, window.get(),
                    [&](int) { drawn = drawn || state.range(0) > 1; });
   QObject::connect(&session, &Session::answered, window.get(), [&](int) { drawn = true; });
@@ -66,14 +66,14 @@ BENCHMARK(redraw)->Arg(1)->Arg(8)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 Question question(int seq) { return make_request(parse_options(arguments(seq)), Environment{}).question; }
 
-/// What of that is planning.
+/// Measures the planning alone.
 void draft(benchmark::State& state) {
   int seq = 1024;
   for (auto _ : state) benchmark::DoNotOptimize(draft_answer(question(seq = seq < 8192 ? seq + 16 : 1024)));
 }
 BENCHMARK(draft)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-/// What the command line plans for the same question.
+/// Measures the command line's plan of the same question.
 void full_answer(benchmark::State& state) {
   int seq = 1024;
   for (auto _ : state) benchmark::DoNotOptimize(answer(question(seq = seq < 8192 ? seq + 16 : 1024)));

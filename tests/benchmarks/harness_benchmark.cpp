@@ -1,4 +1,4 @@
-// What the harness adds to a call that it times, next to the clock alone.
+// Measures what the harness adds to a timed call, compared with the clock alone.
 
 #include <benchmark/benchmark.h>
 

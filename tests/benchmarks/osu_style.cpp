@@ -1,6 +1,6 @@
 // The loop that OSU's micro-benchmarks time a blocking collective with, written down anew from its
-// description (the mean over all calls and ranks of MPI_Wtime around each, a barrier behind it), to hold
-// zplan-bench against:
+// description (the mean over all calls and ranks of MPI_Wtime around each, then a barrier), to compare
+// zplan-bench with:
 //   mpirun -n 2 osu_style all_reduce BYTES CALLS WARMUP
 // Source: OSU Micro-Benchmarks, README, "Collective Benchmarks".
 

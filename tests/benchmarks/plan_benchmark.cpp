@@ -1,4 +1,4 @@
-// How long answers take. Figures in docs/performance.md come from here; none of them is a test.
+// Measures the time of answers. Figures in docs/performance.md come from here; none of them is a test.
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ void one_plan(benchmark::State& state) {
 }
 BENCHMARK(one_plan)->DenseRange(0, 3);
 
-/// What a plan's schedule and time cost behind its memory: prices of loads and calls, calls by kind, the
+/// Measures a plan's schedule and time after its memory: prices of loads and calls, calls by kind, the
 /// step's time; Llama 3 8B, 32 layers, on two nodes. The run itself is timed below, with a clock and without.
 struct TimedRun {
   explicit TimedRun(int stage)
@@ -147,7 +147,7 @@ void plans_of_a_sweep(benchmark::State& state) {
 }
 BENCHMARK(plans_of_a_sweep)->Unit(benchmark::kMillisecond);
 
-/// What one more candidate costs by the size of the model and the number of GPUs: ZeRO-3, whose run is there.
+/// Measures one more ZeRO-3 candidate, whose run exists, by the size of the model and the number of GPUs.
 void one_more_plan(benchmark::State& state, const char* model, std::int64_t gpus) {
   const Question q = on_h100(model, gpus);
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
@@ -163,7 +163,7 @@ void one_more_plan(benchmark::State& state, const char* model, std::int64_t gpus
   }
   state.SetItemsProcessed(plans);
 }
-/// What the first candidate of a family costs: the tape and the run.
+/// Measures the first candidate of a family: the tape and the run.
 void first_plan(benchmark::State& state, const char* model, std::int64_t gpus) {
   const Question q = on_h100(model, gpus);
   const Strategy strategy{.zero_stage = 3, .layout = {.shard = gpus}};

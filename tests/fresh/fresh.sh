@@ -67,7 +67,7 @@ check_means() {
     cannot "debootstrap is missing and cannot be installed"
 }
 
-# How this machine reaches the mirror: proxies, certificates and what apt is told of them.
+# Copies this machine's way to the mirror: proxies, certificates and apt's settings of them.
 carry_network() {
   local each
   for each in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do

@@ -17,7 +17,7 @@ fail() {
 }
 same() { [ "$2" = "$3" ] || fail "$1: got '$2', expected '$3'"; }
 builds() { wc -l <"$tree/build.count" | tr -d ' '; }
-# A change in the same tick of the clock as the build's stamp could not be told from it.
+# A change in the same tick of the clock as the build's stamp would go unnoticed.
 tick() { sleep 0.05; }
 
 make_tree() {
