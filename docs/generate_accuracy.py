@@ -676,7 +676,7 @@ def written(program, explanations, used):
         sys.exit("accuracy.in.md: nothing to put for " + text[text.index("{{"):text.index("}}") + 2])
     check_bounds(reports)
     files = {page: with_quotes(reports, page.read_text(encoding="utf-8")) for page in quoting_pages()}
-    return files | {DOCS / "accuracy.md": with_quotes(reports, text), ROOT / "planner" / "accuracy.json": accuracy_text(groups, made)}
+    return files | {DOCS / "accuracy.md": with_quotes(reports, text), ROOT / "planner" / "plan" / "accuracy.json": accuracy_text(groups, made)}
 
 
 def main():
