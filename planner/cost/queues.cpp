@@ -1,6 +1,10 @@
 #include "planner/cost/queues.h"
 
+#include <deque>
+#include <map>
+#include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 namespace zplan {
 
@@ -17,6 +21,25 @@ enum Figure : std::size_t {
   kCommunication,
   kExposedTensor,
   kExposed,
+};
+
+/// When what ranks have sent each other arrives, until it is received.
+class Mail {
+ public:
+  void send(std::int32_t from, std::int32_t to, double arrives) { sent_[{from, to}].push_back(arrives); }
+  [[nodiscard]] bool holds(std::int32_t from, std::int32_t to) const {
+    const auto found = sent_.find({from, to});
+    return found != sent_.end() && !found->second.empty();
+  }
+  double receive(std::int32_t from, std::int32_t to) {
+    std::deque<double>& waiting = sent_.at({from, to});
+    const double arrives = waiting.front();
+    waiting.pop_front();
+    return arrives;
+  }
+
+ private:
+  std::map<std::pair<std::int32_t, std::int32_t>, std::deque<double>> sent_;
 };
 
 /// How far each queue is and, for one micro-batch size, what it did on the way.
@@ -46,6 +69,12 @@ class Queues {
     for (std::size_t i = 0; i < kPhases; ++i) waited += did_[kExposed + i];
     return device_ - waited;
   }
+  /// Runs as rank `rank` of several, which exchange through `mail`.
+  void join(Mail& mail, std::int32_t rank) { mail_ = &mail, rank_ = rank; }
+  [[nodiscard]] std::size_t instants() const { return instants_.size(); }
+  /// Forgets the instants behind the first `count`: what comes next writes them anew.
+  void forget_instants(std::size_t count) { instants_.resize(count); }
+
   void take(const ClockEvent& event) {
     using Kind = ClockEvent::Kind;
     switch (event.kind) {
@@ -58,6 +87,8 @@ class Queues {
       case Kind::issue: return issue(event);
       case Kind::wait: return wait(instants_[static_cast<std::size_t>(event.instant)], event.phase);
       case Kind::exchange: return exchange(event);
+      case Kind::send: return send(event);
+      case Kind::receive: return receive(event);
       case Kind::begin_repeated: began_ = device_, before_ = did_; return;
       case Kind::end_repeated: return end_repeated();
       case Kind::end_micro_steps: micro_steps_ = device_; return;
@@ -89,6 +120,20 @@ class Queues {
     collectives_ = larger(larger(collectives_, host_), earliest) + takes;
     instants_.push_back(collectives_);
   }
+  void send(const ClockEvent& event) {
+    const T& takes = durations_.calls[static_cast<std::size_t>(event.index)];
+    did(kCommunication, takes);
+    const T& earliest = instants_[static_cast<std::size_t>(event.instant)];
+    transfers_ = larger(larger(transfers_, host_), earliest) + takes;
+    instants_.push_back(transfers_);
+    if constexpr (kDetailed)
+      if (mail_ != nullptr) mail_->send(rank_, event.peer, transfers_);
+  }
+  void receive(const ClockEvent& event) {
+    instants_.push_back(host_);
+    if constexpr (kDetailed)
+      if (mail_ != nullptr) instants_.back() = larger(host_, mail_->receive(event.peer, rank_));
+  }
   void wait(const T& until, Phase phase) {
     const T from = larger(device_, host_);
     if constexpr (kDetailed) {
@@ -113,12 +158,74 @@ class Queues {
 
   const StepProgram& program_;
   const Durations<T>& durations_;
-  T host_{}, device_{}, collectives_{}, began_{}, again_{}, micro_steps_{};
+  T host_{}, device_{}, collectives_{}, transfers_{}, began_{}, again_{}, micro_steps_{};
   std::vector<T> instants_;
   RunFigures did_{}, before_{}, repeated_{};
+  Mail* mail_{};
+  std::int32_t rank_{};
+};
+
+/// One of several ranks, and how far it is in its program.
+class Runner {
+ public:
+  Runner(const RankProgram& rank, Mail& mail, std::int32_t number)
+      : events_(rank.program->events), queues_(*rank.program, *rank.durations), mail_(mail), rank_(number) {
+    queues_.join(mail, number);
+  }
+
+  [[nodiscard]] bool is_through() const { return next_ == events_.size(); }
+  [[nodiscard]] PlayedStep figures() const { return queues_.figures(); }
+  /// Goes on until the end, or to a receive for which nothing was sent yet; returns whether it got anywhere.
+  bool advance() {
+    const std::size_t from = next_;
+    bool again = false;
+    for (; !is_through() && !waits(events_[next_]); ++next_) {
+      const ClockEvent& event = events_[next_];
+      if (event.kind == ClockEvent::Kind::begin_repeated)
+        began_ = next_, instants_ = queues_.instants(), times_ = 1;
+      if (event.kind == ClockEvent::Kind::end_repeated && static_cast<double>(times_) < event.amount) {
+        ++times_, next_ = began_, again = true;
+        queues_.forget_instants(instants_);
+        continue;
+      }
+      queues_.take(event);
+    }
+    return again || next_ != from;
+  }
+
+ private:
+  [[nodiscard]] bool waits(const ClockEvent& event) const {
+    return event.kind == ClockEvent::Kind::receive && !mail_.holds(event.peer, rank_);
+  }
+
+  const std::vector<ClockEvent>& events_;
+  Queues<double> queues_;
+  Mail& mail_;
+  std::int32_t rank_;
+  std::size_t next_{}, began_{}, instants_{};
+  std::int64_t times_{};  ///< that the repeated events have come so far
 };
 
 }  // namespace
+
+std::vector<PlayedStep> play(const std::vector<RankProgram>& ranks) {
+  Mail mail;
+  std::vector<Runner> runners;
+  runners.reserve(ranks.size());
+  for (const RankProgram& each : ranks)
+    runners.emplace_back(each, mail, static_cast<std::int32_t>(runners.size()));
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (Runner& each : runners) moved = each.advance() || moved;
+  }
+  std::vector<PlayedStep> played;
+  for (const Runner& each : runners) {
+    if (!each.is_through()) throw std::logic_error("ranks of a step wait for each other");
+    played.push_back(each.figures());
+  }
+  return played;
+}
 
 PlayedStep play(const StepProgram& program, const Durations<double>& durations) {
   Queues<double> queues(program, durations);

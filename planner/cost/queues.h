@@ -1,11 +1,13 @@
 #pragma once
-// How long the queues of a GPU take for the program of a step. What one waits for another shows.
+// Computes how long the queues of a GPU, or of several ranks that send each other data, take for the programs
+// of a step, and which waits that leaves.
 
 #include <array>
 #include <vector>
 
 #include "planner/cost/cost_model.h"
 #include "planner/cost/run_time.h"
+#include "planner/layout/step_schedule.h"
 #include "planner/step/clock.h"
 #include "planner/step/lanes.h"
 
@@ -39,9 +41,20 @@ struct PlayedLanes {
   Lanes repeated;  ///< added to both
 };
 
-/// Nothing is under way when the step begins: the optimizer step before it waited for everything.
+/// Runs one rank's program. Nothing is under way when the step begins: the optimizer step before it waited
+/// for everything. What other ranks send is there at once.
 [[nodiscard]] PlayedStep play(const StepProgram& program, const Durations<double>& durations);
 [[nodiscard]] PlayedLanes play(const StepProgram& program, const Durations<Lanes>& durations);
+
+/// One of several ranks that run together.
+struct RankProgram {
+  const StepProgram* program{};
+  const Durations<double>* durations{};
+};
+/// Runs the programs of several ranks, each receive behind the send that it is for; the result is by rank,
+/// with every repetition in `once`. ClockEvent::peer is a place in `ranks`. Sends from one rank to another
+/// arrive in order, and none waits for its receive. Throws std::logic_error where ranks wait for each other.
+[[nodiscard]] std::vector<PlayedStep> play(const std::vector<RankProgram>& ranks);
 
 /// What the compute stream has done by itself before each event, in seconds, waiting for collectives not
 /// counted; one more figure behind the last event.
@@ -53,10 +66,5 @@ struct PlayedLanes {
 /// Of a program with the cost model of its tape.
 [[nodiscard]] Durations<double> durations(const StepProgram& program, CostModel& cost_model);
 [[nodiscard]] RunTime run_time(const StepProgram& program, CostModel& cost_model, const Strategy& strategy);
-
-/// How often a micro-step is repeated: the first and the last are played by themselves.
-[[nodiscard]] constexpr std::int64_t repeats_of(std::int64_t micro_steps) {
-  return micro_steps > 2 ? micro_steps - 2 : 1;
-}
 
 }  // namespace zplan

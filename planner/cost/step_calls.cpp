@@ -45,7 +45,9 @@ class Issue {
       case Kind::compute:
       case Kind::move:
       case Kind::optimize: ++worked_; return;
-      case Kind::note: call_of_.push_back(kNone); return;
+      case Kind::note:
+      case Kind::receive: call_of_.push_back(kNone); return;
+      case Kind::send:
       case Kind::issue: call_of_.push_back(std::ssize(result_.calls)); return add(event, at, false);
       case Kind::exchange: return add(event, at, true);
       case Kind::wait: return wait(static_cast<std::size_t>(event.instant));

@@ -115,6 +115,7 @@ Tape analogous_tape(const Model& model, const Tape& analogue, const Training& tr
   around.insert(around.end(), behind.begin(), behind.end());
   tape.model = with_own(analogue.model, around);
   tape.head = without_parameters(analogue.head);
+  tape.head_backward = without_parameters(analogue.head_backward);
   return tape;
 }
 

@@ -214,9 +214,9 @@ class MicroStep {
     program_.earlier_inputs.clear();
     note_kept_inputs();
     recorder_.take_for(Term::loss_temporaries);
+    recorder_.turn_to_backward();
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss_backward));
     torch_.before_node = [this](const Node& node) { before(node); };
-    recorder_.turn_to_backward();
     Tensor ones = torch_.operate({}, Layout::contiguous({}), DType::fp32);
     torch_.backward(loss, ones);
     recorder_.enter(Recorder::kModel);

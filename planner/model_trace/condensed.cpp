@@ -23,8 +23,12 @@ class Condenser {
   }
 
   CondensedTape take() {
-    play(tape_, layout_, *this);
-    close();
+    transfer(Transfer::receive_hidden);
+    play_forward(tape_, layout_, *this);
+    transfer(Transfer::send_hidden);
+    transfer(Transfer::receive_gradient);
+    play_backward(tape_, layout_, *this);
+    transfer(Transfer::send_gradient);
     return std::move(result_);
   }
 
@@ -39,6 +43,10 @@ class Condenser {
     CondensedTape::Layer& kind = result_.classes[tape_.layers[static_cast<std::size_t>(layer)]];
     target_ = backward ? &kind.backward : &kind.forward;
     if (!target_->empty()) target_ = &unwanted_;  // noted already
+  }
+  void begin_backward() {
+    close();
+    layer_ = -1, target_ = &result_.head_backward;
   }
   void allocate(std::int32_t block, Term term, Bytes size) {
     blocks_[static_cast<std::size_t>(block)] = {term, size};
@@ -90,6 +98,12 @@ class Condenser {
   }
 
  private:
+  void transfer(Transfer which) {
+    close();
+    layer_ = -1, target_ = &result_.transfers[static_cast<std::size_t>(which)];
+    play_transfer(tape_, layout_, which, *this);
+    close();
+  }
   void give(CondensedEvent::Kind kind, Event::Kind event, int layer, std::int32_t index, std::int32_t block) {
     const Block& given = blocks_[static_cast<std::size_t>(block)];
     mark(kind, {.kind = event,
@@ -145,7 +159,8 @@ bool names_far_parts(const Tape& tape) {
       return !is_near(each.index_part) || !is_near(each.block_part);
     });
   };
-  return any_far(tape.model.forward) || any_far(tape.head) || any_far(tape.model.backward) ||
+  return any_far(tape.model.forward) || any_far(tape.head) || any_far(tape.head_backward) ||
+         any_far(tape.model.backward) ||
          std::any_of(tape.classes.begin(), tape.classes.end(),
                      [&](const TapePart& each) { return any_far(each.forward) || any_far(each.backward); });
 }
@@ -175,7 +190,10 @@ std::vector<Bytes> number_exchanges(Tape& tape) {
       sizes.push_back(each.size);
     }
   };
-  for (std::vector<Event>* each : {&tape.model.forward, &tape.head, &tape.model.backward}) number(*each);
+  for (std::vector<Event>* each :
+       {&tape.model.forward, &tape.head, &tape.head_backward, &tape.model.backward})
+    number(*each);
+  for (std::vector<Event>& each : tape.transfers) number(each);
   for (TapePart& each : tape.classes) number(each.forward), number(each.backward);
   return sizes;
 }

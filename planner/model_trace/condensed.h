@@ -2,6 +2,7 @@
 // A tape for questions that need no allocator: what happens between two of the framework's steps becomes one
 // memory delta of live memory. Twenty times shorter, with the same peaks.
 
+#include <array>
 #include <vector>
 
 #include "planner/model_trace/play.h"
@@ -40,8 +41,8 @@ using CondensedSection = std::vector<CondensedEvent>;
 struct CondensedTape {
   std::vector<MemoryDelta> deltas;
   std::vector<Bytes> exchanges;  ///< what the tensor-parallel group exchanges, by the number of the event
-  CondensedSection start, head,
-      end;  ///< around the layers: before them, between forward and backward, behind
+  CondensedSection start, head, head_backward, end;  ///< around the layers, as Tape has them
+  std::array<CondensedSection, kTransfers> transfers;
   struct Layer {
     CondensedSection forward, backward;
     bool operator==(const Layer&) const = default;
@@ -53,58 +54,96 @@ struct CondensedTape {
 /// Numbers the exchanges of `tape`, which is else as it was when this returns.
 [[nodiscard]] CondensedTape condense(Tape& tape);
 
-/// As play() of a whole tape, with handler.delta(delta, number) for allocate and release, and
-/// handler.gradient(layer, parameter, size, term) (part_of_gradient) where the gradient's memory is the
-/// framework's from here on.
+/// As TapePlayer, with handler.delta(delta, number) for allocate and release, and handler.gradient(layer,
+/// parameter, size, term) (part_of_gradient) where the gradient's memory is the framework's from here on.
 template <class Handler>
-void play(const CondensedTape& tape, Handler& handler) {
-  const int layers = static_cast<int>(tape.layers.size());
-  const auto section = [&](const CondensedSection& part, int layer, bool backward) {
-    handler.section(layer, backward);
-    for (const CondensedEvent& each : part) {
+class CondensedPlayer {
+ public:
+  CondensedPlayer(const CondensedTape& tape, Handler& handler)
+      : tape_(tape), handler_(handler), layers_(static_cast<int>(tape.layers.size())) {}
+
+  void forward() {
+    handler_.phase(Phase::forward);
+    section(tape_.start, -1, false);
+    for (int i = 0; i < layers_; ++i) section(part(i).forward, i, false);
+    section(tape_.head, -1, false);
+  }
+  void backward() {
+    events(tape_.head_backward, -1);
+    for (int i = layers_; i-- > 0;) section(part(i).backward, i, true);
+    section(tape_.end, -1, true);
+  }
+  void transfer(Transfer which) { events(tape_.transfers[static_cast<std::size_t>(which)], -1); }
+
+ private:
+  void section(const CondensedSection& of, int layer, bool backward) {
+    handler_.section(layer, backward);
+    events(of, layer);
+  }
+  void events(const CondensedSection& of, int layer) {
+    for (const CondensedEvent& each : of) {
       switch (each.kind) {
         case CondensedEvent::Kind::delta:
-          handler.delta(tape.deltas[static_cast<std::size_t>(each.delta)], each.delta);
+          handler_.delta(tape_.deltas[static_cast<std::size_t>(each.delta)], each.delta);
           break;
         case CondensedEvent::Kind::gradient:
-          handler.gradient(named_layer(each.event.index_part, layer, layers), each.event.index,
-                           each.event.size, each.event.term);
+          handler_.gradient(named_layer(each.event.index_part, layer, layers_), each.event.index,
+                            each.event.size, each.event.term);
           break;
         case CondensedEvent::Kind::module:
-          handler.module(each.event, named_layer(each.event.index_part, layer, layers));
+          handler_.module(each.event, named_layer(each.event.index_part, layer, layers_));
           break;
         case CondensedEvent::Kind::part_of_gradient:
-          handler.part_of_gradient(named_layer(each.event.index_part, layer, layers), each.event.index,
-                                   each.event.size, each.event.term);
+          handler_.part_of_gradient(named_layer(each.event.index_part, layer, layers_), each.event.index,
+                                    each.event.size, each.event.term);
           break;
-        case CondensedEvent::Kind::workspace: handler.workspace(each.event.index); break;
-        case CondensedEvent::Kind::phase: handler.phase(static_cast<Phase>(each.event.index)); break;
+        case CondensedEvent::Kind::workspace: handler_.workspace(each.event.index); break;
+        case CondensedEvent::Kind::phase: handler_.phase(static_cast<Phase>(each.event.index)); break;
         case CondensedEvent::Kind::communicate:
-          if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
-            handler.communicate(static_cast<TensorCall>(each.event.index), each.event.size, each.event.block);
+          if constexpr (requires { handler_.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
+            handler_.communicate(static_cast<TensorCall>(each.event.index), each.event.size,
+                                 each.event.block);
           break;
         case CondensedEvent::Kind::await:
-          if constexpr (requires { handler.await(TensorCall{}); })
-            handler.await(static_cast<TensorCall>(each.event.index));
+          if constexpr (requires { handler_.await(TensorCall{}); })
+            handler_.await(static_cast<TensorCall>(each.event.index));
           break;
         case CondensedEvent::Kind::compute:
-          if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(each.event.index);
+          if constexpr (requires { handler_.compute(std::int32_t{}); }) handler_.compute(each.event.index);
           break;
         case CondensedEvent::Kind::reference:
-          if constexpr (requires { handler.reference(std::int32_t{}); }) handler.reference(each.event.index);
+          if constexpr (requires { handler_.reference(std::int32_t{}); })
+            handler_.reference(each.event.index);
           break;
       }
     }
-  };
-  const auto part = [&](int i) -> const CondensedTape::Layer& {
-    return tape.classes[tape.layers[static_cast<std::size_t>(i)]];
-  };
-  handler.phase(Phase::forward);
-  section(tape.start, -1, false);
-  for (int i = 0; i < layers; ++i) section(part(i).forward, i, false);
-  section(tape.head, -1, false);
-  for (int i = layers; i-- > 0;) section(part(i).backward, i, true);
-  section(tape.end, -1, true);
+  }
+  [[nodiscard]] const CondensedTape::Layer& part(int layer) const {
+    return tape_.classes[tape_.layers[static_cast<std::size_t>(layer)]];
+  }
+
+  const CondensedTape& tape_;
+  Handler& handler_;
+  int layers_;
+};
+
+template <class Handler>
+void play_forward(const CondensedTape& tape, Handler& handler) {
+  CondensedPlayer<Handler>(tape, handler).forward();
+}
+template <class Handler>
+void play_backward(const CondensedTape& tape, Handler& handler) {
+  CondensedPlayer<Handler>(tape, handler).backward();
+}
+template <class Handler>
+void play_transfer(const CondensedTape& tape, Transfer which, Handler& handler) {
+  CondensedPlayer<Handler>(tape, handler).transfer(which);
+}
+/// Both passes.
+template <class Handler>
+void play(const CondensedTape& tape, Handler& handler) {
+  play_forward(tape, handler);
+  play_backward(tape, handler);
 }
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
 #pragma once
-// Plays a tape over all layers of the model: events in order, with every block under one number.
+// Runs a tape's passes over all layers of the model: events in order, with every block under one number.
 
 #include <vector>
 
@@ -60,72 +60,114 @@ class TapeLayout {
   std::int32_t blocks_{};
 };
 
-/// Calls, in order:
+/// Runs sections of a tape for a handler, whose functions are
 ///   handler.section(layer, backward)      a layer begins (−1: around the layers)
 ///   handler.allocate(block, term, size), handler.release(block)
 ///   handler.gradient(layer, parameter, block)  the block is that parameter's gradient from here on
-///   handler.part_of_gradient(layer, parameter, block)  likewise, and more of it follows
+///   handler.part_of_gradient(layer, parameter, block)  the same, and more of it follows
 ///   handler.module(event, layer)          modules are entered and left, parameters read, kept and freed
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
-///   handler.communicate(call, size, number) ranks exchange, where the handler has it
-///   handler.await(call)                   what follows needs the last of these, where the handler has it
-///   handler.reference(index)              as Event::Kind::reference, where the handler has it
-///   handler.compute(load)                 load `load` of the tape runs from here on, where the handler has
-///   it
+/// and, where the handler has them,
+///   handler.begin_backward()              the backward pass begins
+///   handler.communicate(call, size, number)  ranks exchange
+///   handler.await(call)                   what follows needs the last of these
+///   handler.reference(index)              as Event::Kind::reference
+///   handler.compute(load)                 load `load` of the tape runs from here on
 template <class Handler>
-void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
-  const int layers = static_cast<int>(tape.layers.size());
-  const auto ending = [&](std::size_t which) {
-    for (int i = 0; i < static_cast<int>(tape.layers.size()); ++i)
-      for (const Event& event : tape.classes[tape.layers[static_cast<std::size_t>(i)]].endings[which])
-        handler.release(layout.block(event, i, false));
-  };
-  const auto section = [&](const std::vector<Event>& events, int layer, bool backward) {
-    handler.section(layer, backward);
-    for (const Event& event : events) {
+class TapePlayer {
+ public:
+  TapePlayer(const Tape& tape, const TapeLayout& layout, Handler& handler)
+      : tape_(tape), layout_(layout), handler_(handler), layers_(static_cast<int>(tape.layers.size())) {}
+
+  void forward() {
+    handler_.phase(Phase::forward);
+    section(tape_.model.forward, -1, false);
+    for (int i = 0; i < layers_; ++i) section(part(i).forward, i, false);
+    section(tape_.head, -1, false);
+  }
+  void backward() {
+    if constexpr (requires { handler_.begin_backward(); }) handler_.begin_backward();
+    events(tape_.head_backward, -1, false);
+    for (int i = layers_; i-- > 0;) section(part(i).backward, i, true);
+    section(tape_.model.backward, -1, true);
+  }
+  void transfer(Transfer which) {
+    // What is sent back is the gradient that the first layer left.
+    events(tape_.transfers[static_cast<std::size_t>(which)], -1, which == Transfer::send_gradient);
+  }
+
+ private:
+  void section(const std::vector<Event>& of, int layer, bool backward) {
+    handler_.section(layer, backward);
+    events(of, layer, backward);
+  }
+  void events(const std::vector<Event>& of, int layer, bool backward) {
+    for (const Event& event : of) {
       switch (event.kind) {
         case Event::Kind::allocate:
-          handler.allocate(layout.block(event, layer, backward), event.term, event.size);
+          handler_.allocate(layout_.block(event, layer, backward), event.term, event.size);
           break;
-        case Event::Kind::release: handler.release(layout.block(event, layer, backward)); break;
+        case Event::Kind::release: handler_.release(layout_.block(event, layer, backward)); break;
         case Event::Kind::adopt_gradient:
-          handler.gradient(named_layer(event.index_part, layer, layers), event.index,
-                           layout.block(event, layer, backward));
+          handler_.gradient(named_layer(event.index_part, layer, layers_), event.index,
+                            layout_.block(event, layer, backward));
           break;
         case Event::Kind::add_gradient:
-          handler.part_of_gradient(layer, event.index, layout.block(event, layer, backward));
+          handler_.part_of_gradient(layer, event.index, layout_.block(event, layer, backward));
           break;
-        case Event::Kind::workspace: handler.workspace(event.index); break;
-        case Event::Kind::phase: handler.phase(static_cast<Phase>(event.index)); break;
+        case Event::Kind::workspace: handler_.workspace(event.index); break;
+        case Event::Kind::phase: handler_.phase(static_cast<Phase>(event.index)); break;
         case Event::Kind::communicate:
-          if constexpr (requires { handler.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
-            handler.communicate(static_cast<TensorCall>(event.index), event.size, event.block);
+          if constexpr (requires { handler_.communicate(TensorCall{}, Bytes{}, std::int32_t{}); })
+            handler_.communicate(static_cast<TensorCall>(event.index), event.size, event.block);
           break;
         case Event::Kind::await:
-          if constexpr (requires { handler.await(TensorCall{}); })
-            handler.await(static_cast<TensorCall>(event.index));
+          if constexpr (requires { handler_.await(TensorCall{}); })
+            handler_.await(static_cast<TensorCall>(event.index));
           break;
         case Event::Kind::compute:
-          if constexpr (requires { handler.compute(std::int32_t{}); }) handler.compute(event.index);
+          if constexpr (requires { handler_.compute(std::int32_t{}); }) handler_.compute(event.index);
           break;
         case Event::Kind::reference:
-          if constexpr (requires { handler.reference(std::int32_t{}); }) handler.reference(event.index);
+          if constexpr (requires { handler_.reference(std::int32_t{}); }) handler_.reference(event.index);
           break;
-        case Event::Kind::end_layers: ending(static_cast<std::size_t>(event.index)); break;
-        default: handler.module(event, named_layer(event.index_part, layer, layers));
+        case Event::Kind::end_layers: end_layers(static_cast<std::size_t>(event.index)); break;
+        default: handler_.module(event, named_layer(event.index_part, layer, layers_));
       }
     }
-  };
-  const auto part = [&](int i) -> const TapePart& {
-    return tape.classes[tape.layers[static_cast<std::size_t>(i)]];
-  };
-  handler.phase(Phase::forward);
-  section(tape.model.forward, -1, false);
-  for (int i = 0; i < layers; ++i) section(part(i).forward, i, false);
-  section(tape.head, -1, false);
-  for (int i = layers; i-- > 0;) section(part(i).backward, i, true);
-  section(tape.model.backward, -1, true);
+  }
+  void end_layers(std::size_t which) {
+    for (int i = 0; i < layers_; ++i)
+      for (const Event& event : part(i).endings[which]) handler_.release(layout_.block(event, i, false));
+  }
+  [[nodiscard]] const TapePart& part(int layer) const {
+    return tape_.classes[tape_.layers[static_cast<std::size_t>(layer)]];
+  }
+
+  const Tape& tape_;
+  const TapeLayout& layout_;
+  Handler& handler_;
+  int layers_;
+};
+
+template <class Handler>
+void play_forward(const Tape& tape, const TapeLayout& layout, Handler& handler) {
+  TapePlayer<Handler>(tape, layout, handler).forward();
+}
+template <class Handler>
+void play_backward(const Tape& tape, const TapeLayout& layout, Handler& handler) {
+  TapePlayer<Handler>(tape, layout, handler).backward();
+}
+template <class Handler>
+void play_transfer(const Tape& tape, const TapeLayout& layout, Transfer which, Handler& handler) {
+  TapePlayer<Handler>(tape, layout, handler).transfer(which);
+}
+/// Both passes.
+template <class Handler>
+void play(const Tape& tape, const TapeLayout& layout, Handler& handler) {
+  play_forward(tape, layout, handler);
+  play_backward(tape, layout, handler);
 }
 
 }  // namespace zplan

@@ -69,6 +69,9 @@ class Maker {
     tape.model.forward = events(tape_.around.forward);
     phase_ = Phase::forward;
     tape.head = events(tape_.around.head);
+    const auto turn = std::ranges::find_if(tape.head, begins_loss_backward);
+    tape.head_backward.assign(turn, tape.head.end());
+    tape.head.erase(turn, tape.head.end());
     phase_ = Phase::backward;
     tape.model.backward = events(tape_.around.backward);
     in_layers_ = true;
@@ -203,10 +206,11 @@ class Maker {
   static void give_workspaces(Tape& tape) {
     const Event workspace{.kind = Event::Kind::workspace, .index = 0};
     tape.model.forward.insert(tape.model.forward.begin(), workspace);
-    const auto at = std::find_if(tape.head.begin(), tape.head.end(), [](const Event& each) {
-      return each.kind == Event::Kind::phase && each.index == static_cast<std::int32_t>(Phase::loss_backward);
-    });
-    tape.head.insert(at == tape.head.end() ? at : at + 1, workspace);
+    std::vector<Event>& turn = tape.head_backward.empty() ? tape.head : tape.head_backward;
+    turn.insert(tape.head_backward.empty() ? turn.end() : turn.begin() + 1, workspace);
+  }
+  static bool begins_loss_backward(const Event& event) {
+    return event.kind == Event::Kind::phase && event.index == static_cast<std::int32_t>(Phase::loss_backward);
   }
 
   const Model& model_;

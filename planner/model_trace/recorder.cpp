@@ -5,13 +5,15 @@
 namespace zplan::symbolic {
 
 std::vector<Event>& Recorder::list() {
+  if (transfer_) return transfers_[static_cast<std::size_t>(*transfer_)];
   if (current_ != kModel) {
     started_ = true;
     TapePart& layer = part(current_);
     return backward_ ? layer.backward : layer.forward;
   }
   if (!started_) return model_.forward;
-  return behind_layers_ ? model_.backward : head_;
+  if (behind_layers_) return model_.backward;
+  return backward_ ? head_backward_ : head_;
 }
 
 std::shared_ptr<Storage> Recorder::allocate(Bytes size) {
@@ -125,7 +127,8 @@ Tape Recorder::finish(const std::vector<std::size_t>& classes) {
   if (failure_) std::rethrow_exception(failure_);
   Tape tape;
   tape.model = std::move(model_);
-  tape.head = std::move(head_);
+  tape.head = std::move(head_), tape.head_backward = std::move(head_backward_);
+  tape.transfers = std::move(transfers_);
   tape.loads = std::move(loads_);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (classes[i] == tape.classes.size()) tape.classes.push_back(std::move(parts_[i].tape));

@@ -2,6 +2,7 @@
 // Turns what a symbolic run of a model makes and frees into a Tape: which part of the program a block belongs
 // to, and how the other parts name it.
 
+#include <array>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -31,8 +32,19 @@ class Recorder {
     return current_ != kModel && part != kModel && part != current_;
   }
   [[nodiscard]] int current() const { return current_; }
-  /// The forward is over: layers are left backwards from here on.
-  void turn_to_backward() { backward_ = true; }
+  /// Ends the forward pass: layers are left backwards from here on.
+  void turn_to_backward() {
+    if (before_step_in) before_step_in();
+    backward_ = true;
+  }
+  /// Runs `exchange`, whose events belong to a transfer between stages instead of a pass.
+  template <class Exchange>
+  void transfer(Transfer which, const Exchange& exchange) {
+    if (before_step_in) before_step_in();
+    transfer_ = which;
+    exchange();
+    transfer_.reset();
+  }
   /// The last layer's backward is over too.
   void leave_layers() { behind_layers_ = true; }
   /// Runs `end`, which may free layers' blocks: it does so of every layer (TapePart::endings).
@@ -118,7 +130,9 @@ class Recorder {
 
   std::vector<Block> blocks_;
   TapePart model_;
-  std::vector<Event> head_;
+  std::vector<Event> head_, head_backward_;
+  std::array<std::vector<Event>, kTransfers> transfers_;
+  std::optional<Transfer> transfer_;  ///< that events belong to now
   std::vector<Load> loads_;
   const std::vector<Event>* loaded_{};  ///< the list that the last load stands in; null: it is closed
   std::vector<Part> parts_;

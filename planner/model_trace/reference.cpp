@@ -128,16 +128,13 @@ class ValueStep : Grafted {
         first_layer_(static_cast<std::int32_t>(policy.layers.size())) {}
 
   void write() {
-    const auto turn = std::ranges::find_if(other_.head, [](const Event& each) {
-      return each.kind == Kind::phase && each.index == static_cast<std::int32_t>(Phase::loss_backward);
-    });
     append(other_.model.forward, -1, false);
     for (int i = 0; i < layers(); ++i) append(part(i).forward, i, false);
-    append({other_.head.begin(), turn}, -1, false);
+    append(other_.head, -1, false);
     std::vector<Event>& forward = policy_.model.forward;
     forward.insert(forward.begin(), made_.begin(), made_.end());
     made_.clear();
-    append({turn, other_.head.end()}, -1, false);
+    append(other_.head_backward, -1, false);
     for (int i = layers(); i-- > 0;) append(part(i).backward, i, true);
     append(other_.model.backward, -1, true);
     // The training loop releases what it keeps of the policy after both.

@@ -51,10 +51,12 @@ enum class TensorCall : std::uint8_t {
   row_places,            ///< the same: whose outputs they are
   row_weights,           ///< the same: what they are weighed by
   combined_gradients,    ///< the same: gradients of the outputs and weights are summed
-  averaged_gradients     ///< the same: gradients of the layer's input are averaged
+  averaged_gradients,    ///< the same: gradients of the layer's input are averaged
+  stage_output,          ///< pipeline: hidden states to the next stage
+  stage_gradient         ///< pipeline: their gradient back to the stage before
 };
 
-inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::averaged_gradients) + 1;
+inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::stage_gradient) + 1;
 
 struct Event {
   enum class Kind : std::uint8_t {
@@ -125,11 +127,20 @@ struct ReferenceModules {
   bool operator==(const ReferenceModules&) const = default;
 };
 
-/// A micro-step: the model's start, its layers forward, its end (head and loss, forward and backward), the
-/// layers backward, the embedding's backward.
+/// What a stage of a pipeline exchanges with its neighbours.
+enum class Transfer : std::uint8_t { receive_hidden, send_hidden, receive_gradient, send_gradient };
+inline constexpr std::size_t kTransfers = 4;
+
+/// A micro-step in two passes. Forward: the model's start (embedding), its layers, its end (head and loss).
+/// Backward: the loss and the head, the layers, the embedding. A stage of a pipeline has a start or an end
+/// only where its part of the model has them; elsewhere the pass begins or ends with a transfer.
 struct Tape {
-  TapePart model;                   ///< forward: before the layers; backward: behind them
-  std::vector<Event> head;          ///< between the layers' forward and backward
+  TapePart model;                    ///< forward: before the layers; backward: behind them
+  std::vector<Event> head;           ///< behind the layers' forward
+  std::vector<Event> head_backward;  ///< before the layers' backward
+  /// By Transfer: what is allocated as it is received and freed as it is sent, and the exchange itself. Empty
+  /// where the rank has the whole model.
+  std::array<std::vector<Event>, kTransfers> transfers;
   std::vector<TapePart> classes;    ///< distinct layers
   std::vector<std::size_t> layers;  ///< the class of each layer
   std::vector<Load> loads;

@@ -20,9 +20,6 @@ struct CallCounts {
   std::vector<std::int64_t> once, repeated;
 };
 
-/// Between the second and the last all micro-steps are alike.
-std::int64_t played_micro_steps(std::int64_t accumulation) { return std::min<std::int64_t>(accumulation, 3); }
-
 CallCounts count_calls(const StepProgram& program) {
   CallCounts counts{std::vector<std::int64_t>(program.calls.size()),
                     std::vector<std::int64_t>(program.calls.size())};
@@ -130,7 +127,7 @@ Bytes PlanFamily::phases(const Noted& noted, const Strategy& strategy) {
 }
 
 const PlanFamily::Noted& PlanFamily::noted(std::int64_t micro_batch_size, std::int64_t accumulation) {
-  const std::int64_t micro_steps = played_micro_steps(accumulation);
+  const std::int64_t micro_steps = distinct_micro_batches(accumulation);
   const Kind kind{tapes(micro_steps).at(micro_batch_size).order, micro_steps};
   const std::lock_guard lock(mutex_);
   const auto known = noted_.find(kind);
@@ -222,7 +219,7 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
   result.reserve(micro_batch_sizes.size());
   for (std::size_t at = 0; at < micro_batch_sizes.size();) {
     // Eight sizes of one order at a time; fewer are filled up with the first of them.
-    TapeFigures& tapes = this->tapes(played_micro_steps(accumulation));
+    TapeFigures& tapes = this->tapes(distinct_micro_batches(accumulation));
     const std::uint64_t order = tapes.at(micro_batch_sizes[at]).order;
     Sizes sizes;
     sizes.fill(micro_batch_sizes[at]);

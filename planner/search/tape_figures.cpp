@@ -29,7 +29,9 @@ class OrderHash {
 
 std::uint64_t order_of(const CondensedTape& tape) {
   OrderHash hash;
-  for (const CondensedSection* each : {&tape.start, &tape.head, &tape.end}) hash.add(*each);
+  for (const CondensedSection* each : {&tape.start, &tape.head, &tape.head_backward, &tape.end})
+    hash.add(*each);
+  for (const CondensedSection& each : tape.transfers) hash.add(each);
   for (const CondensedTape::Layer& each : tape.classes) hash.add(each.forward), hash.add(each.backward);
   for (const std::size_t each : tape.layers) hash.add(each);
   return hash.value();

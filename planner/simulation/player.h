@@ -1,7 +1,9 @@
 #pragma once
-// Plays a recorded micro-step through a framework's run: initialisation, then optimizer steps.
+// Simulates a rank's training run: a framework's initialisation, then optimizer steps, whose schedule says
+// when which micro-batch runs forward and backward.
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,16 +16,20 @@
 
 namespace zplan {
 
-/// Plays tapes for a framework: a class with
-///   void initialise(), begin_micro_step(bool last), gradient(std::size_t tensor, Device::Block),
-///   module(const Event&, int layer), end_backward(bool last), step(bool first),
-/// and, where it needs them, section(int layer, bool backward) and phase(Phase): where these begin;
-/// flattening(): where the GPU decides how it starts.
+/// Runs a step schedule over a rank's tapes for a framework: a class with
+///   void initialise(), begin_forward(const Slot&), gradient(std::size_t tensor, Device::Block),
+///   module(const Event&, int layer), end_backward(const Slot&), step(bool first),
+/// and, where it needs them, begin_backward(const Slot&), reduce(const Slot&), section(int layer, bool
+/// backward) and phase(Phase), called where these begin; flattening(): where the GPU decides how it starts.
 template <class Framework>
 class Player {
  public:
   Player(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator)
-      : inputs_(inputs), device_(allocator), state_(inputs, device_), framework_(state_) {
+      : inputs_(inputs),
+        device_(allocator),
+        state_(inputs, device_),
+        framework_(state_),
+        schedule_(schedule_of(inputs)) {
     if (inputs.logs_memory) device_.keep_log();
     device_.record_requests(inputs.requests);
     if (allocator && !allocator->capacity) device_.keep_trace(inputs.watched);
@@ -64,7 +70,7 @@ class Player {
     for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
       device_.begin_step();
       state_.begin_step(inputs_.notes_calls && step > 0);  // the first is never the steady one
-      play_step(step == 0);
+      play_step();
       // From the second step on all ask for the same: one that ends as it began is the steady one.
       if (steps < 3 || step > 1 || is_told_everything() || device_.out_of_memory()) continue;
       const auto before = std::exchange(layout, device_.layout());
@@ -93,7 +99,6 @@ class Player {
   // ---- what the tape says
   void section(int layer, bool backward) {
     stop_if_asked();
-    layer_ = layer, backward_ = backward;
     if constexpr (requires { framework_.section(layer, backward); }) framework_.section(layer, backward);
     if (layer >= 0)
       device_.enter(backward ? Phase::backward : Phase::forward,
@@ -128,7 +133,7 @@ class Player {
   void await(TensorCall call) { state_.await(call); }
   void compute(std::int32_t load) { state_.clock().compute(load); }
   void workspace(std::int32_t library) {
-    if (first_) state_.workspace(library);
+    if (!stepped_ && running_->micro_batch == 0) state_.workspace(library);
   }
 
  private:
@@ -141,20 +146,44 @@ class Player {
   [[nodiscard]] std::int64_t sequences() const {
     return inputs_.step.strategy.micro_batch_size * sequences_per_sample(inputs_.step.training);
   }
-  /// The micro-step of one length, and its blocks.
+  /// A tape, and the tokens of a sample of its micro-batches on this rank.
   struct Form {
     const Tape* tape{};
-    std::int64_t tokens{};  ///< of a sample on this rank
+    std::int64_t tokens{};
     TapeLayout layout;
-    std::vector<Device::Block> blocks;
   };
+  /// A micro-batch between the begin of its forward and the end of its backward.
+  struct MicroBatch {
+    std::int64_t micro_batch{};
+    const Form* form{};
+    Device::Block ids{Device::kNone};
+    std::vector<Device::Block>
+        blocks;        ///< by their number in the form's layout; empty under a condensed tape
+    Instant received;  ///< when what another stage sent is there
+    bool in_flight{};
+  };
+
   void add_form(const Tape& tape, std::int64_t tokens) {
-    TapeLayout layout(tape);
-    std::vector<Device::Block> blocks(static_cast<std::size_t>(layout.blocks()), Device::kNone);
-    forms_.push_back({&tape, tokens, std::move(layout), std::move(blocks)});
+    forms_.push_back({&tape, tokens, TapeLayout(tape)});
   }
   [[nodiscard]] Device::Block& held(std::int32_t block) {
-    return forms_[form_].blocks[static_cast<std::size_t>(block)];
+    return running_->blocks[static_cast<std::size_t>(block)];
+  }
+  [[nodiscard]] MicroBatch* find_in_flight(std::int64_t micro_batch) {
+    for (const std::unique_ptr<MicroBatch>& each : micro_batches_)
+      if (each->in_flight && each->micro_batch == micro_batch) return each.get();
+    return nullptr;
+  }
+  /// Returns the micro-batch of `slot`, which begins where none is in flight under its number.
+  MicroBatch& begin_or_find(const Slot& slot) {
+    if (MicroBatch* known = find_in_flight(slot.micro_batch)) return *known;
+    const auto over = std::find_if(micro_batches_.begin(), micro_batches_.end(),
+                                   [](const auto& each) { return !each->in_flight; });
+    MicroBatch& made = over != micro_batches_.end() ? **over : *micro_batches_.emplace_back(new MicroBatch);
+    made.micro_batch = slot.micro_batch, made.form = &forms_[slot.tape], made.in_flight = true;
+    made.received = {};
+    if (!condensed_) made.blocks.assign(static_cast<std::size_t>(made.form->layout.blocks()), Device::kNone);
+    return made;
   }
   static std::string_view name_of(Phase phase) {
     switch (phase) {
@@ -165,74 +194,97 @@ class Player {
     }
   }
 
-  void play_step(bool first) {
-    const std::int64_t micro_steps = inputs_.step.strategy.gradient_accumulation_steps;
-    if (forms_.size() > 1) {
-      first_ = first;
-      return play_varied(micro_steps);
+  [[nodiscard]] static StepSchedule schedule_of(const RunInputs& inputs) {
+    if (inputs.schedule != nullptr) return *inputs.schedule;
+    const std::int64_t micro_batches = inputs.step.strategy.gradient_accumulation_steps;
+    return inputs.varied != nullptr ? accumulate_lengths(inputs.varied->size() + 1, micro_batches)
+                                    : accumulate_gradients(micro_batches);
+  }
+
+  void play_step() {
+    for (const Round& round : schedule_.rounds) {
+      const std::int64_t begun = round.begun();
+      if (begun > 0) begin_round(round, begun);
+      for (const Slot& slot : round.slots) play(slot);
+      if (round.steady) state_.clock().end_repeated(round.repeats);
+      // Those still in flight stand for the last ones of all repetitions.
+      for (const std::unique_ptr<MicroBatch>& each : micro_batches_)
+        each->micro_batch += (round.repeats - 1) * begun;
     }
-    // Between the second and the last all micro-steps are alike.
-    const std::int64_t played = std::min<std::int64_t>(micro_steps, 3);
-    for (std::int64_t i = 0; i < played && !device_.out_of_memory(); ++i) {
-      first_ = first && i == 0;
-      device_.enter(Phase::forward, "forward");
-      const bool last = i + 1 == played;
-      const bool repeats = i == 1 && !last;
-      state_.calls().repeat(1);
-      state_.refill_batches(state_.batch_refills(last ? micro_steps - 1 : i, repeats ? micro_steps - 2 : 1));
-      state_.calls().repeat(repeats ? micro_steps - 2 : 1);
-      if (repeats) state_.clock().begin_repeated();
-      play_micro_step(last);
-      if (repeats) state_.clock().end_repeated();
+  }
+
+  void begin_round(const Round& round, std::int64_t begun) {
+    if (device_.out_of_memory()) return;
+    const auto first = std::find_if(round.slots.begin(), round.slots.end(),
+                                    [](const Slot& each) { return each.kind == Slot::Kind::forward; });
+    device_.enter(Phase::forward, "forward");
+    state_.calls().repeat(1);
+    state_.refill_batches(state_.batch_refills(first->micro_batch, begun * round.repeats));
+    state_.calls().repeat(round.repeats);
+    if (round.steady) state_.clock().begin_repeated();
+  }
+
+  /// Where memory has run out, what is in flight is finished, and no more begins.
+  void play(const Slot& slot) {
+    using Kind = Slot::Kind;
+    if (slot.kind == Kind::step) return step();
+    running_ = device_.out_of_memory() ? find_in_flight(slot.micro_batch) : &begin_or_find(slot);
+    if (running_ == nullptr) return;
+    switch (slot.kind) {
+      case Kind::forward: return forward(slot);
+      case Kind::backward: return backward(slot);
+      case Kind::reduce:
+        if constexpr (requires { framework_.reduce(slot); }) framework_.reduce(slot);
+        return;
+      default: return;
     }
+  }
+
+  void forward(const Slot& slot) {
+    const Form& form = *running_->form;
+    running_->ids = device_.allocate(
+        Term::model_inputs, token_ids(sequences(), form.tokens) * numbers_per_token(inputs_.step.strategy));
+    framework_.begin_forward(slot);
+    if (condensed_)
+      play_forward(inputs_.recording.condensed, *this);
+    else
+      play_forward(*form.tape, form.layout, *this);
+  }
+
+  void backward(const Slot& slot) {
+    const Form& form = *running_->form;
+    if constexpr (requires { framework_.begin_backward(slot); }) framework_.begin_backward(slot);
+    if (condensed_)
+      play_backward(inputs_.recording.condensed, *this);
+    else
+      play_backward(*form.tape, form.layout, *this);
+    device_.enter(Phase::backward, "gradient reduction");
+    framework_.end_backward(slot);
+    device_.release(running_->ids);
+    running_->in_flight = false;
+  }
+
+  void step() {
+    state_.calls().repeat(1);
     state_.clock().end_micro_steps();
     device_.enter(Phase::step, "optimizer step");
     std::vector<Device::Block> outputs;
     for (const Bytes each : inputs_.recording.tape.held)
       outputs.push_back(device_.allocate(Term::logits, each));
-    framework_.step(first);
+    framework_.step(!std::exchange(stepped_, true));
     device_.release(outputs);
     state_.clock().optimize(optimizer_traffic(inputs_.step.strategy, inputs_.step.shard));
-  }
-
-  /// Each length once, then the longest, in as many optimizer steps as that takes.
-  void play_varied(std::int64_t micro_steps) {
-    bool first_step = first_;
-    for (std::size_t i = 1; i <= forms_.size() && !device_.out_of_memory(); ++i) {
-      form_ = i % forms_.size();
-      const bool last = form_ == 0 || static_cast<std::int64_t>(i) % micro_steps == 0;
-      device_.enter(Phase::forward, "forward");
-      play_micro_step(last);
-      first_ = false;
-      if (!last) continue;
-      device_.enter(Phase::step, "optimizer step");
-      framework_.step(std::exchange(first_step, false));
-    }
-  }
-
-  void play_micro_step(bool last) {
-    Form& form = forms_[form_];
-    const Strategy& strategy = inputs_.step.strategy;
-    Device::Block ids = device_.allocate(Term::model_inputs,
-                                         token_ids(sequences(), form.tokens) * numbers_per_token(strategy));
-    framework_.begin_micro_step(last);
-    if (condensed_)
-      zplan::play(inputs_.recording.condensed, *this);
-    else
-      zplan::play(*form.tape, form.layout, *this);
-    device_.enter(Phase::backward, "gradient reduction");
-    framework_.end_backward(last);
-    device_.release(ids);
   }
 
   const RunInputs& inputs_;
   Device device_;
   RankState state_;
   Framework framework_;
-  std::vector<Form> forms_;  ///< the longest, then others
-  std::size_t form_{};
-  int layer_{-1};
-  bool backward_{}, first_{}, condensed_{};
+  StepSchedule schedule_;
+  std::vector<Form> forms_;                                 ///< of the longest samples, then others
+  std::vector<std::unique_ptr<MicroBatch>> micro_batches_;  ///< those over are used again
+  MicroBatch* running_{};
+  bool stepped_{}, condensed_{};
 };
 
 }  // namespace zplan

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "planner/layout/step_schedule.h"
 #include "planner/model_trace/condensed.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
@@ -66,6 +67,7 @@ struct RunInputs {
   /// stays the longest's; what the allocator keeps does not: a block made for a shorter one is of no use to
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
+  const StepSchedule* schedule{};         ///< null: forward and backward of each micro-batch in turn
   std::int64_t gpus_per_node{};           ///< 0: all on one
   bool notes_calls{true};                 ///< RunResult::calls and program are asked for
   bool logs_memory{};                     ///< of a live run: RunResult::live is asked for, and not

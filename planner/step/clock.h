@@ -1,8 +1,9 @@
 #pragma once
-// What a GPU's queues are given to do in one optimizer step, in order: the host, which issues everything; the
-// compute stream; the collectives of the data-parallel group, which NCCL runs one behind the other. A run
-// writes this program down; queues.h says how long it takes. Neither the order nor what waits for what
-// depends on the micro-batch size, so one program serves all of them.
+// The program of one optimizer step for one rank, in order, over its queues: the host, which issues
+// everything; the compute stream; the collectives of the data-parallel group, which NCCL runs one behind the
+// other; transfers between the stages of a pipeline. A run writes the program; queues.h computes how long it
+// takes. Neither the order nor what waits for what depends on the micro-batch size, so one program serves all
+// sizes.
 
 #include <array>
 #include <cstdint>
@@ -22,23 +23,26 @@ struct Instant {
 
 struct ClockEvent {
   enum class Kind : std::uint8_t {
-    compute,         ///< load `index` of the tape
-    move,            ///< kernels of a framework that read and write `amount` bytes
-    optimize,        ///< the optimizer's
-    host,            ///< the host is busy with the framework's own code for `amount` seconds
-    read_back,       ///< the host reads what the compute stream has made: it waits for that
-    note,            ///< how far the compute stream is becomes the next instant
-    issue,           ///< call `index`, not before instant `instant`; its end is the next instant
-    wait,            ///< the compute stream goes on at instant `instant`
-    exchange,        ///< a tensor-parallel call: what is behind it needs its result
-    begin_repeated,  ///< the micro-step from here on
-    end_repeated,    ///< to here stands for all that are like it
+    compute,    ///< load `index` of the tape
+    move,       ///< kernels of a framework that read and write `amount` bytes
+    optimize,   ///< the optimizer's
+    host,       ///< the host is busy with the framework's own code for `amount` seconds
+    read_back,  ///< the host reads what the compute stream has made: it waits for that
+    note,       ///< how far the compute stream is becomes the next instant
+    issue,      ///< call `index`, not before instant `instant`; its end is the next instant
+    wait,       ///< the compute stream goes on at instant `instant`
+    exchange,   ///< a tensor-parallel call: what is behind it needs its result
+    send,       ///< call `index` to rank `peer`, not before instant `instant`; its end is the next instant
+    receive,    ///< what `peer` sends next; its arrival is the next instant
+    begin_repeated,  ///< what is from here on
+    end_repeated,    ///< to here comes `amount` times, of which one is written down
     end_micro_steps,
   };
   Kind kind{Kind::compute};
   Phase phase{Phase::forward};
   std::int32_t index{-1};
   std::int32_t instant{};
+  std::int32_t peer{-1};  ///< by place in the list of programs that run together
   double amount{};
   bool operator==(const ClockEvent&) const = default;
 };
@@ -89,8 +93,19 @@ class Clock {
     if (!noted_) return;
     add({.kind = ClockEvent::Kind::exchange, .phase = phase, .index = number(call, exchange)});
   }
+  /// Sends to another rank on a stream of its own, once `earliest` is reached; returns when it is through.
+  [[nodiscard]] Instant send(const Call& call, std::int32_t peer, Instant earliest, std::int32_t exchange) {
+    return transfer({.kind = ClockEvent::Kind::send, .instant = number(earliest), .peer = peer}, call,
+                    exchange);
+  }
+  /// Receives what `peer` sends; returns when it is there.
+  [[nodiscard]] Instant receive(const Call& call, std::int32_t peer, std::int32_t exchange) {
+    return transfer({.kind = ClockEvent::Kind::receive, .peer = peer}, call, exchange);
+  }
   void begin_repeated() { add({.kind = ClockEvent::Kind::begin_repeated}); }
-  void end_repeated() { add({.kind = ClockEvent::Kind::end_repeated}); }
+  void end_repeated(std::int64_t times = 1) {
+    add({.kind = ClockEvent::Kind::end_repeated, .amount = static_cast<double>(times)});
+  }
   void end_micro_steps() { add({.kind = ClockEvent::Kind::end_micro_steps}); }
 
   [[nodiscard]] const StepProgram& program() const { return program_; }
@@ -98,6 +113,12 @@ class Clock {
  private:
   void add(const ClockEvent& event) {
     if (noted_) program_.events.push_back(event);
+  }
+  [[nodiscard]] Instant transfer(ClockEvent event, const Call& call, std::int32_t exchange) {
+    if (!noted_) return {};
+    event.index = number(call, exchange);
+    add(event);
+    return {++program_.instants, step_};
   }
   void amount(ClockEvent::Kind kind, double amount) {
     if (amount > 0) add({.kind = kind, .amount = amount});

@@ -91,12 +91,16 @@ void ReplicatedRun::broadcast_parameters() {
   device_.release(under_way);
 }
 
-void ReplicatedRun::begin_micro_step(bool last) {
-  const bool reduces = last || in().training.syncs_each_micro_step;
-  reduces_ = is_distributed() && reduces, first_bucket_ = true;
-  const bool seen = !optimized_.empty() && ready_order_.size() == optimized_.size();
-  if (is_distributed() && reduces && seen && !rebuilt_) rebuild_buckets();
+bool ReplicatedRun::reduces(const Slot& slot) const {
+  return is_distributed() && (slot.last || in().training.syncs_each_micro_step);
 }
+
+void ReplicatedRun::begin_forward(const Slot& slot) {
+  const bool seen = !optimized_.empty() && ready_order_.size() == optimized_.size();
+  if (reduces(slot) && seen && !rebuilt_) rebuild_buckets();
+}
+
+void ReplicatedRun::begin_backward(const Slot& slot) { reduces_ = reduces(slot), first_bucket_ = true; }
 
 /// In the order in which gradients came, a first bucket of 1 MiB and further ones of 25 MiB; the one that
 /// fills a bucket belongs to it.
@@ -147,12 +151,12 @@ void ReplicatedRun::gradient(std::size_t tensor, Device::Block block) {
 
 /// DeepSpeed's gradients are flattened, reduced and copied back, by one rank too. Source: DeepSpeed 0.19.8
 /// runtime/engine.py allreduce_bucket, which asks for no group size.
-void ReplicatedRun::end_backward(bool last) {
+void ReplicatedRun::end_backward(const Slot& slot) {
   if (reduces_) {
     if (open_.value > 0) send();
     state_.wait(reduced_);
   }
-  if (!last || !is_deepspeed()) return;
+  if (!slot.last || !is_deepspeed()) return;
   for (std::size_t i = 0; i < state_.tensors().size(); ++i) state_.average_replicated(i);
   for (const RankState::EngineBucket& bucket : state_.engine_buckets()) {
     // One tensor alone is a view.

@@ -14,10 +14,11 @@ class ReplicatedRun {
   explicit ReplicatedRun(RankState& state);
 
   void initialise();
-  void begin_micro_step(bool last);
+  void begin_forward(const Slot& slot);
+  void begin_backward(const Slot& slot);
   void gradient(std::size_t tensor, Device::Block block);
   void module(const Event& event, int layer) { (void)event, (void)layer; }
-  void end_backward(bool last);
+  void end_backward(const Slot& slot);
   void step(bool first);
 
  private:
@@ -27,6 +28,8 @@ class ReplicatedRun {
   [[nodiscard]] bool is_distributed() const {
     return !is_deepspeed() && in().strategy.layout.gradient_ranks() > 1;
   }
+  /// Whether DDP reduces gradients in this backward.
+  [[nodiscard]] bool reduces(const Slot& slot) const;
   [[nodiscard]] bool has_master() const;
   [[nodiscard]] bool clips() const { return in().strategy.zero.gradient_clipping > 0; }
   [[nodiscard]] bool flattens() const;  ///< FP16_Optimizer: DeepSpeed's FusedAdam wants one flat parameter

@@ -172,10 +172,9 @@ void FsdpRun::reshard(ParameterGroup& group) {
 
 // ---- a micro-step -----------------------------------------------------------------------------------------
 
-void FsdpRun::begin_micro_step(bool last) {
-  last_micro_step_ = last;
+void FsdpRun::begin_forward(const Slot& slot) {
   in_backward_ = false;
-  if (std::exchange(first_micro_step_, false) && counts_trainer()) state_.count_tokens();
+  if (slot.first() && counts_trainer()) state_.count_tokens();
   ParameterGroup& first = wraps_embedding() ? embedding() : root();
   gather(first);
   copy_out(first, true);
@@ -340,8 +339,7 @@ void FsdpRun::drop_reduced(Device::Block reduced, bool all_reduced) {
   all_reduced_.push_back(reduced);
 }
 
-void FsdpRun::end_backward(bool last) {
-  (void)last;
+void FsdpRun::end_backward(const Slot& /*unused*/) {
   after_backward(wraps_embedding() ? embedding() : root());
   state_.wait(reduced_);
   device_.release(last_reduced_);
@@ -349,7 +347,7 @@ void FsdpRun::end_backward(bool last) {
 }
 
 void FsdpRun::step(bool first) {
-  first_micro_step_ = is_first_backward_ = true;
+  is_first_backward_ = true;
   if (counts_trainer() && ranks() > 1)  // DTensor's norm of all parameters' norms
     state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce,
                              Elements(static_cast<std::int64_t>(optimized_.size())), Bytes(4),

@@ -14,13 +14,14 @@ class FsdpRun {
   explicit FsdpRun(RankState& state);
 
   void initialise();
-  void begin_micro_step(bool last);
+  void begin_forward(const Slot& slot);
+  void begin_backward(const Slot& slot) { last_micro_step_ = slot.last; }
   void section(int layer, bool backward);
   void phase(Phase phase);
   void gradient(std::size_t tensor, Device::Block block) { state_.take_gradient(tensor, block); }
   void module(const Event& event, int layer);
   void reference(std::int32_t index);
-  void end_backward(bool last);
+  void end_backward(const Slot& slot);
   void step(bool first);
 
  private:
@@ -99,7 +100,7 @@ class FsdpRun {
   std::vector<OptimizerTensor> optimized_;
   int open_{-1};  ///< layer whose forward or backward runs
   bool in_backward_{};
-  bool first_micro_step_{true}, last_micro_step_{}, is_first_backward_{true};
+  bool last_micro_step_{}, is_first_backward_{true};
   Device::Block last_gathered_{-1};         ///< forward: kept until the next group has copied out
   Device::Block last_reduced_{-1};          ///< the reduce-scatter's input: kept until the next one's
   std::vector<Device::Block> all_reduced_;  ///< kept until the backward is over, beside what was made of them

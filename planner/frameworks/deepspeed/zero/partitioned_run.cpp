@@ -105,7 +105,7 @@ PartitionedRun::PartitionedRun(RankState& state) : state_(state), device_(state.
   number_parameters();
   policy_.options = gather_options(in().strategy);
   policy_.options.fp16 = in().training.precision == Precision::fp16;
-  policy_.options.micro_steps = std::min<std::int64_t>(in().strategy.gradient_accumulation_steps, 3);
+  policy_.options.micro_steps = distinct_micro_batches(in().strategy.gradient_accumulation_steps);
   policy_.options.traces = !begins_anew(in()) && !scores_each(in());
   list_modules();
   policy_.prepare();
@@ -405,11 +405,10 @@ void PartitionedRun::gather_each() {
   }
 }
 
-void PartitionedRun::begin_micro_step(bool last) {
-  last_micro_step_ = last;
-  if (micro_step_ == 0) engine_->gathers = first_step_ ? &engine_->of_run->first : &engine_->of_run->steady;
+void PartitionedRun::begin_forward(const Slot& slot) {
+  if (slot.first()) engine_->gathers = first_step_ ? &engine_->of_run->first : &engine_->of_run->steady;
   engine_->event = 0;
-  begin(engine_->gathers->micro_step(micro_step_));
+  begin(engine_->gathers->micro_step(static_cast<std::size_t>(slot.micro_batch)));
 }
 
 /// The reference's engine gathers what its forward needs; what it keeps whole, it keeps from its first one
@@ -700,12 +699,10 @@ Bytes PartitionedRun::accumulated_size() const {
   return in().strategy.zero.fp32_gradient_accumulation ? Bytes(4) : weight();
 }
 
-void PartitionedRun::end_backward(bool last) {
-  (void)last;
+void PartitionedRun::end_backward(const Slot& /*unused*/) {
   flush();
   gather(INT32_MAX);
   state_.wait(reduced_);
-  ++micro_step_;
 }
 
 /// torch.isinf takes the gradients' magnitudes and compares them, torch.isnan only compares.
@@ -760,7 +757,6 @@ void PartitionedRun::step(bool first) {
   engine_->asked = std::move(behind);
   engine_->next = 0, engine_->next_action = 0;
   gather(INT32_MAX, Term::persistent_parameters);
-  micro_step_ = 0;
   first_step_ = false;
 }
 

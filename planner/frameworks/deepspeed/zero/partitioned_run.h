@@ -20,11 +20,12 @@ class PartitionedRun {
   PartitionedRun& operator=(const PartitionedRun&) = delete;
 
   void initialise();
-  void begin_micro_step(bool last);
+  void begin_forward(const Slot& slot);
+  void begin_backward(const Slot& slot) { last_micro_step_ = slot.last; }
   void gradient(std::size_t tensor, Device::Block block);
   void module(const Event& event, int layer);
   void reference(std::int32_t index);
-  void end_backward(bool last);
+  void end_backward(const Slot& slot);
   void step(bool first);
 
   /// What DeepSpeed's hooks see of a micro-step.
@@ -130,7 +131,6 @@ class PartitionedRun {
   };
   Engine policy_, reference_;
   Engine* engine_{&policy_};  ///< whose modules run
-  std::size_t micro_step_{};
   bool first_step_{true}, first_reference_{true}, last_micro_step_{}, scores_{};
   Instant reduced_;                   ///< when the last reduction is through
   std::vector<std::size_t> pending_;  ///< gradients in the bucket

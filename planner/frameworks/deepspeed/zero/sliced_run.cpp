@@ -400,11 +400,11 @@ void SlicedRun::flush() {
   open_ = {};
 }
 
-void SlicedRun::end_backward(bool last) {
+void SlicedRun::end_backward(const Slot& slot) {
   if (is_second_stage()) {
     flush();
     state_.wait(reduced_);
-    if (last) make_missing_gradients();
+    if (slot.last) make_missing_gradients();
     release_buckets();
     if (in().strategy.gradient_accumulation_steps > 1 && !accumulates_fp32() && !offloaded()) {
       // Sums of earlier micro-steps are added up into them and replaced.
@@ -413,7 +413,7 @@ void SlicedRun::end_backward(bool last) {
     }
     return;
   }
-  if (!last) return;
+  if (!slot.last) return;
   if (!averages_in_hooks())
     for (std::size_t i = 0; i < state_.tensors().size(); ++i) state_.average_replicated(i);
   if (uses_bf16_optimizer(in().training, in().strategy)) {

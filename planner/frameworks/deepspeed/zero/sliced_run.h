@@ -18,10 +18,11 @@ class SlicedRun {
   void initialise();
   /// Once initialised; absent where the GPU does not decide it.
   [[nodiscard]] const std::optional<Flattening>& flattening() const { return flattening_; }
-  void begin_micro_step(bool last) { last_micro_step_ = last; }
+  void begin_forward(const Slot& /*unused*/) {}
+  void begin_backward(const Slot& slot) { last_micro_step_ = slot.last; }
   void gradient(std::size_t tensor, Device::Block block);
   void module(const Event& event, int layer) { (void)event, (void)layer; }
-  void end_backward(bool last);
+  void end_backward(const Slot& slot);
   void step(bool first);
 
  private:

@@ -1,0 +1,73 @@
+#pragma once
+// The order of an optimizer step: forwards and backwards of micro-batches, what a pipeline's stages send each
+// other, the optimizer step. A new schedule is a function that makes a StepSchedule.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace zplan {
+
+/// One thing that a rank does in an optimizer step.
+struct Slot {
+  enum class Kind : std::uint8_t {
+    forward,
+    backward,          ///< gradients of inputs and weights
+    weight_gradient,   ///< gradients of weights alone, where a tape tells them apart from those of inputs
+    receive_hidden,    ///< hidden states from the stage before
+    send_hidden,       ///< hidden states to the next stage
+    receive_gradient,  ///< the gradient of the hidden states that were sent
+    send_gradient,     ///< the gradient of the hidden states that were received
+    reduce,            ///< reduces gradients, where the framework does not do so behind each backward
+    step,              ///< the optimizer step
+  };
+  Kind kind{Kind::forward};
+  std::int64_t micro_batch{};  ///< number within the optimizer step
+  std::size_t tape{};          ///< which of the rank's tapes runs: 0, but for samples of another length
+  bool last{};                 ///< whether no other backward follows before the optimizer step
+  bool operator==(const Slot&) const = default;
+
+  [[nodiscard]] bool first() const { return micro_batch == 0; }
+};
+
+/// Slots that are simulated together.
+struct Round {
+  std::vector<Slot> slots;
+  std::int64_t repeats{1};  ///< how often they come; each time micro-batches count on
+  bool steady{};            ///< whether they stand for all rounds like them, even where there is but one
+  bool operator==(const Round&) const = default;
+
+  /// Micro-batches that begin in the round.
+  [[nodiscard]] std::int64_t begun() const;
+};
+
+/// What a rank does from the first micro-batch to the end of the optimizer step. Where many rounds are alike
+/// (gradient accumulation, the middle of a pipeline's step), one stands for all.
+struct StepSchedule {
+  std::vector<Round> rounds;
+  bool operator==(const StepSchedule&) const = default;
+};
+
+/// Micro-batches of a step that differ from each other: the first, one that stands for all between, the last.
+[[nodiscard]] constexpr std::int64_t distinct_micro_batches(std::int64_t micro_batches) {
+  return micro_batches < 3 ? micro_batches : 3;
+}
+/// How many micro-batches the middle one stands for; 1 where there is none.
+[[nodiscard]] constexpr std::int64_t repeats_of(std::int64_t micro_batches) {
+  return micro_batches > 2 ? micro_batches - 2 : 1;
+}
+
+/// Forward and backward of each micro-batch in turn, then the optimizer step.
+[[nodiscard]] StepSchedule accumulate_gradients(std::int64_t micro_batches);
+
+/// Micro-batches of several lengths: tapes 1, 2, … `tapes` − 1, then tape 0, each once, with an optimizer
+/// step behind every `micro_batches` of them and behind the last.
+[[nodiscard]] StepSchedule accumulate_lengths(std::size_t tapes, std::int64_t micro_batches);
+
+/// 1F1B for stage `stage` of a pipeline of `stages`: as many forwards as stages follow, then a forward and a
+/// backward in turn, then the remaining backwards. Source: Megatron-LM core/pipeline_parallel/schedules.py
+/// forward_backward_pipelining_without_interleaving.
+[[nodiscard]] StepSchedule one_forward_one_backward(std::int64_t stage, std::int64_t stages,
+                                                    std::int64_t micro_batches);
+
+}  // namespace zplan
