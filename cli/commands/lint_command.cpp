@@ -58,7 +58,7 @@ LintPlan lint_plan(const Question& question, const Answer& answer) {
   const Plan& plan = answer.plans.front();
   return {.id = plan.id(),
           .fits = plan.fits,
-          .required = plan.memory.required,
+          .required = plan.memory().required,
           .available = available(question.cluster, question.headroom),
           .step = plan.time.step,
           .tokens_per_second = plan.time.tokens_per_second,

@@ -173,7 +173,7 @@ Json ranges_json(const Plan& plan, const Question& question) {
                 {"method", name(range.method)},
                 {"gpu_generation", name(range.units)}};
   };
-  const Ends peak = memory.around(static_cast<double>(plan.memory.required.value));
+  const Ends peak = memory.around(static_cast<double>(plan.memory().required.value));
   return {{"share", LikelyRange::kShare},
           {"step_seconds", of(speed, speed.of_time(plan.time.step.value))},
           {"tokens_per_second", of(speed, speed.around(plan.time.tokens_per_second))},

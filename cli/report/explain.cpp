@@ -27,17 +27,18 @@ std::vector<Symbol> model_symbols(const Plan& plan, const Question& q) {
   const ModelShape& shape = q.model.shape;
   const RankModel rank =
       rank_model(with_local_experts(q.model, plan.strategy), q.training, plan.strategy.layout.tensor);
-  return {count("Ψ", "trainable parameters on one tensor-parallel rank", rank.trainable.value),
-          count("F", "frozen parameters on one tensor-parallel rank", rank.frozen.value),
-          count("P", "parameters whose optimizer states one rank holds", plan.shard.optimizer_elements.value),
-          {"n", "elements of one parameter tensor", ""},
-          count("L", "layers", shape.layers),
-          count("h", "hidden size", shape.hidden_size),
-          count("f", "feed-forward size", shape.intermediate_size),
-          count("a", "attention heads", shape.attention_heads),
-          count("k", "key-value heads", shape.key_value_heads),
-          count("d", "head size", shape.head_size),
-          count("V", "vocabulary", shape.vocabulary_size)};
+  return {
+      count("Ψ", "trainable parameters on one tensor-parallel rank", rank.trainable.value),
+      count("F", "frozen parameters on one tensor-parallel rank", rank.frozen.value),
+      count("P", "parameters whose optimizer states one rank holds", plan.shard().optimizer_elements.value),
+      {"n", "elements of one parameter tensor", ""},
+      count("L", "layers", shape.layers),
+      count("h", "hidden size", shape.hidden_size),
+      count("f", "feed-forward size", shape.intermediate_size),
+      count("a", "attention heads", shape.attention_heads),
+      count("k", "key-value heads", shape.key_value_heads),
+      count("d", "head size", shape.head_size),
+      count("V", "vocabulary", shape.vocabulary_size)};
 }
 
 std::vector<Symbol> training_symbols(const Plan& plan, const Question& q) {
@@ -78,7 +79,7 @@ std::vector<Symbol> saved_symbols(const Plan& plan, const Question& q) {
   for (std::size_t kind = 0; kind < q.model.inventory.kinds.size(); ++kind) {
     const auto last = std::find(layers.rbegin(), layers.rend(), kind);
     if (last == layers.rend()) continue;
-    const Bytes saved = plan.memory.saved_by_layer[static_cast<std::size_t>(layers.rend() - last) - 1];
+    const Bytes saved = plan.memory().saved_by_layer[static_cast<std::size_t>(layers.rend() - last) - 1];
     symbols.push_back({"S",
                        fmt::format("what a {} layer keeps of a micro-batch for its backward",
                                    q.model.inventory.kinds[kind].name),
@@ -102,7 +103,7 @@ Figure bytes_figure(std::string name, Bytes size, std::string formula, std::stri
 }
 
 Section memory_section(const Plan& plan, const Question& q) {
-  const Peak& peak = plan.memory.peak;
+  const Peak& peak = plan.memory().peak;
   Section section{
       "memory", fmt::format("Memory at the peak ({}, {})", to_name(reported(peak.phase)), peak.at), {}};
   for (std::size_t i = 0; i < kTerms; ++i) {
@@ -118,7 +119,7 @@ Section memory_section(const Plan& plan, const Question& q) {
 
 Section required_section(const Plan& plan, const Question& q) {
   const std::string source = "PyTorch's caching allocator, simulated (docs/allocator.md)";
-  const MemoryPlan& m = plan.memory;
+  const MemoryPlan& m = plan.memory();
   return {
       "required",
       "The smallest device on which it runs",
@@ -147,7 +148,7 @@ Section steady_section(const Plan& plan, const Question& q) {
     return fmt::format("{}{}", what, stage >= from ? " / N" : "");
   };
   const std::string source = "Rajbhandari et al. 2020, section 3 and figure 1";
-  const SteadyState& steady = plan.memory.steady;
+  const SteadyState& steady = plan.memory().steady;
   return {"steady",
           "The state as ZeRO papers tabulate it",
           {bytes_figure("parameters", steady.parameters, over("(w·Ψ + frozen bytes)", 3), source, q),
@@ -157,7 +158,7 @@ Section steady_section(const Plan& plan, const Question& q) {
 }
 
 Section host_section(const Plan& plan, const Question& q) {
-  const HostMemory& host = plan.memory.host;
+  const HostMemory& host = plan.memory().host;
   const std::string source(spec(plan.framework).host_source);
   Section section{"host", "Host memory and disk per node", {}};
   if (host.total == Bytes{} && host.nvme == Bytes{}) return section;
@@ -224,14 +225,14 @@ Figure collective_figure(const Collective& each, Framework framework) {
 
 Section communication_section(const Plan& plan, const Question& q) {
   Section section{"communication", "Communication per optimizer step", {}};
-  for (const Collective& each : plan.communication.collectives)
+  for (const Collective& each : plan.communication().collectives)
     section.figures.push_back(collective_figure(each, plan.framework));
   const std::string offload = "offload traffic per GPU and optimizer step";
-  if (plan.communication.host_to_device > Bytes{})
-    section.figures.push_back(bytes_figure("host to device", plan.communication.host_to_device, offload,
+  if (plan.communication().host_to_device > Bytes{})
+    section.figures.push_back(bytes_figure("host to device", plan.communication().host_to_device, offload,
                                            "docs/communication.md", q));
-  if (plan.communication.device_to_host > Bytes{})
-    section.figures.push_back(bytes_figure("device to host", plan.communication.device_to_host, offload,
+  if (plan.communication().device_to_host > Bytes{})
+    section.figures.push_back(bytes_figure("device to host", plan.communication().device_to_host, offload,
                                            "docs/communication.md", q));
   return section;
 }

@@ -18,8 +18,8 @@ Json or_null(const std::optional<T>& value) {
 
 Json figures_json(const Plan& plan) {
   return {{"strategy", plan.id()},
-          {"required", plan.memory.required.value},
-          {"host", plan.memory.host.total.value},
+          {"required", plan.memory().required.value},
+          {"host", plan.memory().host.total.value},
           {"step", plan.time.step.value},
           {"tokens_per_second", plan.time.tokens_per_second}};
 }

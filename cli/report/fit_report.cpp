@@ -28,9 +28,9 @@ std::string size_cell(Bytes size, const Question& q) { return format_bytes_value
 
 /// Figures of a plan, from `needs` on.
 std::vector<std::string> plan_cells(const Plan& plan, const Question& at) {
-  return {size_cell(plan.memory.required, at),
-          size_cell(available(at.cluster, at.headroom) - plan.memory.required, at),
-          plan.memory.host.total.value > 0 ? size_cell(plan.memory.host.total, at) : "",
+  return {size_cell(plan.memory().required, at),
+          size_cell(available(at.cluster, at.headroom) - plan.memory().required, at),
+          plan.memory().host.total.value > 0 ? size_cell(plan.memory().host.total, at) : "",
           seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second)};
 }
 
@@ -196,7 +196,7 @@ void add_cards(Document& doc, const SolvedQuestion& solved) {
   for (const CardFit& each : solved.cards) {
     if (!each.plan || table.rows.size() == kMostCards) break;
     table.rows.push_back({{each.name, size_cell(each.memory, solved.at), each.plan->id(),
-                           size_cell(each.plan->memory.required, solved.at),
+                           size_cell(each.plan->memory().required, solved.at),
                            fmt::format("{:.0f}", each.plan->time.tokens_per_second)},
                           Tone::plain});
   }
@@ -215,10 +215,10 @@ void add_models(Document& doc, const SolvedQuestion& solved) {
                {"tok/s", "", true, 8}},
               {}};
   for (const ModelFit& each : solved.models)
-    table.rows.push_back(
-        {{each.name, format_count(each.size), each.plan.id(), size_cell(each.plan.memory.required, solved.at),
-          fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
-         Tone::plain});
+    table.rows.push_back({{each.name, format_count(each.size), each.plan.id(),
+                           size_cell(each.plan.memory().required, solved.at),
+                           fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
+                          Tone::plain});
   doc.heading("Largest models of the catalogue that fit");
   doc.table(std::move(table));
 }
@@ -234,12 +234,12 @@ void add_ladder(Document& doc, const SolvedQuestion& solved) {
                {"tok/s", "", true, 8}},
               {}};
   for (const Rung& each : solved.ladder) {
-    const Bytes host = each.plan.memory.host.total;
+    const Bytes host = each.plan.memory().host.total;
     table.rows.push_back(
         {{each.step + (each.options.empty() ? "" : " (" + each.options + ")"),
           each.tokens ? fmt::format("{}", *each.tokens) : "none",
           each.options.empty() ? "" : fmt::format("{:+}", each.gained),
-          size_cell(each.plan.memory.required, solved.at), host.value > 0 ? size_cell(host, solved.at) : "",
+          size_cell(each.plan.memory().required, solved.at), host.value > 0 ? size_cell(host, solved.at) : "",
           seconds_value(each.plan.time.step), fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
          each.kept ? Tone::plain : Tone::faint});
   }
@@ -316,11 +316,11 @@ std::vector<CsvRecord> csv_records(const FitReport& report) {
   };
   for (const SolvedQuestion& solved : report.solved)
     for (const Solution& each : solved.inverse.solutions)
-      records.push_back({std::string(to_name(solved.inverse.solve)), each.plan.id(), number(each.value),
-                         number(each.next), std::string(to_name(each.limit)),
-                         number(each.plan.memory.required.value), number(each.plan.memory.host.total.value),
-                         fmt::format("{:.6g}", each.plan.time.step.value),
-                         fmt::format("{:.6g}", each.plan.time.tokens_per_second), each.reason});
+      records.push_back(
+          {std::string(to_name(solved.inverse.solve)), each.plan.id(), number(each.value), number(each.next),
+           std::string(to_name(each.limit)), number(each.plan.memory().required.value),
+           number(each.plan.memory().host.total.value), fmt::format("{:.6g}", each.plan.time.step.value),
+           fmt::format("{:.6g}", each.plan.time.tokens_per_second), each.reason});
   return records;
 }
 

@@ -89,7 +89,7 @@ std::vector<HardwareField> hardware_fields(const HardwareComparison& all) {
       {{"plan", "", false, kAlways}, [](const Compared& each, ByteUnit) { return plan_on(each).id(); }},
       {{"needs", memory, true, 7},
        [](const Compared& each, ByteUnit unit) {
-         return format_bytes_value(plan_on(each).memory.required, unit);
+         return format_bytes_value(plan_on(each).memory().required, unit);
        }},
       {{"of", memory, true, 6},
        [](const Compared& each, ByteUnit unit) {

@@ -33,7 +33,7 @@ std::string percent_text(double value, ByteUnit) { return fmt::format("{:.1f}", 
 
 template <MemoryPart part>
 double held(P plan, Q) {
-  return number_of_bytes(plan.memory.peak.holds.part(part));
+  return number_of_bytes(plan.memory().peak.holds.part(part));
 }
 
 template <Seconds StepTime::*member>
@@ -71,11 +71,11 @@ std::vector<Measure> memory_measures(ByteUnit byte_unit) {
           {"temporaries", unit, held<MemoryPart::temporaries>, bytes_text},
           {"framework overhead", unit, held<MemoryPart::framework_overhead>, bytes_text},
           {"allocator slack", unit,
-           [](P p, Q) { return number_of_bytes(p.memory.required - p.memory.peak.bytes()); }, bytes_text},
-          {"needs", unit, [](P p, Q) { return number_of_bytes(p.memory.required); }, bytes_text},
+           [](P p, Q) { return number_of_bytes(p.memory().required - p.memory().peak.bytes()); }, bytes_text},
+          {"needs", unit, [](P p, Q) { return number_of_bytes(p.memory().required); }, bytes_text},
           {"free", unit, [](P p, Q q) { return number_of_bytes(Bytes{} - shortage(p, q)); }, bytes_text,
            Best::most},
-          {"host memory per node", unit, [](P p, Q) { return number_of_bytes(p.memory.host.total); },
+          {"host memory per node", unit, [](P p, Q) { return number_of_bytes(p.memory().host.total); },
            bytes_text}};
 }
 
@@ -87,18 +87,19 @@ std::vector<Measure> traffic_measures(const std::vector<const Question*>& questi
   };
   std::vector<Measure> list;
   if (!any([](const Cluster& cluster) { return cluster.gpus > 1; })) return list;
-  list.push_back({"collective calls", "", [](P p, Q) { return static_cast<double>(p.communication.calls()); },
-                  count_text});
+  list.push_back({"collective calls", "",
+                  [](P p, Q) { return static_cast<double>(p.communication().calls()); }, count_text});
   if (any([](const Cluster& cluster) { return cluster.gpus_per_node > 1; }))
     list.push_back(
         {with_name("sent per GPU", common(questions, [](Q q) { return name_of_inner_link(q.cluster); })),
-         "GB", [](P p, Q) { return number_of_bytes(p.communication.inside_bytes_per_gpu()); }, traffic_text});
+         "GB", [](P p, Q) { return number_of_bytes(p.communication().inside_bytes_per_gpu()); },
+         traffic_text});
   if (any([](const Cluster& cluster) { return cluster.network.has_value(); }))
     list.push_back(
         {with_name("sent per GPU",
                    common(questions,
                           [](Q q) { return q.cluster.network ? q.cluster.network->name : "out of a node"; })),
-         "GB", [](P p, Q) { return number_of_bytes(p.communication.outside_bytes_per_gpu()); },
+         "GB", [](P p, Q) { return number_of_bytes(p.communication().outside_bytes_per_gpu()); },
          traffic_text});
   list.push_back({"communication", "s", time_of<&StepTime::communication>, seconds_text});
   return list;

@@ -47,8 +47,8 @@ Json change_json(const OomChange& change) {
            {"illegal", change.illegal}};
   if (!change.plan) return out;
   out["strategy"] = change.plan->id();
-  out["frees"] = change.frees.value, out["required"] = change.plan->memory.required.value;
-  out["host"] = change.plan->memory.host.total.value;
+  out["frees"] = change.frees.value, out["required"] = change.plan->memory().required.value;
+  out["host"] = change.plan->memory().host.total.value;
   out["tokens_per_second"] = change.plan->time.tokens_per_second, out["speed"] = change.speed;
   return out;
 }
@@ -88,7 +88,7 @@ Json oom_json(const OomReport& report) {
     for (const OomChange& each : report.remedies->changes) changes.push_back(change_json(each));
     plan = {{"strategy", ran.id()},
             {"fits", ran.fits},
-            {"required", ran.memory.required.value},
+            {"required", ran.memory().required.value},
             {"available", available(report.question->cluster, report.question->headroom).value},
             {"tokens_per_second", ran.time.tokens_per_second},
             {"why", ran.why}};

@@ -148,8 +148,8 @@ Table changes_table(const OomReport& report) {
               {}};
   const auto add = [&](const std::string& what, const Plan& plan, const std::string& frees,
                        const std::string& speed) {
-    const Bytes host = plan.memory.host.total;
-    table.rows.push_back({{what, frees, format_bytes_value(plan.memory.required, q.unit),
+    const Bytes host = plan.memory().host.total;
+    table.rows.push_back({{what, frees, format_bytes_value(plan.memory().required, q.unit),
                            host.value > 0 ? format_bytes_value(host, q.unit) : "",
                            fmt::format("{:.0f}", plan.time.tokens_per_second), speed,
                            plan.fits          ? "fits"
@@ -196,7 +196,7 @@ std::vector<CsvRecord> csv_records(const OomReport& report) {
     if (each.plan)
       records.push_back(
           {each.what, each.options, each.plan->id(), number(each.fits()), number(each.frees.value),
-           number(each.plan->memory.required.value), number(each.plan->memory.host.total.value),
+           number(each.plan->memory().required.value), number(each.plan->memory().host.total.value),
            fmt::format("{:.6g}", each.plan->time.tokens_per_second), fmt::format("{:.4g}", each.speed)});
   return records;
 }

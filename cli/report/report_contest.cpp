@@ -52,14 +52,14 @@ std::string fastest_sentence(const Report& report, const Contest& contest) {
 std::string memory_sentence(const Report& report, const Contest& contest) {
   const std::vector<Plan>& plans = report.answer.plans;
   const auto least = std::min_element(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
-    return a.memory.required < b.memory.required;
+    return a.memory().required < b.memory().required;
   });
   const Plan& faster = plan_of(report, contest.faster);
   const ByteUnit unit = report.question.unit;
   const Plan& other = least->id() == contest.faster ? plan_of(report, contest.slower) : faster;
   return fmt::format("{} needs {} memory: {} per GPU against {} of {}", least->id(),
-                     plans.size() > 2 ? "least" : "less", format_bytes(least->memory.required, unit),
-                     format_bytes(other.memory.required, unit), other.id());
+                     plans.size() > 2 ? "least" : "less", format_bytes(least->memory().required, unit),
+                     format_bytes(other.memory().required, unit), other.id());
 }
 
 std::string crossover_sentence(const Contest& contest) {

@@ -24,7 +24,7 @@ std::vector<Field> memory_fields() {
   for (const auto& [part, name] : EnumNames<MemoryPart>::table)
     // A copy: clang 14 cannot capture a structured binding.
     fields.push_back(
-        {name, [wanted = part](const Plan& p) { return number(p.memory.peak.holds.part(wanted).value); }});
+        {name, [wanted = part](const Plan& p) { return number(p.memory().peak.holds.part(wanted).value); }});
   return fields;
 }
 
@@ -46,14 +46,14 @@ const std::vector<Field>& fields() {
     };
     for (Field& field : memory_fields()) list.push_back(std::move(field));
     const std::vector<Field> rest{
-        {"peak", [](const Plan& p) { return number(p.memory.peak.bytes().value); }},
-        {"required", [](const Plan& p) { return number(p.memory.required.value); }},
-        {"required_low", [](const Plan& p) { return number(p.memory.required_low.value); }},
-        {"required_high", [](const Plan& p) { return number(p.memory.required_high.value); }},
-        {"host", [](const Plan& p) { return number(p.memory.host.total.value); }},
-        {"nvme", [](const Plan& p) { return number(p.memory.host.nvme.value); }},
+        {"peak", [](const Plan& p) { return number(p.memory().peak.bytes().value); }},
+        {"required", [](const Plan& p) { return number(p.memory().required.value); }},
+        {"required_low", [](const Plan& p) { return number(p.memory().required_low.value); }},
+        {"required_high", [](const Plan& p) { return number(p.memory().required_high.value); }},
+        {"host", [](const Plan& p) { return number(p.memory().host.total.value); }},
+        {"nvme", [](const Plan& p) { return number(p.memory().host.nvme.value); }},
         {"wire_bytes_per_gpu",
-         [](const Plan& p) { return number(p.communication.wire_bytes_per_gpu().value); }},
+         [](const Plan& p) { return number(p.communication().wire_bytes_per_gpu().value); }},
         {"step_seconds", [](const Plan& p) { return number(p.time.step.value); }},
         {"tokens_per_second", [](const Plan& p) { return number(p.time.tokens_per_second); }},
         {"mfu", [](const Plan& p) { return number(p.time.mfu); }},

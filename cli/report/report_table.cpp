@@ -22,8 +22,8 @@ struct Breakdown {
 };
 
 Breakdown breakdown(const Plan& plan) {
-  const Composition& holds = plan.memory.peak.holds;
-  const Bytes slack = plan.memory.required - plan.memory.peak.bytes();
+  const Composition& holds = plan.memory().peak.holds;
+  const Bytes slack = plan.memory().required - plan.memory().peak.bytes();
   return {.parameters = holds.part(MemoryPart::parameters),
           .gradients = holds.part(MemoryPart::gradients),
           .optimizer = holds.part(MemoryPart::optimizer_states),
@@ -61,7 +61,7 @@ std::string signed_bytes(Bytes size, ByteUnit unit) {
 }
 
 std::string traffic(const Plan& plan) {
-  return format_bytes_value(plan.communication.wire_bytes_per_gpu(), ByteUnit::gb);
+  return format_bytes_value(plan.communication().wire_bytes_per_gpu(), ByteUnit::gb);
 }
 
 /// A column with the text of its cell.
@@ -107,7 +107,7 @@ void add_memory(std::vector<PlanField>& list, const std::string& unit, Detail de
 }
 
 std::string host_text(const Plan& plan, const Question& q) {
-  const Bytes host = plan.memory.host.total;
+  const Bytes host = plan.memory().host.total;
   return host > Bytes{} ? format_bytes_value(host, q.unit) : "-";
 }
 
@@ -127,7 +127,7 @@ std::vector<PlanField> fields(const std::string& unit, Detail detail, bool host,
   std::vector<PlanField> all{{{"strategy", "", false, kAlways}, [](P p, Q) { return p.id(); }}};
   add_memory(all, unit, detail);
   all.push_back({{"needs", unit, true, kAlways},
-                 [](P p, Q q) { return format_bytes_value(p.memory.required, q.unit); }});
+                 [](P p, Q q) { return format_bytes_value(p.memory().required, q.unit); }});
   all.push_back(
       {{"free", unit, true, 20}, [](P p, Q q) { return signed_bytes(Bytes{} - shortage(p, q), q.unit); }});
   if (host) all.push_back({{"host", unit, true, 1}, host_text});
@@ -139,7 +139,7 @@ std::vector<PlanField> fields(const std::string& unit, Detail detail, bool host,
   if (budget.price) all.push_back({{"cost", "", true, 26}, money_text});
   if (detail == Detail::full)
     all.push_back({{"peak in", "", false, 0},
-                   [](P p, Q) { return std::string(to_name(reported(p.memory.peak.phase))); }});
+                   [](P p, Q) { return std::string(to_name(reported(p.memory().peak.phase))); }});
   all.push_back({{"verdict", "", false, kAlways}, [](P p, Q q) { return verdict(p, q); }});
   return all;
 }
@@ -161,7 +161,7 @@ Table filled(const Report& report, const std::vector<PlanField>& list) {
 
 bool any_host(const Report& report) {
   return std::ranges::any_of(report.answer.plans,
-                             [](const Plan& plan) { return plan.memory.host.total > Bytes{}; });
+                             [](const Plan& plan) { return plan.memory().host.total > Bytes{}; });
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ Table traffic_table(const Plan& plan, const Question& question) {
   table.columns.push_back({"time", "ms", true, kAlways});
   table.columns.push_back({"exposed", "ms", true, kAlways});
   Traffic sum;
-  for (const Traffic& each : traffic(plan.communication, plan.time.run)) {
+  for (const Traffic& each : traffic(plan.communication(), plan.time.run)) {
     table.rows.push_back(
         row_of(std::string(to_name(each.phase)), std::string(to_name(each.group)), each, cluster));
     sum.calls += each.calls, sum.inside += each.inside, sum.outside += each.outside;

@@ -178,7 +178,7 @@ std::optional<std::string> overlapping(const Report& report, const Plan& first) 
 }  // namespace
 
 std::string range_sentence(const Plan& plan, const Question& question) {
-  const MemoryPlan& m = plan.memory;
+  const MemoryPlan& m = plan.memory();
   const std::string_view risk = m.required_high > question.cluster.usable_memory
                                     ? ": the upper end is more than the GPU has"
                                 : m.required_high > available(question.cluster, question.headroom)

@@ -134,7 +134,7 @@ std::string speed_sentence(const ScenarioComparison& all) {
 
 std::string memory_sentence(const ScenarioComparison& all) {
   if (all.scenarios.size() < 2) return "";
-  const auto needs = [](const PlannedScenario& each) { return each.plan().memory.required; };
+  const auto needs = [](const PlannedScenario& each) { return each.plan().memory().required; };
   const auto [least, most] =
       std::minmax_element(all.scenarios.begin(), all.scenarios.end(),
                           [&](const auto& a, const auto& b) { return needs(a) < needs(b); });

@@ -36,13 +36,13 @@ Table found_table(const std::vector<Found>& all, const Question& q) {
               .rows = {}};
   for (const Found& each : all) {
     const Plan& plan = each.plan;
-    const Bytes host = plan.memory.host.total;
+    const Bytes host = plan.memory().host.total;
     table.rows.push_back({{plan.id(), each.name.buckets ? std::string(to_name(*each.name.buckets)) : "-",
                            fmt::format("{}", plan.strategy.micro_batch_size),
                            fmt::format("{}", plan.strategy.gradient_accumulation_steps),
-                           format_bytes_value(plan.memory.required_low, q.unit),
+                           format_bytes_value(plan.memory().required_low, q.unit),
                            host > Bytes{} ? format_bytes_value(host, q.unit) : "-",
-                           format_bytes_value(plan.communication.wire_bytes_per_gpu(), ByteUnit::gb),
+                           format_bytes_value(plan.communication().wire_bytes_per_gpu(), ByteUnit::gb),
                            seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second),
                            share_text(each, &each == all.data())},
                           &each == all.data() ? Tone::strong : Tone::plain});
@@ -163,9 +163,9 @@ Json found_json(const Found& found) {
           {"micro_batch_size", s.micro_batch_size},
           {"gradient_accumulation_steps", s.gradient_accumulation_steps},
           {"global_batch_size", s.global_batch_size()},
-          {"required_low", found.plan.memory.required_low.value},
-          {"host", found.plan.memory.host.total.value},
-          {"wire_bytes_per_gpu", found.plan.communication.wire_bytes_per_gpu().value},
+          {"required_low", found.plan.memory().required_low.value},
+          {"host", found.plan.memory().host.total.value},
+          {"wire_bytes_per_gpu", found.plan.communication().wire_bytes_per_gpu().value},
           {"step", found.plan.time.step.value},
           {"tokens_per_second", found.plan.time.tokens_per_second},
           {"share_of_fastest", found.share_of_best},

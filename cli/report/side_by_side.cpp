@@ -76,7 +76,7 @@ std::vector<Line> figure_lines(const Sides& sides, ByteUnit unit, bool mark_best
   ++section;
   add_all(memory_measures(unit));
   add(text_line("peak in", sides, [](const Plan& plan, const Question&) {
-    return std::string(to_name(reported(plan.memory.peak.phase)));
+    return std::string(to_name(reported(plan.memory().peak.phase)));
   }));
   add(text_line(
       "verdict", sides, [](const Plan& plan, const Question&) { return comparison_verdict(plan); },

@@ -102,8 +102,8 @@ Plan plan_at(const JsonReader& from) {
   plan.name = from.at("id").text();
   plan.framework = name_at<Framework>(from.at("strategy"), "framework");
   plan.strategy = strategy_at(from.at("strategy"));
-  plan.memory = memory_at(from.at("memory"));
-  plan.communication = communication_at(from.at("communication"));
+  plan.ranks.front().memory = memory_at(from.at("memory"));
+  plan.ranks.front().communication = communication_at(from.at("communication"));
   plan.time = time_at(from.at("time"));
   plan.fits = from.at("fits").boolean();
   plan.fits_device = from.at("fits_device").boolean();

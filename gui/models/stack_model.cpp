@@ -109,9 +109,9 @@ std::span<const Part> parts_of(StackModel::Kind kind) {
 std::vector<double> memory_values(const Plan& plan) {
   std::vector<double> values;
   for (std::size_t i = 0; i < kMemoryParts; ++i)
-    values.push_back(number(plan.memory.peak.holds.part(static_cast<MemoryPart>(i))));
-  values.push_back(number(plan.memory.required - plan.memory.peak.bytes()));
-  values.push_back(number(plan.memory.required));
+    values.push_back(number(plan.memory().peak.holds.part(static_cast<MemoryPart>(i))));
+  values.push_back(number(plan.memory().required - plan.memory().peak.bytes()));
+  values.push_back(number(plan.memory().required));
   return values;
 }
 
@@ -155,7 +155,7 @@ StackModel::Row StackModel::row_of(const Subject& subject) const {
     case Kind::time: return {time_values(plan.time)};
     case Kind::traffic: break;
   }
-  return {traffic_values(plan.communication, subject.is_draft())};
+  return {traffic_values(plan.communication(), subject.is_draft())};
 }
 
 int StackModel::parts() const { return static_cast<int>(parts_of(kind_).size()) - 1; }

@@ -46,7 +46,7 @@ void TimelineModel::show(const Subjects& subjects) {
 }
 
 void TimelineModel::add(std::size_t number_of_subject) {
-  const MemoryPlan& memory = subjects_[number_of_subject].plan().memory;
+  const MemoryPlan& memory = subjects_[number_of_subject].plan().memory();
   const std::vector<Moment>& timeline = memory.timeline;
   const double whole = whole_width(timeline);
   const auto highest = static_cast<std::size_t>(
@@ -72,7 +72,7 @@ int TimelineModel::columnCount(const QModelIndex& parent) const {
 }
 
 const Moment& TimelineModel::moment_of(const Stretch& stretch) const {
-  return subjects_[stretch.subject].plan().memory.timeline[stretch.moment];
+  return subjects_[stretch.subject].plan().memory().timeline[stretch.moment];
 }
 
 QString TimelineModel::size(const Stretch& stretch, Bytes bytes) const {

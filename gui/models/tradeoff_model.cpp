@@ -11,9 +11,9 @@ namespace {
 
 /// Whether `a` is at least as good at both and better at one.
 bool dominates(const Plan& a, const Plan& b) {
-  const bool less = a.memory.required < b.memory.required;
+  const bool less = a.memory().required < b.memory().required;
   const bool faster = a.time.tokens_per_second > b.time.tokens_per_second;
-  return a.memory.required <= b.memory.required && a.time.tokens_per_second >= b.time.tokens_per_second &&
+  return a.memory().required <= b.memory().required && a.time.tokens_per_second >= b.time.tokens_per_second &&
          (less || faster);
 }
 
@@ -62,7 +62,7 @@ QVariant TradeoffModel::data(const QModelIndex& index, int role) const {
       return QVariant::fromValue((column == needs || column == speed ? Qt::AlignRight : Qt::AlignLeft) |
                                  Qt::AlignVCenter);
     case ScenarioRole: return static_cast<int>(point.scenario);
-    case BytesRole: return number(plan.memory.required);
+    case BytesRole: return number(plan.memory().required);
     case SpeedRole: return plan.time.tokens_per_second;
     case FitsRole: return plan.fits;
     case FrontRole: return point.front;
@@ -81,7 +81,7 @@ QString TradeoffModel::text(const Point& point, Column column) const {
   switch (column) {
     case scenario: return qt(planned.scenario.name);
     case strategy: return qt(plan.id());
-    case needs: return memory_words(plan.memory.required, planned.question.unit);
+    case needs: return memory_words(plan.memory().required, planned.question.unit);
     case speed: return qt(group_digits(std::llround(plan.time.tokens_per_second)));
     case verdict: return verdict_words(plan);
     case front: return point.front ? tr("yes") : tr("no");
@@ -111,7 +111,7 @@ QVariant TradeoffModel::headerData(int section, Qt::Orientation orientation, int
     if (section == speed) return QVariant::fromValue(Scale{1, tr("tokens/s")});
     double most = 0;
     bool gb = !scenarios_.empty();
-    for (const Point& each : points_) most = std::max(most, number(plan_of(each).memory.required));
+    for (const Point& each : points_) most = std::max(most, number(plan_of(each).memory().required));
     for (const PlannedPtr& each : scenarios_) gb = gb && each->question.unit == ByteUnit::gb;
     return QVariant::fromValue(bytes_scale(most, gb ? ByteUnit::gb : ByteUnit::gib));
   }

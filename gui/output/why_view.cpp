@@ -126,10 +126,11 @@ QString headline_of(const Planned& planned) {
   const Plan& plan = planned.plan();
   const Question& question = planned.question;
   const ByteUnit unit = question.unit;
-  const QString needs = memory_words(plan.memory.required, unit);
+  const QString needs = memory_words(plan.memory().required, unit);
   if (plan.fits_device && !plan.fits)
     return WhyView::tr("Short of host memory: %1 needs %2 of %3 available per node")
-        .arg(qt(plan.id()), memory_words(std::max(plan.memory.host.total, most_on_host(plan.moments)), unit),
+        .arg(qt(plan.id()),
+             memory_words(std::max(plan.memory().host.total, most_on_host(plan.moments)), unit),
              memory_words(available_on_host(question.cluster, question.headroom), unit));
   const QString limit = memory_words(available(question.cluster, question.headroom), unit);
   const QString text = plan.fits ? WhyView::tr("Fits: %1 needs %2 of %3 available per GPU")

@@ -19,7 +19,7 @@ QString summary(const Session::Entry& entry) {
   const Plan& plan = entry.newest()->plan();
   return QStringLiteral("%1 · %2 · %3")
       .arg(QString::fromStdString(plan.id()), verdict_words(plan),
-           memory_words(plan.memory.required, entry.newest()->question.unit));
+           memory_words(plan.memory().required, entry.newest()->question.unit));
 }
 
 QString tip(const Session::Entry& entry) {

@@ -19,7 +19,7 @@
 #include "planner/plan/plan_context.h"
 #include "planner/plan/rank_run.h"
 #include "planner/question/framework.h"
-#include "planner/sharding/expert_model.h"
+#include "planner/sharding/model_part.h"
 #include "planner/simulation/allowances.h"
 #include "planner/simulation/cards.h"
 #include "planner/simulation/memory.h"
@@ -166,6 +166,7 @@ namespace {
 std::vector<VariedMicroStep> varied_micro_steps(const Setup& setup) {
   constexpr double kGolden = 0.6180339887498949;
   constexpr int kMicroSteps = 16;
+  const RankClass place = rank_classes(setup.strategy.layout).front();
   std::vector<VariedMicroStep> steps;
   double at = 0;
   for (int i = 0; i < kMicroSteps; ++i) {
@@ -178,9 +179,9 @@ std::vector<VariedMicroStep> varied_micro_steps(const Setup& setup) {
     Training training = setup.training;
     training.sequence_length = std::max<std::int64_t>(
         1, static_cast<std::int64_t>(longest * static_cast<double>(training.sequence_length)));
-    steps.push_back({training.sequence_length,
-                     record(with_local_experts(setup.model, setup.strategy), training, setup.strategy,
-                            {.compute_capability = setup.cluster.gpu.compute_capability})});
+    steps.push_back(
+        {training.sequence_length, record(model_part(setup.model, setup.strategy, place), training,
+                                          setup.strategy, place, setup.cluster.gpu.compute_capability)});
   }
   return steps;
 }
@@ -288,9 +289,9 @@ Bytes predict_resident(const Setup& setup, RunMoment moment, bool trained) {
 }
 
 HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
-  const RankModel model = rank_model(with_local_experts(setup.model, setup.strategy), setup.training,
-                                     setup.strategy.layout.tensor,
-                                     process_group(setup.strategy.layout, Group::tensor).place_of(rank));
+  const RankClass place = class_of(setup.strategy.layout, rank);
+  const RankModel model = rank_model(model_part(setup.model, setup.strategy, place), setup.training,
+                                     setup.strategy.layout.tensor, place.tensor);
   const Shard shard = make_shard(model, setup.training, setup.strategy);
   HeldBytes held{.parameters = shard.parameters,
                  .parameters_on_host = std::nullopt,

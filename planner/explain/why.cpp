@@ -21,7 +21,7 @@ struct SizeText {
 std::string largest_parts(const Plan& plan, const SizeText& size) {
   std::vector<MemoryPart> parts;
   for (const auto& [part, name] : EnumNames<MemoryPart>::table) parts.push_back(part);
-  const Composition& holds = plan.memory.peak.holds;
+  const Composition& holds = plan.memory().peak.holds;
   std::stable_sort(parts.begin(), parts.end(),
                    [&](MemoryPart a, MemoryPart b) { return holds.part(a) > holds.part(b); });
   const auto words = [](MemoryPart part) {
@@ -40,10 +40,10 @@ std::string phase_words(const Peak& peak) {
 
 std::string device_verdict(const Plan& plan, const Findings& found, const SizeText& size) {
   if (found.missing.value <= 0)
-    return fmt::format("needs {} of {} available per GPU: {} to spare", size(plan.memory.required),
-                       size(found.available), size(found.available - plan.memory.required));
+    return fmt::format("needs {} of {} available per GPU: {} to spare", size(plan.memory().required),
+                       size(found.available), size(found.available - plan.memory().required));
   return fmt::format("short by {} per GPU: needs {} of {} available", size(found.missing),
-                     size(plan.memory.required), size(found.available));
+                     size(plan.memory().required), size(found.available));
 }
 
 /// Returns which moment beside the steps runs out of memory where the steps fit, and what would help.
@@ -80,7 +80,7 @@ std::string cost_sentence(const RunCost& cost) {
 
 std::string host_verdict(const Plan& plan, const Findings& found, const SizeText& size) {
   return fmt::format("needs {} of host memory per node, {} more than the {} available",
-                     size(plan.memory.host.total), size(found.host_missing), size(found.host_available));
+                     size(plan.memory().host.total), size(found.host_missing), size(found.host_available));
 }
 
 std::string remedy(const Enough& enough, const SizeText& size) {
@@ -91,7 +91,7 @@ std::string remedy(const Enough& enough, const SizeText& size) {
 }
 
 std::string likely_peak(const Plan& plan, const LikelyRange& range, const SizeText& size) {
-  const Ends peak = range.around(static_cast<double>(plan.memory.required.value));
+  const Ends peak = range.around(static_cast<double>(plan.memory().required.value));
   const auto text = [&](double bytes) { return size(Bytes(std::llround(bytes))); };
   return fmt::format("the range that held {} % of {} comparable peaks is {} to {}",
                      std::lround(100 * LikelyRange::kShare), range.runs, text(peak.low), text(peak.high));
@@ -182,7 +182,7 @@ std::vector<std::string> why(const Plan& plan, const Findings& found, ByteUnit u
   if (found.peaks) sentences.push_back(likely_peak(plan, *found.peaks, size));
   if (found.replicated) sentences.push_back(*found.replicated);
   sentences.push_back(
-      fmt::format("the peak is in the {}: {}", phase_words(plan.memory.peak), largest_parts(plan, size)));
+      fmt::format("the peak is in the {}: {}", phase_words(plan.memory().peak), largest_parts(plan, size)));
   if (found.worst_phase != nullptr)
     sentences.push_back(fmt::format("of its phases {} takes most of a GPU: {}",
                                     moment_words(found.worst_phase->moment),

@@ -1,6 +1,7 @@
 #include "planner/model_trace/causal_lm.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "planner/model_trace/analogous_tape.h"
@@ -9,6 +10,7 @@
 #include "planner/model_trace/reference.h"
 #include "planner/model_trace/vision.h"
 #include "planner/question/framework.h"
+#include "planner/sharding/model_part.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -68,16 +70,19 @@ std::size_t deepstack_of(const Model& model) {
   return model.vision ? model.vision->tower.deepstack.size() : 0;
 }
 
-Outline outline(const Model& model, CheckpointOffload offload) {
+Outline outline(const Model& model, CheckpointOffload offload, std::int64_t stages, std::int64_t stage) {
   Outline result;
   const std::size_t count = model.inventory.layers.size();
+  const auto first =
+      static_cast<std::size_t>(stages > 1 ? stage_layers(model.shape.layers, stages, stage).first : 0);
   for (std::size_t i = 0; i < count; ++i) {
-    const bool sliding = slides(model.shape, i);
+    const std::size_t layer = first + i;
+    const bool sliding = slides(model.shape, layer);
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
     const LayerClass own{model.inventory.layers[i],   sliding,
-                         rotates(model.shape, i),     is_first,
-                         place_of(i, count, offload), i < deepstack_of(model) ? i + 1 : 0};
+                         rotates(model.shape, layer), is_first,
+                         place_of(i, count, offload), layer < deepstack_of(model) ? layer + 1 : 0};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) at = result.classes.insert(at, own);
     result.of_layer.push_back(static_cast<std::size_t>(at - result.classes.begin()));
@@ -131,11 +136,21 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
           .V = shape.vocabulary_size};
 }
 
+/// Where DeepSpeed's grouped products are Triton's and not torch's loop. Source: DeepSpeed 0.19.8
+/// accelerator/cuda_accelerator.py prefer_triton_grouped_mm.
+bool is_before_hopper(std::string_view compute_capability) {
+  return compute_capability.size() == 3 && compute_capability < "9.0";
+}
+
 /// MicroStep records a micro-step over a model with one layer of each class.
 class MicroStep {
  public:
-  MicroStep(const Model& model, const Training& training, const Strategy& strategy, const TapeRank& rank)
-      : outline_(outline(model, checkpoint_offload(training, strategy))),
+  MicroStep(const Model& model, const Training& training, const Strategy& strategy,
+            const RankClass& place = {}, std::string_view compute_capability = {})
+      : outline_(
+            outline(model, checkpoint_offload(training, strategy), strategy.layout.pipeline, place.stage)),
+        is_first_(place.stage == 0),
+        is_last_(place.stage + 1 == strategy.layout.pipeline),
         recorder_(outline_.classes.size()),
         torch_(recorder_),
         program_{.torch = torch_,
@@ -143,9 +158,11 @@ class MicroStep {
                  .training = training,
                  .strategy = strategy,
                  .sizes = sizes_of(model, training, strategy),
-                 .context_rank = rank.context,
-                 .rows = rank.rows,
-                 .triton_products = rank.triton_products} {
+                 .context_rank = place.context} {
+    if (strategy.experts.enabled && model.shape.experts) {
+      program_.rows = routed_rows(model, training, strategy, place.expert);
+      program_.triton_products = !strategy.experts.without_triton && is_before_hopper(compute_capability);
+    }
     choose_types();
     load_parameters();
   }
@@ -210,18 +227,24 @@ class MicroStep {
 
   Tape record(const Leftovers& earlier = {}) {
     hold(earlier);
-    Tensor loss = forward();
+    Tensor loss = forward();  // of a stage before the last the hidden states that it sends
+    if (!is_last_)
+      recorder_.transfer(Transfer::send_hidden,
+                         [&] { recorder_.communicate(TensorCall::stage_output, loss.bytes()); });
     program_.earlier_inputs.clear();
     note_kept_inputs();
-    recorder_.take_for(Term::loss_temporaries);
     recorder_.turn_to_backward();
-    recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss_backward));
     torch_.before_node = [this](const Node& node) { before(node); };
-    Tensor ones = torch_.operate({}, Layout::contiguous({}), DType::fp32);
-    torch_.backward(loss, ones);
+    Tensor gradient = begin_backward(loss);
+    torch_.backward(loss, gradient);
     recorder_.enter(Recorder::kModel);
     recorder_.leave_layers();
-    ones.reset();
+    gradient.reset();
+    if (!is_first_)
+      recorder_.transfer(Transfer::send_gradient, [&] {
+        recorder_.communicate(TensorCall::stage_gradient, sent_gradient_.bytes());
+        sent_gradient_.reset();
+      });
     program_.pixels.reset();
     recorder_.end_layers(1, [&] {
       torch_.drop_fetched();
@@ -235,6 +258,49 @@ class MicroStep {
   }
 
  private:
+  /// The gradient of the loss, or of hidden states, which the next stage sends.
+  Tensor begin_backward(const Tensor& result) {
+    if (is_last_) {
+      recorder_.take_for(Term::loss_temporaries);
+      recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss_backward));
+      return torch_.operate({}, Layout::contiguous({}), DType::fp32);
+    }
+    recorder_.take_for(Term::layer_working_set);
+    Tensor gradient = received(Transfer::receive_gradient, TensorCall::stage_gradient, result.layout);
+    recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::backward));
+    return gradient;
+  }
+
+  Tensor received(Transfer which, TensorCall call, const Layout& layout) {
+    Tensor made;
+    recorder_.transfer(which, [&] {
+      made = torch_.make(layout, program_.weights);
+      torch_.drop_kernel();
+      recorder_.communicate(call, made.bytes());
+    });
+    return made;
+  }
+
+  /// The hidden states that the stage before sends: a leaf, whose gradient goes back there.
+  Tensor received_hidden() {
+    recorder_.take_for(Term::saved_activations);
+    const Sizes& sizes = program_.sizes;
+    Tensor hidden = received(Transfer::receive_hidden, TensorCall::stage_output,
+                             Layout::contiguous({sizes.b, sizes.s, sizes.h}));
+    auto sink = std::make_shared<Node>();
+    sink->sequence = Node::kLeaf;
+    sink->part = Recorder::kModel;
+    sink->backward = [this](Tensors& arrived) {
+      sent_gradient_ = std::move(arrived[0]);
+      return Tensors{};
+    };
+    hidden.requires_gradient = true;
+    hidden.gradient = {sink, 0};
+    recorder_.take_for(Term::model_inputs);
+    prepare_layers(program_);
+    return hidden;
+  }
+
   void hold(const Leftovers& earlier) {
     recorder_.take_for(Term::logits);
     for (const Bytes each : earlier.logits) program_.earlier_logits.push_back(recorder_.allocate(each));
@@ -331,7 +397,7 @@ class MicroStep {
     Tensor loss = program_.training.method == Method::full
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
-    if (program_.predicts_next) return loss;
+    if (program_.predicts_next || !is_last_) return loss;
     if (compares_answers(program_.training)) return preference_loss(program_, std::move(loss));
     if (program_.is_value) return value_loss(program_, loss);
     if (generates(program_.training)) return policy_loss(program_, std::move(loss));
@@ -340,6 +406,7 @@ class MicroStep {
   }
 
   Tensor head_loss(const Tensor& hidden) {
+    if (!is_last_) return hidden;
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
     head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
     if (program_.predicts_next) return logits_of(program_, text(), slice(torch_, hidden, 1, 1));
@@ -357,7 +424,7 @@ class MicroStep {
 
   Tensor decoder() {
     recorder_.take_for(Term::model_inputs);
-    Tensor hidden = before_layers(program_, text());
+    Tensor hidden = is_first_ ? before_layers(program_, text()) : received_hidden();
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (returns_hidden_states()) program_.kept_inputs[static_cast<int>(i)].push_back(hidden.detached());
       hidden = layer(i, hidden);
@@ -366,7 +433,7 @@ class MicroStep {
     }
     recorder_.enter(Recorder::kModel);
     recorder_.take_for(Term::model_inputs);
-    Tensor normed = after_layers(program_, text(), hidden);
+    Tensor normed = is_last_ ? after_layers(program_, text(), hidden) : hidden;
     if (returns_hidden_states()) program_.kept_inputs[Recorder::kModel].push_back(normed.detached());
     program_.given = {};
     program_.locals.clear();
@@ -438,11 +505,13 @@ class MicroStep {
       recorder_.take_for(Term::layer_working_set);
     }
     if (node.part != Recorder::kModel) in_layers_ = true;
-    if (in_layers_ && node.part == Recorder::kModel && node.sequence != ~std::uint64_t{})
-      recorder_.leave_layers();
+    const bool is_behind =
+        node.sequence != Node::kLeaf || !is_first_;  // a leaf is the received hidden states
+    if (in_layers_ && node.part == Recorder::kModel && is_behind) recorder_.leave_layers();
   }
 
   Outline outline_;
+  bool is_first_, is_last_;  ///< of the pipeline's stages: with the embedding, with head and loss
   Recorder recorder_;
   Autograd torch_;
   Program program_;
@@ -450,6 +519,7 @@ class MicroStep {
   Parameters around_;
   ImageTextParameters parts_;  ///< of an image-text model, around_ told apart
   std::vector<Parameters> layers_;
+  Tensor sent_gradient_;  ///< to the stage before
   std::uint64_t head_sequence_{};
   bool in_layers_{};
 };
@@ -487,21 +557,24 @@ Training without_adapters(Training training) {
 }  // namespace
 
 Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
-                 const TapeRank& rank) {
+                 const RankClass& place, std::string_view compute_capability) {
+  const auto micro_step = [&](const Model& of, const Training& as, const Strategy& how) {
+    return std::make_unique<symbolic::MicroStep>(of, as, how, place, compute_capability);
+  };
   if (model.recorded) return recorded_tape(model, training, strategy);
   if (model.analogue)
-    return analogous_tape(model, record_tape(*model.analogue, training, strategy, rank), training);
+    return analogous_tape(model, record_tape(*model.analogue, training, strategy, place, compute_capability),
+                          training);
   symbolic::Leftovers before;
   if (follows_micro_step(training, strategy) ||
       (symbolic::keeps_outputs(training) && !training.longest_first))
-    before = symbolic::MicroStep(model, training, strategy, rank).leftovers();
-  symbolic::MicroStep step(model, training, strategy, rank);
-  Tape tape = step.record(before);
+    before = micro_step(model, training, strategy)->leftovers();
+  const auto step = micro_step(model, training, strategy);
+  Tape tape = step->record(before);
   if (trains_values(training)) {
-    tape.held = step.held();
+    tape.held = step->held();
     const Training whole = without_adapters(training);
-    return with_values(std::move(tape),
-                       symbolic::MicroStep(*model.value, whole, strategy, rank).record_values(),
+    return with_values(std::move(tape), micro_step(*model.value, whole, strategy)->record_values(),
                        parameters_around(model, training));
   }
   const std::optional<ReferenceModel> kind = reference_of(training);
@@ -509,16 +582,16 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   if (kind && kind != ReferenceModel::precomputed) {
     const Training of = reference_training(training);
     const bool adapted = kind == ReferenceModel::adapter;
-    tape = with_reference(std::move(tape), symbolic::MicroStep(model, of, plain, rank).record_scores(adapted),
-                          *kind);
+    tape = with_reference(std::move(tape), micro_step(model, of, plain)->record_scores(adapted), *kind);
   }
   if (!scores_policy(training)) return tape;
-  return with_scores(std::move(tape), record_scores(model, training, strategy, rank));
+  return with_scores(std::move(tape), record_scores(model, training, strategy, place, compute_capability));
 }
 
 Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,
-                   const TapeRank& rank) {
-  return symbolic::MicroStep(model, training, reference_strategy(strategy), rank).record_scores(true);
+                   const RankClass& place, std::string_view compute_capability) {
+  return symbolic::MicroStep(model, training, reference_strategy(strategy), place, compute_capability)
+      .record_scores(true);
 }
 
 Tape record_prediction(const Model& model, const Training& training, const Strategy& strategy,
@@ -527,7 +600,7 @@ Tape record_prediction(const Model& model, const Training& training, const Strat
   of.objective = Objective::sft;
   of.sequence_length = tokens;
   of.keeps_cache = true;
-  return symbolic::MicroStep(model, of, of_chunk(training, strategy), {}).record_prediction();
+  return symbolic::MicroStep(model, of, of_chunk(training, strategy)).record_prediction();
 }
 
 ScoringTapes record_scoring(const Model& model, const Training& training, const Strategy& strategy) {
@@ -538,9 +611,9 @@ ScoringTapes record_scoring(const Model& model, const Training& training, const 
   compared.keeps_cache = copied || (training.keeps_cache && strategy.checkpointing == Checkpointing::none);
   Training numbers = without_adapters(training);
   numbers.keeps_cache = false;
-  return {.reference = symbolic::MicroStep(model, compared, plain, {}).record_scores(false),
-          .values = symbolic::MicroStep(*model.value, numbers, plain, {}).record_numbers(),
-          .rewards = symbolic::MicroStep(*model.reward, numbers, plain, {}).record_numbers()};
+  return {.reference = symbolic::MicroStep(model, compared, plain).record_scores(false),
+          .values = symbolic::MicroStep(*model.value, numbers, plain).record_numbers(),
+          .rewards = symbolic::MicroStep(*model.reward, numbers, plain).record_numbers()};
 }
 
 Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy) {
@@ -549,10 +622,7 @@ Tape record_evaluation(const Model& model, const Training& training, const Strat
   Strategy plain = reference_strategy(strategy);
   plain.micro_batch_size *= sequences_per_sample(training);
   if (model.recorded || model.analogue) return record_tape(model, of, strategy);
-  const TapeRank rank{
-      .context = plain.layout.context - 1,
-      .rows = plain.experts.enabled && model.shape.experts ? routed_rows(model, of, plain, 0) : RoutedRows{}};
-  return symbolic::MicroStep(model, of, plain, rank).record_forward();
+  return symbolic::MicroStep(model, of, plain, {.context = plain.layout.context - 1}).record_forward();
 }
 
 }  // namespace zplan

@@ -1,21 +1,17 @@
 #pragma once
 
+#include <string_view>
+
+#include "planner/layout/rank_class.h"
 #include "planner/model_trace/tape.h"
 #include "planner/question/strategy.h"
-#include "planner/sharding/expert_model.h"
 
 namespace zplan {
 
-/// TapeRank holds in what the micro-step of one rank differs from another's.
-struct TapeRank {
-  std::int64_t context{};  ///< place in a ring of context parallelism
-  RoutedRows rows{};       ///< rows exchanged under expert parallelism
-  bool triton_products{};  ///< DeepSpeed's grouped products run in Triton, not in torch
-};
-
-/// Records one micro-step of `model` on one tensor-parallel rank.
+/// Records one micro-step of `model`, the part that ranks of class `place` hold (model_part),
+/// trained so. `compute_capability` of the GPU, where it is known, decides between kernels.
 [[nodiscard]] Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
-                               const TapeRank& rank = {});
+                               const RankClass& place = {}, std::string_view compute_capability = {});
 
 /// Records one forward under torch.no_grad, as in evaluation. For a model without a program of its own,
 /// returns the micro-step that stands for it, whose forward keeps more.
@@ -39,6 +35,6 @@ struct ScoringTapes {
 
 /// Records a forward that computes completions' log-probabilities before training.
 [[nodiscard]] Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,
-                                 const TapeRank& rank = {});
+                                 const RankClass& place = {}, std::string_view compute_capability = {});
 
 }  // namespace zplan

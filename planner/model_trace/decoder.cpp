@@ -104,6 +104,20 @@ Tensor opt_positions(Program& p, const Parameters& of, const Parameter& table, c
   return sum;
 }
 
+/// Records ALiBi's distances, or positions to rotate by.
+void count_tokens(Program& p) {
+  if (uses_alibi(p.shape())) prepare_alibi(p);
+  if (p.operators().rotary == Rotary::none) return;
+  p.given.positions = count_positions(p);
+  p.torch.issue(1);  // with a dimension for samples
+}
+
+void make_masks(Program& p) {
+  prepare_positions(p);
+  if (p.operators().attention == AttentionForm::mpt && p.given.mask.defined())
+    p.given.mask = to(p.torch, p.given.mask, DType::boolean);
+}
+
 }  // namespace
 
 Tensor before_layers(Program& p, const Parameters& of) {
@@ -123,16 +137,15 @@ Tensor before_layers(Program& p, const Parameters& of) {
   if (table != nullptr) return learned_positions(p, *table, embedded);
   Tensor hidden = embedded;
   if (!p.names().embedding_norm.empty()) hidden = normalise(p, of, p.names().embedding_norm, embedded);
-  if (uses_alibi(p.shape())) prepare_alibi(p);
-  if (p.operators().rotary != Rotary::none) {
-    p.given.positions = count_positions(p);
-    p.torch.issue(1);  // with a dimension for samples
-  }
+  count_tokens(p);
   hidden = drop(p, hidden);
-  prepare_positions(p);
-  if (p.operators().attention == AttentionForm::mpt && p.given.mask.defined())
-    p.given.mask = to(p.torch, p.given.mask, DType::boolean);
+  make_masks(p);
   return hidden;
+}
+
+void prepare_layers(Program& p) {
+  count_tokens(p);
+  make_masks(p);
 }
 
 Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden) {

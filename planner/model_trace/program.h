@@ -245,6 +245,9 @@ void rotary_tables(Program& p);
 /// Returns a layer's hidden states plus the image features that are added after it.
 [[nodiscard]] Tensor with_deepstack(Program& p, const Tensor& hidden, std::size_t layer);
 
+/// Records what layers are called with beside hidden states (positions, rotary tables, masks), where another
+/// stage of a pipeline has the embeddings.
+void prepare_layers(Program& p);
 /// Records embeddings and all else that runs before the layers. Returns the first layer's hidden states.
 [[nodiscard]] Tensor before_layers(Program& p, const Parameters& of);
 /// Records the final norm and, where there is one, the projection to the embedding's width.

@@ -5,11 +5,12 @@
 #include <utility>
 
 #include "planner/cost/price.h"
+#include "planner/cost/queues.h"
 #include "planner/cost/step_calls.h"
 #include "planner/model_trace/causal_lm.h"
 #include "planner/plan/plan_context.h"
 #include "planner/plan/rank_run.h"
-#include "planner/sharding/expert_model.h"
+#include "planner/sharding/model_part.h"
 #include "planner/simulation/cards.h"
 #include "planner/simulation/memory.h"
 
@@ -28,47 +29,60 @@ void add_host_share(MemoryPlan& memory, Bytes share) {
 }
 }  // namespace
 
-const std::shared_ptr<const Model>& PlanContext::shared_model(const Strategy& strategy) {
-  if (!strategy.experts.enabled) return model_;
-  const std::lock_guard lock(mutex_);
-  std::shared_ptr<const Model>& model = models_[{strategy.layout.of_model(), true}];
-  if (!model) model = std::make_shared<Model>(with_local_experts(*model_, strategy));
-  return model;
+TapeKey TapeKey::of(const Training& training, const Strategy& strategy, const RankClass& place) {
+  return {place.part(),
+          strategy.layout.of_model(),
+          strategy.micro_batch_size,
+          strategy.zero_stage == 3,
+          strategy.checkpointing,
+          strategy.long_context,
+          strategy.experts,
+          follows_micro_step(training, strategy)};
 }
 
-const std::shared_ptr<const RankModel>& PlanContext::shared_rank(const Strategy& strategy) {
-  const std::shared_ptr<const Model>& model = shared_model(strategy);
+const PlanContext::Part& PlanContext::part(const Strategy& strategy, const RankClass& place) {
+  const bool is_whole = !strategy.experts.enabled && strategy.layout.pipeline == 1;
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const RankModel>& rank = ranks_[{strategy.layout.of_model(), strategy.experts.enabled}];
-  if (!rank) rank = std::make_shared<RankModel>(rank_model(*model, training_, strategy.layout.tensor));
-  return rank;
+  Part& part = parts_[TapeKey::of(training_, strategy, place).of_part()];
+  if (part.rank) return part;
+  part.model = is_whole ? model_ : std::make_shared<Model>(model_part(*model_, strategy, place));
+  part.rank =
+      std::make_shared<RankModel>(rank_model(*part.model, training_, strategy.layout.tensor, place.tensor));
+  return part;
 }
 
-const std::shared_ptr<const Recording>& PlanContext::shared_recording(const Strategy& strategy) {
-  const TapeKey key{strategy.layout.of_model(),
-                    strategy.micro_batch_size,
-                    strategy.zero_stage == 3,
-                    strategy.checkpointing,
-                    strategy.long_context,
-                    strategy.experts,
-                    follows_micro_step(training_, strategy)};
+const std::shared_ptr<const Recording>& PlanContext::shared_recording(const Strategy& strategy,
+                                                                      const RankClass& place) {
   Recorded& slot = [&]() -> Recorded& {
     const std::lock_guard lock(mutex_);
-    return recordings_[key];
+    return recordings_[TapeKey::of(training_, strategy, place)];
   }();
   std::call_once(slot.once, [&] {
-    slot.recording =
-        std::make_shared<Recording>(record(*shared_model(strategy), training_, strategy,
-                                           {.compute_capability = cluster_.gpu.compute_capability}));
+    slot.recording = std::make_shared<Recording>(
+        record(*part(strategy, place).model, training_, strategy, place, cluster_.gpu.compute_capability));
   });
   return slot.recording;
 }
 
-RankRun PlanContext::run(const Strategy& strategy) {
-  return {{shared_model(strategy), shared_rank(strategy), shared_recording(strategy)},
+RankRun PlanContext::run(const Strategy& strategy, const RankClass& place) {
+  const Part& of = part(strategy, place);
+  return {{of.model, of.rank, shared_recording(strategy, place)},
           training_,
           strategy,
-          RankRun::target_of(cluster_)};
+          RankRun::target_of(cluster_),
+          place};
+}
+
+std::vector<RankRun> PlanContext::runs(const Strategy& strategy) {
+  std::vector<RankRun> all;
+  for (const RankClass& each : rank_classes(strategy.layout)) all.push_back(run(strategy, each));
+  return all;
+}
+
+std::vector<SimulatedRank> PlanContext::ranks(const Strategy& strategy, bool noted) {
+  std::vector<SimulatedRank> all;
+  for (const RankRun& each : runs(strategy)) all.push_back(neediest_slice(each, noted));
+  return all;
 }
 
 namespace {
@@ -150,64 +164,107 @@ void cover_rollout(const std::vector<MomentMemory>& moments, const Training& tra
 
 }  // namespace
 
-Plan PlanContext::plan(const Strategy& strategy, Depth depth) {
-  return plan(worst_rank(run(strategy), depth != Depth::complete), depth, std::nullopt);
-}
-
 std::optional<Plan> PlanContext::outline_if_fits(const Strategy& strategy) {
-  const WorstRank worst = worst_rank(run(strategy), true);
+  const std::vector<SimulatedRank> all = ranks(strategy, true);
   // What the host takes of one memory for both is known with the plan alone.
-  if (cluster_.gpu.unified_memory) {
-    Plan plan = this->plan(worst, Depth::outline, std::nullopt);
-    return plan.fits ? std::optional(std::move(plan)) : std::nullopt;
+  std::optional<bool> has_room;
+  if (!cluster_.gpu.unified_memory) {
+    if (!fits_device(all)) return std::nullopt;
+    has_room = true;
   }
-  if (!fits_device(worst)) return std::nullopt;
-  Plan plan = this->plan(worst, Depth::outline, true);
-  return plan.fits ? std::optional(std::move(plan)) : std::nullopt;
+  Plan made = plan(all, Depth::outline, has_room);
+  return made.fits ? std::optional(std::move(made)) : std::nullopt;
 }
 
 /// The smallest GPU that is tried on has what is live; where that is not known, what is asked about is mostly
 /// more than there is.
-RunResult PlanContext::full(const WorstRank& worst) const {
-  RunInputs inputs = worst.run.inputs();
+RunResult PlanContext::full(const SimulatedRank& rank) const {
+  RunInputs inputs = rank.run.inputs();
   inputs.watched =
-      worst.live ? worst.live->peak_allocated : available(cluster_, headroom_) - worst.run.outside();
+      rank.live ? rank.live->peak_allocated : available(cluster_, headroom_) - rank.run.outside();
   return simulate(inputs);
 }
 
-/// `has_room`: whether the allocator fits the run into what there is, where that is known.
-Plan PlanContext::plan(const WorstRank& worst, Depth depth, std::optional<bool> has_room) {
-  const bool complete = depth == Depth::complete;
-  const RankRun& run = worst.run;
-  const Strategy& strategy = run.strategy();
+/// Plans the memory of one rank and what it sends. `has_room`: whether the allocator fits the run into what
+/// there is, where that is known; `played` becomes the run that the plan is made from.
+RankPlan PlanContext::plan(const SimulatedRank& rank, Depth depth, std::optional<bool> has_room,
+                           RunResult& played) {
+  const RankRun& run = rank.run;
   const RunInputs inputs = run.inputs();
-  Plan plan;
-  plan.framework = training_.framework;
-  plan.strategy = strategy;
-  plan.shard = run.shard();
-  plan.measured_activations = model_->shape.operators.measured;
-  Bytes limit;
-  RunResult played = complete ? full(worst) : worst.live ? *worst.live : run.live();
-  if (complete) {
+  RankPlan plan;
+  plan.place = run.place(), plan.shard = run.shard();
+  const auto limit = [&] { return available(cluster_, headroom_) - host_share(cluster_, plan.memory); };
+  if (depth == Depth::complete) {
+    played = full(rank);
     Cards cards(inputs, played);
     plan.memory = plan_memory(inputs, played, cluster_, cards);
-    limit = available(cluster_, headroom_) - host_share(cluster_, plan.memory);
-    plan.fits_device = fits_by_allocator(cluster_, limit, cards, plan.memory);
-    plan.memory.required_high += more_if_skewed(*model_, cluster_, training_, this->run(strategy));
+    plan.fits_device = fits_by_allocator(cluster_, limit(), cards, plan.memory);
+    plan.memory.required_high += more_if_skewed(*model_, cluster_, training_, this->run(run.strategy()));
   } else {
+    played = rank.live ? *rank.live : run.live();
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);
-    limit = available(cluster_, headroom_) - host_share(cluster_, plan.memory);
-    plan.fits_device = plan.memory.required_low <= limit &&
-                       (has_room ? *has_room : fits_by_allocator(inputs, cluster_, limit));
+    plan.fits_device = plan.memory.required_low <= limit() &&
+                       (has_room ? *has_room : fits_by_allocator(inputs, cluster_, limit()));
   }
   add_host_share(plan.memory, host_share(cluster_, plan.memory));
   plan.communication = run.schedule(played);
-  CostModel cost_model = run.cost_model(cluster_);
-  if (complete) price(plan.communication, played.calls, cost_model);
-  plan.time = run.time(played, plan.communication, cost_model);
-  plan.moments = run_moments(inputs, figures_of(plan.memory, played, run), cluster_.gpus_per_node);
-  cover_rollout(plan.moments, training_, plan.memory);
+  if (depth == Depth::complete) {
+    CostModel cost_model = run.cost_model(cluster_);
+    price(plan.communication, played.calls, cost_model);
+  }
+  return plan;
+}
+
+namespace {
+
+/// Returns the time of a step of ranks that run `played` and send what their plans say; notes in the plans
+/// when each rank is through.
+StepTime time_together(const std::vector<RankRun>& runs, const std::vector<RunResult>& played,
+                       const Cluster& cluster, std::vector<RankPlan>& plans) {
+  std::vector<Durations<double>> takes;
+  std::vector<RankProgram> programs;
+  takes.reserve(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    CostModel cost_model = runs[i].cost_model(cluster);
+    takes.push_back(durations(played[i].program, cost_model));
+    programs.push_back({&played[i].program, &takes[i]});
+  }
+  std::vector<RunTime> times;
+  if (runs.size() == 1)
+    times.push_back(run_time(play(played[0].program, takes[0]),
+                             repeats_of(runs[0].strategy().gradient_accumulation_steps)));
+  else
+    for (const PlayedStep& each : play(programs)) times.push_back(run_time(each, 1));
+  for (std::size_t i = 0; i < runs.size(); ++i) plans[i].through = times[i].step;
+  const auto last =
+      static_cast<std::size_t>(std::ranges::max_element(times, {}, &RunTime::step) - times.begin());
+  return runs[last].time(times[last], plans[last].communication, cluster);
+}
+
+}  // namespace
+
+Plan PlanContext::plan(const std::vector<SimulatedRank>& ranks, Depth depth, std::optional<bool> has_room) {
+  const Strategy& strategy = ranks.front().run.strategy();
+  Plan plan;
+  plan.framework = training_.framework;
+  plan.strategy = strategy;
+  plan.measured_activations = model_->shape.operators.measured;
+  plan.ranks.clear();
+  std::vector<RankRun> runs;
+  std::vector<RunResult> played(ranks.size());
+  for (const SimulatedRank& each : ranks) {
+    plan.ranks.push_back(this->plan(each, depth, has_room, played[runs.size()]));
+    runs.push_back(each.run);
+  }
+  plan.time = time_together(runs, played, cluster_, plan.ranks);
+  plan.fits_device = std::ranges::all_of(plan.ranks, &RankPlan::fits_device);
+  const auto most = static_cast<std::size_t>(&plan.neediest() - plan.ranks.data());
+  const Bytes limit = available(cluster_, headroom_) - host_share(cluster_, plan.ranks[most].memory);
+  plan.moments =
+      run_moments(runs[most].inputs(), figures_of(plan.ranks[most].memory, played[most], runs[most]),
+                  cluster_.gpus_per_node);
+  cover_rollout(plan.moments, training_, plan.ranks[most].memory);
   if (generates(training_) && training_.rollout.engine != RolloutEngine::trainer)
     plan.engine = engine_memory(*model_, training_, strategy, cluster_.usable_memory);
   for (const MomentMemory& each : plan.moments)
@@ -218,10 +275,14 @@ Plan PlanContext::plan(const WorstRank& worst, Depth depth, std::optional<bool> 
 }
 
 StepTime PlanContext::time(const Strategy& strategy) {
-  const RankRun run = this->run(strategy);
-  const RunResult played = run.live();
-  CostModel cost_model = run.cost_model(cluster_);
-  return run.time(played, run.schedule(played), cost_model);
+  const std::vector<RankRun> all = runs(strategy);
+  std::vector<RunResult> played;
+  std::vector<RankPlan> plans;
+  for (const RankRun& each : all) {
+    played.push_back(each.live());
+    plans.emplace_back().communication = each.schedule(played.back());
+  }
+  return time_together(all, played, cluster_, plans);
 }
 
 StepCalls PlanContext::calls(const Strategy& strategy) {
@@ -230,25 +291,35 @@ StepCalls PlanContext::calls(const Strategy& strategy) {
   return step_calls(run.live().program, cost_model, strategy.gradient_accumulation_steps);
 }
 
-Plan PlanContext::outline(const Strategy& strategy) { return plan(strategy, Depth::outline); }
-Plan PlanContext::complete(const Strategy& strategy) { return plan(strategy, Depth::complete); }
-
-std::optional<WorstRank> PlanContext::may_fit(const Strategy& strategy, Bytes limit) {
-  std::optional<WorstRank> worst;
-  for (RankRun& each : run(strategy).distinct_ranks()) {
-    RunResult live = each.live_memory();
-    if (live.peak_allocated + each.outside() > limit) return std::nullopt;
-    if (!worst || live.peak_allocated > worst->live->peak_allocated)
-      worst.emplace(WorstRank{std::move(each), std::move(live)});
-  }
-  const RunInputs inputs = worst->run.inputs();
-  worst->live->flattening = flattening_of(inputs);
-  if (plan_live_memory(inputs, *worst->live, cluster_).required_low > limit) return std::nullopt;
-  return worst;
+Plan PlanContext::outline(const Strategy& strategy) {
+  return plan(ranks(strategy, true), Depth::outline, std::nullopt);
+}
+Plan PlanContext::complete(const Strategy& strategy) {
+  return plan(ranks(strategy, false), Depth::complete, std::nullopt);
 }
 
-bool PlanContext::fits_device(const WorstRank& worst) const {
-  return fits_by_allocator(worst.run.inputs(), cluster_, available(cluster_, headroom_));
+std::optional<std::vector<SimulatedRank>> PlanContext::may_fit(const Strategy& strategy, Bytes limit) {
+  std::vector<SimulatedRank> all;
+  for (const RankRun& run : runs(strategy)) {
+    std::optional<SimulatedRank> neediest;
+    for (RankRun& each : run.of_slices()) {
+      RunResult live = each.live_memory();
+      if (live.peak_allocated + each.outside() > limit) return std::nullopt;
+      if (!neediest || live.peak_allocated > neediest->live->peak_allocated)
+        neediest.emplace(SimulatedRank{std::move(each), std::move(live)});
+    }
+    const RunInputs inputs = neediest->run.inputs();
+    neediest->live->flattening = flattening_of(inputs);
+    if (plan_live_memory(inputs, *neediest->live, cluster_).required_low > limit) return std::nullopt;
+    all.push_back(*std::move(neediest));
+  }
+  return all;
+}
+
+bool PlanContext::fits_device(const std::vector<SimulatedRank>& ranks) const {
+  return std::ranges::all_of(ranks, [&](const SimulatedRank& each) {
+    return fits_by_allocator(each.run.inputs(), cluster_, available(cluster_, headroom_));
+  });
 }
 
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,

@@ -1,13 +1,16 @@
 #pragma once
-// One question, one answer:
-//   model × cluster × training × strategy → shards → memory, communication → time → plan.
+// What it costs to train in one way:
+//   model × cluster × training × strategy → rank classes → memory, communication of each → time → plan.
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/cost/schedule.h"
 #include "planner/cost/step_time.h"
+#include "planner/layout/rank_class.h"
 #include "planner/moments/moments.h"
 #include "planner/moments/rollout.h"
 #include "planner/question/headroom.h"
@@ -19,24 +22,44 @@ namespace zplan {
 
 struct Cluster;
 
-/// What it costs to train in one way, on the rank that needs most.
+/// What the ranks of one class need, hold and send.
+struct RankPlan {
+  RankClass place;
+  MemoryPlan memory;
+  Schedule communication;
+  Shard shard;
+  Seconds through;     ///< when its queues are through with the step
+  bool fits_device{};  ///< while it trains
+};
+
+/// What it costs to train in one way.
 struct Plan {
   Framework framework{Framework::deepspeed};
   Strategy strategy;
-  MemoryPlan memory;
-  Schedule communication;
-  StepTime time;
-  Shard shard;
-  bool measured_activations{};           ///< see Operators::measured
-  std::vector<MomentMemory> moments{};   ///< of the run beside its steps, in order
-  std::optional<EngineMemory> engine{};  ///< an inference engine's, where one generates what is trained on
-  bool fits{};                           ///< on the device and on the host, at every moment
+  std::vector<RankPlan> ranks{RankPlan{}};  ///< by class: one, or one of each stage of a pipeline
+  StepTime time;                            ///< of all ranks together
+  bool measured_activations{};              ///< see Operators::measured
+  std::vector<MomentMemory> moments{};      ///< of the run beside its steps, in order
+  std::optional<EngineMemory> engine{};     ///< an inference engine's, where one generates what is trained on
+  bool fits{};                              ///< on the device and on the host, at every moment
   bool fits_device{}, fits_host{};
   std::vector<std::string> why;        ///< one sentence each
   std::string name{};                  ///< its id where that says more than plan_id: "lora+zero2+b4"
   std::optional<Training> training{};  ///< where it is trained unlike the question says
 
   [[nodiscard]] std::string id() const { return name.empty() ? plan_id(framework, strategy) : name; }
+  /// Returns the class of ranks that needs most device memory, the first of several.
+  [[nodiscard]] const RankPlan& neediest() const {
+    return *std::ranges::max_element(ranks, {}, [](const RankPlan& each) { return each.memory.required; });
+  }
+  /// Return figures of the neediest ranks.
+  [[nodiscard]] const MemoryPlan& memory() const { return neediest().memory; }
+  [[nodiscard]] const Schedule& communication() const { return neediest().communication; }
+  [[nodiscard]] const Shard& shard() const { return neediest().shard; }
+  /// Returns the class of ranks that is through last, the first of several.
+  [[nodiscard]] const RankPlan& slowest() const {
+    return *std::ranges::max_element(ranks, {}, &RankPlan::through);
+  }
 };
 
 /// The plan of a legal strategy.

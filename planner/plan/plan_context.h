@@ -1,12 +1,12 @@
 #pragma once
-// What is worked out once for all plans of one question.
+// What plans of one question share.
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>
+#include <vector>
 
 #include "hardware_profiles/cluster.h"
 #include "planner/cost/step_calls.h"
@@ -15,8 +15,33 @@
 
 namespace zplan {
 
-/// What plans of one question share, made once each: the model as a tensor-parallel rank has it, and tapes.
-/// Plans may be made from several threads at once.
+/// What decides a rank's part of the model and its recording, within one question.
+struct TapeKey {
+  RankClass place;  ///< without its slice
+  ParallelLayout of_model;
+  std::int64_t micro_batch_size{};
+  bool stage3{};
+  Checkpointing checkpointing{};
+  LongContext long_context{};
+  ExpertParallel experts{};
+  bool follows{};  ///< whether it finds there what a micro-step before it left: follows_micro_step
+  auto operator<=>(const TapeKey&) const = default;
+
+  [[nodiscard]] static TapeKey of(const Training& training, const Strategy& strategy, const RankClass& place);
+  /// Returns what micro-batches of all sizes have in common.
+  [[nodiscard]] TapeKey of_any_size() const {
+    TapeKey same = *this;
+    same.micro_batch_size = 0;
+    return same;
+  }
+  /// Returns what all recordings of one part of the model have in common.
+  [[nodiscard]] TapeKey of_part() const {
+    return {.place = place, .of_model = of_model, .experts = {.enabled = experts.enabled}};
+  }
+};
+
+/// What plans of one question share, made once each: the parts of the model that ranks hold, and tapes. Plans
+/// may be made from several threads at once.
 class PlanContext {
  public:
   PlanContext(const Model& model, const Cluster& cluster, const Training& training, Headroom headroom)
@@ -24,16 +49,16 @@ class PlanContext {
   PlanContext(const PlanContext&) = delete;
   PlanContext& operator=(const PlanContext&) = delete;
 
-  /// The plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it open, and
-  /// `memory.required` is at its low end.
+  /// Returns the plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it
+  /// open, and `memory.required` is at its low end.
   [[nodiscard]] Plan outline(const Strategy& strategy);
-  /// The same where it fits, else nothing, which takes less: the allocator is asked first.
+  /// Returns the same where it fits, else nothing, which takes less: the allocator is asked first.
   [[nodiscard]] std::optional<Plan> outline_if_fits(const Strategy& strategy);
-  /// The neediest rank of a strategy that a device with `limit` bytes may run: `memory.required_low` of its
-  /// plan is within them. Nothing where none will.
-  [[nodiscard]] std::optional<WorstRank> may_fit(const Strategy& strategy, Bytes limit);
-  /// Whether available memory suffices for it by the allocator: `fits_device` of its outline.
-  [[nodiscard]] bool fits_device(const WorstRank& worst) const;
+  /// Returns the ranks of a strategy, the neediest of each class, where a device with `limit` bytes may run
+  /// them all: `memory.required_low` of their plans is within it. Nothing where it will not.
+  [[nodiscard]] std::optional<std::vector<SimulatedRank>> may_fit(const Strategy& strategy, Bytes limit);
+  /// Returns whether available memory suffices for them by the allocator: `fits_device` of an outline.
+  [[nodiscard]] bool fits_device(const std::vector<SimulatedRank>& ranks) const;
   /// The plan with all its figures.
   [[nodiscard]] Plan complete(const Strategy& strategy);
   /// What a step of a legal strategy takes, whether it fits or not.
@@ -45,35 +70,38 @@ class PlanContext {
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] const Training& training() const { return training_; }
   [[nodiscard]] Headroom headroom() const { return headroom_; }
-  /// The run of data-parallel rank 0.
-  [[nodiscard]] RankRun run(const Strategy& strategy);
-  /// The model as a rank has it.
-  [[nodiscard]] const RankModel& rank_of(const Strategy& strategy) { return *shared_rank(strategy); }
-  /// The tape of its micro-step.
+  /// Returns the runs of a strategy's rank classes, slices aside.
+  [[nodiscard]] std::vector<RankRun> runs(const Strategy& strategy);
+  /// Returns the run of the first of them.
+  [[nodiscard]] RankRun run(const Strategy& strategy) {
+    return run(strategy, rank_classes(strategy.layout).front());
+  }
+  /// Returns the parameters that ranks of the first class hold.
+  [[nodiscard]] const RankModel& rank_of(const Strategy& strategy) {
+    return *part(strategy, rank_classes(strategy.layout).front()).rank;
+  }
+  /// Returns the recording of the first class.
   [[nodiscard]] const Recording& recording_of(const Strategy& strategy) {
-    return *shared_recording(strategy);
+    return *shared_recording(strategy, rank_classes(strategy.layout).front());
   }
 
  private:
-  struct TapeKey {
-    ParallelLayout of_model;
-    std::int64_t micro_batch_size{};
-    bool stage3{};
-    Checkpointing checkpointing{};
-    LongContext long_context{};
-    ExpertParallel experts{};
-    bool follows{};  ///< whether it finds there what a micro-step before it left: follows_micro_step
-    auto operator<=>(const TapeKey&) const = default;
-  };
   enum class Depth : std::uint8_t { outline, complete };
-  [[nodiscard]] Plan plan(const Strategy& strategy, Depth depth);
-  [[nodiscard]] Plan plan(const WorstRank& worst, Depth depth, std::optional<bool> has_room);
-  /// The run of a whole plan.
-  [[nodiscard]] RunResult full(const WorstRank& worst) const;
-  /// The model with the experts of one rank.
-  [[nodiscard]] const std::shared_ptr<const Model>& shared_model(const Strategy& strategy);
-  [[nodiscard]] const std::shared_ptr<const RankModel>& shared_rank(const Strategy& strategy);
-  [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy);
+  /// A class' part of the model.
+  struct Part {
+    std::shared_ptr<const Model> model;
+    std::shared_ptr<const RankModel> rank;
+  };
+  [[nodiscard]] RankRun run(const Strategy& strategy, const RankClass& place);
+  [[nodiscard]] std::vector<SimulatedRank> ranks(const Strategy& strategy, bool noted);
+  [[nodiscard]] Plan plan(const std::vector<SimulatedRank>& ranks, Depth depth, std::optional<bool> has_room);
+  [[nodiscard]] RankPlan plan(const SimulatedRank& rank, Depth depth, std::optional<bool> has_room,
+                              RunResult& played);
+  /// Simulates the run of a whole plan.
+  [[nodiscard]] RunResult full(const SimulatedRank& rank) const;
+  [[nodiscard]] const Part& part(const Strategy& strategy, const RankClass& place);
+  [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy,
+                                                                         const RankClass& place);
 
   /// Made by whoever asks first; others wait for that alone.
   struct Recorded {
@@ -86,10 +114,7 @@ class PlanContext {
   const Cluster& cluster_;
   const Training& training_;
   Headroom headroom_;
-  /// By layout, and whether experts are divided among ranks.
-  using ModelKey = std::pair<ParallelLayout, bool>;
-  std::map<ModelKey, std::shared_ptr<const Model>> models_;
-  std::map<ModelKey, std::shared_ptr<const RankModel>> ranks_;
+  std::map<TapeKey, Part> parts_;
   std::map<TapeKey, Recorded> recordings_;
 };
 

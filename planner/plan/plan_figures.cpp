@@ -13,11 +13,11 @@ const Training& training_of(const Plan& plan, const Question& q) {
 }
 
 Bytes shortage(const Plan& plan, const Question& q) {
-  return plan.memory.required - available(q.cluster, q.headroom);
+  return plan.memory().required - available(q.cluster, q.headroom);
 }
 
 Bytes host_shortage(const Plan& plan, const Question& q) {
-  return plan.memory.host.total - available_on_host(q.cluster, q.headroom);
+  return plan.memory().host.total - available_on_host(q.cluster, q.headroom);
 }
 
 const MomentMemory* short_moment(const Plan& plan, const Question& q) {
@@ -87,8 +87,8 @@ PlanFigures figures_of(const Plan& plan, const Question& q) {
                       .speeds = {},
                       .cost = cost_of(plan, q, runs),
                       .experts = divided_experts(plan, q, weight, experts)};
-  figures.missing = plan.memory.required - figures.available;
-  figures.host_missing = plan.memory.host.total - figures.host_available;
+  figures.missing = plan.memory().required - figures.available;
+  figures.host_missing = plan.memory().host.total - figures.host_available;
   figures.short_moment = short_moment(plan.moments, figures.available, figures.host_available);
   if (!plan.fits || figures.worst_phase != nullptr) return figures;
   figures.peaks = likely_range(AccuracyOf::memory, runs);

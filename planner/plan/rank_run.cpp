@@ -8,7 +8,7 @@
 #include "planner/cost/schedule.h"
 #include "planner/moments/rollout.h"
 #include "planner/question/framework.h"
-#include "planner/sharding/expert_model.h"
+#include "planner/sharding/model_part.h"
 #include "planner/simulation/memory.h"
 
 namespace zplan {
@@ -16,30 +16,24 @@ namespace zplan {
 namespace {
 
 RankRun::Parts record_parts(const Model& model, const Training& training, const Strategy& strategy,
-                            const RankRun::Target& target, std::int64_t rank) {
-  const auto place = [&](Group group) { return process_group(strategy.layout, group).place_of(rank); };
-  const RecordedRank recorded{.context = place(Group::context),
-                              .expert = place(Group::expert),
-                              .compute_capability = target.compute_capability};
-  auto own = std::make_shared<Model>(with_local_experts(model, strategy));
-  return {
-      own,
-      std::make_shared<RankModel>(rank_model(*own, training, strategy.layout.tensor, place(Group::tensor))),
-      std::make_shared<Recording>(record(*own, training, strategy, recorded))};
+                            const RankRun::Target& target, const RankClass& place) {
+  auto part = std::make_shared<Model>(model_part(model, strategy, place));
+  return {part,
+          std::make_shared<RankModel>(rank_model(*part, training, strategy.layout.tensor, place.tensor)),
+          std::make_shared<Recording>(record(*part, training, strategy, place, target.compute_capability))};
 }
 
 }  // namespace
 
-RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, Target target,
+RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, const Target& target,
                  std::int64_t rank)
-    : RankRun(record_parts(model, training, strategy, target, rank), training, strategy, target) {
-  if (is_sliced())
-    slice_ =
-        slices_->at(static_cast<std::size_t>(process_group(strategy_.layout, Group::data).place_of(rank)));
-}
+    : RankRun(record_parts(model, training, strategy, target, class_of(strategy.layout, rank)), training,
+              strategy, target, class_of(strategy.layout, rank)) {}
 
-RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy, Target target)
+RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy, Target target,
+                 const RankClass& place)
     : parts_(std::move(parts)),
+      place_(place),
       training_(training),
       strategy_(strategy),
       target_(std::move(target)),
@@ -48,7 +42,11 @@ RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy
           spec(training_.framework).slices(*parts_.rank, training_, strategy_))),
       engine_(engine_resident(training_, target_.device)),
       outside_(outside_allocator(strategy_, target_.compute_capability, target_.gpus_per_node) + engine_) {
-  if (is_sliced()) slice_ = slices_->front();
+  const ParallelLayout& layout = strategy_.layout;
+  if (layout.pipeline > 1)
+    schedule_ = std::make_shared<StepSchedule>(
+        one_forward_one_backward(place.stage, layout.pipeline, strategy_.gradient_accumulation_steps));
+  if (is_sliced()) slice_ = slices_->at(static_cast<std::size_t>(place.slice));
 }
 
 RunInputs RankRun::inputs() const {
@@ -58,7 +56,9 @@ RunInputs RankRun::inputs() const {
           .gpus_per_node = target_.gpus_per_node,
           .outside = outside_,
           .engine = engine_,
-          .device = target_.device};
+          .device = target_.device,
+          .place = place_,
+          .schedule = schedule_.get()};
 }
 
 RunResult RankRun::live_memory() const {
@@ -72,11 +72,10 @@ Schedule RankRun::schedule(const RunResult& played) const {
 }
 
 StepTime RankRun::time(const RunResult& played, const Schedule& schedule, CostModel& cost_model) const {
-  return step_time(*parts_.model, training_, strategy_, cost_model.cluster(), shard_, schedule,
-                   run_time(played.program, cost_model, strategy_));
+  return time(run_time(played.program, cost_model, strategy_), schedule, cost_model.cluster());
 }
 
-std::vector<RankRun> RankRun::distinct_ranks() const {
+std::vector<RankRun> RankRun::of_slices() const {
   if (!is_sliced()) return {*this};
   const std::vector<Slice>& all = *slices_;
   const auto most = std::max_element(all.begin(), all.end(),
@@ -86,20 +85,21 @@ std::vector<RankRun> RankRun::distinct_ranks() const {
   for (const std::size_t each : std::set<std::size_t>{0, all.size() - 1, static_cast<std::size_t>(most)}) {
     runs.push_back(*this);
     runs.back().slice_ = all[each];
+    runs.back().place_.slice = static_cast<std::int64_t>(each);
   }
   return runs;
 }
 
-WorstRank worst_rank(const RankRun& run, bool noted) {
-  std::vector<RankRun> runs = run.distinct_ranks();
+SimulatedRank neediest_slice(const RankRun& run, bool noted) {
+  std::vector<RankRun> runs = run.of_slices();
   if (runs.size() == 1) return {std::move(runs.front())};
-  std::optional<WorstRank> worst;
+  std::optional<SimulatedRank> neediest;
   for (RankRun& each : runs) {
     RunResult live = noted ? each.live() : each.live_memory();
-    if (!worst || live.peak_allocated > worst->live->peak_allocated)
-      worst.emplace(WorstRank{std::move(each), std::move(live)});
+    if (!neediest || live.peak_allocated > neediest->live->peak_allocated)
+      neediest.emplace(SimulatedRank{std::move(each), std::move(live)});
   }
-  return *std::move(worst);
+  return *std::move(neediest);
 }
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
 #pragma once
-// One rank's training run: what it is made of, and everything that is asked of it.
+// The training run of a rank: what it is made of, and its memory, calls and time.
 
 #include <cstdint>
 #include <memory>
@@ -15,9 +15,10 @@
 
 namespace zplan {
 
-/// The training run of one rank, complete: model, training, strategy, the rank's share of the model, what its
-/// group shards, its slice of the optimizer's states and the recorded micro-step. This is the only place
-/// where these are put together. A copy shares the model, the rank's share of it and the recording.
+/// The training run of one class of ranks, complete: its part of the model, training, strategy, what its
+/// group shards, its slice of the optimizer's states, the recorded micro-step and the schedule of a step.
+/// This is the only place where these are put together. A copy shares the part of the model and the
+/// recording.
 class RankRun {
  public:
   /// The GPU and the node that a run depends on.
@@ -31,20 +32,22 @@ class RankRun {
   }
   /// What runs of one question have in common, recorded once.
   struct Parts {
-    std::shared_ptr<const Model> model;
+    std::shared_ptr<const Model> model;  ///< the part that the class' ranks hold
     std::shared_ptr<const RankModel> rank;
     std::shared_ptr<const Recording> recording;
   };
 
   /// The run of rank `rank` of the world; the strategy is legal.
-  RankRun(const Model& model, const Training& training, const Strategy& strategy, Target target,
+  RankRun(const Model& model, const Training& training, const Strategy& strategy, const Target& target,
           std::int64_t rank = 0);
-  /// The run of data-parallel rank 0 from parts that were recorded before.
-  RankRun(Parts parts, const Training& training, const Strategy& strategy, Target target);
+  /// The run of a class from parts that were recorded before.
+  RankRun(Parts parts, const Training& training, const Strategy& strategy, Target target,
+          const RankClass& place);
 
   [[nodiscard]] const Model& model() const { return *parts_.model; }
   [[nodiscard]] const Training& training() const { return training_; }
   [[nodiscard]] const Strategy& strategy() const { return strategy_; }
+  [[nodiscard]] const RankClass& place() const { return place_; }
   [[nodiscard]] const RankModel& rank() const { return *parts_.rank; }
   [[nodiscard]] const Shard& shard() const { return shard_; }
   /// Empty where the optimizer's states are not sliced (ZeRO 0 and 3, FSDP2, DDP).
@@ -76,20 +79,26 @@ class RankRun {
   [[nodiscard]] CostModel cost_model(const Cluster& cluster) const {
     return {parts_.recording->tape, cluster, training_, strategy_};
   }
-  /// The time of a step of `played`, which sends `schedule`.
+  /// The time of a step whose queues take `run` and which sends `schedule`.
+  [[nodiscard]] StepTime time(const RunTime& run, const Schedule& schedule, const Cluster& cluster) const {
+    return step_time(*parts_.model, training_, strategy_, cluster, shard_, schedule, run);
+  }
+  /// The time of a step of `played`, which sends `schedule`, where no other rank is waited for.
   [[nodiscard]] StepTime time(const RunResult& played, const Schedule& schedule, CostModel& cost_model) const;
 
-  /// The runs of those ranks that can need most memory; this one alone where all ranks are alike. It depends
-  /// on when the backward reaches the parameters of a rank's slice: the first rank's are reduced last, the
-  /// last one's first; where a parameter is split between ranks, one between holds more of whole gradients
-  /// than either.
-  [[nodiscard]] std::vector<RankRun> distinct_ranks() const;
+  /// Returns the runs of the slices that can need most memory; this run alone where ranks hold no slices. It
+  /// depends on when the backward reaches the parameters of a rank's slice: the first rank's are reduced
+  /// last, the last one's first; where a parameter is split between ranks, one between holds more of whole
+  /// gradients than either.
+  [[nodiscard]] std::vector<RankRun> of_slices() const;
 
  private:
   /// Ranks hold slices of one flat buffer, which differ.
   [[nodiscard]] bool is_sliced() const { return !slices_->empty(); }
 
   Parts parts_;
+  RankClass place_;
+  std::shared_ptr<const StepSchedule> schedule_;  ///< of a stage of a pipeline
   Training training_;
   Strategy strategy_;
   Target target_;
@@ -99,14 +108,14 @@ class RankRun {
   Bytes engine_, outside_;
 };
 
-/// The rank that a plan speaks of: the one that needs most memory. Data-parallel ranks run the
-/// same program (the test IssuedSteps.AreTheSameOnEveryRank), and of a ring and of an expert-parallel group
-/// the slowest rank is recorded (RecordedRank), so its time is the slowest's too.
-struct WorstRank {
+/// A rank class' run, and its live run where that was simulated to tell it from others.
+struct SimulatedRank {
   RankRun run;
-  std::optional<RunResult> live{};  ///< its live run, where that told it from others
+  std::optional<RunResult> live{};
 };
-/// `run`: of any data-parallel rank. `noted`: the live run's calls and program are asked for, too.
-[[nodiscard]] WorstRank worst_rank(const RankRun& run, bool noted);
+/// Returns, of the ranks that differ from `run` in their slice alone, the one that needs most memory. All of
+/// them run the same program (the test IssuedSteps.AreTheSameOnEveryRank). `noted`: with calls and program of
+/// its live run.
+[[nodiscard]] SimulatedRank neediest_slice(const RankRun& run, bool noted);
 
 }  // namespace zplan

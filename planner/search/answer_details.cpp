@@ -66,7 +66,7 @@ std::optional<std::string> weigh_experts(const Question& question, const Answer&
   const Answer other = draft_answer(divided);
   const Plan& best = other.plans.front();
   const std::string need = fmt::format("--ep {}: {} needs {} per GPU", best.strategy.layout.expert, best.id(),
-                                       format_bytes(best.memory.required, question.unit));
+                                       format_bytes(best.memory().required, question.unit));
   if (!best.fits) return need + ", which does not fit";
   const std::string step = fmt::format("{} and takes {} a step", need, format_seconds(best.time.step));
   const Plan* taken = answer.recommended();

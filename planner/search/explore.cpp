@@ -171,11 +171,11 @@ void Explorer::fail_if_nothing_is_legal() const {
 /// Families in the order in which they are screened. Those that share tapes stand far apart: of two threads
 /// one would else wait for what the other records.
 std::vector<std::size_t> Explorer::in_turns() const {
-  std::map<std::pair<Framework, PlanScreen::TapeKind>, std::size_t> turns;
+  std::map<std::pair<Framework, TapeKey>, std::size_t> turns;
   std::vector<std::pair<std::size_t, std::size_t>> all;  // how many of its kind come before, and the family
   for (std::size_t i = 0; i < result_.families.size(); ++i) {
     const FamilyName& name = result_.families[i].name;
-    all.emplace_back(turns[{name.framework, PlanScreen::kind_of(name.strategy)}]++, i);
+    all.emplace_back(turns[{name.framework, PlanScreen::key_of(question_.training, name.strategy)}]++, i);
   }
   std::sort(all.begin(), all.end());
   std::vector<std::size_t> order;

@@ -60,7 +60,7 @@ PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t m
   // A run that logs what it asks for does not count what is left.
   if (trains_values(training)) noted.held = run.live().left.total() - noted.generated;
   Bytes neediest{};
-  for (const RankRun& each : run.distinct_ranks()) {
+  for (const RankRun& each : run.of_slices()) {
     RunInputs inputs = each.inputs();
     inputs.logs_memory = true;
     inputs.notes_calls = noted.live.empty();
@@ -236,16 +236,14 @@ std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& mic
   return result;
 }
 
-PlanScreen::TapeKind PlanScreen::kind_of(const Strategy& strategy) {
-  return {strategy.layout.of_model(), strategy.zero_stage == 3, strategy.checkpointing, strategy.long_context,
-          strategy.experts};
+TapeKey PlanScreen::key_of(const Training& training, const Strategy& strategy) {
+  return TapeKey::of(training, strategy, rank_classes(strategy.layout).front()).of_any_size();
 }
 
 TapeFigures& PlanScreen::tapes(const Strategy& strategy) {
-  const std::pair kind(kind_of(strategy), follows_micro_step(context_.training(), strategy));
   const std::lock_guard lock(mutex_);
-  const auto tapes = tapes_.try_emplace(kind, context_.cluster(), context_.training(),
-                                        local_tokens(context_.training(), strategy),
+  const auto tapes = tapes_.try_emplace(key_of(context_.training(), strategy), context_.cluster(),
+                                        context_.training(), local_tokens(context_.training(), strategy),
                                         [this, strategy](std::int64_t micro_batch_size) -> const Recording& {
                                           Strategy sized = strategy;
                                           sized.micro_batch_size = micro_batch_size;

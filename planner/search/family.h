@@ -94,17 +94,9 @@ class PlanFamily {
 /// Families of one question, and the tapes they share. May be asked from several threads at once.
 class PlanScreen {
  public:
-  /// What families have in common that share tapes.
-  struct TapeKind {
-    ParallelLayout of_model;
-    bool stage3{};
-    Checkpointing checkpointing{};
-    LongContext long_context{};
-    ExpertParallel experts{};
-    auto operator<=>(const TapeKind&) const = default;
-  };
   explicit PlanScreen(PlanContext& context) : context_(context) {}
-  [[nodiscard]] static TapeKind kind_of(const Strategy& strategy);
+  /// Returns what strategies have in common that share tapes.
+  [[nodiscard]] static TapeKey key_of(const Training& training, const Strategy& strategy);
   [[nodiscard]] PlanFamily family(const Strategy& strategy);
 
  private:
@@ -112,7 +104,7 @@ class PlanScreen {
 
   PlanContext& context_;
   std::mutex mutex_;
-  std::map<std::pair<TapeKind, bool>, TapeFigures> tapes_;  ///< and whether by follows_micro_step
+  std::map<TapeKey, TapeFigures> tapes_;  ///< of micro-batches of all sizes
 };
 
 }  // namespace zplan

@@ -50,9 +50,9 @@ std::optional<std::string> replicated_state(const Plan& plan, const Question& q)
 
 Bytes smallest_gpu(const Plan& plan, const Question& q) {
   const Bytes kept_by_driver = q.cluster.memory - q.cluster.usable_memory;
-  const double needed = static_cast<double>(plan.memory.required.value) / (1 - q.headroom.fraction);
+  const double needed = static_cast<double>(plan.memory().required.value) / (1 - q.headroom.fraction);
   Bytes usable(static_cast<std::int64_t>(std::ceil(needed)));
-  if (plan.memory.failing_start.contains(usable)) usable = plan.memory.failing_start.until;
+  if (plan.memory().failing_start.contains(usable)) usable = plan.memory().failing_start.until;
   return usable + kept_by_driver;
 }
 
@@ -73,16 +73,16 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
                          std::int64_t step) -> std::optional<std::int64_t> {
     const std::int64_t count = (high - low) / step;
     const auto gpus = [&](std::int64_t i) { return low + (i + 1) * step; };
-    std::map<std::int64_t, std::optional<WorstRank>> live;
-    const auto may_fit = [&](std::int64_t i) -> const std::optional<WorstRank>& {
+    std::map<std::int64_t, std::optional<std::vector<SimulatedRank>>> live;
+    const auto may_fit = [&](std::int64_t i) -> const std::optional<std::vector<SimulatedRank>>& {
       const auto [place, is_new] = live.try_emplace(i);
       if (is_new) place->second = context.may_fit(on(gpus(i)), limit);
       return place->second;
     };
     const std::int64_t open = first_that(count, [&](std::int64_t i) { return may_fit(i).has_value(); });
     const std::int64_t found = open + first_that(count - open, [&](std::int64_t i) {
-                                 const std::optional<WorstRank>& worst = may_fit(open + i);
-                                 return worst && context.fits_device(*worst);
+                                 const std::optional<std::vector<SimulatedRank>>& ranks = may_fit(open + i);
+                                 return ranks && context.fits_device(*ranks);
                                });
     return found < count ? std::optional(gpus(found)) : std::nullopt;
   };
@@ -100,7 +100,7 @@ std::optional<std::int64_t> fewest_gpus(const Plan& plan, const Question& q, Pla
 Findings findings_of(const Plan& plan, const Question& q, PlanContext& context) {
   Findings found{figures_of(plan, q)};
   found.gpus_per_node = q.cluster.gpus_per_node;
-  found.fails_as_it_starts = plan.memory.failing_start.contains(q.cluster.usable_memory);
+  found.fails_as_it_starts = plan.memory().failing_start.contains(q.cluster.usable_memory);
   found.replicated = replicated_state(plan, q);
   found.enough = what_suffices(plan, q, found, context);
   return found;

@@ -98,7 +98,7 @@ void take_reason(const OpenQuestion& open, Solve solve, const Probe& behind, Sol
     solution.limit = Limit::batch, solution.reason = fmt::format("{}: {}", value, behind.illegal);
     return;
   }
-  const MemoryPlan& memory = behind.plan->memory;
+  const MemoryPlan& memory = behind.plan->memory();
   const Bytes limit = available(q.cluster, q.headroom), host = available_on_host(q.cluster, q.headroom);
   if (!behind.plan->fits_device) {
     solution.limit = Limit::device_memory;

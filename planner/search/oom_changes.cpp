@@ -58,7 +58,7 @@ OomChange planned(const Start& start, const std::vector<const Step*>& steps) {
   }
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   change.plan = context.complete(found.legal.front());
-  change.frees = start.plan.memory.required - change.plan->memory.required;
+  change.frees = start.plan.memory().required - change.plan->memory().required;
   change.speed = change.plan->time.tokens_per_second / start.plan.time.tokens_per_second;
   return change;
 }

@@ -194,11 +194,11 @@ void warn(const Question& q, Answer& result) {
         "{} GPUs in one node, which usually holds {}: --nodes {} spreads them over a network", cluster.gpus,
         cluster.node.usual_gpus, (cluster.gpus + cluster.node.usual_gpus - 1) / cluster.node.usual_gpus));
   if (const Plan* best = result.recommended();
-      best != nullptr && best->memory.required_high > cluster.usable_memory)
+      best != nullptr && best->memory().required_high > cluster.usable_memory)
     result.warnings.push_back(fmt::format(
         "{} fits, but not with memory to spare: PyTorch would reserve {} where it may, more than the {} of "
         "the GPU, so it will give cached blocks back and ask again, which takes time",
-        best->id(), format_bytes(best->memory.required_high, q.unit),
+        best->id(), format_bytes(best->memory().required_high, q.unit),
         format_bytes(cluster.usable_memory, q.unit)));
   if (!matrix_peak(q.cluster.gpu, q.training.precision))
     result.warnings.push_back(fmt::format("{} has no hardware for {}: times assume its fp32 rate",
@@ -211,7 +211,7 @@ bool better_plan(const Plan& a, const Plan& b) {
   if (a.fits != b.fits) return a.fits;
   // A plan that misses on the host alone is nearer than one that misses on the device.
   const auto key = [](const Plan& p) {
-    const auto need = static_cast<double>(p.memory.required.value);
+    const auto need = static_cast<double>(p.memory().required.value);
     return std::tuple(!p.fits_device, p.fits ? -p.time.tokens_per_second : need, p.strategy.zero_stage,
                       p.strategy.layout.of_model());
   };

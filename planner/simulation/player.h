@@ -128,7 +128,18 @@ class Player {
     if constexpr (requires { framework_.reference(index); }) framework_.reference(index);
   }
   void communicate(TensorCall call, Bytes size, std::int32_t number) {
-    state_.communicate(call, size, number);
+    if (!transfer_) return state_.communicate(call, size, number);
+    const auto stage = static_cast<std::int32_t>(inputs_.place.stage);
+    switch (*transfer_) {
+      case Transfer::receive_hidden:
+        running_->received = state_.receive(call, size, number, stage - 1);
+        return;
+      case Transfer::receive_gradient:
+        running_->received = state_.receive(call, size, number, stage + 1);
+        return;
+      case Transfer::send_hidden: state_.send(call, size, number, stage + 1); return;
+      case Transfer::send_gradient: state_.send(call, size, number, stage - 1); return;
+    }
   }
   void await(TensorCall call) { state_.await(call); }
   void compute(std::int32_t load) { state_.clock().compute(load); }
@@ -236,8 +247,23 @@ class Player {
       case Kind::reduce:
         if constexpr (requires { framework_.reduce(slot); }) framework_.reduce(slot);
         return;
-      default: return;
+      case Kind::receive_hidden: return transfer(Transfer::receive_hidden);
+      case Kind::send_hidden: return transfer(Transfer::send_hidden);
+      case Kind::receive_gradient: return transfer(Transfer::receive_gradient);
+      case Kind::send_gradient: return transfer(Transfer::send_gradient);
+      case Kind::weight_gradient:
+      case Kind::step: return;
     }
+  }
+
+  void transfer(Transfer which) {
+    transfer_ = which;
+    if (condensed_)
+      play_transfer(inputs_.recording.condensed, which, *this);
+    else
+      play_transfer(*running_->form->tape, running_->form->layout, which, *this);
+    transfer_.reset();
+    if (which == Transfer::send_gradient) running_->in_flight = false;
   }
 
   void forward(const Slot& slot) {
@@ -245,6 +271,7 @@ class Player {
     running_->ids = device_.allocate(
         Term::model_inputs, token_ids(sequences(), form.tokens) * numbers_per_token(inputs_.step.strategy));
     framework_.begin_forward(slot);
+    state_.clock().wait(std::exchange(running_->received, {}), Phase::forward);
     if (condensed_)
       play_forward(inputs_.recording.condensed, *this);
     else
@@ -254,6 +281,7 @@ class Player {
   void backward(const Slot& slot) {
     const Form& form = *running_->form;
     if constexpr (requires { framework_.begin_backward(slot); }) framework_.begin_backward(slot);
+    state_.clock().wait(std::exchange(running_->received, {}), Phase::backward);
     if (condensed_)
       play_backward(inputs_.recording.condensed, *this);
     else
@@ -261,7 +289,7 @@ class Player {
     device_.enter(Phase::backward, "gradient reduction");
     framework_.end_backward(slot);
     device_.release(running_->ids);
-    running_->in_flight = false;
+    running_->in_flight = !form.tape->transfers[static_cast<std::size_t>(Transfer::send_gradient)].empty();
   }
 
   void step() {
@@ -284,6 +312,7 @@ class Player {
   std::vector<Form> forms_;                                 ///< of the longest samples, then others
   std::vector<std::unique_ptr<MicroBatch>> micro_batches_;  ///< those over are used again
   MicroBatch* running_{};
+  std::optional<Transfer> transfer_;  ///< that runs
   bool stepped_{}, condensed_{};
 };
 

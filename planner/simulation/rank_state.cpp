@@ -302,6 +302,9 @@ TensorCallAbout about(TensorCall call) {
       return {Operation::all_reduce, Group::tensor, "gradients of routed tokens", model};
     case TensorCall::averaged_gradients:
       return {Operation::all_reduce, Group::tensor, "gradients of a mixture's input", model};
+    case TensorCall::stage_output: return {Operation::send_recv, Group::pipeline, "hidden states", model};
+    case TensorCall::stage_gradient:
+      return {Operation::send_recv, Group::pipeline, "gradients of hidden states", model};
   }
   return {};
 }
@@ -356,17 +359,21 @@ Bytes RankState::sent_gradient() const {
   return Bytes(sent_gradient_type(in().training, in().strategy) == Precision::fp32 ? 4 : 2);
 }
 
-void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
-  if (!notes_calls_) return;
+Call RankState::call_of(TensorCall call, Bytes size) const {
   const TensorCallAbout which = about(call);
   Bytes element = weight();
   std::string_view dtype{};
   if (which.element == ElementOf::fp32) element = Bytes(4);
   if (which.element == ElementOf::int32) element = Bytes(4), dtype = "int32";
   if (which.element == ElementOf::int64) element = Bytes(8), dtype = "int64";
-  const Call made = call_of(which.group, which.operation, Elements(size.value / element.value), element,
-                            which.purpose, dtype);
-  if (!which.runs_ahead) {
+  return call_of(which.group, which.operation, Elements(size.value / element.value), element, which.purpose,
+                 dtype);
+}
+
+void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
+  if (!notes_calls_) return;
+  const Call made = call_of(call, size);
+  if (!about(call).runs_ahead) {
     exchange(made, number);
     // Split sizes are read from the device, unless a copy of them runs beside what is computed.
     if (call == TensorCall::expert_counts && !in().strategy.experts.async_split_plan) clock_.read_back();
@@ -374,6 +381,17 @@ void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
   }
   calls_.add(made);
   under_way_[static_cast<std::size_t>(call)] = clock_.issue(made, clock_.computed(), number);
+}
+
+Instant RankState::send(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer) {
+  if (!notes_calls_) return {};
+  const Call made = call_of(call, size);
+  calls_.add(made);
+  return clock_.send(made, peer, clock_.computed(), number);
+}
+
+Instant RankState::receive(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer) {
+  return notes_calls_ ? clock_.receive(call_of(call, size), peer, number) : Instant{};
 }
 
 void RankState::await(TensorCall call) { wait(under_way_[static_cast<std::size_t>(call)]); }

@@ -104,6 +104,11 @@ class RankState {
   void await(TensorCall call);
   /// A collective within a micro-step; `number` is the tape's for it.
   void communicate(TensorCall call, Bytes size, std::int32_t number);
+  /// Sends hidden states or their gradient to the stage `peer` of a pipeline, once they are computed; returns
+  /// when they are through.
+  Instant send(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer);
+  /// Receives them from there; returns when they are there.
+  Instant receive(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer);
   /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
   void agree(Group group, Bytes element, std::string_view purpose);
   /// An optimizer step begins, whose calls and program are written down where they are `noted`.
@@ -125,6 +130,7 @@ class RankState {
   void workspace(std::int32_t library);
 
  private:
+  [[nodiscard]] Call call_of(TensorCall call, Bytes size) const;
   [[nodiscard]] Call call_of(Group group, Operation operation, Elements elements, Bytes element,
                              std::string_view purpose, std::string_view dtype = {}) const;
   /// What is computed next needs the result.

@@ -2,15 +2,8 @@
 
 #include "planner/model_trace/causal_lm.h"
 #include "planner/question/framework.h"
-#include "planner/sharding/expert_model.h"
 
 namespace zplan {
-
-namespace {
-bool is_before_hopper(std::string_view compute_capability) {
-  return compute_capability.size() == 3 && compute_capability < "9.0";
-}
-}  // namespace
 
 AllocatorOptions allocator_options(const Training& training) {
   AllocatorOptions options;
@@ -34,16 +27,9 @@ RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& a
 
 }  // namespace
 
-Recording record(const Model& model, const Training& training, const Strategy& strategy, RecordedRank rank) {
-  const std::int64_t last = strategy.layout.context - 1;
-  TapeRank of{.context = rank.context < 0 ? last : rank.context};
-  if (strategy.experts.enabled && model.shape.experts) {
-    of.rows = routed_rows(model, training, strategy, rank.expert);
-    // Triton's grouped product where torch's is a loop. Source: DeepSpeed 0.19.8
-    // accelerator/cuda_accelerator.py prefer_triton_grouped_mm.
-    of.triton_products = !strategy.experts.without_triton && is_before_hopper(rank.compute_capability);
-  }
-  Tape tape = record_tape(model, training, strategy, of);
+Recording record(const Model& model, const Training& training, const Strategy& strategy,
+                 const RankClass& place, std::string_view compute_capability) {
+  Tape tape = record_tape(model, training, strategy, place.part(), compute_capability);
   CondensedTape condensed = condense(tape);
   return {std::move(tape), std::move(condensed)};
 }

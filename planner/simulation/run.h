@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "planner/layout/rank_class.h"
 #include "planner/layout/step_schedule.h"
 #include "planner/model_trace/condensed.h"
 #include "planner/sharding/rank_model.h"
@@ -42,15 +43,9 @@ struct Recording {
 [[nodiscard]] inline std::int64_t numbers_per_token(const Strategy& strategy) {
   return strategy.layout.token_ranks() > 1 ? 3 : 1;
 }
-/// Which rank's micro-step is recorded, where ranks differ in what they compute, and on which GPU.
-struct RecordedRank {
-  std::int64_t context{-1};  ///< of a ring; below 0 the last, whose attention takes most
-  std::int64_t expert{};     ///< of an expert-parallel group; the first gets most rows
-  std::string_view compute_capability{"8.0"};
-};
-/// `model`: as a rank has it (with_local_experts).
+/// Records the micro-step of `model`, the part that ranks of class `place` hold (model_part).
 [[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy,
-                               RecordedRank rank = {});
+                               const RankClass& place, std::string_view compute_capability);
 
 /// A micro-step whose samples have another length than the longest.
 struct VariedMicroStep {
@@ -67,7 +62,6 @@ struct RunInputs {
   /// stays the longest's; what the allocator keeps does not: a block made for a shorter one is of no use to
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
-  const StepSchedule* schedule{};         ///< null: forward and backward of each micro-batch in turn
   std::int64_t gpus_per_node{};           ///< 0: all on one
   bool notes_calls{true};                 ///< RunResult::calls and program are asked for
   bool logs_memory{};                     ///< of a live run: RunResult::live is asked for, and not
@@ -78,6 +72,8 @@ struct RunInputs {
   Bytes engine{};                  ///< of that, the engine
   Bytes device{};                  ///< what a process can allocate of the GPU; 0: not asked for
   bool flattens_on_host{};         ///< on a GPU without limit: as on one that has no memory for it
+  RankClass place{};               ///< whose run it is
+  const StepSchedule* schedule{};  ///< null: forward and backward of each micro-batch in turn
   std::optional<Bytes> watched{};  ///< of the allocator without limit: RunResult::before_more is asked for
 };
 

@@ -69,9 +69,9 @@ TEST_P(EveryModelAndWorld, AHigherStageNeverHoldsMoreState) {
   for (const Precision precision : {Precision::bf16, Precision::fp32}) {
     Training training;
     training.precision = precision;
-    SteadyState before = plan(strategy(0), training).memory.steady;
+    SteadyState before = plan(strategy(0), training).memory().steady;
     for (int stage = 1; stage <= 3; ++stage) {
-      const SteadyState now = plan(strategy(stage), training).memory.steady;
+      const SteadyState now = plan(strategy(stage), training).memory().steady;
       EXPECT_LE(now.parameters, before.parameters);
       EXPECT_LE(now.gradients, before.gradients);
       EXPECT_LE(now.optimizer_states, before.optimizer_states);
@@ -85,9 +85,9 @@ TEST_P(EveryModelAndWorld, OnOneGpuZeroIsANoOp) {
   const Plan whole = plan(strategy(0));
   for (int stage = 1; stage <= 3; ++stage) {
     const Plan sharded = plan(strategy(stage));
-    EXPECT_EQ(sharded.memory.steady, whole.memory.steady);
-    EXPECT_EQ(sharded.shard.moments, whole.shard.optimizer_elements * Bytes(8));
-    EXPECT_TRUE(sharded.communication.collectives.empty());
+    EXPECT_EQ(sharded.memory().steady, whole.memory().steady);
+    EXPECT_EQ(sharded.shard().moments, whole.shard().optimizer_elements * Bytes(8));
+    EXPECT_TRUE(sharded.communication().collectives.empty());
   }
 }
 
@@ -96,12 +96,12 @@ TEST_P(EveryModelAndWorld, PartsAddUpToThePeak) {
     const Plan each = plan(strategy(stage));
     Bytes sum{};
     for (const auto& [part, name] : EnumNames<MemoryPart>::table) {
-      EXPECT_GE(each.memory.peak.holds.part(part), Bytes(0)) << name;
-      sum += each.memory.peak.holds.part(part);
+      EXPECT_GE(each.memory().peak.holds.part(part), Bytes(0)) << name;
+      sum += each.memory().peak.holds.part(part);
     }
-    EXPECT_EQ(sum, each.memory.peak.bytes());
-    EXPECT_GE(each.memory.peak.bytes(), each.memory.peak_allocated);
-    EXPECT_GE(each.memory.required, each.memory.peak.bytes());
+    EXPECT_EQ(sum, each.memory().peak.bytes());
+    EXPECT_GE(each.memory().peak.bytes(), each.memory().peak_allocated);
+    EXPECT_GE(each.memory().required, each.memory().peak.bytes());
   }
 }
 
@@ -157,9 +157,9 @@ TEST_P(EveryModelAndWorld, NothingIsLeftBehindByAStep) {
 TEST_P(EveryModelAndWorld, WhatIsRequiredLiesBetweenAllocatedAndReserved) {
   for (int stage = 0; stage <= 3; ++stage) {
     const Plan each = plan(strategy(stage));
-    EXPECT_GE(each.memory.required, each.memory.required_low);
-    EXPECT_LE(each.memory.required, each.memory.required_high + kMiB * 2);
-    EXPECT_GE(each.memory.peak_reserved, each.memory.peak_allocated);
+    EXPECT_GE(each.memory().required, each.memory().required_low);
+    EXPECT_LE(each.memory().required, each.memory().required_high + kMiB * 2);
+    EXPECT_GE(each.memory().peak_reserved, each.memory().peak_allocated);
   }
 }
 
@@ -189,7 +189,7 @@ TEST_P(EveryModelAndWorld, CheckpointingKeepsLessPerLayer) {
   const auto saved = [&](Checkpointing checkpointing) {
     Strategy s = strategy(0);
     s.checkpointing = checkpointing;
-    return plan(s).memory.saved_by_layer;
+    return plan(s).memory().saved_by_layer;
   };
   const std::vector<Bytes> none = saved(Checkpointing::none), selective = saved(Checkpointing::selective),
                            full = saved(Checkpointing::full);
@@ -227,7 +227,7 @@ TEST(Search, RanksWhatFitsBySpeedAndTheRestByNeed) {
       EXPECT_GE(a.time.tokens_per_second, b.time.tokens_per_second);
     }
     if (!a.fits && !b.fits) {
-      EXPECT_LE(a.memory.required, b.memory.required);
+      EXPECT_LE(a.memory().required, b.memory().required);
     }
   }
 }
@@ -244,9 +244,9 @@ TEST(Search, APinnedPlanEqualsTheOneThatTheSearchReports) {
   const Question q = question(4, kGiB * 12);
   for (const Plan& plan : answer(q).plans) {
     const Plan again = make_plan(q.model, q.cluster, q.training, plan.strategy, q.headroom);
-    EXPECT_EQ(again.memory.required, plan.memory.required);
-    EXPECT_EQ(again.memory.peak.holds, plan.memory.peak.holds);
-    EXPECT_EQ(again.communication.collectives, plan.communication.collectives);
+    EXPECT_EQ(again.memory().required, plan.memory().required);
+    EXPECT_EQ(again.memory().peak.holds, plan.memory().peak.holds);
+    EXPECT_EQ(again.communication().collectives, plan.communication().collectives);
   }
 }
 

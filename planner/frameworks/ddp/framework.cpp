@@ -52,7 +52,7 @@ Reasons ddp_warnings(const Training&) {
 }
 
 std::optional<std::string> ddp_replication(const Plan& plan, const Question& q) {
-  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
+  const Bytes frozen = plan.memory().peak.holds[Term::frozen_parameters];
   if (frozen.value > available(q.cluster, q.headroom).value / 2)
     return fmt::format("every GPU keeps {} of frozen weights: only sharding divides them",
                        format_bytes(frozen, q.unit));

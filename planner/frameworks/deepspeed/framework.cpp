@@ -44,7 +44,7 @@ Reasons deepspeed_warnings(const Training& training) {
 
 std::optional<std::string> zero_replication(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
-  const Bytes frozen = plan.memory.peak.holds[Term::frozen_parameters];
+  const Bytes frozen = plan.memory().peak.holds[Term::frozen_parameters];
   if (frozen.value > available(q.cluster, q.headroom).value / 2)
     return fmt::format("ZeRO-{} leaves {} of frozen weights on every GPU{}", s.zero_stage,
                        format_bytes(frozen, q.unit),

@@ -96,7 +96,7 @@ void check_figures(const Json& report, std::vector<Broken>& broken) { check_figu
 
 void check_required(const std::vector<Plan>& plans, std::vector<Broken>& broken) {
   for (const Plan& each : plans) {
-    const MemoryPlan& m = each.memory;
+    const MemoryPlan& m = each.memory();
     if (m.required_low > m.required || m.required > m.required_high || m.peak.bytes() > m.required ||
         m.peak_allocated > m.peak_reserved)
       broken.push_back({"peak <= required_low <= required <= required_high",
@@ -145,8 +145,8 @@ Bytes beside_steps(const Plan& plan) {
 
 void check_cards(const Question& q, const Plan& plan, Random& random, LargerCards& cards,
                  std::vector<Broken>& broken) {
-  const auto low = static_cast<double>(plan.memory.required_low.value),
-             high = static_cast<double>(plan.memory.required_high.value);
+  const auto low = static_cast<double>(plan.memory().required_low.value),
+             high = static_cast<double>(plan.memory().required_high.value);
   std::vector<double> rooms{low * 0.999, high * 1.001,
                             high * (1 + static_cast<double>(random.between(1, 100)) / 50)};
   // The allocator decides between the bounds.
@@ -160,7 +160,7 @@ void check_cards(const Question& q, const Plan& plan, Random& random, LargerCard
     cluster.memory = cluster.usable_memory + (q.cluster.memory - q.cluster.usable_memory);
     PlanContext context(q.model, cluster, q.training, q.headroom);
     const Plan on = context.complete(plan.strategy);
-    const MemoryPlan& m = on.memory;
+    const MemoryPlan& m = on.memory();
     const Bytes available_memory = available(cluster, q.headroom), beside = beside_steps(on);
     const bool fails_to_start = m.failing_start.contains(cluster.usable_memory);
     const auto tell = [&](std::string_view law) {
@@ -189,7 +189,7 @@ namespace {
 
 /// Returns the requested bytes; the cached blocks that PyTorch uses may be up to 1 MiB larger.
 Bytes live_peak(const Plan& plan) {
-  return plan.memory.peak.bytes() - plan.memory.peak.holds[Term::allocator_rounding];
+  return plan.memory().peak.bytes() - plan.memory().peak.holds[Term::allocator_rounding];
 }
 
 /// True if only the longer samples exceed the window. With its mask SDPA may choose a kernel that holds no
@@ -223,7 +223,7 @@ void check_sizes(const Question& q, const Plan& plan, Random& random, std::vecto
                      larger.micro_batch_size, longer.sequence_length)});
   };
   differ("peak", live_peak(plan), live_peak(more));
-  differ("host memory", plan.memory.host.total, more.memory.host.total);
+  differ("host memory", plan.memory().host.total, more.memory().host.total);
 }
 
 }  // namespace zplan::test

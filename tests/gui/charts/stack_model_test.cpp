@@ -147,11 +147,11 @@ TEST(StackModelText, FiguresReadAsTheCommandLineWritesThem) {
   StackModel memory(Kind::memory), time(Kind::time), traffic(Kind::traffic);
   for (StackModel* each : {&memory, &time, &traffic}) each->show({{"8B", planned, 0}});
   const Plan& plan = planned->plan();
-  EXPECT_EQ(memory.index(0, 9).data().toString().toStdString(), format_bytes(plan.memory.required));
+  EXPECT_EQ(memory.index(0, 9).data().toString().toStdString(), format_bytes(plan.memory().required));
   EXPECT_EQ(time.index(0, 5).data().toString().toStdString(), seconds_value(plan.time.step) + " s");
   EXPECT_EQ(
       traffic.index(0, 3).data().toString().toStdString(),
-      format_bytes(plan.communication.inside_bytes_per_gpu() + plan.communication.outside_bytes_per_gpu(),
+      format_bytes(plan.communication().inside_bytes_per_gpu() + plan.communication().outside_bytes_per_gpu(),
                    ByteUnit::gb));
 }
 

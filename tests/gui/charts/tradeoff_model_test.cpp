@@ -35,7 +35,7 @@ TEST_F(TradeoffModelTest, HasEveryPlanOfEveryScenario) {
     for (const Plan& plan : scenarios[i]->answer.plans) {
       EXPECT_EQ(of(row, TradeoffModel::ScenarioRole).toUInt(), i);
       EXPECT_EQ(of(row, TradeoffModel::IdRole).toString().toStdString(), plan.id());
-      EXPECT_EQ(needs(row), static_cast<double>(plan.memory.required.value));
+      EXPECT_EQ(needs(row), static_cast<double>(plan.memory().required.value));
       EXPECT_EQ(speed(row), plan.time.tokens_per_second);
       EXPECT_EQ(of(row, TradeoffModel::FitsRole).toBool(), plan.fits);
       ++row;

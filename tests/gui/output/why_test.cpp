@@ -21,7 +21,7 @@ TEST(Why, TheHeadlineIsTheVerdict) {
   const Planned& plan = *planned();
   const auto text = [](Bytes size) { return QString::fromStdString(format_bytes(size)); };
   EXPECT_EQ(headline_of(plan), QString("Fits: zero3 needs %1 of %2 available per GPU")
-                                   .arg(text(plan.plan().memory.required),
+                                   .arg(text(plan.plan().memory().required),
                                         text(available(plan.question.cluster, plan.question.headroom))));
   EXPECT_TRUE(headline_of(*planned(too_large())).startsWith("Does not fit: "));
   Planned host = plan;

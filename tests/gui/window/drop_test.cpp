@@ -89,7 +89,7 @@ TEST_F(DropTest, ASavedReportIsShownAsItWas) {
   ASSERT_EQ(session().size(), 2);
   ASSERT_FALSE(session().at(1).problem) << session().at(1).problem->text.toStdString();
   EXPECT_TRUE(session().at(1).planned->saved);
-  EXPECT_EQ(session().at(1).planned->plan().memory.required.value,
+  EXPECT_EQ(session().at(1).planned->plan().memory().required.value,
             report["plans"][0]["memory"]["required"].get<std::int64_t>());
   for (int tab = 0; tab < window_.view().charts().count(); ++tab) show_chart(tab);
   for (int tab = 0; tab < window_.view().tables().count(); ++tab) show_table(tab);

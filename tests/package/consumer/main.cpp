@@ -45,7 +45,7 @@ void plan_llama() {
 
   // ZeRO-3 shares all 16 bytes per parameter of mixed-precision Adam between the ranks (Rajbhandari et al.
   // 2020), so the peak lies between that and the whole model.
-  const zplan::Bytes peak = plan.memory.required;
+  const zplan::Bytes peak = plan.memory().required;
   expect(peak > zplan::Bytes(16 * kParameters / 8) && peak < zplan::Bytes(16 * kParameters),
          "a peak for ZeRO-3");
   std::cout << plan.id() << " needs " << zplan::format_bytes(peak) << " per GPU\n";

@@ -42,20 +42,20 @@ class Prices : public ::testing::TestWithParam<Asked> {
 
 TEST_P(Prices, KindsAddUpToTheRunsCommunication) {
   Seconds sum;
-  for (const Collective& each : plan_.communication.collectives) sum += each.time;
+  for (const Collective& each : plan_.communication().collectives) sum += each.time;
   EXPECT_NEAR(sum.value, plan_.time.communication.value, 1e-9 * sum.value + 1e-12);
 }
 
 TEST_P(Prices, TrafficHasAllCallsBytesAndWaits) {
   Traffic sum;
-  for (const Traffic& each : traffic(plan_.communication, plan_.time.run)) {
+  for (const Traffic& each : traffic(plan_.communication(), plan_.time.run)) {
     EXPECT_LE(each.exposed.value, plan_.time.exposed_communication.value + 1e-12);
     sum.calls += each.calls, sum.inside += each.inside, sum.outside += each.outside;
     sum.exposed += each.exposed;
   }
-  EXPECT_EQ(sum.calls, plan_.communication.calls());
-  EXPECT_EQ(sum.inside, plan_.communication.inside_bytes_per_gpu());
-  EXPECT_EQ(sum.outside, plan_.communication.outside_bytes_per_gpu());
+  EXPECT_EQ(sum.calls, plan_.communication().calls());
+  EXPECT_EQ(sum.inside, plan_.communication().inside_bytes_per_gpu());
+  EXPECT_EQ(sum.outside, plan_.communication().outside_bytes_per_gpu());
   EXPECT_NEAR(sum.exposed.value, plan_.time.exposed_communication.value, 1e-9);
 }
 
@@ -68,7 +68,7 @@ TEST_P(Prices, PhasesAddUpToWhatShows) {
 
 // Each call is rounded by at most one byte on either link; NVLS sends fewer bytes than a ring.
 TEST_P(Prices, RingsSendWhatRingsSend) {
-  for (const Collective& each : plan_.communication.collectives) {
+  for (const Collective& each : plan_.communication().collectives) {
     if (cluster_.nodes == 1) {
       EXPECT_EQ(each.outside_bytes_per_gpu, Bytes(0));
     }
@@ -81,7 +81,7 @@ TEST_P(Prices, RingsSendWhatRingsSend) {
 
 TEST_P(Prices, TensorParallelGroupsStayInTheirNode) {
   if (cluster_.gpus_per_node < GetParam().strategy.layout.tensor) return;
-  for (const Collective& each : plan_.communication.collectives)
+  for (const Collective& each : plan_.communication().collectives)
     if (each.group == Group::tensor) {
       EXPECT_EQ(each.outside_bytes_per_gpu, Bytes(0));
     }

@@ -85,7 +85,7 @@ TEST_P(IssuedSteps, AddUpToWhatThePlanSaysOfEveryKind) {
   const StepCalls step = context_.calls(GetParam().strategy);
   ASSERT_TRUE(step.complete);
   std::int64_t counted = 0;
-  for (const Collective& kind : plan.communication.collectives) {
+  for (const Collective& kind : plan.communication().collectives) {
     std::int64_t count = 0, elements = 0, bytes = 0;
     double seconds = 0;
     for (const IssuedCall& each : step.calls) {

@@ -125,7 +125,7 @@ TEST_F(Rollouts, TheWorstPhaseIsWhatIsNeeded) {
   training.rollout.engine_share = 0.8;
   training.rollout.sleep_level = 2;
   const Plan asleep = plan(training, on(4, 2));
-  EXPECT_EQ(asleep.memory.required, *device_at(asleep, RunMoment::generation));
+  EXPECT_EQ(asleep.memory().required, *device_at(asleep, RunMoment::generation));
   EXPECT_GT(*device_at(asleep, RunMoment::generation), *device_at(asleep, RunMoment::training));
   EXPECT_TRUE(asleep.fits);
   training.rollout.engine_share = 0.95;
@@ -147,7 +147,7 @@ TEST_F(Rollouts, AServerTakesNothingOfTheTrainersGpus) {
   const Plan served = plan(training, on(4, 2));
   EXPECT_FALSE(device_at(served, RunMoment::generation));
   EXPECT_TRUE(device_at(served, RunMoment::weight_sync));
-  EXPECT_EQ(served.memory.peak.holds[Term::engine], Bytes{});
+  EXPECT_EQ(served.memory().peak.holds[Term::engine], Bytes{});
 }
 
 TEST_F(Rollouts, AdaptersAreMergedIntoTheWholeModelAtStage3) {
@@ -168,9 +168,9 @@ TEST_F(Rollouts, AdaptersAreMergedIntoTheWholeModelAtStage3) {
 TEST_F(Rollouts, AReferenceAddsItsWeights) {
   Training training = grpo();
   training.rollout.sleep_level = 2;
-  const Bytes without = plan(training, on(4, 2)).memory.peak_allocated;
+  const Bytes without = plan(training, on(4, 2)).memory().peak_allocated;
   training.reference = ReferenceModel::copy;
-  const Bytes with = plan(training, on(4, 2)).memory.peak_allocated;
+  const Bytes with = plan(training, on(4, 2)).memory().peak_allocated;
   EXPECT_NEAR(number_of_bytes(with - without), number_of_bytes(parameters(model_) * Bytes(2)), 1e6);
 }
 
@@ -318,7 +318,7 @@ TEST(PpoRollout, TheWorstPhaseIsWhatIsNeeded) {
   const Plan plan = planned(training, on_one(16, Checkpointing::full));
   const Bytes generation = moment_of(plan, RunMoment::generation).device;
   EXPECT_GT(generation, moment_of(plan, RunMoment::training).device);
-  EXPECT_EQ(plan.memory.required, generation);
+  EXPECT_EQ(plan.memory().required, generation);
   Cluster small = roomy_cluster(1);
   small.usable_memory = generation - kMiB;
   const Plan short_plan = make_plan(with_values(small_model()), small, training,
@@ -331,12 +331,12 @@ TEST(PpoRollout, AMiniBatchBeginsAnew) {
   Training training = ppo(Method::full);
   const Strategy strategy = on_one(4, Checkpointing::full);
   EXPECT_TRUE(follows_micro_step(training, strategy));
-  const Bytes one = planned(training, strategy).memory.peak_allocated;
+  const Bytes one = planned(training, strategy).memory().peak_allocated;
   training.rollout.mini_batches = 2;
-  EXPECT_EQ(planned(training, strategy).memory.peak_allocated, one);
+  EXPECT_EQ(planned(training, strategy).memory().peak_allocated, one);
   training.rollout.mini_batches = 4;
   EXPECT_FALSE(follows_micro_step(training, strategy));
-  EXPECT_LT(planned(training, strategy).memory.peak_allocated, one);
+  EXPECT_LT(planned(training, strategy).memory().peak_allocated, one);
 }
 
 TEST(PpoRollout, EpochsShareGenerationAndScoring) {
@@ -366,8 +366,8 @@ TEST(PpoRollout, AnEstimateCountsThem) {
       PlanFamily family = screen.family(strategy);
       const Estimate estimate = family.estimate(2, micro_steps);
       const Plan plan = context.outline(strategy);
-      EXPECT_LE(estimate.required_low, plan.memory.required_low) << micro_steps;
-      EXPECT_GE(number_of_bytes(estimate.required_low), 0.97 * number_of_bytes(plan.memory.required_low))
+      EXPECT_LE(estimate.required_low, plan.memory().required_low) << micro_steps;
+      EXPECT_GE(number_of_bytes(estimate.required_low), 0.97 * number_of_bytes(plan.memory().required_low))
           << micro_steps;
       EXPECT_NEAR(estimate.step.value, plan.time.step.value, plan.time.step.value / 1000);
     }

@@ -80,9 +80,9 @@ TEST(Explorations, WhatIsReportedIsThePinnedPlan) {
   ASSERT_FALSE(found.best.empty());
   const Plan& best = found.best.front().plan;
   const Plan pinned = make_plan(q.model, q.cluster, q.training, best.strategy, q.headroom);
-  EXPECT_EQ(best.memory.required, pinned.memory.required);
-  EXPECT_EQ(best.memory.peak_reserved, pinned.memory.peak_reserved);
-  EXPECT_EQ(best.communication.collectives, pinned.communication.collectives);
+  EXPECT_EQ(best.memory().required, pinned.memory().required);
+  EXPECT_EQ(best.memory().peak_reserved, pinned.memory().peak_reserved);
+  EXPECT_EQ(best.communication().collectives, pinned.communication().collectives);
   EXPECT_EQ(best.time.step, pinned.time.step);
   EXPECT_TRUE(pinned.fits);
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
@@ -132,8 +132,8 @@ TEST(Explorations, NothingOnTheFrontIsBeatenInEverything) {
     for (std::size_t j = 0; j < i; ++j) {
       const Plan& fast = found.front[j].plan;
       EXPECT_GT(fast.time.tokens_per_second, slow.time.tokens_per_second);
-      EXPECT_TRUE(slow.memory.required_low < fast.memory.required_low ||
-                  slow.memory.host.total < fast.memory.host.total);
+      EXPECT_TRUE(slow.memory().required_low < fast.memory().required_low ||
+                  slow.memory().host.total < fast.memory().host.total);
     }
   }
 }
@@ -173,8 +173,8 @@ TEST(Explorations, AStoppedSearchGivesTheFastestOfWhatItLookedAt) {
   const Plan& best = found.best.front().plan;
   EXPECT_TRUE(best.fits);
   EXPECT_LE(best.time.tokens_per_second, all.best.front().plan.time.tokens_per_second);
-  EXPECT_EQ(best.memory.required,
-            make_plan(q.model, q.cluster, q.training, best.strategy, q.headroom).memory.required);
+  EXPECT_EQ(best.memory().required,
+            make_plan(q.model, q.cluster, q.training, best.strategy, q.headroom).memory().required);
 }
 
 TEST(Explorations, StoppedWorkGivesNoResult) {

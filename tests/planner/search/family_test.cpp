@@ -86,12 +86,12 @@ TEST_P(Families, EstimatesAtPowersOfTwoAreThePlansFigures) {
     for (const Estimate& each : family.estimates({1, 2, 4, 16}, accumulation)) {
       const Plan plan = outline(each.micro_batch_size, accumulation);
       SCOPED_TRACE(fmt::format("micro-batch {} x {}", each.micro_batch_size, accumulation));
-      EXPECT_EQ(each.required_low, plan.memory.required_low);
+      EXPECT_EQ(each.required_low, plan.memory().required_low);
       EXPECT_NEAR(each.step.value, plan.time.step.value, 1e-9 * plan.time.step.value);
       EXPECT_NEAR(each.tokens_per_second, plan.time.tokens_per_second, 1e-9 * plan.time.tokens_per_second);
       EXPECT_EQ(each.host, most_on_host(plan.moments));
       EXPECT_LE(family.states(), each.required_low);
-      const auto sent = static_cast<double>(plan.communication.wire_bytes_per_gpu().value);
+      const auto sent = static_cast<double>(plan.communication().wire_bytes_per_gpu().value);
       EXPECT_NEAR(static_cast<double>(each.sent.value), sent, 1e-6 * sent + 64);
     }
 }
@@ -101,7 +101,7 @@ TEST_P(Families, BetweenPowersOfTwoTheyAreWithinOnePercent) {
   for (const Estimate& each : family.estimates({3, 5, 6, 7, 11, 13, 24}, 1)) {
     const Plan plan = outline(each.micro_batch_size, 1);
     SCOPED_TRACE(fmt::format("micro-batch {}", each.micro_batch_size));
-    EXPECT_NEAR(ratio(each.required_low, plan.memory.required_low), 1, 0.01);
+    EXPECT_NEAR(ratio(each.required_low, plan.memory().required_low), 1, 0.01);
     EXPECT_NEAR(each.step.value / plan.time.step.value, 1, 0.01);
   }
 }

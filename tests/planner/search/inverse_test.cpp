@@ -177,7 +177,7 @@ TEST(Inverse, CardsThatAreNotPlannedAreNamedAllTheSame) {
     EXPECT_EQ(few[i].plan.has_value(), i < 2) << few[i].name;
     if (few[i].plan) {
       EXPECT_EQ(few[i].plan->id(), all[i].plan->id());
-      EXPECT_EQ(few[i].plan->memory.required, all[i].plan->memory.required);
+      EXPECT_EQ(few[i].plan->memory().required, all[i].plan->memory().required);
     }
   }
 }

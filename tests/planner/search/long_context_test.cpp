@@ -107,7 +107,7 @@ TEST(LongContext, ARingHidesBehindAttention) {
       .zero_stage = 3, .layout = {.context = 8}, .long_context = {.rotation = KeyRotation::all_to_all}};
   const Plan plan = make_plan(model, roomy_cluster(8), training, ring);
   Seconds keys;
-  for (const Collective& each : plan.communication.collectives)
+  for (const Collective& each : plan.communication().collectives)
     if (each.group == Group::context) keys += each.time;
   EXPECT_GT(keys.value, 0);
   EXPECT_LT(plan.time.exposed_communication.value, plan.time.communication.value - 0.8 * keys.value);

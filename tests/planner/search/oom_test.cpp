@@ -143,7 +143,7 @@ TEST_F(Remedies, FiguresAreDifferencesOfTwoPlans) {
   for (const OomChange& each : remedies().changes) {
     EXPECT_EQ(each.plan.has_value(), each.illegal.empty()) << each.what;
     if (!each.plan) continue;
-    EXPECT_EQ(each.frees, remedies().plan.memory.required - each.plan->memory.required);
+    EXPECT_EQ(each.frees, remedies().plan.memory().required - each.plan->memory().required);
     EXPECT_DOUBLE_EQ(each.speed, each.plan->time.tokens_per_second / remedies().plan.time.tokens_per_second);
   }
 }

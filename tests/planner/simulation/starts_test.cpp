@@ -131,19 +131,19 @@ class CardsOfAPlan : public ::testing::Test {
 TEST_F(CardsOfAPlan, SmallOnesFlattenOnTheHost) {
   const Plan large = on(kGiB * 80), small = on(kGiB * 28);
   EXPECT_TRUE(small.fits);
-  EXPECT_EQ(small.memory.required, large.memory.required);  // the smallest device is no other
-  EXPECT_LT(small.memory.initialisation.allocated, large.memory.initialisation.allocated);
-  EXPECT_LT(small.memory.peak_reserved, large.memory.peak_reserved);
-  EXPECT_EQ(large.memory.host.total, Bytes{});
-  EXPECT_GT(small.memory.host.total, Bytes{});
+  EXPECT_EQ(small.memory().required, large.memory().required);  // the smallest device is no other
+  EXPECT_LT(small.memory().initialisation.allocated, large.memory().initialisation.allocated);
+  EXPECT_LT(small.memory().peak_reserved, large.memory().peak_reserved);
+  EXPECT_EQ(large.memory().host.total, Bytes{});
+  EXPECT_GT(small.memory().host.total, Bytes{});
 }
 
 TEST_F(CardsOfAPlan, BetweenThemSomeFailAsTheyStart) {
-  const CardRange fails = on(kGiB * 80).memory.failing_start;
+  const CardRange fails = on(kGiB * 80).memory().failing_start;
   ASSERT_LT(fails.from, fails.until);
   const Plan in_between = on(fails.from);
   EXPECT_FALSE(in_between.fits_device);
-  EXPECT_EQ(in_between.memory.required, fails.until);
+  EXPECT_EQ(in_between.memory().required, fails.until);
   for (const Bytes card : {fails.from - kMiB * 2, fails.from, fails.until - kMiB, fails.until}) {
     EXPECT_EQ(on(card).fits_device, !fails.contains(card)) << card.value;
     EXPECT_EQ(outlined_on(card), on(card).fits) << card.value;

@@ -1,0 +1,310 @@
+// A pipeline of two stages and two layers: its schedules, what a stage keeps of micro-batches in flight, and
+// what stages wait for each other.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "hardware_profiles/cluster.h"
+#include "planner/cost/queues.h"
+#include "planner/layout/step_schedule.h"
+#include "planner/plan/plan_context.h"
+#include "tests/planner/support.h"
+
+namespace zplan::testing {
+namespace {
+
+using Kind = Slot::Kind;
+
+/// Passes of a schedule in order, every repetition written out: "F0 F1 B0 B1 step".
+std::string passes(const StepSchedule& schedule) {
+  std::string text;
+  for (const Round& round : schedule.rounds)
+    for (std::int64_t i = 0; i < round.repeats; ++i)
+      for (const Slot& slot : round.slots) {
+        const std::string number = std::to_string(slot.micro_batch + i * round.begun());
+        if (slot.kind == Kind::forward) text += "F" + number + " ";
+        if (slot.kind == Kind::backward) text += "B" + number + (slot.last ? "! " : " ");
+        if (slot.kind == Kind::step) text += "step ";
+      }
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+/// A schedule of the test's own: each micro-batch goes through all stages and back before the next begins.
+StepSchedule one_at_a_time(std::int64_t stage, std::int64_t stages, std::int64_t micro_batches) {
+  StepSchedule schedule;
+  for (std::int64_t i = 0; i < micro_batches; ++i) {
+    Round& round = schedule.rounds.emplace_back();
+    const auto add = [&](Kind kind) {
+      round.slots.push_back({.kind = kind, .micro_batch = i, .last = i + 1 == micro_batches});
+    };
+    if (stage > 0) add(Kind::receive_hidden);
+    add(Kind::forward);
+    if (stage + 1 < stages) add(Kind::send_hidden), add(Kind::receive_gradient);
+    add(Kind::backward);
+    if (stage > 0) add(Kind::send_gradient);
+  }
+  schedule.rounds.push_back({.slots = {{.kind = Kind::step}}});
+  return schedule;
+}
+
+TEST(StepSchedules, AccumulateGradients) {
+  EXPECT_EQ(passes(accumulate_gradients(1)), "F0 B0! step");
+  EXPECT_EQ(passes(accumulate_gradients(2)), "F0 B0 F1 B1! step");
+  EXPECT_EQ(passes(accumulate_gradients(5)), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4! step");
+  EXPECT_EQ(accumulate_gradients(5).rounds.size(), accumulate_gradients(5000).rounds.size());
+}
+
+TEST(StepSchedules, AccumulateLengths) {
+  EXPECT_EQ(passes(accumulate_lengths(4, 2)), "F0 B0 F1 B1! step F0 B0 F1 B1! step");
+  EXPECT_EQ(passes(accumulate_lengths(3, 2)), "F0 B0 F1 B1! step F0 B0! step");
+  EXPECT_EQ(accumulate_lengths(3, 2).rounds.front().slots.front().tape, 1U);
+  EXPECT_EQ(accumulate_lengths(3, 2).rounds.back().slots.front().tape, 0U);
+}
+
+TEST(StepSchedules, OneForwardOneBackward) {
+  EXPECT_EQ(passes(one_forward_one_backward(0, 2, 4)), "F0 F1 B0 F2 B1 F3 B2 B3! step");
+  EXPECT_EQ(passes(one_forward_one_backward(1, 2, 4)), "F0 B0 F1 B1 F2 B2 F3 B3! step");
+  EXPECT_EQ(passes(one_forward_one_backward(0, 4, 2)), "F0 F1 B0 B1! step");
+  EXPECT_EQ(passes(one_forward_one_backward(1, 4, 6)), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5! step");
+  EXPECT_EQ(one_forward_one_backward(1, 4, 6).rounds.size(),
+            one_forward_one_backward(1, 4, 600).rounds.size());
+}
+
+/// The program of a rank that runs `schedule` by loads 0 (forward) and 1 (backward) and sends call 0.
+StepProgram program_of(const StepSchedule& schedule, std::int32_t stage) {
+  const Call call{.operation = Operation::send_recv, .group = Group::pipeline, .group_size = 2};
+  Clock clock;
+  clock.begin_step();
+  Instant received;
+  for (const Round& round : schedule.rounds) {
+    if (round.steady) clock.begin_repeated();
+    for (const Slot& slot : round.slots) {
+      switch (slot.kind) {
+        case Kind::receive_hidden: received = clock.receive(call, stage - 1, -1); break;
+        case Kind::receive_gradient: received = clock.receive(call, stage + 1, -1); break;
+        case Kind::send_hidden: static_cast<void>(clock.send(call, stage + 1, clock.computed(), -1)); break;
+        case Kind::send_gradient: static_cast<void>(clock.send(call, stage - 1, clock.computed(), -1)); break;
+        case Kind::forward: clock.wait(received, Phase::forward), clock.compute(0); break;
+        case Kind::backward: clock.wait(received, Phase::backward), clock.compute(1); break;
+        default: break;
+      }
+    }
+    if (round.steady) clock.end_repeated(round.repeats);
+  }
+  clock.end_micro_steps();
+  return clock.program();
+}
+
+/// Seconds until the last of `programs` is through.
+double time_of(const std::vector<StepProgram>& programs, const Durations<double>& takes) {
+  std::vector<RankProgram> ranks;
+  for (const StepProgram& each : programs) ranks.push_back({&each, &takes});
+  double last = 0;
+  for (const PlayedStep& each : play(ranks)) last = std::max(last, run_time(each, 1).step.value);
+  return last;
+}
+
+Durations<double> durations_of(double forward, double backward, double transfer) {
+  Durations<double> takes{.calls = {transfer}, .memory_bytes_per_second = 1};
+  takes.loads.resize(2);
+  takes.loads[0].products = forward, takes.loads[1].products = backward;
+  return takes;
+}
+
+using Make = StepSchedule (*)(std::int64_t, std::int64_t, std::int64_t);
+double time_of(Make make, std::int64_t stages, std::int64_t micro_batches, double transfer) {
+  std::vector<StepProgram> programs;
+  for (std::int64_t i = 0; i < stages; ++i)
+    programs.push_back(program_of(make(i, stages, micro_batches), static_cast<std::int32_t>(i)));
+  return time_of(programs, durations_of(1, 2, transfer));
+}
+
+TEST(StagesInQueues, WaitForEachOtherAsTheClosedFormSays) {
+  for (const std::int64_t stages : {1, 2, 3, 4, 8})
+    for (const std::int64_t micro_batches : {8, 9, 64}) {
+      const double bubble = static_cast<double>(stages - 1) * 3;
+      EXPECT_DOUBLE_EQ(time_of(one_forward_one_backward, stages, micro_batches, 0),
+                       static_cast<double>(micro_batches) * 3 + bubble)
+          << stages << " stages, " << micro_batches << " micro-batches";
+    }
+}
+
+TEST(StagesInQueues, WaitForWhatIsUnderWay) {
+  // Two micro-batches are under way at a time: each pair of them waits for a transfer there and one back.
+  EXPECT_DOUBLE_EQ(time_of(one_forward_one_backward, 2, 4, 0.25), 4 * 3 + 3 + 2 * (2 * 0.25));
+}
+
+TEST(StagesInQueues, RunAnyOtherSchedule) {
+  EXPECT_DOUBLE_EQ(time_of(one_at_a_time, 2, 4, 0.25), 4 * (2 * 3 + 2 * 0.25));
+}
+
+TEST(StagesInQueues, AreRefusedWhereBothWait) {
+  const Call call{.operation = Operation::send_recv, .group = Group::pipeline, .group_size = 2};
+  std::vector<StepProgram> programs;
+  for (const std::int32_t peer : {1, 0}) {
+    Clock clock;
+    clock.begin_step();
+    const Instant there = clock.receive(call, peer, -1);
+    clock.wait(there, Phase::forward);
+    static_cast<void>(clock.send(call, peer, clock.computed(), -1));
+    programs.push_back(clock.program());
+  }
+  EXPECT_THROW(static_cast<void>(time_of(programs, durations_of(1, 2, 0))), std::logic_error);
+}
+
+class Pipeline : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kStages = 2, kMicroBatches = 4;
+
+  Pipeline() {
+    training_.framework = Framework::torch;
+    training_.sequence_length = 64;
+    strategy_.gradient_accumulation_steps = kMicroBatches;
+  }
+  [[nodiscard]] RankRun stage(std::int64_t which) const {
+    return {model_, training_, strategy_, RankRun::target_of(cluster_), which};
+  }
+  static RunResult live(const RankRun& run, const StepSchedule& schedule) {
+    RunInputs inputs = run.inputs();
+    inputs.schedule = &schedule;
+    return simulate_live(inputs);
+  }
+  static RunResult by_allocator(const RankRun& run, const StepSchedule& schedule) {
+    RunInputs inputs = run.inputs();
+    inputs.schedule = &schedule;
+    return simulate(inputs);
+  }
+  /// What a stage keeps of a micro-batch while another one runs.
+  static Bytes kept(const RankRun& run) {
+    struct Sum {
+      void section(int, bool) {}
+      void delta(const MemoryDelta& delta, std::int32_t) { bytes += delta.net_total; }
+      void gradient(int, std::int32_t, Bytes, Term) {}
+      void part_of_gradient(int, std::int32_t, Bytes, Term) {}
+      void module(const Event&, int) {}
+      void workspace(std::int32_t) {}
+      void phase(Phase) {}
+      Bytes bytes;
+    } sum;
+    play_forward(run.recording().condensed, sum);
+    return sum.bytes + token_ids(1, run.training().sequence_length);
+  }
+
+  Model model_ = tiny_llama({{"hidden", 256},
+                             {"ffn", 512},
+                             {"layers", 2},
+                             {"heads", 4},
+                             {"kv", 4},
+                             {"vocab", 128},
+                             {"tie", false}});
+  Cluster cluster_ = roomy_cluster(kStages);
+  Training training_;
+  Strategy strategy_{.layout = {.pipeline = kStages}};
+};
+
+TEST_F(Pipeline, DividesTheModelAmongStages) {
+  const RankRun first = stage(0), last = stage(1);
+  EXPECT_EQ(first.place().stage, 0);
+  EXPECT_EQ(last.place().stage, 1);
+  EXPECT_EQ(first.model().inventory.layers.size(), 1U);
+  EXPECT_FALSE(first.model().inventory.before.empty());
+  EXPECT_TRUE(first.model().inventory.after.empty());
+  EXPECT_TRUE(last.model().inventory.before.empty());
+  EXPECT_EQ(elements(first.model().inventory) + elements(last.model().inventory), elements(model_.inventory));
+  const auto computes_loss = [](const RankRun& run) {
+    return std::ranges::any_of(run.recording().tape.head, [](const Event& each) {
+      return each.kind == Event::Kind::phase && each.index == static_cast<std::int32_t>(Phase::loss);
+    });
+  };
+  EXPECT_FALSE(computes_loss(first));
+  EXPECT_TRUE(computes_loss(last));
+}
+
+TEST_F(Pipeline, KeepsAsManyMicroBatchesAsStagesFollow) {
+  for (std::int64_t i = 0; i < kStages; ++i) {
+    const RankRun run = stage(i);
+    const StepSchedule one = one_at_a_time(i, kStages, kMicroBatches);
+    const StepSchedule overlapped = one_forward_one_backward(i, kStages, kMicroBatches);
+    const Bytes more = i == 0 ? kept(run) : Bytes{};
+    EXPECT_GT(kept(run), Bytes{});
+    EXPECT_EQ(live(run, overlapped).peak_allocated - live(run, one).peak_allocated, more) << "stage " << i;
+    EXPECT_EQ(by_allocator(run, overlapped).peak.bytes() - by_allocator(run, one).peak.bytes(), more);
+    EXPECT_EQ(live(run, overlapped).left, live(run, one).left);
+    EXPECT_EQ(live(run, overlapped).left[Term::saved_activations], Bytes{});
+  }
+}
+
+TEST_F(Pipeline, NeedsTheSameWhetherItsTapeIsCondensedOrNot) {
+  for (std::int64_t i = 0; i < kStages; ++i) {
+    const RankRun run = stage(i);
+    const RunInputs inputs = run.inputs();
+    const RunResult whole = simulate_live_from_whole_tape(inputs), condensed = simulate_live(inputs);
+    EXPECT_EQ(condensed.peak_allocated, whole.peak_allocated) << "stage " << i;
+    EXPECT_EQ(condensed.left, whole.left);
+    EXPECT_EQ(condensed.program, whole.program);
+    EXPECT_EQ(condensed.calls, whole.calls);
+  }
+}
+
+TEST_F(Pipeline, IsSimulatedOnceForEquallyManyInFlight) {
+  const RankRun run = stage(0);
+  const RunResult few = live(run, one_forward_one_backward(0, kStages, 6));
+  const RunResult many = live(run, one_forward_one_backward(0, kStages, 600));
+  EXPECT_EQ(few.peak_allocated, many.peak_allocated);
+  EXPECT_EQ(few.program.events.size(), many.program.events.size());
+}
+
+TEST_F(Pipeline, TakesTheTimeOfBothStagesTogether) {
+  std::vector<RunResult> played;
+  std::vector<Durations<double>> takes;
+  for (std::int64_t i = 0; i < kStages; ++i) {
+    const RankRun run = stage(i);
+    played.push_back(run.live());
+    // A second for the forward's first load and two for that of the backward: nothing else takes time.
+    Durations<double> each{.calls = std::vector<double>(played.back().program.calls.size()),
+                           .memory_bytes_per_second = 1e30};
+    each.loads.resize(run.recording().tape.loads.size());
+    const TapePart& layer = run.recording().tape.classes.front();
+    const auto first_load = [](const std::vector<Event>& events) {
+      return static_cast<std::size_t>(std::ranges::find(events, Event::Kind::compute, &Event::kind)->index);
+    };
+    each.loads[first_load(layer.forward)].products = 1, each.loads[first_load(layer.backward)].products = 2;
+    takes.push_back(std::move(each));
+  }
+  std::vector<RankProgram> ranks;
+  for (std::size_t i = 0; i < played.size(); ++i) ranks.push_back({&played[i].program, &takes[i]});
+  const std::vector<PlayedStep> times = play(ranks);
+  EXPECT_NEAR(run_time(times[0], 1).step.value, kMicroBatches * 3 + (kStages - 1) * 3, 1e-6);
+  EXPECT_NEAR(run_time(times[1], 1).step.value, kMicroBatches * 3 + 1, 1e-6);
+  // By itself a stage waits for nobody.
+  EXPECT_NEAR(run_time(play(played[0].program, takes[0]), kMicroBatches - 3).step.value, kMicroBatches * 3,
+              1e-6);
+}
+
+TEST_F(Pipeline, IsPlannedRankByRank) {
+  const Plan plan = make_plan(model_, cluster_, training_, strategy_);
+  ASSERT_EQ(plan.ranks.size(), 2U);
+  EXPECT_EQ(plan.ranks[0].place.stage, 0);
+  EXPECT_EQ(plan.ranks[1].place.stage, 1);
+  EXPECT_EQ(plan.memory().required, std::max(plan.ranks[0].memory.required, plan.ranks[1].memory.required));
+  EXPECT_EQ(plan.slowest().through, std::max(plan.ranks[0].through, plan.ranks[1].through));
+  EXPECT_GE(plan.time.step, plan.ranks[1].through);
+  for (const RankPlan& each : plan.ranks) EXPECT_FALSE(each.communication.collectives.empty());
+  EXPECT_TRUE(plan.fits);
+}
+
+TEST_F(Pipeline, PlacesRanksOfTheWorld) {
+  const ParallelLayout layout{.tensor = 2, .shard = 2, .pipeline = 2};
+  EXPECT_EQ(class_of(layout, 0), (RankClass{}));
+  EXPECT_EQ(class_of(layout, 3), (RankClass{.tensor = 1, .slice = 1}));
+  EXPECT_EQ(class_of(layout, 5), (RankClass{.stage = 1, .tensor = 1}));
+  EXPECT_EQ(rank_classes(layout).size(), 2U);
+}
+
+}  // namespace
+}  // namespace zplan::testing
