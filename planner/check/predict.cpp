@@ -21,7 +21,7 @@
 #include "planner/question/framework.h"
 #include "planner/sharding/model_part.h"
 #include "planner/simulation/allowances.h"
-#include "planner/simulation/cards.h"
+#include "planner/simulation/gpu_trials.h"
 #include "planner/simulation/memory.h"
 #include "planner/simulation/rank_state.h"
 
@@ -191,7 +191,7 @@ std::vector<VariedMicroStep> varied_micro_steps(const Setup& setup) {
 /// could.
 Bytes reserved_on_card(const Setup& setup, RunInputs inputs, const RunResult& roomy, Bytes outside) {
   const Bytes card = setup.cluster.usable_memory, pool = card - outside;
-  const bool starts_otherwise = roomy.flattening && card < roomy.flattening->card;
+  const bool starts_otherwise = roomy.flattening && card < roomy.flattening->gpu;
   if (!setup.card_is_known || pool.value <= 0) return roomy.peak_reserved;
   if (roomy.peak_reserved <= pool && !starts_otherwise) return roomy.peak_reserved;
   const RunResult pressed = simulate_within(inputs, pool);
@@ -230,7 +230,7 @@ void cover_rollout(const RunInputs& inputs, const RunResult& run, MemoryPredicti
 
 /// The smallest; for a GPU that is known and fails as it starts, that from which on larger ones do not.
 Bytes required_pool(const Setup& setup, const RunInputs& inputs, const RunResult& run) {
-  const Bytes smallest = Cards(inputs, run).smallest() - inputs.outside;
+  const Bytes smallest = GpuTrials(inputs, run).smallest() - inputs.outside;
   const bool fails = setup.card_is_known && run.flattening &&
                      run.flattening->failing(inputs.outside).contains(setup.cluster.usable_memory);
   return fails ? std::max(smallest, run.flattening->reserved) : smallest;

@@ -1,5 +1,5 @@
 #pragma once
-// What work takes on a machine: loads of a tape, collectives, bytes that an optimizer moves.
+// Time of work on a machine: loads of a tape, collectives, bytes that an optimizer moves.
 
 #include <deque>
 #include <optional>
@@ -27,7 +27,7 @@ struct LoadTime {
   [[nodiscard]] Seconds device() const { return products + attention + other; }
 };
 
-/// What kernels of one training reach on one cluster's GPU.
+/// Rates that kernels of one training reach on one cluster's GPU.
 class KernelRates {
  public:
   KernelRates(const Cluster& cluster, const Training& training);
@@ -36,7 +36,7 @@ class KernelRates {
   /// no less than reading both factors and writing the result takes.
   [[nodiscard]] Seconds time(const Product& product) const;
   [[nodiscard]] LoadTime time(const Load& load) const;
-  /// Of kernels that do nothing but read and write.
+  /// Returns the rate of kernels that do nothing but read and write.
   [[nodiscard]] BytesPerSecond memory() const { return memory_; }
 
  private:
@@ -59,10 +59,10 @@ class CostModel {
 
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] const std::vector<LoadTime>& loads() const { return loads_; }
-  /// One of the calls.
+  /// Returns the time of one of the calls.
   [[nodiscard]] Seconds call(const Call& call);
   [[nodiscard]] const CollectivePricer& pricer(const Call& call);
-  /// Of kernels that do nothing but read and write.
+  /// Returns the rate of kernels that do nothing but read and write.
   [[nodiscard]] BytesPerSecond memory() const { return rates_.memory(); }
 
  private:

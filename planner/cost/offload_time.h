@@ -1,5 +1,5 @@
 #pragma once
-// What offload adds to a step: copies between device and host, the optimizer there, and drives.
+// Time that offload adds to a step: copies between device and host, the optimizer there, and drives.
 
 #include "models/base/quantity.h"
 

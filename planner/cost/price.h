@@ -1,5 +1,5 @@
 #pragma once
-// What a schedule's calls take on a cluster's links.
+// Times of a schedule's calls on a cluster's links.
 
 #include <vector>
 

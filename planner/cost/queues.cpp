@@ -42,7 +42,7 @@ class Mail {
   std::map<std::pair<std::int32_t, std::int32_t>, std::deque<double>> sent_;
 };
 
-/// How far each queue is and, for one micro-batch size, what it did on the way.
+/// The time that each queue has reached and, for one micro-batch size, what it did until then.
 template <class T>
 class Queues {
  public:
@@ -63,7 +63,7 @@ class Queues {
     return played;
   }
   [[nodiscard]] PlayedLanes spans() const { return {device_, micro_steps_, again_}; }
-  /// Of the compute stream, less what it waited for collectives.
+  /// Returns the time of the compute stream without its waits for collectives.
   [[nodiscard]] T own() const {
     T waited{};
     for (std::size_t i = 0; i < kPhases; ++i) waited += did_[kExposed + i];
@@ -96,7 +96,7 @@ class Queues {
   }
 
  private:
-  /// Kernels that take `device` on the compute stream, and `host` to issue.
+  /// Runs kernels that take `device` on the compute stream, and `host` to issue.
   void run(const T& device, const T& host) {
     const T from = larger(device_, host_);
     host_ += host;

@@ -7,9 +7,9 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/cost/run_time.h"
-#include "planner/layout/step_schedule.h"
 #include "planner/step/clock.h"
 #include "planner/step/lanes.h"
+#include "planner/step/step_schedule.h"
 
 namespace zplan {
 
@@ -19,7 +19,7 @@ struct LoadSeconds {
   T products{}, attention{}, other{}, host{};
 };
 
-/// What the parts of a program take. T: double, or Lanes for eight micro-batch sizes at once.
+/// Seconds that the parts of a program take. T: double, or Lanes for eight micro-batch sizes at once.
 template <class T>
 struct Durations {
   std::vector<LoadSeconds<T>> loads;
@@ -35,7 +35,7 @@ struct PlayedStep {
   RunFigures once{}, repeated{};
 };
 
-/// The same of step and micro_steps alone, in seconds, for eight micro-batch sizes.
+/// Step and micro_steps alone, in seconds, for eight micro-batch sizes.
 struct PlayedLanes {
   Lanes step, micro_steps;
   Lanes repeated;  ///< added to both
@@ -56,14 +56,15 @@ struct RankProgram {
 /// arrive in order, and none waits for its receive. Throws std::logic_error where ranks wait for each other.
 [[nodiscard]] std::vector<PlayedStep> play(const std::vector<RankProgram>& ranks);
 
-/// What the compute stream has done by itself before each event, in seconds, waiting for collectives not
-/// counted; one more figure behind the last event.
+/// Returns the seconds of the compute stream's own work before each event, without its waits for collectives,
+/// and behind the last event.
 [[nodiscard]] std::vector<double> own_work(const StepProgram& program, const Durations<double>& durations);
 
-/// RunTime of a step in which the repeated micro-step comes `repeats` times (1 where nothing is repeated).
+/// Returns the RunTime of a step in which the repeated micro-step comes `repeats` times (1 where nothing is
+/// repeated).
 [[nodiscard]] RunTime run_time(const PlayedStep& played, std::int64_t repeats);
 
-/// Of a program with the cost model of its tape.
+/// Returns the durations, or the time, of a program by the cost model of its tape.
 [[nodiscard]] Durations<double> durations(const StepProgram& program, CostModel& cost_model);
 [[nodiscard]] RunTime run_time(const StepProgram& program, CostModel& cost_model, const Strategy& strategy);
 

@@ -6,7 +6,7 @@
 
 namespace zplan {
 
-/// What the compute stream does, and what it waits for, in one optimizer step.
+/// Seconds of the compute stream in one optimizer step: its kernels, and what it waits for.
 struct RunTime {
   Seconds step;                            ///< from the first micro-step's begin to the optimizer step's end
   Seconds micro_steps;                     ///< of that, until the last backward is through

@@ -1,6 +1,6 @@
 #pragma once
-// How long an optimizer step takes: what the queues of a run took, and offload at what the host and PCIe do.
-// What that leaves out stands in docs/step-time.md.
+// The time of an optimizer step: that of a run's queues, and offload at the rates of host and PCIe. For its
+// limits see docs/step-time.md.
 
 #include <array>
 #include <string_view>
@@ -17,7 +17,7 @@ struct Shard;
 struct Strategy;
 struct Training;
 
-/// What a step's time is mostly made of.
+/// The largest part of a step's time.
 enum class Bound { compute, launching, communication, offload, optimizer, generation };
 template <>
 struct EnumNames<Bound> {

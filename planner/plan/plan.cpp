@@ -11,19 +11,19 @@
 #include "planner/plan/plan_context.h"
 #include "planner/plan/rank_run.h"
 #include "planner/sharding/model_part.h"
-#include "planner/simulation/cards.h"
+#include "planner/simulation/gpu_trials.h"
 #include "planner/simulation/memory.h"
 
 namespace zplan {
 
 namespace {
-/// Of one memory for GPU and host, what the host takes beside each GPU.
+/// Returns what the host takes beside each GPU, where both have one memory.
 Bytes host_share(const Cluster& cluster, const MemoryPlan& memory) {
   if (!cluster.gpu.unified_memory) return {};
   return Bytes((memory.host.total.value + cluster.gpus_per_node - 1) / cluster.gpus_per_node);
 }
 
-/// What is left of it for the GPU is judged alone; what is needed is told with the host's part.
+/// Adds the host's part to what is needed, after the GPU's part was judged alone.
 void add_host_share(MemoryPlan& memory, Bytes share) {
   memory.required += share, memory.required_low += share, memory.required_high += share;
 }
@@ -87,33 +87,34 @@ std::vector<SimulatedRank> PlanContext::ranks(const Strategy& strategy, bool not
 
 namespace {
 
-/// What PyTorch keeps and cannot use depends on the GPU, so that some GPUs run out of memory between a
-/// smaller and a larger one that do not. So the GPU itself has to complete the run, and some GPU within
-/// `limit`, which is what the headroom leaves of its memory.
-bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, Cards& cards) {
-  return !memory.failing_start.contains(cluster.usable_memory) && cards.completes_on(cluster.usable_memory);
+/// True if the run completes on the cluster's own GPU. The allocator's unusable cache depends on the GPU's
+/// size, so some GPUs run out of memory between a smaller and a larger one that do not. A plan fits where
+/// both the GPU itself completes the run and some GPU within `limit`, which the headroom leaves of its
+/// memory.
+bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, GpuTrials& gpus) {
+  return !memory.failing_start.contains(cluster.usable_memory) && gpus.completes_on(cluster.usable_memory);
 }
 
 bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit) {
   run.notes_calls = false;
   run.watched = limit - run.outside;
   const RunResult played = simulate(run);
-  Cards cards(run, played);
+  GpuTrials gpus(run, played);
   const MemoryPlan memory = plan_live_memory(run, played, cluster);
   if (memory.required_low > limit || memory.failing_start.contains(cluster.usable_memory)) return false;
   // The smaller GPU first: the larger one does the same until the smaller one refuses.
-  const bool within = cards.completes_within(limit);
-  return cards.completes_on(cluster.usable_memory) && (within || cards.smallest_is_within(limit));
+  const bool within = gpus.completes_within(limit);
+  return gpus.completes_on(cluster.usable_memory) && (within || gpus.smallest_is_within(limit));
 }
 
-/// The same of a whole plan. `required`, which was bisected to half a percent and as if larger GPUs never
-/// had less memory available than smaller ones, is made to say it too.
-bool fits_by_allocator(const Cluster& cluster, Bytes limit, Cards& cards, MemoryPlan& memory) {
+/// Returns the same for a whole plan, and adjusts `required` to agree: it was bisected to half a percent and
+/// as if no larger GPU ran out of memory where a smaller one does not.
+bool fits_by_allocator(const Cluster& cluster, Bytes limit, GpuTrials& gpus, MemoryPlan& memory) {
   if (memory.required_low > limit) return false;
-  if (memory.required > limit && !cards.completes_within(limit)) return false;
+  if (memory.required > limit && !gpus.completes_within(limit)) return false;
   memory.required = std::min(memory.required, limit);
-  if (completes_itself(cluster, memory, cards)) return true;
-  memory.required = cards.smallest(cluster.usable_memory);
+  if (completes_itself(cluster, memory, gpus)) return true;
+  memory.required = gpus.smallest(cluster.usable_memory);
   memory.required_high = std::max(memory.required_high, memory.required);
   return false;
 }
@@ -122,8 +123,8 @@ bool fits_by_allocator(const Cluster& cluster, Bytes limit, Cards& cards, Memory
 
 namespace {
 
-/// What the first rank of an expert-parallel group needs more where tokens are routed unevenly, twice the
-/// mean of rows to it. Nothing where the question gives a routing of its own.
+/// Returns how much more the first rank of an expert-parallel group needs where it gets twice the mean of
+/// routed rows. Nothing where the question gives a routing of its own.
 Bytes more_if_skewed(const Model& model, const Cluster& cluster, const Training& training,
                      const RankRun& even) {
   constexpr double kSkew = 2;
@@ -137,8 +138,7 @@ Bytes more_if_skewed(const Model& model, const Cluster& cluster, const Training&
 StepFigures figures_of(const MemoryPlan& memory, const RunResult& played, const RankRun& run) {
   const Composition& holds = memory.peak.holds;
   Bytes gathered = holds[Term::gathered_parameters] + holds[Term::gathered_experts];
-  // Where the peak is in the optimizer's step nothing is gathered: in a forward a layer and what comes next
-  // is.
+  // Where the peak is in the optimizer's step nothing is gathered; in a forward a layer and the next one are.
   if (run.strategy().zero_stage == 3)
     gathered = std::max(gathered, std::max(run.rank().largest_tensor, largest_layer(run.model())) *
                                       weight_size(run.training()));
@@ -166,7 +166,7 @@ void cover_rollout(const std::vector<MomentMemory>& moments, const Training& tra
 
 std::optional<Plan> PlanContext::outline_if_fits(const Strategy& strategy) {
   const std::vector<SimulatedRank> all = ranks(strategy, true);
-  // What the host takes of one memory for both is known with the plan alone.
+  // The host's part of one memory for both is known with the plan alone.
   std::optional<bool> has_room;
   if (!cluster_.gpu.unified_memory) {
     if (!fits_device(all)) return std::nullopt;
@@ -176,8 +176,8 @@ std::optional<Plan> PlanContext::outline_if_fits(const Strategy& strategy) {
   return made.fits ? std::optional(std::move(made)) : std::nullopt;
 }
 
-/// The smallest GPU that is tried on has what is live; where that is not known, what is asked about is mostly
-/// more than there is.
+/// The smallest GPU to be tried has the live bytes. Where those are not known, most questions are about more
+/// than there is.
 RunResult PlanContext::full(const SimulatedRank& rank) const {
   RunInputs inputs = rank.run.inputs();
   inputs.watched =
@@ -196,9 +196,9 @@ RankPlan PlanContext::plan(const SimulatedRank& rank, Depth depth, std::optional
   const auto limit = [&] { return available(cluster_, headroom_) - host_share(cluster_, plan.memory); };
   if (depth == Depth::complete) {
     played = full(rank);
-    Cards cards(inputs, played);
-    plan.memory = plan_memory(inputs, played, cluster_, cards);
-    plan.fits_device = fits_by_allocator(cluster_, limit(), cards, plan.memory);
+    GpuTrials gpus(inputs, played);
+    plan.memory = plan_memory(inputs, played, cluster_, gpus);
+    plan.fits_device = fits_by_allocator(cluster_, limit(), gpus, plan.memory);
     plan.memory.required_high += more_if_skewed(*model_, cluster_, training_, this->run(run.strategy()));
   } else {
     played = rank.live ? *rank.live : run.live();

@@ -1,5 +1,5 @@
 #pragma once
-// What it costs to train in one way:
+// The plan of training in one way:
 //   model × cluster × training × strategy → rank classes → memory, communication of each → time → plan.
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace zplan {
 
 struct Cluster;
 
-/// What the ranks of one class need, hold and send.
+/// Memory, traffic and shard of the ranks of one class.
 struct RankPlan {
   RankClass place;
   MemoryPlan memory;
@@ -32,7 +32,7 @@ struct RankPlan {
   bool fits_device{};  ///< while it trains
 };
 
-/// What it costs to train in one way.
+/// A strategy's figures: memory of each class of ranks, the time of all, moments beside the steps.
 struct Plan {
   Framework framework{Framework::deepspeed};
   Strategy strategy;
@@ -62,7 +62,7 @@ struct Plan {
   }
 };
 
-/// The plan of a legal strategy.
+/// Returns the plan of a legal strategy.
 [[nodiscard]] Plan make_plan(const Model& model, const Cluster& cluster, const Training& training,
                              const Strategy& strategy, Headroom headroom = {});
 

@@ -1,5 +1,5 @@
 #pragma once
-// What plans of one question share.
+// Makes plans of one question, which share models and recordings.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace zplan {
 
-/// What decides a rank's part of the model and its recording, within one question.
+/// Key of a rank's part of the model and of its recording, within one question.
 struct TapeKey {
   RankClass place;  ///< without its slice
   ParallelLayout of_model;
@@ -52,18 +52,18 @@ class PlanContext {
   /// Returns the plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it
   /// open, and `memory.required` is at its low end.
   [[nodiscard]] Plan outline(const Strategy& strategy);
-  /// Returns the same where it fits, else nothing, which takes less: the allocator is asked first.
+  /// Returns that plan where it fits, else nothing, which takes less: the allocator is tried first.
   [[nodiscard]] std::optional<Plan> outline_if_fits(const Strategy& strategy);
   /// Returns the ranks of a strategy, the neediest of each class, where a device with `limit` bytes may run
   /// them all: `memory.required_low` of their plans is within it. Nothing where it will not.
   [[nodiscard]] std::optional<std::vector<SimulatedRank>> may_fit(const Strategy& strategy, Bytes limit);
   /// Returns whether available memory suffices for them by the allocator: `fits_device` of an outline.
   [[nodiscard]] bool fits_device(const std::vector<SimulatedRank>& ranks) const;
-  /// The plan with all its figures.
+  /// Returns the plan with all its figures.
   [[nodiscard]] Plan complete(const Strategy& strategy);
-  /// What a step of a legal strategy takes, whether it fits or not.
+  /// Returns the time of a step of a legal strategy, whether it fits or not.
   [[nodiscard]] StepTime time(const Strategy& strategy);
-  /// The calls of a step of a legal strategy in order of issue, by the run that complete() is made from.
+  /// Returns the calls of a step of a legal strategy in order of issue, by the run that complete() uses.
   [[nodiscard]] StepCalls calls(const Strategy& strategy);
 
   [[nodiscard]] const Model& model() const { return *model_; }
@@ -103,7 +103,7 @@ class PlanContext {
   [[nodiscard]] const std::shared_ptr<const Recording>& shared_recording(const Strategy& strategy,
                                                                          const RankClass& place);
 
-  /// Made by whoever asks first; others wait for that alone.
+  /// A recording that the first thread to need it makes, while others wait for it alone.
   struct Recorded {
     std::once_flag once;
     std::shared_ptr<const Recording> recording;

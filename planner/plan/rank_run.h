@@ -30,7 +30,7 @@ class RankRun {
   static Target target_of(const Cluster& cluster) {
     return {cluster.gpu.compute_capability, cluster.gpus_per_node, cluster.usable_memory};
   }
-  /// What runs of one question have in common, recorded once.
+  /// Parts that runs of one question share, recorded once.
   struct Parts {
     std::shared_ptr<const Model> model;  ///< the part that the class' ranks hold
     std::shared_ptr<const RankModel> rank;
@@ -50,7 +50,7 @@ class RankRun {
   [[nodiscard]] const RankClass& place() const { return place_; }
   [[nodiscard]] const RankModel& rank() const { return *parts_.rank; }
   [[nodiscard]] const Shard& shard() const { return shard_; }
-  /// Empty where the optimizer's states are not sliced (ZeRO 0 and 3, FSDP2, DDP).
+  /// Returns the rank's slice; empty where the optimizer's states are not sliced (ZeRO 0 and 3, FSDP2, DDP).
   [[nodiscard]] const Slice& slice() const { return slice_; }
   [[nodiscard]] const Recording& recording() const { return *parts_.recording; }
 
@@ -63,19 +63,19 @@ class RankRun {
   /// Device memory outside PyTorch's allocator: the CUDA context, NCCL's buffers, an engine that stays awake.
   [[nodiscard]] Bytes outside() const { return outside_; }
 
-  /// By what is requested alone; at a twentieth of the cost of full().
+  /// Simulates requests alone, at a twentieth of the cost of full().
   [[nodiscard]] RunResult live() const { return simulate_live(inputs()); }
-  /// The same without calls and program.
+  /// Simulates live memory without calls and program.
   [[nodiscard]] RunResult live_memory() const;
-  /// On a GPU with memory to spare, through PyTorch's allocator.
+  /// Simulates PyTorch's allocator on a GPU with memory to spare.
   [[nodiscard]] RunResult full() const { return simulate(inputs()); }
-  /// On a GPU with `usable` bytes for the process.
+  /// Simulates PyTorch's allocator on a GPU with `usable` bytes for the process.
   [[nodiscard]] RunResult on(Bytes usable) const { return simulate_within(inputs(), usable - outside_); }
-  /// The collectives of the steady step, in order of issue.
+  /// Returns the collectives of the steady step, in order of issue.
   [[nodiscard]] std::vector<Call> calls() const { return live().calls; }
-  /// What the steady step of `played` sends, by kind. `played` is a result of this run.
+  /// Returns what the steady step of `played`, a result of this run, sends, by kind.
   [[nodiscard]] Schedule schedule(const RunResult& played) const;
-  /// What its operations and collectives take on `cluster`, which outlives that.
+  /// Returns the cost of its operations and collectives on `cluster`, which outlives it.
   [[nodiscard]] CostModel cost_model(const Cluster& cluster) const {
     return {parts_.recording->tape, cluster, training_, strategy_};
   }
@@ -93,7 +93,7 @@ class RankRun {
   [[nodiscard]] std::vector<RankRun> of_slices() const;
 
  private:
-  /// Ranks hold slices of one flat buffer, which differ.
+  /// True if ranks hold slices of one flat buffer, which differ.
   [[nodiscard]] bool is_sliced() const { return !slices_->empty(); }
 
   Parts parts_;

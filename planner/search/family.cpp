@@ -15,7 +15,7 @@ namespace zplan {
 
 namespace {
 
-/// How often each call of a program is issued: in all, and in the repeated micro-step.
+/// Numbers of times that each call of a program is issued: in all, and in the repeated micro-step.
 struct CallCounts {
   std::vector<std::int64_t> once, repeated;
 };
@@ -34,7 +34,7 @@ CallCounts count_calls(const StepProgram& program) {
   return counts;
 }
 
-/// What is held of a generation between steps.
+/// Returns the bytes held of a generation between steps.
 Bytes generated(const Training& training, const Strategy& strategy, const Model& model) {
   return generation_scores(training, strategy, model.shape.vocabulary_size) +
          rollout_bytes(training, strategy);

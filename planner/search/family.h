@@ -1,6 +1,6 @@
 #pragma once
-// Plans that differ only in micro-batch and accumulation. What a run issues, makes and frees is the same for
-// all of them but for sizes and durations, so it is played once and its program is worked out for each.
+// Estimates plans that differ only in micro-batch and accumulation. Their runs differ only in sizes and
+// durations, so one is simulated, and its program is evaluated for each.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@
 
 namespace zplan {
 
-/// May be asked from several threads at once.
+/// Estimates the plans of one family. Its functions may be called from several threads at once.
 class PlanFamily {
  public:
   /// `strategy` but for its micro-batch and accumulation. `tapes` is of its kind (PlanScreen finds it), and
@@ -23,9 +23,9 @@ class PlanFamily {
   PlanFamily(PlanContext& context, TapeFigures& tapes, TapeFigures& following, const Strategy& strategy)
       : context_(context), tapes_(tapes), following_(following), strategy_(strategy) {}
 
-  /// Device bytes that states alone take between steps, whatever the micro-batch: needs no run.
+  /// Returns the device bytes of states between steps, whatever the micro-batch: needs no run.
   [[nodiscard]] Bytes states();
-  /// One for each micro-batch size, at so many micro-steps.
+  /// Returns an estimate for each micro-batch size, at `accumulation` micro-steps.
   [[nodiscard]] std::vector<Estimate> estimates(const std::vector<std::int64_t>& micro_batch_sizes,
                                                 std::int64_t accumulation);
   [[nodiscard]] Estimate estimate(std::int64_t micro_batch_size, std::int64_t accumulation) {
@@ -39,7 +39,7 @@ class PlanFamily {
     std::int64_t micro_steps{};  ///< 1, 2 or 3
     auto operator<=>(const Kind&) const = default;
   };
-  /// What is written down of a run, with all that does not depend on the micro-batch.
+  /// Programs of a run, with all figures that do not depend on the micro-batch.
   struct Noted {
     StepProgram program;
     std::vector<LiveProgram> live;  ///< of every rank that can need most
@@ -55,7 +55,7 @@ class PlanFamily {
     Schedule offload, offload_repeated;  ///< transfers; what each further micro-step adds
     double memory_bytes_per_second{};
   };
-  /// Of PPO.
+  /// Figures of PPO's generation.
   struct RolloutFigures {
     bool is_known{};
     Bytes generation, scoring;  ///< over what is held
@@ -91,7 +91,8 @@ class PlanFamily {
   std::map<std::pair<const Noted*, Sizes>, Played> played_;  ///< whatever the accumulation
 };
 
-/// Families of one question, and the tapes they share. May be asked from several threads at once.
+/// Makes the families of one question, which share tapes. Its functions may be called from several threads at
+/// once.
 class PlanScreen {
  public:
   explicit PlanScreen(PlanContext& context) : context_(context) {}

@@ -8,7 +8,7 @@
 
 #include "planner/explain/oom_message.h"
 #include "planner/search/inverse.h"
-#include "planner/simulation/block_request.h"
+#include "planner/simulation/timeline.h"
 
 namespace zplan {
 

@@ -1,6 +1,7 @@
 #pragma once
-// What a micro-batch size changes of a run: sizes of the tape's memory deltas, the work of its loads, what a
-// tensor-parallel group exchanges. Recorded at powers of two; between them figures are interpolated.
+// Figures of a run that depend on the micro-batch size: sizes of the tape's memory deltas, the work of its
+// loads, bytes that a tensor-parallel group exchanges. They are recorded at powers of two and interpolated
+// between them.
 
 #include <array>
 #include <cstdint>
@@ -24,14 +25,14 @@ struct MicroStepFigures {
   std::vector<T> exchanges;           ///< bytes, by number in the tape
 };
 
-/// Of one micro-batch size. Sizes with the same `order` differ in figures alone: what happens in which order,
-/// and the sizes of gradients, are the same.
+/// Figures of one micro-batch size. Sizes with the same `order` differ in figures alone: the order of events
+/// and the sizes of gradients are the same.
 struct SizedFigures {
   std::uint64_t order{};
   MicroStepFigures<double> figures;
 };
 
-/// Figures of every micro-batch size of one kind of tape. May be asked from several threads at once.
+/// Figures of every micro-batch size of one tape. Its functions may be called from several threads at once.
 class TapeFigures {
  public:
   /// `recording(b)` gives the tape of micro-batch b, whose samples have `tokens` tokens on a rank; what it

@@ -1,5 +1,5 @@
 #pragma once
-// What a plan cannot derive: memory outside PyTorch's allocator and the allocator's own slack. Each is one
+// Memory that a plan cannot derive: outside PyTorch's allocator and the allocator's own slack. Each is one
 // named figure with its source, shown in every report, and the same for every model.
 
 #include <string_view>

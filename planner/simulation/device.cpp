@@ -70,7 +70,7 @@ void Device::note() {
   if (!log_) peak_ = {phase_, at_, layer_, live_};
 }
 
-/// What happened since the last moment began is that one's.
+/// Adds what happened since the last moment began to that moment.
 void Device::note_lately() {
   phases_[static_cast<std::size_t>(phase_)] = peak(phase_);
   peak_allocated_ = peak_allocated();

@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "planner/model_trace/condensed.h"
-#include "planner/simulation/allocator_replay.h"
 #include "planner/simulation/allocator_trace.h"
-#include "planner/simulation/block_request.h"
 #include "planner/simulation/caching_allocator.h"
 #include "planner/simulation/live_program.h"
 #include "planner/simulation/timeline.h"
@@ -23,47 +21,46 @@ class Device {
   using Block = std::int32_t;
   static constexpr Block kNone = -1;
 
-  /// Without options only what is asked for is counted, which is ten times faster.
+  /// Without options it counts requests alone, without an allocator, which is ten times faster.
   explicit Device(std::optional<AllocatorOptions> allocator);
 
-  /// From here on the program of a step is written down; only where no allocator runs. What memory is taken
-  /// for is then not told apart: live() and peak() stay empty.
+  /// Writes the live memory of a step as a program from here on; only where no allocator runs. Terms are then
+  /// not told apart: live() and peak() stay empty.
   void keep_log() { log_.emplace(); }
-  /// Of the step since begin_step.
-  /// What a kept log counts model inputs in.
+  /// Sets the size of one micro-batch's inputs, which a kept log counts.
   void set_input_unit(Bytes unit) { input_unit_ = unit; }
+  /// Returns the program of the step since begin_step.
   [[nodiscard]] LiveProgram take_log() { return log_ ? log_->take() : LiveProgram{}; }
-  /// From here on every block that is asked for is written down; the last one was refused where memory ran
-  /// out.
+  /// Writes every requested block to `requests` from here on; the last one was refused where memory ran out.
   void record_requests(std::vector<BlockRequest>* requests) { requests_ = requests; }
-  /// From the start on what the allocator is asked is written down; only where it has no limit.
-  /// `watched`: of the GPU, where what the allocator held before it first took more is asked for.
+  /// Writes the allocator's requests from the start on; only where it has no limit. `watched`: also keeps the
+  /// allocator's state before it first takes more of the GPU than that.
   void keep_trace(std::optional<Bytes> watched) { trace_.emplace(), watched_ = watched; }
   [[nodiscard]] AllocatorTrace take_trace() { return trace_ ? std::move(*trace_) : AllocatorTrace{}; }
   [[nodiscard]] std::optional<AllocatorReplay> take_watched() { return std::move(before_more_); }
-  /// kNone for nothing, and once memory has run out.
+  /// Returns the new block; kNone for zero bytes, and once memory has run out.
   Block allocate(Term term, Bytes size, int stream = 0);
   void release(Block& block);
   void release(std::vector<Block>& blocks);
-  /// The block is held for something else from here on.
+  /// Counts the block under another term from here on.
   void rename(Block block, Term term);
-  /// A block that is gone before the next one is made.
+  /// Takes a block and gives it back.
   void spike(Term term, Bytes size, int stream = 0) {
     Block block = allocate(term, size, stream);
     release(block);
   }
-  /// A stretch of the tape at once, by its number there; only where no allocator runs.
+  /// Applies a stretch of the tape at once, by its number there; only where no allocator runs.
   void delta(const MemoryDelta& delta, std::int32_t number);
-  /// `size` of what memory deltas left for `term` is a block of its own from here on.
+  /// Makes a block of `size` bytes that memory deltas left for `term`.
   Block adopt(Term term, Bytes size);
   /// torch.cuda.empty_cache().
   void empty_cache();
 
-  /// From here on things happen in `phase`, in the step named `at`.
+  /// Begins the moment named `at` in `phase`.
   void enter(Phase phase, std::string_view at, int layer = -1);
-  /// A new step: peaks per phase, and what the last steps were, are forgotten.
+  /// Begins a step: forgets peaks and moments of the last one.
   void begin_step();
-  /// What each block is for and where it lies, by number; only where an allocator runs.
+  /// Term and place of each block, by number; only where an allocator runs.
   struct Layout {
     struct Held {
       Term term{};
@@ -75,7 +72,7 @@ class Device {
     bool operator==(const Layout&) const = default;
   };
   [[nodiscard]] Layout layout() const;
-  /// Another step would do what the last one did.
+  /// Notes that another step does what the last one did.
   void repeat_last_step() {
     if (trace_) trace_->repeat_last_step();
   }
@@ -84,17 +81,17 @@ class Device {
   [[nodiscard]] bool out_of_memory() const { return out_of_memory_; }
   [[nodiscard]] const Composition& live() const { return live_; }
   [[nodiscard]] Bytes requested() const { return total_; }
-  /// Highest of what the allocator handed out since the run began, and of what it took from the GPU.
+  /// Return the highest since the run began of bytes handed out, and of bytes taken from the GPU.
   [[nodiscard]] Bytes peak_allocated() const { return std::max(peak_allocated_, lately_.allocated); }
   [[nodiscard]] Bytes peak_reserved() const {
     return allocator_ ? allocator_->peak().reserved : peak_allocated();
   }
-  /// As of now taken from the GPU, and how much of it the allocator may take; absent: no limit.
+  /// Return the bytes taken from the GPU now, and how many the allocator may take; absent: no limit.
   [[nodiscard]] Bytes reserved() const { return allocator_ ? allocator_->current().reserved : total_; }
   [[nodiscard]] std::optional<Bytes> capacity() const { return capacity_; }
   [[nodiscard]] bool has_allocator() const { return allocator_.has_value(); }
   [[nodiscard]] Bytes allocated() const { return allocator_ ? allocator_->current().allocated : total_; }
-  /// Of the step since begin_step.
+  /// Returns the worst moment since begin_step.
   [[nodiscard]] const Peak& peak() const { return peak_; }
   [[nodiscard]] PhasePeak peak(Phase phase) const;
   [[nodiscard]] std::vector<Moment> moments() const;
@@ -109,7 +106,7 @@ class Device {
   void keep_before_more();
   void note();
   void note_lately();
-  /// `size` more, or less, is held for `term`.
+  /// Adds `size`, which may be negative, to the bytes held for `term`.
   void count(Term term, Bytes size) {
     total_ += size;
     if (!log_) live_[term] += size;

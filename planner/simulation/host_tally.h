@@ -1,5 +1,5 @@
 #pragma once
-// What offload takes of the host, block by block.
+// Host memory that offload takes, block by block.
 
 #include <bit>
 #include <cstdint>
@@ -18,13 +18,13 @@ struct HostMemory {
   bool operator==(const HostMemory&) const = default;
 };
 
-/// torch's pinned allocator hands out powers of two: that much is gone from the host, whatever was asked for.
+/// Returns the host memory of a pinned block of `size`: torch's pinned allocator hands out powers of two.
 inline Bytes pinned_block(Bytes size) {
   if (size.value <= 0) return {};
   return Bytes(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(size.value))));
 }
 
-/// The same of one rank, as it is added up.
+/// Host memory of one rank, as it is added up.
 struct HostTally {
   HostMemory sum;
   std::vector<Bytes> pinned_blocks;  ///< as torch's pinned allocator hands them out

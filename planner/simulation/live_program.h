@@ -12,8 +12,8 @@
 
 namespace zplan {
 
-/// First what the framework made and freed since the last event, then model inputs come or go, then a memory
-/// delta.
+/// A stretch of a step: first the framework makes and frees blocks, then model inputs come or go, then comes
+/// a memory delta of the tape.
 struct LiveEvent {
   Bytes highest, net;
   std::int32_t inputs{};   ///< so many are allocated, or freed (below 0)
@@ -27,7 +27,7 @@ struct LiveProgram {
   bool operator==(const LiveProgram&) const = default;
 };
 
-/// What depends on the micro-batch, in bytes. T: double, or Lanes for eight micro-batch sizes at once.
+/// Sizes that depend on the micro-batch, in bytes. T: double, or Lanes for eight micro-batch sizes at once.
 template <class T>
 struct LiveSizes {
   struct MemoryDelta {
@@ -37,7 +37,7 @@ struct LiveSizes {
   T inputs{};
 };
 
-/// Bytes live at the worst moment of the step.
+/// Returns the bytes live at the worst moment of the step.
 template <class T>
 [[nodiscard]] T highest(const LiveProgram& program, const LiveSizes<T>& sizes) {
   T live = static_cast<double>(program.begin.value), most = live;

@@ -6,7 +6,7 @@
 #include "hardware_profiles/cluster.h"
 #include "planner/question/framework.h"
 #include "planner/simulation/allowances.h"
-#include "planner/simulation/cards.h"
+#include "planner/simulation/gpu_trials.h"
 
 namespace zplan {
 
@@ -73,7 +73,7 @@ Bytes outside_allocator(const RunInputs& inputs) {
          inputs.engine;
 }
 
-/// What both kinds of plan have in common.
+/// Returns what a live and a whole plan have in common.
 MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster& cluster) {
   const StepInputs& in = inputs.step;
   MemoryPlan plan;
@@ -86,7 +86,7 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
       all_to_all_connections(in.strategy, inputs.compute_capability, inputs.gpus_per_node);
   plan.peak.holds[Term::engine] = inputs.engine;
   plan.phases = run.phases;
-  const bool flattens_on_host = run.flattening && cluster.usable_memory < run.flattening->card;
+  const bool flattens_on_host = run.flattening && cluster.usable_memory < run.flattening->gpu;
   plan.initialisation = flattens_on_host ? run.least_initialisation : run.initialisation;
   plan.peak_allocated = run.peak_allocated;
   plan.peak_reserved = run.peak_reserved;
@@ -98,7 +98,7 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
   plan.host = host_memory(in, cluster.gpus_per_node);
   if (run.flattening) {
     plan.failing_start = run.flattening->failing(outside);
-    // A smaller GPU runs it, and this one does not: what is asked for is the next larger that does.
+    // A smaller GPU runs it, and this one does not: the plan needs the next larger one that does.
     if (plan.failing_start.contains(cluster.usable_memory))
       plan.required_low = plan.required = std::max(plan.required_low, plan.failing_start.until);
     // It is over before what is offloaded is made.
@@ -137,7 +137,7 @@ void add(HostMemory& sum, const HostMemory& one, std::int64_t times = 1) {
   sum.total += one.total * times, sum.pinned += one.pinned * times, sum.nvme += one.nvme * times;
 }
 
-/// What each data-parallel rank keeps there.
+/// Returns the host memory of each data-parallel rank.
 std::vector<HostMemory> host_of_slices(const StepInputs& in) {
   std::vector<HostMemory> each;
   for (const Slice& slice : in.slices)
@@ -177,13 +177,14 @@ MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live, cons
   return plan_of(live, inputs, cluster);
 }
 
-MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster, Cards& cards) {
+MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster,
+                       GpuTrials& gpus) {
   MemoryPlan plan = plan_of(run, inputs, cluster);
-  if (run.flattening && cluster.usable_memory < run.flattening->card) {
-    plan.peak_reserved = cards.on_host().peak_reserved;
+  if (run.flattening && cluster.usable_memory < run.flattening->gpu) {
+    plan.peak_reserved = gpus.on_host().peak_reserved;
     plan.required_high = plan.peak_reserved + outside_allocator(inputs);
   }
-  plan.required = std::max(cards.smallest(), plan.required_low);
+  plan.required = std::max(gpus.smallest(), plan.required_low);
   plan.required_high = std::max(plan.required_high, plan.required);
   if (inputs.step.model.analogue)
     plan.required_high = std::max(plan.required_high, Bytes(plan.required.value / 10 * kAnalogyTenths));

@@ -1,5 +1,5 @@
 #pragma once
-// What the memory of a plan is, in figures.
+// Memory figures of a plan.
 
 #include <array>
 #include <vector>
@@ -11,12 +11,12 @@
 namespace zplan {
 
 /// GPUs by their usable memory, `until` not among them.
-struct CardRange {
+struct GpuRange {
   Bytes from, until;
-  [[nodiscard]] bool contains(Bytes card) const { return card >= from && card < until; }
+  [[nodiscard]] bool contains(Bytes gpu) const { return gpu >= from && gpu < until; }
 };
 
-/// Memory of one plan on the worst rank.
+/// Memory of one class of ranks.
 struct MemoryPlan {
   Peak peak;  ///< of the steady step: device bytes at the worst moment, CUDA context and NCCL included
   std::array<PhasePeak, kPhases> phases{};  ///< of the steady step, inside PyTorch's allocator
@@ -29,7 +29,7 @@ struct MemoryPlan {
   /// GPUs that lie between: DeepSpeed takes there for free what a CUDA context and NCCL have, flattens
   /// weights on the device, and runs out of memory. Smaller ones and larger ones start. Of a GPU among them
   /// `required` says from where on larger ones do.
-  CardRange failing_start;
+  GpuRange failing_start;
   Bytes required_low;   ///< were memory packed without a gap
   Bytes required_high;  ///< were nothing cached ever given back
   SteadyState steady;

@@ -109,7 +109,7 @@ class TransformersAdafactor {
   Device::Block weight_{Device::kNone}, update_{Device::kNone};
 };
 
-/// What torch's own optimizers take once all states are there.
+/// Takes the temporaries of torch's own optimizers, whose states are there.
 void torch_temporaries(Device& device, const Training& training,
                        const std::vector<OptimizerTensor>& tensors) {
   const auto each = [&](auto&& optimizer) {
@@ -153,6 +153,11 @@ void clip_gradient_norm(Device& device, const std::vector<OptimizerTensor>& tens
   for (const OptimizerTensor& tensor : tensors) largest = std::max(largest, tensor.elements);
   device.spike(Term::gradient_copy,
                share(largest, kChunk) * kFp32 * static_cast<std::int64_t>(tensors.size()));
+}
+
+Bytes optimizer_traffic(const Strategy& strategy, const Shard& shard) {
+  constexpr Bytes kAdam{30};
+  return strategy.offload_optimizer == OffloadDevice::none ? shard.optimizer_elements * kAdam : Bytes{};
 }
 
 }  // namespace zplan

@@ -12,7 +12,6 @@
 #include "planner/question/work.h"
 #include "planner/simulation/rank_state.h"
 #include "planner/simulation/run.h"
-#include "planner/step/optimizer_traffic.h"
 
 namespace zplan {
 
@@ -53,7 +52,7 @@ class Player {
     return {device_.peak(Phase::initialisation).requested, device_.peak_allocated()};
   }
 
-  /// What the allocator was asked so far.
+  /// Returns the allocator's requests so far.
   [[nodiscard]] AllocatorTrace take_trace() { return device_.take_trace(); }
 
   [[nodiscard]] std::optional<Flattening> flattening() const {
@@ -71,7 +70,7 @@ class Player {
       device_.begin_step();
       state_.begin_step(inputs_.notes_calls && step > 0);  // the first is never the steady one
       play_step();
-      // From the second step on all ask for the same: one that ends as it began is the steady one.
+      // From the second step on all make the same requests: one that ends as it began is the steady one.
       if (steps < 3 || step > 1 || is_told_everything() || device_.out_of_memory()) continue;
       const auto before = std::exchange(layout, device_.layout());
       if (before != layout) continue;
@@ -148,12 +147,12 @@ class Player {
   }
 
  private:
-  /// Whether every step is to be played, alike or not.
+  /// True if every step must be simulated, alike or not.
   [[nodiscard]] bool is_told_everything() const {
     return inputs_.requests != nullptr || inputs_.varied != nullptr;
   }
 
-  /// Of a micro-batch.
+  /// Returns the sequences of a micro-batch.
   [[nodiscard]] std::int64_t sequences() const {
     return inputs_.step.strategy.micro_batch_size * sequences_per_sample(inputs_.step.training);
   }
@@ -235,7 +234,7 @@ class Player {
     if (round.steady) state_.clock().begin_repeated();
   }
 
-  /// Where memory has run out, what is in flight is finished, and no more begins.
+  /// Runs one slot. Once memory has run out micro-batches in flight are finished, and no other begins.
   void play(const Slot& slot) {
     using Kind = Slot::Kind;
     if (slot.kind == Kind::step) return step();

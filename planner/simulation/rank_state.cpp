@@ -245,7 +245,7 @@ void RankState::workspace(std::int32_t library) {
 
 namespace {
 
-/// As torch names it.
+/// Returns torch's name of a type of that size.
 std::string_view dtype_of(Bytes element, Precision precision) {
   switch (element.value) {
     case 1: return "uint8";

@@ -1,6 +1,6 @@
 #pragma once
-// What every framework's run has in common: parameters as the model makes them, gradients as autograd leaves
-// them, the optimizer's states and temporaries.
+// State that every framework's run has: parameters as the model makes them, gradients as autograd leaves
+// them, the optimizer's temporaries, and what ranks send each other.
 
 #include <array>
 #include <vector>
@@ -12,8 +12,8 @@
 
 namespace zplan {
 
-/// Whom a collective of gradients, weights or norms reaches: so many ranks of a group; of the data-parallel
-/// one unless another is named.
+/// The ranks that a collective of gradients, weights or norms reaches: a number of them, of the data-parallel
+/// group unless another is named.
 struct Over {
   Over(std::int64_t some) : ranks(some) {}  // NOLINT(google-explicit-constructor)
   Over(Group kind, std::int64_t some) : group(kind), ranks(some) {}
@@ -38,7 +38,7 @@ class RankState {
   /// The tensor that part `layer` of a tape (−1: around the layers) knows as its parameter `index`.
   [[nodiscard]] std::size_t tensor_of(int layer, std::int32_t index) const;
 
-  /// What its parameter's memory is counted as.
+  /// Returns the term that a parameter's memory counts under.
   [[nodiscard]] Term term_of(std::size_t tensor) const;
 
   /// Every parameter in a block of its own as the module's constructor makes them, packed weights in several;
@@ -48,9 +48,9 @@ class RankState {
   void move_trainable_parameters_to_host();
   /// The trainable ones are let go: a flat copy took their place.
   void release_trainable_parameters();
-  /// Of a packed one its values: what scales them stays.
+  /// Releases a parameter; of a packed one its values, while what scales them stays.
   void release_parameter(std::size_t tensor);
-  /// What scales packed weights, which were packed on the host.
+  /// Allocates what scales packed weights, which were packed on the host.
   void make_quant_states();
 
   /// The gradient of `tensor` is in `block`, or was added to the one that is there.
@@ -59,22 +59,21 @@ class RankState {
   [[nodiscard]] bool has_gradient(std::size_t tensor) const { return gradients_[tensor] != Device::kNone; }
   void release_gradients();
 
-  /// What the optimizer takes beside states while it updates flat tensors of these sizes in fp32 (or
-  /// `element` bytes).
+  /// Takes what the optimizer needs beside states while it updates flat tensors of these sizes, of `element`
+  /// bytes each.
   void optimizer_temporaries(const std::vector<Elements>& sizes, Bytes element);
 
-  /// A collective over `elements` of `element` bytes each.
-  /// `dtype` is what torch calls a type of that size unless it is named; neighbours of the group are `stride`
-  /// ranks of the data-parallel group apart. It does not begin before `earliest`: what it takes from the
-  /// compute stream is there when that is computed. Returns when it is through.
+  /// Issues a collective over `elements` of `element` bytes each, which does not begin before `earliest`;
+  /// returns when it is through. `dtype` defaults to torch's name of a type of that size; neighbours of the
+  /// group are `stride` ranks of the data-parallel group apart.
   Instant issue(Instant earliest, Operation operation, Elements elements, Bytes element,
                 std::string_view purpose, Over over, std::string_view dtype = {}, std::int64_t stride = 1);
-  /// One for which the compute stream waits at once.
+  /// Issues one for which the compute stream waits at once.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose,
                    Over over) {
     wait(issue(clock_.computed(), operation, elements, element, purpose, over));
   }
-  /// The same of the whole data-parallel group.
+  /// Communicates over the whole data-parallel group.
   void communicate(Operation operation, Elements elements, Bytes element, std::string_view purpose) {
     communicate(operation, elements, element, purpose, in().strategy.layout.gradient_ranks());
   }
@@ -88,10 +87,10 @@ class RankState {
   /// They close once they exceed 5e8 elements; experts' come behind the others'. Source: DeepSpeed 0.19.8
   /// runtime/engine.py buffered_allreduce_fallback, allreduce_no_retain.
   [[nodiscard]] std::vector<EngineBucket> engine_buckets() const;
-  /// Of one element of a gradient on its way.
+  /// Returns the bytes of one element of a gradient on its way.
   [[nodiscard]] Bytes sent_gradient() const;
-  /// How often the micro-steps `first` … `first` + `micro_steps` − 1 refill the data loader: under sequence
-  /// parallelism the batches that its ranks gather serve as many micro-steps as there are ranks.
+  /// Returns how often the micro-steps `first` … `first` + `micro_steps` − 1 refill the data loader: under
+  /// sequence parallelism the batches that its ranks gather serve as many micro-steps as there are ranks.
   [[nodiscard]] std::int64_t batch_refills(std::int64_t first, std::int64_t micro_steps) const;
   /// So often every rank of the sequence-parallel group gathers the batches of all, divides them and keeps
   /// its share on the host. Source: DeepSpeed 0.19.8 runtime/sequence_parallel/ulysses_sp.py
@@ -133,7 +132,7 @@ class RankState {
   [[nodiscard]] Call call_of(TensorCall call, Bytes size) const;
   [[nodiscard]] Call call_of(Group group, Operation operation, Elements elements, Bytes element,
                              std::string_view purpose, std::string_view dtype = {}) const;
-  /// What is computed next needs the result.
+  /// Notes a call whose result the next computation needs.
   void exchange(const Call& call, std::int32_t number);
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   void make_packed(std::size_t tensor);
@@ -143,7 +142,7 @@ class RankState {
   void prepare_unpacked();
   void make_adapters();
   void cast_module(bool prepared);
-  /// As a parameter's data is replaced by a copy in another type.
+  /// Replaces a parameter's data by a copy in another type.
   void cast(std::size_t tensor, Bytes size);
 
   const RunInputs& inputs_;

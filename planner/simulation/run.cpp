@@ -20,7 +20,7 @@ RunInputs flattening_on_host(RunInputs inputs) {
 namespace {
 
 RunResult play(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, bool condensed) {
-  // What is live repeats from the second step on; what the allocator keeps around it drifts for longer.
+  // Live memory repeats from the second step on; what the allocator caches drifts for longer.
   const int steps = allocator ? 3 : 2;
   return spec(inputs.step.training.framework).play(inputs, allocator, steps, condensed);
 }

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "planner/layout/rank_class.h"
-#include "planner/layout/step_schedule.h"
 #include "planner/model_trace/condensed.h"
 #include "planner/sharding/rank_model.h"
 #include "planner/sharding/shard.h"
@@ -15,18 +14,19 @@
 #include "planner/simulation/memory_plan.h"
 #include "planner/step/call.h"
 #include "planner/step/clock.h"
+#include "planner/step/step_schedule.h"
 
 namespace zplan {
 
-/// What a step's memory is made from, by reference; RankRun owns it.
+/// Inputs of a step's memory, by reference; RankRun owns them.
 struct StepInputs {
   const Model& model;
   const Training& training;
   const Strategy& strategy;
   const RankModel& rank;
   const Shard& shard;
-  const Slice& slice;               ///< of the rank in question; empty at stages 0 and 3
-  std::span<const Slice> slices{};  ///< of all data-parallel ranks; empty likewise
+  const Slice& slice;               ///< of the rank; empty at stages 0 and 3
+  std::span<const Slice> slices{};  ///< of all data-parallel ranks; empty at stages 0 and 3
 };
 
 /// The tape of a micro-step, whole and condensed.
@@ -34,12 +34,12 @@ struct Recording {
   Tape tape;
   CondensedTape condensed;
 };
-/// One number for each token of a micro-batch on the device: 8 B.
+/// Returns the bytes of one number for each token of a micro-batch on the device, 8 B each.
 [[nodiscard]] inline Bytes token_ids(std::int64_t micro_batch_size, std::int64_t tokens) {
   return Bytes(8) * micro_batch_size * tokens;
 }
-/// How many of them a micro-step is given: where ranks divide a sample's tokens, positions and shifted labels
-/// come with the ids.
+/// Returns how many such numbers a micro-step is given: where ranks divide a sample's tokens, positions and
+/// shifted labels come with the ids.
 [[nodiscard]] inline std::int64_t numbers_per_token(const Strategy& strategy) {
   return strategy.layout.token_ranks() > 1 ? 3 : 1;
 }
@@ -53,7 +53,7 @@ struct VariedMicroStep {
   Recording recording;
 };
 
-/// What a run is made from, by reference; RankRun owns it.
+/// Inputs of a run, by reference; RankRun owns them.
 struct RunInputs {
   StepInputs step;
   const Recording& recording;
@@ -63,33 +63,34 @@ struct RunInputs {
   /// a longer one.
   const std::vector<VariedMicroStep>* varied{};
   std::int64_t gpus_per_node{};           ///< 0: all on one
-  bool notes_calls{true};                 ///< RunResult::calls and program are asked for
-  bool logs_memory{};                     ///< of a live run: RunResult::live is asked for, and not
-                                          ///< what memory is taken for
-  std::vector<BlockRequest>* requests{};  ///< where every block that is asked for is to be told
-  /// Of the GPU, what the allocator cannot have: a CUDA context, NCCL's buffers, an engine that stays awake.
+  bool notes_calls{true};                 ///< writes RunResult::calls and program
+  bool logs_memory{};                     ///< of a live run: writes RunResult::live instead of terms
+  std::vector<BlockRequest>* requests{};  ///< receives every requested block; null: not noted
+  /// Bytes of the GPU that the allocator cannot have: a CUDA context, NCCL's buffers, an engine that stays
+  /// awake.
   Bytes outside{};
   Bytes engine{};                  ///< of that, the engine
   Bytes device{};                  ///< what a process can allocate of the GPU; 0: not asked for
   bool flattens_on_host{};         ///< on a GPU without limit: as on one that has no memory for it
   RankClass place{};               ///< whose run it is
   const StepSchedule* schedule{};  ///< null: forward and backward of each micro-batch in turn
-  std::optional<Bytes> watched{};  ///< of the allocator without limit: RunResult::before_more is asked for
+  std::optional<Bytes> watched{};  ///< of the allocator without limit: writes RunResult::before_more
 };
 
-/// Where the run flattens the trained weights as it starts, which the GPU's memory decides (ZeRO 1 and 2).
+/// Memory of flattening the trained weights as a run starts, on the GPU or on the host by the GPU's size
+/// (ZeRO 1 and 2).
 struct Flattening {
-  Bytes card;      ///< GPUs of so much memory and more do it on the device, smaller ones on the host
+  Bytes gpu;       ///< GPUs of so much memory and more do it on the device, smaller ones on the host
   Bytes reserved;  ///< what the allocator then has of the GPU with the flat copy
   Bytes on_host;   ///< what it takes of host memory for a moment where it is done there
 
   /// GPUs that do it on the device and then have no memory: of these the allocator cannot have `outside`.
-  [[nodiscard]] CardRange failing(Bytes outside) const { return {card, reserved + outside}; }
+  [[nodiscard]] GpuRange failing(Bytes outside) const { return {gpu, reserved + outside}; }
 };
 
 struct RunResult {
   bool completed{};                         ///< false: memory ran out
-  Peak peak;                                ///< of the steady step, by what was asked for
+  Peak peak;                                ///< of the steady step, as requested
   std::array<PhasePeak, kPhases> phases{};  ///< of the steady step
   PhasePeak initialisation;                 ///< from the first allocation to the first step
   PhasePeak least_initialisation;           ///< the same on the GPU that does it with least
@@ -97,40 +98,41 @@ struct RunResult {
   Bytes peak_allocated;                     ///< of the steady step
   Bytes peak_reserved;                      ///< of the whole run
   Bytes held;                               ///< between steps, as handed out
-  Composition left;                         ///< between steps, by what was asked for
+  Composition left;                         ///< between steps, as requested
   std::vector<Moment> timeline;
   std::vector<Call> calls;  ///< of the steady step
-  StepProgram program;      ///< likewise: what its time is worked out from
-  LiveProgram live;         ///< likewise, where it is asked for
-  AllocatorTrace asked;     ///< of the allocator, on a GPU with memory to spare
-  /// Where it first took more than RunInputs::watched: GPUs of so much and more do the same until then.
+  StepProgram program;      ///< of the steady step, for the queues
+  LiveProgram live;         ///< of the steady step, with RunInputs::logs_memory
+  AllocatorTrace asked;     ///< the allocator's requests, on a GPU with memory to spare
+  /// The allocator before it first took more than RunInputs::watched: GPUs of that size and larger do the
+  /// same until then.
   std::optional<AllocatorReplay> before_more;
-  /// What initialisation asks of it with `least_initialisation`; empty where no GPU decides it.
+  /// Requests of the initialisation that `least_initialisation` is of; empty where no GPU decides it.
   AllocatorTrace least_start;
 };
 
-/// The allocator as the training configures it, on a GPU without limit.
+/// Returns the allocator's options as the training configures it, on a GPU without limit.
 [[nodiscard]] AllocatorOptions allocator_options(const Training& training);
 
-/// Plays the run on a GPU with memory to spare, whose allocator is as the training configures it.
+/// Simulates the run on a GPU with memory to spare, whose allocator is as the training configures it.
 [[nodiscard]] RunResult simulate(const RunInputs& inputs);
 
-/// The same run where there is no memory to flatten weights on the device; it tells nobody what it asks for.
+/// Returns the run where there is no memory to flatten weights on the device; it notes no requests.
 [[nodiscard]] RunInputs flattening_on_host(RunInputs inputs);
 
-/// simulate() of it.
+/// Simulates such a run.
 [[nodiscard]] RunResult simulate_flattening_on_host(const RunInputs& inputs);
 
-/// Of simulate(), by its initialisation alone.
+/// Returns RunResult::flattening of simulate(), by initialisation alone.
 [[nodiscard]] std::optional<Flattening> flattening_of(const RunInputs& inputs);
 
-/// The same on a GPU that gives the allocator `pool` bytes, and has `outside` besides.
+/// Simulates the run on a GPU that gives the allocator `pool` bytes, and has `outside` besides.
 [[nodiscard]] RunResult simulate_within(const RunInputs& inputs, Bytes pool);
 
-/// Counts only what is asked for: no allocator, and the condensed tape. It starts with as little as on any
-/// GPU.
+/// Simulates the run by requests alone: without an allocator, over the condensed tape. It starts with as
+/// little memory as on any GPU.
 [[nodiscard]] RunResult simulate_live(const RunInputs& inputs);
-/// The same from the whole tape: what the condensed one must equal.
+/// Simulates the same over the whole tape, whose result the condensed one must equal.
 [[nodiscard]] RunResult simulate_live_from_whole_tape(const RunInputs& inputs);
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
 #pragma once
-// Memory over a step: its moments, and the worst of them.
+// Memory over a step: its moments, the worst of them, and each block that was requested.
 
 #include <string_view>
 
@@ -23,6 +23,17 @@ struct Peak {
   Composition holds;  ///< what was live: adds up to the peak
   [[nodiscard]] Bytes bytes() const { return holds.total(); }
   bool operator==(const Peak&) const = default;
+};
+
+/// One requested block, and when.
+struct BlockRequest {
+  Term term{};
+  Bytes size;  ///< as requested
+  Bytes held;  ///< in blocks at that moment, as handed out
+  Phase phase{Phase::initialisation};
+  std::string_view at;
+  int layer{-1};
+  bool operator==(const BlockRequest&) const = default;
 };
 
 /// Figures of one phase: the highest since it began.

@@ -28,7 +28,7 @@ struct Call {
   Elements elements;  ///< of one call: output of an all_gather, input of a reduce_scatter, else the buffer
   std::int64_t times{1};
 
-  /// What mostly differs first: runs compare thousands of them.
+  /// Compares what mostly differs first: runs compare thousands of calls.
   friend bool operator==(const Call& a, const Call& b) {
     return a.elements == b.elements && a.operation == b.operation && a.phase == b.phase &&
            a.group == b.group && a.group_size == b.group_size && a.stride == b.stride &&
@@ -46,7 +46,7 @@ struct Call {
 class CallLog {
  public:
   void begin_step() { calls_.clear(), repeats_ = 1; }
-  /// From here on every call stands for so many: micro-steps that are alike are played once.
+  /// Counts every call from here on `times` times: micro-steps that are alike are simulated once.
   void repeat(std::int64_t times) { repeats_ = times; }
   void add(Call call) {
     if (call.group_size <= 1) return;

@@ -14,8 +14,8 @@
 
 namespace zplan {
 
-/// A moment of a step that others can wait for: a collective is through, or the compute stream got so far.
-/// Number 0 is the begin of the step.
+/// A moment of a step that others can wait for: the end of a collective, or a point that the compute stream
+/// reaches. Number 0 is the begin of the step.
 struct Instant {
   std::int32_t number{};
   std::int32_t step{};  ///< whose it is: those of earlier steps are over
@@ -65,22 +65,21 @@ struct StepProgram {
 /// Writes the program of a step.
 class Clock {
  public:
-  /// Where it is not noted nothing is written down until the next one begins.
+  /// Begins a step; writes nothing of it unless it is `noted`.
   void begin_step(bool noted = true) { program_ = {}, last_ = {}, ++step_, noted_ = noted; }
-  /// Load `index` of the tape.
+  /// Adds load `index` of the tape.
   void compute(std::int32_t index) { add({.kind = ClockEvent::Kind::compute, .index = index}); }
   void move(Bytes size) { amount(ClockEvent::Kind::move, static_cast<double>(size.value)); }
   void optimize(Bytes moved) { amount(ClockEvent::Kind::optimize, static_cast<double>(moved.value)); }
   void host(Seconds time) { amount(ClockEvent::Kind::host, time.value); }
   void read_back() { add({.kind = ClockEvent::Kind::read_back}); }
-  /// How far the compute stream is.
+  /// Returns the moment that the compute stream has reached.
   [[nodiscard]] Instant computed() {
     add({.kind = ClockEvent::Kind::note});
     return {++program_.instants, step_};
   }
-  /// A collective of the data-parallel group is issued, and does not begin before `earliest`; when it is
-  /// through.
-  /// `exchange`: its number on the tape, where it has one.
+  /// Issues a collective of the data-parallel group, which does not begin before `earliest`; returns when it
+  /// is through. `exchange` is its number on the tape; −1: it has none.
   [[nodiscard]] Instant issue(const Call& call, Instant earliest, std::int32_t exchange = -1) {
     if (!noted_) return {};
     add({.kind = ClockEvent::Kind::issue, .index = number(call, exchange), .instant = number(earliest)});

@@ -10,8 +10,8 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/cost/queues.h"
-#include "planner/layout/step_schedule.h"
 #include "planner/plan/plan_context.h"
+#include "planner/step/step_schedule.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

@@ -11,7 +11,7 @@
 #include "models/catalogue/catalogue.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_context.h"
-#include "planner/simulation/cards.h"
+#include "planner/simulation/gpu_trials.h"
 #include "planner/simulation/memory.h"
 #include "tests/planner/measured_step.h"
 
@@ -45,14 +45,14 @@ TEST(Starts, TurnWhereDeepSpeedDid) {
     const Json& before = row["flattening"][0];
     const Bytes flat =
         run.run.slice().size * run.run.strategy().layout.data_ranks() * weight_size(run.run.training());
-    EXPECT_GE(unlimited.flattening->card + kTables, bytes(before, "allocated") + flat) << run.id;
-    EXPECT_LE(unlimited.flattening->card, bytes(before, "allocated") + flat) << run.id;
+    EXPECT_GE(unlimited.flattening->gpu + kTables, bytes(before, "allocated") + flat) << run.id;
+    EXPECT_LE(unlimited.flattening->gpu, bytes(before, "allocated") + flat) << run.id;
     // The copy takes a segment of its own beside those that are not empty.
     EXPECT_GE(unlimited.flattening->reserved, bytes(before, "reserved") + flat) << run.id;
     EXPECT_LT(unlimited.flattening->reserved, bytes(before, "reserved") + flat + kMiB * 2) << run.id;
     EXPECT_GE(unlimited.initialisation.allocated + kTables, bytes(row, "init_peak")) << run.id;
     EXPECT_LE(unlimited.initialisation.allocated, bytes(row, "init_peak")) << run.id;
-    EXPECT_EQ(flattening_of(run.inputs())->card, unlimited.flattening->card) << run.id;
+    EXPECT_EQ(flattening_of(run.inputs())->gpu, unlimited.flattening->gpu) << run.id;
     EXPECT_EQ(flattening_of(run.inputs())->reserved, unlimited.flattening->reserved) << run.id;
   }
 }
@@ -66,7 +66,7 @@ TEST(Starts, TheSmallestDeviceIsTheOneThatRan) {
   for (const Json& row : test_json("reference/starts/starts.json")) {
     const StartedRun run(row);
     const RunResult unlimited = simulate(run.inputs());
-    const Bytes pool = Cards(run.inputs(), unlimited).smallest();
+    const Bytes pool = GpuTrials(run.inputs(), unlimited).smallest();
     const Bytes fails = bytes(row, "fails_with"), runs = bytes(row, "runs_with");
     EXPECT_GE(pool, fails) << run.id;
     const Bytes bisected = runs + Bytes(runs.value / 200) + kMiB * 2;
@@ -92,7 +92,8 @@ TEST(Starts, EveryCardEndsAsItDid) {
       const bool ran = each["runs"], completed = simulate_within(run.inputs(), size).completed;
       on_host += ran && each["flattened"][0] == "host" ? 1 : 0;
       failed_at_start += !ran && each["initialising"].get<bool>() ? 1 : 0;
-      EXPECT_EQ(Cards(run.inputs(), unlimited).completes_on(size), completed) << run.id << " " << size.value;
+      EXPECT_EQ(GpuTrials(run.inputs(), unlimited).completes_on(size), completed)
+          << run.id << " " << size.value;
       EXPECT_TRUE(ran || !completed) << run.id << " " << size.value;
       if (ran && !completed) ran_though_planned_not_to.emplace(run.id, size.value);
     }
@@ -139,7 +140,7 @@ TEST_F(CardsOfAPlan, SmallOnesFlattenOnTheHost) {
 }
 
 TEST_F(CardsOfAPlan, BetweenThemSomeFailAsTheyStart) {
-  const CardRange fails = on(kGiB * 80).memory().failing_start;
+  const GpuRange fails = on(kGiB * 80).memory().failing_start;
   ASSERT_LT(fails.from, fails.until);
   const Plan in_between = on(fails.from);
   EXPECT_FALSE(in_between.fits_device);

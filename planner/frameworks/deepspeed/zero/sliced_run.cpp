@@ -52,8 +52,8 @@ void SlicedRun::decide_flattening() {
     if (!offloaded()) taken += in().slice.groups[group].size * master;
     all += flat;
   }
-  flattening_ = {.card = most, .reserved = {}, .on_host = in().rank.trainable * weight() + all};
-  if (!flattens_on_host(flattening_->card)) return;
+  flattening_ = {.gpu = most, .reserved = {}, .on_host = in().rank.trainable * weight() + all};
+  if (!flattens_on_host(flattening_->gpu)) return;
   state_.move_trainable_parameters_to_host();
   device_.empty_cache();
 }
@@ -61,7 +61,7 @@ void SlicedRun::decide_flattening() {
 void SlicedRun::flatten(std::size_t group) {
   device_.allocate(Term::trained_parameters, flat_size(group) * weight());
   if (flattening_)
-    flattening_->reserved = std::max({flattening_->reserved, device_.reserved(), flattening_->card});
+    flattening_->reserved = std::max({flattening_->reserved, device_.reserved(), flattening_->gpu});
   for (const std::size_t tensor : groups_[group].tensors) state_.release_parameter(tensor);
 }
 

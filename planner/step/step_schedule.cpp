@@ -1,4 +1,4 @@
-#include "planner/layout/step_schedule.h"
+#include "planner/step/step_schedule.h"
 
 #include <algorithm>
 

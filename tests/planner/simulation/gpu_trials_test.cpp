@@ -1,6 +1,6 @@
 // GPUs tried by what a run asked of the allocator, against the run played on each of them.
 
-#include "planner/simulation/card_trial.h"
+#include "planner/simulation/gpu_trials.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 
 #include "models/catalogue/catalogue.h"
 #include "planner/plan/rank_run.h"
-#include "planner/simulation/cards.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
@@ -46,7 +45,7 @@ std::vector<TrialCase> trial_cases() {
           {"Fsdp", fsdp, strategy(3)}};
 }
 
-class CardTrials : public ::testing::TestWithParam<TrialCase> {
+class Trials : public ::testing::TestWithParam<TrialCase> {
  protected:
   /// From what is live to what a GPU without limit reserves, in twenty steps.
   [[nodiscard]] static std::vector<Bytes> sizes(const RunResult& unlimited) {
@@ -62,7 +61,7 @@ class CardTrials : public ::testing::TestWithParam<TrialCase> {
   RankRun run_{model_, training_, strategy_, {.compute_capability = "9.0"}};
 };
 
-TEST_P(CardTrials, EndAsTheRunDoes) {
+TEST_P(Trials, EndAsTheRunDoes) {
   const RunInputs inputs = run_.inputs();
   const RunResult unlimited = run_.full();
   int ran = 0, failed = 0;
@@ -70,21 +69,21 @@ TEST_P(CardTrials, EndAsTheRunDoes) {
     const Bytes usable = pool + run_.outside();
     const bool runs = run_.on(usable).completed;
     (runs ? ran : failed) += 1;
-    EXPECT_EQ(Cards(inputs, unlimited).completes_on(usable), runs) << usable.value;
+    EXPECT_EQ(GpuTrials(inputs, unlimited).completes_on(usable), runs) << usable.value;
   }
   EXPECT_GT(ran, 0);
   EXPECT_GT(failed, 0);
 }
 
 // One trial goes on from another: in whatever order they come.
-TEST_P(CardTrials, EndAlikeInEveryOrder) {
+TEST_P(Trials, EndAlikeInEveryOrder) {
   const RunResult unlimited = run_.full();
   std::vector<Bytes> all = sizes(unlimited);
   std::map<Bytes, bool> completed;
   for (const Bytes pool : all) completed[pool] = run_.on(pool + run_.outside()).completed;
   std::mt19937 random(7);
   const auto expect_alike = [&](std::string_view order) {
-    CardTrial trial(unlimited.asked, {.expandable_segments = training_.expandable_segments});
+    CapacityTrials trial(unlimited.asked, {.expandable_segments = training_.expandable_segments});
     for (const Bytes pool : all)
       EXPECT_EQ(trial.completes_within(pool), completed[pool]) << pool.value << " in " << order;
   };
@@ -95,7 +94,7 @@ TEST_P(CardTrials, EndAlikeInEveryOrder) {
 }
 
 // A trial goes on from where the run without limit took more than was watched for; a smaller GPU starts anew.
-TEST_P(CardTrials, GoOnFromTheRunWithoutLimit) {
+TEST_P(Trials, GoOnFromTheRunWithoutLimit) {
   const RunResult unlimited = run_.full();
   EXPECT_FALSE(unlimited.before_more.has_value());
   const std::vector<Bytes> all = sizes(unlimited);
@@ -106,7 +105,8 @@ TEST_P(CardTrials, GoOnFromTheRunWithoutLimit) {
     if (!training_.expandable_segments) {
       EXPECT_EQ(played.before_more.has_value(), watched < unlimited.peak_reserved) << watched.value;
     }
-    CardTrial trial(played.asked, {.expandable_segments = training_.expandable_segments}, played.before_more);
+    CapacityTrials trial(played.asked, {.expandable_segments = training_.expandable_segments},
+                         played.before_more);
     for (const Bytes pool : all)
       EXPECT_EQ(trial.completes_within(pool), run_.on(pool + run_.outside()).completed)
           << pool.value << " where " << watched.value << " were watched";
@@ -114,7 +114,7 @@ TEST_P(CardTrials, GoOnFromTheRunWithoutLimit) {
 }
 
 // A run that tells of every request plays all of its steps, others leave out those that are alike.
-TEST_P(CardTrials, StepsThatAreAlikeChangeNothing) {
+TEST_P(Trials, StepsThatAreAlikeChangeNothing) {
   const RunResult short_run = run_.full();
   std::vector<BlockRequest> requests;
   RunInputs inputs = run_.inputs();
@@ -134,7 +134,7 @@ TEST_P(CardTrials, StepsThatAreAlikeChangeNothing) {
 }
 
 // The run that starts on the host is put together from two traces, not played.
-TEST_P(CardTrials, StartOnTheHostAsTheRunDoes) {
+TEST_P(Trials, StartOnTheHostAsTheRunDoes) {
   const RunInputs inputs = run_.inputs();
   const RunResult unlimited = run_.full();
   if (!unlimited.flattening) {
@@ -143,13 +143,13 @@ TEST_P(CardTrials, StartOnTheHostAsTheRunDoes) {
   }
   ASSERT_TRUE(unlimited.asked.started_as(unlimited.least_start).has_value());
   const RunResult played = simulate_flattening_on_host(inputs);
-  Cards cards(inputs, unlimited);
-  EXPECT_EQ(cards.on_host().peak_allocated, played.peak_allocated);
-  EXPECT_EQ(cards.on_host().peak_reserved, played.peak_reserved);
-  EXPECT_EQ(cards.on_host().asked.size(), played.asked.size());
+  GpuTrials gpus(inputs, unlimited);
+  EXPECT_EQ(gpus.on_host().peak_allocated, played.peak_allocated);
+  EXPECT_EQ(gpus.on_host().peak_reserved, played.peak_reserved);
+  EXPECT_EQ(gpus.on_host().asked.size(), played.asked.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, CardTrials, ::testing::ValuesIn(trial_cases()),
+INSTANTIATE_TEST_SUITE_P(Runs, Trials, ::testing::ValuesIn(trial_cases()),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

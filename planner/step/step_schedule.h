@@ -37,36 +37,37 @@ struct Round {
   bool steady{};            ///< whether they stand for all rounds like them, even where there is but one
   bool operator==(const Round&) const = default;
 
-  /// Micro-batches that begin in the round.
+  /// Returns how many micro-batches begin in the round.
   [[nodiscard]] std::int64_t begun() const;
 };
 
-/// What a rank does from the first micro-batch to the end of the optimizer step. Where many rounds are alike
-/// (gradient accumulation, the middle of a pipeline's step), one stands for all.
+/// All slots of a rank from the first micro-batch to the end of the optimizer step. Where many rounds are
+/// alike (gradient accumulation, the middle of a pipeline's step), one stands for all.
 struct StepSchedule {
   std::vector<Round> rounds;
   bool operator==(const StepSchedule&) const = default;
 };
 
-/// Micro-batches of a step that differ from each other: the first, one that stands for all between, the last.
+/// Returns how many micro-batches of a step differ from each other: the first, one that stands for all
+/// between, the last.
 [[nodiscard]] constexpr std::int64_t distinct_micro_batches(std::int64_t micro_batches) {
   return micro_batches < 3 ? micro_batches : 3;
 }
-/// How many micro-batches the middle one stands for; 1 where there is none.
+/// Returns how many micro-batches the middle one stands for; 1 where there is none.
 [[nodiscard]] constexpr std::int64_t repeats_of(std::int64_t micro_batches) {
   return micro_batches > 2 ? micro_batches - 2 : 1;
 }
 
-/// Forward and backward of each micro-batch in turn, then the optimizer step.
+/// Returns forward and backward of each micro-batch in turn, then the optimizer step.
 [[nodiscard]] StepSchedule accumulate_gradients(std::int64_t micro_batches);
 
-/// Micro-batches of several lengths: tapes 1, 2, … `tapes` − 1, then tape 0, each once, with an optimizer
-/// step behind every `micro_batches` of them and behind the last.
+/// Returns micro-batches of several lengths: tapes 1, 2, … `tapes` − 1, then tape 0, each once, with an
+/// optimizer step behind every `micro_batches` of them and behind the last.
 [[nodiscard]] StepSchedule accumulate_lengths(std::size_t tapes, std::int64_t micro_batches);
 
-/// 1F1B for stage `stage` of a pipeline of `stages`: as many forwards as stages follow, then a forward and a
-/// backward in turn, then the remaining backwards. Source: Megatron-LM core/pipeline_parallel/schedules.py
-/// forward_backward_pipelining_without_interleaving.
+/// Returns 1F1B for stage `stage` of a pipeline of `stages`: as many forwards as stages follow, then a
+/// forward and a backward in turn, then the remaining backwards. Source: Megatron-LM
+/// core/pipeline_parallel/schedules.py forward_backward_pipelining_without_interleaving.
 [[nodiscard]] StepSchedule one_forward_one_backward(std::int64_t stage, std::int64_t stages,
                                                     std::int64_t micro_batches);
 
