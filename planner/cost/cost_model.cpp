@@ -29,15 +29,15 @@ constexpr double kFlash = 0.551 * 312e12;
 constexpr double kTiledForward = kFlash * 5.3e-3 / (4.0 * 2 * 8 * 128 * 8192 * 8192);
 constexpr double kTiledBackward = kFlash * 4.33e-3 / (10.0 * 2 * 8 * 128 * 4096 * 4096);
 
-/// The same kernels for heads of more than 128 features, whose results go through global memory and no longer
-/// stay in registers, by operation. Source: facebookresearch/xformers pull request 587, A100: forward of 64
-/// samples of 1024 tokens and 16 heads 3090 µs with 128 features, 7032 with 256; backward of 16 samples of
+/// Slowdown of these kernels for heads of more than 128 features, whose results go through global memory
+/// instead of registers, by operation. Source: facebookresearch/xformers pull request 587, A100: forward of
+/// 64 samples of 1024 tokens and 16 heads 3090 µs with 128 features, 7032 with 256; backward of 16 samples of
 /// 512 tokens 1844 and 8278. With small tiles the backward's do not stay there from 128 features on.
 constexpr std::int64_t kWidestInRegisters = 128;
 constexpr double kWideForward = 7032.0 / (2 * 3090), kWideBackward = 8278.0 / (2 * 1844);
 
-/// A multiprocessor works on squares of the result; products with fewer of them than there are
-/// multiprocessors divide the inner dimension, too, down to slices of so much. Source: NVIDIA, Matrix
+/// Sizes of the squares of a result that a multiprocessor works on, and of the slices of the inner dimension,
+/// which products with fewer squares than there are multiprocessors divide, too. Source: NVIDIA, Matrix
 /// Multiplication Background User's Guide (tiles, waves, split-k).
 constexpr std::int64_t kTile = 128, kSmallTile = 64, kSlice = 512;
 

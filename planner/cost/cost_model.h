@@ -17,7 +17,7 @@ namespace zplan {
 /// a script says otherwise.
 [[nodiscard]] std::optional<FlopsPerSecond> matrix_peak(const Gpu& gpu, Precision precision);
 
-/// The same, or that of the plain units that stand in.
+/// Returns that peak or, where there is none, the plain units'.
 [[nodiscard]] FlopsPerSecond rate_of(const Gpu& gpu, Precision precision);
 
 /// A load on the device, by class of operation, and what the host needs to issue it.

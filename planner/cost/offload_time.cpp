@@ -11,7 +11,7 @@ namespace zplan {
 
 namespace {
 
-/// Of a micro-step's compute the backward has two thirds: twice the forward's operations.
+/// Share of the backward in a micro-step's compute: twice the forward's operations.
 constexpr double kBackwardShare = 2.0 / 3.0;
 
 Seconds beyond(Seconds time, Seconds hidden_by) { return std::max(Seconds{}, time - hidden_by); }
@@ -20,7 +20,7 @@ Bytes weights_updated(const Training& training, const Shard& shard) {
   return shard.optimizer_elements * weight_size(training);
 }
 
-/// What the optimizer updates: fp32 copies, or the parameters themselves.
+/// Returns the bytes that the optimizer updates: fp32 copies, or the parameters themselves.
 Bytes masters(const Training& training, const Shard& shard) {
   if (shard.master_weights > Bytes{}) return shard.master_weights;
   return shard.optimizer_elements * (spec(training.framework).casts_model ? weight_size(training)
@@ -51,7 +51,7 @@ Bytes cast_back(const Training& training, const Shard& shard) {
   return apart ? shard.master_weights + weights_updated(training, shard) : Bytes{};
 }
 
-/// Of a node's drives, one rank's part.
+/// Returns one rank's part of the rate of a node's drives.
 BytesPerSecond disk_rate(const Cluster& cluster) {
   return cluster.host.disk * (1.0 / static_cast<double>(cluster.gpus_per_node));
 }

@@ -15,8 +15,8 @@ struct Training;
 /// clipped in place, the optimizer's own pass, weights cast to 16 bits.
 [[nodiscard]] Bytes host_update_traffic(const Training& training, const Shard& shard);
 
-/// Of a step: what nothing hides of copies, the optimizer on the host, and reading and writing drives.
-/// `micro_steps`: how long device and collectives take for them, beside which some copies run.
+/// Returns the seconds of a step's copies, host optimizer and drives that nothing hides. `micro_steps` are
+/// the seconds of device and collectives, beside which some copies run.
 [[nodiscard]] Seconds offload_time(const Training& training, const Strategy& strategy, const Cluster& cluster,
                                    const Shard& shard, const Schedule& schedule, Seconds micro_steps);
 

@@ -26,7 +26,7 @@ struct Traffic {
 /// shows in a phase is the data-parallel group's, also where the call was issued in the phase before.
 [[nodiscard]] std::vector<Traffic> traffic(const Schedule& schedule, const RunTime& run);
 
-/// What the compute stream waits for in a phase as reports name it.
+/// Returns the compute stream's waits in a phase as reports name it.
 [[nodiscard]] Seconds exposed_in(const RunTime& run, Phase phase);
 
 }  // namespace zplan

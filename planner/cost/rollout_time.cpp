@@ -15,7 +15,7 @@ namespace zplan {
 
 namespace {
 
-/// What an engine does for one generation.
+/// An engine's work for one generation.
 struct Work {
   double sequences{}, prompts{};  ///< samples, and those whose prompts differ
   double waves{};                 ///< it takes as many of them at once as keys and values have room for

@@ -1,7 +1,7 @@
 #pragma once
-// How long an engine generates, from what it has to read and compute. Arithmetic: no engine was measured, and
-// what its scheduler adds is left out. PPOTrainer's own generation and scoring are forwards as the cost model
-// prices them, of which none was measured either.
+// Time of generation, from the bytes that an engine reads and the operations that it computes. It is
+// arithmetic: no engine was measured, and schedulers' overhead is left out. PPOTrainer's own generation and
+// scoring are forwards as the cost model prices them, which were not measured either.
 
 #include "models/base/quantity.h"
 
@@ -14,7 +14,7 @@ struct Strategy;
 struct Tape;
 struct Training;
 
-/// What one optimizer step has to wait for generation on the average.
+/// Seconds that one optimizer step waits for generation on the average.
 struct RolloutTime {
   Seconds prompts;      ///< computed once for each group of completions
   Seconds completions;  ///< token by token: weights, keys and values are read
@@ -23,21 +23,21 @@ struct RolloutTime {
   [[nodiscard]] Seconds total() const { return generation() + scoring; }
 };
 
-/// What PPO does with one chunk of samples.
+/// Seconds of PPO's work on one chunk of samples.
 struct ChunkTime {
   Seconds prompt;  ///< the policy's forward over prompts
   Seconds token_device,
       token_host;   ///< of a token of each: kernels but for cached keys and values, and issuing
   Seconds scoring;  ///< forwards of reference, value and reward model
 };
-/// By its forwards: over prompts, of a token of each sample, and of what scores.
+/// Returns a chunk's time by its forwards: over prompts, of a token of each sample, and those that score.
 [[nodiscard]] ChunkTime chunk_time(const Tape& prompt, const Tape& token, const ScoringTapes& scoring,
                                    const Training& training, const Cluster& cluster);
-/// Of PPO, whose chunks take so long.
+/// Returns PPO's time, whose chunks take `chunk`.
 [[nodiscard]] RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                                        const Cluster& cluster, const ChunkTime& chunk);
-/// Nothing where nothing is generated. Of an engine in the trainer's processes, or the trainer's own
-/// generation, which takes no less; a server is taken to have as many GPUs.
+/// Returns the time of an engine in the trainer's processes, which the trainer's own generation takes at
+/// least; nothing where nothing is generated. A server is taken to have as many GPUs.
 [[nodiscard]] RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                                        const Cluster& cluster);
 

@@ -28,10 +28,11 @@ void add(std::vector<Collective>& kinds, const Call& call) {
   at->bytes += call.elements * call.element * call.times;
 }
 
-/// What crosses to the host and back, per GPU. Gradients are cast to fp32 on the device and copied once a
-/// step; with accumulation the sums of earlier micro-steps lie on the host in 16 bits, come back and go out
-/// again. Source: DeepSpeed 0.19.8 stage_1_and_2.py async_inplace_copy_grad_to_fp32_buffer_from_gpu,
-/// async_accumulate_grad_in_cpu_via_gpu; stage3.py partition_grads.
+/// Adds the bytes that cross to the host and back, per GPU. Gradients are cast to fp32 on the device and
+/// copied once a step; with accumulation the sums of earlier micro-steps lie on the host in 16 bits, come
+/// back and go out again. Source: DeepSpeed 0.19.8 stage_1_and_2.py
+/// async_inplace_copy_grad_to_fp32_buffer_from_gpu, async_accumulate_grad_in_cpu_via_gpu; stage3.py
+/// partition_grads.
 void add_offload(Schedule& schedule, const Training& training, const Strategy& s, const RankModel& rank,
                  const Shard& shard) {
   const Bytes weight = weight_size(training);

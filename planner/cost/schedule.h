@@ -47,7 +47,7 @@ struct Schedule {
   [[nodiscard]] std::int64_t calls() const;
 };
 
-/// Whether a call counts among those of a kind.
+/// True if a call counts among those of a kind.
 [[nodiscard]] bool is_of_kind(const Call& call, const Collective& kind);
 
 /// The calls of one optimizer step by kind, in the order in which each kind is first issued; and what offload

@@ -12,12 +12,12 @@ namespace zplan {
 class CostModel;
 struct StepProgram;
 
-/// A call as it is issued. `call.times`: so many alike behind each other.
+/// A call as it is issued; `call.times` equal ones follow each other.
 struct IssuedCall {
   Call call;
   Seconds time;  ///< predicted, of one of them by itself
-  /// What the compute stream does between the call before (of each of `times`) and this one: kernels, and
-  /// waiting for the host to launch them; not waiting for collectives.
+  /// Seconds of the compute stream between the call before (of each of `times`) and this one: kernels, and
+  /// waits for the host to launch them, but no waits for collectives.
   Seconds compute;
   bool exposed{};  ///< what is behind it on the compute stream waits for its result at once
   bool operator==(const IssuedCall&) const = default;
@@ -35,7 +35,8 @@ struct StepCalls {
 /// Beyond this a list is of no use to anybody: thousands of micro-steps, written out.
 inline constexpr std::size_t kMostIssued = 200'000;
 
-/// The program of a step written out: a micro-step that stands for others comes as often as they do.
+/// Returns the calls of a step's program, written out: a micro-step that stands for others comes as often as
+/// they do.
 [[nodiscard]] StepCalls step_calls(const StepProgram& program, CostModel& cost_model,
                                    std::int64_t micro_steps);
 

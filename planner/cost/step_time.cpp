@@ -13,7 +13,7 @@ namespace zplan {
 
 namespace {
 
-/// The same with the head.
+/// Returns the parameters of products that a token passes, with a tied head's.
 double active_matrix_parameters(const Model& model, const Strategy& strategy) {
   double sum = parameters_of_token(model, strategy.experts.enabled ? strategy.layout.expert : 1);
   if (model.shape.tied_embeddings)  // the head's product is there without a tensor of its own

@@ -138,7 +138,8 @@ Bytes more_if_skewed(const Model& model, const Cluster& cluster, const Training&
 StepFigures figures_of(const MemoryPlan& memory, const RunResult& played, const RankRun& run) {
   const Composition& holds = memory.peak.holds;
   Bytes gathered = holds[Term::gathered_parameters] + holds[Term::gathered_experts];
-  // Where the peak is in the optimizer's step nothing is gathered; in a forward a layer and the next one are.
+  // Nothing is gathered where the peak is in the optimizer's step; a forward gathers a layer and the next
+  // one.
   if (run.strategy().zero_stage == 3)
     gathered = std::max(gathered, std::max(run.rank().largest_tensor, largest_layer(run.model())) *
                                       weight_size(run.training()));

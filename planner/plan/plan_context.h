@@ -40,8 +40,8 @@ struct TapeKey {
   }
 };
 
-/// What plans of one question share, made once each: the parts of the model that ranks hold, and tapes. Plans
-/// may be made from several threads at once.
+/// Makes plans of one question. They share the parts of the model that ranks hold, and tapes, each made once.
+/// Plans may be made from several threads at once.
 class PlanContext {
  public:
   PlanContext(const Model& model, const Cluster& cluster, const Training& training, Headroom headroom)

@@ -7,7 +7,7 @@ namespace zplan {
 
 namespace {
 
-/// Whether GPUs of this generation are taken to be, by links of their own.
+/// True if GPUs of this generation are taken to be joined by links of their own.
 bool joined_by_nvlink(std::string_view compute_capability) {
   const bool radeon = compute_capability.starts_with("gfx11");
   if (platform_of(compute_capability).platform != Platform::cuda) return !radeon;

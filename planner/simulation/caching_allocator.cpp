@@ -36,7 +36,7 @@ constexpr std::int64_t segment_size(std::int64_t size) {
 // Memory of expandable segments comes in pages of this size.
 constexpr std::int64_t page_size(bool small) { return small ? kSmallSegment : kLargeSegment; }
 
-// What allocations are rounded up to: kRounding is a power of two.
+// Rounds an allocation up: kRounding is a power of two.
 constexpr std::int64_t rounded(std::int64_t size) { return (size + kRounding - 1) & -kRounding; }
 
 // Each size its own class below 64 units of 512 B, then 32 classes for each power of two.
@@ -350,7 +350,7 @@ void CachingAllocator::absorb_next(Index block) {
   drop_block(next);
 }
 
-// The same with the block in front of it.
+// Joins a block with the one in front of it.
 void CachingAllocator::absorb_previous(Index block) {
   const Index previous = at(block).previous;
   at(block).address = at(previous).address;
@@ -448,7 +448,7 @@ CachingAllocator::Index CachingAllocator::expand(std::int32_t pool, std::int64_t
   return block;
 }
 
-// Where free and unmapped stretches in a row are large enough; else a new segment.
+// Returns a place where free and unmapped stretches in a row are large enough; else a new segment.
 CachingAllocator::Index CachingAllocator::place_to_expand(std::int32_t pool, std::int64_t size) {
   for (const Index unmapped : pool_at(pool).unmapped) {
     const Index previous = at(unmapped).previous;

@@ -21,7 +21,7 @@ struct AllocatorOptions {
   bool operator==(const AllocatorOptions&) const = default;
 };
 
-/// What torch.cuda.memory_stats() counts, over all pools.
+/// Counters of torch.cuda.memory_stats(), over all pools.
 struct AllocatorStatistics {
   Bytes requested;  ///< as asked for: requested_bytes
   Bytes allocated;  ///< as handed out, rounding and rests included: allocated_bytes and active_bytes
@@ -43,8 +43,9 @@ struct AllocatorSegment {
   bool operator==(const AllocatorSegment&) const = default;
 };
 
-/// What the allocator asks the device for where no cached block will do for `size` bytes; the size that
-/// PyTorch's out-of-memory message names: 2 MiB up to 1 MiB, 20 MiB below 10 MiB, else multiples of 2 MiB.
+/// Returns the size that the allocator requests from the device where no cached block fits `size` bytes,
+/// which PyTorch's out-of-memory message names: 2 MiB up to 1 MiB, 20 MiB below 10 MiB, else multiples of 2
+/// MiB.
 [[nodiscard]] Bytes asked_of_device(Bytes size);
 
 /// One device's allocator. A copy is an independent allocator in the same state.
@@ -54,22 +55,21 @@ class CachingAllocator {
  public:
   /// Names a live allocation; small numbers, used again after release().
   using Handle = std::int32_t;
-  /// What zero bytes get: torch hands out no memory for them.
+  /// Handle of zero bytes, for which torch hands out no memory.
   static constexpr Handle kNoMemory = -1;
 
   /// InputError: max_split_size below 20 MiB.
   explicit CachingAllocator(const AllocatorOptions& options = {});
 
-  /// `size` >= 0 bytes, for use on stream 0, 1, …
-  /// nullopt: out of memory even after cached segments were given back, where torch raises OutOfMemoryError;
-  /// the allocator can be used on.
+  /// Allocates `size` >= 0 bytes for use on stream 0, 1, … Returns nullopt where memory runs out even after
+  /// cached segments were given back, where torch raises OutOfMemoryError; the allocator stays usable.
   [[nodiscard]] std::optional<Handle> allocate(Bytes size, int stream = 0);
-  /// The same from what is cached; nullopt where the device would have to be asked for more.
+  /// Allocates cached memory alone; returns nullopt where more of the device is needed.
   [[nodiscard]] std::optional<Handle> allocate_cached(Bytes size, int stream = 0);
-  /// allocate_cached() and release() at once: such a block goes back to where it came from, and only peaks
-  /// tell. False, and nothing done, where the device would have to be asked for more.
+  /// Allocates cached memory and releases it at once, which changes peaks alone. Returns false, without
+  /// effect, where more of the device is needed.
   [[nodiscard]] bool spike_cached(Bytes size, int stream = 0);
-  /// `handle`: from allocate(), not yet released.
+  /// Releases `handle`, which allocate() returned and nobody released yet.
   void release(Handle handle);
   /// Gives wholly free segments back to the device: torch.cuda.empty_cache().
   void empty_cache();
@@ -78,12 +78,13 @@ class CachingAllocator {
   /// The highest value of each since the start or reset_peak(); each may have been reached at another moment.
   [[nodiscard]] const AllocatorStatistics& peak() const { return peak_; }
   void reset_peak() { peak_ = current_; }
-  /// From here on the device gives no more than `capacity`, of which less is taken now. Caution: not of
-  /// expandable segments, whose address space goes by the capacity from the start.
+  /// Limits the device to `capacity`, of which less is taken now. Not for expandable segments, whose address
+  /// space depends on the capacity from the start.
   void limit(Bytes capacity) { options_.capacity = capacity; }
-  /// How often cached segments had to be given back to go on (each stalls the device): num_alloc_retries.
+  /// Returns how often cached segments had to be given back to go on, which stalls the device:
+  /// num_alloc_retries.
   [[nodiscard]] std::int64_t retries() const { return retries_; }
-  /// Where a live allocation lies.
+  /// Address and size of a live allocation.
   struct Place {
     std::int64_t address{}, size{};
     bool operator==(const Place&) const = default;
@@ -91,10 +92,10 @@ class CachingAllocator {
   [[nodiscard]] Place place(Handle handle) const {
     return handle == kNoMemory ? Place{} : Place{at(handle).address, at(handle).size};
   }
-  /// How often memory was taken from the device or given back. Free neighbours are always joined: between two
-  /// moments with the same count free memory differs only as live allocations do.
+  /// Returns how often memory was taken from the device or given back. Free neighbours are always joined:
+  /// between two moments with the same count free memory differs only as live allocations do.
   [[nodiscard]] std::int64_t device_calls() const { return device_calls_; }
-  /// By address.
+  /// Returns all segments by address.
   [[nodiscard]] std::vector<AllocatorSegment> segments() const;
 
  private:

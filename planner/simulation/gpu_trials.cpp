@@ -164,7 +164,8 @@ GpuTrials::Bracket GpuTrials::narrow(Bytes beyond, const Enough& enough) {
   Bracket at{.runs = unlimited_.peak_reserved.value};
   bool starts_on_host = false;
   if (unlimited_.flattening) {
-    // Where the run completes on the largest GPU that flattens on the host, some such GPU is the smallest.
+    // If the run completes on the largest GPU that flattens on the host, the smallest GPU is one that does,
+    // too.
     const Bytes largest = unlimited_.flattening->gpu - outside - Bytes(1);
     starts_on_host = live <= largest.value && beyond - outside < largest && tried(true, largest);
     if (starts_on_host)

@@ -1,6 +1,6 @@
 #pragma once
-// What a host needs to issue work: where kernels are short, the device waits for it. Seconds of one core, of
-// the frameworks' own code, measured without a device (docs/step-time.md; tests/reference/host_time/): a
+// Time of a host to issue work: where kernels are short, the device waits for it. Seconds of one core in the
+// frameworks' own code, measured without a device (docs/step-time.md; tests/reference/host_time/): a
 // model of 4 and of 12 layers, so that what is common cancels.
 
 #include "models/base/quantity.h"
