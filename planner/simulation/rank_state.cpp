@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "planner/frameworks/deepspeed/zero/rules.h"
-#include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/question/framework.h"
 #include "planner/simulation/allowances.h"
 
@@ -327,38 +325,6 @@ Instant RankState::issue(Instant earliest, Operation operation, Elements element
   return over.ranks > 1 ? clock_.issue(call, earliest) : Instant{};
 }
 
-std::vector<RankState::EngineBucket> RankState::engine_buckets() const {
-  constexpr Elements kBucket{500'000'000};
-  std::vector<EngineBucket> buckets;
-  for (const Sharing sharing : {Sharing::dense, Sharing::experts}) {
-    const Over over(group_of(sharing), ranks_of(sharing, in().training, in().strategy));
-    bool open = false;
-    for (const RankTensor& tensor : tensors()) {
-      if (!tensor.trainable || sharing_of(tensor, in().training, in().strategy) != sharing) continue;
-      if (!open || buckets.back().elements > kBucket) buckets.push_back({.elements = {}, .over = over});
-      open = true;
-      buckets.back().elements += tensor.elements, ++buckets.back().tensors;
-    }
-  }
-  return buckets;
-}
-
-void RankState::average_replicated(std::size_t tensor) {
-  const RankTensor& of = tensors()[tensor];
-  const bool folds = in().strategy.experts.enabled && in().strategy.layout.tensor > 1;
-  if (!folds || of.divided || of.role == TensorRole::expert || !of.trainable) return;
-  const bool widens = weight() != Bytes(4);
-  Device::Block wide = widens ? device_.allocate(Term::gradient_copy, of.elements * Bytes(4)) : Device::kNone;
-  exchange(call_of(Group::tensor, Operation::all_reduce, of.elements, Bytes(4), "replicated gradients"), -1);
-  if (widens) device_.spike(Term::gradient_copy, of.elements * weight());
-  clock_.move(of.elements * (weight() + Bytes(4)) * 2);
-  device_.release(wide);
-}
-
-Bytes RankState::sent_gradient() const {
-  return Bytes(sent_gradient_type(in().training, in().strategy) == Precision::fp32 ? 4 : 2);
-}
-
 Call RankState::call_of(TensorCall call, Bytes size) const {
   const TensorCallAbout which = about(call);
   Bytes element = weight();
@@ -416,7 +382,11 @@ void RankState::exchange(const Call& call, std::int32_t number) {
 
 void RankState::agree(Group group, Bytes element, std::string_view purpose) {
   if (group == Group::data) return communicate(Operation::all_reduce, Elements(1), element, purpose);
-  exchange(call_of(group, Operation::all_reduce, Elements(1), element, purpose), -1);
+  all_reduce(group, Elements(1), element, purpose);
+}
+
+void RankState::all_reduce(Group group, Elements elements, Bytes element, std::string_view purpose) {
+  exchange(call_of(group, Operation::all_reduce, elements, element, purpose), -1);
 }
 
 }  // namespace zplan

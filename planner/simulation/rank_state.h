@@ -78,17 +78,6 @@ class RankState {
     communicate(operation, elements, element, purpose, in().strategy.layout.gradient_ranks());
   }
   void wait(Instant until) { clock_.wait(until, device_.phase()); }
-  /// Whole trainable gradients as DeepSpeed's engine all-reduces them.
-  struct EngineBucket {
-    Elements elements;
-    int tensors{};
-    Over over{1};
-  };
-  /// They close once they exceed 5e8 elements; experts' come behind the others'. Source: DeepSpeed 0.19.8
-  /// runtime/engine.py buffered_allreduce_fallback, allreduce_no_retain.
-  [[nodiscard]] std::vector<EngineBucket> engine_buckets() const;
-  /// Returns the bytes of one element of a gradient on its way.
-  [[nodiscard]] Bytes sent_gradient() const;
   /// Returns how often the micro-steps `first` … `first` + `micro_steps` − 1 refill the data loader: under
   /// sequence parallelism the batches that its ranks gather serve as many micro-steps as there are ranks.
   [[nodiscard]] std::int64_t batch_refills(std::int64_t first, std::int64_t micro_steps) const;
@@ -110,6 +99,9 @@ class RankState {
   Instant receive(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer);
   /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.
   void agree(Group group, Bytes element, std::string_view purpose);
+  /// All-reduces within a group of ranks that computes one micro-step together; what comes next needs the
+  /// sum.
+  void all_reduce(Group group, Elements elements, Bytes element, std::string_view purpose);
   /// An optimizer step begins, whose calls and program are written down where they are `noted`.
   void begin_step(bool noted) {
     calls_.begin_step();
@@ -119,11 +111,6 @@ class RankState {
   [[nodiscard]] bool notes_calls() const { return notes_calls_; }
   [[nodiscard]] CallLog& calls() { return calls_; }
   [[nodiscard]] Clock& clock() { return clock_; }
-
-  /// Under AutoTP with expert parallelism the gradient of a parameter that all tensor-parallel ranks have is
-  /// averaged over them in fp32; of others, and elsewhere, nothing happens. Source: DeepSpeed 0.19.8
-  /// module_inject/auto_ep_folding.py reduce_autoep_folding_gradient.
-  void average_replicated(std::size_t tensor);
 
   /// The workspace that cuBLAS (0) or cuBLASLt (1) keeps for a thread.
   void workspace(std::int32_t library);

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "planner/frameworks/ddp/replicated_run.h"
+#include "planner/frameworks/ddp/ddp_run.h"
 #include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/torch_rules.h"
@@ -62,7 +62,7 @@ std::optional<std::string> ddp_replication(const Plan& plan, const Question& q) 
 
 RunResult play_ddp(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
                    bool condensed) {
-  return Player<ReplicatedRun>(inputs, allocator).play(steps, condensed);
+  return Player<DdpRun>(inputs, allocator).play(steps, condensed);
 }
 
 /// Source: transformers 5.23 trainer.py save_model, modeling_utils.py save_pretrained; safetensors 0.8

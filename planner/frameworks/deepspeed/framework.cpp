@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 
-#include "planner/frameworks/ddp/replicated_run.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/launch.h"
 #include "planner/frameworks/deepspeed/legality.h"
 #include "planner/frameworks/deepspeed/zero/long_context.h"
 #include "planner/frameworks/deepspeed/zero/offload.h"
 #include "planner/frameworks/deepspeed/zero/partitioned_run.h"
+#include "planner/frameworks/deepspeed/zero/replicated_run.h"
 #include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/frameworks/deepspeed/zero/sliced_run.h"
 #include "planner/plan/plan.h"

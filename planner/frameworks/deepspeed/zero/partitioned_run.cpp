@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "planner/frameworks/deepspeed/zero/engine_gradients.h"
 #include "planner/frameworks/deepspeed/zero/rules.h"
 #include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/model_trace/reference.h"
@@ -527,7 +528,7 @@ void PartitionedRun::reduce(std::size_t tensor) {
   const Elements n = state_.tensors()[tensor].elements;
   if (!pending_.empty() && !shared_alike(pending_.front(), tensor)) flush();
   if (!pending_.empty() && open_ + n > in().strategy.zero.reduce_bucket_size) flush();
-  state_.average_replicated(tensor);
+  average_replicated(state_, tensor);
   pending_.push_back(tensor);
   open_ += n;
   // What fits is copied into the bucket, and the gradient becomes a view of it.
@@ -545,7 +546,7 @@ void PartitionedRun::flush() {
   std::sort(pending_.begin(), pending_.end(),
             [&](std::size_t a, std::size_t b) { return number(a) < number(b); });
   const bool quantizes = quantizes_gradients();
-  const Bytes element = state_.sent_gradient();
+  const Bytes element = sent_gradient(in());
   Bytes padded{};
   for (const std::size_t each : pending_) padded += shard_of(each) * sharers.ranks * element;
   std::vector<Device::Block> sent = cast_to_send(), reduced, casts;
@@ -594,7 +595,7 @@ std::vector<Device::Block> PartitionedRun::cast_to_send() {
   for (const std::size_t each : pending_)
     if (state_.has_gradient(each))
       casts.push_back(device_.allocate(
-          Term::bucket_copy, state_.tensors()[each].elements * state_.sent_gradient(), reduce_stream()));
+          Term::bucket_copy, state_.tensors()[each].elements * sent_gradient(in()), reduce_stream()));
   return casts;
 }
 
@@ -633,9 +634,9 @@ void PartitionedRun::reduce_alone(const RankTensor& tensor, std::vector<Device::
   const std::int64_t ranks = in().strategy.layout.gradient_ranks();
   const Elements padded = round_up(tensor.elements, ranks);
   if (padded != tensor.elements)
-    reduced.push_back(device_.allocate(Term::bucket_copy, padded * state_.sent_gradient(), reduce_stream()));
-  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, padded,
-                          state_.sent_gradient(), "gradients", ranks);
+    reduced.push_back(device_.allocate(Term::bucket_copy, padded * sent_gradient(in()), reduce_stream()));
+  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, padded, sent_gradient(in()),
+                          "gradients", ranks);
 }
 
 /// 4-bit values and their scales go around the node, are added up there, and go on between the nodes; what

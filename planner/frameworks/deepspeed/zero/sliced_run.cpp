@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "planner/frameworks/deepspeed/zero/engine_gradients.h"
 #include "planner/frameworks/deepspeed/zero/rules.h"
 #include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/sharding/optimizer_state.h"
@@ -128,7 +129,7 @@ void SlicedRun::gradient(std::size_t tensor, Device::Block block) {
       device_.spike(Term::gradients, size);  // cast before it is added
     state_.release_gradient(tensor);
   }
-  if (averages_in_hooks()) state_.average_replicated(tensor);
+  if (averages_in_hooks()) average_replicated(state_, tensor);
   if (reduces_in_hooks()) put_in_bucket(tensor), state_.clock().host(host_time::kGradientHook);
 }
 
@@ -188,7 +189,7 @@ void SlicedRun::keep(const Pending& each) {
   if (offloaded()) return device_.spike(Term::norm_in_fp64, piece * Bytes(8));
   make_partition(each.tensor);
   // What arrived in fp32 is added as it is.
-  if (keeps_flat_fp32() && state_.sent_gradient() != Bytes(4))
+  if (keeps_flat_fp32() && sent_gradient(in()) != Bytes(4))
     device_.spike(Term::gradient_copy, piece * Bytes(4));
 }
 
@@ -283,7 +284,7 @@ Device::Block SlicedRun::flattened() {
                            ? device_.allocate(Term::bucket_copy, largest_flattened() * bucket_element())
                            : Device::kNone;
   if (!casts_to_send()) return flat;
-  const Device::Block sent = device_.allocate(Term::bucket_copy, largest_sent() * state_.sent_gradient());
+  const Device::Block sent = device_.allocate(Term::bucket_copy, largest_sent() * sent_gradient(in()));
   device_.release(flat);
   return sent;
 }
@@ -310,7 +311,7 @@ void SlicedRun::send() {
 }
 
 void SlicedRun::send(Operation operation, Elements elements, Sharing sharing) {
-  reduced_ = state_.issue(state_.clock().computed(), operation, elements, state_.sent_gradient(), "gradients",
+  reduced_ = state_.issue(state_.clock().computed(), operation, elements, sent_gradient(in()), "gradients",
                           {zplan::group_of(sharing), ranks_of(sharing)});
   if (!in().strategy.overlaps_communication()) state_.wait(reduced_);
 }
@@ -330,9 +331,8 @@ void SlicedRun::send_to_owners(const Parts& parts) {
 
 /// BF16_Optimizer's gradients, as the engine reduces them.
 void SlicedRun::send_whole() {
-  for (const RankState::EngineBucket& bucket : state_.engine_buckets())
-    state_.communicate(Operation::all_reduce, bucket.elements, state_.sent_gradient(), "gradients",
-                       bucket.over);
+  for (const EngineBucket& bucket : engine_buckets(in()))
+    state_.communicate(Operation::all_reduce, bucket.elements, sent_gradient(in()), "gradients", bucket.over);
 }
 
 /// The same of several groups: their flat fp32 gradients are put together until they exceed 5e8 elements, one
@@ -348,9 +348,9 @@ void SlicedRun::send_groups() {
          ++group, ++count)
       together += flat_size(group);
     Device::Block flat = count > 1 ? device_.allocate(Term::bucket_copy, together * Bytes(4)) : Device::kNone;
-    if (casts) device_.spike(Term::bucket_copy, together * state_.sent_gradient());
+    if (casts) device_.spike(Term::bucket_copy, together * sent_gradient(in()));
     device_.release(flat);
-    state_.communicate(Operation::all_reduce, together, state_.sent_gradient(), "gradients",
+    state_.communicate(Operation::all_reduce, together, sent_gradient(in()), "gradients",
                        {zplan::group_of(sharing), ranks_of(sharing)});
   }
 }
@@ -415,14 +415,14 @@ void SlicedRun::end_backward(const Slot& slot) {
   }
   if (!slot.last) return;
   if (!averages_in_hooks())
-    for (std::size_t i = 0; i < state_.tensors().size(); ++i) state_.average_replicated(i);
+    for (std::size_t i = 0; i < state_.tensors().size(); ++i) average_replicated(state_, i);
   if (uses_bf16_optimizer(in().training, in().strategy)) {
     if (groups_.size() > 1) {
       send_groups();
     } else {
       // Its fp32 gradients are cast to what travels.
       if (sent_gradient_type(in().training, in().strategy) != Precision::fp32)
-        device_.spike(Term::bucket_copy, in().rank.trainable * state_.sent_gradient());
+        device_.spike(Term::bucket_copy, in().rank.trainable * sent_gradient(in()));
       send_whole();
     }
     state_.release_gradients();

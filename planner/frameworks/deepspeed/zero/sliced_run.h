@@ -47,7 +47,7 @@ class SlicedRun {
   [[nodiscard]] bool keeps_flat_fp32() const;
   [[nodiscard]] bool reduces_in_hooks() const;
   /// Whether what tensor-parallel ranks all have is averaged as gradients come
-  /// (RankState::average_replicated).
+  /// (average_replicated).
   [[nodiscard]] bool averages_in_hooks() const;
   [[nodiscard]] Elements bucket_size() const { return in().strategy.zero.reduce_bucket_size; }
   /// Whether what is pending is sent in several parts, which are flattened for it.
