@@ -1,6 +1,5 @@
 #pragma once
-// How a model is trained: what does not change between plans (Training) and what the search varies
-// (Strategy).
+// Training holds what is the same in all plans of an answer, Strategy what the search varies.
 
 #include <array>
 #include <compare>
@@ -28,10 +27,11 @@ struct EnumNames<Method> {
       {{Method::full, "full"}, {Method::lora, "lora"}, {Method::qlora, "qlora"}}};
 };
 
-/// What is trained for, as TRL's trainers have it: next tokens (sft); preferences of one answer over another,
-/// whose samples are pairs, two sequences each (dpo, orpo, simpo); single answers that are good or bad (kto);
-/// a model that gives each of a pair's answers a number (reward); rewards of what the model itself generates
-/// (grpo, and ppo, which trains a model of values beside it), whose samples are prompts with a completion.
+/// Objective is the goal of a training, as TRL's trainers define it: next tokens (sft); preferences of one
+/// answer over another, whose samples are pairs, two sequences each (dpo, orpo, simpo); single answers that
+/// are good or bad (kto); a model that scores each answer of a pair (reward); rewards of completions that the
+/// model itself generates (grpo, and ppo, which trains a model of values beside it), whose samples are
+/// prompts with a completion.
 enum class Objective { sft, dpo, orpo, simpo, kto, reward, grpo, ppo };
 template <>
 struct EnumNames<Objective> {
@@ -45,10 +45,11 @@ struct EnumNames<Objective> {
                                                                                 {Objective::ppo, "ppo"}}};
 };
 
-/// What the policy's log-probabilities are compared with: a frozen copy of the model, which each rank holds
-/// whole or, under ZeRO-3, an engine of its own shards; the model itself with its adapters switched off; or
-/// a frozen copy of its adapters in their place (TRL's adapter "ref", of a model that came with adapters);
-/// log-probabilities that were computed before training; nothing (grpo without a divergence, beta 0).
+/// ReferenceModel says where the log-probabilities come from that the policy's are compared with: a frozen
+/// copy of the model, which each rank holds whole or, under ZeRO-3, an engine of its own shards; the model
+/// itself with its adapters switched off; a frozen copy of its adapters in their place (TRL's adapter "ref",
+/// for a model that came with adapters); log-probabilities computed before training; none (grpo without a
+/// divergence, beta 0).
 enum class ReferenceModel { copy, adapters_off, adapter, precomputed, none };
 template <>
 struct EnumNames<ReferenceModel> {
@@ -67,8 +68,8 @@ struct EnumNames<Precision> {
       {{Precision::bf16, "bf16"}, {Precision::fp16, "fp16"}, {Precision::fp32, "fp32"}}};
 };
 
-/// In what bitsandbytes stores packed 4-bit values (bnb_4bit_quant_storage): bytes, or numbers of a floating
-/// type that hold the same bits, which FSDP2 and ZeRO-3 take for weights and shard.
+/// QuantStorage is the type in which bitsandbytes stores packed 4-bit values (bnb_4bit_quant_storage): bytes,
+/// or numbers of a floating type with the same bits, which FSDP2 and ZeRO-3 shard like weights.
 enum class QuantStorage { uint8, bf16, fp16, fp32 };
 template <>
 struct EnumNames<QuantStorage> {
@@ -78,7 +79,7 @@ struct EnumNames<QuantStorage> {
        {QuantStorage::fp16, "fp16"},
        {QuantStorage::fp32, "fp32"}}};
 };
-/// Bytes of one number of it.
+/// Returns the bytes of one stored number.
 [[nodiscard]] constexpr Bytes storage_size(QuantStorage storage) {
   return Bytes(storage == QuantStorage::uint8 ? 1 : storage == QuantStorage::fp32 ? 4 : 2);
 }
@@ -90,8 +91,8 @@ struct EnumNames<OffloadDevice> {
       {{OffloadDevice::none, "none"}, {OffloadDevice::cpu, "cpu"}, {OffloadDevice::nvme, "nvme"}}};
 };
 
-/// `full` recomputes each layer from its input; `selective` keeps the outputs of matrix products and
-/// attention and recomputes the rest of a layer.
+/// Checkpointing of activations: `full` recomputes each layer from its input; `selective` keeps the outputs
+/// of matrix products and attention and recomputes the rest of a layer.
 enum class Checkpointing { none, selective, full };
 template <>
 struct EnumNames<Checkpointing> {
@@ -101,7 +102,7 @@ struct EnumNames<Checkpointing> {
        {Checkpointing::full, "full"}}};
 };
 
-/// How ring attention passes keys and values on.
+/// KeyRotation is the collective by which ring attention passes keys and values on.
 enum class KeyRotation { all_gather, all_to_all };
 template <>
 struct EnumNames<KeyRotation> {
@@ -116,9 +117,9 @@ struct EnumNames<Attention> {
       {{Attention::flash, "flash"}, {Attention::sdpa, "sdpa"}, {Attention::eager, "eager"}}};
 };
 
-/// What a loss of next tokens shifts by one: the labels (transformers since 4.49); or the logits in fp32,
-/// which are copied but for each sample's last token, beside the logits as the head made them (4.48; of
-/// Llama, Qwen2 and some others 4.46) or without them (before).
+/// LossShift is the tensor that a loss of next tokens shifts by one: the labels (transformers since 4.49); or
+/// the logits in fp32, which are copied except for each sample's last token, while the head's own logits stay
+/// (4.48; Llama, Qwen2 and some others 4.46) or do not (before).
 enum class LossShift { labels, logits, logits_alone };
 template <>
 struct EnumNames<LossShift> {
@@ -128,8 +129,8 @@ struct EnumNames<LossShift> {
        {LossShift::logits_alone, "logits-alone"}}};
 };
 
-/// Whose sharding, buffers and step are planned. FSDP2 is ZeRO stage 3 (reshard_after_forward) or 2
-/// (without); plain PyTorch is stage 0, replicated by DDP where there are several ranks.
+/// Framework names the library whose sharding, buffers and step are planned. FSDP2 counts as ZeRO stage 3
+/// (reshard_after_forward) or 2 (without it); plain PyTorch as stage 0, replicated by DDP over several ranks.
 enum class Framework { deepspeed, fsdp, torch };
 template <>
 struct EnumNames<Framework> {
@@ -137,18 +138,18 @@ struct EnumNames<Framework> {
       {{Framework::deepspeed, "deepspeed"}, {Framework::fsdp, "fsdp"}, {Framework::torch, "torch"}}};
 };
 
-/// A release of DeepSpeed. Memory and traffic are planned as 0.19.8 has them; an older release decides what
-/// can be had at all and what a ds_config may say.
+/// DeepSpeedRelease is a release of DeepSpeed. Plans have the memory and traffic of 0.19.8; an older release
+/// decides which features exist and what a ds_config may contain.
 struct DeepSpeedRelease {
   int major{}, minor{19}, patch{8};
   auto operator<=>(const DeepSpeedRelease&) const = default;
 };
-/// "0.19.8"
+/// Returns a release as "0.19.8".
 [[nodiscard]] std::string to_text(DeepSpeedRelease release);
 
-/// How PyTorch's optimizer walks the parameters: one kernel over all, lists of tensors (with temporaries for
-/// all of them at once), or one parameter after the other. DeepSpeed's FusedAdam is a fused kernel of its
-/// own.
+/// OptimizerKernel is how PyTorch's optimizer updates the parameters: by one kernel over all, by lists of
+/// tensors with temporaries for all of them at once, or one parameter after the other. DeepSpeed's FusedAdam
+/// is a fused kernel of its own.
 enum class OptimizerKernel { fused, foreach, single, deepspeed_fused };
 template <>
 struct EnumNames<OptimizerKernel> {
@@ -159,7 +160,7 @@ struct EnumNames<OptimizerKernel> {
        {OptimizerKernel::deepspeed_fused, "deepspeed-fused"}}};
 };
 
-/// Whose bucket sizes are used where no config names them.
+/// Buckets names the source of bucket sizes where no config gives them.
 enum class Buckets { hf_auto, defaults };
 template <>
 struct EnumNames<Buckets> {
@@ -167,7 +168,8 @@ struct EnumNames<Buckets> {
       {{Buckets::hf_auto, "hf-auto"}, {Buckets::defaults, "default"}}};
 };
 
-/// What a Trainer saves of a model: its weights, gathered on one rank, or every rank's shards.
+/// SavedModel is the form in which a Trainer saves a model: weights gathered on one rank, or every rank's
+/// shards.
 enum class SavedModel { full, sharded };
 template <>
 struct EnumNames<SavedModel> {
@@ -175,7 +177,8 @@ struct EnumNames<SavedModel> {
       {{SavedModel::full, "full"}, {SavedModel::sharded, "sharded"}}};
 };
 
-/// What a run does beside its steps, as the Hugging Face Trainer does it (docs/moments.md).
+/// BesideSteps holds the settings of loading, evaluation and saving in the Hugging Face Trainer
+/// (docs/moments.md).
 struct BesideSteps {
   /// from_pretrained's dtype; absent: the checkpoint's (16-bit), or fp32 where the parameters are the
   /// masters.
@@ -192,7 +195,7 @@ struct BesideSteps {
   bool operator==(const BesideSteps&) const = default;
 };
 
-/// What every plan of one answer has in common.
+/// Training holds the settings that all plans of an answer share.
 struct Training {
   Method method{Method::full};
   std::int64_t lora_rank{16};
@@ -217,7 +220,7 @@ struct Training {
 
   bool expandable_segments{};  ///< PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
 
-  // What scripts around the framework choose; the defaults are those of the Hugging Face Trainer.
+  // Choices of the training script; the defaults are the Hugging Face Trainer's.
   bool padding_mask{};             ///< batches are padded: attention gets an explicit mask
   bool masks_by_where{};           ///< GPT-2 of transformers 4: eager scores pass torch.where, too
   bool keeps_cache{};              ///< use_cache left on while training
@@ -243,11 +246,11 @@ struct Training {
   /// FSDP2's units as accelerate makes them: the embedding by itself, final norm and head together (of tied
   /// embeddings all three), the latter not resharded behind the forward. Absent: under context parallelism.
   std::optional<bool> fsdp_wraps_ends{};
-  /// Context parallelism without an attention mask in the batch: positions of a rank that do not follow one
-  /// another are taken for packed samples, and a mask is made that attention is not given.
+  /// Context parallelism without an attention mask in the batch: transformers reads gaps between a rank's
+  /// positions as packed samples and builds a mask that attention never gets.
   bool packed_mask{};
-  /// Under expert parallelism the first rank of a group gets so many times the rows that it would get were
-  /// they spread evenly; the others share the rest.
+  /// Rows to the first rank of an expert-parallel group, as a multiple of an even share; the others share the
+  /// rest.
   double routing_skew{1};
   bool partitions_made_models{};  ///< ZeRO-3 without zero.Init: the engine partitions what was made whole
   QuantStorage quant_storage{QuantStorage::uint8};  ///< of packed 4-bit values under qlora
@@ -265,45 +268,45 @@ struct Training {
 };
 
 inline constexpr std::int64_t kMostAdapters = 1024;
-/// Adapters in memory: as many as are asked for, and the one that is compared with.
+/// Returns the adapters in memory: the training's own, and at least two where one is the reference.
 [[nodiscard]] std::int64_t held_adapters(const Training& training);
 
-/// What peft adds to the model under lora and qlora for each adapter.
+/// Returns the tensors that peft adds to the model under lora and qlora for each adapter.
 [[nodiscard]] AdapterSpec adapters_of(const Training& training);
 
-/// What the objective compares with; nothing where it needs no reference. As TRL chooses where nothing is
-/// said: adapters switched off where there are adapters, else a copy; of grpo none (beta 0).
+/// Returns the reference model; nothing where the objective needs none. The default is TRL's: adapters
+/// switched off where there are adapters, else a copy; for grpo none (beta 0).
 [[nodiscard]] std::optional<ReferenceModel> reference_of(const Training& training);
 
-/// Sequences of a sample: 2 of a pair.
+/// Returns the sequences of a sample: 2 for a pair.
 [[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
   const Objective of = training.objective;
   return of == Objective::sft || of == Objective::kto || generates(training) ? 1 : 2;
 }
-/// Whether log-probabilities of whole answers are compared.
+/// True if the objective compares log-probabilities of whole answers.
 [[nodiscard]] inline bool compares_answers(const Training& training) {
   const Objective of = training.objective;
   return of != Objective::sft && of != Objective::reward && !generates(training);
 }
 
-/// A model of this shape that gives each token a number instead of logits.
+/// Returns a model of this shape that gives each token a number instead of logits.
 [[nodiscard]] Model scoring_model(Model model);
-/// `model` in the place of `asked` as `objective` trains it: the head of a reward model gives a score; of PPO
-/// value and reward model are those of `asked` where they are not of its own shape.
+/// Returns `model` as `objective` trains it in the place of `asked`: the head of a reward model gives a
+/// score; for PPO, value and reward model are those of `asked` where they do not share its shape.
 [[nodiscard]] Model as_trained(Model model, const Model& asked, Objective objective);
 
-/// The model of a reward model's training. Adapters leave its head to a trained copy, as peft's task type
-/// SEQ_CLS has it.
+/// Turns a model into the one that a reward model's training trains. With adapters a copy of its head trains,
+/// as in peft's task type SEQ_CLS.
 void make_reward_model(Model& model, Training& training);
 
-/// `training` under another framework as the Hugging Face Trainer runs it through accelerate: AdamW in one
-/// fused kernel and 16-bit computation under autocast; under LoRA a 16-bit base beside fp32 adapters; under
-/// FSDP2 shards alone reach the device, and gradients are reduced in the type that computes. DeepSpeed's is
-/// returned as it is. Source: docs/fsdp.md.
+/// Returns `training` under another framework, as the Hugging Face Trainer runs it through accelerate: AdamW
+/// in one fused kernel and 16-bit computation under autocast; under LoRA a 16-bit base beside fp32 adapters;
+/// under FSDP2 only shards reach the device, and gradients are reduced in the type that computes. DeepSpeed
+/// changes nothing. Source: docs/fsdp.md.
 [[nodiscard]] Training with_framework(Training training, Framework framework);
 
-/// How AutoEP adds up the chosen experts' outputs of a token: products with its weights in fp32, then their
-/// sum; the same in one kernel; one batched matrix product in fp32.
+/// ExpertCombine is how AutoEP adds up the chosen experts' outputs of a token: products with its weights in
+/// fp32, then their sum; both in one kernel; one batched matrix product in fp32.
 enum class ExpertCombine { weighted_sum, fused_weighted_sum, legacy_bmm };
 template <>
 struct EnumNames<ExpertCombine> {
@@ -313,8 +316,9 @@ struct EnumNames<ExpertCombine> {
        {ExpertCombine::legacy_bmm, "legacy_bmm"}}};
 };
 
-/// DeepSpeed's expert parallelism (AutoEP), as far as its config changes memory, traffic or time. The degree
-/// is ParallelLayout::expert, which may be 1. Source: DeepSpeed 0.19.8 module_inject/auto_ep_layer.py.
+/// ExpertParallel holds the settings of DeepSpeed's expert parallelism (AutoEP) that change memory, traffic
+/// or time. The degree is ParallelLayout::expert, which may be 1. Source: DeepSpeed 0.19.8
+/// module_inject/auto_ep_layer.py.
 struct ExpertParallel {
   bool enabled{};      ///< blocks of experts are replaced by AutoEPMoELayer
   bool weighs_rows{};  ///< score_apply "pre": rows are weighed before the experts
@@ -327,8 +331,8 @@ struct ExpertParallel {
   auto operator<=>(const ExpertParallel&) const = default;
 };
 
-/// DeepSpeed's knobs that change what a rank holds or sends. Bucket sizes are elements, not bytes.
-/// Defaults: DeepSpeed 0.19.8 runtime/zero/config.py.
+/// ZeroOptions are DeepSpeed's knobs that change what a rank holds or sends. Bucket sizes are elements, not
+/// bytes. Defaults: DeepSpeed 0.19.8 runtime/zero/config.py.
 struct ZeroOptions {
   Elements reduce_bucket_size{500'000'000};
   Elements prefetch_bucket_size{50'000'000};
@@ -342,11 +346,10 @@ struct ZeroOptions {
   /// Stages 1 and 2 all-reduce a bucket whole; off: each owner's part is reduced to it.
   bool multi_rank_bucket_allreduce{true};
   std::optional<Precision> communication_type{};  ///< gradients travel in it: communication_data_type
-  /// The same under sequence parallelism (seq_parallel_communication_data_type), which stages 1 and 2 do not
-  /// ask: there it is always fp32.
+  /// Type of gradients on their way under sequence parallelism (seq_parallel_communication_data_type); stages
+  /// 1 and 2 ignore it and use fp32.
   Precision sequence_communication_type{Precision::fp32};
-  /// Norm that gradients are clipped to; 0: they are not. Without the key DeepSpeed clips at 1.0 since
-  /// 0.19.3.
+  /// Norm that gradients are clipped to; 0: no clipping. Without the key DeepSpeed clips at 1.0 since 0.19.3.
   double gradient_clipping{1.0};
   bool gather_by_all_reduce{};          ///< stage3_use_all_reduce_for_fetch_params
   bool gather_one_by_one{};             ///< stage3_allgather_sequential
@@ -359,8 +362,9 @@ struct ZeroOptions {
   bool operator==(const ZeroOptions&) const = default;
 };
 
-/// What HF Accelerate puts where a config says "auto": reduce bucket h², prefetch 0.9·h², persistence 10·h.
-/// Source: accelerate 1.15 accelerator.py _prepare_deepspeed; transformers integrations/deepspeed.py.
+/// Returns DeepSpeed's defaults, or what HF Accelerate fills in for "auto": reduce bucket h², prefetch
+/// 0.9·h², persistence 10·h. Source: accelerate 1.15 accelerator.py _prepare_deepspeed; transformers
+/// integrations/deepspeed.py.
 [[nodiscard]] inline ZeroOptions zero_options(Buckets buckets, std::int64_t hidden_size) {
   ZeroOptions options;
   if (buckets == Buckets::defaults) return options;
@@ -371,11 +375,11 @@ struct ZeroOptions {
   return options;
 }
 
-/// What makes long samples fit beside dividing their tokens; each part by itself.
+/// LongContext holds means for long samples beside dividing their tokens; each works by itself.
 struct LongContext {
   static constexpr std::int64_t kAutoTiles = -1;
-  /// Slices of the tokens that the feed-forward and head with loss run over one by one (ALST); 0: not tiled,
-  /// kAutoTiles: as many as its authors take.
+  /// Slices of the tokens that the feed-forward, and head with loss, run over one by one (ALST); 0: not
+  /// tiled; kAutoTiles: ALST's own choice.
   std::int64_t tiled_mlp{}, tiled_loss{};
   CheckpointOffload checkpoint_offload{CheckpointOffload::none};
   KeyRotation rotation{KeyRotation::all_gather};
@@ -384,7 +388,7 @@ struct LongContext {
   [[nodiscard]] bool tiles() const { return tiled_mlp != 0 || tiled_loss != 0; }
 };
 
-/// ZeRO 1 and 2: optimizer groups are flattened and divided; parameters stay whole.
+/// True for ZeRO 1 and 2: optimizer groups are flattened and divided; parameters stay whole.
 [[nodiscard]] constexpr bool divides_groups(int zero_stage) { return zero_stage == 1 || zero_stage == 2; }
 
 struct Strategy {
@@ -398,33 +402,33 @@ struct Strategy {
   LongContext long_context{};
   ExpertParallel experts{};
   ZeroOptions zero{};
-  /// Of the engine of a reference model's own (ZeRO-3); absent: the policy's. TRL 1.16's are: what
-  /// prepare_deepspeed sets, it writes where DeepSpeed does not look.
+  /// Options of the reference model's own engine (ZeRO-3); absent: the policy's, as in TRL 1.16, whose
+  /// prepare_deepspeed writes its settings where DeepSpeed does not read them.
   std::optional<ZeroOptions> reference_zero{};
   bool operator==(const Strategy&) const = default;
 
   [[nodiscard]] std::int64_t global_batch_size() const {
     return micro_batch_size * gradient_accumulation_steps * layout.data_ranks();
   }
-  /// Whether gradients are reduced while the backward still runs, on a stream of their own.
+  /// True if gradients are reduced while the backward still runs, on a stream of their own.
   [[nodiscard]] bool overlaps_communication() const { return zero.overlap_comm.value_or(zero_stage == 3); }
 };
 
-/// Whether optimizer states or parameters are kept off the device.
+/// True if optimizer states or parameters are kept off the device.
 [[nodiscard]] inline bool offloads(const Strategy& strategy) {
   return strategy.offload_optimizer != OffloadDevice::none ||
          strategy.offload_parameters != OffloadDevice::none;
 }
 
-/// Where inputs of checkpointed layers wait: as the strategy says, else as the modules' own checkpointing
-/// does.
+/// Returns where inputs of checkpointed layers wait: by the strategy, else by the module set's own
+/// checkpointing.
 [[nodiscard]] inline CheckpointOffload checkpoint_offload(const Training& training,
                                                           const Strategy& strategy) {
   const CheckpointOffload asked = strategy.long_context.checkpoint_offload;
   return asked != CheckpointOffload::none ? asked : training.modules.checkpoint_offload;
 }
 
-/// Tokens of a sample that one rank computes with, where several divide them.
+/// Returns the tokens of a sample on one rank: its part where several ranks divide them.
 [[nodiscard]] inline std::int64_t local_tokens(const Training& training, const Strategy& strategy) {
   return training.sequence_length / strategy.layout.token_ranks();
 }
@@ -432,23 +436,24 @@ struct Strategy {
 /// True if ZeRO++ reduces gradients in 4 bits, by all_to_alls: stage 3 on several nodes.
 [[nodiscard]] bool quantizes_gradients(const Strategy& strategy, std::int64_t gpus_per_node);
 
-/// Slices of the tokens that the feed-forward runs over; 0: it is not tiled. Automatic: as many as a rank's
-/// tokens hold hidden sizes. Source: DeepSpeed 0.19.8 runtime/sequence_parallel/ulysses_sp.py TiledMLP.
+/// Returns the slices of the tokens that the feed-forward runs over; 0: it is not tiled. Automatic: a rank's
+/// tokens divided by the hidden size. Source: DeepSpeed 0.19.8 runtime/sequence_parallel/ulysses_sp.py
+/// TiledMLP.
 [[nodiscard]] std::int64_t mlp_tiles(const Strategy& strategy, const Training& training,
                                      std::int64_t hidden_size);
-/// The same of head and loss. Automatic: so many that fp32 logits of a slice take 1 GiB. Source:
-/// ArcticTraining's trainer.
+/// Returns the slices that head and loss run over; 0: not tiled. Automatic: fp32 logits of a slice take 1
+/// GiB. Source: ArcticTraining's trainer.
 [[nodiscard]] std::int64_t loss_tiles(const Strategy& strategy, const Training& training,
                                       std::int64_t vocabulary_size);
 
-/// How people write a strategy: "zero3", "tp4+zero1", "zero3+offload-all", "zero2+offload-optimizer-nvme",
-/// "zero3+replicas2".
+/// Returns a strategy as people write it: "zero3", "tp4+zero1", "zero3+offload-all",
+/// "zero2+offload-optimizer-nvme", "zero3+replicas2".
 [[nodiscard]] std::string strategy_id(const Strategy& strategy);
-/// The same of any framework: DeepSpeed's as strategy_id has them; "fsdp" (reshard_after_forward),
-/// "fsdp+no-reshard", "fsdp+offload-all", "fsdp+replicas2" of FSDP2; "ddp" of plain PyTorch.
+/// Returns the id of a plan: strategy_id for DeepSpeed; "fsdp" (reshard_after_forward), "fsdp+no-reshard",
+/// "fsdp+offload-all", "fsdp+replicas2" for FSDP2; "ddp" for plain PyTorch.
 [[nodiscard]] std::string plan_id(Framework framework, const Strategy& strategy);
 
-/// What --offload takes: where optimizer states and parameters go together.
+/// Offload is a value of --offload: where optimizer states and parameters go together.
 struct Offload {
   OffloadDevice optimizer{OffloadDevice::none};
   OffloadDevice parameters{OffloadDevice::none};
@@ -471,22 +476,23 @@ struct EnumNames<Offload> {
 // ---- bytes per element
 // -------------------------------------------------------------------------------------
 
-/// Stored weights and gradients: 2 B in 16-bit training, 4 B in fp32.
+/// Returns the bytes of a stored weight or gradient: 2 B in 16-bit training, 4 B in fp32.
 [[nodiscard]] Bytes weight_size(const Training& training);
-/// Weights as the model is made with them and, but under DeepSpeed, the optimizer updates them: as
-/// weight_size, or 4 B where plain PyTorch or FSDP keep fp32 weights under 16-bit computation
-/// (torch.autocast, MixedPrecisionPolicy); packed blocks aside.
+/// Returns the bytes of a weight as the model is made with it and, except under DeepSpeed, the optimizer
+/// updates it: weight_size, or 4 B where plain PyTorch or FSDP keep fp32 weights under 16-bit computation
+/// (torch.autocast, MixedPrecisionPolicy). Packed blocks do not count.
 [[nodiscard]] Bytes parameter_size(const Training& training);
-/// Whether peft.prepare_model_for_kbit_training makes fp32 of what is not packed; it leaves models of GPTQ,
-/// HQQ and torchao alone. Source: peft 0.21.2 utils/other.py.
+/// True if peft.prepare_model_for_kbit_training converts weights that are not packed to fp32; it does not for
+/// GPTQ, HQQ and torchao. Source: peft 0.21.2 utils/other.py.
 [[nodiscard]] bool widens_unpacked(const Training& training);
-/// Whether packed weights can be divided among ranks: 4-bit values stored in a floating type.
+/// True if ranks can divide packed weights: 4-bit values stored in a floating type.
 [[nodiscard]] bool shards_packed(const Training& training);
-/// Whether peft leaves adapters in fp32, as it makes them, for want of a type of the weight's.
+/// True if peft leaves adapters in fp32, as it makes them, because the packed weight has no floating type.
 [[nodiscard]] bool keeps_adapters_fp32(const Training& training);
-/// Whether adapters are fp32 beside 16-bit weights: unless autocast_adapter_dtype is off, and over packed
+/// True if adapters are fp32 beside 16-bit weights: unless autocast_adapter_dtype is off, and over packed
 /// integers even then (QuantizationSpec::types_adapters).
 [[nodiscard]] bool makes_fp32_adapters(const Training& training);
-/// Weights of adapters as peft makes them.
+/// Returns the bytes of an adapter's weight as peft makes it.
 [[nodiscard]] Bytes adapter_size(const Training& training);
+
 }  // namespace zplan
