@@ -15,15 +15,19 @@ namespace {
 
 /// TensorFacts are what rules ask of a model's tensors.
 struct TensorFacts {
-  bool has_positions{};     ///< learned ones
+  bool lacks_positions{};   ///< it learned fewer positions than a sample has tokens
   std::string ungrouped{};  ///< the first packed weight whose numbers do not make whole groups
 };
 TensorFacts tensor_facts(const Model& model, const Training& training) {
+  const std::int64_t positions = model.shape.max_positions;
+  const bool is_longer = positions > 0 && training.sequence_length > positions;
   const QuantizationSpec& about = spec(training.quantization);
+  const bool is_grouped = training.method == Method::qlora && about.whole_group > 0;
   TensorFacts facts;
+  if (!is_longer && !is_grouped) return facts;  // most questions: spares them the walk over all tensors
   for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
-    facts.has_positions = facts.has_positions || tensor.role == TensorRole::position_embedding;
-    if (about.whole_group == 0 || !facts.ungrouped.empty() || !is_packed(training, tensor)) return;
+    if (is_longer && tensor.role == TensorRole::position_embedding) facts.lacks_positions = true;
+    if (!is_grouped || !facts.ungrouped.empty() || !is_packed(training, tensor)) return;
     const std::int64_t out = tensor.linear->out_features, all = tensor.elements().value;
     const std::int64_t grouped = about.groups_whole_weights ? all : all / out;
     if (grouped % about.whole_group != 0 || out % about.whole_rows != 0) facts.ungrouped = tensor.name;
@@ -41,7 +45,7 @@ struct Facts {
 
 void check_positions(const ModelShape& shape, const TensorFacts& tensors, const Training& training,
                      Reasons& reasons) {
-  if (tensors.has_positions && shape.max_positions > 0 && training.sequence_length > shape.max_positions)
+  if (tensors.lacks_positions)
     reasons.push_back(fmt::format("{} has learned positions for {} tokens, fewer than --seq {}",
                                   shape.architecture, shape.max_positions, training.sequence_length));
 }
