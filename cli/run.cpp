@@ -15,7 +15,7 @@
 #include "cli/report/recipe_report.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_text.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 #include "planner/search/explore.h"
 
 namespace zplan {

@@ -266,11 +266,11 @@ def planners(report):
 
 
 def check_kernel_model(fit):
-    """What the fit says of all GPUs must be what the program has: hardware_profiles/kernel_model.h."""
+    """What the fit says of all GPUs must be what the program has: hardware_profiles/gpu.h."""
     for name, value in fit["kernel_model"]["built_in"].items():
         fitted = fit["kernel_model"]["fitted"][name]
         if abs(fitted / value - 1) > 0.02:
-            sys.exit(f"kernel_model.h: {name} is {value:.4g}, and the fit says {fitted:.4g}")
+            sys.exit(f"gpu.h: {name} is {value:.4g}, and the fit says {fitted:.4g}")
 
 
 def figures_of(errors):

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hardware_profiles/link.h"
 #include "hardware_profiles/operation.h"
 #include "models/base/json_reader.h"
 #include "models/base/quantity.h"
@@ -138,5 +139,10 @@ struct BenchResult {
 /// The name of the GPUs, empty where the hosts list none. Throws InputError where they differ: `place` is the
 /// result's.
 [[nodiscard]] std::string card_of(const BenchResult& result, const std::string& place);
+
+/// t = α + β·bytes by least squares of relative residuals, so that small messages count as much as large
+/// ones; α, β ≥ 0. The bus bandwidth is what a ring's wire bytes per byte make of β (ring_wire_bytes).
+/// Nothing for fewer than two sizes, and where time does not grow with size: there is no bandwidth to name.
+[[nodiscard]] std::optional<CurveFit> fit_curve(const CollectiveCurve& curve);
 
 }  // namespace zplan

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hardware_profiles/group_place.h"
+#include "hardware_profiles/cluster.h"
 #include "hardware_profiles/nccl_model.h"
 
 namespace zplan {

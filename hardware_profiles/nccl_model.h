@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hardware_profiles/algorithm.h"
-#include "hardware_profiles/group_place.h"
+#include "hardware_profiles/cluster.h"
 #include "hardware_profiles/operation.h"
 
 namespace zplan {

@@ -68,4 +68,8 @@ struct HardwareProfiles {
 [[nodiscard]] const Instance& find_instance(const HardwareProfiles& profiles, std::string_view name,
                                             std::string_view place = "--instance");
 
+/// The GPU as zplan.gpu/1: read_profiles() of it gives the GPU again; only a figure that no number times
+/// its unit is exactly comes back as the one next to it.
+[[nodiscard]] Json write_gpu(const Gpu& gpu);
+
 }  // namespace zplan

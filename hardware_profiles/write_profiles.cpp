@@ -1,4 +1,4 @@
-#include "hardware_profiles/write_profiles.h"
+#include "hardware_profiles/profiles.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "harness/bandwidth.h"
 
-#include "hardware_profiles/wire.h"
+#include "hardware_profiles/link_speed.h"
 
 namespace zplan {
 

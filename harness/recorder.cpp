@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "models/base/write_file.h"
+#include "models/base/files.h"
 
 namespace zplan::bench {
 

@@ -14,7 +14,7 @@
 #include "harness/net/tcp_control.h"
 #include "harness/run.h"
 #include "models/base/error.h"
-#include "models/base/temporary_file.h"
+#include "models/base/files.h"
 
 #ifdef ZPLAN_HAS_MPI
 #include "harness/mpi/mpi_backend.h"

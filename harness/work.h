@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "hardware_profiles/data_type.h"
 #include "hardware_profiles/operation.h"
 #include "models/base/quantity.h"
 

@@ -1,4 +1,4 @@
-#include "models/analogy.h"
+#include "models/config.h"
 
 #include <algorithm>
 #include <initializer_list>

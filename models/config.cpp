@@ -7,11 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "models/analogy.h"
 #include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
-#include "models/recorded/library.h"
-#include "models/vision/families.h"
+#include "models/recorded/read.h"
 
 namespace zplan {
 

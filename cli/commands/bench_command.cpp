@@ -10,7 +10,7 @@
 #include "cli/commands/commands.h"
 #include "cli/run.h"
 #include "models/base/error.h"
-#include "models/base/temporary_file.h"
+#include "models/base/files.h"
 
 namespace zplan {
 

@@ -9,7 +9,7 @@
 #include "cli/report/check_report.h"
 #include "cli/run.h"
 #include "models/base/error.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 #include "planner/check/judge.h"
 #include "planner/check/read.h"
 #include "planner/question/work.h"

@@ -9,7 +9,7 @@
 #include "cli/report/fit_report.h"
 #include "cli/run.h"
 #include "cli/scenarios/scenario_plan.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 
 namespace zplan {
 

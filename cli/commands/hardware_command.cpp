@@ -8,7 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/document/table.h"
 #include "models/base/format.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 
 namespace zplan {
 

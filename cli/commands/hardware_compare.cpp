@@ -11,7 +11,7 @@
 #include "cli/options/request.h"
 #include "cli/report/hardware_comparison.h"
 #include "cli/run.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 
 namespace zplan {
 

@@ -4,8 +4,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/report/output_files.h"
-#include "hardware_profiles/write_profiles.h"
-#include "models/base/json_text.h"
+#include "hardware_profiles/profiles.h"
+#include "models/base/json_reader.h"
 #include "planner/check/import.h"
 
 namespace zplan {

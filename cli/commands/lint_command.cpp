@@ -5,7 +5,7 @@
 #include "cli/report/lint_report.h"
 #include "cli/report/output_files.h"
 #include "cli/run.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 #include "planner/explain/why.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"

@@ -7,9 +7,9 @@
 #include "cli/commands/commands.h"
 #include "cli/document/table.h"
 #include "cli/options/request.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 #include "models/config.h"
-#include "models/recorded/library.h"
+#include "models/recorded/read.h"
 
 namespace zplan {
 

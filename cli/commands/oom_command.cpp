@@ -10,7 +10,7 @@
 #include "cli/options/request.h"
 #include "cli/report/oom_report.h"
 #include "cli/run.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 
 namespace zplan {
 

@@ -12,7 +12,7 @@
 #include "cli/options/values.h"
 #include "cli/report/scenario_report.h"
 #include "cli/run.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 #include "planner/plan/plan_figures.h"
 
 namespace zplan {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "models/base/split.h"
+#include "models/base/format.h"
 
 namespace zplan {
 

@@ -9,7 +9,7 @@
 #include "cli/document/table.h"
 #include "cli/report/report_json.h"
 #include "hardware_profiles/cluster.h"
-#include "hardware_profiles/kernel_model.h"
+#include "hardware_profiles/gpu.h"
 #include "models/base/version.h"
 #include "planner/plan/accuracy.h"
 

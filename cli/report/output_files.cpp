@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"

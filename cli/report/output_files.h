@@ -7,7 +7,7 @@
 
 #include "cli/report/report.h"
 #include "models/base/json_reader.h"
-#include "models/base/write_file.h"
+#include "models/base/files.h"
 
 namespace zplan {
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/options/command_line.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 #include "models/base/version.h"
-#include "models/base/write_file.h"
+#include "models/base/files.h"
 
 namespace zplan {
 

@@ -9,7 +9,7 @@
 #include "models/base/error.h"
 #include "models/base/format.h"
 #include "models/catalogue/catalogue.h"
-#include "models/catalogue/entries.h"
+#include "models/catalogue/lookup.h"
 
 namespace zplan::gui {
 

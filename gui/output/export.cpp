@@ -8,7 +8,7 @@
 #include "cli/options/strategy_words.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_text.h"
-#include "models/base/json_text.h"
+#include "models/base/json_reader.h"
 
 namespace zplan::gui {
 

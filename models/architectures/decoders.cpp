@@ -2,7 +2,8 @@
 // those of modeling_<family>.py; tests/reference/named_parameters holds each against the library.
 #include <utility>
 
-#include "models/architectures/decoder.h"
+#include "models/architectures/descriptor.h"
+#include "models/architectures/parts.h"
 
 namespace zplan::architectures {
 
@@ -143,6 +144,96 @@ Descriptors decoders() {
        .feed_forward = FeedForward::plain,
        .block = {.mlp_bias = {"mlp_bias"}},
        .operators = {.activation = Activation::relu_squared, .measured = true}},
+  };
+}
+
+Descriptors glm() {
+  const Descriptor glm{.model_type = "glm",
+                       .causal_lm_class = "GlmForCausalLM",
+                       .sizes = {.default_key_value_heads = 2, .default_head_size = 128},
+                       .feed_forward = FeedForward::fused_gated,
+                       .rotary = {.share = "partial_rotary_factor"},
+                       .block = {.input_bias = {"attention_bias", true},
+                                 .output_bias = {},
+                                 .up = "mlp.gate_up_proj",
+                                 .down = "mlp.down_proj"},
+                       .operators = {.rotary = Rotary::glm, .rotary_share = 0.5, .measured = true},
+                       .libraries = {.autotp_refuses = true}};
+  Descriptor glm4 = glm;
+  glm4.model_type = "glm4";
+  glm4.causal_lm_class = "Glm4ForCausalLM";
+  glm4.block.behind_last = true;
+  glm4.modules.norm_behind_attention = "post_self_attn_layernorm";
+  glm4.modules.norm_behind_feed_forward = "post_mlp_layernorm";
+  return {glm, glm4};
+}
+
+namespace {
+
+Model gemma3(const JsonReader& config, const Descriptor& about) {
+  Descriptor text = about;
+  text.sizes.default_tied = config.boolean_or("tie_word_embeddings", true);
+  return read_decoder(config.at("text_config"), text);
+}
+
+}  // namespace
+
+Descriptors google() {
+  constexpr Modules four_norms{.norm_behind_attention = "post_attention_layernorm",
+                               .norm_before_feed_forward = "pre_feedforward_layernorm",
+                               .norm_behind_feed_forward = "post_feedforward_layernorm"};
+  // Files of Gemma 3 leave out whatever equals the defaults of Gemma3TextConfig, heads and vocabulary
+  // included.
+  const Descriptor gemma3_text{.model_type = "gemma3_text",
+                               .causal_lm_class = "Gemma3ForCausalLM",
+                               .sizes = {.default_attention_heads = 8,
+                                         .default_key_value_heads = 4,
+                                         .default_head_size = 256,
+                                         .default_vocabulary = 262'208,
+                                         .default_tied = true},
+                               .window = WindowRule{.size = 4096,
+                                                    .layers = WindowRule::Layers::all_but_each_nth,
+                                                    .key = "sliding_window_pattern",
+                                                    .n = 6},
+                               .soft_cap = SoftCap::where_given,
+                               .block = {.query_key_norm = QueryKeyNorm::of_heads},
+                               .modules = four_norms,
+                               .operators = {.norm = NormForm::one_more,
+                                             .activation = Activation::gelu,
+                                             .views = HeadViews::norms_last,
+                                             .full_attention_every = 6,
+                                             .tables_of_both_kinds = true,
+                                             .scales_embedding = true,
+                                             .measured = true}};
+  Descriptor gemma3_whole = gemma3_text;
+  gemma3_whole.model_type = "gemma3";
+  gemma3_whole.causal_lm_class = "Gemma3ForConditionalGeneration";
+  gemma3_whole.read = gemma3;
+  gemma3_whole.operators.measured = false;
+  return {
+      {.model_type = "gemma",
+       .causal_lm_class = "GemmaForCausalLM",
+       .sizes = {.default_key_value_heads = 16, .default_head_size = 256, .default_tied = true},
+       .left_whole = {TensorRole::token_embedding},
+       .operators = {.norm = NormForm::one_more,
+                     .activation = Activation::gelu,
+                     .scales_embedding = true,
+                     .measured = true}},
+      {.model_type = "gemma2",
+       .causal_lm_class = "Gemma2ForCausalLM",
+       .sizes = {.default_key_value_heads = 4, .default_head_size = 256, .default_tied = true},
+       .window = WindowRule{.size = 4096, .layers = WindowRule::Layers::all_but_each_nth, .n = 2},
+       .soft_cap = SoftCap::unless_null,
+       .modules = four_norms,
+       .left_whole = {TensorRole::token_embedding},
+       .operators = {.norm = NormForm::one_more,
+                     .activation = Activation::gelu,
+                     .kernels = AttentionKernels::no_sdpa,
+                     .caps_scores = true,
+                     .scales_embedding = true,
+                     .measured = true}},
+      gemma3_text,
+      gemma3_whole,
   };
 }
 

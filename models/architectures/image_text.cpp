@@ -11,7 +11,7 @@
 
 #include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
-#include "models/vision/families.h"
+#include "models/config.h"
 
 namespace zplan {
 

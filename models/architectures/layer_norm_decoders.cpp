@@ -1,6 +1,6 @@
 // Dense decoders with layer norms and separate query, key and value.
 // Source: transformers 5.23 configuration_<family>.py, modeling_<family>.py.
-#include "models/architectures/decoder.h"
+#include "models/architectures/parts.h"
 
 namespace zplan::architectures {
 

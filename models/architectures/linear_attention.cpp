@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/architectures/mixtures.h"
+#include "models/architectures/parts.h"
 
 namespace zplan::architectures {
 

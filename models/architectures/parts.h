@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "models/architectures/descriptor.h"
 #include "models/model.h"
 
 namespace zplan::architectures {
@@ -96,5 +97,39 @@ struct Stack {
 void leave_whole(Inventory& inventory, const std::vector<TensorRole>& roles);
 /// All layers alike.
 [[nodiscard]] std::vector<std::size_t> all_alike(const ModelShape& shape);
+
+/// A decoder of equal layers.
+[[nodiscard]] Model decoder(const Descriptor& about, const ModelShape& shape, Tensors layer);
+/// A decoder of several kinds of layers.
+[[nodiscard]] Model decoder(const Descriptor& about, const ModelShape& shape, std::vector<LayerKind> kinds,
+                            std::vector<std::size_t> layers);
+
+/// Queries, keys, values and the output projection of the descriptor's block, with its norms of queries and
+/// keys.
+[[nodiscard]] Tensors block_attention(const JsonReader& config, const Descriptor& about,
+                                      const ModelShape& shape);
+/// The block's dense feed-forward.
+[[nodiscard]] Tensors block_feed_forward(const JsonReader& config, const Descriptor& about,
+                                         const ModelShape& shape);
+/// The norms of the width of the model that the shape's modules name.
+[[nodiscard]] Tensors block_norms(const Descriptor& about, const ModelShape& shape);
+
+/// shape.experts; every layer is routed until `set_layers` says otherwise. InputError where more experts are
+/// chosen than there are.
+void read_mixture(const JsonReader& config, ModelShape& shape, const MixtureRules& rules);
+
+/// Kinds "dense" (0) and "mixture_of_experts" (1): which one each layer is, also noted in shape.experts.
+[[nodiscard]] std::vector<std::size_t> set_layers(ModelShape& shape, const std::vector<bool>& routed);
+
+/// Layers that Qwen's mlp_only_layers and decoder_sparse_step leave routed.
+[[nodiscard]] std::vector<bool> qwen_routed(const JsonReader& config, const ModelShape& shape);
+
+/// Router, stacks and a shared expert with a gate of its own (Qwen 2).
+[[nodiscard]] Tensors qwen2_experts(const ModelShape& shape);
+
+/// The first `first_k_dense_replace` layers are dense, the others routed, with shared experts. The two kinds
+/// differ in the feed-forward only.
+[[nodiscard]] Model dense_then_routed(const JsonReader& config, const Descriptor& about, ModelShape shape,
+                                      const Tensors& attention);
 
 }  // namespace zplan::architectures

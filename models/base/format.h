@@ -1,7 +1,10 @@
 #pragma once
 // The one formatter for people: terminal, window and documents print figures with these and nothing else.
 
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "models/base/quantity.h"
 
@@ -26,5 +29,16 @@ enum class ByteUnit { gib, gb };  ///< 1024³, or 1000³ with --units GB
 [[nodiscard]] std::string format_rate(BytesPerSecond rate);
 /// "38 %"
 [[nodiscard]] std::string format_percent(double fraction);
+
+/// The parts of a list, empty ones too: one more than there are separators.
+[[nodiscard]] inline std::vector<std::string_view> split(std::string_view list, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(separator, begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
 
 }  // namespace zplan

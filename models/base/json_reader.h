@@ -66,4 +66,20 @@ class JsonReader {
   std::string pointer_;
 };
 
+/// A document as it is printed and saved: indented, with a line's end behind it. What is no UTF-8, as in the
+/// name of a file, is replaced.
+[[nodiscard]] std::string json_text(const Json& json);
+
+struct JsonPart {
+  std::string_view key;    ///< of a member, as it is written; empty: an element
+  std::string_view value;  ///< its text
+};
+
+/// Members of an object or elements of an array, in order. `text` is JSON: this does not check it.
+[[nodiscard]] std::vector<JsonPart> json_parts(std::string_view text);
+/// The value of a member; empty where there is none.
+[[nodiscard]] std::string_view json_member(std::string_view object, std::string_view key);
+/// What the text of a JSON string says.
+[[nodiscard]] std::string json_string(std::string_view text);
+
 }  // namespace zplan

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/embedded.h"
-#include "models/base/json_parts.h"
-#include "models/catalogue/entries.h"
+#include "models/base/json_reader.h"
+#include "models/catalogue/lookup.h"
 #include "models/config.h"
 
 namespace zplan {

@@ -7,9 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "models/catalogue/cache.h"
 #include "models/catalogue/catalogue.h"
-#include "models/catalogue/entries.h"
 #include "models/catalogue/lookup.h"
 
 namespace zplan {

@@ -1,13 +1,13 @@
-#include "models/recorded/library.h"
-
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "models/base/embedded.h"
 #include "models/recorded/read.h"
+#include "models/recorded/recorded.h"
 
 namespace zplan {
 
@@ -88,6 +88,19 @@ std::vector<RecordedArchitecture> recorded_architectures() {
   std::vector<RecordedArchitecture> listed;
   for (auto& [name, each] : found) listed.push_back(std::move(each));
   return listed;
+}
+
+Bytes RecordedSize::at(std::int64_t b, std::int64_t s, std::int64_t rank) const {
+  const auto batch = static_cast<double>(b), sequence = static_cast<double>(s);
+  const double monomials[] = {1,     sequence,         sequence * sequence,
+                              batch, batch * sequence, batch * sequence * sequence};
+  // Sizes stay far below 2^53 wherever they are exact.
+  double sum = 0;
+  for (std::size_t i = 0; i < coefficients.size(); ++i)
+    sum +=
+        static_cast<double>(coefficients[i]) * monomials[i % 6] * (i < 6 ? 1.0 : static_cast<double>(rank));
+  constexpr double kMost = 0x1p60;
+  return Bytes(static_cast<std::int64_t>(std::clamp(std::ceil(sum / static_cast<double>(over)), 0.0, kMost)));
 }
 
 }  // namespace zplan

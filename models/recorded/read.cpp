@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "models/analogy.h"
+#include "models/config.h"
 
 namespace zplan {
 

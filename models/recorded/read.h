@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/base/json_reader.h"
 #include "models/model.h"
@@ -15,5 +18,18 @@ inline constexpr std::string_view kRecordedFormat = "zplan.model/1";
 /// A zplan.model/1 document → the model with its recorded micro-steps. Unset `source` and `origin` are the
 /// caller's to fill. Throws InputError naming file and JSON pointer for whatever such a document cannot hold.
 [[nodiscard]] Model read_recorded_model(const JsonReader& document);
+
+/// The recorded model whose config this is, of those compiled into the program: what is not said in `config`
+/// is taken as the recorded one has it, and what changes neither tensors nor what runs is not compared.
+[[nodiscard]] std::optional<Model> recorded_model(const JsonReader& config);
+
+/// An architecture of which something was recorded.
+struct RecordedArchitecture {
+  std::string name;        ///< model_type
+  int sizes{};             ///< models whose tensors were recorded
+  int sizes_with_steps{};  ///< those whose micro-steps were
+};
+/// All there are, by name.
+[[nodiscard]] std::vector<RecordedArchitecture> recorded_architectures();
 
 }  // namespace zplan

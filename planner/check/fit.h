@@ -1,5 +1,5 @@
 #pragma once
-// The kernel model of all GPUs (hardware_profiles/kernel_model.h) from training speeds that were measured:
+// The kernel model of all GPUs (hardware_profiles/gpu.h) from training speeds that were measured:
 // its figures without a source of their own, by least squares of the logarithms of step times. One set,
 // whatever the GPU, the model, the method and who measured.
 

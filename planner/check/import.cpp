@@ -9,7 +9,6 @@
 
 #include "hardware_profiles/bench_result.h"
 #include "hardware_profiles/cluster.h"
-#include "hardware_profiles/curve_fit.h"
 #include "models/base/format.h"
 #include "planner/check/readers/bench.h"
 #include "planner/check/readers/nccl_log.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hardware_profiles/cluster.h"
-#include "hardware_profiles/kernel_model.h"
+#include "hardware_profiles/gpu.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/step_time.h"
 #include "planner/model_trace/causal_lm.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hardware_profiles/wire.h"
+#include "hardware_profiles/link_speed.h"
 #include "planner/question/framework.h"
 #include "planner/sharding/shard.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hardware_profiles/algorithm.h"
+#include "hardware_profiles/operation.h"
 #include "planner/step/call.h"
 
 namespace zplan {

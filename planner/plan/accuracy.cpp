@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/embedded.h"
-#include "models/base/json_parts.h"
 #include "models/base/json_reader.h"
 
 namespace zplan {

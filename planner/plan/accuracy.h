@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "hardware_profiles/kernel_model.h"
+#include "hardware_profiles/gpu.h"
 #include "models/base/names.h"
 #include "planner/question/strategy.h"
 

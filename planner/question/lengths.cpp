@@ -11,7 +11,7 @@
 #include <string>
 
 #include "models/base/error.h"
-#include "models/base/split.h"
+#include "models/base/format.h"
 
 namespace zplan {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "models/base/error.h"
-#include "models/base/split.h"
+#include "models/base/format.h"
 #include "planner/question/framework.h"
 
 namespace zplan {

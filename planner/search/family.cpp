@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hardware_profiles/wire.h"
+#include "hardware_profiles/link_speed.h"
 #include "planner/cost/offload_time.h"
 #include "planner/cost/rollout_time.h"
 #include "planner/model_trace/causal_lm.h"

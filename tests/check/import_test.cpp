@@ -1,14 +1,13 @@
 // Measurements as a profile: what was measured is what a plan is priced by.
 
-#include "hardware_profiles/collective_cost.h"
-#include "hardware_profiles/group_place.h"
 #include "planner/check/import.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "hardware_profiles/cluster.h"
-#include "hardware_profiles/write_profiles.h"
+#include "hardware_profiles/collective_cost.h"
+#include "hardware_profiles/profiles.h"
 #include "support.h"
 
 namespace zplan::check::testing {

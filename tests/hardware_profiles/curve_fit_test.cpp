@@ -1,14 +1,13 @@
 // Latency and bandwidth of curves: lines that are known, and logs that others published.
 
-#include "hardware_profiles/curve_fit.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "hardware_profiles/wire.h"
+#include "hardware_profiles/bench_result.h"
+#include "hardware_profiles/link_speed.h"
 #include "models/base/json_reader.h"
 
 namespace zplan {

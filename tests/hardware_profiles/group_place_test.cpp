@@ -1,8 +1,8 @@
 // Where groups of ranks lie: node by node, as torch.distributed numbers them.
 
-#include "hardware_profiles/group_place.h"
-
 #include <gtest/gtest.h>
+
+#include "hardware_profiles/cluster.h"
 
 namespace zplan {
 namespace {

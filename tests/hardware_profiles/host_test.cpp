@@ -1,12 +1,11 @@
 // What a host's processors take to update weights, against the real DeepSpeedCPUAdam
 // (tests/reference/offload).
 
-#include "hardware_profiles/host.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/node.h"
 #include "models/base/json_reader.h"
 
 namespace zplan {

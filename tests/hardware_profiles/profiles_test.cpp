@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "hardware_profiles/cluster.h"
-#include "hardware_profiles/kernel_model.h"
+#include "hardware_profiles/gpu.h"
 #include "hardware_profiles/platform.h"
 
 namespace zplan {

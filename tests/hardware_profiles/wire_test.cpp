@@ -1,6 +1,6 @@
-#include "hardware_profiles/wire.h"
-
 #include <gtest/gtest.h>
+
+#include "hardware_profiles/link_speed.h"
 
 namespace zplan {
 namespace {

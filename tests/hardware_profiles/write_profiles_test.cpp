@@ -1,7 +1,5 @@
 // What is written is read as what it was.
 
-#include "hardware_profiles/write_profiles.h"
-
 #include <gtest/gtest.h>
 
 #include "hardware_profiles/profiles.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "hardware_profiles/cluster.h"
-#include "models/base/split.h"
+#include "models/base/format.h"
 #include "planner/check/readers/run_options.h"
 #include "planner/check/readers/split_projections.h"
 #include "planner/question/framework.h"

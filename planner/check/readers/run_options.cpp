@@ -8,9 +8,7 @@
 #include "models/base/format.h"
 #include "models/config.h"
 #include "models/lora.h"
-#include "models/recorded/library.h"
 #include "models/recorded/read.h"
-#include "models/vision/families.h"
 #include "planner/check/readers/links.h"
 
 namespace zplan::check {

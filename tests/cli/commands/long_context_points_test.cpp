@@ -8,7 +8,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "models/base/split.h"
+#include "models/base/format.h"
 #include "tests/cli/support.h"
 
 namespace zplan::test {

@@ -1,9 +1,9 @@
-#include "models/base/json_parts.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "models/base/json_reader.h"
 
 namespace zplan {
 namespace {

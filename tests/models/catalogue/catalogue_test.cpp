@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "models/catalogue/entries.h"
+#include "models/catalogue/lookup.h"
 
 namespace zplan {
 namespace {

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "models/config.h"
-#include "models/recorded/library.h"
 #include "models/recorded/read.h"
 #include "tests/mutated.h"
 

@@ -6,7 +6,6 @@
 
 #include "models/config.h"
 #include "models/lora.h"
-#include "models/vision/families.h"
 #include "tests/models/support.h"
 
 namespace zplan::test {

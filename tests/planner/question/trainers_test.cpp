@@ -9,7 +9,7 @@
 #include <set>
 
 #include "models/base/error.h"
-#include "models/base/split.h"
+#include "models/base/format.h"
 #include "planner/question/lengths.h"
 
 namespace zplan {

@@ -1,9 +1,10 @@
-#include "models/base/write_file.h"
+#include "models/base/files.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -52,5 +53,14 @@ void write_file(const std::string& path, const std::string& text, std::string_vi
   fs::remove(temporary, error);
   fail(option, path, reason);
 }
+
+TemporaryFile::TemporaryFile() : path_((std::filesystem::temp_directory_path() / "zplan-XXXXXX").string()) {
+  const int file = mkstemp(path_.data());
+  if (file < 0)
+    throw InputError("TMPDIR", path_ + " cannot be made", "accepted: a folder that can be written");
+  close(file);
+}
+
+TemporaryFile::~TemporaryFile() { unlink(path_.c_str()); }
 
 }  // namespace zplan
