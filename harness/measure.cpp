@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "harness/bandwidth.h"
 #include "harness/pattern.h"
-#include "harness/statistics.h"
+#include "harness/recorder.h"
+#include "harness/work.h"
 #include "models/base/format.h"
 
 namespace zplan::bench {

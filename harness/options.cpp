@@ -194,9 +194,11 @@ void Parser::who() {
       ->check(within(1, 4096))
       ->type_name("N")
       ->group(group_);
-  app_.add_option("--port", options_.port, "TCP port where ranks meet [MASTER_PORT, or a free one]")
-      ->check(within(1, 65535))
-      ->type_name("PORT")
+  app_.add_option(
+          "--meet", options_.meet,
+          "folder on a disk that all hosts share, where ranks that torchrun or srun started meet [the "
+          "current one]")
+      ->type_name("FOLDER")
       ->group(group_);
   text("--timeout", "TIME", "give up where no call ends for this long [60s]",
        [this](const std::string& w) { options_.timeout = time_of_text("--timeout", w); });

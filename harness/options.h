@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/group.h"
 #include "harness/work.h"
 #include "models/base/json_reader.h"
 
@@ -38,7 +37,7 @@ struct Options {
   std::optional<Seconds> budget;
   Seconds timeout{60};
   std::optional<int> local;  ///< processes that this one starts
-  int port{0};               ///< for ranks that no mpirun joins; 0: a free one, or MASTER_PORT
+  std::string meet;  ///< folder in which ranks meet that no mpirun connects; empty: see meeting_folder()
   bool share_gpu{};
 
   std::string output;

@@ -59,4 +59,9 @@ void check_writable(const std::string& path) {
                      "accepted: a file in a folder that can be written");
 }
 
+Json statistics_json(const TimeStatistics& of) {
+  return {{"median", of.median.value}, {"p10", of.p10.value},         {"p90", of.p90.value},
+          {"lowest", of.lowest.value}, {"highest", of.highest.value}, {"mean", of.mean.value}};
+}
+
 }  // namespace zplan::bench

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "hardware_profiles/bench_result.h"
 #include "models/base/json_reader.h"
 
 namespace zplan::bench {
@@ -34,5 +35,8 @@ class Recorder {
 
 /// Throws InputError naming --output where a file cannot be put there: before anything is measured for it.
 void check_writable(const std::string& path);
+
+/// Seconds, as a result has them.
+[[nodiscard]] Json statistics_json(const TimeStatistics& of);
 
 }  // namespace zplan::bench

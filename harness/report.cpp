@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hardware_profiles/bench_result.h"
-#include "harness/bandwidth.h"
+#include "harness/work.h"
 #include "models/base/format.h"
 
 namespace zplan::bench {

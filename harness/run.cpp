@@ -9,8 +9,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "harness/error.h"
-#include "harness/host_name.h"
+#include "harness/control.h"
 #include "harness/measure.h"
 #include "harness/replay.h"
 #include "harness/report.h"

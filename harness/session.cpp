@@ -7,7 +7,7 @@
 #include <future>
 #include <set>
 
-#include "harness/error.h"
+#include "harness/control.h"
 #include "models/base/error.h"
 #include "models/base/format.h"
 

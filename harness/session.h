@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "harness/backend.h"
-#include "harness/group.h"
 #include "harness/options.h"
 #include "harness/recorder.h"
 #include "harness/sent.h"
 #include "harness/watchdog.h"
+#include "harness/work.h"
 
 namespace zplan::bench {
 

@@ -1,11 +1,54 @@
 #pragma once
 // One collective call, and what each rank of its group sends and receives.
 
+#include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "hardware_profiles/operation.h"
+#include "models/base/names.h"
 #include "models/base/quantity.h"
+
+namespace zplan::bench {
+
+enum class GroupKind { world, tensor, data };
+
+/// Describes groups that every rank is in one of; all of them run at once.
+///   world   all ranks
+///   tensor  `size` neighbours
+///   data    every `tensor`-th rank; of those, where `size` is less than all, every `stride`-th of a block
+struct Groups {
+  GroupKind kind{GroupKind::world};
+  std::int64_t size{1};
+  std::int64_t stride{1};  ///< between neighbours, in ranks of the whole data-parallel group
+  std::int64_t tensor{1};  ///< how many ranks share a model's tensors
+  bool operator==(const Groups&) const = default;
+};
+
+/// The ranks of the group that `rank` of `ranks` is in, ascending. Throws InputError naming `place` where the
+/// ranks cannot be split so.
+[[nodiscard]] std::vector<int> members(const Groups& groups, std::int64_t ranks, std::int64_t rank,
+                                       std::string_view place);
+/// How many such groups there are at once.
+[[nodiscard]] std::int64_t at_once(const Groups& groups, std::int64_t ranks);
+/// "world of 4", "tensor groups of 2", "data groups of 2, stride 2"
+[[nodiscard]] std::string name_of(const Groups& groups);
+
+}  // namespace zplan::bench
+
+namespace zplan {
+
+template <>
+struct EnumNames<bench::GroupKind> {
+  static constexpr std::array<std::pair<bench::GroupKind, std::string_view>, 3> table{
+      {{bench::GroupKind::world, "world"},
+       {bench::GroupKind::tensor, "tensor"},
+       {bench::GroupKind::data, "data"}}};
+};
+
+}  // namespace zplan
 
 namespace zplan::bench {
 
@@ -62,3 +105,18 @@ struct Share {
 [[nodiscard]] Work work_of_size(Operation operation, DataType dtype, Bytes bytes, std::int64_t ranks);
 
 }  // namespace zplan::bench
+
+namespace zplan {
+
+/// Size over time, as seen by the caller of a collective: nccl-tests' "algbw". `bytes` is what nccl-tests
+/// prints as the size: the whole buffer over all ranks for all_gather and reduce_scatter.
+[[nodiscard]] BytesPerSecond algorithm_bandwidth(Bytes bytes, Seconds time);
+
+/// Bytes that each rank's link carries over time: nccl-tests' "busbw", which can be compared with a
+/// link's rating whatever the operation and the number of ranks. One rank carries nothing. Source: nccl-tests
+/// doc/PERFORMANCE.md: algbw times 2(n−1)/n for all_reduce, (n−1)/n for all_gather, reduce_scatter and
+/// all_to_all, 1 for broadcast, reduce and send/receive.
+[[nodiscard]] BytesPerSecond bus_bandwidth(Operation operation, Bytes bytes, Seconds time,
+                                           std::int64_t ranks);
+
+}  // namespace zplan

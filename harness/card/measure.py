@@ -14,14 +14,17 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from run import one_rank, row_of, several_ranks, verdict_runs  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("collectives", "memory", "efficiency", "verdicts")
 ISSUED = ("id", "model", "config", "options", "ds_config", "parameters")  # of a row whose collectives were recorded
+MARGINS = (1.02, 0.98)  # of the memory that zplan predicts, for verdicts
 PACKAGES = ("torch", "transformers", "deepspeed", "peft", "nvidia-nccl-cu13")
 
 
@@ -139,17 +142,16 @@ def wanted(given, runs, log):
 
 
 def measure_memory(given, head, watcher, log, clock):
-    import overheads
+    import device
     import ranks
-    import runs
     path = given.out / "runs.json"
     document = before(path, head)
     issued = json.loads((given.out / "schedules.json").read_text()) if document["rows"] and (given.out / "schedules.json").exists() else []
     if "overheads" not in document:
-        document["overheads"] = overheads.measure(watcher, log, fake=given.rehearse)
+        document["overheads"] = device.measure_overheads(watcher, log, fake=given.rehearse)
         write(path, document)
     done = {row["id"] for row in document["rows"]}
-    for run in wanted(given, runs.one_rank() + runs.several_ranks(), log):
+    for run in wanted(given, one_rank() + several_ranks(), log):
         if run.id in done:
             continue
         if clock.over(10):
@@ -164,24 +166,51 @@ def measure_memory(given, head, watcher, log, clock):
     return rest(document, clock, 10)
 
 
+def required_bytes(zplan, runs, card):
+    """Returns the device memory that zplan predicts for each run, context included, by the run's id."""
+    rows = [row_of(run) | {"outcome": "out_of_memory", "available_bytes": 1} for run in runs]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs.json"
+        path.write_text(json.dumps({"schema": "zplan.runs/1", "card": card, "rows": rows}))
+        answer = subprocess.run([zplan, "check", str(path), "--json"], capture_output=True, text=True, check=False)
+    if not answer.stdout:
+        raise RuntimeError(answer.stderr.strip())
+    records = json.loads(answer.stdout)["records"]
+    return {record["id"]: record["predicted"] for record in records if record["statistic"] == "required" and record["predicted"]}
+
+
+def verdict_rows(zplan, runs, card, watcher, log, *, fake=False, stop=lambda: False):
+    """Yields a row for each run and margin: the run on a GPU made a little larger or smaller than zplan says it needs. Leaves out
+    runs that need more memory than is free."""
+    import ranks
+    needed = required_bytes(zplan, runs, card)
+    room = watcher.free()
+    for run in runs:
+        for margin in MARGINS:
+            leave = int(needed.get(run.id, 0) * margin)
+            if stop() or not 0 < leave <= room:
+                continue
+            # A rehearsal's processes do not see each other's memory: its GPUs are all as large.
+            row = ranks.measure(run, watcher, log, fake=fake, leave=None if fake else leave)
+            yield row | {"id": f"{run.id}|margin={margin}", "required_bytes": needed[run.id]}
+
+
 def measure_verdicts(given, head, watcher, log, clock):
-    import runs
-    import verdicts
     path = given.out / "verdicts.json"
     document = before(path, head)
     done = {row["id"].rsplit("|margin=", 1)[0] for row in document["rows"]}
-    left = [run for run in wanted(given, runs.verdict_runs(), log) if run.id not in done]
-    for row in verdicts.measure(given.zplan, left, head["card"], watcher, log, fake=given.rehearse, stop=lambda: clock.over(15)):
+    left = [run for run in wanted(given, verdict_runs(), log) if run.id not in done]
+    for row in verdict_rows(given.zplan, left, head["card"], watcher, log, fake=given.rehearse, stop=lambda: clock.over(15)):
         keep(document, row)
         write(path, document)
     return rest(document, clock, 15)
 
 
 def measure_efficiency(given, head, watcher, log, clock):
-    import efficiency
+    import device
     import ranks
     end = time.time() + max(20, clock.left() - 20)
-    answers, _ = ranks.run_ranks(lambda place, phases: efficiency.measure(place, phases, end), 1, watcher, log,
+    answers, _ = ranks.run_ranks(lambda place, phases: device.measure_efficiency(place, phases, end), 1, watcher, log,
                                  fake=given.rehearse, limit=max(60, clock.left()))
     write(given.out / "efficiency.json", {"schema": "zplan.efficiency/1", **head, **answers[0]})
     return None if answers[0]["outcome"] == "ran" and answers[0]["complete"] else answers[0].get("message", "the time was over")

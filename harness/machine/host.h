@@ -57,4 +57,9 @@ struct Host {
 /// An entry of "hosts" in zplan.bench/1.
 [[nodiscard]] Json host_json(const Host& host);
 
+/// GPUs and links are asked of the driver (NVML), else the GPUs are read from the PCI bus. What cannot be
+/// found out is left empty and noted; nothing here throws. `root`: a folder with proc/ and sys/; `nvml`: the
+/// library as dlopen(3) takes it.
+[[nodiscard]] Host read_host(const std::string& root = "/", const std::string& nvml = "libnvidia-ml.so.1");
+
 }  // namespace zplan::bench

@@ -8,8 +8,6 @@
 #include <map>
 #include <memory>
 
-#include "harness/machine/nvml_api.h"
-
 namespace zplan::bench {
 
 namespace {

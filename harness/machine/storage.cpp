@@ -18,7 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "harness/error.h"
+#include "harness/control.h"
 #include "models/base/format.h"
 
 namespace zplan::bench {

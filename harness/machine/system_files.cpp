@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <string>
 
 namespace zplan::bench {
 
@@ -184,6 +186,69 @@ std::vector<GpuDevice> gpus_on_the_bus(const std::string& root) {
          .pcie_generation = generation_of(line_of(device / "max_link_speed")),
          .pcie_lanes = static_cast<int>(number_of(line_of(device / "max_link_width")).value_or(0))});
   }
+  return all;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::int64_t> counter_at(const fs::path& path) {
+  std::ifstream file(path);
+  std::int64_t value = 0;
+  return file >> value && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+/// What it sends goes out by another one: Linux links it as "lower_NAME".
+bool stands_on_another(const fs::path& interface) {
+  const std::vector<fs::path> all = entries(interface);
+  return std::any_of(all.begin(), all.end(), [](const fs::path& each) {
+    const std::string name = each.filename();
+    return name.starts_with("lower_") || name == "bridge" || name == "bonding";
+  });
+}
+
+SentBytes by_sysfs(const fs::path& root) {
+  SentBytes all;
+  for (const fs::path& each : entries(root / "sys/class/net"))
+    if (const auto bytes = counter_at(each / "statistics/tx_bytes"); bytes && !stands_on_another(each))
+      all[each.filename()] = *bytes;
+  return all;
+}
+
+/// The ninth number of a line of /proc/net/dev: eight are of what was received.
+std::optional<std::int64_t> sent_in(const std::string& numbers) {
+  std::istringstream words(numbers);
+  std::int64_t value = 0;
+  for (int i = 0; i < 9 && words >> value;) ++i;
+  return words && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
+/// Lines "eth0: 1 2 …".
+SentBytes by_proc(const fs::path& root) {
+  const fs::path folder = root / "proc/net";
+  std::ifstream file(folder / "dev");
+  SentBytes all;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t name = line.find_first_not_of(' '), colon = line.find(':');
+    if (colon == std::string::npos) continue;  // a heading
+    const std::string interface = line.substr(name, colon - name);
+    if (const auto bytes = sent_in(line.substr(colon + 1));
+        bytes && !there(folder / "bonding" / interface) && !there(folder / "vlan" / interface))
+      all[interface] = *bytes;
+  }
+  return all;
+}
+
+}  // namespace
+
+SentBytes sent_bytes(const std::string& root) {
+  constexpr std::int64_t kWord = 4;
+  SentBytes all = there(fs::path(root) / "sys/class/net") ? by_sysfs(root) : by_proc(root);
+  for (const fs::path& device : entries(fs::path(root) / "sys/class/infiniband"))
+    for (const fs::path& port : entries(device / "ports"))
+      if (const auto words = counter_at(port / "counters/port_xmit_data"))
+        all[device.filename().string() + ":" + port.filename().string()] = *words * kWord;
   return all;
 }
 

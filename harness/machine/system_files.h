@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/machine/host.h"
+#include "harness/sent.h"
 
 namespace zplan::bench {
 
@@ -33,5 +34,14 @@ namespace zplan::bench {
 /// NVIDIA's GPUs on the PCI bus, in order of address, without what only a driver knows; for hosts without
 /// one.
 [[nodiscard]] std::vector<GpuDevice> gpus_on_the_bus(const std::string& root);
+
+/// Bytes sent since the host started: tx_bytes of every network interface, loopback included, and of
+/// InfiniBand ports, as "device:port", port_xmit_data, which counts words of four bytes. Interfaces that
+/// stand on others (bridges, bonds, VLANs) would count twice and are left out, as is what has no counter.
+/// RDMA is in a port's counter alone; what TCP sends over such a port is in its interface's, and may be in
+/// both. Without /sys, as in many containers, interfaces are counted by /proc/net/dev, which does not tell
+/// bridges apart, and ports of InfiniBand by nothing.
+/// Source: Linux Documentation/ABI/testing/sysfs-class-net-statistics, sysfs-class-infiniband; proc(5).
+[[nodiscard]] SentBytes sent_bytes(const std::string& root);
 
 }  // namespace zplan::bench

@@ -1,16 +1,17 @@
 #pragma once
-// Collectives between processes over MPI, on the memory of the host: what a laptop and CI have.
+// Collectives between processes through MPI, on host memory.
 
 #include <memory>
 
 #include "harness/backend.h"
+#include "harness/control.h"
 
 namespace zplan::bench {
 
-/// Starts MPI; it ends with the backend. There is one per process. Throws BenchError.
+/// Starts MPI, which ends with the backend. A process has at most one. Throws BenchError.
 [[nodiscard]] std::unique_ptr<Backend> make_mpi_backend();
 
-/// The same MPI to talk to the other ranks beside another backend's collectives.
+/// Starts MPI as the control of another backend's ranks.
 [[nodiscard]] std::unique_ptr<Control> make_mpi_control();
 
 }  // namespace zplan::bench

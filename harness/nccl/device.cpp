@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "harness/error.h"
-#include "harness/nccl/wait.h"
+#include "harness/control.h"
+#include "harness/timing.h"
 
 namespace zplan::bench {
 

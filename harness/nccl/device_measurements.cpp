@@ -9,8 +9,8 @@
 #include <new>
 #include <optional>
 
-#include "harness/error.h"
-#include "harness/nccl/matrix_product.h"
+#include "harness/control.h"
+#include "harness/nccl/busy_stream.h"
 
 namespace zplan::bench {
 

@@ -9,11 +9,10 @@
 #include <fstream>
 #include <utility>
 
-#include "harness/error.h"
-#include "harness/host_name.h"
+#include "harness/control.h"
 #include "harness/nccl/busy_stream.h"
-#include "harness/nccl/nccl_communicator.h"
-#include "harness/nccl/wait.h"
+#include "harness/nccl/nccl_rank.h"
+#include "harness/timing.h"
 #include "models/base/error.h"
 
 namespace zplan::bench {

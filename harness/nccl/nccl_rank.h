@@ -1,12 +1,41 @@
 #pragma once
-// What all communicators of one rank share: its GPU, its queue, and the limit on how long its calls may take.
+// A rank of NCCL: its GPU, its communicators, and the calls that it issues.
 
+#include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "harness/nccl/device.h"
-#include "harness/nccl/live_communicators.h"
+#include "harness/nccl/library.h"
 
 namespace zplan::bench {
+
+/// Holds a rank's NCCL communicators, so that another thread can end a call that hangs in one of them.
+class LiveCommunicators {
+ public:
+  explicit LiveCommunicators(const Nccl& nccl) : nccl_(nccl) {}
+
+  /// Where everything was aborted before, so is `communicator`.
+  void add(ncclComm_t communicator);
+  /// False: it was aborted, which freed it.
+  [[nodiscard]] bool remove(ncclComm_t communicator);
+  /// Ends what runs in them and frees them. From any thread, more than once.
+  void abort() noexcept;
+  [[nodiscard]] bool aborted() const;
+  /// What NCCL says of `communicator`; ncclInvalidUsage where it was aborted.
+  [[nodiscard]] ncclResult_t state(ncclComm_t communicator) const;
+  /// The first error, other than to be in progress, that one of them reports; ncclSuccess: none.
+  [[nodiscard]] ncclResult_t error() const;
+
+ private:
+  [[nodiscard]] ncclResult_t ask(ncclComm_t communicator) const;
+
+  const Nccl& nccl_;
+  mutable std::mutex mutex_;
+  std::vector<ncclComm_t> alive_;
+  bool aborted_{};
+};
 
 /// The call that was issued last, for messages.
 struct IssuedCall {
@@ -15,6 +44,7 @@ struct IssuedCall {
 };
 [[nodiscard]] std::string to_text(const IssuedCall& call);
 
+/// Holds what all communicators of a rank share: its GPU, its stream, and the limit on the time of a call.
 class NcclRank {
  public:
   NcclRank(Device device_of_rank, Nccl functions, Seconds limit);
@@ -54,6 +84,42 @@ class NcclRank {
   [[nodiscard]] std::string describe(ncclResult_t result, ncclComm_t communicator) const;
 
   ncclComm_t world_{};
+};
+
+/// Issues the harness's operations as calls of NCCL.
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(std::shared_ptr<NcclRank> rank, ncclComm_t communicator);
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+  NcclCommunicator(NcclCommunicator&&) = delete;
+  NcclCommunicator& operator=(NcclCommunicator&&) = delete;
+  ~NcclCommunicator() override;
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  void issue(const Work& work, const std::byte* send, std::byte* receive) override;
+
+ private:
+  [[nodiscard]] ncclResult_t call(const Work& work, const std::byte* send, std::byte* receive) const;
+  [[nodiscard]] ncclResult_t all_to_all(const Work& work, const std::byte* send, std::byte* receive) const;
+  struct Outgoing {
+    int to;
+    const std::byte* data;
+    std::int64_t elements;
+  };
+  struct Incoming {
+    int from;
+    std::byte* data;
+    std::int64_t elements;
+  };
+  [[nodiscard]] ncclResult_t exchange(DataType dtype, const Outgoing& out, const Incoming& in) const;
+  template <class Calls>
+  [[nodiscard]] ncclResult_t grouped(const Calls& calls) const;
+
+  std::shared_ptr<NcclRank> shared_;
+  ncclComm_t communicator_{};
+  int rank_{}, size_{};
 };
 
 }  // namespace zplan::bench

@@ -12,11 +12,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string_view>
 
-#include "harness/error.h"
-#include "harness/net/socket.h"
+#include "harness/net/controls.h"
+#include "harness/timing.h"
 
 namespace zplan::bench {
 
@@ -60,14 +61,15 @@ class Group {
     for (const Child& child : alive_) (void)waitpid(child.pid, nullptr, 0);
   }
 
-  void start(const std::string& name, std::vector<std::string> command);
-  /// Returns the exit status of the first that failed, or 0.
-  [[nodiscard]] int wait();
+  pid_t start(const std::string& name, std::vector<std::string> command);
+  /// Waits until all have ended and calls `ended` for each. Returns the exit status of the first that failed,
+  /// or 0.
+  [[nodiscard]] int wait(const std::function<void(const Child&)>& ended = {});
 
  private:
   void pass_on();
   void end(int signal);
-  void collect();
+  void collect(const std::function<void(const Child&)>& ended);
   void note(const Child& child);
 
   const sigset_t awaited_;
@@ -78,7 +80,7 @@ class Group {
   int first_failure_{};  ///< exit status
   int interrupts_{};
   bool ended_here_{};
-  std::optional<Deadline> deadline_;  ///< when those that still run are killed
+  std::optional<Clock::time_point> deadline_;  ///< when those that still run are killed
 };
 
 /// Between fork and exec only system calls are made, since other threads' locks may be held.
@@ -97,7 +99,7 @@ class Group {
   _exit(127);
 }
 
-void Group::start(const std::string& name, std::vector<std::string> command) {
+pid_t Group::start(const std::string& name, std::vector<std::string> command) {
   std::vector<char*> arguments;
   for (std::string& each : command) arguments.push_back(each.data());
   arguments.push_back(nullptr);
@@ -108,15 +110,17 @@ void Group::start(const std::string& name, std::vector<std::string> command) {
   (void)setpgid(child, group_);  // by both processes, so that the group exists whichever is first
   if (group_ == 0) group_ = child;
   alive_.push_back({.name = name, .pid = child});
+  return child;
 }
 
-int Group::wait() {
+int Group::wait(const std::function<void(const Child&)>& ended) {
   while (!alive_.empty()) {
-    const int left = deadline_ ? milliseconds_until(*deadline_) : 3'600'000;
-    const timespec time{.tv_sec = left / 1000, .tv_nsec = (left % 1000) * 1'000'000L};
+    const auto left = deadline_ ? *deadline_ - Clock::now() : std::chrono::hours(1);
+    const auto wait = std::max<std::int64_t>(std::chrono::nanoseconds(left).count(), 0);
+    const timespec time{.tv_sec = wait / 1'000'000'000, .tv_nsec = wait % 1'000'000'000};
     const int signal = sigtimedwait(&awaited_, nullptr, &time);
     if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) pass_on();
-    collect();
+    collect(ended);
     if (deadline_ && Clock::now() >= *deadline_) end(SIGKILL);
   }
   return first_failure_;
@@ -135,7 +139,7 @@ void Group::end(int signal) {
   deadline_ = signal == SIGKILL ? std::nullopt : std::optional(Clock::now() + end_within_);
 }
 
-void Group::collect() {
+void Group::collect(const std::function<void(const Child&)>& on_end) {
   std::vector<Child> ended;
   std::erase_if(alive_, [&ended](Child& child) {
     if (waitpid(child.pid, &child.status, WNOHANG) != child.pid) return false;
@@ -145,7 +149,10 @@ void Group::collect() {
   // Of several at one time, one that was killed is why the others ended rather than the other way round.
   std::stable_partition(ended.begin(), ended.end(),
                         [](const Child& each) { return WIFSIGNALED(each.status); });
-  for (const Child& each : ended) note(each);
+  for (const Child& each : ended) {
+    note(each);
+    if (on_end) on_end(each);
+  }
 }
 
 void Group::note(const Child& child) {
@@ -166,20 +173,16 @@ void set(const char* name, const std::string& value) { (void)setenv(name, value.
 }  // namespace
 
 int run_local(int ranks, const std::vector<std::string>& command, std::chrono::milliseconds end_within) {
-  Socket listener = listen_at("127.0.0.1", 0);
+  SharedMemory memory(ranks);
   Group group({.interrupt = SIGINT, .end = SIGKILL}, end_within);
-  set("ZPLAN_LAUNCHED", "local");
-  set("MASTER_ADDR", "127.0.0.1"), set("MASTER_PORT", std::to_string(listening_port(listener.fd())));
+  set("ZPLAN_SHARED_MEMORY", std::to_string(memory.descriptor()));
   set("WORLD_SIZE", std::to_string(ranks)), set("LOCAL_WORLD_SIZE", std::to_string(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     set("RANK", std::to_string(rank)), set("LOCAL_RANK", std::to_string(rank));
-    // Only rank 0 inherits the listener: where rank 0 ends, the port is free.
-    if (rank == 0) set("ZPLAN_LISTEN_FD", std::to_string(listener.fd()));
-    (void)fcntl(listener.fd(), F_SETFD, rank == 0 ? 0 : FD_CLOEXEC);
-    group.start(fmt::format("rank {}", rank), command);
+    memory.start(rank, group.start(fmt::format("rank {}", rank), command));
   }
-  { const Socket closed = std::move(listener); }
-  return group.wait();
+  // A rank that fails prints why, and the group prints which one was killed.
+  return group.wait([&](const Child& child) { memory.end(child.pid, exit_status_of(child.status) != 0); });
 }
 
 int run_mpirun(const std::vector<std::string>& command, std::chrono::milliseconds end_within) {

@@ -11,17 +11,17 @@ namespace zplan::bench {
 /// How long processes have to end by themselves once one has failed or they were told to.
 inline constexpr std::chrono::milliseconds kEndWithin{5'000};
 
-/// Copies of one program as ranks of one run: each with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
-/// MASTER_ADDR=127.0.0.1, MASTER_PORT and ZPLAN_LAUNCHED=local, rank 0 also with the socket that listens at
-/// that port (ZPLAN_LISTEN_FD), so that no other process takes the port in between. SIGINT, SIGTERM and
-/// SIGHUP reach them as one SIGINT; the next one kills them. They die with this process, however it ends. One
-/// that is killed is named on stderr. Returns 0, or the exit status of the rank that failed first (128 +
-/// signal). Throws InputError or BenchError where they cannot be started.
+/// Starts one program `ranks` times and waits for the ranks. Each gets RANK, WORLD_SIZE, LOCAL_RANK,
+/// LOCAL_WORLD_SIZE, and in ZPLAN_SHARED_MEMORY the descriptor of memory that all share (MemoryControl).
+/// SIGINT, SIGTERM and SIGHUP are passed on as one SIGINT; the next one kills the ranks. They die with this
+/// process, however it ends. One that is killed is named on stderr. Returns 0, or the exit status of the rank
+/// that failed first (128 + signal). Throws InputError or BenchError if they cannot be started.
 [[nodiscard]] int run_local(int ranks, const std::vector<std::string>& command,
                             std::chrono::milliseconds end_within = kEndWithin);
 
-/// mpirun, which starts and ends ranks itself: the first signal reaches it as SIGUSR1, which it passes on to
-/// its ranks, the next one as SIGTERM, which ends them. The latter it also gets where this process dies.
+/// Starts mpirun, which starts and ends ranks itself, and waits for it. The first signal is passed on as
+/// SIGUSR1, which mpirun passes on to its ranks, the next one as SIGTERM, which ends them. mpirun gets the
+/// latter also if this process dies.
 [[nodiscard]] int run_mpirun(const std::vector<std::string>& command,
                              std::chrono::milliseconds end_within = kEndWithin);
 

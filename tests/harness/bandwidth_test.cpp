@@ -1,9 +1,8 @@
 // Bus bandwidth as we derive it from size and time, against the column that nccl-tests itself printed.
 
-#include "harness/bandwidth.h"
-
 #include <gtest/gtest.h>
 
+#include "harness/work.h"
 #include "models/base/json_reader.h"
 
 namespace zplan {

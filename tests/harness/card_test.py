@@ -13,11 +13,11 @@ CARD, ZPLAN = Path(sys.argv.pop(1)).resolve(), sys.argv.pop(1)
 sys.path.insert(0, str(CARD))
 
 import measure  # noqa: E402
-import runs  # noqa: E402
-from run import catalogue, ds_config_of, options_of, row_of  # noqa: E402
-from verdicts import required_bytes  # noqa: E402
+from measure import required_bytes  # noqa: E402
+from run import (catalogue, ds_config_of, one_rank, options_of, row_of, several_ranks,  # noqa: E402
+                 verdict_runs)
 
-ALL = runs.one_rank() + runs.several_ranks() + runs.verdict_runs()
+ALL = one_rank() + several_ranks() + verdict_runs()
 H100 = {"name": "NVIDIA H100 80GB HBM3", "compute_capability": "9.0", "total_bytes": 85_000_000_000}
 
 
@@ -41,12 +41,12 @@ class Runs(unittest.TestCase):
         self.assertEqual([run.model for run in ALL if run.model not in known], [])
 
     def test_no_two_have_one_name(self):
-        for each in (runs.one_rank() + runs.several_ranks(), runs.verdict_runs()):
+        for each in (one_rank() + several_ranks(), verdict_runs()):
             names = [run.id for run in each]
             self.assertEqual(len(names), len(set(names)))
 
     def test_sixty_runs_at_least(self):
-        self.assertGreaterEqual(len(runs.one_rank() + runs.several_ranks()), 60)
+        self.assertGreaterEqual(len(one_rank() + several_ranks()), 60)
 
     def test_what_deepspeed_is_told_is_what_the_row_says(self):
         for run in ALL:
@@ -59,19 +59,19 @@ class Runs(unittest.TestCase):
 
     def test_zplan_judges_every_row(self):
         rows = [row_of(run) | {"measured": {"1": step(), "2": step(), "3": step()}, "outcome": "ran",
-                               "available_bytes": (78 << 30) // run.ranks} for run in runs.one_rank() + runs.several_ranks()]
+                               "available_bytes": (78 << 30) // run.ranks} for run in one_rank() + several_ranks()]
         status, answer = check({"schema": "zplan.runs/1", "card": H100, "rows": rows, "failed": [], "overheads": []})
         self.assertEqual((status, answer["failures"]), (0, []))
         skipped = {record["id"]: record["skipped"] for record in answer["records"] if record["skipped"] and record["statistic"] != "tokens_per_second"}
         self.assertEqual(skipped, {})
         judged = {(record["id"], record["statistic"]) for record in answer["records"]}
-        for run in runs.one_rank():
+        for run in one_rank():
             for statistic in ("allocated", "reserved", "device", "tokens_per_second"):
                 self.assertIn((run.id, statistic), judged)
 
     def test_what_is_required_is_asked_of_zplan(self):
-        needed = required_bytes(ZPLAN, runs.verdict_runs(), H100)
-        self.assertEqual(set(needed), {run.id for run in runs.verdict_runs()})
+        needed = required_bytes(ZPLAN, verdict_runs(), H100)
+        self.assertEqual(set(needed), {run.id for run in verdict_runs()})
         self.assertTrue(all(1 << 30 < value < 80 << 30 for value in needed.values()), needed)
 
 

@@ -1,10 +1,9 @@
-#include "harness/group.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "harness/work.h"
 #include "models/base/error.h"
 
 namespace zplan::bench {

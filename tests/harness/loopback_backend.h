@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "harness/backend.h"
-#include "harness/error.h"
+#include "harness/control.h"
 #include "harness/pattern.h"
 #include "harness/session.h"
 #include "tests/harness/thread_control.h"

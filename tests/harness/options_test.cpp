@@ -72,10 +72,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"--op allreduce", "allreduce"}, Refused{"--groups tensor", "--tp"},
                     Refused{"--budget 0s", "--budget: \"0s\""}, Refused{"--budget 5x", "--budget: \"5x\""},
                     Refused{"--timeout -1", "--timeout"}, Refused{"--local 0", "--local"},
-                    Refused{"--port 70000", "--port"}, Refused{"--compute", "--plan"},
-                    Refused{"--plan p --op all_reduce", "--op"}, Refused{"--backend gloo", "gloo"},
-                    Refused{"--frobnicate", "--frobnicate"}, Refused{"-b", "--min-bytes"},
-                    Refused{"-b 99999999999999999999", "--min-bytes"}));
+                    Refused{"--compute", "--plan"}, Refused{"--plan p --op all_reduce", "--op"},
+                    Refused{"--backend gloo", "gloo"}, Refused{"--frobnicate", "--frobnicate"},
+                    Refused{"-b", "--min-bytes"}, Refused{"-b 99999999999999999999", "--min-bytes"}));
 
 }  // namespace
 }  // namespace zplan::bench

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "harness/control.h"
-#include "harness/error.h"
+#include "harness/control.h"
 
 namespace zplan::bench {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "harness/machine/nvml_api.h"
+#include "harness/machine/nvml.h"
 
 // As NVML documents them: each returns 0 for success, 2 for a bad argument, 3 for what is not supported.
 namespace {

@@ -1,11 +1,10 @@
 // Made-up /sys and /proc.
 
-#include "harness/machine/interfaces.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "harness/machine/system_files.h"
 #include "tests/harness/machine/made_up_root.h"
 
 namespace zplan::bench {

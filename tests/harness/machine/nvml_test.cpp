@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fake_nvml.h"
-#include "harness/machine/topology.h"
+#include "harness/machine/host.h"
 
 namespace zplan::bench {
 namespace {

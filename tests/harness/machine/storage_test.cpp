@@ -14,7 +14,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "harness/error.h"
+#include "harness/control.h"
 
 namespace zplan::bench {
 namespace {

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "harness/machine/host.h"
 #include "harness/machine/numa.h"
-#include "harness/machine/topology.h"
 #include "tests/harness/machine/made_up_root.h"
 
 namespace zplan::bench {

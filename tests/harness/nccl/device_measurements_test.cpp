@@ -9,7 +9,7 @@
 #include <set>
 
 #include "fake_ranks.h"
-#include "harness/error.h"
+#include "harness/control.h"
 #include "models/base/error.h"
 
 namespace zplan::bench {

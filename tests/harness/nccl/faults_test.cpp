@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "fake_ranks.h"
-#include "harness/error.h"
+#include "harness/control.h"
 
 namespace zplan::bench {
 namespace {

@@ -15,12 +15,20 @@ import jsonschema
 BENCH, ZPLAN, SCHEMA, STAND_INS = sys.argv[1:5]
 
 
-def run(*arguments, stand_ins=True):
-    environment = dict(os.environ)
-    environment.pop("ZPLAN_CUDA_PATH", None)
+def start(*arguments, stand_ins=True, **variables):
+    environment = {name: value for name, value in os.environ.items() if name != "ZPLAN_CUDA_PATH"} | variables
     if stand_ins:
         environment["ZPLAN_CUDA_PATH"] = f"{STAND_INS}/cuda:{STAND_INS}/nccl"
-    return subprocess.run([BENCH, *map(str, arguments)], capture_output=True, text=True, timeout=300, check=False, env=environment)
+    return subprocess.Popen([BENCH, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def end(process):
+    out, err = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def run(*arguments, **options):
+    return end(start(*arguments, **options))
 
 
 def has_driver():
@@ -60,6 +68,28 @@ class Program(unittest.TestCase):
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("zplan-bench", json.loads(profile.read_text())["sources"]["pcie_effective_gb_per_s_per_direction"])
+
+    SHARED = "zplan: --backend nccl: ranks 0 and 1 share one GPU, which NCCL refuses"
+
+    def test_ranks_that_it_starts_meet_in_memory(self):
+        done = run("--backend", "nccl", "--local", 2, FAKE_CUDA_DEVICES="1")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(self.SHARED, done.stderr)
+
+    def test_ranks_of_a_launcher_meet_in_a_folder(self):
+        ranks = [start("--backend", "nccl", "--meet", self.result.parent, "--op", "all_reduce", FAKE_CUDA_DEVICES="1", RANK=str(rank),
+                       WORLD_SIZE="2", MASTER_ADDR="a", MASTER_PORT="1") for rank in range(2)]
+        for rank in ranks:
+            done = end(rank)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(self.SHARED, done.stderr)
+        self.assertEqual(list(self.result.parent.iterdir()), [])
+
+    def test_a_rank_that_is_alone_names_what_is_missing(self):
+        done = run("--backend", "nccl", "--meet", self.result.parent, "--timeout", "500ms", RANK="1", WORLD_SIZE="2")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, f"^zplan: bench: rank 1 on host .*: no file {self.result.parent}/zplan-bench-.*-none/welcome of rank 0 "
+                         "of 2 within 0.5 s: start every rank, and name a folder on a disk that all hosts share .--meet.\n$")
 
     def test_without_a_driver_it_says_what_to_do(self):
         done = run("--backend", "nccl", "--op", "all_reduce", "-e", "8", stand_ins=False)

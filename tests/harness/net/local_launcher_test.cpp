@@ -15,7 +15,7 @@
 #include <functional>
 #include <thread>
 
-#include "harness/net/socket.h"
+#include "harness/timing.h"
 
 namespace zplan::bench {
 namespace {
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
 bool comes_true(const std::function<bool()>& what) {
-  const Deadline deadline = Clock::now() + 60s;
+  const Clock::time_point deadline = Clock::now() + 60s;
   while (!what()) {
     if (Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(10ms);
@@ -102,11 +102,10 @@ const Words kIgnore = shell("trap '' INT USR1 TERM; " + kAnnounce + "exec sleep 
 
 TEST_F(Launchers, GiveEveryRankItsPlace) {
   const Words command = shell(
-      "echo $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $ZPLAN_LAUNCHED $((MASTER_PORT > 0))"
+      "[ -e /proc/self/fd/$ZPLAN_SHARED_MEMORY ] && echo $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE"
       " > $FOLDER/$RANK");
   EXPECT_EQ(status_of(start_local(3, command)), 0);
-  for (int rank = 0; rank < 3; ++rank)
-    EXPECT_EQ(text(std::to_string(rank)), fmt::format("3 {} 3 127.0.0.1 local 1\n", rank));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(text(std::to_string(rank)), fmt::format("3 {} 3\n", rank));
 }
 
 TEST_F(Launchers, TwoAtOnceHaveRanksThatMeetOnlyTheirOwn) {
@@ -114,6 +113,12 @@ TEST_F(Launchers, TwoAtOnceHaveRanksThatMeetOnlyTheirOwn) {
   const pid_t one = start_local(2, command), other = start_local(4, command);
   EXPECT_EQ(status_of(one), 0);
   EXPECT_EQ(status_of(other), 0);
+}
+
+TEST_F(Launchers, LetRanksReportOneThatLeftBeforeTheyMet) {
+  const std::string meets = (fs::read_symlink("/proc/self/exe").parent_path() / "rank_that_meets").string();
+  EXPECT_EQ(status_of(start_local(3, shell("[ $RANK = 2 ] && exit 0; exec " + meets), 60s)), 1);
+  EXPECT_THAT(text("said"), testing::ContainsRegex("rank 2 \\(pid [0-9]+\\) ended\n"));
 }
 
 TEST_F(Launchers, NameARankThatIsKilledAndEndTheOthers) {

@@ -1,19 +1,18 @@
-// A rank that meets the others of its launch: exits with 0 where as many came as its environment says.
+// A rank that meets the others of its launch: exits with 0 if as many came as its environment says.
 
-#include <chrono>
 #include <cstdio>
 #include <exception>
 
-#include "harness/net/environment.h"
-#include "harness/net/tcp_control.h"
+#include "harness/net/controls.h"
 
 int main() {
-  using namespace std::chrono_literals;
+  using namespace zplan::bench;
   try {
-    const zplan::bench::Place place = zplan::bench::read_place(zplan::bench::process_variables());
-    if (place.launcher != zplan::bench::Launcher::local) return 1;
-    return static_cast<int>(zplan::bench::TcpControl(place, 60s).all_gather("x").size()) == place.size ? 0
-                                                                                                       : 1;
+    const Place place = read_place(process_variables());
+    if (place.launcher != Launcher::local) return 1;
+    MemoryControl control(std::make_shared<SharedMemory>(place.memory, place.size), place.rank,
+                          zplan::Seconds(60));
+    return static_cast<int>(control.all_gather("x").size()) == place.size ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -1,4 +1,6 @@
-"""What a GPU reaches: matrix products in the shapes of the catalogue's models, attention, operations that only read and
+"""What a GPU reaches, and what it holds besides PyTorch's allocator.
+
+It reaches: matrix products in the shapes of the catalogue's models, attention, operations that only read and
 write, AdamW, copies over PCIe. One entry each with its work, its bytes and its median time.
 
 Inputs are random, since products of zeros draw less power and run faster; medians of seven groups of calls between
@@ -8,6 +10,7 @@ import statistics
 import time
 
 import torch
+import torch.distributed
 import torch.nn.functional as F
 
 from run import catalogue
@@ -137,7 +140,7 @@ def copies():
 PARTS = (matrix_products, attention, memory_bound, adamw, copies)
 
 
-def measure(_place, _phases, deadline):
+def measure_efficiency(_place, _phases, deadline):
     """The entries, as many as there is time for."""
     torch.cuda.set_device(0)
     torch.manual_seed(0)
@@ -149,3 +152,67 @@ def measure(_place, _phases, deadline):
                 return {"entries": entries, "complete": False}
         torch.cuda.empty_cache()
     return {"entries": entries, "complete": True}
+
+
+def stages_of_one(place, _):
+    seen = Stages(place)
+    for dtype in (torch.bfloat16, torch.float32):
+        a = torch.ones(4096, 4096, dtype=dtype, device="cuda", requires_grad=True)
+        (a @ a).sum().backward()  # the forward's thread and autograd's each have a workspace
+        seen.add(f"matrix products in {str(dtype).removeprefix('torch.')}")
+    x = torch.ones(1, 8, 512, 64, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+    torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
+    seen.add("attention")
+    weights = torch.nn.Linear(512, 512, device="cuda")
+    torch.nn.functional.cross_entropy(weights(torch.ones(8, 512, device="cuda")), torch.zeros(8, dtype=torch.long, device="cuda")).backward()
+    optimizer = torch.optim.AdamW(weights.parameters(), fused=True)
+    optimizer.step()
+    seen.add("loss and fused AdamW")
+    return {"stages": seen.rows}
+
+
+def stages_of_a_group(place, _):
+    seen = Stages(place)
+    import training
+    training.join("torch", place)
+    data = torch.ones(1 << 20, device="cuda")
+    torch.distributed.all_reduce(data)
+    seen.add("communicator and all_reduce")
+    out = torch.empty(place.ranks << 20, device="cuda")
+    torch.distributed.all_gather_into_tensor(out, data)
+    torch.distributed.reduce_scatter_tensor(data, out)
+    seen.add("all_gather and reduce_scatter")
+    second = torch.distributed.new_group(list(range(place.ranks)))
+    torch.distributed.all_reduce(data, group=second)
+    seen.add("second communicator")
+    return {"stages": seen.rows}
+
+
+class Stages:
+    """What the device holds besides PyTorch's allocator (context, kernels, cuBLAS, communicators): of each stage what the device
+    lost in it, less what the allocator took."""
+
+    def __init__(self, place):
+        self.place, self.rows = place, []
+        self.device = self.reserved = 0
+        torch.cuda.set_device(0)
+        torch.zeros(1, device="cuda")
+        self.add("context and first kernel")
+
+    def add(self, name):
+        torch.cuda.synchronize()
+        device, reserved = self.place.device_bytes(), torch.cuda.memory_reserved()
+        self.rows.append({"stage": name, "device_bytes": device, "reserved": reserved,
+                          "outside_allocator": device - reserved,
+                          "added_outside": device - self.device - (reserved - self.reserved)})
+        self.device, self.reserved = device, reserved
+
+
+def measure_overheads(watcher, log, *, fake=False):
+    """Returns rows of one process, and of 2, 4 and 8 ranks."""
+    import ranks
+    found = []
+    for count, stages in ((1, stages_of_one), (2, stages_of_a_group), (4, stages_of_a_group), (8, stages_of_a_group)):
+        answers, _ = ranks.run_ranks(stages, count, watcher, log, fake=fake, limit=90)
+        found.append({"ranks": count, **answers[0]})
+    return found

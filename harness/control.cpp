@@ -1,4 +1,4 @@
-#include "harness/host_name.h"
+#include "harness/control.h"
 
 #include <unistd.h>
 
