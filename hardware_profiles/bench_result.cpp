@@ -85,7 +85,7 @@ void check_statistics(const TimeStatistics& given, const std::vector<double>& sa
                   "its samples give");
 }
 
-/// Where the samples are not kept, at least their order must be possible.
+/// Checks that the quantiles are in order, for results without samples.
 void check_order(const TimeStatistics& given, const std::string& place, Audit& audit) {
   const std::array<Seconds, 5> ordered{given.lowest, given.p10, given.median, given.p90, given.highest};
   audit.holds(std::is_sorted(ordered.begin(), ordered.end()), place,

@@ -14,8 +14,8 @@
 
 namespace zplan {
 
-/// Of samples. A quantile q of n samples in ascending order lies at index (n−1)·q, straight between the two
-/// samples next to it.
+/// Statistics of samples. The quantile q of n samples in ascending order is at index (n−1)·q, interpolated
+/// linearly.
 struct TimeStatistics {
   Seconds median{}, p10{}, p90{}, lowest{}, highest{}, mean{};
   friend bool operator==(const TimeStatistics&, const TimeStatistics&) = default;
@@ -23,7 +23,7 @@ struct TimeStatistics {
 /// `samples`: at least one, in any order.
 [[nodiscard]] TimeStatistics statistics_of(std::vector<double> samples);
 
-/// How two GPUs of a host reach each other: over NVLink, over PCIe, or through the host's memory.
+/// Connections of two GPUs of a host: NVLink, PCIe, or the host's memory.
 enum class LinkKind { nvlink, pcie, host };
 template <>
 struct EnumNames<LinkKind> {
@@ -45,11 +45,11 @@ struct BenchHost {
   std::vector<LinkKind> links;    ///< of every pair of them that is listed
 };
 
-/// What all hosts sent while the timed calls of an entry ran.
+/// Bytes that all hosts sent during the timed calls of an entry.
 struct BenchSent {
   Bytes interfaces{}, ports{};  ///< of the network, and of InfiniBand
   std::int64_t calls{};
-  /// What TCP sends over an InfiniBand port is in both, RDMA in the port's counter alone.
+  /// Returns the larger sum: TCP over an InfiniBand port is in both counters, RDMA in the port's alone.
   [[nodiscard]] Bytes bytes() const { return std::max(interfaces, ports); }
 };
 

@@ -70,7 +70,7 @@ bool told_elsewhere(std::string_view figure, const ClusterRequest& request) {
   return figure == "usual_node" || figure == "usual_network" || (figure == "memory_mib" && request.memory);
 }
 
-/// Counts of an instance: all GPUs of each node, or as many nodes as hold those that are asked for.
+/// Fills in GPUs and nodes of an instance: all GPUs of each node, or enough nodes for the requested GPUs.
 void count_on(const Instance& instance, ClusterRequest& request) {
   if (!request.gpus && request.nodes && *request.nodes > 0)
     request.gpus = std::min(*request.nodes, kMostGpus) * instance.gpus;
@@ -85,13 +85,13 @@ void count_on(const Instance& instance, ClusterRequest& request) {
                      fmt::format("accepted: up to {}, or multiples of {}", instance.gpus, instance.gpus));
 }
 
-/// Whether something was typed in the place of a figure of the instance.
+/// True if the request replaces this figure of the instance.
 bool was_given(std::string_view figure, const ClusterRequest& asked) {
   return (figure == "network" && !asked.network.empty()) || (figure == "node" && !asked.node.empty()) ||
          (figure == "gpu" && !asked.gpu.empty()) || (figure == "host_memory_gib" && asked.host_memory);
 }
 
-/// What the instance says of itself and is not sure of, one sentence for each reason.
+/// Stores the instance, and adds an assumption for each reason why some are uncertain.
 void take_instance(Cluster& cluster, const ClusterRequest& asked, const Instance& instance) {
   cluster.instance = instance;
   std::map<std::string, std::vector<std::string>> figures;
@@ -126,7 +126,7 @@ void add_curves_of_the_like(Gpu& gpu, const HardwareProfiles& profiles) {
   gpu.collectives.insert(gpu.collectives.end(), like.collectives.begin(), like.collectives.end());
 }
 
-/// What is not known of GPUs that no published run was compared on.
+/// Adds what is not known of platforms without a published run to compare with.
 void remark_on_platform(Cluster& cluster) {
   const std::string_view unknown = platform_of(cluster.gpu.compute_capability).unknown;
   if (!unknown.empty()) cluster.assumptions.push_back(fmt::format("{}: {}", cluster.gpu.name, unknown));
@@ -181,7 +181,7 @@ void take_node(Cluster& cluster, const ClusterRequest& request, const HardwarePr
   remark_on_node(cluster);
 }
 
-/// Where GPU and host share a pool, the host has what the GPUs have.
+/// Sets the host's memory. If GPU and host share one pool, it is that of the GPUs.
 void take_host_memory(Cluster& cluster, const ClusterRequest& request) {
   const bool shared = cluster.gpu.unified_memory && !request.host_memory;
   const Bytes usual = shared ? cluster.memory * cluster.gpus_per_node : cluster.node.host_memory;
@@ -208,7 +208,7 @@ double share_of_slot(const Cluster& cluster, PciePath path) {
   return path == PciePath::sys ? through_host : 1.0;
 }
 
-/// What is said of slots and of ways between them, in the place of what is usual.
+/// Replaces the node's usual PCIe slots and paths by the requested ones.
 void take_pcie(Cluster& cluster, const ClusterRequest& request) {
   if (!request.pcie && !request.path) return;
   drop_measured_over_pcie(cluster.gpu);

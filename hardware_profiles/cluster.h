@@ -1,6 +1,6 @@
 #pragma once
-// What a model is trained on. Figures are data with sources (hardware_profiles/*/*.json); nothing here is
-// guessed in code.
+// The cluster that a model is trained on. Figures are data with sources (hardware_profiles/*/*.json), never
+// guesses in code.
 
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace zplan {
 
-/// What is asked for; empty or absent means the default, which the answer names as an assumption.
+/// The requested cluster. Empty or absent fields take defaults, which the answer names as assumptions.
 struct ClusterRequest {
   std::string gpu{};                    ///< name or path (*.json) of a profile; empty: the generic GPU
   std::optional<Bytes> memory{};        ///< per GPU; wins over the profile's
@@ -32,8 +32,8 @@ struct ClusterRequest {
   std::optional<BytesPerSecond> disk{};            ///< what a node's drives read, or write
 };
 
-/// How much faster than they are links are taken to be, for questions of the kind "what if they were". Of a
-/// collective only what its bytes take shrinks, not its latency (CollectivePricer).
+/// Factors by which links are assumed to be faster than they are, for what-if questions. They shorten the
+/// time of a collective's bytes, not its latency (CollectivePricer).
 struct LinkFactors {
   double inside{1};   ///< groups within a node
   double between{1};  ///< groups that span nodes: the network
@@ -61,16 +61,16 @@ struct Cluster {
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
-/// What a process can use of a GPU that nvidia-smi lists with `memory`: total less Gpu::driver_reserved, of
-/// which at most one twentieth of the total is taken off (the largest share seen is 4 %, 460 of 11264 MiB of
-/// an RTX 2080 Ti). The driver keeps a nearly fixed amount, 450 MiB on GPUs of 11 to 24 GB, 890 MiB on an
-/// A100 of 80 GB, so a fixed amount per GPU is nearer than a percentage. Source: sources of
-/// "driver_reserved_mib".
+/// Returns the memory that a process can use of a GPU that nvidia-smi lists with `memory`: the total minus
+/// Gpu::driver_reserved, which counts for at most one twentieth of the total (the largest measured share is
+/// 4 %, 460 of 11264 MiB of an RTX 2080 Ti). The driver keeps a nearly fixed amount, 450 MiB on GPUs of 11 to
+/// 24 GB, 890 MiB on an A100 of 80 GB, so a fixed amount per GPU is nearer than a percentage. Source: sources
+/// of "driver_reserved_mib".
 [[nodiscard]] Bytes usable_memory(const Gpu& gpu, Bytes memory);
 
 /// The request with what its instance says in the place of what is not given, and without an instance 1 GPU
-/// on 1 node. Throws InputError for an instance that is not known, or that holds fewer GPUs than are asked of
-/// a node.
+/// on 1 node. Throws InputError for an instance that is not known, or that has fewer GPUs than are
+/// requested per node.
 [[nodiscard]] ClusterRequest filled_in(ClusterRequest request, const HardwareProfiles& profiles);
 
 /// Throws InputError naming the option: --gpus out of 1 to 1,000,000, --nodes that do not divide the GPUs,
@@ -78,7 +78,7 @@ struct Cluster {
 /// has no links for.
 [[nodiscard]] Cluster assemble_cluster(const ClusterRequest& asked, const HardwareProfiles& profiles);
 
-/// A group, and what shares its way with it.
+/// Placement of a group of communicating GPUs on the nodes of a cluster.
 struct GroupPlace {
   std::int64_t ranks{1};
   std::int64_t nodes{1};         ///< that it spans, with equally many of its ranks on each
@@ -95,8 +95,7 @@ struct GroupPlace {
 ///  - groups of the sub-groups' equals (HSDP's replicas): stride sub-group · tensor_parallel.
 /// With g GPUs per node, ranks·stride ≤ g lies inside one node, of whose g/ranks groups each is one. Else a
 /// node holds max(1, g/stride) of the ranks, and min(g, stride) groups lie side by side on the same nodes.
-/// Where the numbers do not divide each other the group that is split is the one that is placed: it is the
-/// slowest.
+/// If the numbers do not divide each other, a group that is split between nodes is placed: it is the slowest.
 /// Source: torch.distributed and DeepSpeed number ranks node by node; DeepSpeed utils/groups.py and
 /// Megatron-LM core/parallel_state.py make tensor-parallel groups of neighbours.
 [[nodiscard]] GroupPlace place_group(const Cluster& cluster, std::int64_t ranks, std::int64_t stride = 1);

@@ -138,7 +138,7 @@ std::vector<const CollectiveCurve*> nearest_curves(const Cluster& cluster, Opera
   return found;
 }
 
-/// What peaks are given for, and all_to_all's as all_gather's.
+/// Returns the peak of an operation: all_reduce's or all_gather's, which all_to_all uses, too.
 BytesPerSecond peak_of(const LinkSpeed& speed, Operation operation) {
   return operation == Operation::all_reduce ? speed.all_reduce : speed.all_gather;
 }
@@ -170,8 +170,8 @@ CollectiveCurve curve_of_peak(const MeasuredLink& link, Operation operation) {
           .points = {{kLong, at_peak(kLong, operation, link.gpus, peak_of(link.speed, operation))}}};
 }
 
-/// What a profile knows beside curves of groups inside a node: the machine's own peak, or the GPU's, of
-/// which nearest in number of GPUs, where it has no curve of this operation (one that is left out counts).
+/// Returns a profile's peak of groups inside a node as a curve: the node's own, else the GPU's nearest in
+/// number of GPUs, if the GPU has no curve of this operation (one that the rules leave out counts).
 std::optional<CollectiveCurve> peak_curve(const Cluster& cluster, Operation operation,
                                           const GroupPlace& place) {
   if (place.nodes > 1) return std::nullopt;
@@ -205,7 +205,7 @@ std::string model_in_words(const Cluster& cluster, const GroupPlace& place) {
                      place.nodes > 1 && cluster.network ? cluster.network->name : "");
 }
 
-/// Of the group that a curve was measured on.
+/// Returns NCCL's model of the group that a curve was measured on.
 NcclModel model_of(const CollectiveCurve& curve, const Cluster& cluster) {
   const GroupPlace place{.ranks = curve.gpus, .nodes = curve.nodes, .side_by_side = 1};
   const Network* theirs = other_network(curve, cluster) ? network_of(curve) : nullptr;
@@ -245,7 +245,7 @@ CollectivePricer::CollectivePricer(const Cluster& cluster, Operation operation, 
   below_ = std::exp(curve_.front().log_time) / model_.time(smallest_).value;
 }
 
-/// Whether a curve is of another group, network or operation than is priced.
+/// True if a curve is of another group, network or operation than the priced one.
 bool CollectivePricer::is_other(const CollectiveCurve& curve, const Cluster& cluster) const {
   const bool same_group = curve.gpus == place_.ranks && curve.nodes == place_.nodes &&
                           (place_.nodes == 1 || place_.side_by_side == 1);
@@ -273,7 +273,7 @@ void CollectivePricer::take(const CollectiveCurve& curve, const Cluster& cluster
   source_ += (source_.empty() ? "" : "; beyond its sizes ") + curve_in_words(curve, scaled);
 }
 
-/// What is put in front takes no longer than what is there, what is put behind no less.
+/// Joins smaller and larger sizes to the points. Times never fall with the size.
 void CollectivePricer::join(std::vector<Point> smaller, std::vector<Point> larger) {
   if (!curve_.empty()) {
     for (Point& point : smaller) point.log_time = std::min(point.log_time, curve_.front().log_time);

@@ -1,6 +1,6 @@
 #pragma once
-// What one collective call takes, and what it sends over which links: measured curves where there are any,
-// NCCL's own model elsewhere. docs/collective-cost.md
+// Time and traffic of one collective call, from measured curves if there are any, else from NCCL's own model.
+// docs/collective-cost.md
 
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace zplan {
 
-/// Of one call.
+/// Cost of one call.
 struct CollectiveCost {
   Seconds time{};
   /// Sent by one GPU, the mean over the group: to others of its node (NVLink or PCIe), and out of the node.
@@ -43,7 +43,7 @@ struct WireBytes {
 [[nodiscard]] WireBytes wire_bytes(CollectiveAlgorithm algorithm, Operation operation,
                                    const GroupPlace& place, Bytes bytes);
 
-/// What a pricer may use.
+/// Restricts the sources that a pricer uses.
 struct PricingRules {
   bool curves{true};                  ///< false: NCCL's model alone
   std::string_view without_record{};  ///< id of a log that no curve may be made of, as when it is judged
@@ -56,14 +56,14 @@ struct PricingRules {
 /// reduce_scatter, is carried over by NCCL's model M: t(S) = t_curve(S)·M(S, this group)/M(S, its group), so
 /// that what the model has wrong of these links stays corrected. On one switch that leaves the bus bandwidth
 /// equal and the latency by the steps of the ring.
-/// Of several curves the nearest is taken: of this operation first, then by the ratios of GPUs per node and
+/// Uses the nearest of several curves: of this operation first, then by the ratios of GPUs per node and
 /// of nodes, where another network counts as a ratio of two; the first of equal ones. Beyond its sizes the
 /// next nearest that has them goes on. Below the smallest size of all the model does, with the ratio that it
 /// has there; above the largest the bus bandwidth stays. Peaks of profiles (`measured` of a node, `links` of
 /// a GPU without curves of the operation on this fabric) stand for curves of groups inside a node: the
 /// node's peak and latency added, the GPU's as one message of 4 GiB.
 /// Cluster::link_factors: with a link f times as fast a call takes L + (t(S) − L)/f, L = t(1 byte) its
-/// latency, which stays. Over a faster network the links inside the nodes become what bounds: such a call
+/// latency, which stays. Over a faster network the links inside the nodes become the bound: such a call
 /// takes no less than its ring's bytes at their bus bandwidth, or than t(S) where that is shorter.
 class CollectivePricer {
  public:
@@ -73,7 +73,7 @@ class CollectivePricer {
   [[nodiscard]] CollectiveCost cost(Bytes size) const;
   [[nodiscard]] Seconds time(Bytes size) const;
   [[nodiscard]] bool measured() const { return !curve_.empty(); }
-  /// Where its times come from, in words for the report: "measured: …", "scaled: …" or "NCCL's model: …".
+  /// Returns the source of its times, for the report: "measured: …", "scaled: …" or "NCCL's model: …".
   [[nodiscard]] const std::string& source() const { return source_; }
 
  private:

@@ -71,7 +71,7 @@ double issue_share(const Gpu& gpu, const KernelModel& model) {
   return matrix_units(gpu) == MatrixUnits::volta ? model.issue_before_ampere : model.issue;
 }
 
-/// Of the 16-bit peak, what the board's power allows for; nothing where it is not known.
+/// Returns the share of the 16-bit peak that the board's power allows, nothing if the power is not known.
 std::optional<double> power_share(const Gpu& gpu, const KernelModel& model) {
   if (!gpu.board_power || !gpu.multiprocessors || !gpu.fp16) return std::nullopt;
   const SustainedRate& sustained = model.sustained[static_cast<std::size_t>(matrix_units(gpu))];

@@ -19,7 +19,7 @@ namespace zplan {
 /// Figure → where it was read. A text that starts with "assumed:" marks a figure that is not certain.
 using Sources = std::map<std::string, std::string>;
 
-/// What training reaches of a GPU's peaks, by kind of work.
+/// Shares of a GPU's peaks that training reaches, by kind of work.
 struct Efficiency {
   double products{};   ///< of the dense 16-bit matrix rate, by large matrix products
   double attention{};  ///< of the same, by fused attention kernels, forward and backward
@@ -33,7 +33,7 @@ struct Gpu {
   std::vector<std::string> aliases{};
   Bytes memory{};           ///< what nvidia-smi prints as total
   Bytes driver_reserved{};  ///< of that, what cudaMemGetInfo does not count: the driver keeps it
-  /// What the rates follow from, where the profile says: multiprocessors x FLOP per clock x clock, and bus x
+  /// Factors of the rates, if the profile has them: multiprocessors x FLOP per clock x clock, and bus width x
   /// rate of a pin.
   std::optional<std::int64_t> multiprocessors{}, boost_mhz{}, memory_bus_bits{};
   std::optional<double> memory_gbit_per_pin{};  ///< 1e9 bits per second
@@ -52,7 +52,7 @@ struct Gpu {
   /// The host's memory is the GPU's: one pool, from which both take. Offload between them frees nothing.
   bool unified_memory{};
   std::optional<double> board_power{};  ///< watts, the limit that the board is sold with
-  /// What was measured on this GPU; absent: as the model of all GPUs has it (efficiency_of).
+  /// Measured on this GPU. Absent: the model of all GPUs applies (efficiency_of).
   std::optional<Efficiency> efficiency{};
   std::string usual_node{};     ///< node type where none is named
   std::string usual_network{};  ///< network where several nodes and none is named
@@ -80,7 +80,7 @@ struct Gpu {
 enum class MatrixUnits : std::uint8_t { volta, ampere_large, ampere_small, ada, hopper };
 inline constexpr std::size_t kMatrixUnits = 5;
 
-/// What a generation's multiprocessor sustains in large 16-bit matrix products while the board draws so much.
+/// Rate that a generation's multiprocessor sustains in large 16-bit matrix products at a power of the board.
 struct SustainedRate {
   double flops{};  ///< per second and multiprocessor
   double watts{};  ///< of board power, per multiprocessor
@@ -88,7 +88,7 @@ struct SustainedRate {
 };
 
 /// Operations of PyTorch's memory-efficient attention in a clock cycle of a multiprocessor with 100 KiB of
-/// shared memory, where its tiles are small and latency sets the pace, however fast the matrix units are.
+/// shared memory, where its tiles are small and latency, not the matrix units, bounds it.
 struct SmallTileAttention {
   double forward{};
   double backward{};         ///< heads of more than 64 features
@@ -102,7 +102,7 @@ struct KernelModel {
   std::array<SustainedRate, kMatrixUnits> sustained{};  ///< by MatrixUnits
   double power_exponent{};                              ///< how the sustained rate grows with power
   double issue{};                                       ///< share of the peak where power does not limit
-  double issue_before_ampere{};  ///< the same of compute capability 7, before asynchronous copies
+  double issue_before_ampere{};  ///< that share for compute capability 7, which lacks asynchronous copies
   double older_instructions{};  ///< of Hopper's peak, by the instructions that FlashAttention-2 is written in
   double plain{};               ///< of the plain units' rate, by fp32 products
   double tail{};                ///< of a wave of tiles, what a product's last one leaves idle
@@ -122,7 +122,7 @@ struct KernelModel {
 /// By compute capability.
 [[nodiscard]] MatrixUnits matrix_units(const Gpu& gpu);
 
-/// Whether a multiprocessor has no more than 100 KiB of shared memory, too little for the large tiles of
+/// True if a multiprocessor has at most 100 KiB of shared memory, too little for the large tiles of
 /// PyTorch's memory-efficient attention: compute capabilities 7.5, 8.6, 8.9 and 12.
 [[nodiscard]] bool has_small_tiles(const Gpu& gpu);
 

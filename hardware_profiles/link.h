@@ -1,5 +1,5 @@
 #pragma once
-// How fast GPUs exchange data: fabrics, measured link speeds, points of measured curves.
+// Links between GPUs: fabrics, measured speeds, measured curves of collectives.
 
 #include <array>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace zplan {
 
-/// How the GPUs of a node reach each other. In a mesh each is wired to each other one, so that a group uses
+/// Connections of the GPUs of a node. In a mesh each is wired to each other one, so that a group uses
 /// only the links among its own (AMD's Infinity Fabric, Gaudi's Ethernet ports, Ascend's HCCS).
 enum class Fabric { nvswitch, nvlink_bridge, pcie_peer, pcie_host, mesh };
 template <>
@@ -29,7 +29,7 @@ struct EnumNames<Fabric> {
   }};
 };
 
-/// Whether a node's GPUs are joined by links of their own (NVLink and what others call it), not by PCIe.
+/// True if links of their own (NVLink and other vendors' equivalents), not PCIe, join a node's GPUs.
 [[nodiscard]] constexpr bool joins_by_gpu_links(Fabric fabric) {
   return fabric == Fabric::nvswitch || fabric == Fabric::nvlink_bridge || fabric == Fabric::mesh;
 }

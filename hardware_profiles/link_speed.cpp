@@ -133,16 +133,16 @@ constexpr double kThread = 43e9;
 /// as fast as pageable ones of fp32: 24 GB/s of PCIe 4 by six, of twice the bytes.
 constexpr BytesPerSecond kStaging{8e9};
 
-/// Of the rated bandwidth of a whole node by one process. Source: Ren et al. 2021 (ZeRO-Offload), table 4:
-/// 10e9 parameters of 28 B in 2.57 s on a DGX-2, whose two Xeon 8168 have twelve channels of DDR4-2666, 256
-/// GB/s.
+/// Share of a node's rated memory bandwidth that one process reaches. Source: Ren et al. 2021 (ZeRO-Offload),
+/// table 4: 10e9 parameters of 28 B in 2.57 s on a DGX-2, whose two Xeon 8168 have twelve channels of
+/// DDR4-2666, 256 GB/s.
 constexpr double kAlone = 0.43;
 
-/// The same by several, whose threads and pages lie on any of its processors: the host's part of steps in
-/// training. Source: deepspeedai/DeepSpeed blogs/zenflow-corebinding/README.md: with 1.54e9 parameters on two
-/// GPUs of a node whose two EPYC 7742 have sixteen channels of DDR4-3200, 410 GB/s, offload makes a step of
-/// 0.24 s one of 1.365 s, of which copies over PCIe 4 take 0.19 s and the rest 42 B a parameter
-/// (tests/reference/offload/README.md has others).
+/// Share that several processes reach together, whose threads and pages lie on any of its processors: the
+/// host's part of steps in training. Source: deepspeedai/DeepSpeed blogs/zenflow-corebinding/README.md:
+/// with 1.54e9 parameters on two GPUs of a node whose two EPYC 7742 have sixteen channels of DDR4-3200, 410
+/// GB/s, offload makes a step of 0.24 s one of 1.365 s, of which copies over PCIe 4 take 0.19 s and the rest
+/// 42 B a parameter (tests/reference/offload/README.md has others).
 constexpr double kTogether = 0.17;
 
 }  // namespace

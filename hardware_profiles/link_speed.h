@@ -1,5 +1,5 @@
 #pragma once
-// What collectives reach inside a node and across nodes: measured where it was, else derived from link rates.
+// Bandwidth of collectives inside a node and across nodes: measured if it was, else derived from link rates.
 
 #include <cstdint>
 #include <string>

@@ -28,11 +28,11 @@ constexpr StepLatencies kNvlinkSteps{{0.6, 1.25, 4.0}, {0.6, 1.9, 3.4}, 25, 25};
 constexpr StepLatencies kPcieSteps{{1.0, 1.9, 4.0}, {1.0, 2.5, 5.7}, 0, 0};
 constexpr StepLatencies kNetworkSteps{{5.0, 8.5, 14.0}, {2.7, 4.0, 14.0}, 18, 20.9};
 
-/// Of a step inside a node where rings leave it: posting to the network, by a host of Intel; thrice with
-/// Simple. Source: tuning.cc, getNetOverhead.
+/// Microseconds that a step inside a node takes longer if rings leave the node: posting to the network, on an
+/// Intel host; three times as long with Simple. Source: tuning.cc, getNetOverhead.
 constexpr double kNetworkOverhead = 1.0;
-/// What multi-node rings of long messages take longer to start: Volta, Ampere and later. Source: tuning.cc,
-/// ncclTopoGetAlgoTime.
+/// Factors of the latency of multi-node rings of long messages: on Volta, on Ampere and later. Source:
+/// tuning.cc, ncclTopoGetAlgoTime.
 constexpr double kPlateauVolta = 1.9, kPlateau = 1.4;
 constexpr std::int64_t kPlateauBytes = 64;  ///< per channel and rank, from which on
 
@@ -107,7 +107,7 @@ Channels doubled_if_fast(Channels channels, int compute_capability) {
   return {channels.count * 2, channels.inside / 2, channels.outside / 2};
 }
 
-/// What one group is modelled by.
+/// The inputs of the model for one group.
 struct Group {
   const Cluster& cluster;
   const Network* between;  ///< null on one node
@@ -248,7 +248,7 @@ double steps_of(const Group& group) {
   return 1;
 }
 
-/// Of a ring's steps those that leave the node.
+/// Returns the steps of a ring that leave the node.
 double network_steps(const Group& group) {
   if (group.one_node()) return 0;
   if (group.operation == Operation::send_recv) return 1;
@@ -313,9 +313,9 @@ double switch_bandwidth(const Group& group, const Channels& heads) {
   return heads.number() * std::min({inside, outside, group.generation().nvls_tree[group.by_nodes()]});
 }
 
-/// What all_to_all reaches, as bus bandwidth: of a rank's (n−1)/n·S the part for other nodes, (n−g)/n·S, goes
-/// by its share of the network. `ring`: of a ring with the same protocol, which on one node is the bound;
-/// `links`: with Simple. Source: SimAI astra-sim calbusbw.cc.
+/// Returns the bus bandwidth of all_to_all: of a rank's (n−1)/n·S the part for other nodes, (n−g)/n·S, passes
+/// its share of the network. `ring`: bandwidth of a ring with this protocol, the bound on one node; `links`:
+/// with Simple. Source: SimAI astra-sim calbusbw.cc.
 double pairwise_bandwidth(const Group& group, double ring, double links) {
   if (group.one_node()) return ring;
   const double own = group.network / group.each();
@@ -379,7 +379,7 @@ NcclWay switch_way(const Group& group, const Channels& heads) {
   return result;
 }
 
-/// Whether NVLS does the operation: on several nodes all_reduce alone.
+/// True if NVLS does the operation; on several nodes it does all_reduce alone.
 bool switch_does(const Group& group) {
   if (group.operation == Operation::all_reduce) return true;
   return group.one_node() &&

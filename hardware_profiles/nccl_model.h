@@ -1,5 +1,5 @@
 #pragma once
-// What a collective takes by the model with which NCCL chooses its algorithm and protocol.
+// Time of a collective by the model with which NCCL chooses algorithm and protocol.
 
 #include <array>
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 namespace zplan {
 
-/// The processors, memory and drives of a node, for what offload leaves to them.
+/// The processors, memory and drives of a node, which offload uses.
 struct Host {
   std::int64_t threads{1};         ///< of each process: OMP_NUM_THREADS, or its part of the cores
   BytesPerSecond bandwidth{90e9};  ///< rated, of all memory channels of the node
@@ -21,11 +21,12 @@ struct Host {
   friend bool operator==(const Host&, const Host&) = default;
 };
 
-/// What an optimizer's loop of one of `processes` on a node reads and writes per second: as much as its
-/// threads keep in flight, and no more than its part of what such loops reach of the node's memory.
+/// Returns the bytes per second that the optimizer loop of one of `processes` on a node reads and writes:
+/// bounded by what its threads keep in flight, and by its share of the node's memory bandwidth.
 [[nodiscard]] BytesPerSecond update_rate(const Host& host, std::int64_t processes);
 
-/// What pageable memory is copied to or from a GPU at: one thread moves it through pinned buffers.
+/// Returns the rate of copies between pageable memory and a GPU: one thread moves them through pinned
+/// buffers.
 [[nodiscard]] BytesPerSecond staging_rate();
 
 /// The longest way between two GPUs of a node, as `nvidia-smi topo -m` names it.
@@ -45,7 +46,7 @@ struct EnumNames<PciePath> {
                                                                                {PciePath::sys, "SYS"}}};
 };
 
-/// How a slot is wired.
+/// Generation and lanes of a PCIe slot.
 struct PcieLink {
   std::int64_t generation{4}, lanes{16};
   friend bool operator==(const PcieLink&, const PcieLink&) = default;
@@ -72,7 +73,7 @@ struct Node {
   friend bool operator==(const Node&, const Node&) = default;
 };
 
-/// What connects nodes.
+/// A network between nodes.
 struct Network {
   std::string name{};  ///< "8x400g", "efa", "tcp", …
   std::vector<std::string> aliases{};

@@ -1,5 +1,6 @@
 #pragma once
-// The collective operations that training issues and profiles time, under the names of nccl-tests.
+// Collective operations under the names of nccl-tests, NCCL's algorithms and protocols for them, and the
+// types of their elements under the names of torch.
 
 #include <array>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 namespace zplan {
 
+/// Operations that training issues and profiles time.
 enum class Operation { all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv };
 template <>
 struct EnumNames<Operation> {
@@ -24,7 +26,7 @@ struct EnumNames<Operation> {
   }};
 };
 
-/// How the ranks pass data on. `pairwise` is what all_to_all and send_recv are: each sends to each.
+/// Algorithms by which ranks pass data on. In `pairwise`, of all_to_all and send_recv, each sends to each.
 enum class CollectiveAlgorithm { ring, tree, nvls, nvls_tree, pairwise };
 template <>
 struct EnumNames<CollectiveAlgorithm> {
@@ -37,7 +39,7 @@ struct EnumNames<CollectiveAlgorithm> {
   }};
 };
 
-/// How a message is handed over: with a flag in every 8 bytes, in every 128, or behind each chunk.
+/// NCCL's protocols: a flag in every 8 bytes of a message, in every 128 bytes, or after each chunk.
 enum class CollectiveProtocol { ll, ll128, simple };
 template <>
 struct EnumNames<CollectiveProtocol> {
@@ -48,6 +50,7 @@ struct EnumNames<CollectiveProtocol> {
   }};
 };
 
+/// Types of elements.
 enum class DataType { float32, float64, float16, bfloat16, int8, uint8, int32, int64 };
 
 /// Bytes of one element.

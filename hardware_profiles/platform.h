@@ -1,6 +1,6 @@
 #pragma once
-// What stands between PyTorch and a GPU: whose runtime and whose collectives, and which libraries of kernels
-// have some for it. By the architecture that a profile names ("9.0", "gfx942", "ascend910b", "gaudi2").
+// Software platforms of GPUs: runtime, collectives, and kernel libraries that support them. Found by the
+// architecture that a profile names ("9.0", "gfx942", "ascend910b", "gaudi2").
 
 #include <array>
 #include <string_view>
@@ -20,25 +20,25 @@ struct EnumNames<Platform> {
                                                                                {Platform::gaudi, "Gaudi"}}};
 };
 
-/// What bitsandbytes has kernels for.
+/// Kernels that bitsandbytes has.
 struct BitsandbytesSupport {
   bool four_bit{}, eight_bit{}, optimizers{};
 };
 
-/// What the planner asks about a platform.
+/// Properties of a platform that plans depend on.
 struct PlatformSpec {
   Platform platform{};
   std::string_view prefix;       ///< of the architectures' names; empty: versions such as "9.0"
   std::string_view collectives;  ///< the library: "NCCL"
   BitsandbytesSupport bitsandbytes;
   std::string_view kernels_source;  ///< where support of bitsandbytes and of flash attention was read
-  /// What is not known of memory and time there, as a plan says it; empty: published runs were compared.
+  /// Warning of a plan that memory or time is uncertain there; empty if published runs were compared.
   std::string_view unknown;
 };
 
 [[nodiscard]] const PlatformSpec& platform_of(std::string_view architecture);
 
-/// Whether kernels of fused attention run there in 16 bits: on CUDA from compute capability 8.0 on, on ROCm
+/// True if kernels of fused attention run there in 16 bits: on CUDA from compute capability 8.0 on, on ROCm
 /// and through the vendors' own kernels on CANN and Gaudi.
 [[nodiscard]] bool runs_flash_attention(std::string_view architecture);
 

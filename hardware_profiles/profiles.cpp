@@ -31,7 +31,7 @@ std::string folded(std::string_view name) {
   return out;
 }
 
-/// What names are compared by: "NVIDIA GeForce RTX 4090" and "rtx-4090" are one.
+/// Returns the key by which names are compared: "NVIDIA GeForce RTX 4090" and "rtx-4090" have the same.
 std::string key_of(std::string_view name) {
   std::string key = folded(name);
   for (const std::string_view brand : {"nvidia", "geforce", "tesla"})

@@ -25,9 +25,9 @@ struct HardwareProfiles {
 /// The networks among them.
 [[nodiscard]] const std::vector<Network>& built_in_networks();
 
-/// As with_user_profiles, but of the GPUs that are compiled in only those that a question about `gpu` (empty:
-/// that of `instance`, without one the generic one) needs: those of that name or alias, and whose curves they
-/// take. All of them where none is called so. Cloud shapes are there where one is named.
+/// Returns the profiles that a question about `gpu` needs (empty: the GPU of `instance`, else the generic
+/// one): those of with_user_profiles, but of the built-in GPUs only those with that name or alias, and those
+/// whose curves they use; all of them if none has the name. Cloud shapes are included if one is named.
 [[nodiscard]] HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_folder,
                                             std::string_view instance = {});
 
@@ -39,7 +39,7 @@ struct HardwareProfiles {
 /// Throws InputError naming file and pointer.
 [[nodiscard]] HardwareProfiles read_profiles(const JsonReader& file);
 
-/// Whether a profile may be called so: letters, digits, dots, dashes, underscores and blanks, a letter or
+/// True if a profile may have this name: letters, digits, dots, dashes, underscores and blanks, a letter or
 /// digit in front, at most 100.
 [[nodiscard]] bool is_profile_name(std::string_view name);
 
@@ -52,7 +52,7 @@ struct HardwareProfiles {
 /// InputError.
 [[nodiscard]] HardwareProfiles with_user_profiles(const std::string& folder);
 
-/// As find_gpu and find_instance; null where there is none.
+/// Find a GPU or instance as find_gpu and find_instance do; null if there is none.
 [[nodiscard]] const Gpu* gpu_called(const HardwareProfiles& profiles, std::string_view name);
 [[nodiscard]] const Instance* instance_called(const HardwareProfiles& profiles, std::string_view name);
 
@@ -68,8 +68,7 @@ struct HardwareProfiles {
 [[nodiscard]] const Instance& find_instance(const HardwareProfiles& profiles, std::string_view name,
                                             std::string_view place = "--instance");
 
-/// The GPU as zplan.gpu/1: read_profiles() of it gives the GPU again; only a figure that no number times
-/// its unit is exactly comes back as the one next to it.
+/// Returns the GPU as zplan.gpu/1. read_profiles() reads the same GPU back, but for rounding of units.
 [[nodiscard]] Json write_gpu(const Gpu& gpu);
 
 }  // namespace zplan

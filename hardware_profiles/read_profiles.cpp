@@ -172,7 +172,7 @@ void put_in_order(std::vector<CollectivePoint>& points) {
   points.erase(std::unique(points.begin(), points.end(), equal), points.end());
 }
 
-/// Entries that say the same of their group are one curve.
+/// Joins entries of the same group and operation to one curve.
 std::vector<CollectiveCurve> collectives_of(const JsonReader& file, Fabric fabric) {
   std::vector<CollectiveCurve> curves;
   const auto list = file.find("collectives");
@@ -217,7 +217,7 @@ void check_nvlink(const JsonReader& file) {
   if (file.has(rated) != file.has(reached)) (void)file.at(file.has(rated) ? reached : rated);
 }
 
-/// What is reached cannot be more than what is rated.
+/// Throws InputError if a reached rate is above the rated one.
 void check_order(const JsonReader& file, std::string_view reached, std::string_view rated) {
   if (file.has(reached) && file.has(rated) &&
       file.at(reached).number(0, kLargestRate) > file.at(rated).number(0, kLargestRate))
@@ -382,7 +382,7 @@ Network read_network(const JsonReader& file) {
           .sources = sources_of(file, kNotFigures)};
 }
 
-/// Of one figure of an instance, why it is not certain.
+/// Returns by figure of an instance why it is uncertain.
 Sources assumed_of(const JsonReader& file) {
   Sources assumed;
   const auto at = file.find("assumed");

@@ -1,6 +1,6 @@
 #pragma once
-// What moves the data: NCCL between GPUs, MPI between the memory of processes. The code above it knows
-// neither.
+// Backend and Communicator, the interfaces behind which NCCL (between GPUs) or MPI (between the memory of
+// processes) moves the data.
 
 #include <functional>
 #include <memory>
@@ -57,7 +57,7 @@ class Communicator {
   virtual void issue(const Work& work, const std::byte* send, std::byte* receive) = 0;
 };
 
-/// What a run says about itself.
+/// Names and versions of the backend's libraries, for the result.
 struct Identity {
   std::string backend;  ///< "mpi", "nccl"
   std::string library;  ///< "Open MPI 4.1.4", "NCCL 2.28.9"
@@ -74,7 +74,8 @@ class Backend {
 
   [[nodiscard]] virtual Identity identity() const = 0;
   [[nodiscard]] virtual Control& control() = 0;
-  /// Whether there is such a call: MPI's broadcast is always in place, an all_to_all of NCCL's never.
+  /// True if the backend has the operation in this form: MPI's broadcast is always in place, NCCL's
+  /// all_to_all never.
   [[nodiscard]] virtual bool has_form(Operation operation, bool in_place) const {
     return !in_place || has_in_place_form(operation);
   }

@@ -72,7 +72,7 @@ constexpr const char* kStatusFile = "ZPLAN_BENCH_STATUS";
 
 std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
-/// A rank per core, and two at least: one alone sends nothing.
+/// Returns the number of cores, at least 2: one rank alone sends nothing.
 int ranks_by_default() { return std::max(2, static_cast<int>(std::thread::hardware_concurrency())); }
 
 bool is_on_path(const std::string& program) {
@@ -82,8 +82,8 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
-/// More ranks than cores are allowed, and root in a container, where there is no other user. Where ranks end
-/// well, mpirun prints nothing; so rank 0 leaves its status in a file instead of ending badly.
+/// Allows more ranks than cores, and root, who is the only user of many containers. mpirun prints a report if
+/// a rank's status is not 0, so rank 0 leaves its status in a file.
 int start_mpi(int ranks, const std::vector<std::string>& program) {
   if (!is_on_path("mpirun"))
     throw InputError("--local", "mpirun is not on the PATH",
@@ -100,7 +100,6 @@ int start_mpi(int ranks, const std::vector<std::string>& program) {
   return status;
 }
 
-/// Each rank gets what torchrun would give it.
 int start_nccl(const Options& options, const std::vector<std::string>& program) {
   check_nccl();
   return run_local(options.local.value_or(usable_gpus()), program);
@@ -116,7 +115,7 @@ std::unique_ptr<Control> make_control(const Options& options, const Place& place
   return std::make_unique<FileControl>(place, meeting_folder(place, options.meet), options.timeout);
 }
 
-/// MPI's ranks are connected by what started them, and only mpirun and srun can do that.
+/// Only mpirun and srun start ranks that MPI can connect.
 void check_mpi_launcher(const Place& place) {
   if (place.launcher == Launcher::torchrun || place.launcher == Launcher::local)
     throw InputError("--backend", fmt::format("mpi under {}, which starts no MPI", to_name(place.launcher)),
@@ -131,8 +130,8 @@ void check_mpi_size(Backend& backend, const Place& place) {
                      "needed: srun --mpi=pmix, or the mpirun of the MPI that this was built with");
 }
 
-/// What --backend means here: auto is NCCL where this build has it and a GPU can be used, else MPI. Throws
-/// InputError where the one asked for is not in this build.
+/// Resolves --backend: auto is NCCL if this build has it and there is a usable GPU, else MPI. Throws
+/// InputError if this build lacks the requested one.
 BackendChoice choose_backend(const Options& options) {
   const BackendChoice asked = options.backend;
   if (asked == BackendChoice::nccl && !kHasNccl)
@@ -147,8 +146,8 @@ BackendChoice choose_backend(const Options& options) {
   return BackendChoice::mpi;
 }
 
-/// Starts the ranks on this machine where no launcher did: MPI's by mpirun, NCCL's by itself. Waits for them;
-/// the exit status. Throws InputError naming what is missing.
+/// Starts ranks on this machine, MPI's through mpirun, NCCL's directly, and waits for them. Returns the exit
+/// status. Throws InputError, which names what is missing.
 int start_ranks(const Options& options, BackendChoice choice, const std::vector<std::string>& arguments) {
   std::vector<std::string> program{this_program()};
   program.insert(program.end(), arguments.begin(), arguments.end());
@@ -156,7 +155,7 @@ int start_ranks(const Options& options, BackendChoice choice, const std::vector<
   return start_mpi(options.local.value_or(ranks_by_default()), program);
 }
 
-/// This rank's. Throws InputError where its launcher and the backend do not go together.
+/// Makes this rank's backend. Throws InputError if its launcher cannot start ranks of the backend.
 std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choice, const Place& place) {
   if (choice == BackendChoice::nccl) {
     NcclOptions nccl;
@@ -169,8 +168,8 @@ std::unique_ptr<Backend> make_backend(const Options& options, BackendChoice choi
   return backend;
 }
 
-/// The exit status of a rank that ended with `status`; where a file is named for it (ZPLAN_BENCH_STATUS), it
-/// is written there instead.
+/// Returns the exit status of a rank that ended with `status`. If ZPLAN_BENCH_STATUS names a file, writes the
+/// status there and returns 0 instead.
 int leave_status(int status) {
   const char* path = std::getenv(kStatusFile);
   if (path == nullptr || status == kDone) return status;
@@ -262,8 +261,7 @@ Machine machine_of(const Options& options, BackendChoice choice) {
   return machine;
 }
 
-/// What this host is and how its parts are joined, for people or as JSON, and the options of zplan that say
-/// so.
+/// Describes this host, its links and the options of zplan for it, as text or as JSON.
 std::string topology_text(bool json) {
   const Host host = read_host();
   const ClusterOptions options = cluster_options(host, built_in_profiles());

@@ -17,7 +17,7 @@ namespace {
 
 Bytes bytes_of(std::int64_t elements, DataType type) { return Bytes(elements * size_of(type)); }
 
-/// What is wrong in this rank's output, as a line for stderr.
+/// Returns a line for stderr that names the wrong elements in this rank's output.
 std::string line_of(const WrongElements& wrong, const Work& work, const Groups& groups, int rank) {
   return fmt::format("{}: rank {} has {} wrong elements, the first is element {}: {} instead of {}",
                      name_of(work, groups), rank, wrong.count, wrong.first, wrong.is, wrong.should_be);
@@ -48,7 +48,7 @@ void upload_input(Session& session, const Pattern& pattern, const Placed& at) {
   session.backend.upload(at.send, input.data(), Bytes(static_cast<std::int64_t>(input.size())));
 }
 
-/// As many as fit in `longest`, by rank 0's estimate.
+/// Returns the number of calls that fit in `longest`, by rank 0's estimate.
 std::int64_t iterations_within(Session& session, std::optional<Seconds> longest, double one_call) {
   std::int64_t iterations = session.options.iterations;
   if (longest && one_call > 0)

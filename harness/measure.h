@@ -23,7 +23,7 @@ struct Measurement {
 
 [[nodiscard]] Json measurement_json(const Measurement& measurement);
 
-/// What is wrong in the result of one call, over all ranks.
+/// The check of one call's result, over all ranks.
 struct Verdict {
   std::int64_t checked{}, wrong{};  ///< over all ranks
   std::string first;                ///< a line for stderr; empty: nothing is wrong
@@ -31,7 +31,7 @@ struct Verdict {
 /// Does the call once on fresh data and compares every element of every rank with what it must be.
 [[nodiscard]] Verdict check_once(Session& session, const Team& team, const Work& work, const Arena& arena);
 
-/// Where the call's data lies in the arena.
+/// Addresses of a call's data in the arena.
 struct Placed {
   std::byte* send;
   std::byte* receive;

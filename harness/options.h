@@ -1,5 +1,5 @@
 #pragma once
-// What zplan-bench can be told. The flags that nccl-tests has are the same here.
+// The options of zplan-bench. Those that nccl-tests has, too, have its names.
 
 #include <cstdint>
 #include <optional>

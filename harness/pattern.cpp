@@ -8,7 +8,7 @@ namespace zplan::bench {
 namespace {
 
 constexpr std::int64_t kPeriod = 251;
-/// So many ranks add to an element at most: 64 times 3 is exact in bfloat16.
+/// The most ranks that add to an element: 64 times 3 is exact in bfloat16.
 constexpr std::int64_t kMostAddends = 64;
 
 bool sums_up(Operation operation) {
@@ -32,7 +32,7 @@ auto with_type(DataType type, Use use) {
   return use(float{});
 }
 
-/// As the type holds it: sums of one-byte integers wrap around.
+/// Returns the value in `Type`, where sums of one-byte integers wrap around.
 template <class Type>
 Type as(int value) {
   if constexpr (std::is_integral_v<Type>)

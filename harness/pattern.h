@@ -1,5 +1,5 @@
 #pragma once
-// What ranks put into a collective so that every element of its result can be checked.
+// Makes the inputs of a collective so that every element of its result can be checked.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ class Pattern {
 
   /// The rank's input, layout().send elements as bytes.
   [[nodiscard]] std::vector<std::byte> input() const;
-  /// Whether the rank gets a result at all: of reduce only the root does.
+  /// True if the rank gets a result; of a reduce only the root does.
   [[nodiscard]] bool has_result() const;
   /// The output as it must be.
   [[nodiscard]] std::vector<std::byte> right_output() const;

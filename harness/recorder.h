@@ -1,6 +1,6 @@
 #pragma once
-// What rank 0 has measured so far, as a document of cli/schema/bench.schema.json. A file is written whole or
-// not at all, and says whether the run is complete.
+// Collects rank 0's measurements as a document of cli/schema/bench.schema.json. The file is written whole or
+// not at all, and states whether the run is complete.
 
 #include <mutex>
 #include <nlohmann/json.hpp>

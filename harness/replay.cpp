@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 46;
 
-/// What a schedule says of its layout beside each call's group.
+/// The parallel layout of a schedule.
 struct PlannedLayout {
   std::int64_t ranks{1}, tensor{1}, expert{1};
   bool data_before_expert{};
@@ -110,7 +110,7 @@ PlannedStep read_plan(const std::string& path, std::int64_t ranks) {
 
 namespace {
 
-/// What one step issued, counted where it is issued.
+/// Counts the calls and elements of one step where they are issued.
 struct Tally {
   std::vector<std::int64_t> calls, elements;  ///< by planned call
   explicit Tally(std::size_t planned) : calls(planned), elements(planned) {}

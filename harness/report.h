@@ -1,5 +1,5 @@
 #pragma once
-// Lines for people of what was measured.
+// Prints measurements as text.
 
 #include <string>
 
@@ -7,17 +7,17 @@
 
 namespace zplan::bench {
 
-/// Heading and one line of the table of collectives, 100 columns wide.
+/// Return the heading and one line of the table of collectives, 100 columns wide.
 [[nodiscard]] std::string table_head();
 [[nodiscard]] std::string table_line(const Measurement& measurement);
 
-/// What was run where: library, ranks, hosts.
+/// Returns a line that names library, ranks and hosts.
 [[nodiscard]] std::string opening_text(const Json& head);
 
-/// Copies, products, memory and storage of the document; empty where none were measured.
+/// Returns the table of copies, products, memory and storage; empty if none was measured.
 [[nodiscard]] std::string machine_text(const Json& document);
 
-/// Of the recorder's "replay": counts and times by kind of call, and the step.
+/// Returns the table of a replay: counts and times of each call, and the step's time.
 [[nodiscard]] std::string replay_text(const Json& replay);
 
 }  // namespace zplan::bench

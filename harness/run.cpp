@@ -26,7 +26,7 @@ class AllAgree : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What all ranks must have in common. --output concerns rank 0 alone.
+/// Returns what all ranks must agree on. Leaves out --output, which concerns rank 0 alone.
 Json agreed(std::vector<std::string> arguments) {
   for (auto at = arguments.begin(); at != arguments.end();) {
     const bool named = *at == "-o" || *at == "--output";
@@ -103,7 +103,7 @@ Json head(const std::vector<std::string>& arguments, const Identity& identity,
           {"hosts", hosts}};
 }
 
-/// What can be done with the file that was written.
+/// Returns the commands that read the written file.
 std::string next_text(const Json& document, const std::string& path) {
   if (path.empty()) return "";
   std::string out;
@@ -158,7 +158,7 @@ class Run {
 /// Called by the watchdog's thread, where the rank's own hangs.
 void Run::give_up(const std::string& reason) {
   const bool asked = StopSignals::asked() != StopSignals::Asked::nothing;
-  // Where a signal asked all ranks to end, one of them is enough to say where they were.
+  // After a signal to all ranks only the first reports what it was doing.
   if (!asked) warn(fmt::format("rank {} on {}: {}", backend_.control().rank(), host_name(), reason));
   if (asked && first_) warn(reason);
   try {

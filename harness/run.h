@@ -1,5 +1,5 @@
 #pragma once
-// What one rank does from start to end, and the lines that rank 0 prints.
+// Runs the measurements of one rank. Rank 0 prints them.
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -15,8 +15,8 @@ namespace zplan::bench {
 
 inline constexpr int kDone = 0, kFailed = 1, kBadInput = 2;
 
-/// What is measured and described beside collectives, by parts that not every build has: their functions are
-/// empty where this one lacks them.
+/// Functions that describe and measure the machine besides its collectives. Those that this build lacks are
+/// empty.
 struct Machine {
   std::function<Json()> host;              ///< of this rank: an entry of "hosts", without its name and ranks
   std::function<void(Recorder&)> device;   ///< this rank's GPU

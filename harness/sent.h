@@ -1,5 +1,5 @@
 #pragma once
-// What hosts send over their network interfaces while collectives run.
+// Counts the bytes that hosts send over their network interfaces while collectives run.
 
 #include <cstdint>
 #include <functional>
@@ -14,10 +14,10 @@ namespace zplan::bench {
 
 /// Bytes by network interface ("eth0", "lo") and InfiniBand port ("mlx5_0:1").
 using SentBytes = std::map<std::string, std::int64_t>;
-/// What this host has sent up to now; an empty function: nothing counts it here.
+/// Returns the bytes that this host has sent up to now. An empty function if this build cannot count them.
 using SentCounter = std::function<SentBytes()>;
 
-/// What grew, by how much. A counter that fell, or was not there before, is left out.
+/// Returns by how much each counter grew. Leaves out counters that fell or are new.
 [[nodiscard]] SentBytes grown(const SentBytes& before, const SentBytes& after);
 
 /// Counts from here on over all hosts. Every rank makes one and asks it; the first rank of each host reads,

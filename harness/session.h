@@ -1,5 +1,5 @@
 #pragma once
-// What every measurement of a run needs.
+// The state that all measurements of a run share.
 
 #include <chrono>
 #include <deque>
@@ -32,7 +32,7 @@ struct Arena {
   [[nodiscard]] Bytes size() const { return send.size(); }
 };
 
-/// What the slowest rank took for each call.
+/// Returns for each call the time of its slowest rank.
 [[nodiscard]] std::vector<double> slowest(const std::vector<std::vector<double>>& by_rank);
 
 class Session {
@@ -52,15 +52,15 @@ class Session {
 
   /// Made once each.
   [[nodiscard]] Team& team(const Groups& groups, std::string_view place);
-  /// Of a size that all ranks have memory for: halved until it fits, with a note. Throws OutOfMemory below 1
-  /// KiB.
+  /// Allocates an arena that fits in the memory of all ranks: halves `size` until it does, and notes that.
+  /// Throws OutOfMemory below 1 KiB.
   [[nodiscard]] Arena arena(Bytes size);
 
-  /// Whether all ranks go on; rank 0 decides, by budget and signals, and tells the others.
+  /// Returns true if all ranks go on. Rank 0 decides for all, by budget and signals.
   [[nodiscard]] bool goes_on();
   /// Why not; empty: nothing stopped it.
   [[nodiscard]] const std::string& stopped() const { return stopped_; }
-  /// This part's share of what is left of the budget, with `parts` equal ones to come; nothing: no budget.
+  /// Returns one of `parts` equal shares of the budget that is left, nothing without a budget.
   [[nodiscard]] std::optional<Seconds> share_of_budget(std::int64_t parts) const;
 
   /// Every rank's samples of the same calls, by rank.

@@ -16,7 +16,7 @@ volatile std::sig_atomic_t signals_soon = 0, signals_now = 0;
 void note_soon(int) { signals_soon = signals_soon + 1; }
 void note_now(int) { signals_now = 1; }
 
-/// How long a rank that was told to end now may take to reach the end of what it does.
+/// Time in which a rank may finish its current call after a signal to end at once.
 constexpr std::chrono::milliseconds kGrace{300};
 
 }  // namespace

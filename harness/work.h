@@ -31,7 +31,7 @@ struct Groups {
 /// ranks cannot be split so.
 [[nodiscard]] std::vector<int> members(const Groups& groups, std::int64_t ranks, std::int64_t rank,
                                        std::string_view place);
-/// How many such groups there are at once.
+/// Returns the number of such groups that run at once.
 [[nodiscard]] std::int64_t at_once(const Groups& groups, std::int64_t ranks);
 /// "world of 4", "tensor groups of 2", "data groups of 2, stride 2"
 [[nodiscard]] std::string name_of(const Groups& groups);
@@ -61,8 +61,8 @@ struct Work {
   std::int64_t elements{};
   bool in_place{};
   int root{};  ///< of broadcast and reduce: rank of the group
-  /// Of an uneven all_to_all, by rank of the group: elements that every rank sends to it, or, where it
-  /// `returns`, that every rank receives from it. Empty: all parts are alike.
+  /// Uneven all_to_all: by rank of the group the elements that every rank sends to it, or, if `returns` is
+  /// true, receives from it. Empty if all parts are alike.
   std::vector<std::int64_t> counts{};
   bool returns{};
   bool operator==(const Work&) const = default;
@@ -78,7 +78,7 @@ struct Layout {
 /// all_gather: a share out, all in; reduce_scatter: all out, a share in; else all of both, but for uneven
 /// all_to_alls. send_recv sends to the next rank of the group and receives of the one before.
 [[nodiscard]] Layout layout(const Work& work, std::int64_t ranks, std::int64_t rank);
-/// Of the rank whose buffers are largest.
+/// Returns the bytes of the largest buffer of any rank.
 [[nodiscard]] Bytes largest_buffer(const Work& work, std::int64_t ranks);
 
 /// A part of one of a rank's buffers, in elements.
@@ -86,17 +86,17 @@ struct Share {
   std::int64_t offset{}, elements{};
   bool operator==(const Share&) const = default;
 };
-/// What `rank` sends to `peer` in an all_to_all, and where that lies in its input.
+/// Returns the part of its input that `rank` sends to `peer` in an all_to_all.
 [[nodiscard]] Share sent_to(const Work& work, std::int64_t ranks, std::int64_t rank, std::int64_t peer);
-/// What it receives from `peer`, and where in its output.
+/// Returns the part of its output that `rank` receives from `peer`.
 [[nodiscard]] Share received_from(const Work& work, std::int64_t ranks, std::int64_t rank, std::int64_t peer);
 
-/// Where the input of an in-place call lies in the buffer that also takes its output, in elements: of
-/// all_gather the rank's own share. all_to_all and send_recv have no such form.
+/// Returns where the input of an in-place call begins in the common buffer, in elements: all_gather's at the
+/// rank's own share. all_to_all and send_recv have no such form.
 [[nodiscard]] std::int64_t in_place_send_offset(const Work& work, std::int64_t ranks, std::int64_t rank);
-/// Likewise where its output lies: of reduce_scatter the rank's own share.
+/// Returns where the output of an in-place call begins: reduce_scatter's at the rank's own share.
 [[nodiscard]] std::int64_t in_place_receive_offset(const Work& work, std::int64_t ranks, std::int64_t rank);
-/// Whether an even call takes a multiple of the group's size.
+/// True if an even call takes a multiple of the group's size.
 [[nodiscard]] bool is_shared_out(Operation operation);
 [[nodiscard]] bool has_in_place_form(Operation operation);
 

@@ -1,5 +1,3 @@
-#include "models/config.h"
-
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
@@ -27,7 +25,7 @@ std::int64_t first_of(const Json& config, KeyNames names) {
   return 0;
 }
 
-/// Of an image-text model the language model's.
+/// Returns the language model's part of an image-text model's config, else the config.
 const Json& text_part(const Json& config) {
   for (const std::string_view name : {"text_config", "llm_config", "language_config"}) {
     const auto found = config.find(name);

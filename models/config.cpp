@@ -31,7 +31,7 @@ const Descriptor* descriptor_named(const JsonReader& config) {
   return nullptr;
 }
 
-/// Whether a name is no other architecture's: not empty, and no known one in capitals.
+/// True if the name may be a new architecture's: not empty, and not a known one in other case.
 bool is_a_name(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -57,7 +57,7 @@ const Descriptor& descriptor_of_class(const JsonReader& config) {
   throw InputError(model_type_place(config), "is missing", accepted_words("", supported_architectures()));
 }
 
-/// What packed the weights in the model's files; empty: nothing is said.
+/// Returns what packed the weights in the model's files, empty if the config does not name it.
 std::string packed_in_files(const JsonReader& config) {
   const auto packed = config.find("quantization_config");
   return packed && packed->raw().is_object() ? packed->text_or("quant_method", "") : "";
@@ -81,7 +81,7 @@ Model described(const JsonReader& config) {
   return model;
 }
 
-/// How the model runs with images. What is odd of its tower is said when images are asked for, not before.
+/// Adds how the model runs with images. Errors in its tower are reported only if images are requested.
 void add_images(const JsonReader& config, Model& model) {
   if (!config.raw().contains("vision_config")) return;
   try {
@@ -114,7 +114,7 @@ std::optional<Model> image_text_on_text(const JsonReader& config) {
   }
 }
 
-/// Of an image-text model: as it was recorded, or its tower beside its language model's micro-step.
+/// Returns an image-text model: as recorded, or its tower with its language model's micro-step.
 std::optional<Model> with_tower(const JsonReader& config) {
   if (!config.has("model_type") || !config.has("vision_config")) return std::nullopt;
   std::optional<Model> model = recorded_model(config);
@@ -125,7 +125,7 @@ std::optional<Model> with_tower(const JsonReader& config) {
   return model;
 }
 
-/// Of an architecture without a descriptor: as it was recorded, or by analogy.
+/// Returns the model of an architecture without a descriptor: as recorded, or by analogy.
 std::optional<Model> undescribed(const JsonReader& config) {
   if (!config.has("model_type") || descriptor_named(config) != nullptr) return std::nullopt;
   if (!is_a_name(config.at("model_type").text())) return std::nullopt;

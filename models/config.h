@@ -19,11 +19,11 @@ namespace zplan {
 /// model_type of every architecture that read_config knows, sorted.
 [[nodiscard]] std::vector<std::string> supported_architectures();
 
-/// A model of the same shape whose architecture is known: a Llama, or with experts a Qwen 3 mixture.
+/// Returns a model of the same shape whose architecture is known: a Llama, or with experts a Qwen 3 mixture.
 [[nodiscard]] Model analogue_of(const ModelShape& shape);
 
-/// The model of a config whose architecture nobody knows, where its shape can be read: tensors and micro-step
-/// are an analogue's. Nothing where the shape cannot be read.
+/// Returns the model of a config whose architecture is unknown, with an analogue's tensors and micro-step;
+/// nothing if its shape cannot be read.
 [[nodiscard]] std::optional<Model> model_by_analogy(const JsonReader& config);
 
 /// The model of an image-text config as it runs with images: its language model by the descriptor, tower and
@@ -33,8 +33,7 @@ namespace zplan {
 /// The language model of an image-text config by itself.
 [[nodiscard]] std::optional<Model> language_model(const JsonReader& config);
 
-/// How the processor of an image-text model counts tokens, whatever its language model; nothing where that is
-/// not known.
+/// Returns how the processor of an image-text model counts tokens, nothing if that is not known.
 [[nodiscard]] std::optional<ImageRule> image_rule(const JsonReader& config);
 
 /// model_type of every architecture that can be planned with images.

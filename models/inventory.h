@@ -1,5 +1,5 @@
 #pragma once
-// What is trained, tensor by tensor. Nothing here knows about strategies, precision or devices.
+// The tensors of a model, without strategies, precision or devices.
 
 #include <cstdint>
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace zplan {
 
-/// What a tensor does. Fine enough to tell what is active per token and what a report groups together;
-/// the exact place of a tensor is its name.
+/// The role of a tensor, by which reports group tensors and count active ones. A tensor's exact place is its
+/// name.
 enum class TensorRole {
   token_embedding,
   position_embedding,
@@ -42,7 +42,7 @@ struct EnumNames<TensorRole> {
   }};
 };
 
-/// How AutoTP deals a tensor out. `column` splits the output features, `row` the input features (its matrix
+/// AutoTP's ways to split a tensor. `column` splits the output features, `row` the input features (its matrix
 /// product ends in an all-reduce), `vocabulary` the vocabulary; the rest is replicated.
 enum class TensorParallelSplit { replicated, column, row, vocabulary };
 

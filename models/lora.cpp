@@ -1,4 +1,4 @@
-// What peft 0.21 adapts. Source: peft 0.21.2 tuners/tuners_utils.py (_maybe_include_all_linear_layers),
+// Adapters of peft 0.21. Source: peft 0.21.2 tuners/tuners_utils.py (_maybe_include_all_linear_layers),
 // utils/transformers_weight_conversion.py (_convert_peft_config_moe); transformers 5.23
 // conversion_mapping.py.
 #include "models/lora.h"

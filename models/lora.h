@@ -18,7 +18,7 @@ struct LoraTargets {
   bool operator==(const LoraTargets&) const = default;
 };
 
-/// What peft adds to a model that is frozen otherwise.
+/// The adapters that peft adds to a frozen model.
 struct AdapterSpec {
   std::int64_t rank{16};
   LoraTargets targets{};
@@ -35,7 +35,7 @@ struct AdapterSpec {
 /// tuners/lora/dora.py.
 [[nodiscard]] Inventory added_tensors(const Model& model, const AdapterSpec& spec);
 
-/// Whether the tensor is a saved module's copy.
+/// True if the tensor is a saved module's copy.
 [[nodiscard]] bool is_saved_copy(const Tensor& tensor);
 
 /// The adapter tensors (lora_A and lora_B of each adapted weight) as an inventory of the same layers, named

@@ -54,8 +54,8 @@ struct DeltaNet {
   bool operator==(const DeltaNet&) const = default;
 };
 
-/// What a planner needs to know of a model beside its tensors: sizes in the words of config.json, and what
-/// the block looks like as far as it changes what is saved for the backward pass.
+/// The shape of a model, beside its tensors: sizes in the words of config.json, and the properties of the
+/// block that determine which tensors are saved for the backward pass.
 struct ModelShape {
   std::string architecture;  ///< config.json's model_type: "llama", "qwen3_moe", …
   std::int64_t layers{};
@@ -96,18 +96,18 @@ struct Model {
   Inventory inventory;
   std::string stored_as{};  ///< how its files pack the weights: quantization_config's quant_method
   std::shared_ptr<const Recorded> recorded{};  ///< its micro-steps, where no descriptor's program runs
-  /// Whose micro-step stands in for this model's, which nobody knows: activations are planned by analogy.
+  /// The model whose micro-step replaces this one's, which is unknown: activations are planned by analogy.
   std::shared_ptr<const Model> analogue{};
   std::shared_ptr<const Vision> vision{};      ///< how images reach it: set where it is run with them
   std::shared_ptr<const Model> with_images{};  ///< an image-text model as it runs with images as input
   std::optional<ImageRule> image_rule{};       ///< of one whose language model has no program
-  /// Of PPO: what predicts rewards and trains beside the policy, and what gives them; one number a token.
+  /// PPO's value model, trained with the policy, and its reward model. Both return one number per token.
   std::shared_ptr<const Model> value{}, reward{};
   std::string why_no_images{};  ///< why there is none, where its config says what no tower has
 };
 
 [[nodiscard]] Elements parameters(const Model& model);
-/// Whether it has a part that reads images and gets no gradient of text.
+/// True if a part of the model reads images and gets no gradient from text.
 [[nodiscard]] bool has_tower(const Model& model);
 /// Parameters that one token passes: routed experts count experts_per_token of experts.
 [[nodiscard]] Elements active_parameters(const Model& model);

@@ -1,6 +1,6 @@
 #pragma once
-// What an architecture's modeling code does that neither its sizes nor its tensors show: which operators run,
-// how long results live, what autograd therefore keeps. Source, unless told otherwise: transformers 5.23
+// Operators of an architecture's modeling code, which neither sizes nor tensors show: which run, how long
+// their results live, and so what autograd keeps. Source, unless another is named: transformers 5.23
 // models/<architecture>/modeling_<architecture>.py and configuration_<architecture>.py.
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace zplan {
 
-/// What a norm does with its weight.
+/// Forms of a norm's weight.
 enum class NormForm {
   narrow,          ///< RMSNorm: weight · (normalised, in the input's type)
   wide,            ///< RMSNorm: (weight · normalised), then in the input's type
@@ -18,7 +18,7 @@ enum class NormForm {
   layer_by_parts,  ///< LayerNorm without a bias, operation by operation in fp32
 };
 
-/// How long a norm's output lives where nothing saves it.
+/// Lifetimes of a norm's output if nothing saves it.
 enum class NormLife {
   call,            ///< until the call that takes it returns
   sum,             ///< until the branch is added to the hidden states
@@ -42,8 +42,8 @@ enum class Activation {
   relu_squared,
 };
 
-/// Whose attention runs: the one that transformers' architectures share, or one of an architecture's own,
-/// with its masks and biases by position.
+/// Attention code: the one that transformers' architectures share, or an architecture's own, with its masks
+/// and biases by position.
 enum class AttentionForm {
   shared,
   bloom,
@@ -60,7 +60,7 @@ enum class AttentionKernels {
   eager_only,  ///< whatever is asked for
 };
 
-/// How one projection's output becomes queries, keys and values.
+/// Ways in which one projection's output becomes queries, keys and values.
 enum class JointHeads {
   split,               ///< torch.split into all queries, all keys, all values
   sliced,              ///< the same by three slices
@@ -76,14 +76,14 @@ enum class HeadViews {
   all_last,         ///< all projected, then viewed and transposed, then norms of heads
 };
 
-/// What eager attention does with its scores.
+/// Precision and form of eager attention's softmax.
 enum class Softmax {
   widened,     ///< softmax in fp32, then in the queries' type
   as_scores,   ///< in the scores' type, then in the values'
   with_sinks,  ///< with a learned score per head that takes its share, then in the values' type
 };
 
-/// How queries and keys are turned.
+/// Forms of rotary embedding.
 enum class Rotary {
   none,
   llama,     ///< first and second half of each head, all features
@@ -105,7 +105,7 @@ enum class Rotary {
 /// Layers that turn queries and keys at all.
 enum class RotatedLayers { all, all_but_each_fourth, sliding };
 
-/// Where learned positions are looked up.
+/// Places at which learned positions are looked up.
 enum class LearnedPositions {
   before_masks,
   behind_masks,
@@ -131,7 +131,7 @@ enum class ParallelSum {
   in_place,        ///< the feed-forward's output takes in the attention's, then input + that
 };
 
-/// How a router scores and weighs experts.
+/// Ways in which a router scores and weighs experts.
 enum class RouterForm {
   qwen,         ///< softmax over all experts, weights in the model's type
   mixtral,      ///< the same; the weights stay fp32
@@ -192,7 +192,7 @@ struct Operators {
   bool operator==(const Operators&) const = default;
 };
 
-/// What an architecture calls the modules that others call otherwise; empty: it has none there.
+/// Names of modules that differ between architectures; empty if an architecture has none there.
 struct Modules {
   std::string_view embedding_norm{};
   std::string_view norm_before_attention{"input_layernorm"}, norm_behind_attention{};
@@ -210,7 +210,7 @@ struct ExpertModules {
   bool operator==(const ExpertModules&) const = default;
 };
 
-/// What other libraries make of an architecture, which they know by its name.
+/// Behaviour of other libraries that depends on the architecture's name.
 struct LibraryRules {
   ExpertModules
       expert_modules{};   ///< peft 0.21 _MOE_TARGET_MODULE_MAPPING, transformers conversion_mapping.py

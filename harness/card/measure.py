@@ -29,7 +29,7 @@ PACKAGES = ("torch", "transformers", "deepspeed", "peft", "nvidia-nccl-cu13")
 
 
 class Clock:
-    """Says when to stop, so that what was measured is written."""
+    """Tells how much of the budget is left, so that a run ends in time to write its results."""
 
     def __init__(self, seconds):
         self.end = time.time() + seconds
@@ -74,14 +74,14 @@ def lines_of(value):
 
 
 def build(given):
-    """Before the clock runs: ./zplan builds what it has not built yet. Ends the command where that fails."""
+    """Builds zplan and zplan-bench if needed, before the budget starts. Ends the command if that fails."""
     for asked in (["--version"], *([["bench", "--version"]] if "collectives" in given.parts else [])):
         if subprocess.run([given.zplan, *asked], stdin=subprocess.DEVNULL, check=False).returncode != 0:
             sys.exit(2)
 
 
 def write(path, document):
-    """Whole or not at all; of a list, a line each."""
+    """Writes the document whole or not at all, each element of a list on a line."""
     text = lines_of(document) if isinstance(document, list) else (
         "{" + ",\n".join(f"{json.dumps(key)}: {lines_of(value)}" for key, value in document.items()) + "}")
     part = path.with_suffix(".part")
@@ -103,7 +103,7 @@ def versions():
 
 
 def before(path, head):
-    """What an earlier run left in the file, or an empty document."""
+    """Returns the document that an earlier run wrote, or an empty one."""
     if path.exists():
         return json.loads(path.read_text()) | {"failed": []}  # what failed is tried again
     return {"schema": "zplan.runs/1", **head, "rows": [], "failed": []}
@@ -123,7 +123,7 @@ def last_line(text):
 
 
 def rest(document, clock, needed):
-    """What is missing of a document of rows, or nothing."""
+    """Returns why the document of rows is incomplete, or None."""
     why = [f"{len(document['failed'])} runs failed"] if document["failed"] else []
     if clock.over(needed):
         why.append("the time was over")
@@ -131,7 +131,7 @@ def rest(document, clock, needed):
 
 
 def wanted(given, runs, log):
-    """The runs that can be done here: a rehearsal has no arithmetic, and DeepSpeed's CPU optimizer wants a compiler."""
+    """Returns the runs that this machine can do: a rehearsal computes nothing, and DeepSpeed's CPU optimizer needs a compiler."""
     import ranks
     asked = [run for run in runs if given.only in run.id]
     offloaded = [run for run in asked if run.optimizer == "ds_cpu"]
@@ -225,7 +225,7 @@ def measure_collectives(given, head, log, clock):
 
 
 def demanded(check):
-    """(what, what was seen, whether it is within) of each thing that is demanded, of what was judged."""
+    """Yields (requirement, measured text, True if met) for each accuracy requirement."""
     groups = {(g["kind"], g["statistic"]): g for g in check["groups"] if g["judged"]}
     limits = [("measurement", "allocated", 0.01, 0.04), ("measurement", "reserved", 0.03, None), ("measurement", "device", 0.03, None),
               ("speed", "tokens_per_second", 0.08, None), ("collectives", "sent", 0.01, 0.01)]
@@ -240,8 +240,8 @@ def demanded(check):
         yield "schedules: counts and bytes equal", f"{equal} of {len(replayed)} kinds of call", equal == len(replayed)
     fits = check["fits"]
     if fits["ran"] + fits["failed"]:
-        yield ("verdicts: none out of memory where it was said to fit",
-               f"{fits['failed_and_fits']} of {fits['failed']} that failed were said to fit, {fits['ran_and_fits']} of {fits['ran']} that ran",
+        yield ("verdicts: no run that was predicted to fit ran out of memory",
+               f"{fits['failed_and_fits']} of {fits['failed']} that failed were predicted to fit, {fits['ran_and_fits']} of {fits['ran']} that ran",
                fits["failed_and_fits"] == 0)
     yield "nothing contradicts itself", f"{len(check['failures'])} failures", not check["failures"]
 

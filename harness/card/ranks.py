@@ -48,7 +48,7 @@ def free_port():
 
 
 def warm():
-    """Imports what the ranks need, without the driver: NVML is asked whether there is a device."""
+    """Imports the libraries that the ranks need, without starting the driver: PyTorch looks for a device through NVML."""
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     os.environ.setdefault("DS_ACCELERATOR", "cuda")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -157,7 +157,7 @@ class Watcher:
             for pointer in held:
                 library.cudaFree(pointer)
             held.clear()
-            # One block after another until what is free is what was asked for, to a block of the driver.
+            # Allocates block after block until the free memory is `wanted`, to within a block of the driver.
             while wanted is not None:
                 excess = (torch.cuda.mem_get_info()[0] - wanted) // (2 * MIB) * (2 * MIB)
                 if excess <= 0:

@@ -1,5 +1,5 @@
 #pragma once
-// What a host has, as plain values.
+// A host's processors, memory, GPUs, links and NICs, and the options of zplan that describe them.
 
 #include <optional>
 #include <string>
@@ -57,9 +57,9 @@ struct Host {
 /// An entry of "hosts" in zplan.bench/1.
 [[nodiscard]] Json host_json(const Host& host);
 
-/// GPUs and links are asked of the driver (NVML), else the GPUs are read from the PCI bus. What cannot be
-/// found out is left empty and noted; nothing here throws. `root`: a folder with proc/ and sys/; `nvml`: the
-/// library as dlopen(3) takes it.
+/// Reads this host: GPUs and links from the driver (NVML), else GPUs from the PCI bus. Leaves empty, with a
+/// note, what it cannot find out, and never throws. `root`: a folder with proc/ and sys/; `nvml`: the
+/// library's name for dlopen(3).
 [[nodiscard]] Host read_host(const std::string& root = "/", const std::string& nvml = "libnvidia-ml.so.1");
 
 }  // namespace zplan::bench

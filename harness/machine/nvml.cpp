@@ -75,7 +75,7 @@ GpuDevice describe(const Library& library, Device device, int index) {
       .pcie_lanes = static_cast<int>(asked(library, "nvmlDeviceGetMaxPcieLinkWidth", device, 0U))};
 }
 
-/// Where a GPU's NVLinks go.
+/// The NVLinks of a GPU: how many go to each other GPU, and to switches.
 struct LinksOf {
   int to_switch{};
   std::map<std::string, int> to_gpu;  ///< by PCI address
@@ -108,7 +108,7 @@ std::optional<bool> peer_to_peer(const Library& library, Device from, Device to)
   return true;
 }
 
-/// What every pair has between it.
+/// The links between each pair of GPUs.
 class Pairs {
  public:
   Pairs(const Library& library, const std::vector<Device>& devices, const std::vector<GpuDevice>& gpus)

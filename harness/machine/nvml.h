@@ -34,7 +34,7 @@ struct Pci {
 
 namespace zplan::bench {
 
-/// What the driver says of its GPUs.
+/// The driver's versions, GPUs and links.
 struct DriverFacts {
   std::string driver, cuda;
   std::vector<GpuDevice> gpus;

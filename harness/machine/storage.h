@@ -1,5 +1,5 @@
 #pragma once
-// How fast a folder's disk reads and writes, as offload to NVMe does it.
+// Measures how fast a folder's disk reads and writes in the way of offload to NVMe.
 
 #include <array>
 #include <cstdint>
@@ -34,8 +34,8 @@ struct StorageResult {
 /// An entry of "storage" in zplan.bench/1.
 [[nodiscard]] Json storage_json(const StorageResult& result);
 
-/// What keeps figures of such a file system (f_type of statfs(2); 0: unknown) from being a disk's; empty:
-/// nothing known. `direct`: it was read past the system's cache.
+/// Returns why figures of such a file system are not a disk's own speed, empty if no reason is known.
+/// `file_system`: f_type of statfs(2), 0 if unknown. `direct`: true if it was read past the page cache.
 [[nodiscard]] std::string storage_note(std::int64_t file_system, bool direct);
 
 /// Writes a file of `size`, rounded up to whole blocks, to the folder and reads it back: {write, read}. It is

@@ -100,7 +100,7 @@ std::vector<Nic> interfaces_where(const std::string& root, const std::set<std::s
   return all;
 }
 
-/// Of "16.0 GT/s PCIe": PCI Express base specification, rate per lane by generation.
+/// Returns 4 for "16.0 GT/s PCIe". Source: PCI Express base specification, rate per lane by generation.
 int generation_of(const std::string& speed) {
   const double rate = std::strtod(speed.c_str(), nullptr);
   int generation = 0;
@@ -199,7 +199,7 @@ std::optional<std::int64_t> counter_at(const fs::path& path) {
   return file >> value && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// What it sends goes out by another one: Linux links it as "lower_NAME".
+/// True if the interface sends through another one, which Linux links as "lower_NAME".
 bool stands_on_another(const fs::path& interface) {
   const std::vector<fs::path> all = entries(interface);
   return std::any_of(all.begin(), all.end(), [](const fs::path& each) {

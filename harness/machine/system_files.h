@@ -1,5 +1,5 @@
 #pragma once
-// What Linux says of a host in /proc and /sys.
+// Reads /proc and /sys of Linux.
 
 #include <filesystem>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace zplan::bench {
 
-/// Whether it exists; false, too, where that cannot be seen.
+/// True if the path exists and may be looked at.
 [[nodiscard]] bool there(const std::filesystem::path& path);
-/// What a folder holds, sorted; nothing where it cannot be read.
+/// Returns the entries of a folder, sorted; none if it cannot be read.
 [[nodiscard]] std::vector<std::filesystem::path> entries(const std::filesystem::path& folder);
-/// Whether there is anything in /sys: many containers have none.
+/// True if /sys is mounted; many containers have none.
 [[nodiscard]] bool has_sysfs(const std::string& root);
 
 /// "model name" of /proc/cpuinfo; empty where there is none (not x86).

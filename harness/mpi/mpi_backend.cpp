@@ -259,7 +259,7 @@ std::string library_version() {
   return whole;
 }
 
-/// What the system could give to new allocations; nothing where it does not say.
+/// Returns the memory available to new allocations, nothing if the system does not report it.
 std::optional<Bytes> available_memory() {
   std::ifstream file("/proc/meminfo");
   for (std::string key; file >> key;) {
@@ -318,8 +318,8 @@ class MpiBackend : public Backend {
   int ranks_here_{1};
 };
 
-/// Linux promises memory that it does not have, and ends a process that uses it: so what is there is asked
-/// first, and every page is touched.
+/// Checks the available memory first and then touches every page: Linux grants more memory than there is, and
+/// kills a process that uses it.
 Memory MpiBackend::allocate(Bytes size) {
   const std::optional<Bytes> free = available_memory();
   void* data = nullptr;

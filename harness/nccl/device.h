@@ -32,7 +32,7 @@ class Device {
   [[nodiscard]] Event event() const;  ///< for order alone
   [[nodiscard]] Event timing_event() const;
   void record(const Event& event, const Stream& stream) const;
-  /// What is put on `stream` from here on waits for `event`.
+  /// Makes all later work of `stream` wait for `event`.
   void wait(const Stream& stream, const Event& event) const;
   /// Everything on `stream` has ended.
   [[nodiscard]] bool idle(const Stream& stream) const;

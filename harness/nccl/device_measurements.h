@@ -1,6 +1,5 @@
 #pragma once
-// What one GPU does by itself: copies from and to its host, matrix products, its memory. Header free of
-// CUDA's.
+// Measures one GPU: copies from and to its host, matrix products, memory. Includes no header of CUDA.
 
 #include <array>
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace zplan::bench {
 
-/// How numbers are multiplied; tf32 is kept as float32.
+/// Types in which matrices are multiplied. tf32 is stored as float32.
 enum class ProductType { bfloat16, float16, tf32, float32 };
 
 /// c (m × n) = a (m × k) · b (k × n).
@@ -52,7 +51,7 @@ struct EnumNames<bench::ProductType> {
 namespace zplan::bench {
 
 enum class CopyDirection { host_to_device, device_to_host };
-/// Of the host: page-locked, or as malloc gives it, which the driver copies once more.
+/// Host memory: page-locked, or from malloc, which the driver first copies to a page-locked buffer.
 enum class HostMemory { pinned, pageable };
 
 /// `samples`, here and below: seconds, one per repetition, in order; by events on the GPU's queue.

@@ -34,13 +34,10 @@ void bind(Function& member, const SharedLibrary& library, const char* symbol, co
   if (member == nullptr) refuse(fmt::format("{} has no {}", library.path, symbol), since);
 }
 
-// The name is looked up in the library; that its signature is the header's is checked here.
-#define ZPLAN_BIND(member, symbol)                                             \
-  static_assert(                                                               \
-      requires(decltype(member) function) { function = &::symbol; }, #symbol); \
-  bind(member, library, #symbol, since)
+#define ZPLAN_BIND(member, symbol) bind(member, library, #symbol, since)
 
 void bind_copies(CudaRuntime& cuda, const SharedLibrary& library, const char* since) {
+  static_assert(requires { cuda.allocate = &::cudaMalloc, cuda.allocate_host = &::cudaHostAlloc; });
   ZPLAN_BIND(cuda.allocate, cudaMalloc);
   ZPLAN_BIND(cuda.release, cudaFree);
   ZPLAN_BIND(cuda.allocate_host, cudaHostAlloc);
@@ -184,6 +181,7 @@ Cublas cublas_of(const SharedLibrary& library) {
   ZPLAN_BIND(blas.destroy, cublasDestroy_v2);
   ZPLAN_BIND(blas.set_stream, cublasSetStream_v2);
   ZPLAN_BIND(blas.status_string, cublasGetStatusString);
+  static_assert(requires { blas.gemm = &::cublasGemmEx; });
   ZPLAN_BIND(blas.gemm, cublasGemmEx);
   return blas;
 }

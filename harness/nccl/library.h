@@ -1,6 +1,6 @@
 #pragma once
-// The functions of NVIDIA's libraries that the harness calls: one table per library, under the signatures of
-// their headers.
+// The functions of NVIDIA's libraries that the harness calls: one table per library, with the types of their
+// headers. Written out are the types of functions that the headers overload.
 
 #include <cublas_v2.h>
 #include <cuda.h>
@@ -15,37 +15,37 @@ namespace zplan::bench {
 
 /// libcudart.
 struct CudaRuntime {
-  cudaError_t (*device_count)(int*){};
-  cudaError_t (*set_device)(int){};
-  cudaError_t (*pci_bus_id)(char*, int, int){};
-  cudaError_t (*runtime_version)(int*){};
-  cudaError_t (*driver_version)(int*){};
-  const char* (*error_string)(cudaError_t){};
-  cudaError_t (*last_error)(){};  ///< also forgets it
+  decltype(&::cudaGetDeviceCount) device_count{};
+  decltype(&::cudaSetDevice) set_device{};
+  decltype(&::cudaDeviceGetPCIBusId) pci_bus_id{};
+  decltype(&::cudaRuntimeGetVersion) runtime_version{};
+  decltype(&::cudaDriverGetVersion) driver_version{};
+  decltype(&::cudaGetErrorString) error_string{};
+  decltype(&::cudaGetLastError) last_error{};  ///< also forgets it
   cudaError_t (*allocate)(void**, std::size_t){};
-  cudaError_t (*release)(void*){};
+  decltype(&::cudaFree) release{};
   cudaError_t (*allocate_host)(void**, std::size_t, unsigned int){};
-  cudaError_t (*release_host)(void*){};
-  cudaError_t (*copy)(void*, const void*, std::size_t, cudaMemcpyKind, cudaStream_t){};
-  cudaError_t (*fill)(void*, int, std::size_t, cudaStream_t){};
-  cudaError_t (*create_stream)(cudaStream_t*, unsigned int){};
-  cudaError_t (*destroy_stream)(cudaStream_t){};
-  cudaError_t (*query_stream)(cudaStream_t){};
-  cudaError_t (*stream_wait)(cudaStream_t, cudaEvent_t, unsigned int){};
-  cudaError_t (*create_event)(cudaEvent_t*, unsigned int){};
-  cudaError_t (*destroy_event)(cudaEvent_t){};
-  cudaError_t (*record)(cudaEvent_t, cudaStream_t){};
-  cudaError_t (*query_event)(cudaEvent_t){};
-  cudaError_t (*elapsed)(float*, cudaEvent_t, cudaEvent_t){};
+  decltype(&::cudaFreeHost) release_host{};
+  decltype(&::cudaMemcpyAsync) copy{};
+  decltype(&::cudaMemsetAsync) fill{};
+  decltype(&::cudaStreamCreateWithFlags) create_stream{};
+  decltype(&::cudaStreamDestroy) destroy_stream{};
+  decltype(&::cudaStreamQuery) query_stream{};
+  decltype(&::cudaStreamWaitEvent) stream_wait{};
+  decltype(&::cudaEventCreateWithFlags) create_event{};
+  decltype(&::cudaEventDestroy) destroy_event{};
+  decltype(&::cudaEventRecord) record{};
+  decltype(&::cudaEventQuery) query_event{};
+  decltype(&::cudaEventElapsedTime) elapsed{};
   int devices{};     ///< that the process may use; load_cuda() finds at least one
   std::string path;  ///< of the library
 };
 
 struct Cublas {
-  cublasStatus_t (*create)(cublasHandle_t*){};
-  cublasStatus_t (*destroy)(cublasHandle_t){};
-  cublasStatus_t (*set_stream)(cublasHandle_t, cudaStream_t){};
-  const char* (*status_string)(cublasStatus_t){};
+  decltype(&::cublasCreate_v2) create{};
+  decltype(&::cublasDestroy_v2) destroy{};
+  decltype(&::cublasSetStream_v2) set_stream{};
+  decltype(&::cublasGetStatusString) status_string{};
   cublasStatus_t (*gemm)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const void*,
                          const void*, cudaDataType, int, const void*, cudaDataType, int, const void*, void*,
                          cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t){};
@@ -53,30 +53,27 @@ struct Cublas {
 };
 
 struct Nccl {
-  ncclResult_t (*version)(int*){};
-  ncclResult_t (*unique_id)(ncclUniqueId*){};
-  ncclResult_t (*init)(ncclComm_t*, int, ncclUniqueId, int, ncclConfig_t*){};
-  ncclResult_t (*split)(ncclComm_t, int, int, ncclComm_t*, ncclConfig_t*){};
-  ncclResult_t (*user_rank)(ncclComm_t, int*){};
-  ncclResult_t (*count)(ncclComm_t, int*){};
-  ncclResult_t (*finalize)(ncclComm_t){};
-  ncclResult_t (*destroy)(ncclComm_t){};
-  ncclResult_t (*abort)(ncclComm_t){};
-  ncclResult_t (*async_error)(ncclComm_t, ncclResult_t*){};
-  const char* (*error_string)(ncclResult_t){};
-  const char* (*last_error)(ncclComm_t){};
-  ncclResult_t (*group_start)(){};
-  ncclResult_t (*group_end)(){};
-  ncclResult_t (*all_reduce)(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                             cudaStream_t){};
-  ncclResult_t (*all_gather)(const void*, void*, std::size_t, ncclDataType_t, ncclComm_t, cudaStream_t){};
-  ncclResult_t (*reduce_scatter)(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                                 cudaStream_t){};
-  ncclResult_t (*broadcast)(const void*, void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t){};
-  ncclResult_t (*reduce)(const void*, void*, std::size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t,
-                         cudaStream_t){};
-  ncclResult_t (*send)(const void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t){};
-  ncclResult_t (*receive)(void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t){};
+  decltype(&::ncclGetVersion) version{};
+  decltype(&::ncclGetUniqueId) unique_id{};
+  decltype(&::ncclCommInitRankConfig) init{};
+  decltype(&::ncclCommSplit) split{};
+  decltype(&::ncclCommUserRank) user_rank{};
+  decltype(&::ncclCommCount) count{};
+  decltype(&::ncclCommFinalize) finalize{};
+  decltype(&::ncclCommDestroy) destroy{};
+  decltype(&::ncclCommAbort) abort{};
+  decltype(&::ncclCommGetAsyncError) async_error{};
+  decltype(&::ncclGetErrorString) error_string{};
+  decltype(&::ncclGetLastError) last_error{};
+  decltype(&::ncclGroupStart) group_start{};
+  decltype(&::ncclGroupEnd) group_end{};
+  decltype(&::ncclAllReduce) all_reduce{};
+  decltype(&::ncclAllGather) all_gather{};
+  decltype(&::ncclReduceScatter) reduce_scatter{};
+  decltype(&::ncclBroadcast) broadcast{};
+  decltype(&::ncclReduce) reduce{};
+  decltype(&::ncclSend) send{};
+  decltype(&::ncclRecv) receive{};
   std::string path;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Collectives between NVIDIA GPUs, by NCCL. Header free of CUDA's.
+// Collectives between NVIDIA GPUs through NCCL. Includes no header of CUDA.
 
 #include <memory>
 
@@ -9,8 +9,8 @@
 namespace zplan::bench {
 
 struct NcclOptions {
-  /// Ranks may share a GPU: NCCL, which refuses that, is told that each rank is on a host of its own
-  /// (NCCL_HOSTID), so that data goes through the network stack. For tests of correctness alone.
+  /// Lets ranks share a GPU, which NCCL refuses for ranks of one host: each gets an NCCL_HOSTID of its own,
+  /// and data goes through the network stack. For tests of correctness, not of speed.
   bool share_gpu{};
   Seconds timeout{60};  ///< until a call that makes no progress is given up
   LibraryPlaces places{library_places()};

@@ -16,16 +16,17 @@ class LiveCommunicators {
  public:
   explicit LiveCommunicators(const Nccl& nccl) : nccl_(nccl) {}
 
-  /// Where everything was aborted before, so is `communicator`.
+  /// Adds a communicator; aborts it if abort() was called before.
   void add(ncclComm_t communicator);
-  /// False: it was aborted, which freed it.
+  /// Removes a communicator. Returns false if it was aborted, which freed it.
   [[nodiscard]] bool remove(ncclComm_t communicator);
-  /// Ends what runs in them and frees them. From any thread, more than once.
+  /// Ends all calls and frees the communicators. May be called by any thread, more than once.
   void abort() noexcept;
   [[nodiscard]] bool aborted() const;
-  /// What NCCL says of `communicator`; ncclInvalidUsage where it was aborted.
+  /// Returns NCCL's state of `communicator`, ncclInvalidUsage if it was aborted.
   [[nodiscard]] ncclResult_t state(ncclComm_t communicator) const;
-  /// The first error, other than to be in progress, that one of them reports; ncclSuccess: none.
+  /// Returns the first error that a communicator reports, ncclSuccess if there is none or calls are in
+  /// progress.
   [[nodiscard]] ncclResult_t error() const;
 
  private:
@@ -37,7 +38,7 @@ class LiveCommunicators {
   bool aborted_{};
 };
 
-/// The call that was issued last, for messages.
+/// The last issued call, for messages.
 struct IssuedCall {
   Work work;
   int rank{}, size{};  ///< of the group; size 0: there was none yet
@@ -54,16 +55,16 @@ class NcclRank {
   NcclRank& operator=(NcclRank&&) = delete;
   ~NcclRank();
 
-  /// The communicator of all ranks. Throws BenchError where the others do not come in time.
+  /// Creates the communicator of all ranks. Throws BenchError if the others do not come in time.
   void join_world(int rank, int size, const ncclUniqueId& id);
-  /// A part of the world.
+  /// Splits a communicator off the world's.
   [[nodiscard]] ncclComm_t split(int color, int key);
-  /// Frees it, together with the other ranks; at once where an exception ends this one.
+  /// Frees a communicator, together with the other ranks; at once if an exception ends this one.
   void leave(ncclComm_t communicator) noexcept;
 
-  /// Throws BenchError for what is no success. `result` in progress: waits until it is not.
+  /// Throws BenchError unless `result` is success. Waits while it is in progress.
   void check(ncclComm_t communicator, ncclResult_t result, const std::string& what);
-  /// Throws BenchError where a communicator reports an error, or everything was aborted.
+  /// Throws BenchError if a communicator reports an error or was aborted.
   void check_alive();
   /// Ends all communicators and throws BenchError: "rank 2: <what> <trouble>".
   [[noreturn]] void give_up(const std::string& what, const std::string& trouble);

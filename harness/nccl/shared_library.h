@@ -1,15 +1,13 @@
 #pragma once
-// Libraries that are opened when the program runs, not linked: one build serves machines with and without a
-// GPU.
+// Opens libraries at run time, so that one build serves machines with and without a GPU.
 
 #include <string>
 #include <vector>
 
 namespace zplan::bench {
 
-/// Where a library is looked for, in this order. A folder may be the library's own, the root of a CUDA
-/// toolkit (lib64, lib), a virtual environment, or its site-packages (nvidia/*/lib, as NVIDIA's wheels lay
-/// them out).
+/// Places in which a library is looked for, in order. A folder may be the library's own, the root of a CUDA
+/// toolkit (lib64, lib), a virtual environment, or its site-packages (nvidia/*/lib of NVIDIA's wheels).
 struct LibraryPlaces {
   std::vector<std::string> first;
   bool system{true};  ///< as the dynamic loader would: LD_LIBRARY_PATH, its cache, its default folders

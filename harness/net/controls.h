@@ -95,7 +95,7 @@ class FileControl final : public Control {
   [[nodiscard]] std::vector<std::string> all_gather(const std::string& mine) override;
 
  private:
-  /// What is known of another rank.
+  /// Another rank: its name, and its signs of life.
   struct Peer {
     std::string name{};   ///< "rank 2 on host b (pid 4711)"
     std::string pulse{};  ///< the last text of its file "alive"

@@ -12,7 +12,7 @@
 
 namespace zplan::bench {
 
-/// What started this process. local: run_local() (harness/net/local_launcher.h).
+/// Programs that start ranks. local: run_local() (harness/net/local_launcher.h).
 enum class Launcher { none, local, torchrun, mpirun, slurm };
 
 /// The place of one process among the ranks of its run.

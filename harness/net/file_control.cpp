@@ -148,8 +148,8 @@ void FileControl::enter(const std::string& run) {
   });
 }
 
-/// Of rank 0: draws the number of this run, invites every rank that says hello, and waits until each has
-/// answered under that number.
+/// Rank 0: names the run by its number, invites every rank that says hello, and waits until each has answered
+/// under that number.
 void FileControl::invite() {
   for (const std::string& each : names())
     if (!each.starts_with("hello.")) erase(each);  // of an earlier run
@@ -168,8 +168,8 @@ void FileControl::invite() {
   introduce(gather(own_hello()));
 }
 
-/// Writes who is invited: rank 0 itself, then each process that has said hello. The hello of an earlier run
-/// is replaced by the same rank's of this one.
+/// Writes the invitations: rank 0's hello, then that of each process. A rank's hello replaces the one that it
+/// left in an earlier run.
 void FileControl::update_welcome(const Names& names) {
   std::string welcome = own_hello();
   for (const std::string& each : names)
@@ -187,7 +187,7 @@ void FileControl::check_refusals(const Names& names) {
     if (each.starts_with(of_run("refused", ""))) fail(get(each).value_or("a rank was refused"));
 }
 
-/// Of the other ranks, which may start before rank 0.
+/// The other ranks, which may start before rank 0: say hello and wait for the invitation.
 void FileControl::join() {
   const std::string hello = "hello." + std::to_string(rank());
   put(hello, own_hello());
@@ -257,7 +257,7 @@ std::vector<std::string> FileControl::gather(const std::string& mine) {
   return texts;
 }
 
-/// Of rank 0: every rank's text.
+/// Rank 0: returns the texts of all ranks.
 std::vector<std::string> FileControl::receive(const std::string& mine) {
   std::vector<std::string> texts(peers_.size());
   texts[0] = mine;
@@ -281,8 +281,8 @@ std::vector<std::string> FileControl::receive(const std::string& mine) {
   fail(fmt::format("{} did not answer for {:g} s", list_of(late), timeout_.value));
 }
 
-/// Of the other ranks: the text of a file that rank 0 writes. Rank 0 may itself come as late as the time-out
-/// allows, and then waits as long for others: it names the one that is late, not those who wait.
+/// The other ranks: returns the text of a file that rank 0 writes. Waits twice as long as rank 0, which may
+/// come as late as the time-out allows and then wait as long for another rank: it names the one that is late.
 std::string FileControl::await(const std::string& name) {
   const Seconds limit = timeout_ * 2.0 + Seconds(5);
   std::optional<std::string> text;

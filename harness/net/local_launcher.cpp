@@ -23,7 +23,7 @@ namespace zplan::bench {
 
 namespace {
 
-/// The signals that matter here: blocked, so that sigtimedwait() takes them.
+/// Blocks the signals that sigtimedwait() waits for, and returns them.
 sigset_t block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -54,7 +54,7 @@ class Group {
       : awaited_(block_signals()), signals_(signals), end_within_(end_within) {}
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
-  /// Where the start of one more failed.
+  /// Kills the children if a later one could not be started.
   ~Group() {
     if (alive_.empty()) return;
     (void)kill(-group_, SIGKILL);
@@ -146,7 +146,7 @@ void Group::collect(const std::function<void(const Child&)>& on_end) {
     ended.push_back(child);
     return true;
   });
-  // Of several at one time, one that was killed is why the others ended rather than the other way round.
+  // If several ended since the last look, a killed one is the cause, not those that exited.
   std::stable_partition(ended.begin(), ended.end(),
                         [](const Child& each) { return WIFSIGNALED(each.status); });
   for (const Child& each : ended) {

@@ -8,7 +8,7 @@
 
 namespace zplan::bench {
 
-/// How long processes have to end by themselves once one has failed or they were told to.
+/// Time in which processes may end by themselves after one has failed or a signal was passed on.
 inline constexpr std::chrono::milliseconds kEndWithin{5'000};
 
 /// Starts one program `ranks` times and waits for the ranks. Each gets RANK, WORLD_SIZE, LOCAL_RANK,

@@ -19,7 +19,8 @@ namespace {
 
 enum class State : int { running, ended, reported };
 
-/// Part of a rank's text. A rank fills its two in turn: the others read at most one round behind it.
+/// Holds a part of a rank's text. Each rank fills its two chunks in turn, since other ranks may still read
+/// the one of the round before.
 struct Chunk {
   static constexpr std::size_t kMost = std::size_t{64} << 10;
   std::uint64_t whole{};  ///< bytes of the whole text

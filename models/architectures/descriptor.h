@@ -31,7 +31,7 @@ inline constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 /// The first of `keys` that the config gives, a whole number from 1 to `high`; an InputError that names the
 /// first key where none is given.
 [[nodiscard]] std::int64_t size(const JsonReader& config, const Keys& keys, std::int64_t high);
-/// The same, with a fallback for a size that the config leaves out or sets to null.
+/// Returns the size, or `fallback` if the config leaves it out or sets it to null.
 [[nodiscard]] std::int64_t size_or(const JsonReader& config, const Keys& keys, std::int64_t fallback,
                                    std::int64_t high);
 /// The size, or nothing where the config leaves it out or sets it to null.
@@ -42,7 +42,7 @@ inline constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 [[noreturn]] void fail_at(const JsonReader& config, const Keys& keys, const std::string& found,
                           const std::string& accepted);
 
-/// What an architecture calls its sizes, and what Hugging Face takes where they are left out.
+/// Keys of an architecture's sizes, and Hugging Face's defaults for those that are left out.
 struct SizeRules {
   Keys layers{"num_hidden_layers"};
   Keys hidden_size{"hidden_size"};
@@ -82,13 +82,13 @@ struct Switch {
 };
 [[nodiscard]] bool is_on(const JsonReader& config, const Switch& given);
 
-/// A dropout probability, likewise.
+/// Key and default of a dropout probability.
 struct DropoutRule {
   std::string_view key{};
   double otherwise{};
 };
 
-/// How many features of a head are turned, where the config says so: a share of them (in newer files that of
+/// Keys of the features of a head that rotary embedding turns: a share of them (in newer files in
 /// rope_parameters), or their number.
 struct RotaryRule {
   std::string_view share{};
@@ -109,8 +109,8 @@ enum class SoftCap { none, where_given, unless_null };
 enum class FeedForward { gated, fused_gated, plain };
 enum class QueryKeyNorm { none, of_heads, of_each_head, of_width };
 
-/// What layers named model.layers.{} are made of, in the order of named_parameters(): self_attn with its
-/// norms of queries and keys, the feed-forward, norms.
+/// Parts of the layers named model.layers.{}, in the order of named_parameters(): self_attn with its norms of
+/// queries and keys, the feed-forward, norms.
 struct Block {
   Switch input_bias{"attention_bias"};  ///< of queries, keys and values
   Switch output_bias{"attention_bias"};

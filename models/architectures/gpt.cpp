@@ -86,8 +86,7 @@ Tensors opt_layer(const ModelShape& shape, const OptRules& rules) {
                opt_norm(shape, rules, "final_layer_norm")});
 }
 
-/// Where the embedding is narrower than the model, a linear layer widens it and another narrows what goes to
-/// the head.
+/// Returns the linear layers that widen an embedding narrower than the model, and narrow the head's input.
 Tensors opt_projections(const ModelShape& shape, const OptRules& rules) {
   if (rules.embedding_width == shape.hidden_size) return {};
   return join(

@@ -91,7 +91,7 @@ ImageRule qwen_rule(const TowerShape& tower) {
           .unit = tower.patch_size * tower.merge,
           .least = 56 * 56,
           .most = 12'845'056,
-          .source = "3136 to 12,845,056 pixels, as the published preprocessor_config.json has it"};
+          .source = "3136 to 12,845,056 pixels, as in the published preprocessor_config.json"};
 }
 
 Vision qwen2_5_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_width) {
@@ -303,7 +303,7 @@ Vision qwen3_tower(const JsonReader& tower, std::int64_t text_width) {
                  .unit = shape.patch_size * shape.merge,
                  .least = 65'536,
                  .most = 16'777'216,
-                 .source = "65,536 to 16,777,216 pixels, as the published preprocessor_config.json has it"};
+                 .source = "65,536 to 16,777,216 pixels, as in the published preprocessor_config.json"};
   return vision;
 }
 
@@ -323,7 +323,7 @@ Vision qwen3_vl(const JsonReader&, const JsonReader& tower, std::int64_t text_wi
   return vision;
 }
 
-/// The same tower, whose inner layers go nowhere else.
+/// Returns Qwen 3.5's tower: Qwen 3's, whose inner layers feed nothing else.
 Vision qwen3_5(const JsonReader&, const JsonReader& tower, std::int64_t text_width) {
   if (const auto given = tower.find("deepstack_visual_indexes"); given && !given->items().empty())
     given->fail("features of inner layers", "accepted: none, as in Qwen3.5");
@@ -343,7 +343,7 @@ TowerNames internvl_names() {
   return names;
 }
 
-/// What no published tower has.
+/// Throws InputError for settings that no published tower has.
 void check_internvl(const JsonReader& config, const JsonReader& tower) {
   const auto plain_only = [](const JsonReader& of, std::string_view key, bool accepted) {
     if (of.boolean_or(key, accepted) != accepted)
@@ -558,8 +558,9 @@ Tensors feed_forward_tensors(const TowerShape& shape, const TowerNames& names, c
   return list;
 }
 
-/// SigLIP lists its first norm in front of attention and its second behind it, CLIP both behind what they are
-/// not in front of; InternVL its scales first and its norms last; Pixtral the feed-forward before attention.
+/// Returns a block's tensors in the order of the tower's code: SigLIP lists its first norm before attention
+/// and its second after it, CLIP each norm after the part it precedes, InternVL its scales first and its
+/// norms last, Pixtral the feed-forward before attention.
 Tensors padded_block(const TowerShape& shape, const TowerNames& names, const std::string& block) {
   const auto norm_named = [&](const std::string& which) {
     return norm(block + which, shape.hidden_size, !shape.rms_norm);
@@ -711,7 +712,7 @@ JsonReader text_part(const JsonReader& config) {
   return config.has("text_config") ? config.at("text_config") : config;
 }
 
-/// What LlamaConfig has where a file leaves it out.
+/// Fills in LlamaConfig's defaults for keys that a file leaves out.
 void fill_in_llama(Json& text) {
   const std::string type = text.contains("model_type") ? text["model_type"].dump() : R"("llama")";
   if (type != R"("llama")") return;

@@ -12,7 +12,7 @@ namespace zplan::architectures {
 
 using Tensors = std::vector<Tensor>;
 
-/// One torch.nn.Linear, and how AutoTP deals it out.
+/// One torch.nn.Linear, and how AutoTP splits it.
 struct LinearLayer {
   std::string path;  ///< "self_attn.q_proj"
   std::int64_t in{}, out{};
@@ -22,13 +22,13 @@ struct LinearLayer {
   std::int64_t units{1};
 };
 
-/// Weight, then bias. The bias of a column is split as its weight, that of a row is whole on every rank
-/// (DeepSpeed 0.19.8 module_inject/layers.py: LinearLayer, LinearAllreduce).
+/// Returns weight, then bias. The bias of a column is split as its weight, that of a row is whole on every
+/// rank (DeepSpeed 0.19.8 module_inject/layers.py: LinearLayer, LinearAllreduce).
 [[nodiscard]] Tensors linear(const LinearLayer& layer);
 
-/// A normalisation: its weight, and its bias where it has one.
+/// Returns the weight of a normalisation, and its bias if it has one.
 [[nodiscard]] Tensors norm(const std::string& path, std::int64_t size, bool bias = false);
-/// A tensor that no matrix product belongs to.
+/// Returns a tensor that no matrix product uses.
 [[nodiscard]] Tensor plain(const std::string& name, std::vector<std::int64_t> shape, TensorRole role);
 
 /// Names and biases of an attention with separate projections, in the order in which they are listed.
@@ -44,11 +44,11 @@ struct Biases {
 /// key-value heads are the units.
 [[nodiscard]] Tensors attention(const ModelShape& shape, Biases biases = {},
                                 const AttentionNames& names = {});
-/// The same with query, key and value in one weight.
+/// Returns an attention with query, key and value in one weight.
 [[nodiscard]] Tensors fused_attention(const ModelShape& shape, Biases biases, const std::string& input,
                                       const std::string& output);
-/// Units in which AutoTP deals out `features` of an attention: key-value heads, or single features where
-/// those do not divide them. Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.
+/// Returns the units in which AutoTP splits `features` of an attention: key-value heads, or single features
+/// where those do not divide them. Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.
 [[nodiscard]] std::int64_t attention_units(const ModelShape& shape, std::int64_t features);
 
 /// Two linear layers, `in` → `width` → `in`.

@@ -66,8 +66,8 @@ class JsonReader {
   std::string pointer_;
 };
 
-/// A document as it is printed and saved: indented, with a line's end behind it. What is no UTF-8, as in the
-/// name of a file, is replaced.
+/// Returns a document as it is printed and saved: indented, with a newline at the end. Replaces bytes that
+/// are not UTF-8, which names of files may have.
 [[nodiscard]] std::string json_text(const Json& json);
 
 struct JsonPart {
@@ -75,11 +75,12 @@ struct JsonPart {
   std::string_view value;  ///< its text
 };
 
-/// Members of an object or elements of an array, in order. `text` is JSON: this does not check it.
+/// Returns the members of an object or the elements of an array, in order, without reading what is in them: a
+/// question needs little of a data file that is compiled in. Does not check that `text` is JSON.
 [[nodiscard]] std::vector<JsonPart> json_parts(std::string_view text);
-/// The value of a member; empty where there is none.
+/// Returns the text of a member's value, empty if there is none.
 [[nodiscard]] std::string_view json_member(std::string_view object, std::string_view key);
-/// What the text of a JSON string says.
+/// Returns the value of a JSON string's text.
 [[nodiscard]] std::string json_string(std::string_view text);
 
 }  // namespace zplan

@@ -38,8 +38,8 @@ CatalogueEntry read_entry(const JsonReader& entry, const std::string& source) {
           .config = config.raw().dump()};
 }
 
-/// The same of a file that is compiled in, of which the configs are left as they stand. The tests check these
-/// files once and for all, every start of the program would pay for it.
+/// Reads an entry of a file that is compiled in, without parsing its config. Tests check these files, so that
+/// not every start of the program has to.
 CatalogueEntry built_in_entry(std::string_view text, std::string_view file) {
   CatalogueEntry entry{.name = {}, .aliases = {}, .source = std::string(file), .revision = {}, .config = {}};
   for (const auto& [key, value] : json_parts(text)) {

@@ -22,8 +22,7 @@ struct CatalogueEntry {
 /// The models compiled into the program, sorted by name.
 [[nodiscard]] const std::vector<CatalogueEntry>& catalogue();
 
-/// Where resolve_model looks beside the catalogue. Paths come from the caller: nothing here reads the
-/// environment.
+/// Folders in which resolve_model looks besides the catalogue. Nothing here reads the environment.
 struct ModelSearch {
   std::string user_models;  ///< folder of the user's own *.json entries; empty: none
   std::string hub_cache;    ///< Hugging Face hub cache ("…/huggingface/hub"); empty: none

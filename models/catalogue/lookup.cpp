@@ -60,8 +60,8 @@ bool contains_all(const std::string& name, const std::vector<std::string>& words
                      [&](const std::string& word) { return name.find(word) != std::string::npos; });
 }
 
-/// How well an entry answers a search: found in its id rather than an alias, then the shorter name, then by
-/// name.
+/// Order of the entries that a search finds: those found by id before those found by alias, then the shorter
+/// name, then by name.
 using SearchRank = std::tuple<bool, std::size_t, std::string_view>;
 
 std::optional<SearchRank> search_rank(const CatalogueEntry& entry, const std::vector<std::string>& words) {

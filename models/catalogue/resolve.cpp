@@ -1,4 +1,4 @@
-// What --model says, in the order in which it is understood.
+// Resolves --model: tries its meanings in order.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -50,7 +50,7 @@ bool is_path(std::string_view text) {
   return is_there(path / "config.json");
 }
 
-/// Of ".../Qwen3-8B/config.json" the folder, of ".../mine.json" the file without its ending.
+/// Returns the folder of ".../Qwen3-8B/config.json", the file without its ending of ".../mine.json".
 std::string name_of_file(const fs::path& path) {
   if (path.filename() != "config.json") return path.stem().string();
   std::error_code ignored;

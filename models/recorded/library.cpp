@@ -34,7 +34,7 @@ bool is_idle_key(std::string_view key) {
          std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end();
 }
 
-/// Whether `given` means what `recorded` holds; what it leaves out is as recorded.
+/// True if `given` agrees with `recorded` in all that it states.
 bool agrees(const Json& given, const Json& recorded) {
   if (given.is_object() && recorded.is_object()) {
     return std::all_of(given.items().begin(), given.items().end(), [&](const auto& each) {
@@ -46,7 +46,7 @@ bool agrees(const Json& given, const Json& recorded) {
   return given == recorded;
 }
 
-/// Whether the config says how wide its model is; one that transformers wrote says everything.
+/// True if the config states its model's width, as all that transformers writes do.
 bool says_shape(const JsonReader& config) {
   static constexpr std::array kKeys{"transformers_version", "hidden_size", "d_model", "n_embd",
                                     "text_config"};

@@ -12,15 +12,15 @@ namespace zplan {
 
 inline constexpr std::string_view kRecordedFormat = "zplan.model/1";
 
-/// Whether the document says that it is a recorded model.
+/// True if the document is a recorded model.
 [[nodiscard]] bool is_recorded_model(const Json& document);
 
 /// A zplan.model/1 document → the model with its recorded micro-steps. Unset `source` and `origin` are the
 /// caller's to fill. Throws InputError naming file and JSON pointer for whatever such a document cannot hold.
 [[nodiscard]] Model read_recorded_model(const JsonReader& document);
 
-/// The recorded model whose config this is, of those compiled into the program: what is not said in `config`
-/// is taken as the recorded one has it, and what changes neither tensors nor what runs is not compared.
+/// Returns the recorded model, of those compiled into the program, whose config agrees with `config`. Keys
+/// that `config` leaves out, and those that change neither tensors nor operators, are not compared.
 [[nodiscard]] std::optional<Model> recorded_model(const JsonReader& config);
 
 /// An architecture of which something was recorded.

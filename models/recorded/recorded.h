@@ -1,7 +1,8 @@
 #pragma once
-// A model that was recorded while PyTorch ran it (zplan trace, a file of zplan.model/1): what no descriptor
-// knows. Beside its tensors it holds the events of a micro-step for each way to train that was recorded, with
-// sizes as polynomials in the batch and the sequence length. docs/any-model.md tells how it is made.
+// A model that was recorded while PyTorch ran it (zplan trace, a file of zplan.model/1), for architectures
+// without a descriptor. Besides its tensors it holds the events of a micro-step for each way to train that
+// was recorded, with sizes as polynomials in the batch and the sequence length. docs/any-model.md describes
+// how it is made.
 
 #include <cstdint>
 #include <limits>

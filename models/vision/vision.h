@@ -11,7 +11,7 @@ namespace zplan {
 
 enum class TowerActivation { gelu, quick_gelu, silu };
 
-/// How a block's attention is written, and over what it runs.
+/// Forms of a block's attention, and what it runs over.
 enum class TowerAttention {
   packed,  ///< patches of all images one behind the other, one weight for queries, keys and values; image by
            ///< image, or window by window
@@ -19,7 +19,7 @@ enum class TowerAttention {
   joined,  ///< one sample of all images, separate projections, a mask between images
 };
 
-/// How patches learn where they stand.
+/// Position embeddings of patches.
 enum class TowerPositions {
   rotary,         ///< queries and keys turn
   rows,           ///< rows of a table, the same of every image
@@ -28,15 +28,15 @@ enum class TowerPositions {
   interpolated,   ///< four rows of a table for each patch, weighted, beside rotary ones
 };
 
-/// What becomes of pixels on their way to the patches.
+/// The places at which pixels are cast to the tower's type.
 enum class TowerPixels {
   at_patches,    ///< cast to the tower's type by the module of patches
   before_tower,  ///< by the caller
   selected,      ///< by the caller, which copies those of squares that are no padding
 };
 
-/// Whose output transformers gives a gradient where blocks are checkpointed: the module that the tower's
-/// get_input_embeddings returns. Its memory stays until the graph goes.
+/// The module whose output gets a gradient from transformers if blocks are checkpointed: the one that the
+/// tower's get_input_embeddings returns. Its memory stays until the graph is freed.
 enum class InputGradient { of_patches, of_embeddings, none };
 
 /// A vision tower: a transformer over patches. Sizes in the letters of its vision_config.
@@ -64,7 +64,7 @@ struct TowerShape {
   bool operator==(const TowerShape&) const = default;
 };
 
-/// What stands between tower and language model.
+/// Projectors between tower and language model.
 enum class Projector {
   merger,               ///< a norm, then two linear layers over merged patches (Qwen)
   pooled,               ///< an average over squares of patches, a norm and one product (Gemma 3)
@@ -74,7 +74,7 @@ enum class Projector {
   unfolded,             ///< a norm, squares side by side by im2col, three linear layers (Mistral 3)
 };
 
-/// How the processor cuts and resizes, and with it tokens per image.
+/// Rules by which the processor cuts and resizes images, which determine the tokens per image.
 enum class TokenRule {
   resized,  ///< sides rounded to merged patches, pixels within bounds (smart_resize)
   fixed,    ///< every image has the same number
@@ -117,7 +117,7 @@ struct Vision {
   bool operator==(const Vision&) const = default;
 };
 
-/// What is asked for: images per sample, and their size or the tokens of each.
+/// The requested images per sample, and their size or the tokens of each.
 struct ImageRequest {
   std::int64_t per_sample{}, width{}, height{}, tokens{};  ///< 0: not given
   bool operator==(const ImageRequest&) const = default;
