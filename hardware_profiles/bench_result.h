@@ -20,7 +20,7 @@ struct TimeStatistics {
   Seconds median{}, p10{}, p90{}, lowest{}, highest{}, mean{};
   friend bool operator==(const TimeStatistics&, const TimeStatistics&) = default;
 };
-/// `samples`: at least one, in any order.
+/// Computes the statistics of at least one sample, in any order.
 [[nodiscard]] TimeStatistics statistics_of(std::vector<double> samples);
 
 /// Connections of two GPUs of a host: NVLink, PCIe, or the host's memory.
@@ -31,6 +31,7 @@ struct EnumNames<LinkKind> {
       {{LinkKind::nvlink, "nvlink"}, {LinkKind::pcie, "pcie"}, {LinkKind::host, "host"}}};
 };
 
+/// The library that moved the data.
 enum class BenchBackend { mpi, nccl };
 template <>
 struct EnumNames<BenchBackend> {
@@ -79,6 +80,7 @@ struct BenchCopy {
   BytesPerSecond speed{};
 };
 
+/// One pass over a file, written or read.
 struct BenchStorage {
   std::string path;
   bool reads{};
@@ -90,11 +92,11 @@ struct BenchStorage {
 struct BenchCompute {
   bool product{};
   std::string dtype{};         ///< of a product
-  std::int64_t m{}, n{}, k{};  ///< likewise
+  std::int64_t m{}, n{}, k{};  ///< of a product
   double rate{};               ///< floating-point operations, or bytes, a second
 };
 
-/// Calls of one kind of a replayed step, by the names that the plan uses.
+/// Calls of a replayed step that agree in all the plan's names.
 struct ReplayKind {
   std::string operation, group;
   std::int64_t group_size{}, stride{1};
@@ -104,6 +106,7 @@ struct ReplayKind {
   std::optional<double> seconds{};            ///< of all of them; absent: not timed by themselves
 };
 
+/// A replayed step: planned and counted calls.
 struct BenchReplay {
   std::vector<ReplayKind> planned;  ///< added up, in order of first issue; with predicted seconds
   std::vector<ReplayKind> counted;
@@ -113,7 +116,7 @@ struct BenchReplay {
   bool compute_stand_in{};
 };
 
-/// A result, and what in it contradicts itself.
+/// A result of the benchmark.
 struct BenchResult {
   std::string zplan_version, started, library, driver, cuda;
   std::vector<std::string> command;
@@ -121,28 +124,28 @@ struct BenchResult {
   bool complete{};
   std::string stopped;  ///< why it is not complete
   std::int64_t ranks{}, nodes{};
-  bool share_gpu{};  ///< NCCL took each rank for a host of its own
+  bool share_gpu{};  ///< true if each rank was a host of its own to NCCL
   std::vector<BenchHost> hosts;
   std::vector<BenchCollective> collectives;
   std::vector<BenchCopy> copies;
   std::vector<BenchStorage> storage;
   std::vector<BenchCompute> compute;
   std::optional<BenchReplay> replay;
-  /// Figures that do not follow from each other, and elements that came out wrong:
-  /// "collectives[3].seconds.median: 0.0012, its samples give 0.0013". Nobody should build on such a result.
+  /// Figures that contradict each other, and wrong elements:
+  /// "collectives[3].seconds.median: 0.0012, its samples give 0.0013". Such a result must not be used.
   std::vector<std::string> flaws;
 };
 
-/// Throws InputError naming file and place for what is no such result: keys that lack, types, ranges.
+/// Reads a result. Throws InputError, which names file and place, for missing keys, wrong types and ranges.
 [[nodiscard]] BenchResult read_bench_result(const JsonReader& file);
 
-/// The name of the GPUs, empty where the hosts list none. Throws InputError where they differ: `place` is the
-/// result's.
+/// Returns the name of the GPUs, empty if the hosts list none. Throws InputError, which names `place`, if
+/// they differ.
 [[nodiscard]] std::string card_of(const BenchResult& result, const std::string& place);
 
-/// t = α + β·bytes by least squares of relative residuals, so that small messages count as much as large
-/// ones; α, β ≥ 0. The bus bandwidth is what a ring's wire bytes per byte make of β (ring_wire_bytes).
-/// Nothing for fewer than two sizes, and where time does not grow with size: there is no bandwidth to name.
+/// Fits t = α + β·bytes by least squares of relative residuals, so that small messages count as much as large
+/// ones; α, β ≥ 0. The bus bandwidth is a ring's wire bytes per byte (ring_wire_bytes) over β. Returns
+/// nothing for fewer than two sizes, or if time does not grow with size.
 [[nodiscard]] std::optional<CurveFit> fit_curve(const CollectiveCurve& curve);
 
 }  // namespace zplan

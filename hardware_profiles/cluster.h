@@ -18,18 +18,18 @@ namespace zplan {
 /// The requested cluster. Empty or absent fields take defaults, which the answer names as assumptions.
 struct ClusterRequest {
   std::string gpu{};                    ///< name or path (*.json) of a profile; empty: the generic GPU
-  std::optional<Bytes> memory{};        ///< per GPU; wins over the profile's
+  std::optional<Bytes> memory{};        ///< per GPU; replaces the profile's
   std::optional<std::int64_t> gpus{};   ///< absent: all of the instance's nodes, else 1
-  std::optional<std::int64_t> nodes{};  ///< absent: as many instances as the GPUs take, else 1
-  std::string instance{};               ///< a cloud shape; what is given beside it wins over what it says
+  std::optional<std::int64_t> nodes{};  ///< absent: as many instances as the GPUs need, else 1
+  std::string instance{};               ///< a cloud shape; other fields of the request replace its figures
   std::string node{};                   ///< node type; empty: the usual one for the GPU
-  std::string network{};                ///< empty: the usual one where there are several nodes
+  std::string network{};                ///< empty: the usual one if there are several nodes
   std::optional<Bytes> host_memory{};   ///< per node
-  std::optional<PcieLink> pcie{};       ///< the slot of each GPU; wins over the profile's
+  std::optional<PcieLink> pcie{};       ///< the slot of each GPU; replaces the profile's
   std::optional<PciePath> path{};       ///< the longest between GPUs of a node
   std::optional<std::int64_t> host_threads{};      ///< of each process on the host
   std::optional<BytesPerSecond> host_bandwidth{};  ///< rated, of a node's memory channels
-  std::optional<BytesPerSecond> disk{};            ///< what a node's drives read, or write
+  std::optional<BytesPerSecond> disk{};            ///< that a node's drives read, or write
 };
 
 /// Factors by which links are assumed to be faster than they are, for what-if questions. They shorten the
@@ -47,17 +47,17 @@ struct Cluster {
   std::optional<Network> network{};  ///< only with several nodes
   std::int64_t gpus{1}, nodes{1}, gpus_per_node{1};
   Bytes memory{};         ///< per GPU, as nvidia-smi totals it
-  Bytes usable_memory{};  ///< what a process can allocate: total less what the driver keeps
+  Bytes usable_memory{};  ///< that a process can allocate: total minus the driver's
   Bytes host_memory_per_node{};
-  Host host{};                         ///< what offload has of the node
-  std::optional<Instance> instance{};  ///< the cloud shape that the nodes are, where one was named
+  Host host{};                         ///< the part of the node that offload uses
+  std::optional<Instance> instance{};  ///< the cloud shape of the nodes, if one was named
   LinkSpeed inside{};                  ///< collectives within a node
   std::optional<LinkSpeed> between{};  ///< collectives across nodes, per GPU
-  std::string inside_source{};  ///< where `inside` comes from: "measured: …", "derived: …", "assumed: …"
-  std::string between_source{};  ///< likewise; empty on one node
+  std::string inside_source{};   ///< source of `inside`: "measured: …", "derived: …" or "assumed: …"
+  std::string between_source{};  ///< source of `between`; empty on one node
   LinkFactors link_factors{};
-  KernelModel kernels{};                   ///< what kernels reach of the GPU's peaks
-  std::vector<std::string> assumptions{};  ///< one sentence per value that was not given or is not certain
+  KernelModel kernels{};                   ///< the shares of the GPU's peaks that kernels reach
+  std::vector<std::string> assumptions{};  ///< one sentence per value that is a default or uncertain
   friend bool operator==(const Cluster&, const Cluster&) = default;
 };
 
@@ -68,20 +68,20 @@ struct Cluster {
 /// of "driver_reserved_mib".
 [[nodiscard]] Bytes usable_memory(const Gpu& gpu, Bytes memory);
 
-/// The request with what its instance says in the place of what is not given, and without an instance 1 GPU
-/// on 1 node. Throws InputError for an instance that is not known, or that has fewer GPUs than are
-/// requested per node.
+/// Returns the request with its instance's figures for the fields that are empty; without an instance 1 GPU
+/// on 1 node. Throws InputError for an unknown instance, or that has fewer GPUs than are requested per node.
 [[nodiscard]] ClusterRequest filled_in(ClusterRequest request, const HardwareProfiles& profiles);
 
-/// Throws InputError naming the option: --gpus out of 1 to 1,000,000, --nodes that do not divide the GPUs,
-/// --mem out of 0.5 to 4096 GiB, --host-mem out of 1 to 1048576 GiB, unknown names, a node type that the GPU
-/// has no links for.
+/// Assembles the cluster of a request. Throws InputError, which names the option, for --gpus out of 1 to
+/// 1,000,000, --nodes that do not divide the GPUs,
+/// --mem out of 0.5 to 4096 GiB, --host-mem out of 1 to 1048576 GiB, unknown names, and a node type for
+/// which the GPU has no links.
 [[nodiscard]] Cluster assemble_cluster(const ClusterRequest& asked, const HardwareProfiles& profiles);
 
 /// Placement of a group of communicating GPUs on the nodes of a cluster.
 struct GroupPlace {
   std::int64_t ranks{1};
-  std::int64_t nodes{1};         ///< that it spans, with equally many of its ranks on each
+  std::int64_t nodes{1};         ///< that the group spans, with equally many ranks on each
   std::int64_t side_by_side{1};  ///< groups like it, itself included, that communicate on the same nodes
   [[nodiscard]] std::int64_t ranks_per_node() const { return (ranks + nodes - 1) / nodes; }
   friend bool operator==(const GroupPlace&, const GroupPlace&) = default;
@@ -100,7 +100,7 @@ struct GroupPlace {
 /// Megatron-LM core/parallel_state.py make tensor-parallel groups of neighbours.
 [[nodiscard]] GroupPlace place_group(const Cluster& cluster, std::int64_t ranks, std::int64_t stride = 1);
 
-/// All GPUs of the cluster as one group.
+/// Returns the place of all GPUs of the cluster as one group.
 [[nodiscard]] GroupPlace place_of_all(const Cluster& cluster);
 
 }  // namespace zplan

@@ -17,12 +17,12 @@ struct CollectiveCost {
   /// Sent by one GPU, the mean over the group: to others of its node (NVLink or PCIe), and out of the node.
   Bytes inside{}, outside{};
   CollectiveAlgorithm algorithm{CollectiveAlgorithm::ring};  ///< assumed: NCCL's choice by its model
-  CollectiveProtocol protocol{CollectiveProtocol::simple};   ///< likewise
-  bool measured{};                                           ///< the time is of a measured curve
+  CollectiveProtocol protocol{CollectiveProtocol::simple};   ///< assumed: NCCL's choice by its model
+  bool measured{};                                           ///< true if the time is from a measured curve
   friend bool operator==(const CollectiveCost&, const CollectiveCost&) = default;
 };
 
-/// "ring LL128".
+/// Returns "ring LL128".
 [[nodiscard]] std::string name_of_way(const CollectiveCost& cost);
 
 /// Bytes that a GPU sends for one operation on `bytes`, S, over n ranks on N nodes, g on each; the mean over
@@ -45,23 +45,23 @@ struct WireBytes {
 
 /// Restricts the sources that a pricer uses.
 struct PricingRules {
-  bool curves{true};                  ///< false: NCCL's model alone
-  std::string_view without_record{};  ///< id of a log that no curve may be made of, as when it is judged
+  bool curves{true};  ///< false: NCCL's model alone
+  std::string_view
+      without_record{};  ///< id of a log whose curves are not used, as when predictions of it are checked
 };
 
-/// Prices calls of one operation on one group: prepared once, asked for many sizes.
+/// Computes the cost of one operation on one group. Prepared once, used for many sizes.
 ///
 /// A measured curve of the group's own shape is interpolated between its points, straight in the logarithms
 /// of size and time. A curve of another number of GPUs or nodes, of another network, or of all_gather for
 /// reduce_scatter, is carried over by NCCL's model M: t(S) = t_curve(S)·M(S, this group)/M(S, its group), so
-/// that what the model has wrong of these links stays corrected. On one switch that leaves the bus bandwidth
-/// equal and the latency by the steps of the ring.
-/// Uses the nearest of several curves: of this operation first, then by the ratios of GPUs per node and
-/// of nodes, where another network counts as a ratio of two; the first of equal ones. Beyond its sizes the
-/// next nearest that has them goes on. Below the smallest size of all the model does, with the ratio that it
-/// has there; above the largest the bus bandwidth stays. Peaks of profiles (`measured` of a node, `links` of
-/// a GPU without curves of the operation on this fabric) stand for curves of groups inside a node: the
-/// node's peak and latency added, the GPU's as one message of 4 GiB.
+/// that errors of the model for these links stay corrected. On one switch that keeps the bus bandwidth and
+/// scales the latency with the steps of the ring. Uses the nearest of several curves: of this operation
+/// first, then by the ratios of GPUs per node and of nodes, where another network counts as a ratio of two;
+/// the first of equal ones. Beyond its sizes the next nearest that has them goes on. Below the smallest size
+/// of all the model does, with the ratio that it has there; above the largest the bus bandwidth stays. Peaks
+/// of profiles (`measured` of a node, `links` of a GPU without curves of the operation on this fabric) stand
+/// for curves of groups inside a node: the node's peak and latency added, the GPU's as one message of 4 GiB.
 /// Cluster::link_factors: with a link f times as fast a call takes L + (t(S) − L)/f, L = t(1 byte) its
 /// latency, which stays. Over a faster network the links inside the nodes become the bound: such a call
 /// takes no less than its ring's bytes at their bus bandwidth, or than t(S) where that is shorter.
@@ -98,7 +98,7 @@ class CollectivePricer {
   std::string source_;
 };
 
-/// One call by itself; who prices many keeps a CollectivePricer.
+/// Returns the cost of a single call. For many calls keep a CollectivePricer.
 [[nodiscard]] CollectiveCost collective_cost(const Cluster& cluster, Operation operation,
                                              const GroupPlace& place, Bytes bytes);
 

@@ -16,13 +16,13 @@
 
 namespace zplan {
 
-/// Figure → where it was read. A text that starts with "assumed:" marks a figure that is not certain.
+/// Figure → its source. A source that starts with "assumed:" marks an uncertain figure.
 using Sources = std::map<std::string, std::string>;
 
 /// Shares of a GPU's peaks that training reaches, by kind of work.
 struct Efficiency {
   double products{};   ///< of the dense 16-bit matrix rate, by large matrix products
-  double attention{};  ///< of the same, by fused attention kernels, forward and backward
+  double attention{};  ///< of that rate, by fused attention kernels, forward and backward
   double memory{};     ///< of the memory bandwidth, by kernels that only read and write
   friend bool operator==(const Efficiency&, const Efficiency&) = default;
 };
@@ -32,47 +32,46 @@ struct Gpu {
   std::string name{};  ///< "H100-SXM-80GB"
   std::vector<std::string> aliases{};
   Bytes memory{};           ///< what nvidia-smi prints as total
-  Bytes driver_reserved{};  ///< of that, what cudaMemGetInfo does not count: the driver keeps it
+  Bytes driver_reserved{};  ///< part of `memory` that the driver keeps and cudaMemGetInfo does not count
   /// Factors of the rates, if the profile has them: multiprocessors x FLOP per clock x clock, and bus width x
   /// rate of a pin.
   std::optional<std::int64_t> multiprocessors{}, boost_mhz{}, memory_bus_bits{};
   std::optional<double> memory_gbit_per_pin{};  ///< 1e9 bits per second
   BytesPerSecond memory_bandwidth{};
-  /// Dense peak rates of matrix products with fp32 accumulation; absent where the GPU does not do the type
-  /// in its matrix units. fp32: the plain units.
+  /// Dense peak rates of matrix products with fp32 accumulation; absent if the GPU's matrix units lack the
+  /// type. fp32: the plain units.
   std::optional<FlopsPerSecond> bf16{}, fp16{}, tf32{}, fp32{}, fp8{};
-  /// "9.0"; of other vendors' GPUs what their compilers call them: "gfx942", "ascend910b", "gaudi2". Decides
-  /// which kernels run and which libraries stand below PyTorch (hardware_profiles/platform.h).
+  /// "9.0"; for other vendors' GPUs their compilers' name: "gfx942", "ascend910b", "gaudi2". Determines
+  /// kernels and platform (hardware_profiles/platform.h).
   std::string compute_capability{};
   BytesPerSecond nvlink{};            ///< rated, one direction, all links together; 0: none
   BytesPerSecond nvlink_effective{};  ///< as a ring of NCCL reaches it
   BytesPerSecond pcie{};              ///< rated, one direction to the host, as the slot is wired
   BytesPerSecond pcie_effective{};    ///< as NCCL and large copies reach it
   bool peer_to_peer{};                ///< GPUs read each other over PCIe with the stock driver
-  /// The host's memory is the GPU's: one pool, from which both take. Offload between them frees nothing.
+  /// True if host and GPU share one pool of memory, so that offload between them frees nothing.
   bool unified_memory{};
   std::optional<double> board_power{};  ///< watts, the limit that the board is sold with
   /// Measured on this GPU. Absent: the model of all GPUs applies (efficiency_of).
   std::optional<Efficiency> efficiency{};
-  std::string usual_node{};     ///< node type where none is named
-  std::string usual_network{};  ///< network where several nodes and none is named
-  std::vector<MeasuredLink>
-      links;  ///< what collectives were measured to reach, per fabric and number of GPUs
-  std::vector<CollectiveCurve> collectives{};  ///< measured curves, where there are any
-  /// Name of a GPU with the same links and the same generation of kernels, whose curves hold for this one
-  /// behind its own; empty: none.
+  std::string usual_node{};         ///< node type if none is named
+  std::string usual_network{};      ///< network of several nodes if none is named
+  std::vector<MeasuredLink> links;  ///< measured peaks of collectives, per fabric and number of GPUs
+  std::vector<CollectiveCurve> collectives{};  ///< measured curves, if there are any
+  /// Name of a GPU with the same links and generation of kernels, whose curves are used after this one's own;
+  /// empty: none.
   std::string collectives_as{};
   Sources sources{};
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-/// True where the source marks a figure as not certain.
+/// True if the source marks a figure as uncertain.
 [[nodiscard]] bool is_assumed(std::string_view source);
 
-/// The figures of the GPU that are not certain, by their key in the profile, in alphabetical order.
+/// Returns the keys of the GPU's uncertain figures, in alphabetical order.
 [[nodiscard]] std::vector<std::string> assumed_figures(const Gpu& gpu);
 
-/// 9 of "9.0": the generation, which decides what kernels a GPU runs. 0 where the text is no version.
+/// Returns the generation, 9 of "9.0", which determines the kernels. 0 if the text is no version.
 [[nodiscard]] int capability_major(std::string_view compute_capability);
 
 /// Generations whose matrix units sustain alike at a given power: Volta and Turing; GA100; the smaller
@@ -119,14 +118,14 @@ struct KernelModel {
   friend bool operator==(const KernelModel&, const KernelModel&) = default;
 };
 
-/// By compute capability.
+/// Returns the matrix units of a GPU, by compute capability.
 [[nodiscard]] MatrixUnits matrix_units(const Gpu& gpu);
 
 /// True if a multiprocessor has at most 100 KiB of shared memory, too little for the large tiles of
 /// PyTorch's memory-efficient attention: compute capabilities 7.5, 8.6, 8.9 and 12.
 [[nodiscard]] bool has_small_tiles(const Gpu& gpu);
 
-/// The shares that the model gives a GPU; those of its profile where that has some.
+/// Returns the shares of a GPU's profile, else those that the model computes.
 [[nodiscard]] Efficiency efficiency_of(const Gpu& gpu, const KernelModel& model = {});
 
 }  // namespace zplan

@@ -60,8 +60,8 @@ struct CollectivePoint {
   friend bool operator==(const CollectivePoint&, const CollectivePoint&) = default;
 };
 
-/// A straight line through a curve, latency + wire bytes / bus bandwidth, and how far the curve is from it,
-/// relative to what was measured. For people: plans are priced from the points.
+/// A straight line through a curve, latency + wire bytes / bus bandwidth, and the curve's relative distance
+/// from it. For people: plans use the points.
 struct CurveFit {
   Seconds latency{};
   BytesPerSecond bus_bandwidth{};
@@ -75,11 +75,11 @@ struct CollectiveCurve {
   Fabric fabric{Fabric::nvswitch};
   std::int64_t gpus{};
   std::int64_t nodes{1};
-  std::string network{};  ///< name of the network's profile; empty on one node, or where nothing is said
-  std::string source{};   ///< where it was read; empty: the profile's own machine
-  std::string record{};   ///< id of the published log that it is, as in tests/reference: "n02"
+  std::string network{};                  ///< name of the network's profile; empty on one node, or if unknown
+  std::string source{};                   ///< empty: the profile's own machine
+  std::string record{};                   ///< id of the published log, as in tests/reference: "n02"
   std::vector<CollectivePoint> points{};  ///< by ascending size
-  std::optional<CurveFit> fit{};          ///< where the profile gives one
+  std::optional<CurveFit> fit{};          ///< if the profile has one
   friend bool operator==(const CollectiveCurve&, const CollectiveCurve&) = default;
 };
 

@@ -10,23 +10,23 @@
 
 namespace zplan {
 
-/// Bytes that a ring sends from each GPU for one operation on `bytes` over `ranks`: 2·(n−1)/n all_reduce,
-/// (n−1)/n all_gather, reduce_scatter and all_to_all, 1 broadcast, reduce and send_recv. Source: nccl-tests
-/// doc/PERFORMANCE.md.
+/// Returns the bytes that a ring sends from each GPU for one operation on `bytes` over `ranks`: 2·(n−1)/n
+/// all_reduce, (n−1)/n all_gather, reduce_scatter and all_to_all, 1 broadcast, reduce and send_recv. Source:
+/// nccl-tests doc/PERFORMANCE.md.
 [[nodiscard]] Bytes ring_wire_bytes(Operation operation, Bytes bytes, std::int64_t ranks);
 
-/// A speed and where it comes from, in words for the report.
+/// A speed and its source, for the report.
 struct SourcedSpeed {
   LinkSpeed speed{};
   std::string source{};  ///< "measured: …", "assumed: …" or "derived: …"
   friend bool operator==(const SourcedSpeed&, const SourcedSpeed&) = default;
 };
 
-/// In a mesh each GPU has as many links as the node has other GPUs, and a group of `gpus` uses those among
-/// its own: (gpus − 1) of (usual_gpus − 1).
+/// Returns the share of its links that a GPU of a group of `gpus` uses in a mesh, where it has one link to
+/// each other GPU: (gpus − 1) / (usual_gpus − 1).
 [[nodiscard]] double share_of_mesh(const Node& node, std::int64_t gpus);
 
-/// Collectives of `gpus` GPUs inside one node, first of:
+/// Returns the speed of collectives of `gpus` GPUs inside one node, the first of:
 ///  1. node.measured;
 ///  2. the GPU's measured figure on this fabric whose number of GPUs is nearest by ratio (of a bridge, a
 ///  pair's
@@ -37,14 +37,14 @@ struct SourcedSpeed {
 ///     Source: NCCL src/graph/topo.h, topo.cc.
 [[nodiscard]] SourcedSpeed speed_inside(const Gpu& gpu, const Node& node, std::int64_t gpus);
 
-/// One direction out of a node, as reached by collectives of `gpus_per_node` GPUs: a GPU drives only the NICs
-/// next to it, and nodes are built for eight, so NICs in use = min(nics, gpus_per_node · ⌈nics / 8⌉). Check:
-/// 4 H100 on two DGX nodes reach 148 GB/s all_reduce = 1.5 · 2 NICs · 49 (nccl-tests log published on
-/// GitHub), not 8 NICs.
+/// Returns the bandwidth out of a node, in one direction, that collectives of `gpus_per_node` GPUs reach: a
+/// GPU drives only the NICs next to it, and nodes are built for eight, so NICs in use = min(nics,
+/// gpus_per_node · ⌈nics / 8⌉). Check: 4 H100 on two DGX nodes reach 148 GB/s all_reduce = 1.5 · 2 NICs · 49
+/// (nccl-tests log published on GitHub), not 8 NICs.
 [[nodiscard]] BytesPerSecond network_out_of_node(const Network& network, std::int64_t gpus_per_node);
 
-/// Bus bandwidth of collectives over all GPUs of several nodes, N nodes of g GPUs, n = N·g, a network of
-/// `net` out of each node (network_out_of_node).
+/// Returns the bus bandwidth of collectives over all GPUs of several nodes, N nodes of g GPUs, n = N·g, a
+/// network of `net` out of each node (network_out_of_node).
 ///
 /// A ring over all GPUs passes each node once: it enters by a NIC, visits g GPUs over g−1 inner links and
 /// leaves by a NIC; NCCL lays several such rings so that all NICs are used. For all_gather and reduce_scatter

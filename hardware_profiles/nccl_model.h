@@ -23,24 +23,23 @@ struct NcclWay {
   friend bool operator==(const NcclWay&, const NcclWay&) = default;
 };
 
-/// A way, and the time that it takes.
+/// The chosen algorithm and protocol, and its time.
 struct NcclChoice {
   const NcclWay* way{};
   Seconds time{};
 };
 
-/// The ways that NCCL has for one operation on one group. Prepared once, asked for many sizes.
+/// NCCL's algorithms and protocols for one operation on one group. Prepared once, used for many sizes.
 struct NcclModel {
   std::vector<NcclWay> ways{};
-  /// The fastest by the model, as NCCL chooses. Never empty for groups of two and more.
+  /// Returns the fastest way for a size, as NCCL chooses. Never empty for groups of two or more.
   [[nodiscard]] NcclChoice choose(Bytes size) const;
   [[nodiscard]] Seconds time(Bytes size) const { return choose(size).time; }
 };
 
-/// ncclTopoTuneModel and ncclTopoGetAlgoTime on the channels that ncclTopoCompute would find, from what the
-/// profiles know of the links. docs/collective-cost.md has the formulas.
-/// Source: NVIDIA/nccl 5067397 src/graph/tuning.cc, search.cc, topo.h.
-/// `network`: between the nodes; absent: the cluster's own.
+/// Computes ncclTopoTuneModel and ncclTopoGetAlgoTime for the channels that ncclTopoCompute would find, from
+/// the links of the profiles. docs/collective-cost.md has the formulas. Source: NVIDIA/nccl 5067397
+/// src/graph/tuning.cc, search.cc, topo.h. `network`: between the nodes; absent: the cluster's own.
 [[nodiscard]] NcclModel nccl_model(const Cluster& cluster, Operation operation, const GroupPlace& place,
                                    const Network* network = nullptr);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Machines and what connects them.
+// Machines, their hosts, and networks between them.
 
 #include <cstdint>
 #include <optional>
@@ -29,7 +29,7 @@ struct Host {
 /// buffers.
 [[nodiscard]] BytesPerSecond staging_rate();
 
-/// The longest way between two GPUs of a node, as `nvidia-smi topo -m` names it.
+/// The longest path between two GPUs of a node, under the names of `nvidia-smi topo -m`.
 enum class PciePath : std::uint8_t {
   pix,   ///< one PCIe switch
   pxb,   ///< several, behind one host bridge
@@ -51,23 +51,23 @@ struct PcieLink {
   std::int64_t generation{4}, lanes{16};
   friend bool operator==(const PcieLink&, const PcieLink&) = default;
 };
-/// Rated, and as NCCL and large copies reach it, one direction. Source: PCI Express base specification; NCCL
-/// src/graph/topo.cc kvDictPciGen.
+/// Return the rated bandwidth of a slot, and the one that NCCL and large copies reach, in one direction.
+/// Source: PCI Express base specification; NCCL src/graph/topo.cc kvDictPciGen.
 [[nodiscard]] BytesPerSecond rated(const PcieLink& link);
 [[nodiscard]] BytesPerSecond reached(const PcieLink& link);
 
-/// A machine, or the kind of one.
+/// A machine, or a type of machines.
 struct Node {
   std::string name{};  ///< "nvswitch", "pcie", …
   std::vector<std::string> aliases{};
   Fabric fabric{Fabric::pcie_peer};
-  std::int64_t usual_gpus{8};           ///< how many GPUs such a node holds; more is possible and remarked on
+  std::int64_t usual_gpus{8};           ///< GPUs of such a node; more are possible, with a remark
   Bytes host_memory{};                  ///< usual, as an assumption that the report prints
   std::int64_t host_cores{16};          ///< usual, of all processors
   BytesPerSecond host_bandwidth{90e9};  ///< usual, rated, of all memory channels
   double link_fraction{1.0};            ///< share of the GPU's effective link rate that a ring reaches here
-  Seconds latency{};                    ///< of a small collective, where the GPU has no measured figure
-  std::optional<LinkSpeed> measured{};  ///< of this very machine; wins over the GPU's figures and the links
+  Seconds latency{};                    ///< of a small collective, if the GPU has no measured figure
+  std::optional<LinkSpeed> measured{};  ///< on this machine; replaces the GPU's figures and the links
   std::vector<CollectiveCurve> collectives{};  ///< measured curves of this machine
   Sources sources{};
   friend bool operator==(const Node&, const Node&) = default;
@@ -80,14 +80,14 @@ struct Network {
   std::int64_t nics{1};       ///< per node
   BytesPerSecond nic{};       ///< line rate of one NIC, one direction
   BytesPerSecond per_nic{};   ///< one NIC, one direction, as reached
-  BytesPerSecond per_node{};  ///< one direction, all NICs of a node, as reached: nics × per_nic
+  BytesPerSecond per_node{};  ///< all NICs of a node, one direction, as reached: nics × per_nic
   Seconds latency{};          ///< of a small collective across nodes
   std::vector<CollectiveCurve> collectives{};
   Sources sources{};
   friend bool operator==(const Network&, const Network&) = default;
 };
 
-/// A machine that is rented by name: what a node of it has. GPU, node and network are names of profiles.
+/// A cloud shape: a machine that is rented by name. GPU, node and network are names of profiles.
 struct Instance {
   std::string name{};      ///< "p5.48xlarge"
   std::string provider{};  ///< "AWS"
@@ -97,9 +97,9 @@ struct Instance {
   Bytes host_memory{};
   std::int64_t vcpus{};
   Bytes local_disk{};    ///< NVMe of the machine itself; 0: none
-  std::string source{};  ///< page that says so
+  std::string source{};  ///< page with these figures
   std::string date{};    ///< on which it was looked up: "2026-11-23"
-  Sources assumed{};     ///< figure → why it is not certain
+  Sources assumed{};     ///< figure → why it is uncertain
   friend bool operator==(const Instance&, const Instance&) = default;
 };
 

@@ -53,7 +53,7 @@ struct EnumNames<CollectiveProtocol> {
 /// Types of elements.
 enum class DataType { float32, float64, float16, bfloat16, int8, uint8, int32, int64 };
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 [[nodiscard]] constexpr std::int64_t size_of(DataType type) {
   switch (type) {
     case DataType::float64:

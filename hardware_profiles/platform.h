@@ -11,6 +11,7 @@
 
 namespace zplan {
 
+/// Vendors' software below PyTorch.
 enum class Platform { cuda, rocm, cann, gaudi };
 template <>
 struct EnumNames<Platform> {
@@ -36,6 +37,7 @@ struct PlatformSpec {
   std::string_view unknown;
 };
 
+/// Returns the platform of an architecture.
 [[nodiscard]] const PlatformSpec& platform_of(std::string_view architecture);
 
 /// True if kernels of fused attention run there in 16 bits: on CUDA from compute capability 8.0 on, on ROCm

@@ -11,6 +11,7 @@
 
 namespace zplan {
 
+/// Profiles by kind.
 struct HardwareProfiles {
   std::vector<Gpu> gpus{};
   std::vector<Node> nodes{};
@@ -19,10 +20,10 @@ struct HardwareProfiles {
   friend bool operator==(const HardwareProfiles&, const HardwareProfiles&) = default;
 };
 
-/// The profiles compiled into the program, in order of file name.
+/// Returns the profiles compiled into the program, in order of file name.
 [[nodiscard]] const HardwareProfiles& built_in_profiles();
 
-/// The networks among them.
+/// Returns the networks among them.
 [[nodiscard]] const std::vector<Network>& built_in_networks();
 
 /// Returns the profiles that a question about `gpu` needs (empty: the GPU of `instance`, else the generic
@@ -31,34 +32,34 @@ struct HardwareProfiles {
 [[nodiscard]] HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_folder,
                                             std::string_view instance = {});
 
-/// Cloud shapes that are compiled in, in the file's order (hardware_profiles/instances.json).
+/// Returns the cloud shapes compiled into the program, in the order of hardware_profiles/instances.json.
 [[nodiscard]] const std::vector<Instance>& built_in_instances();
 
-/// One profile file (`zplan.gpu/1`, `zplan.node/1`, `zplan.network/1`), or a list of cloud shapes
-/// (`zplan.instances/1`), checked: unknown keys, types, ranges, and a source for every figure and no other.
-/// Throws InputError naming file and pointer.
+/// Reads a profile (`zplan.gpu/1`, `zplan.node/1`, `zplan.network/1`) or a list of cloud shapes
+/// (`zplan.instances/1`). Throws InputError, which names file and pointer, for unknown keys, wrong types and
+/// ranges, a figure without a source and a source without a figure.
 [[nodiscard]] HardwareProfiles read_profiles(const JsonReader& file);
 
 /// True if a profile may have this name: letters, digits, dots, dashes, underscores and blanks, a letter or
 /// digit in front, at most 100.
 [[nodiscard]] bool is_profile_name(std::string_view name);
 
-/// `profiles` with those of `added` put in place of the ones of their name (case and punctuation ignored), or
-/// at the end.
+/// Returns `profiles` with those of `added` in place of the ones with their name (case and punctuation
+/// ignored), or at the end.
 [[nodiscard]] HardwareProfiles merge_profiles(HardwareProfiles profiles, const HardwareProfiles& added);
 
-/// Built-in profiles plus every *.json of a user's folder, in order of file name; a user's profile replaces a
-/// built-in one of its name. A folder that does not exist adds nothing; a file that is no profile is an
-/// InputError.
+/// Returns the built-in profiles and every *.json of a user's folder, in order of file name. A user's profile
+/// replaces a built-in one with its name. A folder that does not exist adds nothing. Throws InputError for a
+/// file that is no profile.
 [[nodiscard]] HardwareProfiles with_user_profiles(const std::string& folder);
 
 /// Find a GPU or instance as find_gpu and find_instance do; null if there is none.
 [[nodiscard]] const Gpu* gpu_called(const HardwareProfiles& profiles, std::string_view name);
 [[nodiscard]] const Instance* instance_called(const HardwareProfiles& profiles, std::string_view name);
 
-/// By name or alias, case, punctuation and the words NVIDIA, GeForce and Tesla in front ignored; InputError
-/// naming `place` with the nearest name otherwise. Names win over aliases, later profiles' aliases over
-/// earlier ones'.
+/// Find a profile by name or alias. Ignore case, punctuation, and NVIDIA, GeForce and Tesla in front. Names
+/// win over aliases, later profiles' aliases over earlier ones'. Throw InputError, which names `place` and
+/// the nearest name, if there is none.
 [[nodiscard]] const Gpu& find_gpu(const HardwareProfiles& profiles, std::string_view name,
                                   std::string_view place = "--gpu");
 [[nodiscard]] const Node& find_node(const HardwareProfiles& profiles, std::string_view name,

@@ -13,7 +13,7 @@
 
 namespace zplan::bench {
 
-/// A buffer where the backend's data lives; frees itself.
+/// Owns a buffer in the backend's memory.
 class Memory {
  public:
   Memory() = default;
@@ -42,7 +42,7 @@ class Memory {
   std::function<void(void*)> release_;
 };
 
-/// A group of ranks that do collectives together.
+/// Issues the collectives of one group of ranks.
 class Communicator {
  public:
   Communicator() = default;
@@ -52,8 +52,8 @@ class Communicator {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// Does the call, or puts it on the backend's queue: Backend::finish() waits. `send` and `receive` have the
-  /// elements of layout(); in place they lie in one buffer.
+  /// Makes the call, or puts it on the backend's queue, for which Backend::finish() waits. `send` and
+  /// `receive` hold the elements of layout(); in place they are in one buffer.
   virtual void issue(const Work& work, const std::byte* send, std::byte* receive) = 0;
 };
 
@@ -62,9 +62,10 @@ struct Identity {
   std::string backend;  ///< "mpi", "nccl"
   std::string library;  ///< "Open MPI 4.1.4", "NCCL 2.28.9"
   std::string driver;   ///< of the GPU; empty: none is used
-  std::string cuda;     ///< likewise: version of the runtime, "13.0"
+  std::string cuda;     ///< version of the runtime, "13.0"; empty: none is used
 };
 
+/// Moves and times data, for one rank. Throws BenchError.
 class Backend {
  public:
   Backend() = default;
@@ -79,30 +80,33 @@ class Backend {
   [[nodiscard]] virtual bool has_form(Operation operation, bool in_place) const {
     return !in_place || has_in_place_form(operation);
   }
-  /// Ranks of one colour, in the order of `key`, which is the rank of the world. Called by every rank.
+  /// Makes a group of the ranks with the same colour, in the order of `key`, the rank in the world. Every
+  /// rank calls it.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// Throws OutOfMemory.
+  /// Allocates memory in which collectives can run. Throws OutOfMemory.
   [[nodiscard]] virtual Memory allocate(Bytes size) = 0;
   virtual void upload(std::byte* to, const std::byte* from, Bytes size) = 0;
   virtual void download(std::byte* to, const std::byte* from, Bytes size) = 0;
-  /// Returns when everything that was issued has ended.
+  /// Waits until all issued calls have ended.
   virtual void finish() = 0;
 
-  /// Seconds that each of `times` calls of `issue` takes. Nothing else is on the queue; all ranks call it.
+  /// Calls `issue` `times` times and returns the seconds of each call. The queue is empty before. Every rank
+  /// calls it.
   [[nodiscard]] virtual std::vector<double> time(std::int64_t times, const std::function<void()>& issue) = 0;
-  /// Keeps the compute units busy for about so long, as training would: a GPU on a queue of its own beside
-  /// the collectives, a CPU at once.
+  /// Keeps the compute units busy for about `time`, as training would: a GPU on a queue beside that of the
+  /// collectives, a CPU until it returns.
   virtual void compute(Seconds time) = 0;
-  /// Calls that are issued from here on wait for what compute() was given so far.
+  /// Makes later calls wait for the work that compute() was given so far.
   virtual void let_calls_wait() = 0;
-  /// The reverse: compute() from here on waits for the calls that were issued so far.
+  /// Makes later work of compute() wait for the calls that were issued so far.
   virtual void let_compute_wait() = 0;
 
-  /// A step of a plan begins, or ends: lets profilers separate its calls from those that only prepare.
+  /// Marks the begin or end of a plan's step, so that profilers can tell its calls from those that prepare
+  /// it.
   virtual void mark_step(bool /*begins*/) {}
 
-  /// From another thread, where this rank hangs in a call: gives up so that the process can end.
+  /// Ends calls that hang, so that the process can end. Called by another thread.
   virtual void abort() noexcept = 0;
 };
 

@@ -130,7 +130,7 @@ void check_mpi_size(Backend& backend, const Place& place) {
                      "needed: srun --mpi=pmix, or the mpirun of the MPI that this was built with");
 }
 
-/// Resolves --backend: auto is NCCL if this build has it and there is a usable GPU, else MPI. Throws
+/// Resolves --backend: auto is NCCL if this build supports it and there is a usable GPU, else MPI. Throws
 /// InputError if this build lacks the requested one.
 BackendChoice choose_backend(const Options& options) {
   const BackendChoice asked = options.backend;

@@ -1,10 +1,11 @@
 #pragma once
-// One operation at one size on one set of groups: checked, timed, checked again.
+// Checks, times and checks again one operation at one size on one set of groups.
 
 #include "harness/session.h"
 
 namespace zplan::bench {
 
+/// Times and checks of one operation at one size.
 struct Measurement {
   Work work;
   Groups groups;
@@ -16,8 +17,8 @@ struct Measurement {
   std::optional<SentBytes> sent{};  ///< over all timed calls, by all hosts; absent: not counted
 };
 
-/// Called by every rank; the figures are rank 0's to use. `longest`: the calls are fewer than asked for where
-/// they would take more than that. Wrong elements are reported on stderr by rank, element and collective.
+/// Measures one call. Every rank calls it; rank 0 uses the figures. Makes fewer calls than requested if they
+/// would take longer than `longest`. Reports wrong elements on stderr.
 [[nodiscard]] Measurement measure(Session& session, const Team& team, const Work& work, const Arena& arena,
                                   std::optional<Seconds> longest);
 
@@ -28,7 +29,7 @@ struct Verdict {
   std::int64_t checked{}, wrong{};  ///< over all ranks
   std::string first;                ///< a line for stderr; empty: nothing is wrong
 };
-/// Does the call once on fresh data and compares every element of every rank with what it must be.
+/// Makes the call once on new data and compares every element of every rank with the correct one.
 [[nodiscard]] Verdict check_once(Session& session, const Team& team, const Work& work, const Arena& arena);
 
 /// Addresses of a call's data in the arena.
@@ -41,8 +42,8 @@ struct Placed {
 /// "all_reduce of 262144 float32 (1 MiB), in place, in the world of 4"
 [[nodiscard]] std::string name_of(const Work& work, const Groups& groups);
 
-/// Measures all sizes, types, placements and groups that the options ask for; each goes into the recorder and
-/// to `tell`. False where some result was wrong.
+/// Measures all sizes, types, placements and groups of the options. Passes each to the recorder and to
+/// `tell`. Returns false if a result was wrong.
 [[nodiscard]] bool sweep(Session& session, const std::function<void(const Measurement&)>& tell);
 
 }  // namespace zplan::bench

@@ -36,7 +36,7 @@ struct Options {
 
   std::optional<Seconds> budget;
   Seconds timeout{60};
-  std::optional<int> local;  ///< processes that this one starts
+  std::optional<int> local;  ///< ranks that this process starts
   std::string meet;  ///< folder in which ranks meet that no mpirun connects; empty: see meeting_folder()
   bool share_gpu{};
 

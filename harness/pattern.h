@@ -11,7 +11,7 @@
 
 namespace zplan::bench {
 
-/// The first element that is wrong, and how many are.
+/// The first wrong element, and their number.
 struct WrongElements {
   std::int64_t count{};
   std::int64_t first{};  ///< position in the rank's output
@@ -26,19 +26,19 @@ class Pattern {
  public:
   Pattern(const Work& work, std::int64_t ranks, std::int64_t rank);
 
-  /// The rank's input, layout().send elements as bytes.
+  /// Returns the rank's input, layout().send elements, as bytes.
   [[nodiscard]] std::vector<std::byte> input() const;
   /// True if the rank gets a result; of a reduce only the root does.
   [[nodiscard]] bool has_result() const;
-  /// The output as it must be.
+  /// Returns the correct output.
   [[nodiscard]] std::vector<std::byte> right_output() const;
-  /// Compares an output of layout().receive elements with what it must be; nothing where all is right.
+  /// Compares an output of layout().receive elements with the correct one. Returns nothing if they are equal.
   [[nodiscard]] std::optional<WrongElements> check(const std::byte* output) const;
 
  private:
   [[nodiscard]] int value(std::int64_t of_rank, std::int64_t position) const;
   [[nodiscard]] int expected(std::int64_t position) const;
-  /// Who sends that element of the rank's output in an all_to_all.
+  /// Returns the rank that sends this element of the rank's output in an all_to_all.
   [[nodiscard]] std::int64_t sender(std::int64_t position) const;
   [[nodiscard]] std::vector<int> one_period_of_sums() const;
   [[nodiscard]] std::vector<std::byte> elements(std::int64_t count,

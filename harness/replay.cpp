@@ -159,7 +159,7 @@ class Replay {
   Session& session_;
   const PlannedStep& step_;
   std::vector<Team*> teams_;  ///< by planned call
-  std::vector<Work> works_;   ///< likewise, in place where the backend has no other form
+  std::vector<Work> works_;   ///< by planned call, in place if the backend has no other form
   Memory planned_memory_;
   Arena arena_;
   Tally tally_{0};

@@ -1,5 +1,5 @@
 #pragma once
-// The calls of a plan's optimizer step, issued for real.
+// Reads the schedule of a plan and issues the calls of its optimizer step.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,16 +9,17 @@
 
 namespace zplan::bench {
 
-/// Calls of a plan that are alike and follow each other.
+/// Equal calls of a plan that follow each other.
 struct PlannedCall {
   Work work;
   Groups groups;
   std::int64_t times{1};
   Seconds compute;                           ///< of the compute units, before each
-  bool exposed{};                            ///< what is computed behind it waits for its result
+  bool exposed{};                            ///< true if later compute waits for its result
   std::string group, phase, dtype, purpose;  ///< as the plan names them
 };
 
+/// The schedule of one optimizer step.
 struct PlannedStep {
   Json plan;  ///< as it was read, with the file's name
   std::int64_t ranks{};
@@ -26,12 +27,12 @@ struct PlannedStep {
   std::vector<PlannedCall> calls{};
 };
 
-/// The schedule of a report of zplan (`zplan … --json`), or such a schedule by itself. Throws InputError
-/// naming file and place, also where the plan is for another number of ranks than `ranks`.
+/// Reads the schedule from a report of zplan (`zplan … --json`), or from a file that holds it alone. Throws
+/// InputError, which names file and place, also if the plan is for another number of ranks than `ranks`.
 [[nodiscard]] PlannedStep read_plan(const std::string& path, std::int64_t ranks);
 
-/// Issues the step `Options::steps` times, checked before and timed. The result is the recorder's "replay".
-/// False where a result was wrong or the memory is not there.
+/// Checks each kind of call, then issues and times the step `Options::steps` times. Writes the recorder's
+/// "replay". Returns false if a result was wrong or the memory could not be allocated.
 [[nodiscard]] bool replay(Session& session, const PlannedStep& step);
 
 }  // namespace zplan::bench

@@ -21,11 +21,11 @@ struct Machine {
   std::function<Json()> host;              ///< of this rank: an entry of "hosts", without its name and ranks
   std::function<void(Recorder&)> device;   ///< this rank's GPU
   std::function<void(Recorder&)> storage;  ///< of this host
-  SentCounter sent;                        ///< likewise
+  SentCounter sent;                        ///< of this host
 };
 
-/// Measures what the options ask for. Prints to stdout on rank 0 alone. Returns the exit status: kFailed
-/// where a result was wrong or the plan's memory is not there, kBadInput after one line on stderr. Throws
+/// Measures what the options request. Rank 0 alone prints to stdout. Returns the exit status: kFailed if a
+/// result was wrong or the plan's memory could not be allocated, kBadInput after one line on stderr. Throws
 /// BenchError.
 [[nodiscard]] int run(const Options& options, const std::vector<std::string>& arguments, Backend& backend,
                       const Machine& machine);

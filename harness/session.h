@@ -18,7 +18,7 @@
 
 namespace zplan::bench {
 
-/// Groups that were made, with the communicator of the one that this rank is in.
+/// Groups of ranks, with the communicator of the one that this rank is in.
 struct Team {
   Groups groups;
   std::vector<int> ranks;  ///< of this rank's group
@@ -26,7 +26,7 @@ struct Team {
   std::int64_t at_once{1}, nodes{1};
 };
 
-/// Two buffers that hold the largest message; less where there is no memory for it.
+/// Two buffers that hold the largest message, or less if there is no memory for it.
 struct Arena {
   Memory send, receive;
   [[nodiscard]] Bytes size() const { return send.size(); }
@@ -35,6 +35,7 @@ struct Arena {
 /// Returns for each call the time of its slowest rank.
 [[nodiscard]] std::vector<double> slowest(const std::vector<std::vector<double>>& by_rank);
 
+/// Holds options, backend, groups and budget of a run, on one rank.
 class Session {
  public:
   Session(const Options& o, Backend& b, Watchdog& w, Recorder& r, std::vector<std::string> hosts_by_rank)
@@ -50,7 +51,7 @@ class Session {
   [[nodiscard]] bool is_first() { return control().rank() == 0; }
   [[nodiscard]] std::int64_t ranks() { return control().size(); }
 
-  /// Made once each.
+  /// Returns the team of these groups, which it makes once. `place` names the option in errors.
   [[nodiscard]] Team& team(const Groups& groups, std::string_view place);
   /// Allocates an arena that fits in the memory of all ranks: halves `size` until it does, and notes that.
   /// Throws OutOfMemory below 1 KiB.
@@ -58,16 +59,16 @@ class Session {
 
   /// Returns true if all ranks go on. Rank 0 decides for all, by budget and signals.
   [[nodiscard]] bool goes_on();
-  /// Why not; empty: nothing stopped it.
+  /// Returns why the run stops early, empty if it does not.
   [[nodiscard]] const std::string& stopped() const { return stopped_; }
   /// Returns one of `parts` equal shares of the budget that is left, nothing without a budget.
   [[nodiscard]] std::optional<Seconds> share_of_budget(std::int64_t parts) const;
 
-  /// Every rank's samples of the same calls, by rank.
+  /// Returns the samples of all ranks, by rank. All have timed the same calls.
   [[nodiscard]] std::vector<std::vector<double>> exchange(const std::vector<double>& samples);
 
-  /// Rank 0 does what takes long; the others hear from it every second, so that they do not time out. Returns
-  /// the text of the InputError that came of it, to all; empty: none.
+  /// Runs `act` on rank 0, while the others get a message every second, so that they do not time out. Returns
+  /// on all ranks the text of the InputError that `act` threw, empty if it threw none.
   [[nodiscard]] std::string on_rank_0(const std::function<void()>& act);
 
   std::function<void(const std::string&)> progress{[](const std::string&) {}};  ///< of rank 0

@@ -1,5 +1,5 @@
 #pragma once
-// A rank must not wait forever for one that is gone, and what was measured must not be lost.
+// Ends a rank that would wait forever for one that is gone, without losing its measurements.
 
 #include <atomic>
 #include <chrono>
@@ -13,20 +13,20 @@
 
 namespace zplan::bench {
 
-/// Watches from a thread of its own. Where no call ends within the timeout it calls `give_up` with what the
-/// rank was doing; that saves the results, says why and ends the process.
+/// Watches the rank from a thread of its own. If no call ends within the timeout, it calls `give_up` with
+/// what the rank was doing, which saves the results, reports the reason and ends the process.
 class Watchdog {
  public:
   using GiveUp = std::function<void(const std::string& reason)>;
-  /// `delay` is added to the timeout: ranks that wait for the same one do not all print at once.
+  /// `delay` is added to the timeout, so that ranks that wait for the same one do not all print.
   Watchdog(Seconds timeout, Seconds delay, GiveUp give_up);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// From here on the rank does this: "all_reduce of 1 MiB in the world of 4".
+  /// Sets what the rank does from here on: "all_reduce of 1 MiB in the world of 4".
   void begin(const std::string& what);
-  /// A call came back. For the innermost loop: one addition.
+  /// Records that a call has ended. Takes one addition, for the innermost loop.
   void tick() noexcept { moves_.fetch_add(1, std::memory_order_relaxed); }
 
  private:

@@ -13,12 +13,14 @@
 
 namespace zplan::bench {
 
+/// All ranks, those that share a model's tensors, or those of data parallelism.
 enum class GroupKind { world, tensor, data };
 
-/// Describes groups that every rank is in one of; all of them run at once.
+/// A division of all ranks into groups, which run at once.
 ///   world   all ranks
 ///   tensor  `size` neighbours
-///   data    every `tensor`-th rank; of those, where `size` is less than all, every `stride`-th of a block
+///   data    every `tensor`-th rank; if `size` is less than all of those, every `stride`-th of a block of
+///   them
 struct Groups {
   GroupKind kind{GroupKind::world};
   std::int64_t size{1};
@@ -27,13 +29,13 @@ struct Groups {
   bool operator==(const Groups&) const = default;
 };
 
-/// The ranks of the group that `rank` of `ranks` is in, ascending. Throws InputError naming `place` where the
-/// ranks cannot be split so.
+/// Returns the ranks of the group that `rank` of `ranks` is in, ascending. Throws InputError, which names
+/// `place`, if the ranks cannot be divided so.
 [[nodiscard]] std::vector<int> members(const Groups& groups, std::int64_t ranks, std::int64_t rank,
                                        std::string_view place);
 /// Returns the number of such groups that run at once.
 [[nodiscard]] std::int64_t at_once(const Groups& groups, std::int64_t ranks);
-/// "world of 4", "tensor groups of 2", "data groups of 2, stride 2"
+/// Returns "world of 4", "tensor groups of 2", "data groups of 2, stride 2".
 [[nodiscard]] std::string name_of(const Groups& groups);
 
 }  // namespace zplan::bench
@@ -52,9 +54,9 @@ struct EnumNames<bench::GroupKind> {
 
 namespace zplan::bench {
 
-/// One call on a group. Reductions sum. `elements` is counted as nccl-tests counts sizes: of an all_gather
-/// the output over all ranks, of a reduce_scatter the input, else the buffer; those two and all_to_all take a
-/// multiple of the group's size.
+/// One call on a group. Reductions sum. `elements` counts as nccl-tests does: the output over all ranks of an
+/// all_gather, the input of a reduce_scatter, else the buffer; for those two and all_to_all it is a multiple
+/// of the group's size.
 struct Work {
   Operation operation{Operation::all_reduce};
   DataType dtype{DataType::float32};
@@ -75,8 +77,9 @@ struct Layout {
   std::int64_t send{}, receive{};
   bool operator==(const Layout&) const = default;
 };
-/// all_gather: a share out, all in; reduce_scatter: all out, a share in; else all of both, but for uneven
-/// all_to_alls. send_recv sends to the next rank of the group and receives of the one before.
+/// Returns the elements that a rank sends and receives. all_gather sends a share, reduce_scatter receives
+/// one, the others send and receive all, but for an uneven all_to_all. send_recv sends to the next rank of
+/// the group and receives from the one before.
 [[nodiscard]] Layout layout(const Work& work, std::int64_t ranks, std::int64_t rank);
 /// Returns the bytes of the largest buffer of any rank.
 [[nodiscard]] Bytes largest_buffer(const Work& work, std::int64_t ranks);
@@ -100,20 +103,19 @@ struct Share {
 [[nodiscard]] bool is_shared_out(Operation operation);
 [[nodiscard]] bool has_in_place_form(Operation operation);
 
-/// The nearest size not above `bytes` that the operation can be done with: whole elements, the same for every
-/// rank; at least one for each.
+/// Returns the largest call of at most `bytes`: whole elements, equally many and at least one for every rank.
 [[nodiscard]] Work work_of_size(Operation operation, DataType dtype, Bytes bytes, std::int64_t ranks);
 
 }  // namespace zplan::bench
 
 namespace zplan {
 
-/// Size over time, as seen by the caller of a collective: nccl-tests' "algbw". `bytes` is what nccl-tests
+/// Returns size over time, nccl-tests' "algbw". `bytes` is what nccl-tests
 /// prints as the size: the whole buffer over all ranks for all_gather and reduce_scatter.
 [[nodiscard]] BytesPerSecond algorithm_bandwidth(Bytes bytes, Seconds time);
 
-/// Bytes that each rank's link carries over time: nccl-tests' "busbw", which can be compared with a
-/// link's rating whatever the operation and the number of ranks. One rank carries nothing. Source: nccl-tests
+/// Returns the bytes that each rank's link carries, over time: nccl-tests' "busbw", which can be compared
+/// with a link's rating for any operation and number of ranks. 0 for one rank. Source: nccl-tests
 /// doc/PERFORMANCE.md: algbw times 2(n−1)/n for all_reduce, (n−1)/n for all_gather, reduce_scatter and
 /// all_to_all, 1 for broadcast, reduce and send/receive.
 [[nodiscard]] BytesPerSecond bus_bandwidth(Operation operation, Bytes bytes, Seconds time,

@@ -9,14 +9,14 @@
 
 namespace zplan {
 
-/// A Hugging Face config.json → the model: shape and every parameter tensor, by the architecture's
-/// descriptor, as it was recorded or, where nobody knows it but its shape can be read, by analogy
-/// (Model::analogue). Unset `name`, `source` and `origin` are the caller's to fill. Throws InputError naming
-/// file and JSON pointer: an architecture that is not supported (with those that are), a missing field, a
-/// value out of range, or sizes that do not go together.
+/// Reads a Hugging Face config.json: shape and every parameter tensor, by the architecture's descriptor, as
+/// it was recorded or, if the architecture is unknown but its shape can be read, by analogy
+/// (Model::analogue). The caller fills in `name`, `source` and `origin`. Throws InputError, which names file
+/// and JSON pointer, for an unsupported architecture (with those that are supported), a missing field, a
+/// value out of range, or sizes that contradict each other.
 [[nodiscard]] Model read_config(const JsonReader& config);
 
-/// model_type of every architecture that read_config knows, sorted.
+/// Returns the model_type of every architecture that read_config knows, sorted.
 [[nodiscard]] std::vector<std::string> supported_architectures();
 
 /// Returns a model of the same shape whose architecture is known: a Llama, or with experts a Qwen 3 mixture.
@@ -26,17 +26,17 @@ namespace zplan {
 /// nothing if its shape cannot be read.
 [[nodiscard]] std::optional<Model> model_by_analogy(const JsonReader& config);
 
-/// The model of an image-text config as it runs with images: its language model by the descriptor, tower and
-/// projector in front of it. Nothing where the config is no image-text model's or its tower has no program.
+/// Returns the model of an image-text config with images as input: tower, projector, and its language model
+/// by the descriptor. Nothing if the config is no image-text model's or its tower cannot be simulated.
 [[nodiscard]] std::optional<Model> image_text_model(const JsonReader& config);
 
-/// The language model of an image-text config by itself.
+/// Returns the language model of an image-text config alone.
 [[nodiscard]] std::optional<Model> language_model(const JsonReader& config);
 
 /// Returns how the processor of an image-text model counts tokens, nothing if that is not known.
 [[nodiscard]] std::optional<ImageRule> image_rule(const JsonReader& config);
 
-/// model_type of every architecture that can be planned with images.
+/// Returns the model_type of every architecture that can be planned with images.
 [[nodiscard]] std::vector<std::string> image_text_architectures();
 
 }  // namespace zplan

@@ -46,8 +46,7 @@ struct EnumNames<TensorRole> {
 /// product ends in an all-reduce), `vocabulary` the vocabulary; the rest is replicated.
 enum class TensorParallelSplit { replicated, column, row, vocabulary };
 
-/// The matrix product behind a weight, where there is one: what LoRA adapts and what costs floating-point
-/// operations.
+/// The matrix product of a weight, which LoRA adapts and which costs floating-point operations.
 struct Linear {
   std::int64_t in_features{};
   std::int64_t out_features{};
@@ -61,12 +60,12 @@ struct Tensor {
   std::vector<std::int64_t> shape;
   TensorRole role{TensorRole::other};
   TensorParallelSplit split{TensorParallelSplit::replicated};
-  /// Equal units that tensor parallelism deals out, lower ranks first: key-value heads for attention (as
+  /// Equal units that tensor parallelism distributes, lower ranks first: key-value heads for attention (as
   /// AutoTP does), features for an MLP, rows for a vocabulary.
   std::int64_t split_units{1};
   std::optional<Linear> linear;  ///< set on weights (not biases) of linear layers
-  /// The last part of the path of the module that holds it: "q_proj"; "experts" for expert stacks. Adapters
-  /// of LoRA have their base weight's.
+  /// The last part of its module's path: "q_proj"; "experts" for expert stacks. LoRA's adapters have that of
+  /// their base weight.
   std::string module;
   bool idle{};  ///< no gradient reaches it: a tower for images, trained on text alone
 
@@ -82,8 +81,8 @@ struct LayerKind {
 };
 
 /// Every parameter tensor of a model in the order of named_parameters(): `before`, the layers, `after`.
-/// Tied tensors are listed once, where they first appear. Layers are kept as kinds, so that cost does not
-/// grow with depth where it need not.
+/// Tied tensors are listed once, where they first appear. Each distinct layer is stored
+/// once, so that cost does not grow with depth.
 struct Inventory {
   std::vector<Tensor> before;       ///< embeddings
   std::vector<LayerKind> kinds;     ///< distinct kinds of layers
@@ -93,8 +92,8 @@ struct Inventory {
   bool operator==(const Inventory&) const = default;
 };
 
-/// A head of one number for each token, "score", in the place of the output head: what
-/// AutoModelForSequenceClassification makes of a language model with num_labels = 1. Source: transformers
+/// Replaces the output head by "score", one number per token, as AutoModelForSequenceClassification does with
+/// num_labels = 1. Source: transformers
 /// 5.23 modeling_layers.py GenericForSequenceClassification.
 void replace_head_by_score(Inventory& inventory, std::int64_t hidden_size);
 
@@ -103,21 +102,20 @@ void for_each_tensor(const Inventory& inventory, const std::function<void(const 
 
 [[nodiscard]] Elements elements(const std::vector<Tensor>& tensors);
 [[nodiscard]] Elements elements(const LayerKind& kind);
-/// All parameters: the exact count.
+/// Returns the exact number of parameters.
 [[nodiscard]] Elements elements(const Inventory& inventory);
-/// Parameters of one role.
+/// Returns the number of parameters of one role.
 [[nodiscard]] Elements elements(const Inventory& inventory, TensorRole role);
 
-/// All parameters in floating point: for telling, before anything is counted exactly, that 64 bits hold the
-/// count.
+/// Returns the number of parameters in floating point, to check that 64 bits hold the exact one.
 [[nodiscard]] double approximate_elements(const Inventory& inventory);
-/// More parameters than this are refused.
+/// The most parameters that are accepted.
 inline constexpr double kMostParameters = static_cast<double>(std::int64_t{1} << 60);
 
-/// Units of `total` that rank `rank` of `ranks` holds: total / ranks, one more on the first total % ranks
-/// ranks. Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.
+/// Returns the units of `total` that rank `rank` of `ranks` holds: total / ranks, one more on the first total
+/// % ranks ranks. Source: DeepSpeed 0.19.8 module_inject/tp_shard.py get_shard_size.
 [[nodiscard]] std::int64_t units_on_rank(std::int64_t total, std::int64_t ranks, std::int64_t rank);
-/// Elements of `tensor` on one rank of a tensor-parallel group.
+/// Returns the elements of `tensor` on one rank of a tensor-parallel group.
 [[nodiscard]] Elements elements_on_rank(const Tensor& tensor, std::int64_t ranks, std::int64_t rank);
 
 }  // namespace zplan

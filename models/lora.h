@@ -28,26 +28,27 @@ struct AdapterSpec {
   bool operator==(const AdapterSpec&) const = default;
 };
 
-/// All tensors of it, as lora_adapters has them; the copy of a saved module stands where its module does.
-/// Tied embeddings become two copies unless they are kept tied. Throws InputError as lora_adapters does, and
+/// Returns all tensors of the adapters, those of lora_adapters and copies of saved modules, each in the place
+/// of its module. Tied embeddings become two copies unless they are kept tied. Throws InputError as
+/// lora_adapters does, and
 /// ("--modules-to-save", …) for a module that is neither the token embedding nor the output head, ("--dora",
-/// …) where stacked experts are adapted. Source: peft 0.21.2 utils/other.py ModulesToSaveWrapper,
+/// …) if stacked experts are adapted. Source: peft 0.21.2 utils/other.py ModulesToSaveWrapper,
 /// tuners/lora/dora.py.
 [[nodiscard]] Inventory added_tensors(const Model& model, const AdapterSpec& spec);
 
 /// True if the tensor is a saved module's copy.
 [[nodiscard]] bool is_saved_copy(const Tensor& tensor);
 
-/// The adapter tensors (lora_A and lora_B of each adapted weight) as an inventory of the same layers, named
-/// as peft 0.21 names them. lora_A reads what the base weight reads and lora_B writes what it writes, so that
-/// each is split where the base weight is and whole elsewhere. Throws InputError("--lora-targets", …) for a
-/// module that the model does not have, naming those it has, and InputError("--lora-rank", …) for a rank that
-/// is not positive or far too large.
+/// Returns the adapter tensors (lora_A and lora_B of each adapted weight) as an inventory of the same layers,
+/// with the names of peft 0.21. lora_A has the base weight's input and lora_B its output, so each is split
+/// where the base weight is, and whole elsewhere. Throws InputError("--lora-targets", …) for a module that
+/// the model does not have, naming those it has, and InputError("--lora-rank", …) for a rank that is not
+/// positive or far too large.
 [[nodiscard]] Inventory lora_adapters(const Model& model, std::int64_t rank, const LoraTargets& targets);
 
-/// Names of modules that can carry an adapter, in order of appearance. Stacks of experts go by the names that
-/// their parts had before transformers stacked them (gate_proj, up_proj, down_proj; w1, w3, w2 in Mixtral),
-/// as in peft.
+/// Returns the names of modules that can have an adapter, in order of appearance. Stacks of experts have the
+/// names that their parts had before transformers stacked them (gate_proj, up_proj, down_proj; w1, w3, w2 in
+/// Mixtral), as in peft.
 [[nodiscard]] std::vector<std::string> adaptable_modules(const Model& model);
 
 }  // namespace zplan

@@ -54,7 +54,7 @@ struct DeltaNet {
   bool operator==(const DeltaNet&) const = default;
 };
 
-/// The shape of a model, beside its tensors: sizes in the words of config.json, and the properties of the
+/// The shape of a model besides its tensors: sizes in the words of config.json, and the properties of the
 /// block that determine which tensors are saved for the backward pass.
 struct ModelShape {
   std::string architecture;  ///< config.json's model_type: "llama", "qwen3_moe", …
@@ -65,7 +65,7 @@ struct ModelShape {
   std::int64_t key_value_heads{};
   std::int64_t head_size{};
   std::int64_t vocabulary_size{};
-  std::int64_t max_positions{};  ///< 0 where the config does not say
+  std::int64_t max_positions{};  ///< 0 if the config does not state them
   bool tied_embeddings{};
 
   bool gated_mlp{true};          ///< gate and up projections (SwiGLU, GeGLU) rather than one
@@ -73,9 +73,9 @@ struct ModelShape {
   bool fused_gate_up{};
   bool parallel_attention{};      ///< attention and MLP read the same input (NeoX, Falcon, Phi)
   bool logit_soft_cap{};          ///< tanh on the logits (Gemma 2)
-  double dropout{};               ///< hidden dropout in training as the config has it
-  double embedding_dropout{};     ///< of the embeddings, likewise
-  double attention_dropout{};     ///< of attention probabilities, likewise
+  double dropout{};               ///< hidden dropout in training, from the config
+  double embedding_dropout{};     ///< dropout of the embeddings
+  double attention_dropout{};     ///< dropout of attention probabilities
   std::int64_t sliding_window{};  ///< 0: none
   std::int64_t sliding_layers{};  ///< layers that use the window
   std::optional<MixtureOfExperts> experts;
@@ -109,9 +109,9 @@ struct Model {
 [[nodiscard]] Elements parameters(const Model& model);
 /// True if a part of the model reads images and gets no gradient from text.
 [[nodiscard]] bool has_tower(const Model& model);
-/// Parameters that one token passes: routed experts count experts_per_token of experts.
+/// Returns the number of parameters that a token passes: routed experts count experts_per_token of experts.
 [[nodiscard]] Elements active_parameters(const Model& model);
-/// The largest layer's parameters.
+/// Returns the number of parameters of the largest layer.
 [[nodiscard]] Elements largest_layer(const Model& model);
 
 }  // namespace zplan

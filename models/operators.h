@@ -56,14 +56,14 @@ enum class AttentionForm {
 /// Which implementations attention has.
 enum class AttentionKernels {
   all,
-  no_sdpa,     ///< eager attention runs where scaled_dot_product_attention is asked for
-  eager_only,  ///< whatever is asked for
+  no_sdpa,     ///< eager attention runs if scaled_dot_product_attention is requested
+  eager_only,  ///< eager attention always runs
 };
 
 /// Ways in which one projection's output becomes queries, keys and values.
 enum class JointHeads {
   split,               ///< torch.split into all queries, all keys, all values
-  sliced,              ///< the same by three slices
+  sliced,              ///< the same parts, by three slices
   each_head,           ///< each head holds its query, key and value
   each_head_or_split,  ///< the same, but split where one key-value head serves all
 };
@@ -184,8 +184,8 @@ struct Operators {
 
   RouterForm router{RouterForm::qwen};
   bool divides_weights{};                ///< the chosen experts' weights by their sum (norm_topk_prob)
-  std::int64_t expert_groups{8};         ///< n_group as the published configurations have it
-  std::int64_t chosen_expert_groups{4};  ///< topk_group, likewise
+  std::int64_t expert_groups{8};         ///< n_group, as in the published configurations
+  std::int64_t chosen_expert_groups{4};  ///< topk_group, as in the published configurations
   bool interleaves_experts{};            ///< stacks are [E, in, out], gate and up side by side and clamped
 
   bool measured{};  ///< the tape was compared with PyTorch's own allocations (tests/reference/tape/)
@@ -204,7 +204,7 @@ struct Modules {
   bool operator==(const Modules&) const = default;
 };
 
-/// The names that the parts of stacked experts go by in peft's target_modules; empty: out of its reach.
+/// Names of the parts of stacked experts in peft's target_modules; empty: peft cannot adapt them.
 struct ExpertModules {
   std::string_view gate, up, down;
   bool operator==(const ExpertModules&) const = default;

@@ -19,7 +19,7 @@ struct GpuDevice {
   std::string compute_capability{};  ///< "9.0"; empty: nothing says
   std::string pci{};                 ///< "0000:1b:00.0"; empty: nothing says
   int pcie_generation{};             ///< that GPU and slot can both do; 0: nothing says
-  int pcie_lanes{};                  ///< likewise
+  int pcie_lanes{};                  ///< that GPU and slot can both do; 0: nothing says
   bool operator==(const GpuDevice&) const = default;
 };
 

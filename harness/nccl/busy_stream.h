@@ -1,5 +1,5 @@
 #pragma once
-// In place of the kernels of training: keeps a GPU's units busy for a given time, beside the collectives.
+// Keeps a GPU's units busy for a given time, in the place of training's kernels, beside the collectives.
 
 #include <array>
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace zplan::bench {
 
+/// Issues matrix products of cuBLAS in the way of a linear layer.
 class MatrixProducts {
  public:
-  /// Products go to `stream`. Throws BenchError, OutOfMemory.
+  /// Issues products to `stream`. Throws BenchError, OutOfMemory.
   MatrixProducts(const Device& device, Cublas blas, const Stream& stream);
 
-  /// c (m × n) = a (m × k) · b (n × k) transposed, rows one after the other: torch.nn.Linear with a for its
-  /// input and b for its weight. Sums are kept in float32. Throws OutOfMemory where cuBLAS has no memory to
-  /// work.
+  /// Computes c (m × n) = a (m × k) · b (n × k) transposed, by rows, as torch.nn.Linear with input a and
+  /// weight b does. Sums in float32. Throws OutOfMemory if cuBLAS has no memory for its workspace.
   void issue(const Product& product, const void* a, const void* b, void* c) const;
 
  private:
@@ -29,18 +29,19 @@ class MatrixProducts {
   std::unique_ptr<cublasContext, cublasStatus_t (*)(cublasHandle_t)> handle_;
 };
 
-/// Fills with numbers of ±[0.5, 1), the same in each run: products of zeros take less power, and with it less
-/// time, than those of training.
+/// Fills memory with numbers in ±[0.5, 1), the same in each run. Products of zeros would take less power, and
+/// so less time, than those of training.
 void fill_with_numbers(const Device& device, const Stream& stream, const Memory& memory, ProductType type,
                        Seconds limit);
 
+/// A stream that can be kept busy for a given time.
 class BusyStream {
  public:
-  /// Times its matrix products (bf16, square) at once. Takes up to 96 MiB, less where there is less.
+  /// Times its matrix products (bf16, square). Uses at most 96 MiB, less if less is free.
   BusyStream(const Device& device, Cublas blas, Seconds limit);
 
   [[nodiscard]] const Stream& stream() const { return stream_; }
-  /// Puts products on the queue that take about `time`: to half of the shortest one, some microseconds.
+  /// Issues products that take about `time`, to within half of the shortest one, some microseconds.
   void keep_busy(Seconds time) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// One GPU as one rank uses it.
+// The GPU of a rank: memory, streams, events, copies.
 
 #include <memory>
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace zplan::bench {
 
-/// A queue on the GPU; frees itself.
+/// Owns a stream.
 using Stream = std::unique_ptr<CUstream_st, cudaError_t (*)(cudaStream_t)>;
-/// A mark on a queue; frees itself.
+/// Owns an event.
 using Event = std::unique_ptr<CUevent_st, cudaError_t (*)(cudaEvent_t)>;
 
-/// Calls that fail are BenchErrors, which begin with `who`: "rank 2".
+/// Calls the CUDA runtime. Throws BenchError, which begins with `who` ("rank 2"), for calls that fail.
 class Device {
  public:
-  /// The calling thread uses GPU `index` from here on. Throws BenchError.
+  /// Makes the calling thread use GPU `index`. Throws BenchError.
   Device(CudaRuntime cuda, int index, std::string who);
 
   [[nodiscard]] const CudaRuntime& cuda() const { return cuda_; }
@@ -34,16 +34,16 @@ class Device {
   void record(const Event& event, const Stream& stream) const;
   /// Makes all later work of `stream` wait for `event`.
   void wait(const Stream& stream, const Event& event) const;
-  /// Everything on `stream` has ended.
+  /// True if all work of `stream` has ended.
   [[nodiscard]] bool idle(const Stream& stream) const;
-  /// `event`, recorded before, has been reached.
+  /// True if a recorded `event` was reached.
   [[nodiscard]] bool reached(const Event& event) const;
-  /// Between two timing events that were reached.
+  /// Returns the time between two timing events that were reached.
   [[nodiscard]] Seconds between(const Event& first, const Event& second) const;
 
   void copy(void* to, const void* from, Bytes size, cudaMemcpyKind kind, const Stream& stream) const;
   void fill(void* to, int byte, Bytes size, const Stream& stream) const;
-  /// Returns when `stream` is idle. Throws BenchError, with `what`, after `limit`.
+  /// Waits until `stream` is idle. Throws BenchError, which names `what`, after `limit`.
   void finish(const Stream& stream, Seconds limit, const std::string& what) const;
 
  private:

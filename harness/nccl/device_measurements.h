@@ -17,7 +17,7 @@ namespace zplan::bench {
 /// Types in which matrices are multiplied. tf32 is stored as float32.
 enum class ProductType { bfloat16, float16, tf32, float32 };
 
-/// c (m × n) = a (m × k) · b (k × n).
+/// A product c (m × n) = a (m × k) · b (k × n).
 struct Product {
   ProductType type{ProductType::bfloat16};
   std::int64_t m{}, n{}, k{};
@@ -28,7 +28,7 @@ struct Product {
   }
 };
 
-/// Bytes of one number in memory.
+/// Returns the bytes of one number in memory.
 [[nodiscard]] constexpr std::int64_t size_of(ProductType type) {
   return type == ProductType::bfloat16 || type == ProductType::float16 ? 2 : 4;
 }
@@ -54,7 +54,8 @@ enum class CopyDirection { host_to_device, device_to_host };
 /// Host memory: page-locked, or from malloc, which the driver first copies to a page-locked buffer.
 enum class HostMemory { pinned, pageable };
 
-/// `samples`, here and below: seconds, one per repetition, in order; by events on the GPU's queue.
+/// Times of a copy. `samples`, here and below: seconds of each repetition, in order, between events on a
+/// stream.
 struct CopyTimes {
   CopyDirection direction{};
   HostMemory memory{};
@@ -62,44 +63,46 @@ struct CopyTimes {
   std::vector<double> samples;
 };
 
+/// Times of a matrix product.
 struct ProductTimes {
   Product product;
   std::vector<double> samples;  ///< each the mean of enough products to take about a millisecond
 };
 
-/// One copy inside the GPU's memory; `bytes` counts what is read and what is written.
+/// Times of a copy inside the GPU's memory. `bytes` counts both reads and writes.
 struct MemoryTimes {
   Bytes bytes;
   std::vector<double> samples;
 };
 
+/// All measurements of a GPU.
 struct DeviceTimes {
   std::vector<CopyTimes> copies;
   std::vector<ProductTimes> products;
   std::vector<MemoryTimes> memory;
-  std::vector<std::string> notes;  ///< what was left out or made smaller, for want of memory
+  std::vector<std::string> notes;  ///< sizes that were left out or reduced for lack of memory
 };
 
-/// 1 MiB to 1 GiB, by fours.
+/// Returns 1 MiB to 1 GiB in factors of four.
 [[nodiscard]] std::vector<Bytes> default_copy_sizes();
-/// Squares of 1024 to 8192 of each type; the linear layers of an 8B model (hidden 4096, 8 key-value heads of
-/// 128, feed-forward 14336, vocabulary 128256) in bfloat16 for 2048 and 8192 tokens.
+/// Returns squares of 1024 to 8192 of each type, and the linear layers of an 8B model (hidden 4096, 8
+/// key-value heads of 128, feed-forward 14336, vocabulary 128256) in bfloat16 for 2048 and 8192 tokens.
 [[nodiscard]] std::vector<Product> default_products();
 
 struct DeviceMeasurementOptions {
   int device{};                                         ///< among the GPUs that the process may see
   std::string who{"rank 0"};                            ///< begins messages and notes
   int repetitions{10};                                  ///< after one to warm up
-  std::vector<Bytes> copy_sizes{default_copy_sizes()};  ///< none: no copies; likewise products and memory
+  std::vector<Bytes> copy_sizes{default_copy_sizes()};  ///< empty: no copies
   std::vector<Product> products{default_products()};
   std::vector<Bytes> memory_sizes{kGiB};  ///< of the buffer that is read, and of the one that is written
   Seconds timeout{60};                    ///< of each step
   LibraryPlaces places{library_places()};
 };
 
-/// All that `options` name. Throws InputError where there is no driver, GPU or library, BenchError where a
-/// call fails or hangs. Sizes for which there is no memory are left out, of memory halved until they fit:
-/// with a note.
+/// Measures all that `options` name. Leaves out, with a note, sizes that do not fit in memory; halves that of
+/// the copy inside the GPU until it fits. Throws InputError if there is no driver, GPU or library, BenchError
+/// if a call fails or hangs.
 [[nodiscard]] DeviceTimes measure_device(const DeviceMeasurementOptions& options);
 
 }  // namespace zplan::bench

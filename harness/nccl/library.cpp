@@ -25,7 +25,7 @@ SharedLibrary need(const std::vector<std::string>& names, const LibraryPlaces& p
   if (!library.trouble.empty())
     refuse(fmt::format("{} does not load: {}", names.front(), library.trouble), "use --backend mpi");
   refuse(fmt::format("{} was not found in {}", names.front(), to_text(places)),
-         "set ZPLAN_CUDA_PATH to a folder that has it, or use --backend mpi");
+         "set ZPLAN_CUDA_PATH to its folder, or use --backend mpi");
 }
 
 template <class Function>

@@ -14,7 +14,7 @@
 
 namespace zplan::architectures {
 
-/// Names of one size, the preferred first: GPT-2 writes "n_embd" where most write "hidden_size".
+/// Keys of one size, the preferred first: "n_embd" of GPT-2 is "hidden_size" of most.
 using Keys = std::vector<std::string_view>;
 
 // Bounds far above any model that exists, so low that no product of sizes overflows 64 bits.
@@ -28,17 +28,17 @@ inline constexpr std::int64_t kLargestVocabulary = std::int64_t{1} << 26;
 inline constexpr std::int64_t kMostExperts = 65'536;
 inline constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
-/// The first of `keys` that the config gives, a whole number from 1 to `high`; an InputError that names the
-/// first key where none is given.
+/// Returns the first of `keys` in the config, a whole number from 1 to `high`. Throws InputError, which names
+/// the first key, if there is none.
 [[nodiscard]] std::int64_t size(const JsonReader& config, const Keys& keys, std::int64_t high);
 /// Returns the size, or `fallback` if the config leaves it out or sets it to null.
 [[nodiscard]] std::int64_t size_or(const JsonReader& config, const Keys& keys, std::int64_t fallback,
                                    std::int64_t high);
-/// The size, or nothing where the config leaves it out or sets it to null.
+/// Returns the size, nothing if the config leaves it out or sets it to null.
 [[nodiscard]] std::optional<std::int64_t> find_size(const JsonReader& config, const Keys& keys,
                                                     std::int64_t high);
 
-/// InputError at the first of `keys` that is given, or at the place where the first of them would be.
+/// Throws InputError for the first of `keys` in the config, else for the place of the first of all.
 [[noreturn]] void fail_at(const JsonReader& config, const Keys& keys, const std::string& found,
                           const std::string& accepted);
 
@@ -61,10 +61,10 @@ struct SizeRules {
   bool default_tied{};
 };
 
-/// The sizes that every decoder has. InputError where heads do not divide, with the place and what would do.
+/// Reads the sizes that every decoder has. Throws InputError if the heads do not divide.
 [[nodiscard]] ModelShape read_sizes(const JsonReader& config, const SizeRules& rules);
 
-/// Names and defaults of a mixture's sizes; no default: needed.
+/// Keys and defaults of a mixture's sizes. Sizes without a default are required.
 struct MixtureRules {
   Keys experts{};  ///< empty: no mixture
   std::optional<std::int64_t> default_experts{};
@@ -75,7 +75,7 @@ struct MixtureRules {
   std::int64_t default_dense{};   ///< first_k_dense_replace
 };
 
-/// A yes or no: what the config says under `key`, `otherwise` where it does not or there is no key.
+/// A boolean of the config: the value of `key`, or `otherwise` if it is absent or `key` is empty.
 struct Switch {
   std::string_view key{};
   bool otherwise{};
@@ -95,7 +95,7 @@ struct RotaryRule {
   std::string_view features{};
 };
 
-/// Layers that look back sliding_window tokens, where the config does not list them (layer_types).
+/// The layers with a sliding window, for configs that do not list them (layer_types).
 struct WindowRule {
   enum class Layers { all, each_nth, all_but_each_nth, from_nth, each_other_below_nth };
   std::int64_t size{};  ///< where sliding_window is left out; 0: none
@@ -128,7 +128,7 @@ struct Descriptor;
 
 struct Descriptor {
   std::string_view model_type;       ///< as config.json says it
-  std::string_view causal_lm_class;  ///< what `architectures` lists where model_type is left out
+  std::string_view causal_lm_class;  ///< in `architectures` of configs without model_type
   Model (*read)(const JsonReader& config, const Descriptor& about){read_decoder};
 
   SizeRules sizes{};
@@ -137,7 +137,8 @@ struct Descriptor {
   Switch parallel{};  ///< attention and feed-forward read the same input
   DropoutRule dropout{};
   std::optional<DropoutRule> embedding_dropout{};  ///< without: hidden states' counts for embeddings, too
-  std::optional<DropoutRule> attention_dropout{};  ///< likewise for attention probabilities
+  std::optional<DropoutRule>
+      attention_dropout{};  ///< without: hidden states' counts for attention probabilities, too
   RotaryRule rotary{};
   std::optional<WindowRule> window{};
   SoftCap soft_cap{SoftCap::none};  ///< final_logit_softcapping
@@ -151,13 +152,13 @@ struct Descriptor {
 };
 using Descriptors = std::vector<Descriptor>;
 
-/// Every architecture, sorted by model_type.
+/// Returns every architecture, sorted by model_type.
 [[nodiscard]] const Descriptors& descriptors();
 
-/// All of the shape that a descriptor says.
+/// Reads all of the shape that a descriptor determines.
 [[nodiscard]] ModelShape shape_of(const JsonReader& config, const Descriptor& about);
 
-// The table of each file.
+// The tables of the files of this folder.
 [[nodiscard]] Descriptors decoders();
 [[nodiscard]] Descriptors deepseek();
 [[nodiscard]] Descriptors fused_decoders();

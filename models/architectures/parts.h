@@ -40,8 +40,7 @@ struct AttentionNames {
 struct Biases {
   bool input{}, output{};
 };
-/// Query, key and value (columns) and the output projection (a row), as the shape's modules call it;
-/// key-value heads are the units.
+/// Returns query, key and value (columns) and the output projection (a row). Key-value heads are the units.
 [[nodiscard]] Tensors attention(const ModelShape& shape, Biases biases = {},
                                 const AttentionNames& names = {});
 /// Returns an attention with query, key and value in one weight.
@@ -67,24 +66,24 @@ struct GatedMlp {
   TensorRole role{TensorRole::mlp};
 };
 [[nodiscard]] Tensors gated_mlp(const ModelShape& shape, const GatedMlp& mlp);
-/// gate and up in one weight, then down.
+/// Returns gate and up in one weight, then down.
 [[nodiscard]] Tensors fused_gated_mlp(const ModelShape& shape, const std::string& gate_up,
                                       const std::string& down);
 
-/// Every routed expert's gate and up, then down: two tensors with a row of experts.
+/// Returns gate and up of all routed experts in one tensor, down in another.
 [[nodiscard]] Tensors expert_stacks(const ModelShape& shape, const std::string& path = "mlp.experts");
-/// The linear layer that scores the experts. transformers keeps it in a module of its own, not in a
+/// Returns the linear layer that scores the experts. transformers has a module of its own for it, no
 /// torch.nn.Linear.
 [[nodiscard]] Tensors router(const ModelShape& shape, bool bias = false);
 
 [[nodiscard]] Tensors join(const std::vector<Tensors>& parts);
 
-/// The token embedding. Tied, AutoTP splits its vocabulary together with the head's.
+/// Returns the token embedding. If it is tied, AutoTP splits its vocabulary together with the head's.
 [[nodiscard]] Tensors token_embedding(const ModelShape& shape, const std::string& path);
-/// The head, or nothing where it is the embedding's weight.
+/// Returns the head, nothing if it is the embedding's weight.
 [[nodiscard]] Tensors head(const ModelShape& shape, const std::string& path = "lm_head", bool bias = false);
 
-/// A model in the order of named_parameters(); kinds that no layer has are left out.
+/// The parts of a model in the order of named_parameters().
 struct Stack {
   std::string prefix;  ///< "model.layers.{}."
   Tensors before;
@@ -93,42 +92,43 @@ struct Stack {
   Tensors after;
 };
 [[nodiscard]] Model assemble(const ModelShape& shape, Stack stack);
-/// Every tensor of `roles` is whole on every rank.
+/// Makes every tensor of `roles` whole on every rank.
 void leave_whole(Inventory& inventory, const std::vector<TensorRole>& roles);
-/// All layers alike.
+/// Returns the kind 0 for every layer.
 [[nodiscard]] std::vector<std::size_t> all_alike(const ModelShape& shape);
 
-/// A decoder of equal layers.
+/// Returns a decoder of equal layers.
 [[nodiscard]] Model decoder(const Descriptor& about, const ModelShape& shape, Tensors layer);
-/// A decoder of several kinds of layers.
+/// Returns a decoder of several kinds of layers.
 [[nodiscard]] Model decoder(const Descriptor& about, const ModelShape& shape, std::vector<LayerKind> kinds,
                             std::vector<std::size_t> layers);
 
-/// Queries, keys, values and the output projection of the descriptor's block, with its norms of queries and
-/// keys.
+/// Returns queries, keys, values and the output projection of the descriptor's block, with its norms of
+/// queries and keys.
 [[nodiscard]] Tensors block_attention(const JsonReader& config, const Descriptor& about,
                                       const ModelShape& shape);
-/// The block's dense feed-forward.
+/// Returns the block's dense feed-forward.
 [[nodiscard]] Tensors block_feed_forward(const JsonReader& config, const Descriptor& about,
                                          const ModelShape& shape);
-/// The norms of the width of the model that the shape's modules name.
+/// Returns the norms over the model's width that the shape's modules name.
 [[nodiscard]] Tensors block_norms(const Descriptor& about, const ModelShape& shape);
 
-/// shape.experts; every layer is routed until `set_layers` says otherwise. InputError where more experts are
-/// chosen than there are.
+/// Reads shape.experts. Every layer is routed unless `set_layers` changes that. Throws InputError if more
+/// experts are chosen than there are.
 void read_mixture(const JsonReader& config, ModelShape& shape, const MixtureRules& rules);
 
-/// Kinds "dense" (0) and "mixture_of_experts" (1): which one each layer is, also noted in shape.experts.
+/// Returns the kind of each layer, "dense" (0) or "mixture_of_experts" (1), and counts the latter in
+/// shape.experts.
 [[nodiscard]] std::vector<std::size_t> set_layers(ModelShape& shape, const std::vector<bool>& routed);
 
-/// Layers that Qwen's mlp_only_layers and decoder_sparse_step leave routed.
+/// Returns for each layer true if Qwen's mlp_only_layers and decoder_sparse_step leave it routed.
 [[nodiscard]] std::vector<bool> qwen_routed(const JsonReader& config, const ModelShape& shape);
 
-/// Router, stacks and a shared expert with a gate of its own (Qwen 2).
+/// Returns router, stacks and a shared expert with a gate of its own (Qwen 2).
 [[nodiscard]] Tensors qwen2_experts(const ModelShape& shape);
 
-/// The first `first_k_dense_replace` layers are dense, the others routed, with shared experts. The two kinds
-/// differ in the feed-forward only.
+/// Returns a model whose first `first_k_dense_replace` layers are dense, the others routed, with shared
+/// experts. The two kinds differ in the feed-forward only.
 [[nodiscard]] Model dense_then_routed(const JsonReader& config, const Descriptor& about, ModelShape shape,
                                       const Tensors& attention);
 

@@ -5,14 +5,14 @@
 
 namespace zplan {
 
-/// Bad input from outside: an option, a file, a value in a file. The only exception the engine throws;
-/// `main` is the only place that catches it. What does not fit or is not legal is a value, never this.
+/// Reports bad input: an option, a file, a value in a file. The only exception that the engine throws, and
+/// `main` alone catches it. A plan that does not fit or is not legal is a value, not an exception.
 ///
 /// what() is one line: "<place>: <found>; <accepted>".
 class InputError : public std::runtime_error {
  public:
   /// place: the option ("--gpus"), or the file and JSON pointer ("config.json#/hidden_size");
-  /// found: what was given and why it will not do; accepted: what would have been (may be empty).
+  /// found: the given value and why it is wrong; accepted: what would be right, may be empty.
   InputError(std::string place, std::string found, std::string accepted);
 
   [[nodiscard]] const std::string& place() const { return place_; }
@@ -23,8 +23,8 @@ class InputError : public std::runtime_error {
   std::string place_, found_, accepted_;
 };
 
-/// `text` fit for one line of a message: control characters escaped, cut after `limit` bytes (never inside a
-/// UTF-8 sequence), in double quotes.
+/// Returns `text` in double quotes for a line of a message: control characters escaped, cut after `limit`
+/// bytes (never inside a UTF-8 sequence).
 [[nodiscard]] std::string in_quotes(std::string_view text, std::size_t limit = 60);
 
 }  // namespace zplan

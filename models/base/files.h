@@ -5,14 +5,14 @@
 
 namespace zplan {
 
-/// Writes the whole file or leaves what was there: a temporary file beside it, then renamed.
-/// Throws InputError naming `option` where that cannot be done.
+/// Writes the whole file or leaves the old one: writes a temporary file next to it, then renames that. Throws
+/// InputError, which names `option`, if that fails.
 void write_file(const std::string& path, const std::string& text, std::string_view option);
 
-/// An empty file in the system's folder for such, gone with this.
+/// An empty file in the system's temporary folder, removed with this.
 class TemporaryFile {
  public:
-  /// Throws InputError naming TMPDIR where it cannot be made.
+  /// Throws InputError, which names TMPDIR, if the file cannot be created.
   TemporaryFile();
   ~TemporaryFile();
   TemporaryFile(const TemporaryFile&) = delete;

@@ -1,7 +1,6 @@
 #pragma once
-// Reading JSON that somebody else wrote: every value is checked, and what is wrong is named by file and
-// pointer. Who looks into a Json itself includes <nlohmann/json.hpp>: it is slow to parse, and most readers
-// do not.
+// Reads and checks JSON from outside. Errors name file and JSON pointer. Code that looks into a Json itself
+// must include <nlohmann/json.hpp>, which is slow to compile and left out here.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,11 +15,12 @@ namespace zplan {
 
 using Json = nlohmann::ordered_json;
 
-/// Text → JSON. Throws InputError naming `source` with line and column where it is not JSON, is nested deeper
-/// than 64 levels, has a duplicate key, or is larger than 64 MiB.
+/// Parses JSON. Throws InputError, which names `source`, line and column, if the text is not JSON, is nested
+/// deeper than 64 levels, has a duplicate key, or is larger than 64 MiB.
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& source);
 
-/// The whole file (at most `limit_bytes`), or an InputError that names it and says why it cannot be read.
+/// Returns the whole file. Throws InputError, which names it, if it cannot be read or is longer than
+/// `limit_bytes`.
 [[nodiscard]] std::string read_file(const std::string& path,
                                     std::int64_t limit_bytes = std::int64_t{64} << 20);
 
@@ -49,7 +49,7 @@ class JsonReader {
   /// Throws InputError for the first key that is not in `known`, naming the nearest one that is.
   void only_keys(const std::vector<std::string>& known) const;
 
-  /// InputError at this place: "<file>#<pointer>: <found>; <accepted>".
+  /// Throws InputError for this place: "<file>#<pointer>: <found>; <accepted>".
   [[noreturn]] void fail(const std::string& found, const std::string& accepted) const;
   [[noreturn]] void fail_type(const std::string& accepted) const;  ///< found = this value, shortened
 

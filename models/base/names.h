@@ -38,18 +38,19 @@ template <class E>
   return names;
 }
 
-/// ASCII letters in lower case.
+/// Returns the text with ASCII letters in lower case.
 [[nodiscard]] std::string lower_case(std::string text);
 
-/// The word of `words` nearest to `given` (Damerau-Levenshtein, case and punctuation ignored), or nothing
-/// where none is near enough to be meant.
+/// Returns the word of `words` nearest to `given` (Damerau-Levenshtein, without case and punctuation),
+/// nothing if none is near.
 [[nodiscard]] std::optional<std::string> nearest_word(std::string_view given,
                                                       const std::vector<std::string>& words);
 
-/// "accepted: a, b, c", with "did you mean a?" in front where one is near.
+/// Returns "accepted: a, b, c", with "did you mean a?" in front if one is near.
 [[nodiscard]] std::string accepted_words(std::string_view given, const std::vector<std::string>& words);
 
-/// `name` as an E, or an InputError that names `place` and what is accepted.
+/// Returns the E called `name`. Throws InputError, which names `place` and the accepted names, if there is
+/// none.
 template <class E>
 [[nodiscard]] E parse_name(std::string_view place, std::string_view name) {
   if (const auto value = from_name<E>(name)) return *value;

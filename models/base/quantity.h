@@ -1,6 +1,6 @@
 #pragma once
-// Sizes are types. Adding bytes to elements, or dividing bytes by seconds the wrong way round, does not
-// compile.
+// Quantities with units as types: to add bytes to elements, or to divide bytes by seconds the wrong way
+// round, does not compile.
 
 #include <compare>
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Quantity {
   friend constexpr Quantity operator*(Quantity a, Rep factor) { return Quantity(a.value * factor); }
   friend constexpr Quantity operator*(Rep factor, Quantity a) { return Quantity(a.value * factor); }
 
-  /// a / b as a plain fraction.
+  /// Returns a / b as a plain fraction.
   friend constexpr double ratio(Quantity a, Quantity b) {
     return static_cast<double>(a.value) / static_cast<double>(b.value);
   }
@@ -55,20 +55,20 @@ using FlopsPerSecond = Quantity<struct FlopsPerSecondTag, double>;
   return Seconds(work.value / rate.value);
 }
 
-/// One of `parts` equal shares, rounded up: the share of the rank that holds the most.
+/// Returns one of `parts` equal shares, rounded up: the share of the rank that holds the most.
 template <class Tag>
 [[nodiscard]] constexpr Quantity<Tag, std::int64_t> share(Quantity<Tag, std::int64_t> whole,
                                                           std::int64_t parts) {
   return Quantity<Tag, std::int64_t>(whole.value / parts + (whole.value % parts != 0 ? 1 : 0));
 }
 
-/// A size as a floating-point number, for rates and shares.
+/// Returns a size as a floating-point number, for rates and shares.
 [[nodiscard]] constexpr double number_of_bytes(Bytes size) { return static_cast<double>(size.value); }
 
-/// a / b, rounded up; both positive.
+/// Returns a / b, rounded up. Both are positive.
 [[nodiscard]] constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The next multiple of `step` at or above `whole`.
+/// Returns the next multiple of `step` at or above `whole`.
 template <class Tag>
 [[nodiscard]] constexpr Quantity<Tag, std::int64_t> round_up(Quantity<Tag, std::int64_t> whole,
                                                              std::int64_t step) {

@@ -10,7 +10,7 @@
 
 namespace zplan {
 
-/// A named model: its Hugging Face config and where that came from. Counts are derived, never stored.
+/// A named model: its Hugging Face config, and the source of that. Counts are derived, never stored.
 struct CatalogueEntry {
   std::string name;  ///< Hub id: "Qwen/Qwen3-8B"
   std::vector<std::string> aliases;
@@ -19,7 +19,7 @@ struct CatalogueEntry {
   std::string config;    ///< as JSON, which hardly any question reads
 };
 
-/// The models compiled into the program, sorted by name.
+/// Returns the models compiled into the program, sorted by name.
 [[nodiscard]] const std::vector<CatalogueEntry>& catalogue();
 
 /// Folders in which resolve_model looks besides the catalogue. Nothing here reads the environment.
@@ -28,21 +28,22 @@ struct ModelSearch {
   std::string hub_cache;    ///< Hugging Face hub cache ("…/huggingface/hub"); empty: none
 };
 
-/// `text` as --model takes it: a catalogue name or alias (case-insensitive, with or without the
-/// organisation), a bare size ("8B"), a config.json, a folder that holds one, or a Hub id in the local cache.
-/// Throws InputError("--model", …) with the nearest names where nothing matches.
+/// Returns the model that `text`, a value of --model, means: a catalogue name or alias (case-insensitive,
+/// with or without the organisation), a bare size ("8B"), a config.json, a folder that holds one, or a Hub id
+/// in the local cache. Throws InputError("--model", …) with the nearest names if nothing matches.
 [[nodiscard]] Model resolve_model(std::string_view text, const ModelSearch& where);
 
-/// The model of a catalogue entry.
+/// Returns the model of a catalogue entry.
 [[nodiscard]] Model catalogue_model(const CatalogueEntry& entry);
 
-/// "8B", "0.5B", "1.1T", "350M" → elements; nothing where the text is not a bare size.
+/// Returns the elements of "8B", "0.5B", "1.1T" or "350M", nothing if the text is not a bare size.
 [[nodiscard]] std::optional<Elements> parse_size(std::string_view text);
 
-/// A dense Llama-style model of exactly `size` parameters: the nearest such shape of the catalogue, scaled.
+/// Returns a dense Llama-style model of exactly `size` parameters: the nearest such shape of the catalogue,
+/// scaled.
 [[nodiscard]] Model infer_model(Elements size);
 
-/// Entries whose name or alias contains every word of `words`, best first.
+/// Returns the entries whose name or alias contains every word of `words`, best first.
 [[nodiscard]] std::vector<const CatalogueEntry*> search_catalogue(std::string_view words);
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
 #pragma once
-// Finding entries by what people type.
+// Finds models by name: in files of entries, in the catalogue, in the Hugging Face cache.
 
 #include <optional>
 #include <string>
@@ -11,32 +11,31 @@
 
 namespace zplan {
 
-/// Entries of a document: a list of them, or one alone. `source` names the document in messages and stands in
-/// for an entry's own source where it gives none. Throws InputError for an entry that is not one.
+/// Returns the entries of a document, which is a list of them or one alone. `source` names the document in
+/// messages, and is the source of entries that name none. Throws InputError for an invalid entry.
 [[nodiscard]] std::vector<CatalogueEntry> read_entries(const Json& document, const std::string& source);
 
-/// `exact` ignores case only; `loose` ignores "-", "_", "." and spaces too.
+/// Comparisons of names: `exact` ignores case only; `loose` ignores "-", "_", "." and spaces too.
 enum class NameMatch { exact, loose };
 
-/// Entries that go by `text`: as Hub id, as id without organisation, as alias or as alias without
-/// organisation.
+/// Returns the entries that have the name `text`: as Hub id or alias, with or without organisation.
 [[nodiscard]] std::vector<const CatalogueEntry*> entries_named(std::string_view text, NameMatch match,
                                                                const std::vector<CatalogueEntry>& entries);
 
-/// Entries of which one name or alias contains every word of `words`, best first.
+/// Returns the entries of which one name or alias contains every word of `words`, best first.
 [[nodiscard]] std::vector<const CatalogueEntry*> search_entries(std::string_view words,
                                                                 const std::vector<CatalogueEntry>& entries);
 
-/// At most `most` Hub ids of entries that may be meant by `text`, the likeliest first.
+/// Returns at most `most` Hub ids of entries that `text` may mean, the likeliest first.
 [[nodiscard]] std::vector<std::string> near_names(std::string_view text, std::size_t most,
                                                   const std::vector<CatalogueEntry>& entries);
 
-/// The model `id` of the Hugging Face hub cache `hub` (folder "models--ORG--NAME", its refs/main, that
-/// snapshot's config.json); nothing where the cache does not have it or `id` cannot be a Hub id. Throws
-/// InputError where it has only a part of it.
+/// Returns the model `id` of the Hugging Face hub cache `hub` (folder "models--ORG--NAME", its refs/main,
+/// that snapshot's config.json); nothing if the cache lacks it or `id` cannot be a Hub id. Throws InputError
+/// if the cache has only a part of it.
 [[nodiscard]] std::optional<Model> cached_model(std::string_view id, const std::string& hub);
 
-/// The model of a config.json. `fallback_name` is what it is called where the config has no _name_or_path.
+/// Returns the model of a config.json, with the name `fallback_name` if the config has no _name_or_path.
 [[nodiscard]] Model config_model(const std::string& path, const std::string& fallback_name);
 
 }  // namespace zplan

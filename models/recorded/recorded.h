@@ -14,9 +14,9 @@
 
 namespace zplan {
 
-/// Which part of the model a block, a parameter or a module belongs to, as seen from the part that names it:
-/// a distance in layers or, from around the layers, a layer counted from the first (0, 1, …) or the last (−1,
-/// −2, …).
+/// The part of the model that a block, a parameter or a module belongs to, relative to the part that names
+/// it: a distance in layers or, from around the layers, a layer counted from the first (0, 1, …) or the last
+/// (−1, −2, …).
 inline constexpr std::int32_t kOwnPart = std::numeric_limits<std::int32_t>::min();
 inline constexpr std::int32_t kAroundLayers = kOwnPart + 1;
 

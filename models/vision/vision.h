@@ -1,7 +1,6 @@
 #pragma once
-// Image-text models with images as input: what the tower that reads them looks like, how its output reaches
-// the language model, and how many tokens an image becomes. All of it is data; planner/model_trace/vision.h
-// runs it.
+// Image-text models with images as input, as data: the vision tower, how its output reaches the language
+// model, and the tokens of an image. planner/model_trace/vision.h simulates it.
 
 #include <cstdint>
 #include <string>
@@ -22,7 +21,7 @@ enum class TowerAttention {
 /// Position embeddings of patches.
 enum class TowerPositions {
   rotary,         ///< queries and keys turn
-  rows,           ///< rows of a table, the same of every image
+  rows,           ///< rows of a table, equal for every image
   rows_of_image,  ///< rows of a table, looked up image by image
   whole,          ///< one parameter, added to the patches and the class token
   interpolated,   ///< four rows of a table for each patch, weighted, beside rotary ones
@@ -70,7 +69,7 @@ enum class Projector {
   pooled,               ///< an average over squares of patches, a norm and one product (Gemma 3)
   two_layers,           ///< two linear layers (LLaVA)
   shuffled,             ///< squares of patches side by side, one product (Idefics 3)
-  shuffled_two_layers,  ///< the same, a norm, two linear layers (InternVL)
+  shuffled_two_layers,  ///< squares of patches side by side, a norm, two linear layers (InternVL)
   unfolded,             ///< a norm, squares side by side by im2col, three linear layers (Mistral 3)
 };
 
@@ -89,7 +88,7 @@ struct ImageRule {
   std::int64_t least{}, most{};  ///< pixels (resized), tiles, or the longest side
   std::int64_t tokens{};         ///< of an image (fixed) or of a tile
   bool row_ends{};               ///< a token more behind each row but the last, which ends the image
-  std::string source{};          ///< where the processor's bounds come from
+  std::string source{};          ///< source of the processor's bounds
   bool operator==(const ImageRule&) const = default;
 };
 
@@ -111,7 +110,7 @@ struct Vision {
   std::int64_t text_width{};       ///< hidden size of the language model
   std::int64_t tokens_per_side{};  ///< of the pooled projector
   bool projector_biased{true};
-  bool bidirectional{};  ///< tokens of one image see each other in the language model
+  bool bidirectional{};  ///< true if tokens of an image attend to each other in the language model
   ImageRule rule{};
   TowerNames names{};
   bool operator==(const Vision&) const = default;
@@ -133,8 +132,8 @@ struct ImageBatch {
   bool operator==(const ImageBatch&) const = default;
 };
 
-/// Tokens and patches of an image. Throws InputError naming the option: a size that the processor refuses, or
-/// tokens that no image of this model has.
+/// Returns the tokens and patches of an image. Throws InputError, which names the option, for a size that the
+/// processor refuses, or tokens that no image of this model has.
 [[nodiscard]] ImageBatch image_batch(const ImageRule& rule, const TowerShape& tower,
                                      const ImageRequest& request);
 

@@ -23,7 +23,7 @@ std::string sample(const std::string& name) {
 Json sample_json(const std::string& name = "bench_nccl.json") { return parse_json(sample(name), name); }
 BenchResult result_of(const Json& json) { return read_bench_result(JsonReader(json, "result")); }
 
-/// What reading a result with one value set otherwise finds.
+/// Returns the flaws that reading a result with one changed value finds.
 std::vector<std::string> flaws_with(const std::string& pointer, const Json& value) {
   Json json = sample_json();
   json.at(Json::json_pointer(pointer)) = value;

@@ -99,7 +99,7 @@ TEST(MeasuredCurves, CarryOverToOtherNumbersOfGpusOfASwitch) {
   EXPECT_LT(half.time(small), all.time(small));  // fewer steps
 }
 
-/// Where nothing was measured a longer message never takes less.
+/// Beyond the measured sizes a longer message never takes less time.
 TEST(MeasuredCurves, CarriedOverTakeLongerForMore) {
   for (const char* gpu : {"a100-80gb", "h100", "h200", "b200"})
     for (const Operation operation : {Operation::all_reduce, Operation::all_gather})
@@ -209,7 +209,8 @@ CollectiveAlgorithm chosen(const Cluster& machines, Operation operation, Bytes s
   return nccl_model(machines, operation, place_of_all(machines)).choose(size).way->algorithm;
 }
 
-/// As NCCL_DEBUG=TUNING shows it on such machines: NVIDIA/nccl-tests issues 212, 366; NVIDIA/nccl issue 1281.
+/// Source of the expected choices, printed by NCCL_DEBUG=TUNING on such machines: NVIDIA/nccl-tests issues
+/// 212, 366; NVIDIA/nccl issue 1281.
 TEST(NcclModels, ChooseAsNcclDoes) {
   EXPECT_EQ(chosen(cluster("h100", 8, 1), Operation::all_reduce, kGiB), Algorithm::nvls);
   EXPECT_EQ(chosen(cluster("h100", 8, 1), Operation::all_gather, kGiB), Algorithm::ring);
@@ -257,7 +258,7 @@ TEST(WireBytes, OfEachAlgorithm) {
   EXPECT_EQ(of(Algorithm::ring, Operation::all_reduce, eight), (WireBytes{share(14.0 / 8), Bytes(0)}));
   EXPECT_EQ(of(Algorithm::ring, Operation::all_gather, eight), (WireBytes{share(7.0 / 8), Bytes(0)}));
   EXPECT_EQ(of(Algorithm::ring, Operation::broadcast, eight), (WireBytes{s, Bytes(0)}));
-  // Of a ring over two nodes of eight one edge in eight leaves the node.
+  // One edge in eight of a ring over two nodes of eight leaves the node.
   EXPECT_EQ(of(Algorithm::ring, Operation::all_gather, two_nodes),
             (WireBytes{share(15.0 / 16 * 7 / 8), share(15.0 / 16 / 8)}));
   // A tree of n ranks has n−1 edges, each with S up and S down; between two nodes one of them, so that a node

@@ -1,4 +1,4 @@
-// Where groups of ranks lie: node by node, as torch.distributed numbers them.
+// Placement of groups of ranks on nodes, which torch.distributed numbers node by node.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What a host's processors take to update weights, against the real DeepSpeedCPUAdam
+// Time in which a host's processors update weights, compared with the real DeepSpeedCPUAdam
 // (tests/reference/offload).
 
 #include <gtest/gtest.h>
@@ -43,10 +43,10 @@ TEST(CpuAdam, OfADgx2IsThePublishedOne) {
   EXPECT_NEAR(28e10 / update_rate(host, 1).value, 2.57, 0.05);
 }
 
-/// What offload adds to a step beside copies over PCIe 4: 42 bytes of each of a rank's parameters. Source of
-/// the seconds: deepspeedai/DeepSpeed blogs/zenflow-corebinding/README.md, two A100 of a node with two EPYC
-/// 7742 (410 GB/s): Qwen2.5-1.5B, from which the share is (1365 ms, 240 without), and Qwen2.5-3B, three runs
-/// each, bound to cores (2201 to 2649 ms) and not (2707 to 3127).
+/// Time that offload adds to a step besides copies over PCIe 4: 42 bytes of each of a rank's parameters.
+/// Source of the seconds: deepspeedai/DeepSpeed blogs/zenflow-corebinding/README.md, two A100 of a node with
+/// two EPYC 7742 (410 GB/s): Qwen2.5-1.5B, from which the share is (1365 ms, 240 without), and Qwen2.5-3B,
+/// three runs each, bound to cores (2201 to 2649 ms) and not (2707 to 3127).
 TEST(CpuAdam, InTrainingItTakesWhatWasPublished) {
   const Host node{.threads = 64, .bandwidth = BytesPerSecond(409.6e9)};
   const auto offload = [&](double parameters, std::int64_t ranks) {

@@ -54,7 +54,7 @@ TEST(BuiltInProfiles, UsualNodesAndNetworksExist) {
   }
 }
 
-/// What people type, and what nvidia-smi and torch print, against the board that is meant.
+/// Names that people type, or nvidia-smi and torch print, and the board that each means.
 TEST(BuiltInProfiles, AreFoundByTheNamesThatPeopleType) {
   const std::map<std::string, std::string> meant{{"h100", "H100-SXM-80GB"},
                                                  {"H100 80GB HBM3", "H100-SXM-80GB"},

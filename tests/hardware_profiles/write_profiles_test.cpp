@@ -1,4 +1,4 @@
-// What is written is read as what it was.
+// Profiles that are written and read back are equal.
 
 #include <gtest/gtest.h>
 

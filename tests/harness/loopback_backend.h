@@ -14,7 +14,7 @@
 
 namespace zplan::bench {
 
-/// What the test wants to go wrong, and what it wants to see.
+/// Faults that a test sets, and calls that it inspects.
 struct Loopback {
   explicit Loopback(int ranks) : meeting(std::make_shared<MeetingPlace>(ranks)) {}
   std::shared_ptr<MeetingPlace> meeting;
@@ -65,7 +65,7 @@ class LoopbackBackend : public Backend {
     return std::make_unique<LoopbackCommunicator>(control_.rank(), rank, size, shared_);
   }
   [[nodiscard]] Memory allocate(Bytes size) override {
-    if (size > shared_.memory) throw OutOfMemory("no memory for so much");
+    if (size > shared_.memory) throw OutOfMemory("no memory for such a buffer");
     return {new std::byte[static_cast<std::size_t>(size.value)], size,
             [](void* data) { delete[] static_cast<std::byte*>(data); }};
   }

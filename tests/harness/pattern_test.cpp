@@ -137,7 +137,7 @@ TEST(Pattern, NamesTheFirstWrongElementAndCountsThem) {
   EXPECT_EQ(wrong->should_be, element(DataType::float32, pattern.right_output().data() + 4 * 500));
 }
 
-/// What goes wrong in practice: a chunk that stays behind, one that comes from another rank, or twice.
+/// Faults of practice: a chunk that is not moved, one of another rank, one that comes twice.
 TEST(Pattern, SeesChunksInTheWrongPlace) {
   const Work work{.operation = Operation::all_gather, .dtype = DataType::bfloat16, .elements = 4096};
   const Pattern pattern(work, 4, 0);

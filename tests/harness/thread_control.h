@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "harness/control.h"
-#include "harness/control.h"
 
 namespace zplan::bench {
 
-/// Where threads meet: the last one to come lets all go.
+/// A barrier of threads that exchanges their texts.
 class MeetingPlace {
  public:
   explicit MeetingPlace(int size) : texts_(static_cast<std::size_t>(size)) {}

@@ -1,4 +1,4 @@
-// What each rank of a tensor-parallel group holds, against runs of DeepSpeed 0.19.8.
+// Tensors of each rank of a tensor-parallel group, compared with runs of DeepSpeed 0.19.8.
 #include <gtest/gtest.h>
 
 #include <ostream>

@@ -1,4 +1,4 @@
-// Reading config.json: what is taken where a field is left out, and what is said where one is wrong.
+// Reading config.json: defaults of fields that are left out, and messages for those that are wrong.
 #include "models/config.h"
 
 #include <gmock/gmock.h>

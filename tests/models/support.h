@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of this folder share: reference files, and models read from JSON.
+// Reference files, and models read from JSON, for the tests of this folder.
 
 #include <string>
 #include <vector>

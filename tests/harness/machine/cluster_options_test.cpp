@@ -1,4 +1,4 @@
-// What zplan is told of a host, layout by layout.
+// The options of zplan for hosts of every layout.
 
 #include "harness/machine/cluster_options.h"
 

@@ -6,7 +6,7 @@
 
 #include "harness/machine/nvml.h"
 
-// As NVML documents them: each returns 0 for success, 2 for a bad argument, 3 for what is not supported.
+// Functions of NVML, which return 0 for success, 2 for a bad argument, 3 for something that is not supported.
 namespace {
 
 using namespace zplan::bench::nvml;

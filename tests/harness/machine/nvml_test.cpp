@@ -1,4 +1,4 @@
-// What the driver says, through a stand-in for its library.
+// Reads the driver's facts from a stand-in for its library.
 
 #include "harness/machine/nvml.h"
 

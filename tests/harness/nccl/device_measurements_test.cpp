@@ -1,4 +1,4 @@
-// What one GPU does by itself, on the stand-ins' clock (fake/fake_cuda.h): 50 GB/s from and to pinned memory,
+// Measurements of one GPU on the stand-ins' clock (fake/fake_cuda.h): 50 GB/s from and to pinned memory,
 // 10 GB/s pageable, 2 TB/s inside, 800, 400 and 50 TFLOP/s.
 
 #include "harness/nccl/device_measurements.h"

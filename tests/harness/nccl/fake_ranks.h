@@ -9,7 +9,7 @@
 
 namespace zplan::bench {
 
-/// Where the stand-ins lie; `nccl` names the variant.
+/// Returns the folders of the stand-ins; `nccl` names the variant.
 [[nodiscard]] LibraryPlaces fake_places(const std::string& nccl = "nccl");
 
 /// An environment variable for as long as this lives.
@@ -24,8 +24,8 @@ class Environment {
   std::string name_;
 };
 
-/// What the stand-ins saw since forget(): calls in the order of arrival, what was wrong with them, and how
-/// many buffers, streams and events were not given back.
+/// Return what the stand-ins recorded since forget_fake_calls(): calls in the order of arrival, violations of
+/// the libraries' rules, and the number of buffers, streams and events that were not freed.
 [[nodiscard]] std::vector<std::string> fake_calls();
 [[nodiscard]] std::string fake_complaints();
 [[nodiscard]] int fake_left_behind();
@@ -38,10 +38,10 @@ struct RankOptions {
   bool share_gpu{};
 };
 using RankMain = std::function<void(Backend&, int rank)>;
-/// What each rank's thread ended with: "" or what() of an exception.
+/// Runs ranks as threads. Returns for each rank "" or what() of the exception that ended it.
 [[nodiscard]] std::vector<std::string> run_ranks(int ranks, const RankMain& rank_main,
                                                  const RankOptions& options = {});
-/// As run_ranks(); no rank may fail, nothing may be complained of or be left behind.
+/// Runs ranks and expects that none fails, violates a rule or leaves something behind.
 void run_good_ranks(int ranks, const RankMain& rank_main, const RankOptions& options = {});
 
 /// One rank's Control among threads.

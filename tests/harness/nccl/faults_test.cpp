@@ -1,4 +1,4 @@
-// What goes wrong ends in time, with a line that says who and what.
+// Every fault ends the run in time, with a line that names rank and cause.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ void issue(Communicator& group, const Buffers& buffers) {
   group.issue(kWork, buffers.send.data(), buffers.receive.data());
 }
 
-/// What `action` throws as a BenchError.
+/// Returns the text of the BenchError that `action` throws.
 std::string trouble_of(const std::function<void()>& action) try {
   action();
   return "nothing was thrown";

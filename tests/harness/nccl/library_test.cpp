@@ -1,4 +1,4 @@
-// What is said where a driver, a device, a library or a function is missing.
+// Messages for a missing driver, device, library or function.
 
 #include "harness/nccl/library.h"
 
@@ -70,7 +70,7 @@ TEST(Libraries, WithoutARuntime) {
   const Folder folder({"cuda/libcuda.so.1"});
   EXPECT_EQ(refusal([&] { return load_cuda(folder.places()); }),
             "--backend nccl: libcudart.so.13 was not found in " + folder.path().string() +
-                "; set ZPLAN_CUDA_PATH to a folder that has it, or use --backend mpi");
+                "; set ZPLAN_CUDA_PATH to its folder, or use --backend mpi");
 }
 
 TEST(Libraries, WithoutADevice) {
@@ -102,7 +102,7 @@ TEST(Libraries, WithoutNccl) {
   EXPECT_EQ(load_cuda(places).devices, 8);
   EXPECT_EQ(refusal([&] { return load_nccl(places); }),
             "--backend nccl: libnccl.so.2 was not found in " + folder.path().string() +
-                ", /nowhere; set ZPLAN_CUDA_PATH to a folder that has it, or use --backend mpi");
+                ", /nowhere; set ZPLAN_CUDA_PATH to its folder, or use --backend mpi");
 }
 
 TEST(Libraries, WithoutCublas) {
@@ -117,7 +117,7 @@ TEST(Libraries, WithAFunctionMissing) {
             "/nccl_without_split/libnccl.so.2 has no ncclCommSplit; NCCL 2.18 or newer");
 }
 
-// As wheels lay them out below the site-packages of a virtual environment.
+// Wheels install libraries below the site-packages of a virtual environment.
 TEST(Libraries, AreFoundInWheels) {
   const Folder folder({});
   const fs::path nvidia = folder.path() / "lib" / "python3.11" / "site-packages" / "nvidia";

@@ -75,14 +75,14 @@ std::function<void()> meets(const Folder& folder, const Place& place, Seconds ti
   return [&folder, place, timeout] { FileControl(place, folder.path(), timeout).barrier(); };
 }
 
-/// What connects ranks: each kind of control is tested alike.
+/// A control and its name. The same tests run on each.
 struct Connection {
   std::string name;
   std::vector<std::string> (*outcomes)(int size, const Main& rank_main, Seconds timeout);
 };
 void PrintTo(const Connection& connection, std::ostream* out) { *out << connection.name; }
 
-/// As run_local() does, but for ranks that are threads: their numbers stand for numbers of processes.
+/// Runs ranks as threads that share memory, with made-up process numbers.
 std::vector<std::string> through_memory(int size, const Main& rank_main, Seconds timeout) {
   SharedMemory memory(size);
   std::vector<std::function<void()>> ranks;
@@ -236,16 +236,18 @@ TEST(SharedMemory, SilencesTheOthersIfARankReportedWhyItEnded) {
   EXPECT_THAT(outcome_of([&] { control.barrier(); }), StartsWith("ReportedByAnother"));
 }
 
-TEST(SharedMemory, KeepsTheLastTextOfARankThatHasEnded) {
-  SharedMemory memory(2);
-  memory.start(1, 4711);
-  const auto mapped = [&] { return std::make_shared<SharedMemory>(dup(memory.descriptor()), 2); };
-  std::thread ends([&] {
-    (void)outcome_of([&] { (void)MemoryControl(mapped(), 1, Seconds(0.2)).all_gather("bye"); });
-    memory.end(4711, false);
-  });
-  ends.join();
-  EXPECT_THAT(MemoryControl(mapped(), 0, Seconds(60)).all_gather("me"), testing::ElementsAre("me", "bye"));
+TEST(SharedMemory, KeepsTheLastTextOfARankThatEndsAtOnce) {
+  for (int round = 0; round < 50; ++round) {
+    SharedMemory memory(2);
+    memory.start(1, 4711);
+    const auto mapped = [&] { return std::make_shared<SharedMemory>(dup(memory.descriptor()), 2); };
+    std::thread ends([&] {
+      (void)MemoryControl(mapped(), 1, Seconds(60)).all_gather("bye");
+      memory.end(4711, false);
+    });
+    EXPECT_THAT(MemoryControl(mapped(), 0, Seconds(60)).all_gather("me"), testing::ElementsAre("me", "bye"));
+    ends.join();
+  }
 }
 
 TEST(Meeting, RanksMayStartBeforeRank0) {
@@ -334,7 +336,7 @@ TEST(Meeting, ARankWhoseProcessIsGoneIsNoticed) {
   const pid_t child = fork();
   if (child == 0) {
     FileControl control(place_of(1, 2), folder.path(), Seconds(60));
-    _exit(0);  // as if it were killed: nothing is said
+    _exit(0);  // ends like a killed process, without a file that says so
   }
   EXPECT_THAT(outcomes_of({first})[0], HasSubstr(" is gone: nothing was written to "));
   EXPECT_TRUE(over);

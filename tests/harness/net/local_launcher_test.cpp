@@ -57,7 +57,7 @@ class Launchers : public testing::Test {
   }
   ~Launchers() override { fs::remove_all(folder); }
 
-  /// What it prints goes to "said".
+  /// Runs a launcher, whose stderr goes to the file "said".
   pid_t start(const std::function<int()>& launch) const {
     const pid_t pid = fork();
     if (pid != 0) return pid;
@@ -170,7 +170,7 @@ TEST_F(Launchers, PassTheFirstSignalOnAsSigint) {
 TEST_F(Launchers, KillAtTheSecondSignal) {
   const pid_t launcher = start_local(2, kIgnore, 60s);
   const std::vector<pid_t> ranks = announced(2);
-  // The same signal again would be one with the first where that is not taken yet.
+  // Two different signals: a pending signal is not queued a second time.
   for (const int signal : {SIGINT, SIGTERM}) ASSERT_EQ(kill(launcher, signal), 0);
   EXPECT_EQ(status_of(launcher), 137);
   for (const pid_t rank : ranks) EXPECT_TRUE(is_over(rank));

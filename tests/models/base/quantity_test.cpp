@@ -46,7 +46,7 @@ TEST(Quantity, ElementsTimesBytesEachAreBytes) {
   EXPECT_EQ(Elements(3) * Bytes(2), 6_B);
 }
 
-// What must not compile: checked by the compiler, here and now.
+// Checks at compile time that wrong units do not compile.
 template <class A, class B>
 concept Addable = requires(A a, B b) {
   a + b;

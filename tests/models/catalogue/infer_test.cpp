@@ -26,7 +26,7 @@ std::int64_t unassigned(const Model& model) {
   return model.inventory.after.back().elements().value;
 }
 
-/// Whether some model of the catalogue has these sizes but for the MLP.
+/// True if a model of the catalogue has these sizes, apart from the MLP's.
 bool catalogue_has(const ModelShape& shape) {
   return std::any_of(catalogue().begin(), catalogue().end(), [&](const CatalogueEntry& entry) {
     const Json config = Json::parse(entry.config);
@@ -96,7 +96,7 @@ TEST(InferModel, WidthGrowsWithSize) {
   std::int64_t widest = 0;
   for (const Elements size : sizes(800)) {
     const std::int64_t hidden = infer_model(size).shape.hidden_size;
-    // Where one size class ends and the next begins, the narrower and deeper shape may take over.
+    // Between two size classes the next shape may be narrower and deeper.
     EXPECT_GE(static_cast<double>(hidden), 0.8 * static_cast<double>(widest)) << size.value;
     widest = std::max(widest, hidden);
   }

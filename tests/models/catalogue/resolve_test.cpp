@@ -1,4 +1,4 @@
-// What --model may be beside a name of the catalogue: sizes, files, folders, the Hugging Face cache, own
+// Values of --model other than names of the catalogue: sizes, files, folders, the Hugging Face cache, own
 // models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

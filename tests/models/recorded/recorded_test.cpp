@@ -104,8 +104,7 @@ TEST(RecordedModel, WhatIsBrokenIsNamed) {
   EXPECT_THAT(message_of(changed("/tapes/0/unknown", 1)), HasSubstr("/tapes/0"));
 }
 
-/// What would take memory or time without bound, or overflow, is refused by what the file says, not by what
-/// it would take.
+/// Counts that would need unbounded memory or time, or overflow, are refused before they are used.
 TEST(RecordedModel, HostileCountsAreRefused) {
   Json tower = small();
   Json block = {{"from", 0}, {"blocks", 4096}, {"tensors", Json::array()}};

@@ -61,7 +61,7 @@ TEST(Vision, ExcludedPartsGetNoAdapters) {
   EXPECT_FALSE(lora_adapters(model, 8, outside).kinds.front().tensors.empty());
 }
 
-// What transformers 5.23's smart_resize makes of sizes: rows and columns of patches.
+// Rows and columns of patches that smart_resize of transformers 5.23 returns.
 TEST(Vision, QwenResizesAsItsProcessorDoes) {
   struct Resized {
     std::int64_t width, height, rows, columns;
@@ -194,8 +194,7 @@ TEST(Vision, WhatFilesLeaveOutIsFilledIn) {
   EXPECT_EQ(batch_of(model, {.per_sample = 1}).tokens, 576);
 }
 
-// A tower that makes no sense is said when images are asked for: on text alone the model is planned as
-// before.
+// An invalid tower is an error only if images are requested: text alone is planned without it.
 TEST(Vision, OddTowersAreToldLater) {
   const Model model = model_of(R"({"model_type": "qwen2_5_vl", "text_config": {"hidden_size": 64,
     "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,

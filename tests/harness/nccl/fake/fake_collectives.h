@@ -1,5 +1,5 @@
 #pragma once
-// What collectives do to memory, by the semantics that nccl.h documents.
+// Collectives on memory, with the semantics that nccl.h documents.
 
 #include <nccl.h>
 
@@ -26,7 +26,7 @@ using Calls = std::map<int, Call>;
 [[nodiscard]] std::pair<std::size_t, std::size_t> buffers(const Call& call, int size);
 [[nodiscard]] bool lies_apart_or_in_place(const Call& call, int rank, int size);
 void put(const std::vector<char>& data, char* to);
-/// Of all ranks at once.
+/// Runs the calls of all ranks at once.
 void do_collective(const Calls& calls);
 
 }  // namespace fake

@@ -1,4 +1,4 @@
-// How communicators come and go.
+// Creates and destroys communicators.
 
 #include "fake_communicator.h"
 

@@ -23,7 +23,7 @@
 
 namespace fake {
 
-/// Of all that follows.
+/// Guards all that follows.
 extern std::mutex g_mutex;
 extern std::condition_variable g_changed;
 

@@ -6,7 +6,7 @@
 // Faults, by environment variables that are read when a call needs them:
 //   FAKE_CUDA_DEVICES   number of devices, 8 if unset
 //   FAKE_CUDA_DRIVER    version that the driver serves, 13000 if unset
-//   FAKE_CUDA_MEMORY    bytes of each device, 1 GiB if unset; FAKE_CUDA_HOST_MEMORY likewise of pinned memory
+//   FAKE_CUDA_MEMORY    bytes of each device, 1 GiB if unset; FAKE_CUDA_HOST_MEMORY of pinned memory
 //   FAKE_CUDA_HANG      streams no longer do what they are given
 
 #include <cuda_runtime_api.h>
@@ -27,7 +27,7 @@ inline constexpr double kDeviceRate = 2000e9;     // B/s, read and written toget
 inline constexpr double kCollectiveRate = 100e9;  // B/s of the largest buffer
 inline constexpr double kFlops16 = 800e12, kFlopsTf32 = 400e12, kFlops32 = 50e12;
 
-/// What was called with which arguments, and what was wrong with it.
+/// Record a call with its arguments, and a violation of the library's rules.
 void record(const std::string& call);
 void complain(const std::string& what);
 /// The calling thread's error that no one has asked for yet.

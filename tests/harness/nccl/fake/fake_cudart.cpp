@@ -124,7 +124,7 @@ void CUstream_st::run() {
   }
 }
 
-/// What is on a stream may refer to an event that is destroyed: its marks live as long as either.
+/// Marks of an event. Work on a stream may refer to a destroyed event, so marks live as long as either.
 struct Marks {
   std::mutex mutex;
   std::condition_variable reached;
