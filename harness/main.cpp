@@ -1,4 +1,4 @@
-// zplan-bench: options, backend, ranks and what connects them, and the only catch.
+// zplan-bench: reads the options, chooses the backend, starts or connects the ranks, and catches all errors.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -217,7 +217,7 @@ Json memory_json(const MemoryTimes& memory) {
           {"bytes_per_second", static_cast<double>(memory.bytes.value) / seconds.median.value}};
 }
 
-/// Rank 0, which alone does this, is the first of its host and has the first GPU.
+/// Runs on rank 0 alone, which is the first of its host and has the first GPU.
 void record_device(const Options& options, Recorder& recorder) {
   const DeviceTimes found = measure_device({.timeout = options.timeout});
   for (const CopyTimes& each : found.copies) recorder.add("copies", copy_json(each));
@@ -305,9 +305,8 @@ int measure(const std::vector<std::string>& arguments) {
   return leave_status(run(options, arguments, *backend, machine_of(options, choice)));
 }
 
-/// hwloc, which MPI asks too, complains on stderr of hosts that it cannot read, as those without /sys: once
-/// in every process. What is then missing stands in the host's notes. Processes that this one starts inherit
-/// it.
+/// Keeps hwloc, which MPI uses, too, from warning on stderr in every process on hosts that it cannot read,
+/// such as those without /sys. The host's notes list what is missing. Child processes inherit the variable.
 void silence_hwloc() { setenv("HWLOC_HIDE_ERRORS", "2", 0); }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::string line_of(const WrongElements& wrong, const Work& work, const Groups& 
                      name_of(work, groups), rank, wrong.count, wrong.first, wrong.is, wrong.should_be);
 }
 
-/// Compares this rank's output with the pattern, and sums up what all ranks found.
+/// Compares this rank's output with the pattern, and adds up the results of all ranks.
 Verdict compare(Session& session, const Team& team, const Work& work, const Pattern& pattern,
                 const Placed& at) {
   const std::int64_t elements = layout(work, team.communicator->size(), team.communicator->rank()).receive;
@@ -111,7 +111,7 @@ Measurement measure(Session& session, const Team& team, const Work& work, const 
   const std::vector<std::vector<double>> by_rank = session.exchange(samples);
   found.samples = slowest(by_rank);
   found.mean_over_ranks = median_of_means(by_rank, samples.size());
-  // In place the data has been summed over and over: only a fresh call can be checked.
+  // In place the data was summed in every call: only a call on new data can be checked.
   const Pattern pattern(work, team.communicator->size(), team.communicator->rank());
   const Verdict after =
       work.in_place ? check_once(session, team, work, arena) : compare(session, team, work, pattern, at);
@@ -170,8 +170,8 @@ struct Planned {
   Work work;
 };
 
-/// All that is to be measured. An operation that cannot have a size gets the next lower one; duplicates are
-/// left out.
+/// Returns all calls to measure, without duplicates. An operation that cannot have a size gets the next lower
+/// one.
 std::vector<Planned> planned(Session& session) {
   const Options& o = session.options;
   std::vector<Planned> all;

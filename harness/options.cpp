@@ -19,7 +19,7 @@ std::vector<E> every() {
   return all;
 }
 
-/// "8", "4K", "64M", "1GiB"; K, M and G are powers of 1024, as in nccl-tests.
+/// Parses "8", "4K", "64M", "1GiB". K, M and G are powers of 1024, as in nccl-tests.
 Bytes size_of_text(const std::string& option, const std::string& text) {
   std::string digits = text;
   std::uint64_t value = 0;
@@ -34,7 +34,7 @@ Bytes size_of_text(const std::string& option, const std::string& text) {
   return Bytes(static_cast<std::int64_t>(value));
 }
 
-/// "60", "60s", "2m", "500ms"
+/// Parses "60", "60s", "2m", "500ms".
 Seconds time_of_text(const std::string& option, const std::string& text) {
   const std::map<std::string, double> units{{"", 1},   {"s", 1},    {"ms", 1e-3},
                                             {"m", 60}, {"min", 60}, {"h", 3600}};
@@ -58,7 +58,7 @@ std::vector<E> names(const std::string& option, const std::vector<std::string>& 
   return values;
 }
 
-/// CLI11 would write the range behind the value's name.
+/// Returns a range check without a description, which CLI11 would print behind the value's name.
 template <class Number>
 CLI::Validator within(Number low, Number high) {
   return CLI::Range(low, high).description("");

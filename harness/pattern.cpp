@@ -16,7 +16,7 @@ bool sums_up(Operation operation) {
          operation == Operation::reduce_scatter;
 }
 
-/// Calls `use` with a value of the type's own C++ type.
+/// Calls `use` with a value of the C++ type of `type`.
 template <class Use>
 auto with_type(DataType type, Use use) {
   switch (type) {
@@ -48,7 +48,7 @@ Pattern::Pattern(const Work& work, std::int64_t ranks, std::int64_t rank)
   if (sums_up(work.operation)) sums_ = one_period_of_sums();
 }
 
-/// 0 to 3 in sums; 0 to 250 elsewhere, of which a one-byte integer keeps what fits.
+/// Returns 0 to 3 in sums, else 0 to 250, of which a one-byte integer keeps the low bits.
 int Pattern::value(std::int64_t of_rank, std::int64_t position) const {
   const std::int64_t mixed = (position % kPeriod * 7 + of_rank * 31 + 11) % kPeriod;
   if (!sums_up(work_.operation)) return static_cast<int>(mixed);

@@ -32,14 +32,14 @@ PlannedLayout layout_of(const JsonReader& schedule) {
           .data_before_expert = schedule.boolean_or("data_before_expert", false)};
 }
 
-/// Ranks that share out a layer's experts are neighbours in the world, and those that hold the same ones lie
-/// as many apart; or the reverse.
+/// Returns the distance between ranks of an expert-parallel group: neighbours in the world, or, with
+/// data_before_expert, as far apart as there are ranks with the same experts.
 std::int64_t expert_stride(const PlannedLayout& layout, bool holds_the_same) {
   if (holds_the_same == layout.data_before_expert) return 1;
   return holds_the_same ? layout.expert : layout.ranks / layout.expert;
 }
 
-/// Ranks that divide a sample's tokens are neighbours among the data-parallel ones.
+/// Ranks that divide a sample's tokens are neighbours within data parallelism.
 Groups groups_of(const JsonReader& call, const PlannedLayout& layout) {
   const JsonReader group = call.at("group");
   const std::int64_t size = call.at("group_size").integer(2, 1 << 20);
@@ -52,7 +52,7 @@ Groups groups_of(const JsonReader& call, const PlannedLayout& layout) {
           .tensor = layout.tensor};
 }
 
-/// The parts of an uneven all_to_all; see Work.
+/// Reads the parts of an uneven all_to_all; see Work.
 void read_counts(const JsonReader& call, std::int64_t ranks, Work& work) {
   work.returns = call.has("receive_counts");
   const auto counts = call.find(work.returns ? "receive_counts" : "send_counts");
@@ -166,7 +166,7 @@ class Replay {
   bool every_rank_alike_{true};
 };
 
-/// Held until the end of the replay: the calls run beside it.
+/// Allocates the plan's memory until the end of the replay.
 Json Replay::take_planned_memory() {
   if (!session_.options.allocate) return nullptr;
   session_.watchdog.begin("allocating the plan's memory, " + format_bytes(step_.device_memory));
@@ -186,7 +186,7 @@ Json Replay::take_planned_memory() {
           {"holds", holds}};
 }
 
-/// Each kind of call once, every element compared with what it must be.
+/// Makes each kind of call once and compares every element with the correct one.
 bool Replay::check() {
   std::vector<std::pair<const Team*, Work>> seen;
   bool right = true;
@@ -221,8 +221,8 @@ Tally Replay::one_step() {
   return tally;
 }
 
-/// The first step warms up: connections are made in it. All ranks begin a step together; it ends with the
-/// slowest.
+/// Times the steps. The first warms up, since it makes the connections. All ranks begin a step together, and
+/// it ends with the slowest.
 std::vector<double> Replay::time_steps() {
   std::vector<double> seconds;
   session_.watchdog.begin("a step of the plan");
@@ -242,8 +242,8 @@ std::vector<double> Replay::time_steps() {
   return slowest(session_.exchange(seconds));
 }
 
-/// Seconds of one of each planned call by itself, the median over the steps' number of tries, of the slowest
-/// rank; none where the run ends early.
+/// Returns the seconds of each planned call alone, on the slowest rank: the median of as many tries as steps.
+/// None if the run ends early.
 std::vector<double> Replay::time_calls() {
   std::vector<double> seconds;
   for (std::size_t i = 0; i < step_.calls.size() && session_.goes_on(); ++i) {
@@ -259,7 +259,7 @@ std::vector<double> Replay::time_calls() {
   return seconds;
 }
 
-/// Calls of one kind together, in the order in which each is first issued.
+/// Adds up calls of one kind, in the order in which each is first issued.
 Json Replay::calls_json(const std::vector<double>& seconds) const {
   Json kinds = Json::array();
   for (std::size_t i = 0; i < step_.calls.size(); ++i) {

@@ -20,7 +20,7 @@ namespace zplan::bench {
 
 namespace {
 
-/// Bad input that all ranks know of.
+/// Reports bad input that all ranks know of.
 class AllAgree : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,7 +35,7 @@ Json agreed(std::vector<std::string> arguments) {
   return {{"version", std::string(version())}, {"arguments", std::move(arguments)}};
 }
 
-/// Ranks that were started differently would wait for each other's calls.
+/// Throws InputError if ranks were started differently: they would wait for each other's calls.
 void fail_if_ranks_differ(Control& control, const std::vector<std::string>& arguments) {
   const std::vector<std::string> all = control.all_gather(agreed(arguments).dump());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -49,7 +49,7 @@ void fail_if_ranks_differ(Control& control, const std::vector<std::string>& argu
   }
 }
 
-/// An error that one rank alone finds, such as in a file of its host, becomes one of all ranks.
+/// Runs `act` on all ranks and makes an InputError of one, such as of a file on its host, one of all.
 template <class Do>
 void agree(Control& control, const Do& act) {
   std::string wrong;
@@ -66,7 +66,7 @@ void agree(Control& control, const Do& act) {
 
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-/// One entry per host, in the order of their first ranks.
+/// Returns an entry per host, in the order of their first ranks.
 Json hosts_json(const std::vector<std::string>& names, const std::vector<std::string>& descriptions) {
   Json hosts = Json::array();
   for (std::size_t rank = 0; rank < names.size(); ++rank) {
@@ -120,7 +120,7 @@ void print(const std::string& text) {
 
 void warn(const std::string& line) { std::fprintf(stderr, "zplan: bench: %s\n", line.c_str()); }
 
-/// The run of one rank, once all are connected.
+/// Runs one rank, once all are connected.
 class Run {
  public:
   Run(const Options& options, const std::vector<std::string>& arguments, Backend& backend,
@@ -130,7 +130,7 @@ class Run {
         backend_(backend),
         machine_(machine),
         first_(backend.control().rank() == 0),
-        // Ranks that wait for the same one give up a little apart, so that one line is printed.
+        // Ranks that wait for the same one give up one after another, so that only the first prints.
         watchdog_(options.timeout, Seconds(0.5 * backend.control().rank()),
                   [this](const std::string& reason) { give_up(reason); }) {}
 
@@ -155,7 +155,7 @@ class Run {
   Watchdog watchdog_;  ///< last: it ends first
 };
 
-/// Called by the watchdog's thread, where the rank's own hangs.
+/// Called by the watchdog's thread if the rank's own hangs.
 void Run::give_up(const std::string& reason) {
   const bool asked = StopSignals::asked() != StopSignals::Asked::nothing;
   // After a signal to all ranks only the first reports what it was doing.
@@ -194,7 +194,7 @@ bool Run::measure_collectives(Session& session) {
   });
 }
 
-/// By rank 0 alone: GPUs of one host share its lanes, and drives are shared anyway.
+/// Runs on rank 0 alone, since GPUs of one host share its PCIe lanes and drives.
 void Run::measure_machine(Session& session) {
   const auto measure = [&](const std::function<void(Recorder&)>& act) {
     if (!act || !session.goes_on()) return;
@@ -255,7 +255,7 @@ int run(const Options& options, const std::vector<std::string>& arguments, Backe
   const bool first = backend.control().rank() == 0;
   if (!wrong.empty()) status = kBadInput;
   if (first && !wrong.empty()) std::fprintf(stderr, "zplan: %s\n", wrong.c_str());
-  // One rank's status is enough, and launchers end all ranks where one fails: so only after this line.
+  // Launchers end all ranks if one fails, so rank 0 alone returns a failure, and only after all are here.
   backend.control().barrier();
   return first ? status : kDone;
 }

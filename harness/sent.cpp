@@ -23,7 +23,7 @@ SentMeter::SentMeter(Control& control, const std::vector<std::string>& hosts, Se
   before_ = read_between_barriers();
 }
 
-/// No rank goes on before it is read.
+/// Reads the counter while no rank sends.
 SentBytes SentMeter::read_between_barriers() {
   control_.barrier();
   SentBytes read;
@@ -34,7 +34,7 @@ SentBytes SentMeter::read_between_barriers() {
 
 std::optional<SentBytes> SentMeter::total() {
   const SentBytes mine = grown(before_, read_between_barriers());
-  // Null: of a host that counts nothing; "": read by another rank.
+  // "null": this host counts nothing; "": another rank of this host reads.
   std::string text;
   if (reads_) text = before_.empty() ? "null" : Json(mine).dump();
   SentBytes sum;

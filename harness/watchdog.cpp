@@ -10,7 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A signal handler has nothing else to write to.
+// The only type that a signal handler may write.
 volatile std::sig_atomic_t signals_soon = 0, signals_now = 0;
 
 void note_soon(int) { signals_soon = signals_soon + 1; }

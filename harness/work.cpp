@@ -47,11 +47,11 @@ namespace {
 
 std::size_t at(std::int64_t rank) { return static_cast<std::size_t>(rank); }
 
-/// Parts of unlike size, one behind the other.
+/// Returns one of several parts of different sizes that follow each other.
 Share one_of(const std::vector<std::int64_t>& counts, std::int64_t peer) {
   return {std::accumulate(counts.begin(), counts.begin() + peer, std::int64_t{}), counts[at(peer)]};
 }
-/// Parts that are all of `size`.
+/// Returns one of several parts of `size`.
 Share one_of(std::int64_t size, std::int64_t peer) { return {size * peer, size}; }
 
 }  // namespace

@@ -22,12 +22,12 @@ const Gpu* profile_of_name(const HardwareProfiles& profiles, const std::string& 
   }
 }
 
-/// Drivers hold back, and data sheets round, a few percent.
+/// True if two sizes of memory differ by a few percent, which drivers keep or data sheets round.
 bool same_memory(const Gpu& profile, const GpuDevice& gpu) {
   return gpu.memory.value == 0 || std::abs(ratio(gpu.memory, profile.memory) - 1.0) < 0.06;
 }
 
-/// The words that name the GPU, and its profile where there is one.
+/// The words that name the GPU, and its profile if there is one.
 struct NamedGpu {
   std::vector<std::string> words;
   const Gpu* profile{};
@@ -48,7 +48,7 @@ NamedGpu named(const GpuDevice& gpu, const HardwareProfiles& profiles, Notes& no
           nullptr};
 }
 
-/// NVLink peers of every GPU.
+/// Returns the number of NVLink peers of every GPU.
 std::vector<std::size_t> nvlink_peers(const Host& host) {
   std::map<int, std::size_t> peers;
   for (const GpuDevice& gpu : host.gpus) peers[gpu.index] = 0;
@@ -59,7 +59,7 @@ std::vector<std::size_t> nvlink_peers(const Host& host) {
   return counts;
 }
 
-/// Two GPUs with NVLink between them: on one board, or joined by a bridge.
+/// Returns the node type of two GPUs with NVLink between them: on one board, or joined by a bridge.
 std::string type_of_pair(const Host& host, const Gpu* profile, Notes& notes) {
   if (host.links.front().switched) return "nvswitch";
   if (profile == nullptr || profile->usual_node != "nvswitch") return "nvlink-bridge";
@@ -106,7 +106,7 @@ bool needs_quotes(const std::string& word) {
              std::string::npos;
 }
 
-/// In double quotes, with a backslash where the shell would read more than the character.
+/// Returns a word in double quotes, with a backslash before characters that are special to a shell.
 std::string quoted(const std::string& word) {
   std::string out = "\"";
   for (const char c : word) {

@@ -14,14 +14,14 @@ namespace {
 
 using namespace nvml;
 
-/// The library while it is loaded and started.
+/// Loads and initialises the library while it lives.
 class Library {
  public:
   explicit Library(const std::string& name) : handle_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL), &close) {}
 
   [[nodiscard]] bool loaded() const { return handle_ != nullptr; }
 
-  /// Calls a function of that name; -1 where there is none.
+  /// Calls the function `name`. Returns -1 if there is none.
   template <class... Arguments>
   Result call(const char* name, Arguments... arguments) const {
     auto* function = reinterpret_cast<Result (*)(Arguments...)>(dlsym(handle_.get(), name));
@@ -40,14 +40,14 @@ class Library {
   std::unique_ptr<void, void (*)(void*)> handle_;
 };
 
-/// A whole number that a function of one GPU gives; `fallback` where it does not.
+/// Returns the whole number that a function of a GPU reports, `fallback` if it fails.
 template <class Number>
 Number asked(const Library& library, const char* name, Device device, Number fallback) {
   Number value{};
   return library.call(name, device, &value) == 0 ? value : fallback;
 }
 
-/// "00000000:1B:00.0" and "0000:1b:00.0" are one address.
+/// Returns "0000:1b:00.0" for "00000000:1B:00.0", the same address.
 std::string address(const Pci& pci) {
   return fmt::format("{:04x}:{:02x}:{:02x}.0", pci.domain, pci.bus, pci.device);
 }
@@ -97,7 +97,7 @@ LinksOf links_of(const Library& library, Device device) {
   return links;
 }
 
-/// Nothing where the driver does not say.
+/// Returns nothing if the driver does not report it.
 std::optional<bool> peer_to_peer(const Library& library, Device from, Device to) {
   for (const P2pCapability each : {P2pCapability::read, P2pCapability::write}) {
     int status = 0;
@@ -150,7 +150,7 @@ std::string driver_version(const Library& library) {
   return text.data();
 }
 
-/// 13000 is 13.0.
+/// Returns "13.0" for 13000.
 std::string cuda_version(const Library& library) {
   int version = 0;
   if (library.call("nvmlSystemGetCudaDriverVersion_v2", &version) != 0) return {};
@@ -165,7 +165,7 @@ DriverFacts facts_of(const Library& library) {
   std::vector<Device> devices;
   for (unsigned int i = 0; i < count; ++i) {
     Device device = nullptr;
-    // One that is lost or not allowed here keeps its number.
+    // A GPU that is lost or not accessible still counts.
     if (library.call("nvmlDeviceGetHandleByIndex_v2", i, &device) != 0) continue;
     devices.push_back(device);
     facts.gpus.push_back(describe(library, device, static_cast<int>(i)));

@@ -39,7 +39,7 @@ Block new_block(Bytes size) {
   return Block(data);
 }
 
-/// Something that disks do not compress, another for each block and pass.
+/// Fills a block with bytes that disks cannot compress, different for each seed.
 void fill(std::byte* data, Bytes size, std::uint64_t seed) {
   std::uint64_t state = seed * 0x9E3779B97F4A7C15U + 1;
   for (std::int64_t at = 0; at < size.value; at += 8) {
@@ -73,7 +73,7 @@ void check(const std::string& folder, Bytes size) {
   if (free_bytes(folder) < size) fail_for_room(folder, size);
 }
 
-/// An open file without a name.
+/// An open file without a name, which disappears when it is closed.
 class File {
  public:
   explicit File(const std::string& folder) {
@@ -96,7 +96,7 @@ class File {
   int fd_{-1};
 };
 
-/// Some file systems take the flag and then refuse what is written.
+/// Returns true if the file takes O_DIRECT. Some file systems accept the flag and then refuse to write.
 bool goes_direct(const File& file) {
   if (!file.set_direct(true)) return false;
   const Block block = new_block(kStorageBlock);
@@ -108,7 +108,7 @@ bool goes_direct(const File& file) {
   return false;
 }
 
-/// All of one block, or errno.
+/// Reads or writes one block. Returns 0 or errno.
 int transfer(int fd, StorageDirection direction, std::byte* data, Bytes size, std::int64_t at) {
   for (std::int64_t done = 0; done < size.value;) {
     const auto left = static_cast<std::size_t>(size.value - done);
@@ -121,7 +121,7 @@ int transfer(int fd, StorageDirection direction, std::byte* data, Bytes size, st
   return 0;
 }
 
-/// One pass, all threads: each takes the next block.
+/// One pass over the file by several threads, each of which takes the next block.
 class Pass {
  public:
   Pass(const File& file, const std::string& folder, Bytes size, StorageDirection direction,
@@ -160,7 +160,7 @@ class Pass {
 
   void stamp(std::byte* data, std::int64_t block) const { std::memcpy(data, &block, sizeof block); }
 
-  /// The first and last page: enough for a block of somewhere else, or of the pass before.
+  /// Compares the first and last page, which shows a block of another place or of the pass before.
   [[nodiscard]] bool same_ends(const std::byte* data, const std::byte* expected) const {
     const std::int64_t last = kStorageBlock.value - kAlignment;
     return std::memcmp(data, expected, kAlignment) == 0 &&

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// First line; empty where the file cannot be read, as many in /sys.
+/// Returns the first line, empty if the file cannot be read, as many in /sys.
 std::string line_of(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -25,7 +25,7 @@ std::string line_of(const fs::path& path) {
   return line;
 }
 
-/// The whole number that the text begins with.
+/// Returns the whole number at the begin of the text.
 std::optional<std::int64_t> number_of(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -37,7 +37,7 @@ std::string trimmed(std::string_view text) {
   return first == std::string_view::npos ? std::string() : std::string(text.substr(first, last - first + 1));
 }
 
-/// Lines "key : value" of a file of /proc.
+/// Returns the lines "key : value" of a file of /proc.
 void each_entry(const fs::path& path,
                 const std::function<void(const std::string&, const std::string&)>& take) {
   std::ifstream file(path);
@@ -46,13 +46,13 @@ void each_entry(const fs::path& path,
       take(trimmed(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
 }
 
-/// Bytes of a limit that may be "max", or a number larger than any memory.
+/// Returns a limit in bytes, nothing for "max" or a number larger than any memory.
 std::optional<std::int64_t> limit_of(const fs::path& path) {
   const auto limit = number_of(line_of(path));
   return limit && *limit > 0 ? limit : std::nullopt;
 }
 
-/// "400 Gb/sec (4X NDR)".
+/// Parses "400 Gb/sec (4X NDR)".
 std::optional<BytesPerSecond> infiniband_rate(const std::string& text) {
   std::istringstream words(text);
   double rate = 0;
@@ -61,7 +61,7 @@ std::optional<BytesPerSecond> infiniband_rate(const std::string& text) {
   return BytesPerSecond(rate * 1e9 / 8);
 }
 
-/// Megabits per second; -1 or unreadable where there is no link or no such notion.
+/// Parses megabits per second; -1 or unreadable without a link.
 std::optional<BytesPerSecond> interface_rate(const fs::path& interface) {
   const auto speed = number_of(line_of(interface / "speed"));
   return speed && *speed > 0 ? std::optional(BytesPerSecond(static_cast<double>(*speed) * 1e6 / 8))
@@ -88,7 +88,7 @@ std::vector<Nic> infiniband_ports(const std::string& root, std::set<std::string>
   return all;
 }
 
-/// Interfaces for which `counts`, but for loopback and those of InfiniBand devices.
+/// Returns the interfaces for which `counts` is true, without loopback and those of InfiniBand devices.
 std::vector<Nic> interfaces_where(const std::string& root, const std::set<std::string>& without,
                                   const std::function<bool(const fs::path&)>& counts) {
   std::vector<Nic> all;
@@ -216,7 +216,7 @@ SentBytes by_sysfs(const fs::path& root) {
   return all;
 }
 
-/// The ninth number of a line of /proc/net/dev: eight are of what was received.
+/// Returns the ninth number of a line of /proc/net/dev, after eight of received traffic.
 std::optional<std::int64_t> sent_in(const std::string& numbers) {
   std::istringstream words(numbers);
   std::int64_t value = 0;
@@ -224,7 +224,7 @@ std::optional<std::int64_t> sent_in(const std::string& numbers) {
   return words && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-/// Lines "eth0: 1 2 …".
+/// Reads lines "eth0: 1 2 …".
 SentBytes by_proc(const fs::path& root) {
   const fs::path folder = root / "proc/net";
   std::ifstream file(folder / "dev");

@@ -34,9 +34,9 @@ void check_mpi(int status, const char* call) {
   throw BenchError(fmt::format("{}: {}", call, std::string(text, static_cast<std::size_t>(length))));
 }
 
-/// MPI allocates buffers of the size of a message for reductions. Where glibc returns each to the system,
-/// which depends on the rest of the heap, every call waits for new pages: reduce_scatter of 1 MiB then takes
-/// 2.4 times as long. So they are kept, as in a program that has run for a while.
+/// Makes glibc keep freed memory, as it does in a program that has run for a while. MPI allocates a buffer of
+/// a message's size for each reduction; if glibc returns it to the system, every call waits for new pages,
+/// and reduce_scatter of 1 MiB takes 2.4 times as long.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 1 << 30), mallopt(M_TRIM_THRESHOLD, INT_MAX);
@@ -71,8 +71,8 @@ class MpiControl : public Control {
 MpiProcess::MpiProcess() {
   keep_freed_memory();
   int given = 0;
-  // One thread alone calls MPI. To say that there are others (MPI_THREAD_FUNNELED) makes Open MPI's calls 0.2
-  // us longer, with locks that are not needed.
+  // Only one thread calls MPI. MPI_THREAD_FUNNELED would make Open MPI's calls 0.2 us longer, by locks that
+  // are not needed.
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SINGLE, &given), "MPI_Init_thread");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
@@ -117,7 +117,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// MPI has no types of two bytes: they travel as integers, and are summed by functions of ours.
+/// Returns MPI's type. Types of two bytes, which MPI lacks, are sent as integers and summed by `add`.
 MPI_Datatype type_of(DataType type) {
   switch (type) {
     case DataType::float32: return MPI_FLOAT;
@@ -212,8 +212,8 @@ void MpiCommunicator::reduce(const Work& work, const std::byte* send, std::byte*
             "MPI_Reduce");
 }
 
-/// In place MPI leaves the result at the begin of the buffer, and NCCL in the rank's own share: ours is
-/// there.
+/// Moves an in-place result from the begin of the buffer, where MPI leaves it, to the rank's own share, where
+/// NCCL leaves it.
 void MpiCommunicator::reduce_scatter(const Work& work, const std::byte* send, std::byte* receive) {
   const std::int64_t share = work.elements / size_;
   std::byte* whole = work.in_place ? receive - rank_ * share * size_of(work.dtype) : receive;
@@ -248,7 +248,7 @@ void MpiCommunicator::send_to_next(const Work& work, const std::byte* send, std:
             "MPI_Sendrecv");
 }
 
-/// "Open MPI v4.1.4, package: …" → "Open MPI 4.1.4"
+/// Returns "Open MPI 4.1.4" for "Open MPI v4.1.4, package: …".
 std::string library_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
@@ -307,7 +307,7 @@ class MpiBackend : public Backend {
   void let_calls_wait() override {}
   void let_compute_wait() override {}
   void mark_step(bool begins) override { MPI_Pcontrol(begins ? 1 : 0); }
-  /// mpirun ends the others where one ends without MPI_Finalize.
+  /// mpirun ends the others if one ends without MPI_Finalize.
   void abort() noexcept override {}
 
  private:
@@ -331,7 +331,7 @@ Memory MpiBackend::allocate(Bytes size) {
   return {data, size, [](void* held) { std::free(held); }};
 }
 
-/// A barrier behind each call, so that no rank runs ahead.
+/// Puts a barrier after each call, so that no rank runs ahead.
 std::vector<double> MpiBackend::time(std::int64_t times, const std::function<void()>& issue) {
   const auto barrier = [this] { check_mpi(MPI_Barrier(everyone_), "MPI_Barrier"); };
   barrier();

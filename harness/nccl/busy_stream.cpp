@@ -44,7 +44,7 @@ cublasHandle_t new_handle(const Device& device, const Cublas& blas) {
   return handle;
 }
 
-/// Sign and mantissa of `random`, the exponent of 0.5.
+/// Returns a number with sign and mantissa of `random` and the exponent of 0.5.
 std::uint32_t number_of(std::uint32_t random, ProductType type) {
   if (type == ProductType::bfloat16) return (random & 0x807FU) | 0x3F00U;
   if (type == ProductType::float16) return (random & 0x83FFU) | 0x3800U;
@@ -73,7 +73,7 @@ void MatrixProducts::issue(const Product& product, const void* a, const void* b,
   const auto [data, compute] = in_cublas(product.type);
   const int m = static_cast<int>(product.m), n = static_cast<int>(product.n), k = static_cast<int>(product.k);
   const float one = 1, zero = 0;
-  // cuBLAS counts columns first: of what lies in rows it sees the transposed.
+  // cuBLAS stores matrices by columns, so it reads a matrix stored by rows as its transpose.
   check(device_, blas_,
         blas_.gemm(handle_.get(), CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, b, data, k, a, data, k, &zero, c,
                    data, n, compute, CUBLAS_GEMM_DEFAULT),
@@ -135,7 +135,7 @@ Seconds BusyStream::measure(std::int64_t size) const {
   for (int each = 0; each < times; ++each) issue(size);
   device_.record(end, stream_);
   device_.finish(stream_, limit_, "timing matrix products");
-  // Events tell half a microsecond apart: nothing measures as no time at all.
+  // Events have a resolution of half a microsecond: shorter times count as that.
   return Seconds(std::max(device_.between(begin, end).value, 0.5e-6) / times);
 }
 

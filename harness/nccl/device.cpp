@@ -17,7 +17,7 @@ std::size_t size_in(Bytes size) { return static_cast<std::size_t>(size.value); }
 
 Device::Device(CudaRuntime cuda, int index, std::string who) : cuda_(std::move(cuda)), who_(std::move(who)) {
   check(cuda_.set_device(index), "cudaSetDevice");
-  // Before CUDA 12 cudaSetDevice alone made no context, and NCCL has a runtime of its own that asks for one.
+  // Before CUDA 12 cudaSetDevice alone creates no context, which NCCL's own runtime needs.
   check(cuda_.release(nullptr), "cudaFree");
 }
 

@@ -16,7 +16,7 @@ namespace zplan::bench {
 
 namespace {
 
-/// A GPU, the one queue that is timed, and what is measured so far.
+/// Measures a GPU on one stream.
 class Measurement {
  public:
   explicit Measurement(const DeviceMeasurementOptions& options)
@@ -158,7 +158,7 @@ std::vector<Product> default_products() {
   for (const auto& [type, name] : EnumNames<ProductType>::table)
     for (const std::int64_t size : {1024, 2048, 4096, 8192})
       products.push_back({.type = type, .m = size, .n = size, .k = size});
-  // Outputs and inputs: query, key and value in one; attention's output; gate and up in one; down; the head.
+  // (outputs, inputs): query, key and value in one; attention's output; gate and up in one; down; the head.
   constexpr std::array<std::pair<std::int64_t, std::int64_t>, 5> layers{
       {{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}}};
   for (const std::int64_t tokens : {2048, 8192})

@@ -85,7 +85,7 @@ void bind_collectives(Nccl& nccl, const SharedLibrary& library, const char* sinc
   ZPLAN_BIND(nccl.receive, ncclRecv);
 }
 
-/// CUDA's version that the driver can serve.
+/// Returns the newest version of CUDA that the driver supports.
 int served_version(const LibraryPlaces& places) {
   const SharedLibrary driver = open_library({"libcuda.so.1"}, places);
   if (driver.handle == nullptr && driver.trouble.empty())
@@ -99,7 +99,7 @@ int served_version(const LibraryPlaces& places) {
   return get(&version) == CUDA_SUCCESS ? version : 0;
 }
 
-/// "libcudart.so.13" and so on, those first that a driver for CUDA `version` can serve.
+/// Returns "libcudart.so.13" and so on, those that a driver for CUDA `version` supports first.
 std::vector<std::string> of_versions(const std::string& name, int version, const std::string& of_cuda_11) {
   std::vector<std::string> served, newer;
   for (const int major : {13, 12, 11}) {

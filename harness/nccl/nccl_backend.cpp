@@ -19,14 +19,14 @@ namespace zplan::bench {
 
 namespace {
 
-/// One machine, one text, also where machines or containers have a name in common.
+/// Returns a text that identifies this machine, even if machines or containers share a name.
 std::string host() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   return fmt::format("{} {}", host_name(), boot);
 }
 
-/// The rank's number among those of its host; several share a GPU where there are more.
+/// Returns the rank's number among those of its host, modulo the number of GPUs.
 int device_of(Control& control, int devices) {
   const std::vector<std::string> hosts = control.all_gather(host());
   const auto mine = hosts.begin() + control.rank();
@@ -39,7 +39,8 @@ std::string bus_id(const CudaRuntime& cuda, int device) {
   return result == cudaSuccess ? text.data() : fmt::format("GPU {}", device);
 }
 
-/// Ranks exchange the same messages whatever their options are: where these differ, run() says so later.
+/// Throws InputError if ranks share a GPU without --share-gpu; with it, gives each rank an NCCL_HOSTID of its
+/// own. Ranks exchange the same messages whatever their options are: run() compares these later.
 void check_shared_gpu(Control& control, const CudaRuntime& cuda, int device, bool may_share) {
   const std::vector<std::string> all = control.all_gather(host() + ' ' + bus_id(cuda, device));
   if (may_share) {
@@ -54,7 +55,7 @@ void check_shared_gpu(Control& control, const CudaRuntime& cuda, int device, boo
                          "start at most as many ranks as a host has GPUs, or add --share-gpu for a test");
 }
 
-/// Made by rank 0.
+/// Returns the id that rank 0 makes for the communicator of all ranks.
 ncclUniqueId unique_id(Control& control, const Nccl& nccl) {
   ncclUniqueId id{};
   if (const ncclResult_t result = control.rank() == 0 ? nccl.unique_id(&id) : ncclSuccess;
@@ -153,7 +154,7 @@ std::vector<double> NcclBackend::time(std::int64_t times, const std::function<vo
     issue();
     rank_->device.record(events_[2 * each + 1], rank_->calls);
   }
-  // One after the other: the limit is of each call, not of all together.
+  // One after the other: the time-out holds for each call, not for all together.
   for (std::size_t each = 0; each < count; ++each) wait_for(events_[2 * each + 1]);
   finish();
   std::vector<double> seconds;

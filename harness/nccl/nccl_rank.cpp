@@ -32,7 +32,7 @@ void LiveCommunicators::abort() noexcept {
     aborted_ = true;
     all = std::exchange(alive_, {});
   }
-  // The youngest first: a communicator may use what belongs to the one it was split from.
+  // The newest first: a communicator may use resources of the one it was split from.
   for (auto each = all.rbegin(); each != all.rend(); ++each) nccl_.abort(*each);
 }
 
@@ -94,9 +94,10 @@ void NcclRank::join_world(int rank, int size, const ncclUniqueId& id) {
   world_ = communicator;
 }
 
-// Each call of a communicator that does not block starts a thread (NCCL's ncclGroupEndInternal), which the
-// time of a small message would include. So the world, whose forming hangs most often, does not block; what
-// is split from it does, and the run's Watchdog (harness/watchdog.h) ends a call that hangs by abort().
+// The world's communicator does not block, since its creation hangs most often. Those that are split from it
+// block, because each call of a non-blocking one starts a thread (NCCL's ncclGroupEndInternal), which the
+// time of a small message would include. The run's Watchdog (harness/watchdog.h) ends a call that hangs by
+// abort().
 ncclComm_t NcclRank::split(int color, int key) {
   check_alive();
   ncclConfig_t config = config_with(true);
@@ -230,7 +231,7 @@ ncclResult_t NcclCommunicator::call(const Work& work, const std::byte* send, std
   return ncclInvalidArgument;
 }
 
-/// A group must be ended even where a call in it fails.
+/// Issues calls as one group, which it ends even if a call fails.
 template <class Calls>
 ncclResult_t NcclCommunicator::grouped(const Calls& calls) const {
   if (const ncclResult_t started = shared_->nccl.group_start(); started != ncclSuccess) return started;

@@ -33,7 +33,7 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return found;
 }
 
-/// NVIDIA's wheels below a site-packages folder.
+/// Adds the folders of NVIDIA's wheels below a site-packages folder.
 void add_wheels(std::vector<fs::path>& folders, const fs::path& packages) {
   for (const fs::path& wheel : folders_in(packages / "nvidia")) folders.push_back(wheel / "lib");
 }
@@ -71,7 +71,7 @@ bool open_in(SharedLibrary& library, const std::vector<std::string>& roots, cons
   return false;
 }
 
-/// A library that is there but cannot be opened has a better reason than "No such file".
+/// Opens a library by the dynamic loader. Keeps the reason why an existing library cannot be opened.
 bool open_by_system(SharedLibrary& library, const std::string& name) {
   if (try_to_open(library, name)) return true;
   const char* error = dlerror();

@@ -27,7 +27,7 @@ constexpr int kMostUnchanged = 10;  ///< readings of a sign of life, one a beat,
 constexpr auto kFarewell = 3s;      ///< rank 0 leaves the files so long for the others to read
 constexpr std::string_view kOption = "--meet";
 
-/// A process, as it introduces itself.
+/// A process's introduction.
 struct Hello {
   std::string number;  ///< at random, another for each process
   int rank{}, size{};
@@ -56,7 +56,7 @@ std::string random_number() {
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-/// Pauses between two looks at the folder: longer the longer nothing happens.
+/// Pauses between two looks at the folder, longer each time.
 class Pause {
  public:
   void operator()() {
@@ -68,7 +68,7 @@ class Pause {
   std::chrono::microseconds next_{500};
 };
 
-/// Returns true when `done` does, false after `limit`.
+/// Calls `done` until it returns true. Returns false after `limit`.
 template <class Done>
 bool poll_until(Clock::duration limit, const Done& done) {
   const Clock::time_point deadline = Clock::now() + limit;
@@ -77,7 +77,7 @@ bool poll_until(Clock::duration limit, const Done& done) {
   return true;
 }
 
-/// Several texts as one: their sizes, a line's end, then each.
+/// Joins texts: their sizes, a newline, then each.
 std::string joined(const std::vector<std::string>& texts) {
   std::string head, body;
   for (const std::string& each : texts) head += fmt::format("{} ", each.size()), body += each;
@@ -116,7 +116,7 @@ FileControl::FileControl(const Place& place, std::string folder, Seconds timeout
   rank() == 0 ? invite() : join();
 }
 
-/// Rank 0 removes the folder when all others have left it, or after a while.
+/// Announces the end. Rank 0 then removes the folder, when all others have left it or after kFarewell.
 FileControl::~FileControl() {
   if (size() == 1) return;
   try {
@@ -136,7 +136,7 @@ FileControl::~FileControl() {
   fs::remove_all(folder_, ignored);
 }
 
-/// Starts the signs of life, now that files of this run have a name.
+/// Enters the run with this number and starts the signs of life.
 void FileControl::enter(const std::string& run) {
   run_ = run;
   const std::string name = of_run("alive", std::to_string(rank()));
@@ -238,8 +238,8 @@ std::vector<std::string> FileControl::all_gather(const std::string& mine) {
   return size() == 1 ? std::vector{mine} : gather(mine);
 }
 
-/// Each rank writes its text, rank 0 joins them to one file, which the others read. A file is removed when
-/// the next call, or its reader, shows that nobody needs it.
+/// Each rank writes its text to a file. Rank 0 joins them to one file, which the others read. A rank removes
+/// its file when it has read the joined one; rank 0 removes that when all have written the next call's.
 std::vector<std::string> FileControl::gather(const std::string& mine) {
   const std::string own = of_call(std::to_string(rank())), all = of_call("all");
   std::vector<std::string> texts;
@@ -300,7 +300,7 @@ std::string FileControl::await(const std::string& name) {
   return std::move(*text);
 }
 
-/// Throws if the rank has ended or shows no sign of life.
+/// Throws if the rank has ended or shows no sign of life. `there`: the names of all files.
 void FileControl::check_peer(int other, const Names& there, bool look_at_pulse) {
   Peer& peer = peers_[static_cast<std::size_t>(other)];
   const std::string awaited = of_call(other == 0 ? "all" : std::to_string(other));
@@ -315,7 +315,7 @@ void FileControl::check_peer(int other, const Names& there, bool look_at_pulse) 
                      path(of_run("alive", std::to_string(other))), kMostUnchanged));
 }
 
-/// Returns true once a beat.
+/// Returns true once per beat.
 bool FileControl::is_time_to_look() {
   const Clock::time_point now = Clock::now();
   if (now < next_look_) return false;
@@ -328,7 +328,7 @@ void FileControl::fail(const std::string& reason) {
   throw BenchError(reason);
 }
 
-/// The message names the file and the ranks that are missing.
+/// Throws BenchError, which names the file and the missing ranks.
 void FileControl::fail_to_meet(const std::string& file, const std::vector<int>& missing) {
   const std::string reason = fmt::format(
       "rank {} on host {}: no file {} of rank{} {} of {} within {:g} s: start every rank, and name a folder "
@@ -382,7 +382,7 @@ void FileControl::put(const std::string& name, const std::string& text) const {
   write_file(path(name), text, kOption);
 }
 
-/// Nothing if the file is not there, or was replaced while it was read.
+/// Returns the text of a file, nothing if it is not there or was replaced while it was read.
 std::optional<std::string> FileControl::get(const std::string& name) const {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   try {

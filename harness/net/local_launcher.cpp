@@ -35,7 +35,7 @@ sigset_t block_signals() {
 
 int exit_status_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-/// Which signals children get.
+/// Signals that children get.
 struct Signals {
   int interrupt{};  ///< for the first one that this process gets
   int end{};        ///< for the next one, and where this process dies
@@ -83,7 +83,8 @@ class Group {
   std::optional<Clock::time_point> deadline_;  ///< when those that still run are killed
 };
 
-/// Between fork and exec only system calls are made, since other threads' locks may be held.
+/// Runs the command in a forked child. Makes only system calls before exec, since other threads may hold
+/// locks.
 [[noreturn]] void become(char** arguments, pid_t parent, pid_t group, int death_signal) {
   (void)setpgid(0, group);
   (void)prctl(PR_SET_PDEATHSIG, death_signal);
@@ -181,7 +182,7 @@ int run_local(int ranks, const std::vector<std::string>& command, std::chrono::m
     set("RANK", std::to_string(rank)), set("LOCAL_RANK", std::to_string(rank));
     memory.start(rank, group.start(fmt::format("rank {}", rank), command));
   }
-  // A rank that fails prints why, and the group prints which one was killed.
+  // A rank that fails prints why itself, and Group prints which rank was killed.
   return group.wait([&](const Child& child) { memory.end(child.pid, exit_status_of(child.status) != 0); });
 }
 

@@ -65,7 +65,7 @@ std::size_t SharedMemory::bytes() const {
   return sizeof(Header) + sizeof(Slot) * static_cast<std::size_t>(ranks_);
 }
 
-/// The file begins as zeros, which are valid values of Header and Slot.
+/// Maps the file. It begins as zeros, which are valid values of Header and Slot.
 void SharedMemory::map() {
   void* const data = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (data == MAP_FAILED) fail_to_share("mmap");
@@ -88,7 +88,7 @@ void SharedMemory::end(long pid, bool reported) {
 MemoryControl::MemoryControl(std::shared_ptr<SharedMemory> memory, int rank, Seconds timeout)
     : memory_(std::move(memory)), rank_(rank), timeout_(timeout) {}
 
-/// Texts longer than a chunk take several rounds.
+/// Passes texts longer than a chunk in several rounds.
 std::vector<std::string> MemoryControl::all_gather(const std::string& mine) {
   if (memory_->header().reported != 0) throw ReportedByAnother("another rank reported why the run ends");
   std::vector<std::string> texts(static_cast<std::size_t>(size()));
@@ -126,7 +126,7 @@ void MemoryControl::wait_for_all() {
   fail(fmt::format("{} did not answer for {:g} s", list_of(names), timeout_.value));
 }
 
-/// Throws if the rank will not come: its process, or the run, has ended.
+/// Throws if the rank's process, or the run, has ended.
 void MemoryControl::check_alive(int rank) {
   const SharedMemory::Slot& slot = memory_->slot(rank);
   const State state = slot.state;
@@ -136,7 +136,7 @@ void MemoryControl::check_alive(int rank) {
   if (state == State::ended) fail(name_of(rank) + " ended");
 }
 
-/// Only the first of several ranks reports.
+/// Throws BenchError on the first rank that fails, ReportedByAnother on the others.
 void MemoryControl::fail(const std::string& reason) {
   if (memory_->header().reported.exchange(1) != 0) throw ReportedByAnother(reason);
   throw BenchError(reason);
