@@ -19,7 +19,6 @@
 #include "hardware_profiles/profiles.h"
 #include "harness/backend.h"
 #include "harness/control.h"
-#include "harness/machine/cluster_options.h"
 #include "harness/machine/host.h"
 #include "harness/machine/storage.h"
 #include "harness/machine/system_files.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hardware_profiles/bench_result.h"
+#include "hardware_profiles/profiles.h"
 #include "models/base/json_reader.h"
 #include "models/base/quantity.h"
 
@@ -57,9 +58,28 @@ struct Host {
 /// An entry of "hosts" in zplan.bench/1.
 [[nodiscard]] Json host_json(const Host& host);
 
+/// Returns the number of NUMA nodes, 0 without hwloc or if that does not know. Without /sys hwloc reports one
+/// for the whole host.
+[[nodiscard]] int numa_node_count();
+
 /// Reads this host: GPUs and links from the driver (NVML), else GPUs from the PCI bus. Leaves empty, with a
 /// note, what it cannot find out, and never throws. `root`: a folder with proc/ and sys/; `nvml`: the
 /// library's name for dlopen(3).
 [[nodiscard]] Host read_host(const std::string& root = "/", const std::string& nvml = "libnvidia-ml.so.1");
+
+struct ClusterOptions {
+  std::vector<std::string>
+      words;  ///< "--gpus", "8", "--nodes", "1", "--gpu", "NVIDIA H200", …; empty: no GPUs
+  std::vector<std::string> notes;  ///< what they do not say, or what was assumed
+};
+
+/// The type of node follows from the GPUs and links: nvswitch where every GPU reaches every other by NVLink
+/// (or each has NVLink to two or more), nvlink-bridge where pairs do, pcie where GPUs read each other over
+/// PCIe, pcie-no-p2p where they do not, single where there is one. What the host does not say, the GPU's
+/// profile does, and a note says so.
+[[nodiscard]] ClusterOptions cluster_options(const Host& host, const HardwareProfiles& profiles);
+
+/// The words as a line for a shell.
+[[nodiscard]] std::string command_line(const ClusterOptions& options);
 
 }  // namespace zplan::bench

@@ -1,11 +1,11 @@
 // The options of zplan for hosts of every layout.
 
-#include "harness/machine/cluster_options.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
+
+#include "harness/machine/host.h"
 
 namespace zplan::bench {
 namespace {

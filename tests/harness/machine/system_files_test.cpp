@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/machine/host.h"
-#include "harness/machine/numa.h"
 #include "tests/harness/machine/made_up_root.h"
 
 namespace zplan::bench {
