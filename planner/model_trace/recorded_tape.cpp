@@ -237,7 +237,7 @@ std::optional<std::string> why_not_recorded(const Model& model, const Training& 
   if (strategy.long_context.tiles()) return missing("with tiles");
   if (strategy.long_context.checkpoint_offload != CheckpointOffload::none)
     return missing("whose checkpoints wait on the host");
-  if (training.modules.name != ModuleSet{}.name) return missing("of another library's layers");
+  if (training.modules.replaces_modules()) return missing("of another library's layers");
   if (training.fused_loss || training.loss_chunks > 1 || training.fused_head)
     return missing("with a fused or sliced loss");
   if (training.lora_dropout > 0 && training.method != Method::full)

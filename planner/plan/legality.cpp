@@ -78,7 +78,7 @@ void check_images(const Model& model, const Training& training, const Strategy& 
           "tiling or offloaded checkpoints");
   unknown(training.precision == Precision::fp32, "training in fp32");
   unknown(training.attention == Attention::eager, "eager attention");
-  unknown(training.modules.name != ModuleSet{}.name, "another library's layers");
+  unknown(training.modules.replaces_modules(), "another library's layers");
   unknown(training.objective != Objective::sft, "preference training");
   unknown(s.experts.enabled, "expert parallelism");
 }

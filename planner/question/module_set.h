@@ -96,6 +96,13 @@ struct ModuleSet {
   CheckpointOffload checkpoint_offload{};  ///< where the strategy names none
 
   bool operator==(const ModuleSet&) const = default;
+
+  /// True if modules beside the kernels are another library's than transformers'.
+  [[nodiscard]] bool replaces_modules() const {
+    ModuleSet own = *this;
+    own.kernels = {};
+    return own != ModuleSet{};
+  }
 };
 
 // The table. A row whose functions record modules stands beside them in planner/model_trace/.
