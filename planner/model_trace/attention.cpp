@@ -217,13 +217,17 @@ Tensor fused(Program& p, const Parameters& of, const Tensor& x) {
   return linear_layer(p, of, attention_input(p, of), x);
 }
 
-/// GPT-2, MPT, Qwen 1: torch.split into all queries, all keys, all values.
+}  // namespace
+
+// GPT-2, MPT, Qwen 1.
 Heads split_whole(Program& p, const Tensor& both) {
   const std::int64_t d = p.sizes.d;
   const Tensors parts = split(p.torch, both, 2, {p.sizes.a * d, p.sizes.k * d, p.sizes.k * d});
   return {heads_first(p, parts[0], p.sizes.a), heads_first(p, parts[1], p.sizes.k),
           heads_first(p, parts[2], p.sizes.k)};
 }
+
+namespace {
 
 /// Phi-3, Baichuan: three slices for queries, keys and values.
 Heads sliced(Program& p, const Tensor& both) {

@@ -26,6 +26,8 @@ void rotate_as_transformers(Program& p, Heads& heads);
                                                bool sliding);
 /// Normalises queries and keys of each head, where the architecture has such norms.
 void norm_queries_and_keys(Program& p, const Parameters& of, Heads& heads);
+/// Returns the heads of one projection: torch.split into all queries, all keys, all values.
+[[nodiscard]] Heads split_whole(Program& p, const Tensor& both);
 /// Returns the weight of the projection onto queries ('q'), keys ('k') or values ('v').
 [[nodiscard]] const Parameter& projection(const Parameters& of, char letter);
 

@@ -13,18 +13,11 @@ namespace {
 /// Source: llm-foundry llmfoundry/models/layers/attention.py (flash_attn_fn).
 Tensor foundry_attention(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
   if (p.operators().attention != AttentionForm::mpt) return attention_of_transformers(p, of, x, sliding);
-  const Tensor both = linear_layer(p, of, attention_input(p, of), x);
-  const std::int64_t width = p.sizes.a * p.sizes.d;
-  Heads heads;
-  const Tensors parts = split(p.torch, both, 2, {width, width, width});
-  const auto by_heads = [&](const Tensor& part) {
-    return transpose(p.torch, view(p.torch, part, {p.sizes.b, p.sizes.s, p.sizes.a, p.sizes.d}), 1, 2);
-  };
-  heads.query = by_heads(parts[0]), heads.key = by_heads(parts[1]), heads.value = by_heads(parts[2]);
+  const Heads heads = split_whole(p, linear_layer(p, of, attention_input(p, of), x));
   const Tensor output = flash_attention(p.torch, heads.query, heads.key, heads.value);
   const Tensor by_token = transpose(p.torch, output, 1, 2);
   return linear_layer(p, of, attention_output(p, of),
-                      reshape(p.torch, by_token, {p.sizes.b, p.sizes.s, width}));
+                      reshape(p.torch, by_token, {p.sizes.b, p.sizes.s, p.sizes.a * p.sizes.d}));
 }
 
 }  // namespace

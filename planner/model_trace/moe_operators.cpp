@@ -6,18 +6,6 @@ namespace zplan::symbolic {
 
 namespace {
 
-Layout contiguous_with_last(const Tensor& x, std::int64_t last) {
-  Dimensions sizes = x.layout.sizes;
-  sizes.back() = last;
-  return Layout::contiguous(std::move(sizes));
-}
-
-/// An elementwise result of the operands' types and order of strides.
-Tensor combined(Autograd& torch, const Tensor& a, const Tensor& b) {
-  const DType type = a.type == DType::fp32 || b.type == DType::fp32 ? DType::fp32 : a.type;
-  return torch.make(elementwise({&a.layout, &b.layout}), type);
-}
-
 /// Zeros of the whole, into which the gradient is scattered where `indices` say.
 std::function<Tensors(Tensors&)> scatter_back(Autograd& torch, const Tensor& whole, const Tensor& indices) {
   return [&torch, kept = torch.save(indices), sizes = whole.layout.sizes](Tensors& gradients) {
@@ -78,7 +66,7 @@ Bytes radix_sort_memory(std::int64_t items, int bits) {
 }
 
 Chosen topk(Autograd& torch, const Tensor& x, std::int64_t k) {
-  return chosen(torch, x, contiguous_with_last(x, k));
+  return chosen(torch, x, Layout::contiguous(with_last(x.layout.sizes, k)));
 }
 
 Chosen max(Autograd& torch, const Tensor& x) {
@@ -187,12 +175,12 @@ std::function<Tensors(Tensors&)> divide_back(Autograd& torch, Node& itself, cons
     const Tensor divisor = b.get(), dividend = itself.needs(1) ? a.get() : Tensor{};
     Tensors outputs(2);
     if (itself.needs(1)) {
-      const Tensor once = combined(torch, dividend, divisor);
-      const Tensor twice = combined(torch, once, divisor);
+      const Tensor once = elementwise_result(torch, dividend, divisor);
+      const Tensor twice = elementwise_result(torch, once, divisor);
       const Tensor negative = like(torch, gradients[0]);
-      outputs[1] = combined(torch, negative, twice);
+      outputs[1] = elementwise_result(torch, negative, twice);
     }
-    if (itself.needs(0)) outputs[0] = combined(torch, gradients[0], divisor);
+    if (itself.needs(0)) outputs[0] = elementwise_result(torch, gradients[0], divisor);
     return outputs;
   };
 }
@@ -206,7 +194,7 @@ Tensor div(Autograd& torch, const Tensor& a, const Tensor& b) {
     kept_b = torch.save(b);
     if (node->needs(1)) kept_a = torch.save(a);
   }
-  Tensor result = combined(torch, a, b);
+  Tensor result = elementwise_result(torch, a, b);
   if (!node) return result;
   node->backward = divide_back(torch, *node, kept_a, kept_b);
   return Autograd::connected(result, node);
@@ -239,7 +227,7 @@ Tensor sigmoid(Autograd& torch, const Tensor& x) {
   if (!node) return result;
   node->backward = [&torch, kept = torch.save(result)](Tensors& gradients) {
     const Tensor held = kept.get();
-    return Tensors{combined(torch, gradients[0], held)};
+    return Tensors{elementwise_result(torch, gradients[0], held)};
   };
   return Autograd::connected(result, node);
 }

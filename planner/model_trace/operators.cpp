@@ -23,10 +23,6 @@ DType promote(DType a, DType b) {
   return a == DType::fp32 || b == DType::fp32 ? DType::fp32 : is_floating(a) ? a : b;
 }
 
-Tensor elementwise_result(Autograd& torch, const Tensor& a, const Tensor& b) {
-  return torch.make(elementwise({&a.layout, &b.layout}), promote(a.type, b.type));
-}
-
 /// Gradient reshaped, copied where it must be.
 Tensor reshaped(Autograd& torch, const Tensor& x, const Dimensions& sizes) {
   Layout layout = x.layout.viewed(sizes);
@@ -142,6 +138,10 @@ Tensor alias(const Tensor& x, Layout layout) {
 
 Tensor fresh(Autograd& torch, Dimensions sizes, DType type) {
   return torch.make(Layout::contiguous(std::move(sizes)), type);
+}
+
+Tensor elementwise_result(Autograd& torch, const Tensor& a, const Tensor& b) {
+  return torch.make(elementwise({&a.layout, &b.layout}), promote(a.type, b.type));
 }
 
 Tensor like(Autograd& torch, const Tensor& x) { return torch.make(elementwise({&x.layout}), x.type); }
@@ -455,9 +455,7 @@ Tensor dropout(Autograd& torch, const Tensor& x) {
 
 Tensor mean(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
-  Dimensions sizes = x.layout.sizes;
-  sizes.back() = 1;
-  Tensor result = torch.make(Layout::contiguous(sizes), x.type);
+  Tensor result = fresh(torch, with_last(x.layout.sizes, 1), x.type);
   if (!node) return result;
   // The gradient is expanded, a view, and divided by the size.
   node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
@@ -586,11 +584,6 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
   return Autograd::connected(result, node);
 }
 
-Dimensions with_last(Dimensions sizes, std::int64_t last) {
-  sizes.back() = last;
-  return sizes;
-}
-
 }  // namespace
 
 Tensor linear(Autograd& torch, const Tensor& given, const Tensor& given_weight, const Tensor* given_bias) {
@@ -676,9 +669,7 @@ Tensor log_softmax(Autograd& torch, const Tensor& x) {
 
 Tensor gather_one(Autograd& torch, const Tensor& x) {
   const auto node = torch.node({&x});
-  Dimensions sizes = x.layout.sizes;
-  sizes.back() = 1;
-  Tensor result = torch.make(Layout::contiguous(std::move(sizes)), x.type);
+  Tensor result = fresh(torch, with_last(x.layout.sizes, 1), x.type);
   torch.read_only(result.bytes());
   if (!node) return result;
   node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {

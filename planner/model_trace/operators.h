@@ -53,6 +53,8 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 [[nodiscard]] Tensor alias(const Tensor& x, Layout layout);
 /// Returns a tensor of the batch, which exists before the step and outlives it.
 [[nodiscard]] Tensor of_batch(Dimensions sizes, DType type);
+/// Returns an elementwise result of two operands: PyTorch's promoted type and order of strides.
+[[nodiscard]] Tensor elementwise_result(Autograd& torch, const Tensor& a, const Tensor& b);
 /// Returns a new contiguous tensor.
 [[nodiscard]] Tensor fresh(Autograd& torch, Dimensions sizes, DType type);
 /// Returns an elementwise result with x's sizes, type and order of strides.

@@ -32,8 +32,7 @@ void exchange(Autograd& torch, TensorCall call, const Tensor& x) {
 }
 
 Dimensions result_sizes(const Tensor& x, const Tensor& weight) {
-  Dimensions sizes = x.layout.sizes;
-  sizes.back() = weight.size(0);
+  Dimensions sizes = with_last(x.layout.sizes, weight.size(0));
   return sizes;
 }
 

@@ -78,6 +78,12 @@ class Dimensions {
   std::size_t count_{};
 };
 
+/// Returns `sizes` with another last one.
+[[nodiscard]] inline Dimensions with_last(Dimensions sizes, std::int64_t last) {
+  sizes.back() = last;
+  return sizes;
+}
+
 enum class DType : std::uint8_t { boolean, uint8, bf16, fp32, int32, int64 };  ///< bf16 stands for fp16 too
 [[nodiscard]] std::int64_t size_of(DType type);
 [[nodiscard]] bool is_floating(DType type);
