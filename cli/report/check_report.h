@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "calibration/fit_speeds.h"
+#include "calibration/other_planners.h"
 #include "cli/document/document.h"
 #include "models/base/format.h"
 #include "models/base/json_reader.h"
-#include "planner/check/fit.h"
-#include "planner/check/other_planners.h"
 #include "planner/check/summary.h"
 
 namespace zplan {

@@ -1,4 +1,4 @@
-#include "planner/check/import.h"
+#include "calibration/import_profile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

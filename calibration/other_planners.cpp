@@ -1,4 +1,4 @@
-#include "planner/check/other_planners.h"
+#include "calibration/other_planners.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "planner/check/fit.h"
+#include "calibration/fit_speeds.h"
 
 #include <Eigen/Dense>
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Measurements as a profile: what was measured is what a plan is priced by.
 
-#include "planner/check/import.h"
+#include "calibration/import_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "hardware_profiles/cluster.h"
 #include "hardware_profiles/collective_cost.h"
 #include "hardware_profiles/profiles.h"
-#include "support.h"
+#include "tests/check/support.h"
 
 namespace zplan::check::testing {
 namespace {

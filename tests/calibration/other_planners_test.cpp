@@ -1,12 +1,12 @@
 // Formulas of other planners, worked by hand for Llama 3 8B: Ψ = 8,030,261,248, V·h = 525,336,576.
 
-#include "planner/check/other_planners.h"
+#include "calibration/other_planners.h"
 
 #include <gtest/gtest.h>
 
 #include "hardware_profiles/cluster.h"
 #include "models/catalogue/catalogue.h"
-#include "support.h"
+#include "tests/check/support.h"
 
 namespace zplan::check::testing {
 namespace {
