@@ -10,7 +10,7 @@
 #include "hardware_profiles/bench_result.h"
 #include "hardware_profiles/cluster.h"
 #include "models/base/format.h"
-#include "planner/check/readers/bench.h"
+#include "planner/check/readers/machines.h"
 #include "planner/check/readers/nccl_log.h"
 
 namespace zplan::check {

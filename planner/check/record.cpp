@@ -16,8 +16,9 @@ double relative_error(double predicted, const Range& measured) {
   return (predicted - end) / end;
 }
 
-void Skip::add(const std::string& feature) {
+void Skip::add(const std::string& feature, const std::string& said) {
   if (std::find(features.begin(), features.end(), feature) == features.end()) features.push_back(feature);
+  if (!said.empty()) detail += (detail.empty() ? "" : ", ") + said;
 }
 
 std::string Skip::text() const {

@@ -50,8 +50,8 @@ struct Skip {
   bool operator==(const Skip&) const = default;
 
   [[nodiscard]] bool any() const { return !features.empty(); }
-  /// A feature, once.
-  void add(const std::string& feature);
+  /// Adds a feature, once, and to the detail what is said of it.
+  void add(const std::string& feature, const std::string& said = {});
   /// "torch.compile; float8 products: detail"
   [[nodiscard]] std::string text() const;
 };

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/check/readers/links.h"
+#include "planner/check/readers/machines.h"
 #include "planner/check/readers/nccl_log.h"
 #include "support.h"
 

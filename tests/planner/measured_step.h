@@ -1,14 +1,14 @@
 #pragma once
 // One row of tests/reference/steps/steps.json as a run.
 
-#include "planner/check/readers/training_row.h"
+#include "planner/check/readers/fields.h"
 #include "planner/plan/rank_run.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
 
 inline RankRun measured_run(const Json& row) {
-  const check::Setup setup = *check::read_training_row(JsonReader(row, "row")).setup;
+  const check::Setup setup = check::read_run(JsonReader(row, "row"), check::kTraining).setup;
   return {setup.model, setup.training, setup.strategy, {}};
 }
 

@@ -1,23 +1,16 @@
-#include "planner/check/readers/bench.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "hardware_profiles/cluster.h"
 #include "planner/check/judge.h"
+#include "planner/check/readers/machines.h"
 #include "planner/check/readers/nccl_log.h"
 #include "planner/check/readers/readers.h"
 
 namespace zplan::check {
 
 namespace {
-
-bool any_link(const BenchResult& result, LinkKind kind) {
-  return std::any_of(result.hosts.begin(), result.hosts.end(), [kind](const BenchHost& host) {
-    return std::find(host.links.begin(), host.links.end(), kind) != host.links.end();
-  });
-}
 
 /// What the command line says of the machines, or the result does; without a GPU nothing can be predicted.
 struct Machines {
@@ -159,15 +152,6 @@ Case result_case(const BenchResult& result) {
 }
 
 }  // namespace
-
-bool has_nvlink(Fabric fabric) { return fabric == Fabric::nvswitch || fabric == Fabric::nvlink_bridge; }
-
-std::string node_seen(const BenchResult& result, const Gpu& card, const HardwareProfiles& hardware) {
-  if (any_link(result, LinkKind::host)) return "pcie-no-p2p";
-  if (any_link(result, LinkKind::pcie)) return "pcie";
-  if (!any_link(result, LinkKind::nvlink) || card.nvlink == BytesPerSecond{}) return card.usual_node;
-  return has_nvlink(find_node(hardware, card.usual_node).fabric) ? card.usual_node : "nvlink-bridge";
-}
 
 std::vector<Case> read_bench(const JsonReader& file, const Given& given) {
   const BenchResult result = read_bench_result(file);

@@ -3,8 +3,8 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/check/readers/readers.h"
-#include "planner/check/readers/run_options.h"
 #include "planner/check/readers/text_lines.h"
+#include "planner/check/readers/values.h"
 
 namespace zplan::check {
 

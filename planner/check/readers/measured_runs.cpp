@@ -4,11 +4,10 @@
 #include <map>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/check/readers/nccl_log.h"
+#include "planner/check/readers/fields.h"
+#include "planner/check/readers/machines.h"
 #include "planner/check/readers/readers.h"
-#include "planner/check/readers/run_options.h"
-#include "planner/check/readers/step_rows.h"
-#include "planner/check/readers/training_row.h"
+#include "planner/check/readers/values.h"
 #include "planner/check/summary.h"
 
 namespace zplan::check {
@@ -38,15 +37,17 @@ Card card_at(const JsonReader& at, const Given& given) {
   return card;
 }
 
-/// What a row says beside the training.
-struct Run {
-  JsonReader row;
+/// A row: the training, and what was measured of it.
+struct MeasuredRun {
+  Run training;
   std::string place;  ///< "rows[3]"
-  std::int64_t gpus{}, sharing{1};
+  std::int64_t sharing{1};
   Bytes available;
   bool ran{};
   std::string failed_in;
   std::map<std::int64_t, JsonReader> steps;  ///< by number
+
+  [[nodiscard]] const JsonReader& row() const { return training.row; }
 };
 
 std::map<std::int64_t, JsonReader> steps_at(const JsonReader& measured) {
@@ -67,26 +68,29 @@ bool ran_at(const JsonReader& outcome) {
   return text == "ran";
 }
 
-Run run_at(const JsonReader& row, std::size_t index, const Card& card) {
-  Run run{.row = row,
-          .place = fmt::format("rows[{}]", index),
-          .gpus = row.at("options").at("gpus").integer(1, kMostRanks),
-          .sharing = row.integer_or("sharing", 1, 1, kMostRanks),
-          .available = bytes_at(row.at("available_bytes")),
-          .ran = ran_at(row.at("outcome")),
-          .failed_in = {},
-          .steps = {}};
-  if (run.gpus % run.sharing != 0)
+/// Returns where the run ended out of memory; empty where that is not known.
+std::string failure_at(const JsonReader& row, bool ran) {
+  const auto failed = row.find("failed_in");
+  if (!failed) return "";
+  if (ran) failed->fail(in_quotes(failed->text()), "accepted: with outcome out_of_memory");
+  if (failed->text() != "initialisation") (void)planned_phases(*failed, false);
+  return failed->text();
+}
+
+MeasuredRun run_at(const JsonReader& row, std::size_t index, const Card& card) {
+  MeasuredRun run{.training = read_run(row, kTraining),
+                  .place = fmt::format("rows[{}]", index),
+                  .sharing = row.integer_or("sharing", 1, 1, kMostRanks),
+                  .available = bytes_at(row.at("available_bytes")),
+                  .ran = ran_at(row.at("outcome")),
+                  .failed_in = {},
+                  .steps = {}};
+  if (run.training.gpus % run.sharing != 0)
     row.at("sharing").fail(std::to_string(run.sharing), "accepted: a divisor of gpus");
   if (run.available < Bytes(1) || run.available > Bytes(card.total.value / run.sharing))
     row.at("available_bytes").fail_type("above 0, and of all ranks on the GPU at most its total_bytes");
-  if (const auto failed = row.find("failed_in")) {
-    if (run.ran) failed->fail(in_quotes(failed->text()), "accepted: with outcome out_of_memory");
-    run.failed_in = failed->text();
-    if (run.failed_in != "initialisation") (void)planned_phases(*failed, false);
-  }
-  const auto measured = row.find("measured");
-  if (measured) run.steps = steps_at(*measured);
+  run.failed_in = failure_at(row, run.ran);
+  if (const auto measured = row.find("measured")) run.steps = steps_at(*measured);
   if (run.ran && run.steps.empty()) row.at("measured").fail("no steps", "accepted: at least one");
   return run;
 }
@@ -94,15 +98,16 @@ Run run_at(const JsonReader& row, std::size_t index, const Card& card) {
 /// What decides over memory is the compute capability (workspaces, context, NCCL's channels), and of the
 /// nodes whether tensor-parallel groups stay inside, and where ZeRO++ splits its exchange: where ranks share
 /// a GPU, DeepSpeed sees one in each process, and NCCL a host of its own for each.
-Cluster cluster_of(const Run& run, const Card& card, const Setup& setup, const Given& given) {
-  ClusterRequest request{.gpu = card.profile.value_or("generic"),
+Cluster cluster_of(const MeasuredRun& run, const Card& card, const Given& given) {
+  const std::int64_t gpus = run.training.gpus;
+  ClusterRequest request{.gpu = card.profile.value_or(kGenericCard),
                          .memory = card.total,
-                         .gpus = run.gpus,
-                         .nodes = usual_nodes(run.gpus),
+                         .gpus = gpus,
+                         .nodes = usual_nodes(gpus),
                          .host_memory = std::nullopt};
-  if (run.sharing > 1) request.nodes = run.gpus / setup.strategy.layout.tensor;
+  if (run.sharing > 1) request.nodes = gpus / run.training.setup.strategy.layout.tensor;
   Cluster cluster = assemble_cluster(request, given.hardware);
-  read_ranks_per_node(run.row.at("options"), cluster);
+  read_ranks_per_node(run.training.options, cluster);
   cluster.gpu.compute_capability = card.compute_capability;
   cluster.usable_memory = run.available;
   return cluster;
@@ -110,7 +115,7 @@ Cluster cluster_of(const Run& run, const Card& card, const Setup& setup, const G
 
 class Flaws {
  public:
-  explicit Flaws(const Run& run) : run_(run) {}
+  explicit Flaws(const MeasuredRun& run) : run_(run) {}
 
   void at_most(const std::string& where, std::int64_t figure, std::int64_t most, std::string_view what) {
     if (figure > most)
@@ -123,7 +128,7 @@ class Flaws {
   [[nodiscard]] std::vector<std::string> found() && { return std::move(flaws_); }
 
  private:
-  const Run& run_;
+  const MeasuredRun& run_;
   std::vector<std::string> flaws_;
 };
 
@@ -142,7 +147,7 @@ void check_phases(const std::string& where, const JsonReader& step, std::int64_t
   }
 }
 
-void check_step(const std::string& where, const JsonReader& step, const Run& run, Flaws& flaws) {
+void check_step(const std::string& where, const JsonReader& step, const MeasuredRun& run, Flaws& flaws) {
   const std::int64_t allocated = bytes_at(step.at("peak_allocated")).value;
   const std::int64_t reserved = bytes_at(step.at("peak_reserved")).value;
   flaws.at_most(where + ".peak_allocated", allocated, reserved, "peak_reserved");
@@ -156,18 +161,18 @@ void check_step(const std::string& where, const JsonReader& step, const Run& run
   check_phases(where, step, allocated, flaws);
 }
 
-std::vector<std::string> flaws_of(const Run& run, const std::optional<Setup>& setup) {
+std::vector<std::string> flaws_of(const MeasuredRun& run) {
   Flaws flaws(run);
   for (const auto& [number, step] : run.steps)
     check_step(fmt::format("measured.{}", number), step, run, flaws);
-  const auto parameters_given = run.row.find("parameters");
-  if (parameters_given && setup && setup->training.method == Method::full)
-    flaws.equal("parameters", bytes_at(*parameters_given).value, parameters(setup->model).value,
+  const auto stated = run.row().find("parameters");
+  if (stated && run.training.has_model && run.training.setup.training.method == Method::full)
+    flaws.equal("parameters", bytes_at(*stated).value, parameters(run.training.setup.model).value,
                 "the config's model has");
   return std::move(flaws).found();
 }
 
-MeasuredMemory memory_of(const Run& run, bool tensor_parallel) {
+MeasuredMemory memory_of(const MeasuredRun& run) {
   if (!run.ran)
     return {
         {{Statistic::required, {static_cast<double>(run.available.value), std::nullopt}}}, {}, run.failed_in};
@@ -177,14 +182,14 @@ MeasuredMemory memory_of(const Run& run, bool tensor_parallel) {
                         {},
                         {}};
   if (const auto phase = steady.find("peak_phase"))
-    memory.peak_phases = planned_phases(*phase, tensor_parallel);
+    memory.peak_phases = planned_phases(*phase, run.training.setup.strategy.layout.tensor > 1);
   if (const auto device = steady.find("device_bytes"))
     memory.figures.push_back(bytes_figure(Statistic::device, *device));
   return memory;
 }
 
 /// Of the steps after the second: kernels are loaded and tuned, and states made, in the first ones.
-std::optional<double> step_seconds(const Run& run) {
+std::optional<double> step_seconds(const MeasuredRun& run) {
   constexpr std::int64_t kWarmUp = 2;
   std::vector<double> times;
   for (const auto& [number, step] : run.steps) {
@@ -199,48 +204,31 @@ std::optional<double> step_seconds(const Run& run) {
   return median_of(times);
 }
 
-Skip speed_skip(const Run& run, const Card& card, Skip skip) {
+Skip speed_skip(const MeasuredRun& run, const Card& card) {
+  Skip skip = run.training.skip;
   if (run.sharing > 1) skip.add("ranks that share a GPU");
-  if (run.gpus > run.sharing) skip.add("links between the GPUs are not stated");
-  if (!card.profile) {
-    skip.add("no profile of this GPU");
-    skip.detail += (skip.detail.empty() ? "" : ", ") + card.name;
-  }
+  if (run.training.gpus > run.sharing) skip.add("links between the GPUs are not stated");
+  if (!card.profile) skip.add("no profile of this GPU", card.name);
   return skip;
 }
 
-std::string subset_of(const Run& run, const Card& card) {
-  return card.name + (run.sharing > 1 ? ", ranks that share it" : "");
-}
-
-/// Memory, and speed where steps were timed.
-void add_cases(const Run& run, const Card& card, const Given& given, std::vector<Case>& cases) {
-  TrainingRow training = read_training_row(run.row);
-  if (training.setup) {
-    training.setup->cluster = cluster_of(run, card, *training.setup, given);
-    training.setup->card_is_known = true;
+/// Adds memory, and speed where steps were timed.
+void add_cases(MeasuredRun run, const Card& card, const Given& given, std::vector<Case>& cases) {
+  if (run.training.has_model) {
+    run.training.setup.cluster = cluster_of(run, card, given);
+    run.training.setup.card_is_known = true;
   }
-  const bool split = training.setup && training.setup->strategy.layout.tensor > 1;
-  Case memory{.id = training.id,
-              .file = {},
-              .kind = Kind::measurement,
-              .measured = memory_of(run, split),
-              .setup = training.setup,
-              .skip = training.skip,
-              .subset = subset_of(run, card)};
-  memory.flaws = flaws_of(run, training.setup);
+  Case memory = case_of(run.training, Kind::measurement, memory_of(run));
+  memory.subset = card.name + (run.sharing > 1 ? ", ranks that share it" : "");
+  memory.flaws = flaws_of(run);
   cases.push_back(std::move(memory));
   const std::optional<double> seconds = run.ran ? step_seconds(run) : std::nullopt;
-  if (!seconds || !training.setup) return;
-  const Strategy& s = training.setup->strategy;
+  if (!seconds || !run.training.has_model) return;
+  const Strategy& s = run.training.setup.strategy;
   const auto tokens = static_cast<double>(s.micro_batch_size * s.gradient_accumulation_steps *
-                                          training.setup->training.sequence_length);
-  cases.push_back({.id = training.id,
-                   .file = {},
-                   .kind = Kind::speed,
-                   .measured = MeasuredSpeed{tokens / *seconds},
-                   .setup = std::move(training.setup),
-                   .skip = speed_skip(run, card, training.skip)});
+                                          run.training.setup.training.sequence_length);
+  cases.push_back(case_of(run.training, Kind::speed, MeasuredSpeed{tokens / *seconds}));
+  cases.back().skip = speed_skip(run, card);
 }
 
 }  // namespace

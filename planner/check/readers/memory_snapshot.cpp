@@ -3,7 +3,7 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/check/readers/readers.h"
-#include "planner/check/readers/run_options.h"
+#include "planner/check/readers/values.h"
 
 namespace zplan::check {
 

@@ -1,0 +1,259 @@
+// Fields that say which model runs, and how it is arranged over ranks.
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "planner/check/readers/field_values.h"
+#include "planner/check/readers/machines.h"
+#include "planner/check/readers/models.h"
+#include "planner/frameworks/deepspeed/config/expert_config.h"
+#include "planner/frameworks/deepspeed/config/read_config.h"
+#include "planner/frameworks/deepspeed/config/releases.h"
+#include "planner/question/framework.h"
+
+namespace zplan::check {
+
+namespace {
+
+/// Returns a degree that divides the ranks of the run.
+std::int64_t degree_at(const JsonReader& value, std::int64_t ranks) {
+  const std::int64_t degree = value.integer(1, kMostRanks);
+  if (ranks % degree != 0)
+    value.fail(std::to_string(degree), fmt::format("accepted: a divisor of {} ranks", ranks));
+  return degree;
+}
+
+/// Divides the ranks along `axis`; the rest of them shard.
+void divide(Run& run, std::int64_t ParallelLayout::*axis, const JsonReader& value) {
+  ParallelLayout& layout = run.setup.strategy.layout;
+  layout.*axis = degree_at(value, run.gpus);
+  layout = layout.filling(run.gpus);
+}
+
+/// "auto", or a number of slices.
+std::int64_t tiles_at(const JsonReader& value) {
+  if (!value.raw().is_string()) return value.integer(1, kMostSequence);
+  if (value.text() != "auto") value.fail_type("auto or a number of slices");
+  return LongContext::kAutoTiles;
+}
+
+ZeroOptions zero_at(const JsonReader& config, const Run& run) {
+  return read_ds_config(config.raw().dump(), config.place(), run.setup.model.shape.hidden_size).zero;
+}
+
+std::shared_ptr<const Model> scoring_model_at(const JsonReader& config, Skip& skip) {
+  std::optional<Model> model = model_at(config, skip);
+  return model ? std::make_shared<const Model>(scoring_model(*std::move(model))) : nullptr;
+}
+
+void set_model(std::optional<Model> model, Run& run) {
+  run.has_model = model.has_value();
+  if (model) run.setup.model = *std::move(model);
+}
+
+}  // namespace
+
+bool divides_samples(const Run& run) {
+  const auto given = run.options.find("sequence_parallel");
+  return given && given->raw().is_number_integer();
+}
+
+// ---- ranks and the model
+
+void read_gpus(const JsonReader& value, Run& run) {
+  run.gpus = value.integer(1, kMostRanks);
+  run.setup.strategy.layout = run.setup.strategy.layout.filling(run.gpus);
+  if (run.format != kPublished)
+    run.setup.cluster =
+        usual_cluster(run.format == kHost ? kGenericCard : kMeasuredCard, run.gpus, std::nullopt);
+}
+
+/// A mixture's architecture is the script's, which its rows do not repeat.
+void read_model(const JsonReader& value, Run& run) {
+  if (run.format == kRouted && !value.has("model_type")) {
+    Json config = value.raw();
+    config["model_type"] = "qwen3_moe";
+    return set_model(model_at(JsonReader(config, run.row.place()), run.skip), run);
+  }
+  set_model(model_at(value, run.skip), run);
+  if (run.has_model && (run.format == kPublished || run.format == kHost))
+    run.setup.strategy.zero = zero_options(Buckets::hf_auto, run.setup.model.shape.hidden_size);
+}
+
+void read_cut_model(const JsonReader& value, Run& run) {
+  set_model(measured_model(value.text(), run.row.at("shape")), run);
+  if (!run.has_model) run.skip.add("a model that is not in the catalogue: " + value.text());
+}
+
+void read_small_llama(const JsonReader& value, Run& run) { set_model(small_llama(value), run); }
+
+void read_modules(const JsonReader& value, Run& run) {
+  choose_modules(run.setup.training.modules, value.place(), value.text());
+  if (run.setup.training.modules.runs_llama_blocks)
+    run.setup.model = with_split_projections(std::move(run.setup.model));
+}
+
+void read_kernels(const JsonReader& value, Run& run) {
+  choose_kernels(run.setup.training.modules, value.place(), value.text());
+}
+
+/// "vision tower", or parts by --freeze's words.
+void read_frozen(const JsonReader& value, Run& run) {
+  const std::string parts = value.text();
+  run.setup.training.freezes_vision = true;
+  run.setup.training.freezes_projector = parts == "vision,projector";
+  if (parts != "vision tower" && parts != "vision" && parts != "vision,projector")
+    run.skip.add("frozen " + parts);
+}
+
+/// The model is the one that runs with images; their tokens must be those of the processor's rule.
+void read_images(const JsonReader& value, Run& run) {
+  if (!run.setup.model.with_images) return run.skip.add("images of a model whose tower is not known");
+  constexpr std::int64_t kMostPixels = 65'536;
+  ImageRequest request{.per_sample = value.integer(1, kMostPixels)};
+  if (const auto size = run.options.find("image_size")) {
+    const std::vector<JsonReader> sides = size->items();
+    if (sides.size() != 2) size->fail_type("width and height");
+    request.width = sides[0].integer(1, kMostPixels), request.height = sides[1].integer(1, kMostPixels);
+  }
+  const Model with_images = *run.setup.model.with_images;
+  run.setup.model = with_images;
+  run.setup.training.images = image_batch(with_images.vision->rule, with_images.vision->tower, request);
+  const std::int64_t tokens = run.setup.training.images.tokens;
+  if (const auto stated = run.options.find("image_tokens");
+      stated && stated->integer(1, kMostSequence) != tokens)
+    stated->fail(fmt::format("{} tokens an image", stated->integer(1, kMostSequence)),
+                 fmt::format("by the processor's rule: {}", tokens));
+}
+
+void read_value_model(const JsonReader& value, Run& run) {
+  run.setup.model.value = scoring_model_at(value, run.skip);
+}
+void read_reward_model(const JsonReader& value, Run& run) {
+  run.setup.model.reward = scoring_model_at(value, run.skip);
+}
+
+// ---- degrees of parallelism
+
+void read_tensor_parallel(const JsonReader& value, Run& run) { divide(run, &ParallelLayout::tensor, value); }
+
+/// Ranks that divide a sample are a ring under context parallelism.
+void read_sequence_parallel(const JsonReader& value, Run& run) {
+  const bool in_ring = run.options.at("framework").text() == "fsdp_cp";
+  divide(run, in_ring ? &ParallelLayout::context : &ParallelLayout::sequence, value);
+}
+
+void read_replicas(const JsonReader& value, Run& run) {
+  ParallelLayout& layout = run.setup.strategy.layout;
+  layout.replicate = degree_at(value, layout.shard);
+  layout.shard /= layout.replicate;
+}
+
+void read_routed_experts(const JsonReader& value, Run& run) {
+  run.setup.strategy.layout.expert = value.integer(1, run.gpus);
+  run.setup.strategy.experts.enabled = true;
+  run.setup.training.partitions_made_models = run.setup.strategy.zero_stage == 3;
+}
+
+/// How experts are divided is a section of the ds_config.
+void read_experts(const JsonReader& value, Run& run) {
+  Strategy& strategy = run.setup.strategy;
+  strategy.layout.expert = degree_at(value, strategy.layout.world());
+  const JsonReader config = run.row.at("ds_config");
+  strategy.experts = expert_parallel_of(read_expert_config(config.at("expert_parallel")));
+  strategy.layout.data_before_expert = config.boolean_or("use_data_before_expert_parallelism", false);
+}
+
+void read_maker(const JsonReader& value, Run& run) {
+  run.setup.training.partitions_made_models =
+      run.setup.strategy.zero_stage == 3 && value.text() != "zero.Init";
+}
+
+// ---- checkpointing, sharding, offload
+
+void read_checkpointing(const JsonReader& value, Run& run) {
+  const bool reentrant = value.text() == "reentrant";
+  run.setup.strategy.checkpointing = reentrant ? Checkpointing::full : named<Checkpointing>(value);
+  if (reentrant) run.setup.training.reentrant_checkpointing = true;
+}
+
+void read_full_checkpointing(const JsonReader& value, Run& run) {
+  run.setup.strategy.checkpointing = value.boolean() ? Checkpointing::full : Checkpointing::none;
+}
+
+void read_resharding(const JsonReader& value, Run& run) {
+  run.setup.strategy.zero_stage = value.boolean() ? 3 : 2;
+}
+
+void read_offload(const JsonReader& value, Run& run) {
+  const std::string text = value.text();
+  const auto says = [&](const char* part) { return text == "all" || text.find(part) != std::string::npos; };
+  if (says("optimizer")) run.setup.strategy.offload_optimizer = OffloadDevice::cpu;
+  if (says("param")) run.setup.strategy.offload_parameters = OffloadDevice::cpu;
+}
+
+void read_tiled_mlp(const JsonReader& value, Run& run) {
+  run.setup.strategy.long_context.tiled_mlp = tiles_at(value);
+}
+void read_tiled_loss(const JsonReader& value, Run& run) {
+  run.setup.strategy.long_context.tiled_loss = tiles_at(value);
+}
+
+void read_checkpoint_offload(const JsonReader& value, Run& run) {
+  const std::string name = value.text();
+  CheckpointOffload& offload = run.setup.strategy.long_context.checkpoint_offload;
+  if (name == "alst")
+    offload = CheckpointOffload::host;
+  else if (name == "ds")
+    offload = CheckpointOffload::pinned;
+  else if (name != "none")
+    value.fail_type("alst or ds");
+}
+
+// ---- DeepSpeed's config
+
+void read_buckets(const JsonReader& value, Run& run) {
+  run.setup.strategy.zero = zero_options(named<Buckets>(value), run.setup.model.shape.hidden_size);
+}
+
+void read_engine_config(const JsonReader& value, Run& run) { run.setup.strategy.zero = zero_at(value, run); }
+
+void read_reference_ds_config(const JsonReader& value, Run& run) {
+  run.setup.strategy.reference_zero = zero_at(value, run);
+}
+
+/// The config of a recorded run decides what its `spec` does not; the release that ran is 0.19.8 where none
+/// is named.
+void read_recorded_ds_config(const JsonReader& value, Run& run) {
+  const auto named = run.options.find("deepspeed");
+  const DeepSpeedRelease release = named ? parse_release(named->place(), named->text()) : DeepSpeedRelease{};
+  const DsConfigPins pins =
+      read_ds_config(value.raw().dump(), value.place(), run.setup.model.shape.hidden_size, release);
+  Training& training = run.setup.training;
+  Strategy& strategy = run.setup.strategy;
+  training.precision = pins.precision ? pins.precision->value : Precision::fp32;
+  training.vocabulary_parallel_head = pins.vocabulary_parallel_head;
+  strategy.zero_stage = pins.zero_stage ? pins.zero_stage->value : 0;
+  if (pins.offload) {
+    strategy.offload_optimizer = pins.offload->value.optimizer;
+    strategy.offload_parameters = pins.offload->value.parameters;
+  }
+  if (pins.gradient_accumulation_steps)
+    strategy.gradient_accumulation_steps = pins.gradient_accumulation_steps->value;
+  strategy.zero = pins.zero;
+}
+
+// ---- machines
+
+void read_capability(const JsonReader& value, Run& run) {
+  if (value.text() == "90") run.setup.cluster = usual_cluster("H100-SXM-80GB", run.gpus, std::nullopt);
+}
+
+void read_node_ranks(const JsonReader& /*value*/, Run& run) {
+  read_ranks_per_node(run.options, run.setup.cluster);
+}
+
+void read_rank(const JsonReader& value, Run& run) { run.setup.rank = value.integer(0, run.gpus - 1); }
+
+}  // namespace zplan::check
