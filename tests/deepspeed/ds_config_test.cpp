@@ -9,7 +9,7 @@
 #include <set>
 
 #include "grid.h"
-#include "planner/frameworks/deepspeed/config/keys.h"
+#include "planner/frameworks/deepspeed/config/config_warnings.h"
 #include "support.h"
 
 namespace zplan::testing {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/divisors.h"
-#include "planner/frameworks/deepspeed/config/data.h"
+#include "planner/frameworks/deepspeed/config/keys.h"
 
 namespace zplan {
 

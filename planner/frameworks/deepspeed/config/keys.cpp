@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
+#include "models/base/embedded.h"
 #include "models/base/names.h"
-#include "planner/frameworks/deepspeed/config/data.h"
 
 namespace zplan {
 
@@ -49,6 +51,17 @@ DsKeys read_keys(const Json& file) {
 }
 
 }  // namespace
+
+namespace embedded {
+extern const std::vector<EmbeddedFile> deepspeed_data;
+}
+
+Json deepspeed_data(std::string_view name) {
+  const std::string path = "frameworks/deepspeed/config/" + std::string(name);
+  for (const embedded::EmbeddedFile& file : embedded::deepspeed_data)
+    if (file.name == path) return parse_json(file.text, path);
+  return {};
+}
 
 const DsKeys& ds_keys() {
   static const DsKeys keys = read_keys(deepspeed_data("keys.json"));

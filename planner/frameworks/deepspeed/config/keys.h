@@ -52,11 +52,8 @@ struct DsKeys {
 [[nodiscard]] bool is_auto(const Json& value);
 [[nodiscard]] bool is_auto(const JsonReader& value);
 
-/// Checks `config`, which is the whole document, by the rules of lint (lint.h). What no plan can go past
-/// throws InputError: unknown keys at the top level and in sections where DeepSpeed raises, removed keys,
-/// arguments that an optimizer or scheduler does not have, settings that contradict each other. Returns one
-/// sentence for each key that DeepSpeed ignores silently or calls deprecated, and for each "auto" that nobody
-/// fills in.
-[[nodiscard]] std::vector<std::string> check_keys(const JsonReader& config);
+/// Returns a file of DeepSpeed's keys, releases and rules, which are compiled into the program: `name` is
+/// "keys.json", "lint.json", …
+[[nodiscard]] Json deepspeed_data(std::string_view name);
 
 }  // namespace zplan

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "planner/frameworks/deepspeed/config/data.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
 
 namespace zplan {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/json_reader.h"
+#include "planner/frameworks/deepspeed/config/config_warnings.h"
 #include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
 #include "planner/frameworks/deepspeed/config/lint_knowledge.h"
 #include "planner/frameworks/deepspeed/config/lint_text.h"
-#include "planner/frameworks/deepspeed/config/not_counted.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 
 namespace zplan {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "planner/frameworks/deepspeed/config/data.h"
+#include "planner/frameworks/deepspeed/config/keys.h"
 
 namespace zplan {
 

@@ -1,5 +1,4 @@
-// --ds-config's view of the rules: the first finding that a plan cannot go past is thrown, others are
-// sentences.
+#include "planner/frameworks/deepspeed/config/config_warnings.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "planner/frameworks/deepspeed/config/config_warnings.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
 #include "planner/frameworks/deepspeed/config/lint.h"
 #include "planner/frameworks/deepspeed/config/lint_context.h"
@@ -14,6 +14,8 @@
 namespace zplan {
 
 namespace {
+
+// ---- the rules of lint
 
 /// DeepSpeed stops at them, or a setting is lost that a plan depends on: at the top level perhaps a whole
 /// section.
@@ -56,6 +58,37 @@ std::string sentence(const JsonReader& config, const Finding& finding) {
                      finding.found, finding.advice);
 }
 
+// ---- settings that no plan counts
+
+const Json& settings() {
+  static const Json list = deepspeed_data("not_counted.json").at("settings");
+  return list;
+}
+
+/// What stands at `pointer`, or null.
+const Json& value_at(const Json& document, const std::string& pointer) {
+  static const Json nothing;
+  const Json::json_pointer where(pointer);
+  return document.contains(where) ? document.at(where) : nothing;
+}
+
+/// The setting's value: by its JSON name or by DeepSpeed's field name, which is accepted too.
+const Json& given(const Json& document, const Json& setting) {
+  const std::string key = setting.at("key");
+  const Json& value = value_at(document, key);
+  if (!value.is_null() || !setting.contains("field")) return value;
+  return value_at(document, key.substr(0, key.rfind('/') + 1) + setting.at("field").get<std::string>());
+}
+
+bool applies(const Json& document, const Json& setting, int stage) {
+  if (setting.contains("stages")) {
+    const Json& stages = setting.at("stages");
+    if (std::find(stages.begin(), stages.end(), Json(stage)) == stages.end()) return false;
+  }
+  if (!setting.contains("when")) return true;
+  return value_at(document, setting.at("when").at("key")) == setting.at("when").at("is");
+}
+
 }  // namespace
 
 std::vector<std::string> check_keys(const JsonReader& config) {
@@ -65,6 +98,23 @@ std::vector<std::string> check_keys(const JsonReader& config) {
     if (holds(kSaid, finding.rule)) warnings.push_back(sentence(config, finding));
   }
   return warnings;
+}
+
+std::vector<std::string> not_counted(const JsonReader& config, int stage) {
+  std::vector<std::string> found;
+  for (const Json& setting : settings()) {
+    const Json& value = given(config.raw(), setting);
+    if (value.is_null() || is_auto(value) || value == setting.at("default")) continue;
+    if (!applies(config.raw(), setting, stage)) continue;
+    const std::string shown =
+        value.is_structured()
+            ? ""
+            : " = " + (value.is_string() ? in_quotes(value.get<std::string>()) : value.dump());
+    found.push_back(fmt::format("not counted: {}#{}{} ({})", config.place(),
+                                setting.at("key").get<std::string>(), shown,
+                                setting.at("what").get<std::string>()));
+  }
+  return found;
 }
 
 }  // namespace zplan
