@@ -1,5 +1,5 @@
 #pragma once
-// What was measured, and the question that zplan would be asked to predict it.
+// A measured run, and the question whose plan predicts it.
 
 #include <optional>
 #include <string>
@@ -15,13 +15,13 @@
 
 namespace zplan::check {
 
-/// What a prediction is made from.
+/// The question of a prediction.
 struct Setup {
   Model model;
   Training training;
   Strategy strategy;
   Cluster cluster;
-  std::int64_t rank{};   ///< of the world, whose figures were taken
+  std::int64_t rank{};   ///< of the world, whose figures were measured
   bool card_is_known{};  ///< `cluster` has the memory of the GPU that was used
   bool varies{};         ///< the sequence length is a limit: samples have all lengths up to it
 };
@@ -36,7 +36,7 @@ struct MeasuredFigure {
 struct MeasuredMemory {
   std::vector<MeasuredFigure> figures;
   std::vector<Phase> peak_phases;  ///< the planner's phases that agree with what was seen; empty: not seen
-  std::string failed_in{};         ///< what it was at when it ended out of memory, where that is known
+  std::string failed_in{};  ///< initialisation or phase in which it ran out of memory; empty: not known
 };
 
 struct MeasuredSpeed {
@@ -56,7 +56,7 @@ struct MeasuredCalls {
   bool by_model{true};   ///< whether NCCL's model alone is compared with them, too
 };
 
-/// What hosts sent to each other while a collective was issued that often.
+/// Bytes that hosts sent to each other in `calls` calls of a collective.
 struct MeasuredSent {
   Cluster cluster;
   Operation operation{Operation::all_reduce};
@@ -75,30 +75,30 @@ struct CallTally {
   Elements elements;  ///< sum: output of an all_gather, input of a reduce_scatter, else the buffer
   bool operator==(const CallTally&) const = default;
 };
-/// Puts `call` behind the others, or into the last where each of its calls is like those.
+/// Appends `call` to the sequence, or adds it to the last entry if each of its calls equals those.
 void append_folded(std::vector<CallTally>& sequence, CallTally call);
 struct MeasuredSchedule {
   std::vector<CallTally> calls;
-  /// In order of issue, equal ones behind each other folded; empty: not recorded.
+  /// In order of issue, with equal neighbours folded into one; empty: not recorded.
   std::vector<CallTally> sequence;
-  /// Tokens were routed by their values: how many rows an all_to_all moved is not the plan's to know.
+  /// Tokens were routed by their values, so a plan cannot know how many rows an all_to_all moved.
   bool routed{};
 };
 
-/// Calls of one kind in a step that was replayed, as they were planned and as they were counted where they
-/// were issued; absent: that side has no such kind.
+/// Calls of one kind in a replayed step, as planned and as counted where they were issued. Absent: that side
+/// has no such kind.
 struct ReplayedKind {
   std::string name;  ///< "all_gather, data, 4 ranks, forward, bfloat16, layer weights"
   std::optional<ReplayKind> planned, counted;
 };
-/// One rank's calls, issued again without the model around them.
+/// One rank's calls, issued again without the model.
 struct MeasuredReplay {
   std::vector<ReplayedKind> kinds;
   std::optional<Seconds> planned;  ///< the step; absent: the plan has no time for what was replayed
   Seconds measured;                ///< median of whole steps
 };
 
-/// What one rank held between steps. Absent: the run does not show it.
+/// Bytes that one rank held between steps. Absent: the run does not show it.
 struct HeldBytes {
   Bytes parameters;
   std::optional<Bytes> parameters_on_host;  ///< given where they are offloaded
@@ -115,16 +115,16 @@ struct MeasuredHeld {
   std::vector<HeldBytes> ranks;  ///< of the world, in order
 };
 
-/// Anonymous memory of all ranks of a node at the worst instant of a moment, where the CPU is the device,
-/// too.
+/// Anonymous memory of all ranks of a node at the worst instant of a moment, in a run whose device is the
+/// CPU.
 struct MomentOnHost {
   RunMoment moment{};
   Bytes resident;
-  Bytes processes;  ///< of that, the processes' own: of the same ranks with a model next to nothing
+  Bytes processes;  ///< of that, the processes' own: measured on the same ranks with a tiny model
 };
 struct MeasuredHost {
   std::vector<MomentOnHost> moments;
-  bool trained{};  ///< the framework had its states, and the optimizer its own; else there were weights alone
+  bool trained{};  ///< framework and optimizer had their states; false: there were weights alone
 };
 
 /// Bytes above parameters, inputs and workspaces of one forward and backward pass whose gradients start
@@ -136,7 +136,7 @@ struct ActivationFigures {
 };
 struct MeasuredActivations {
   ActivationFigures requested, allocated;
-  std::optional<Setup> first;  ///< what the process ran before, with a short input
+  std::optional<Setup> first;  ///< run by the same process before, with a short input
 };
 
 using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSent, MeasuredSchedule,
@@ -154,11 +154,11 @@ struct Case {
   std::string card{}, grade{};  ///< as in Traits
   std::string source{};         ///< who measured, where the document says
   std::vector<SweepPlace> sweeps{};
-  std::vector<std::string> flaws{};  ///< what in the document contradicts itself: the check fails
-  std::vector<std::string> notes{};  ///< what a reader should know of the document
+  std::vector<std::string> flaws{};  ///< contradictions inside the document, for which the check fails
+  std::vector<std::string> notes{};  ///< remarks on the document that are printed
 };
 
-/// The statistics that judging `measured` gives records for.
+/// Returns the statistic of each record that judging `measured` gives.
 [[nodiscard]] std::vector<Statistic> statistics_of(const Measured& measured);
 
 }  // namespace zplan::check

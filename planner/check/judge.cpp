@@ -72,7 +72,7 @@ bool needs_required(const Case& measured, const MeasuredMemory& memory) {
                      [](const MeasuredFigure& figure) { return figure.statistic == Statistic::required; });
 }
 
-/// Whether the run is predicted to fit on its GPU, where that is known, beside whether it did.
+/// Records whether the run fitted on its GPU and whether that is predicted, if the GPU is known.
 void judge_fit(Record& record, const Case& measured, const MemoryPrediction& prediction) {
   if (!judges_fit(measured)) return;
   record.ran = record.statistic != Statistic::required;
@@ -130,7 +130,7 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSent& see
   return {record};
 }
 
-/// The same without what all_to_alls moved, or tensor-parallel ranks shared of it.
+/// Returns the calls without the elements of all_to_alls, and of what tensor-parallel ranks share of them.
 std::vector<CallTally> without_rows(const std::vector<CallTally>& calls, const ParallelLayout& layout) {
   std::vector<CallTally> result;
   for (CallTally each : calls) {
@@ -161,14 +161,14 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule&
   return {record};
 }
 
-/// The figures of a kind that are not there count as none.
+/// Describes the figures of a kind, or the lack of it.
 std::string figures_text(const std::optional<ReplayKind>& kind) {
   if (!kind) return "none";
   return std::to_string(kind->count) + " calls, " + std::to_string(kind->elements) + " elements, " +
          std::to_string(kind->bytes) + " B";
 }
 
-/// Of the first figure in which the two differ.
+/// Returns the error of the first figure in which the two differ.
 double difference(const ReplayKind& planned, const ReplayKind& counted) {
   for (const auto& [ours, theirs] :
        {std::pair(planned.count, counted.count), std::pair(planned.elements, counted.elements),
@@ -217,7 +217,7 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredReplay& r
   return records;
 }
 
-/// What the recording does not show is not compared with the plan.
+/// Returns the plan without the fields that the recording does not show.
 HeldBytes shown(HeldBytes planned, const HeldBytes& recorded) {
   if (!recorded.master_weights) planned.master_weights.reset();
   if (!recorded.parameters_on_host) planned.parameters_on_host.reset();

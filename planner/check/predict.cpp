@@ -33,7 +33,8 @@ RankRun run_of(const Setup& setup) {
   return {setup.model, setup.training, setup.strategy, RankRun::target_of(setup.cluster), setup.rank};
 }
 
-/// Combinations that DeepSpeed refuses were never run by it; of the others' the planner's rules say nothing.
+/// Returns why DeepSpeed would refuse the run, which it then never ran. Rules of other frameworks are not
+/// asked.
 std::vector<std::string> illegal(const Setup& setup) {
   if (!spec(setup.training.framework).reads_ds_config) return {};
   return why_illegal(setup.model, setup.training, setup.strategy,
@@ -52,7 +53,7 @@ class Workspaces {
   std::array<std::array<bool, 2>, 2> made_{};
 };
 
-/// Plays micro-steps of a model behind its parameters and notes what they add.
+/// Simulates micro-steps of a model whose parameters exist, and measures the bytes that they add.
 class ActivationMeter {
  public:
   ActivationMeter(const RankRun& run, Device& device, Workspaces& workspaces)
@@ -84,7 +85,7 @@ class ActivationMeter {
     device_.empty_cache();
   }
 
-  /// Of the last step.
+  /// Returns the figures of the last step.
   [[nodiscard]] ActivationFigures figures() const {
     const auto above = [&](Phase phase) { return device_.peak(phase).allocated - base_; };
     return {.saved_after_forward = saved_ - base_,
@@ -186,9 +187,9 @@ std::vector<VariedMicroStep> varied_micro_steps(const Setup& setup) {
   return steps;
 }
 
-/// What the allocator keeps of a run that is `roomy` without a limit: on the GPU that was used, where that
-/// is known and it starts there in another way or has no memory for all that, once it has given back what it
-/// could.
+/// Returns the bytes that the allocator reserves. `roomy` is the run without a limit; its figure stands
+/// unless the GPU is known and the run starts differently there, or needs more than the GPU has: then the run
+/// is simulated within the GPU's memory.
 Bytes reserved_on_card(const Setup& setup, RunInputs inputs, const RunResult& roomy, Bytes outside) {
   const Bytes card = setup.cluster.usable_memory, pool = card - outside;
   const bool starts_otherwise = roomy.flattening && card < roomy.flattening->gpu;

@@ -1,5 +1,5 @@
 #pragma once
-// What the planner predicts of a measured run. The only file here that asks the planner's engine.
+// Predictions of measured runs. Only this part of check/ calls the engine.
 
 #include <array>
 #include <optional>
@@ -12,10 +12,10 @@
 
 namespace zplan::check {
 
-/// Runs counted pinned host memory in blocks of this size and more.
+/// Pinned host memory was measured in blocks of this size and more.
 inline constexpr Bytes kLeastHostBlock = kMiB * 4;
 
-/// Of the steady step: from the second one on, when the optimizer's states exist.
+/// Memory of the steady step, which is any after the first: then the optimizer's states exist.
 struct MemoryPrediction {
   Bytes peak_requested, peak_allocated;
   Bytes peak_reserved;            ///< on a GPU with memory to spare
@@ -26,26 +26,26 @@ struct MemoryPrediction {
   Phase peak_phase{Phase::forward};
   std::array<PhasePeak, kPhases> phases{};  ///< by Phase
 };
-/// `required` is asked for by itself: it takes a dozen runs.
+/// Predicts memory. `with_required`: also `required`, which takes a dozen simulated runs.
 [[nodiscard]] MemoryPrediction predict_memory(const Setup& setup, bool with_required);
 
-/// Tensors in memory of a node of CPU ranks at a moment, whose device is the host, too: what both hold.
+/// Returns the bytes of tensors that a node of CPU ranks holds at a moment, as device and as host.
 /// `trained`: framework and optimizer have their states.
 [[nodiscard]] Bytes predict_resident(const Setup& setup, RunMoment moment, bool trained);
 
-/// Of an update of PPO at its generation or its scoring.
+/// Memory of an update of PPO while it generates or scores.
 struct MomentPrediction {
-  Bytes held;  ///< between steps, of it
+  Bytes held;  ///< of `allocated`, bytes that are held between steps
   Bytes allocated;
   Bytes reserved;  ///< on a GPU with memory to spare
 };
 [[nodiscard]] MomentPrediction predict_moment(const Setup& setup, RunMoment moment);
 
-/// What rank `rank` of the world holds between steps.
+/// Returns the bytes that rank `rank` of the world holds between steps.
 [[nodiscard]] HeldBytes predict_held(const Setup& setup, std::int64_t rank);
 
-/// Collectives of one optimizer step in order of issue, equal ones behind each other folded; those of a group
-/// of one do nothing and are left out.
+/// Returns the collectives of one optimizer step in order of issue, with equal neighbours folded into one.
+/// Calls within a group of one do nothing and are left out.
 [[nodiscard]] std::vector<CallTally> predict_calls(const Setup& setup);
 
 [[nodiscard]] double predict_tokens_per_second_per_gpu(const Setup& setup);
@@ -60,7 +60,7 @@ struct CallPrediction {
 [[nodiscard]] CallPrediction predict_call(const Cluster& cluster, Operation operation, Bytes size,
                                           std::string_view record = {});
 
-/// What `calls` of one collective over all GPUs of the cluster put on the links between its nodes.
+/// Bytes that `calls` calls of one collective over all GPUs of a cluster send between its nodes.
 struct SentPrediction {
   Bytes bytes;
   std::string way;  ///< NCCL's choice by its model: "ring Simple"
@@ -75,10 +75,10 @@ struct SentPrediction {
 struct ActivationPrediction {
   ActivationFigures requested, allocated;
 };
-/// `first`: what the process ran before, whose workspaces are still there; absent: nothing.
+/// `first`: a run of the same process before this one, whose workspaces still exist; absent: there was none.
 [[nodiscard]] ActivationPrediction predict_activations(const Setup& setup, const std::optional<Setup>& first);
 
-/// What about this run the engine does not model; empty where it models all.
+/// Returns the features of this run that the engine does not model.
 [[nodiscard]] Skip not_modelled(const Setup& setup, const Measured& measured);
 
 }  // namespace zplan::check

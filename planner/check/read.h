@@ -1,5 +1,5 @@
 #pragma once
-// Which format a document is of, told by its schema or shape and never by its name; and its cases.
+// Recognises the format of a document by its schema or shape, never by its name, and reads its cases.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,17 +28,17 @@ enum class Format {
   deepspeed_log,
 };
 
-/// The format of a JSON document; nothing for one that holds no measurements.
+/// Returns the format of a JSON document; nothing for one that holds no measurements.
 [[nodiscard]] std::optional<Format> recognise(const Json& document);
-/// The format of a text that is no JSON.
+/// Returns the format of a text that is not JSON.
 [[nodiscard]] std::optional<Format> recognise(std::string_view text);
 
-/// Whether such a document leaves its plan to the command line.
+/// True if the plan of such a document is given on the command line.
 [[nodiscard]] bool needs_plan(Format format);
-/// Whether it leaves open which machines it was run on: what the command line says of them counts.
+/// True if such a document does not state its machines, so that --gpu, --node and --network count.
 [[nodiscard]] bool leaves_machines_open(Format format);
 
-/// A file's text, and what it is.
+/// A file that was read.
 struct Document {
   std::string source;  ///< its name in messages and records
   std::string text;
@@ -46,10 +46,11 @@ struct Document {
   std::optional<Format> format;
 };
 
-/// `text` recognised. Throws InputError where it begins as JSON does, is none and is no log either.
+/// Recognises `text`. Throws InputError if it begins as JSON but is neither JSON nor a log.
 [[nodiscard]] Document recognised(std::string text, std::string source);
 
-/// The cases of a document of a known format. Throws InputError for a broken one, naming file and place.
+/// Returns the cases of a document of a known format. Throws InputError, naming file and place, for a broken
+/// one.
 [[nodiscard]] std::vector<Case> read_cases(const Document& document, const Given& given);
 
 }  // namespace zplan::check

@@ -9,10 +9,10 @@
 
 namespace zplan::check {
 
-/// What kind of source a measurement comes from.
+/// The kind of source that a measurement comes from.
 enum class Kind { measurement, speed, collectives, schedule, activation, step, log };
 
-/// What was measured. Two statistics never share a group: each is another quantity.
+/// The measured quantity. Two statistics never share a group.
 enum class Statistic {
   requested,          ///< bytes that tensors asked PyTorch's allocator for, at the peak
   allocated,          ///< torch.cuda.max_memory_allocated
@@ -21,7 +21,7 @@ enum class Statistic {
   required,           ///< the smallest device on which the run does not end out of memory
   device,             ///< as nvidia-smi counts: reserved, CUDA context and libraries
   host_pinned,        ///< pinned host memory of the run, in blocks of 4 MiB and more
-  host_pageable,      ///< its pageable host memory, likewise
+  host_pageable,      ///< pageable host memory of the run, in blocks of 4 MiB and more
   unknown,            ///< not stated: anything from allocated to device
   host_resident,      ///< anonymous memory of all ranks of a node at one moment of a run
   held,               ///< bytes of states and buffers that one rank holds between steps
@@ -32,31 +32,32 @@ enum class Statistic {
   sent,               ///< bytes between hosts, of all calls of a collective
 };
 
-/// What a figure is compared with. Without `high`: at least `low`.
+/// A measured range. Without `high`: at least `low`.
 struct Range {
   double low{};
   std::optional<double> high;
   bool operator==(const Range&) const = default;
 };
 
-/// Signed and relative to the nearer end of `measured`; 0 inside it. Where that end is 0 there is nothing to
-/// be relative to: anything else than 0 is an error of 1.
+/// Returns the error relative to the nearer end of `measured`, negative if the prediction is too low, and 0
+/// inside the range. If that end is 0, any other prediction is an error of 1.
 [[nodiscard]] double relative_error(double predicted, const Range& measured);
 
-/// Why nothing was judged: features that are not modelled, by name; of the record itself, what they are here.
+/// Reasons for not judging a record: features that are not modelled, by name, and what they are in this
+/// record.
 struct Skip {
   std::vector<std::string> features;
   std::string detail;
   bool operator==(const Skip&) const = default;
 
   [[nodiscard]] bool any() const { return !features.empty(); }
-  /// Adds a feature, once, and to the detail what is said of it.
+  /// Adds a feature, once, and appends `said` to the detail.
   void add(const std::string& feature, const std::string& said = {});
   /// "torch.compile; float8 products: detail"
   [[nodiscard]] std::string text() const;
 };
 
-/// A point of a sweep: runs of one source that differ in one variable alone.
+/// A point of a sweep: its runs are of one source and differ in one variable alone.
 struct SweepPlace {
   std::string variable;  ///< "seq", "micro_batch"
   std::string runs;      ///< the same for all points of the sweep, and for no others
@@ -64,7 +65,7 @@ struct SweepPlace {
   bool operator==(const SweepPlace&) const = default;
 };
 
-/// What was trained on what: runs alike in all of these are summarised together on the accuracy page.
+/// Properties by which the accuracy page groups runs.
 struct Traits {
   std::string framework{}, method{};  ///< as zplan names them; empty: no training
   std::string card{};                 ///< the profile's name; empty: no GPU, or the source names none

@@ -1,5 +1,5 @@
 #pragma once
-// Many records as a few figures.
+// Summarises records in a few figures.
 
 #include <cmath>
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace zplan::check {
 
-/// Of figures in ascending order, at least one: the middle one, the mean of the middle two where their number
-/// is even.
+/// Returns the median of at least one figure in ascending order: of an even number the mean of the middle
+/// two.
 [[nodiscard]] double median_of(const std::vector<double>& sorted);
 
 /// All records of one kind and one statistic. Errors are absolute, relative to the measurement, and of judged
@@ -43,11 +43,11 @@ struct Subset {
   RecordGroup figures;
   bool operator==(const Subset&) const = default;
 };
-/// How the names of pooled subsets end.
+/// The end of the names of pooled subsets.
 inline constexpr std::string_view kPooled = ", every counted peak";
-/// One per kind, statistic and subset; records of no subset are left out. `pooled` puts the peaks that
-/// PyTorch or the driver counted (allocated, active, reserved, device) of a subset behind them as one, whose
-/// statistic says nothing: for targets that are set over all of them.
+/// Returns one per kind, statistic and subset; records without a subset are left out. `pooled` appends, for
+/// each subset, one more over all peaks that PyTorch or the driver counted (allocated, active, reserved,
+/// device), whose statistic has no meaning.
 [[nodiscard]] std::vector<Subset> summarise_subsets(const std::vector<Record>& records, bool pooled);
 
 /// Runs whose GPU is known, by whether they ran and whether they were predicted to.
@@ -58,7 +58,7 @@ struct FitTally {
 };
 [[nodiscard]] FitTally fit_tally(const std::vector<Record>& records);
 
-/// How much a variable adds between the least and the greatest of its values in a sweep.
+/// Increase of a figure per unit of a variable, from the least to the greatest of its values in a sweep.
 struct Slope {
   std::string variable;
   std::string from, to;  ///< ids of the two records
@@ -67,18 +67,18 @@ struct Slope {
   [[nodiscard]] double error() const { return (predicted - measured) / std::abs(measured); }
   bool operator==(const Slope&) const = default;
 };
-/// Of every sweep of judged records whose figure is known to within 1 %; those that were measured not to
-/// depend on the variable (by less than 1 %) are left out.
+/// Returns the slope of every sweep of judged records whose figures are known to within 1 %. Sweeps whose
+/// measurement changes by less than 1 % are left out.
 [[nodiscard]] std::vector<Slope> slopes(const std::vector<Record>& records);
 
-/// The same figures over bare signed errors.
+/// Figures of RecordGroup, computed from signed errors alone.
 struct ErrorFigures {
   double median{}, p90{}, worst{}, under_predicted{}, cautious{};
   bool operator==(const ErrorFigures&) const = default;
 };
 [[nodiscard]] ErrorFigures error_figures(const std::vector<double>& signed_errors);
 
-/// The judged records of largest absolute error, worst first; ties keep their order.
+/// Returns the judged records of largest absolute error, worst first; ties keep their order.
 [[nodiscard]] std::vector<Record> worst_records(const std::vector<Record>& records, std::size_t most);
 
 }  // namespace zplan::check

@@ -156,7 +156,7 @@ void read_routed_experts(const JsonReader& value, Run& run) {
   run.setup.training.partitions_made_models = run.setup.strategy.zero_stage == 3;
 }
 
-/// How experts are divided is a section of the ds_config.
+/// Reads the number of ranks, and the ds_config's section of expert parallelism.
 void read_experts(const JsonReader& value, Run& run) {
   Strategy& strategy = run.setup.strategy;
   strategy.layout.expert = degree_at(value, strategy.layout.world());

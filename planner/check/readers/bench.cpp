@@ -12,7 +12,7 @@ namespace zplan::check {
 
 namespace {
 
-/// What the command line says of the machines, or the result does; without a GPU nothing can be predicted.
+/// Machines by the command line, or else by the result. Without a GPU nothing can be predicted.
 struct Machines {
   ClusterRequest request;
   Skip skip;
@@ -86,7 +86,8 @@ Case collective_case(const BenchCollective& each, const Machines& machines, bool
   return made;
 }
 
-/// What hosts sent to each other, where they did and NCCL chose how: of a group that had them to itself.
+/// Returns the bytes that hosts sent to each other, if NCCL sent them for a group that had the hosts to
+/// itself.
 std::optional<Case> sent_case(const BenchResult& result, const BenchCollective& each,
                               const Machines& machines, const Given& given) {
   const std::int64_t hosts = result.share_gpu ? each.ranks : each.nodes;
@@ -136,7 +137,7 @@ Case replay_case(const BenchReplay& replay) {
           .skip = {}};
 }
 
-/// What belongs to the whole result.
+/// Returns flaws and notes of the whole result.
 Case result_case(const BenchResult& result) {
   Case whole{.id = "result",
              .file = {},

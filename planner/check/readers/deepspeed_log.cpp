@@ -12,8 +12,8 @@ namespace {
 
 using Match = std::match_results<std::string_view::const_iterator>;
 
-/// What see_memory_usage prints: GiB under the name GB, rounded to a hundredth, but for the last one, which
-/// is rounded to whole ones. It resets the peaks. Source: DeepSpeed 0.19.8 runtime/utils.py.
+/// Figures of see_memory_usage: GiB under the name GB, rounded to a hundredth, and the last one to whole GiB.
+/// It resets the peaks. Source: DeepSpeed 0.19.8 runtime/utils.py.
 struct MemoryLine {
   double max_allocated{}, reserved{}, max_reserved{};
 };

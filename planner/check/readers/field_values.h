@@ -1,5 +1,5 @@
 #pragma once
-// How the value of each field becomes part of a run. The table in fields.cpp says which field is which.
+// Readers of fields: each writes the value of one field into a run. The table in fields.cpp names them.
 
 #include <algorithm>
 #include <type_traits>
@@ -149,7 +149,7 @@ void read_capability(const JsonReader& value, Run& run);
 void read_node_ranks(const JsonReader& value, Run& run);
 void read_rank(const JsonReader& value, Run& run);
 
-/// Whether a row says how many ranks divide a sample; Megatron's sequence parallelism is a switch.
+/// True if a row says how many ranks divide a sample. Megatron's sequence parallelism is a switch.
 [[nodiscard]] bool divides_samples(const Run& run);
 
 }  // namespace zplan::check

@@ -58,7 +58,7 @@ struct Field {
 /// with the place, the value and what is accepted.
 [[nodiscard]] Run read_run(const JsonReader& row, RowFormat format);
 
-/// Returns what was measured of a run as a case.
+/// Returns the case of a run and its measurement.
 [[nodiscard]] Case case_of(const Run& run, Kind kind, Measured measured);
 /// Returns the cases of a list, one an entry.
 [[nodiscard]] std::vector<Case> cases_of(const JsonReader& rows, Case (*case_at)(const JsonReader&));

@@ -37,7 +37,7 @@ Card card_at(const JsonReader& at, const Given& given) {
   return card;
 }
 
-/// A row: the training, and what was measured of it.
+/// A row: the training and its measurements.
 struct MeasuredRun {
   Run training;
   std::string place;  ///< "rows[3]"
@@ -95,8 +95,8 @@ MeasuredRun run_at(const JsonReader& row, std::size_t index, const Card& card) {
   return run;
 }
 
-/// What decides over memory is the compute capability (workspaces, context, NCCL's channels), and of the
-/// nodes whether tensor-parallel groups stay inside, and where ZeRO++ splits its exchange: where ranks share
+/// Returns the cluster. Its memory depends on the compute capability (workspaces, context, NCCL's channels),
+/// on whether tensor-parallel groups stay inside, and where ZeRO++ splits its exchange: where ranks share
 /// a GPU, DeepSpeed sees one in each process, and NCCL a host of its own for each.
 Cluster cluster_of(const MeasuredRun& run, const Card& card, const Given& given) {
   const std::int64_t gpus = run.training.gpus;
@@ -141,7 +141,7 @@ void check_phases(const std::string& where, const JsonReader& step, std::int64_t
     const std::int64_t bytes = bytes_at(phases->at(name).at("peak_allocated")).value;
     const std::string place = fmt::format("{}.phases.{}.peak_allocated", where, name);
     if (name == named)
-      flaws.equal(place, bytes, peak, "and the step's peak, which it is said to hold, is");
+      flaws.equal(place, bytes, peak, "but by peak_phase it holds the step's peak,");
     else
       flaws.at_most(place, bytes, peak, "the step's peak");
   }
@@ -188,7 +188,8 @@ MeasuredMemory memory_of(const MeasuredRun& run) {
   return memory;
 }
 
-/// Of the steps after the second: kernels are loaded and tuned, and states made, in the first ones.
+/// Returns the median time of the steps after the second: in the first ones kernels are loaded and tuned, and
+/// states made.
 std::optional<double> step_seconds(const MeasuredRun& run) {
   constexpr std::int64_t kWarmUp = 2;
   std::vector<double> times;

@@ -31,7 +31,7 @@ Totals totals_at_end(const JsonReader& segments, std::int64_t device) {
   return totals;
 }
 
-/// Sizes in a trace are what was asked for. A free is counted when it is asked for, as
+/// Sizes in a trace are those that were requested. A free counts when it is requested, as
 /// max_memory_allocated does, not when a stream lets the block go.
 Totals change(const JsonReader& event) {
   const std::string action = event.at("action").text();

@@ -82,7 +82,7 @@ void split(std::vector<Tensor>& tensors, TensorRole role, const std::vector<Slic
   tensors = std::move(parts);
 }
 
-/// What its own code does around attention and feed-forward.
+/// Returns the operators of litgpt's own code around attention and feed-forward.
 Operators plain_operators(const Operators& own) {
   Operators plain;
   plain.norm = own.norm, plain.activation = own.activation;

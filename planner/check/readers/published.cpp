@@ -1,4 +1,4 @@
-// What others published: zplan.measurement/1, zplan.speed/1 and zplan.collectives/1.
+// Published measurements: zplan.measurement/1, zplan.speed/1 and zplan.collectives/1.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -57,7 +57,7 @@ MeasuredFigure peak(const JsonReader& measured) {
   return {statistic, {static_cast<double>(low.value), static_cast<double>(high.value)}};
 }
 
-/// By grade and by whether the base is packed: other tolerances are asked of each.
+/// Returns the subset: grade, and whether the base is packed. Each has a tolerance of its own.
 std::string subset_of(const JsonReader& record) {
   const bool packed = record.at("options").at("method").text() == "qlora";
   return "grade " + record.text_or("grade", "?") + (packed ? ", QLoRA" : ", full and LoRA");
@@ -72,7 +72,7 @@ std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
     const double at = rest.at(variable).get<double>();
     rest.erase(variable);
     rest.erase("lora_parameters");
-    // Where the batch of a step is kept, micro-steps make up for it.
+    // Micro-steps may differ, so that the batch of a step stays the same.
     if (std::string_view(variable) == "micro_batch") rest.erase("grad_accum");
     const std::string runs = record.text_or("source", "") + record.at("config").raw().dump() +
                              record.at("measured").at("statistic").text() + rest.dump();

@@ -22,16 +22,16 @@ namespace zplan::check {
 [[nodiscard]] std::vector<Case> read_step_rows(const JsonReader& rows);
 /// The smallest device on which such a run does not end out of memory.
 [[nodiscard]] std::vector<Case> read_capacity_rows(const JsonReader& rows);
-/// What ranks of a run held of host memory, by its moments.
+/// Host memory of a run's ranks at each of its moments.
 [[nodiscard]] std::vector<Case> read_host_rows(const JsonReader& rows);
 /// The collectives of such a step.
 [[nodiscard]] std::vector<Case> read_schedule_rows(const JsonReader& rows);
 /// One recorded optimizer step of DeepSpeed, or a list of them: collectives, and bytes held by every rank.
 [[nodiscard]] std::vector<Case> read_recorded_runs(const JsonReader& run);
-/// What autograd keeps of a few layers, and the peaks of one forward and backward pass.
+/// Activations that autograd keeps for a few layers, and peaks of one forward and backward pass.
 [[nodiscard]] std::vector<Case> read_activation_rows(const JsonReader& rows);
 
-/// What the command line says about a log, which says too little itself.
+/// The part of a log's question that the command line gives.
 struct Given {
   const HardwareProfiles& hardware;
   ClusterRequest machines;  ///< what --gpu, --network and the like say; the rest is the log's

@@ -1,4 +1,4 @@
-// Rows of runs that were measured for this project: what was measured of each, beside its fields.
+// Rows of runs that were measured for this project: their figures, on top of the fields of fields.cpp.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -60,7 +60,7 @@ Bytes bytes_or_none(const std::optional<JsonReader>& object, const std::string& 
   return entry ? bytes_at(entry->raw().is_object() ? entry->at("bytes") : *entry) : Bytes{};
 }
 
-/// What a step with experts divided among ranks holds between steps, on the device or the host.
+/// Returns the bytes held between steps, on device and host, if experts are divided among ranks.
 std::optional<Case> states_case(const JsonReader& row, const Run& run) {
   if (!row.at("options").has("expert_parallel") || !row.has("states")) return std::nullopt;
   const JsonReader states = row.at("states");
@@ -118,8 +118,8 @@ Operation operation_at(const JsonReader& name) {
   name.fail_type("an operation of torch.distributed");
 }
 
-/// Returns the planner's phase: what is gathered for the loss belongs to the forward, what is reduced in its
-/// backward to the backward.
+/// Returns the planner's phase: gathers for the loss belong to the forward, reductions of its backward to the
+/// backward.
 Phase phase_at(const JsonReader& name) {
   const std::string text = name.text();
   if (text == "data" || text == "forward" || text == "loss") return Phase::forward;
@@ -220,8 +220,8 @@ ActivationFigures figures(const JsonReader& row, const std::string& prefix) {
           .layers_backward = bytes_at(peaks.at("layers_bwd"))};
 }
 
-/// What the measuring process began with: the model that the row names, cut to the fewest layers that hold
-/// each of its kinds, in full training, without checkpointing, with one sample of eight tokens.
+/// Returns the run with which the measuring process began: the model that the row names, cut to the fewest
+/// layers that hold each kind, in full training, without checkpointing, with one sample of eight tokens.
 std::optional<Setup> first_setup(const JsonReader& row, const Cluster& cluster) {
   const std::string name = row.text_or("first", "");
   std::optional<Model> model = name.empty() ? std::nullopt : smallest_model(name, row.place());

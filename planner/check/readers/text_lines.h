@@ -1,5 +1,5 @@
 #pragma once
-// Logs, line by line.
+// Reads logs line by line.
 
 #include <string>
 #include <string_view>
@@ -9,20 +9,21 @@
 
 namespace zplan::check {
 
-/// Lines without their ends ("\n", "\r\n").
+/// Returns the lines without their ends ("\n", "\r\n").
 [[nodiscard]] std::vector<std::string_view> lines_of(std::string_view text);
 
-/// What stands between blanks.
+/// Returns the words between blanks.
 [[nodiscard]] std::vector<std::string_view> words_of(std::string_view line);
 
-/// A number that is a whole word and within [low, high], or InputError naming source and line (from 1).
+/// Returns the number that is the whole word, within [low, high]. Throws InputError naming source and line
+/// (from 1).
 [[nodiscard]] double number_at(std::string_view word, double low, double high, const std::string& source,
                                std::size_t line);
 
-/// Whether the word is a number.
+/// True if the word is a number.
 [[nodiscard]] bool is_number(std::string_view word);
 
-/// InputError "source line 12: …".
+/// Throws InputError "source line 12: …".
 [[noreturn]] void fail_at(const std::string& source, std::size_t line, std::string_view found,
                           const std::string& accepted);
 

@@ -96,7 +96,8 @@ constexpr std::array kKeys{
     std::pair{std::string_view("reentrant checkpointing"), "reentrant"},
 };
 
-/// Whether the run says it. Slices of a chunked loss are the trainer's where the run does not count them.
+/// True if the row sets the option itself. Slices of a chunked loss are the trainer's unless the row counts
+/// them.
 bool says(const JsonReader& options, std::string_view option) {
   if (option == "--loss-chunks" || option == "loss in slices of tokens")
     return options.at("loss").text() != "chunked" || options.has("loss_chunks") ||
@@ -105,8 +106,7 @@ bool says(const JsonReader& options, std::string_view option) {
                      [&](const auto& each) { return each.first == option && options.has(each.second); });
 }
 
-/// Whether an engine or a script keeps weights of 16 bits beside masters: a script that loads such weights
-/// and trains nothing has none.
+/// True if fp32 masters exist: a script that loads 16-bit weights and trains nothing has none.
 bool has_masters(const Run& run) {
   return run.options.has("precision") || framework_of(run).casts_model || framework_of(run).makes_shards;
 }
@@ -175,8 +175,8 @@ void read_precision(const JsonReader& value, Run& run) {
   run.setup.training.master_weights = framework_of(run).casts_model;
 }
 
-/// Rows name the kernel that was asked for: PyTorch's own choice of it is what ran, and in fp32 there is no
-/// flash kernel. "none": the model has no attention.
+/// Rows name the kernel that was requested. PyTorch's own choice ran, and has no flash kernel in fp32.
+/// "none": the model has no attention.
 void read_attention(const JsonReader& value, Run& run) {
   const std::string name = value.text();
   const bool chosen = name == "none" || name == "flash (sdpa)";
