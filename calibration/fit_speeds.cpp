@@ -32,8 +32,8 @@ double& figure_of(KernelModel& model, Eigen::Index figure) {
   }
 }
 
-/// Where every fit starts, and what it goes by where runs say nothing: 230 TFLOP/s of an A100 in large
-/// products (mli/transformers-benchmarks README @04df81d), 641 of an H100 by CUTLASS
+/// Returns the model at which every fit starts, and which holds where runs determine nothing: 230 TFLOP/s of
+/// an A100 in large products (mli/transformers-benchmarks README @04df81d), 641 of an H100 by CUTLASS
 /// (waynehacking8/blackwell-tensorcore-kernels results/reference/summary.md @fcfa413); half a wave left
 /// idle; 16 exponentials a cycle (CUDA C++ Programming Guide, throughput of native arithmetic instructions)
 /// for each 128 features, and as long again for sums and rescaling; eight kilobytes in flight over 600 ns; a
@@ -48,7 +48,7 @@ KernelModel prior_model() {
   figure_of(model, kGap) = 1e-6;
   return model;
 }
-/// How far from the prior a figure may be as if one run said otherwise by kScale.
+/// Distance from the prior, in logarithms, that weighs as much as one run with a residual of kScale.
 constexpr std::array<double, kFigures> kLoose{0.15, 0.3, 0.5, 0.5, 0.3, 0.3};
 
 KernelModel model_of(const Parameters& logarithms) {
@@ -63,7 +63,7 @@ Parameters logarithms_of(KernelModel model) {
   return logarithms;
 }
 
-/// A measured run that is played once.
+/// A measured run that is simulated once.
 class Run {
  public:
   Run(const Case& measured, double speed)
@@ -80,9 +80,9 @@ class Run {
   [[nodiscard]] const std::string& gpu() const { return cluster_.gpu.name; }
   [[nodiscard]] const Gpu& card() const { return cluster_.gpu; }
   [[nodiscard]] const std::string& source() const { return source_; }
-  /// Whether attention ran in the kernels that a plan of today assumes.
+  /// True if attention ran in the kernels that plans assume.
   [[nodiscard]] bool usual() const { return setup_.training.modules.attention_time == 1; }
-  /// What offload or another way of running takes decides nothing about kernels.
+  /// True if the run's time depends on kernels alone, and not on offload.
   [[nodiscard]] bool tells() const { return !offloads(); }
   [[nodiscard]] bool offloads() const { return zplan::offloads(setup_.strategy); }
   /// ln(predicted / measured) speed.
@@ -147,7 +147,7 @@ KernelModel fitted(const Runs& all) {
   return model_of(parameters);
 }
 
-/// Of tokens per second, from logarithms of their ratios.
+/// Returns errors of tokens per second, from logarithms of their ratios.
 ErrorFigures errors_of(std::vector<double> residuals) {
   for (double& each : residuals) each = std::expm1(each);
   return error_figures(residuals);

@@ -11,7 +11,7 @@
 
 namespace zplan::check {
 
-/// How far off the runs of one GPU are.
+/// Errors of the runs of one GPU.
 struct EfficiencyFit {
   std::string gpu;
   Efficiency efficiency;  ///< the shares of its peaks, by the fit to all runs

@@ -17,7 +17,7 @@ namespace zplan::check {
 
 namespace {
 
-/// Of one file: the machines, and curves whose fabric and network are still open.
+/// Machines and curves of one file. Fabric and network of the curves are set later.
 struct Measurement {
   std::string source;  ///< where its figures are from, in words
   std::string card;    ///< as CUDA names it; empty: no GPU, or not said
@@ -105,7 +105,7 @@ std::string source_of(const BenchResult& result) {
                               fmt::join(result.command, " ")));
 }
 
-/// Whether an entry is of a group that a curve can be of; why not is noted once.
+/// True if a curve can be made of the entry's group; else the reason is noted once.
 bool is_curve(const BenchCollective& each, bool share_gpu, std::set<std::string>& reasons) {
   const std::string group =
       fmt::format("{} of {} ranks ({})", to_name(each.operation), each.ranks, each.group);
@@ -121,7 +121,7 @@ bool is_curve(const BenchCollective& each, bool share_gpu, std::set<std::string>
   return false;
 }
 
-/// Of the largest copies of pinned memory in each direction the slowest, of the two directions the slower.
+/// Returns the speed of the largest copies of pinned memory: the slowest one in the slower direction.
 std::optional<BytesPerSecond> pinned_speed(const BenchResult& result) {
   std::optional<BytesPerSecond> slowest;
   for (const bool to_device : {true, false}) {
@@ -206,7 +206,7 @@ Gpu base_of(const ImportRequest& request, Findings& found) {
   return named("generic");
 }
 
-/// The node type of what was measured: as it is asked for, as links tell, or the GPU's usual one.
+/// Returns the node type: the given one, the one that the links show, or the GPU's usual one.
 const Node& node_of(const ImportRequest& request, const Gpu& base, const Findings& found) {
   if (!request.node.empty()) {
     const Node& node = find_node(request.hardware, request.node);
@@ -224,7 +224,7 @@ bool gathers(Operation operation) {
   return operation == Operation::all_gather || operation == Operation::reduce_scatter;
 }
 
-/// Whether a curve says something of the other's operation on as many nodes, one or several.
+/// True if a measured curve replaces another: same operation, and both within one node or both across nodes.
 bool replaces(const CollectiveCurve& measured, const CollectiveCurve& old) {
   const bool alike =
       measured.operation == old.operation || (gathers(measured.operation) && gathers(old.operation));
@@ -290,7 +290,7 @@ std::string share_of(double rate, double rated) {
   return fmt::format("{:.0f} % of the rated", 100 * rate / rated);
 }
 
-/// What a profile does not hold, or holds as something else: for the reader.
+/// Notes measurements that a profile does not hold, or not in that form.
 void note_the_rest(const BenchResult& result, const Gpu& base, std::vector<std::string>& notes) {
   for (const BenchCompute& each : result.compute) {
     if (!each.product)

@@ -11,7 +11,7 @@ namespace zplan::check {
 
 namespace {
 
-/// What all of these planners are about: full training under DeepSpeed in 16 bits.
+/// True if all of these planners support the run: full training under DeepSpeed in 16 bits.
 bool is_plain(const Setup& setup) {
   return spec(setup.training.framework).reads_ds_config && setup.training.method == Method::full &&
          setup.training.precision != Precision::fp32;

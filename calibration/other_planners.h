@@ -1,6 +1,5 @@
 #pragma once
-// What other planners say about the same runs, by their published formulas: for the accuracy page, never for
-// a plan.
+// Predictions of other planners for the same runs, by their published formulas. The accuracy page shows them.
 
 #include <optional>
 #include <string_view>
@@ -11,7 +10,7 @@
 
 namespace zplan::check {
 
-/// Bytes per GPU that a planner predicts for a run; nothing where it takes no such run.
+/// Returns the bytes per GPU that a planner predicts for a run; nothing if it does not support the run.
 using PlannerFormula = std::optional<double> (*)(const Setup&);
 
 struct OtherPlanner {
@@ -48,7 +47,7 @@ struct PlannerComparison {
   ErrorFigures zplan_errors;
 };
 
-/// `records` are what judge() made of `cases`.
+/// Compares each planner with zplan. `records` are the result of judge(cases).
 [[nodiscard]] std::vector<PlannerComparison> compare_planners(const std::vector<Case>& cases,
                                                               const std::vector<Record>& records);
 

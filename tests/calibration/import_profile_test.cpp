@@ -26,7 +26,7 @@ ImportRequest request(const std::string& gpu = {}) {
 ImportedProfile imported(const Json& json, const ImportRequest& wanted = request()) {
   return import_profile({document_of(json)}, wanted);
 }
-/// As --gpu FILE reads it.
+/// Writes a GPU and reads it, as --gpu FILE does.
 Gpu written_and_read(const Gpu& gpu) {
   const Json json = write_gpu(gpu);
   return read_profiles(JsonReader(json, "profile")).gpus.at(0);

@@ -163,7 +163,7 @@ TEST(Sent, OfNodesIsWhatLeavesThem) {
   json["share_gpu"] = false;
   json["collectives"][4]["nodes"] = 2;
   const Record record = sent_in(json).front();
-  // Of two nodes of two: a ring's out of each, 2·3/4·S, or a tree's S up and S down.
+  // With two nodes of two GPUs, a ring sends 2·3/4·S out of each node, and a tree S up and S down.
   const double ring = 7 * 2 * 1.5 * k4MiB, tree = 7 * 2.0 * k4MiB;
   EXPECT_THAT(*record.predicted, ::testing::AnyOf(ring, tree, ::testing::DoubleNear(ring * 16 / 15, 8),
                                                   ::testing::DoubleNear(tree * 16 / 15, 8)))

@@ -1,4 +1,4 @@
-// What pricing of collectives is worth: every published nccl-tests log judged by curves of the others, and by
+// Accuracy of the prices of collectives: every published nccl-tests log judged by curves of the others, and by
 // NCCL's model alone.
 
 #include <gtest/gtest.h>

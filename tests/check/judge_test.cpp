@@ -1,4 +1,4 @@
-// What each statistic is compared with.
+// Judging: each statistic is compared with its prediction.
 
 #include "planner/check/judge.h"
 
@@ -170,7 +170,7 @@ TEST(Judge, HeldBytesAreExactOnlyWhereEveryRankAndRoleIs) {
       .id = "a", .file = "b", .kind = Kind::schedule, .measured = held, .setup = sample_plan(), .skip = {}};
   EXPECT_TRUE(judge(measured).front().exact);
   EXPECT_EQ(*judge(measured).front().error, 0);
-  // The same sum in other roles is not the same.
+  // Equal sums in other roles are not equal.
   std::get<MeasuredHeld>(measured.measured).ranks[2].moments += Bytes(8);
   std::get<MeasuredHeld>(measured.measured).ranks[2].parameters -= Bytes(8);
   EXPECT_FALSE(judge(measured).front().exact);

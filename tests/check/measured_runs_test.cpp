@@ -130,7 +130,7 @@ TEST(MeasuredRuns, OfACardPerRankStateNoLinks) {
   EXPECT_EQ(run_cases_in(json).front().setup->cluster.gpus_per_node, 2);
 }
 
-// As NCCL and DeepSpeed see it, but for tensor parallelism, which may not leave a node.
+// NCCL and DeepSpeed see nodes of one rank. Tensor parallelism is the exception: it may not leave a node.
 TEST(MeasuredRuns, OfRanksThatShareACardAreNodesOfOne) {
   EXPECT_EQ(run_cases_in(only(kShared)).front().setup->cluster.gpus_per_node, 1);
   Json json = only(kShared);
@@ -199,7 +199,7 @@ TEST(MeasuredRuns, ThatFailAsTheyStartAreForetoldNotToFit) {
   EXPECT_GE(failed, 8U);
 }
 
-/// What the stand-in for a device counted, said to be a GPU's: nothing in it contradicts itself, and the
+/// Figures of the stand-in for a device, presented as a GPU's: they do not contradict each other, and the
 /// same figures are judged.
 TEST(MeasuredRuns, ReadRowsAsStepRowsAreRead) {
   Json rows = parse_json(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/steps/steps.json"), "steps");
@@ -253,8 +253,8 @@ INSTANTIATE_TEST_SUITE_P(
         AlteredRow{
             "PhaseOfThePeak",
             [](Json& row) { row["measured"]["4"]["phases"]["step"]["peak_allocated"] = 11'000'000'000; },
-            "rows[0].measured.4.phases.step.peak_allocated: 11000000000, and the step's peak, which it is "
-            "said to hold, is 12000000000"},
+            "rows[0].measured.4.phases.step.peak_allocated: 11000000000, but by peak_phase it holds "
+            "the step's peak, 12000000000"},
         AlteredRow{
             "AnotherPhase",
             [](Json& row) { row["measured"]["4"]["phases"]["loss"]["peak_allocated"] = 12'000'000'001; },

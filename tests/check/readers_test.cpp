@@ -1,4 +1,4 @@
-// Rows → the question that zplan is asked.
+// Readers: rows → questions.
 
 #include <gtest/gtest.h>
 
@@ -288,7 +288,7 @@ TEST(Published, ACardThatIsNotNamedIsNoCard) {
   EXPECT_EQ(peak.setup->cluster.gpu.name, "generic");
 }
 
-// What a library fixes stands in fields of the row, whoever published it.
+// Fields of the row state what a library fixes, whoever published it.
 TEST(Published, FieldsDecideAndNoName) {
   for (const char* source : {"Lightning-AI/litgpt", "mosaicml/llm-foundry", "somebody/else"}) {
     const auto with = [&](const char* key, const Json& value) {

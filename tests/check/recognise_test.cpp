@@ -1,4 +1,4 @@
-// A format is told by a document's schema or shape.
+// Recognition: the schema or shape of a document decides its format.
 
 #include <gtest/gtest.h>
 

@@ -24,7 +24,7 @@ std::vector<Case> reference(const std::string& path) {
   return cases_of(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/" + path), path);
 }
 
-/// How far off the cases of a file are, smallest first: every one is judged, none further off than `most`.
+/// Returns the errors of a file's cases, smallest first. Every case is judged, with an error of at most `most`.
 /// `only`: of that statistic.
 std::vector<double> errors_of(const std::string& path, std::optional<Statistic> only, double most) {
   std::vector<double> errors;
@@ -119,7 +119,7 @@ TEST(References, OtherFilesAreNone) {
     EXPECT_FALSE(recognised(read_file(folder + path), path).format) << path;
 }
 
-// What every rank of 200 real runs held is what the planner says, to the byte.
+// The planner predicts the bytes that every rank of 200 real runs held, to the byte.
 TEST(References, HeldBytesAreExact) {
   std::size_t exact = 0;
   for (const char* path : {"deepspeed_runs/runs.json", "sharding_options/runs.json"})
@@ -272,7 +272,7 @@ TEST(References, FirstGenerationHoldsInputs) {
   for (const Record& record : judge(reference("fsdp1/steps.json"))) {
     ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
     if (record.statistic != Statistic::allocated) continue;
-    // Of 70B plans are 4.4 and 5.3 % too high; why is not known.
+    // Plans of 70B are 4.4 and 5.3 % too high; the reason is not known.
     EXPECT_LE(std::abs(*record.error), record.id.find("70B") != std::string::npos ? 0.055 : 0.04)
         << record.id;
     predicted[record.id] = *record.predicted;
@@ -290,7 +290,7 @@ TEST(References, LoopsHoldTheirOutputs) {
   EXPECT_LE(median_of(errors), 0.005);
 }
 
-// What of the older published peaks is judged at all, and how far off those are whose source says what was
+// Number of the older published peaks that are judged, and the errors of those whose source says what was
 // counted.
 TEST(References, PublishedPeaksAreJudged) {
   std::size_t judged = 0;
@@ -333,7 +333,7 @@ TEST(References, TrainersStepsAreAsMeasured) {
 }
 
 // GRPO's scoring and training over given completions: with and without a reference, adapters, accumulation.
-// What scoring leaves of DeepSpeed's trace is known of one micro-step alone: with four, 0.4 GB are planned
+// DeepSpeed's trace behind a scoring pass is known for one micro-step alone: with four, 0.4 GB are planned
 // whole that are not.
 TEST(References, RolloutsAreAsMeasured) {
   std::vector<double> allocated;
@@ -469,7 +469,7 @@ TEST(References, ExpertParallelSchedulesAreAsRecorded) {
     EXPECT_TRUE(judge(each).front().exact) << each.id;
 }
 
-// What DeepSpeed refused is refused, with its own words.
+// Runs that DeepSpeed refused are refused with its own words.
 TEST(References, RefusedLongContextIsRefused) {
   const std::string path = "reference/sequence_parallel/refused.json";
   const Json rows = Json::parse(read_file(std::string(ZPLAN_TEST_DATA) + "/" + path));

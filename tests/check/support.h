@@ -16,7 +16,7 @@ inline std::string sample_path(const std::string& name) {
 }
 inline std::string sample(const std::string& name) { return read_file(sample_path(name)); }
 
-/// What the logs of the samples were run with: a small Llama on four GPUs, ZeRO 2.
+/// Returns the run of the sample logs: a small Llama on four GPUs, ZeRO 2.
 inline const Setup& sample_plan() {
   static const Setup plan = [] {
     const Json config = {
