@@ -126,7 +126,7 @@ bool adapts_experts(const Model& model, const Training& training) {
   });
 }
 
-/// What DeepSpeed is asked, as a plan writes the config: with the preset, pattern or partition that a model
+/// Returns the use of experts that a plan's config states: with the preset, pattern or partition that a model
 /// needs.
 ExpertUse expert_use(const Model& model, const Training& training, const Strategy& s) {
   ExpertUse use;

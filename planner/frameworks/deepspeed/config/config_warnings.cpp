@@ -17,8 +17,8 @@ namespace {
 
 // ---- the rules of lint
 
-/// DeepSpeed stops at them, or a setting is lost that a plan depends on: at the top level perhaps a whole
-/// section.
+/// Rules at which a plan stops: DeepSpeed stops too, or a setting is lost that a plan depends on, at the top
+/// level perhaps a whole section.
 constexpr std::array<std::string_view, 16> kStops{
     "unknown-key",           "unknown-section-key", "removed-key",
     "deprecated-beside-new", "two-names",           "optimizer-type",
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 16> kStops{
     "missing-type",          "max-grad-norm",       "two-precisions",
     "odd-allgather-bucket",  "nvme-without-path",   "batch-autotp-zero3",
     "not-an-object"};
-/// Said, and planned all the same.
+/// Rules that become warnings: the config is planned all the same.
 constexpr std::array<std::string_view, 4> kSaid{"ignored-section-key", "deprecated-key", "shadowed-section",
                                                 "auto-nobody-fills"};
 
@@ -65,7 +65,7 @@ const Json& settings() {
   return list;
 }
 
-/// What stands at `pointer`, or null.
+/// Returns the value at `pointer`, or null.
 const Json& value_at(const Json& document, const std::string& pointer) {
   static const Json nothing;
   const Json::json_pointer where(pointer);

@@ -1,5 +1,5 @@
 #pragma once
-// What --ds-config says of a config beside planning it.
+// Errors and warnings of --ds-config.
 
 #include <string>
 #include <vector>

@@ -187,7 +187,8 @@ void add_zero(Json& config, const Inputs& in) {
   config["zero_optimization"] = section;
 }
 
-/// What AutoTP divides beside AutoEP: Hugging Face's plans for mixtures have styles that it refuses.
+/// Returns AutoTP's partition of attention beside AutoEP, which refuses styles of Hugging Face's own plans
+/// for mixtures.
 Json attention_partition() {
   const auto layers = [](const char* pattern, const char* kind) {
     return Json{{"patterns", {pattern}}, {"partition_type", kind}};
@@ -309,7 +310,7 @@ void note_limits(const Plan& plan, const Training& training, const std::string& 
         "the tensor-parallel ranks too");
 }
 
-/// As the newest release takes it.
+/// Returns the config for the newest release.
 Json newest_config(const Plan& plan, const Question& question, const DsConfigOptions& options) {
   const Inputs in{plan, question, options};
   Json config = Json::object();

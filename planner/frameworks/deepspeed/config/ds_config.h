@@ -8,22 +8,22 @@
 
 namespace zplan {
 
-/// What a config depends on beside the plan.
+/// Choices of a config that the plan does not make.
 struct DsConfigOptions {
   ConfigStyle style{ConfigStyle::plain};
   std::string nvme_path{"/local_nvme"};  ///< folder on a local disk, for offload to NVMe
 };
 
-/// The ds_config of a plan, for the training's release of DeepSpeed: complete, and no key that does nothing
-/// at the plan's stage or only repeats DeepSpeed's default, but for what everyone looks for: stage, batch,
-/// clipping. Under tensor parallelism train_batch_size is left out: DeepSpeed counts the tensor-parallel
-/// ranks in it or not depending on who asks. Sources: docs/ds-config.md.
+/// Returns the ds_config of a plan, for the training's release of DeepSpeed. It is complete, without keys
+/// that do nothing at the plan's stage or repeat DeepSpeed's default, except those that everyone looks for:
+/// stage, batch, clipping. Under tensor parallelism train_batch_size is left out, because parts of DeepSpeed
+/// disagree on whether it counts tensor-parallel ranks. Sources: docs/ds-config.md.
 [[nodiscard]] Json ds_config(const Plan& plan, const Question& question, const DsConfigOptions& options);
 [[nodiscard]] Json ds_config(const Plan& plan, const Question& question,
                              ConfigStyle style = ConfigStyle::plain);
 
-/// What the config cannot say: what the training script has to do itself, and what DeepSpeed, or this release
-/// of it, has no setting for. One sentence each.
+/// Returns a sentence for each thing that the config cannot set: the training script has to do it, or
+/// DeepSpeed, or this release of it, has no setting for it.
 [[nodiscard]] std::vector<std::string> ds_config_notes(const Plan& plan, const Question& question);
 
 /// The steps over which the learning rate of a config rises. No figure depends on them.

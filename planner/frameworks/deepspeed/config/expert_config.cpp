@@ -23,7 +23,7 @@ struct Preset {
   bool records_routers{};  ///< it hooks transformers' recorders of router logits
 };
 
-/// What AutoEP knows of models: expert_presets.json.
+/// AutoEP's presets for models: expert_presets.json.
 struct Presets {
   std::vector<Preset> all;                               ///< in the order of DeepSpeed's registry
   std::map<std::string, std::string, std::less<>> fits;  ///< model types without a preset of their own
@@ -268,7 +268,8 @@ Error config_error(const ExpertUse& use) {
   return value_error(c);
 }
 
-/// AutoTP converts the plan that Hugging Face gives a mixture, unless it is told another.
+/// Returns the error of AutoTP, which converts Hugging Face's plan for a mixture unless the config has
+/// another.
 Error tensor_plan_error(const ExpertUse& use) {
   if (use.tensor_parallel == 1 || use.tensor_preset || use.has_partition_config || use.experts == 0)
     return std::nullopt;
@@ -283,7 +284,7 @@ std::string first_mixture(const ExpertUse& use) {
   return fmt::format("model.layers.{}.mlp", use.mixtures.front());
 }
 
-/// How a mixture is found: by preset, by its own pattern, or by the model's type.
+/// Returns the error of finding mixtures: by preset, by the config's pattern, or by the model's type.
 Error detection_error(const ExpertUse& use) {
   const ExpertConfig& c = use.config;
   const auto preset = c.preset_model ? c.preset_model : expert_preset_of(use.architecture);
@@ -330,7 +331,7 @@ Error experts_error(const ExpertUse& use) {
   return std::nullopt;
 }
 
-/// What the engine and the optimizers ask of a model with experts.
+/// Returns the error of the engine or the optimizer for a model with experts.
 Error engine_error(const ExpertUse& use) {
   const auto preset = use.config.preset_model ? use.config.preset_model : expert_preset_of(use.architecture);
   const bool by_pattern = use.config.moe_layer_pattern && !use.config.preset_model;

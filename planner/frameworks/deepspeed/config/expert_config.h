@@ -30,7 +30,7 @@ struct ExpertConfig {
 };
 [[nodiscard]] ExpertConfig read_expert_config(const JsonReader& section);
 
-/// What of it changes memory, traffic or time.
+/// Returns the part of the section that changes memory, traffic or time.
 [[nodiscard]] ExpertParallel expert_parallel_of(const ExpertConfig& config);
 
 /// Who makes the optimizer that DeepSpeed is given.
@@ -40,7 +40,7 @@ enum class OptimizerMaker : std::uint8_t {
   unnamed_groups  ///< the config's section, over parameter groups without names
 };
 
-/// What DeepSpeed looks at beside the section.
+/// Everything that DeepSpeed's answer depends on: the section, the model and other settings.
 struct ExpertUse {
   ExpertConfig config{};
   std::string architecture{};  ///< model_type
@@ -62,8 +62,8 @@ struct ExpertUse {
   std::vector<std::int64_t> mixtures{0};  ///< layers that are named in what DeepSpeed says
 };
 
-/// The error with which DeepSpeed stops, in its own words; nothing where it trains. Where it replaces nothing
-/// and says so in a warning alone (gpt-oss, dense models) `replaces` is false.
+/// DeepSpeed's error in its own words; nothing if it trains. `replaces` is false if it replaces no layer and
+/// only warns of it (gpt-oss, dense models).
 struct ExpertAnswer {
   std::optional<std::string> error{};
   bool replaces{};
@@ -80,7 +80,7 @@ struct ExpertAnswer {
 [[nodiscard]] std::string architecture_with_preset();
 /// moe_layer_pattern of a model under peft, whose modules' names have a prefix.
 inline constexpr const char* kAdaptedMixtures = R"(.*model\.layers\.\d+\.mlp)";
-/// Whether transformers 5.23.0 and DeepSpeed 0.19.8 do not go together for this preset.
+/// True if transformers 5.23.0 and DeepSpeed 0.19.8 do not work together for this preset.
 [[nodiscard]] bool breaks_with_recorders(std::string_view preset);
 
 }  // namespace zplan

@@ -78,7 +78,7 @@ READ_ELSEWHERE = ["sequence_parallel_size", "data_parallel_size", "allgather_siz
 
 
 class Recorder(dict):
-    """A dictionary that remembers which keys it was asked for."""
+    """A dictionary that records which of its keys are read."""
 
     def __init__(self, values, pointer, seen, defaults):
         super().__init__(values)

@@ -1,5 +1,5 @@
 #pragma once
-// What DeepSpeed knows in a ds_config: its keys, as data (keys.json, generated from the installed package).
+// DeepSpeed's keys of a ds_config, as data (keys.json, generated from the installed package).
 
 #include <map>
 #include <optional>
@@ -39,16 +39,16 @@ struct DsKeys {
 
 [[nodiscard]] const DsKeys& ds_keys();
 
-/// The section at `pointer`, or nothing where the object is not one that is checked.
+/// Returns the section at `pointer`, or null if that object is not checked.
 [[nodiscard]] const DsSection* find_section(const DsKeys& keys, std::string_view pointer);
 
-/// The JSON name of a key that pydantic also takes by its Python name; the key itself where it has one name.
+/// Returns the JSON name of a key that pydantic also takes by its Python name; else the key itself.
 [[nodiscard]] std::string json_name(const DsSection& section, const std::string& key);
 
-/// The optimizer that `type` names: DeepSpeed ignores case for its own, torch's are spelled exactly.
+/// Returns the optimizer that `type` names. DeepSpeed ignores case for its own; torch's are spelled exactly.
 [[nodiscard]] const Arguments* find_optimizer(const DsKeys& keys, const std::string& type);
 
-/// Whether the value is the text "auto".
+/// True if the value is the text "auto".
 [[nodiscard]] bool is_auto(const Json& value);
 [[nodiscard]] bool is_auto(const JsonReader& value);
 

@@ -68,7 +68,7 @@ bool only_removes(const Finding& finding) {
   return finding.fix->edits.size() == 1 && finding.fix->edits.front().text.empty();
 }
 
-/// Of findings with repairs by place those whose stretches do not overlap.
+/// Returns those repairs, in order of place, whose spans do not overlap.
 std::vector<Finding> apart(const std::vector<Finding>& findings) {
   std::vector<Finding> kept;
   for (const Finding& each : findings)
@@ -77,7 +77,8 @@ std::vector<Finding> apart(const std::vector<Finding>& findings) {
   return kept;
 }
 
-/// What can be repaired at once. What is not JSON goes first: without a member its comma would be left.
+/// Returns the repairs that can be made at once. Text that is not JSON is repaired first: a removed member
+/// would leave its comma.
 std::vector<Finding> next_repairs(const std::vector<Finding>& findings) {
   std::vector<Finding> flaws, removals, others;
   for (const Finding& each : findings)

@@ -1,6 +1,6 @@
 #pragma once
-// What is wrong with a ds_config: everything at once, each with its place, what DeepSpeed does about it, and
-// what to write instead.
+// Finds everything that is wrong with a ds_config: each with its place, DeepSpeed's reaction, and a
+// correction.
 
 #include <cstdint>
 #include <optional>
@@ -22,13 +22,13 @@ struct EnumNames<Severity> {
       {{Severity::error, "error"}, {Severity::warning, "warning"}, {Severity::note, "note"}}};
 };
 
-/// What DeepSpeed does about it.
+/// DeepSpeed's reaction to a mistake.
 enum class Outcome {
   raises,         ///< stops with an exception
   ignored,        ///< goes on as if it were not there, without a word
   default_value,  ///< takes its default
   converted,      ///< takes it as another value
-  runs            ///< does what is written, which is hardly what is meant, or not everywhere possible
+  runs            ///< does what is written, though that is hardly intended, or fails elsewhere
 };
 template <>
 struct EnumNames<Outcome> {
@@ -68,7 +68,7 @@ struct Finding {
   std::optional<LintFix> fix{};
 };
 
-/// What the file alone does not say.
+/// Facts that the file alone does not state.
 struct LintOptions {
   std::optional<ConfigStyle> style{};  ///< who fills in "auto"; absent: by what the file holds
   std::optional<std::int64_t> gpus{};
@@ -83,8 +83,9 @@ struct LintOptions {
 /// hf_auto where the HF Trainer fills something in the document, plain otherwise.
 [[nodiscard]] ConfigStyle inferred_style(const Json& document);
 
-/// Everything that is wrong with the text of a ds_config, by place in the file. `source` is its name in
-/// messages. Throws InputError, naming line and column, where the text is no JSON even without its comments.
+/// Returns everything that is wrong with the text of a ds_config, by place in the file. `source` is its name
+/// in messages. Throws InputError, naming line and column, where the text is no JSON even without its
+/// comments.
 [[nodiscard]] std::vector<Finding> lint(std::string_view text, const std::string& source,
                                         const LintOptions& options = {});
 
@@ -92,8 +93,8 @@ struct FixedText {
   std::string text;
   std::vector<Finding> fixed;  ///< what was repaired, in that order; places are of the text as it then was
 };
-/// The text with everything repaired that can be without knowing what was meant. What is not touched keeps
-/// its layout. Fixing a fixed text changes nothing.
+/// Repairs everything that has one possible correction. The rest of the text keeps its layout. Fixing a fixed
+/// text changes nothing.
 [[nodiscard]] FixedText fix(std::string_view text, const std::string& source,
                             const LintOptions& options = {});
 

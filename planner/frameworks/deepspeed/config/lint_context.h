@@ -1,5 +1,5 @@
 #pragma once
-// What the groups of lint rules share: the document, questions about it, and where findings go.
+// The context of lint rules: the document, look-ups in it, and the findings.
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ struct LintContext {
   int stage{};  ///< as DeepSpeed resolves it; 0 where it stops at it
   std::vector<Finding> findings{};
 
-  /// What a finding says.
+  /// The text of a finding.
   struct Saying {
     std::string found;
     Outcome outcome{};
@@ -33,7 +33,7 @@ struct LintContext {
 
   /// The value at a pointer; null where there is none.
   [[nodiscard]] const Json& at(const std::string& pointer) const;
-  /// Whether something that is not null stands at a pointer.
+  /// True if the value at a pointer exists and is not null.
   [[nodiscard]] bool has(const std::string& pointer) const;
   /// The value of a switch: as DeepSpeed's pydantic sections read it, absent and "auto" as `fallback`.
   [[nodiscard]] bool flag(const std::string& pointer, bool fallback) const;
@@ -51,7 +51,7 @@ struct LintContext {
   [[nodiscard]] LintFix removal(const std::string& pointer) const;
 };
 
-/// Where the keys of ZeRO stand.
+/// The section of ZeRO.
 inline const std::string kZero = "/zero_optimization";
 
 template <class List>
@@ -62,9 +62,9 @@ template <class List>
 /// A value as it is shown in a message: scalars as JSON, shortened; of the rest what they are.
 [[nodiscard]] std::string shown_value(const Json& value);
 
-/// Whether "auto" at a pointer is filled in by the HF Trainer or by accelerate.
+/// True if the HF Trainer or accelerate fills in "auto" at a pointer.
 [[nodiscard]] bool filled_by_trainer(std::string_view pointer);
-/// Whether DeepSpeed itself gives "auto" a meaning there.
+/// True if DeepSpeed itself gives "auto" a meaning there.
 [[nodiscard]] bool auto_is_native(std::string_view pointer);
 
 // The groups of rules. Each adds its findings.

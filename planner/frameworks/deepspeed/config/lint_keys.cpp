@@ -42,7 +42,7 @@ TextFlaw with_line(const LintContext& context, TextFlaw flaw) {
   return flaw;
 }
 
-/// Whether all members of one key have the same value, as written.
+/// True if all members of one key have the same value, as written.
 bool all_say_the_same(const DsText& ds, const TextFlaw& flaw) {
   const std::vector<TextMember>& members = ds.objects.at(flaw.pointer.substr(0, flaw.pointer.rfind('/')));
   std::optional<std::string> first;
@@ -103,7 +103,7 @@ const Mistake* mistake(const DsSection& section, const std::string& key) {
   return at == all.end() ? nullptr : &*at;
 }
 
-/// Whether the key stands in the object already, by either name.
+/// True if the object already has the key, by either name.
 bool is_taken(const LintContext& context, const DsSection& section, const std::string& key) {
   const Json& object = context.at(section.pointer);
   return std::any_of(object.items().begin(), object.items().end(), [&](const auto& item) {
@@ -148,7 +148,7 @@ void Walk::unknown(const DsSection& section, const std::string& key, const std::
   if (const Mistake* known = mistake(section, key)) {
     saying.advice = known->say;
     if (!known->rename_to.empty()) saying.fix = renamed(section, own, known->rename_to);
-    // What is meant is there already, so that the wrong name says nothing more.
+    // The right key is there already, so that the wrong one can be removed.
     if (known->remove) saying.fix = context.removal(own);
     context.add(rule, own, std::move(saying));
     return;
@@ -179,7 +179,7 @@ std::optional<LintFix> Walk::replacement(const std::string& key, const std::stri
   return LintFix{fmt::format("write \"{}\": {{\"device\": \"cpu\"}}", to), edits};
 }
 
-/// Of deprecated keys only cpu_offload_use_pin_memory sets nothing.
+/// Reports a deprecated key. Only cpu_offload_use_pin_memory sets nothing.
 void Walk::deprecated(const DsSection& section, const std::string& key, const std::string& own) {
   const std::string& to = section.replaced_by.at(key);
   if (is_auto(context.at(own))) return;

@@ -1,6 +1,5 @@
 #pragma once
-// What lint knows beside the keys, as data: kinds of values (keys.json), what has no effect where, and what
-// is often written by mistake (lint.json).
+// Data of lint: kinds of values (keys.json), keys without effect, and frequent mistakes (lint.json).
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -29,7 +28,7 @@ struct EnumNames<ValueKind> {
        {ValueKind::never, "never"}}};
 };
 
-/// What may stand behind a key.
+/// The values that a key accepts.
 struct ValueRule {
   ValueKind kind{ValueKind::any};
   bool null{};                                   ///< null is the same as leaving the key out
@@ -43,12 +42,12 @@ struct ValueRule {
   std::string say{};  ///< what happens to values that are refused, where that is special
 };
 
-/// How a value meets a rule.
+/// The result of checking a value by its rule.
 enum class Fit { right, converted, wrong_kind, out_of_range, no_choice };
 
-/// As pydantic decides it where the rule is `checked`, and without its conversions elsewhere.
+/// Checks a value: as pydantic does if the rule is `checked`, else without pydantic's conversions.
 [[nodiscard]] Fit fit_of(const ValueRule& rule, const Json& value);
-/// What pydantic makes of a value that it converts, as JSON: "true" becomes true.
+/// Returns the value that pydantic converts to, as JSON: "true" becomes true.
 [[nodiscard]] Json converted(const ValueRule& rule, const Json& value);
 /// "a whole number from 0", "true or false".
 [[nodiscard]] std::string accepted_by(const ValueRule& rule);
@@ -77,7 +76,8 @@ struct LintKnowledge {
 };
 [[nodiscard]] const LintKnowledge& lint_knowledge();
 
-/// What has no effect at `stage`, with the reason; keys of ZeRO-3 by their prefix. Nothing where it has one.
+/// Returns why a key has no effect at `stage`; nothing if it has one. Keys of ZeRO-3 are known by their
+/// prefix.
 [[nodiscard]] std::optional<std::string> without_effect(const Json& document, const std::string& pointer,
                                                         int stage);
 

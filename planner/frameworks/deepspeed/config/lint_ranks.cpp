@@ -43,7 +43,7 @@ void check_missing(LintContext& context) {
                .advice = "write train_micro_batch_size_per_gpu"});
 }
 
-/// What the keys but for the number of GPUs multiply to.
+/// Returns micro-batch times accumulation steps.
 std::int64_t per_gpu(const BatchKeys& batch) { return batch.micro.value_or(1) * batch.steps.value_or(1); }
 
 void check_given_gpus(LintContext& context, const BatchKeys& batch, std::int64_t gpus) {
@@ -90,7 +90,7 @@ void check_product(LintContext& context) {
   const BatchKeys batch{count(context, "/train_batch_size"),
                         count(context, "/train_micro_batch_size_per_gpu"),
                         count(context, "/gradient_accumulation_steps")};
-  // What the Trainer fills in, it fills in so that the product holds.
+  // The Trainer fills in values for which the product holds.
   const bool open = is_auto(context.at("/train_micro_batch_size_per_gpu")) ||
                     is_auto(context.at("/gradient_accumulation_steps"));
   if (!batch.train || open) return;
@@ -170,7 +170,7 @@ void check_degree(LintContext& context, std::int64_t ranks) {
                  .advice = "take a divisor of the number of GPUs"});
 }
 
-/// Of one rank of each group the samples count.
+/// Checks the batch, in which the samples of one rank of each group count.
 void check_batch(LintContext& context, std::int64_t ranks) {
   const auto gpus = context.options.gpus;
   const auto train = context.whole("/train_batch_size");
@@ -217,7 +217,7 @@ void check_type(LintContext& context) {
 
 constexpr const char* kExperts = "/expert_parallel";
 
-/// What the file and the options say. A model that is not known is taken for one that fits.
+/// Returns what file and options state. An unknown model is assumed to be one that DeepSpeed accepts.
 ExpertUse use_of(const LintContext& context, const ExpertConfig& config) {
   ExpertUse use;
   use.config = config;

@@ -8,7 +8,7 @@ namespace zplan {
 
 namespace {
 
-/// As deep as parse_json reads; deeper text is left to it, which says so.
+/// Deepest nesting that is read, as in parse_json, which reports deeper texts.
 constexpr int kDeepest = 64;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::array<std::string_view, 3> kNotFinite{"NaN", "-Infinity", "Infinity"};
@@ -184,7 +184,7 @@ std::size_t index_of(const DsText& ds, const std::vector<TextMember>& members, c
   return static_cast<std::size_t>(at - members.begin());
 }
 
-/// What stands between the start of a line, or what is before, and a member.
+/// Returns the blanks in front of a member, from the start of its line.
 std::string indent_before(const std::string& text, std::size_t begin) {
   std::size_t at = begin;
   while (at > 0 && is_blank(text[at - 1])) --at;

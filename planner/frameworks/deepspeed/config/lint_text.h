@@ -30,7 +30,7 @@ struct TextMember {
   Span key_span, value_span;
 };
 
-/// What JSON does not have and is written all the same.
+/// Text that is not JSON, but that people write in a ds_config.
 enum class FlawKind { comment, trailing_comma, byte_order_mark, duplicate_key, not_finite };
 
 struct TextFlaw {

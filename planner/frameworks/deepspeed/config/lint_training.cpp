@@ -178,7 +178,7 @@ void check_arguments(LintContext& context, std::string_view rule, const std::str
   }
 }
 
-/// Where it is clear what to do: clip as the argument says, unless gradient_clipping says something else.
+/// Returns the repair that clips as the argument says; nothing if gradient_clipping says something else.
 std::optional<LintFix> clipping_moved(const LintContext& context, const std::string& own) {
   std::vector<TextEdit> edits = remove_member(context.ds, own);
   const Json& value = context.at(own);
@@ -241,7 +241,7 @@ void check_optimizer(LintContext& context) {
     return check_arguments(context, "optimizer-argument", "/optimizer", type, *known);
   if (is_auto(section.at("type"))) return;  // see lint_auto
   unknown_type(context, "optimizer-type", "/optimizer", names(keys.optimizers),
-               "DeepSpeed stops: neither it nor torch.optim has it");
+               "DeepSpeed stops: it has no such optimizer, nor has torch.optim");
 }
 
 void check_scheduler(LintContext& context) {
@@ -255,7 +255,7 @@ void check_scheduler(LintContext& context) {
   if (known != keys.schedulers.end())
     return check_arguments(context, "scheduler-argument", "/scheduler", type, known->second);
   unknown_type(context, "scheduler-type", "/scheduler", names(keys.schedulers),
-               "DeepSpeed stops: neither it nor torch.optim.lr_scheduler has it");
+               "DeepSpeed stops: it has no such scheduler, nor has torch.optim.lr_scheduler");
 }
 
 // ---- what the optimizer does
@@ -302,7 +302,7 @@ void check_muon(LintContext& context) {
                           : std::nullopt});
 }
 
-/// What the constructors of Adam and its kin stop at.
+/// Returns what the constructors of Adam and similar optimizers accept; empty if they accept the value.
 std::string refused(const std::string& name, const Json& value) {
   const bool rate = name == "lr" || name == "eps" || name == "weight_decay";
   if (rate && (!value.is_number() || value.get<double>() < 0)) return "a number from 0";

@@ -79,7 +79,7 @@ Zero read_zero(const JsonReader& root, DsConfigPins& pins) {
   const Section section = object(root, "zero_optimization");
   const Section stage = decided(section, "stage");
   if (stage) pins.zero_stage = pin(static_cast<int>(stage->integer(0, 3)), *stage);
-  // accelerate 1.15 DeepSpeedPlugin: 2 where nothing else is asked for.
+  // accelerate 1.15 DeepSpeedPlugin: 2 by default.
   else if (has_auto(section, "stage"))
     pins.zero_stage = pin(2, section->at("stage"));
   else
@@ -147,8 +147,8 @@ void warn_without_effect(const Zero& zero, DsConfigPins& pins) {
   }
 }
 
-/// Where one of the offload sections puts things. The old switches (cpu_offload, cpu_offload_param) mean the
-/// host.
+/// Returns the device of one of the offload sections. The old switches (cpu_offload, cpu_offload_param) mean
+/// the host.
 OffloadDevice read_device(const Zero& zero, std::string_view key, std::string_view old_switch) {
   if (flag(zero.section, old_switch, false)) return OffloadDevice::cpu;
   const Section section = zero.section ? object(*zero.section, key) : std::nullopt;
@@ -283,8 +283,8 @@ void read_experts(const JsonReader& root, DsConfigPins& pins) {
   if (!section) return;
   const ExpertConfig config = read_expert_config(*section);
   for (const std::string& key : config.unknown)
-    pins.warnings.push_back(fmt::format("{}/{}: DeepSpeed knows no such key and ignores it without a word",
-                                        section->place(), key));
+    pins.warnings.push_back(
+        fmt::format("{}/{}: DeepSpeed knows no such key and ignores it silently", section->place(), key));
   if (!config.enabled) return;
   if (config.autoep_size < 1)
     section->at("autoep_size")
@@ -303,7 +303,7 @@ void read_experts(const JsonReader& root, DsConfigPins& pins) {
   pins.data_before_expert = flag(root, "use_data_before_expert_parallelism", false);
 }
 
-/// DeepSpeed finds a type by its name in any case; "Adam" is AdamW where nothing else is said.
+/// Returns the optimizer of a type, whose case does not matter. "Adam" is AdamW.
 std::optional<Optimizer> optimizer_of(const std::string& given, bool momentum) {
   const std::string type = lower_case(given);
   if (type == "adam") return Optimizer::adamw;

@@ -1,5 +1,5 @@
 #pragma once
-// What an existing ds_config pins: everything in it that changes memory, traffic or time.
+// Reads an existing ds_config: everything in it that changes memory, traffic or time.
 
 #include <fmt/format.h>
 
@@ -22,7 +22,7 @@ struct Pinned {
 template <class T>
 using Pin = std::optional<Pinned<T>>;
 
-/// What a ds_config says. What it does not decide, or leaves to the HF Trainer with "auto", is absent.
+/// Settings of a ds_config. Absent: the file does not decide it, or leaves it to the HF Trainer with "auto".
 struct DsConfigPins {
   Pin<int> zero_stage;
   Pin<Offload>

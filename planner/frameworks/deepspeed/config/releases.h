@@ -1,5 +1,5 @@
 #pragma once
-// What releases of DeepSpeed before the newest know: data (releases.json, recorded from the releases
+// Keys of DeepSpeed's releases before the newest, as data (releases.json, recorded from the releases
 // themselves).
 
 #include <nlohmann/json.hpp>
