@@ -5,144 +5,23 @@
 #include <mutex>
 #include <utility>
 
-#include "planner/frameworks/deepspeed/zero/narrow_index.h"
-
 namespace zplan {
 
 namespace {
 
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNone = TracedUse::kNone;
 
 bool contains(std::span<const std::int32_t> list, std::int32_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-/// The parameter that named_parameters() lists at `place`.
-std::size_t named(const ModuleTape& tape, std::size_t place) {
-  return tape.named.empty() ? place : static_cast<std::size_t>(tape.named[place]);
-}
-
-bool enters(const ModuleEvent& event) {
-  return event.kind == ModuleEvent::Kind::enter_forward || event.kind == ModuleEvent::Kind::enter_backward;
-}
 bool is_forward(const ModuleEvent& event) {
   return event.kind == ModuleEvent::Kind::enter_forward || event.kind == ModuleEvent::Kind::leave_forward;
 }
 
-/// A use of a parameter by the module that is entered at `step`.
-struct TracedUse {
-  std::int32_t parameter{};
-  std::int32_t step{};
-  std::int32_t next{kNone};  ///< the same parameter's next use
-};
-
-/// The modules of a micro-step in the order in which they are entered, and what follows from it.
-struct Trace {
-  std::vector<TracedUse> uses;               ///< by step, then by parameter
-  std::vector<std::int32_t> first_use;       ///< by parameter
-  std::vector<std::int64_t> traversed;       ///< elements of the modules' own parameters before each step
-  std::vector<std::int64_t> traversed_deep;  ///< the same, all parameters below each module counted
-  std::vector<std::vector<std::int32_t>> deep_steps;  ///< by parameter: steps of the modules above it
-};
-
-/// Parameters that the modules' hooks gather: their own, or all below a leaf; and what they have been seen to
-/// read of others, for which there is memory.
-class HookedParameters {
- public:
-  explicit HookedParameters(const ModuleTape& tape);
-
-  [[nodiscard]] std::span<const std::int32_t> of(std::int32_t module) const {
-    return std::span(list_).subspan(static_cast<std::size_t>(slot(module)),
-                                    static_cast<std::size_t>(at(count_, module)));
-  }
-  /// Place of the module's first parameter among those of all modules.
-  [[nodiscard]] std::int32_t slot(std::int32_t module) const { return at(first_, module); }
-  [[nodiscard]] std::size_t slots() const { return list_.size(); }
-  /// What it reads of others.
-  [[nodiscard]] std::span<const std::int32_t> external(std::int32_t module) const {
-    return of(module).subspan(static_cast<std::size_t>(at(own_count_, module)));
-  }
-  void add(std::int32_t module, std::int32_t parameter);
-
- private:
-  std::vector<std::int32_t> list_, first_, count_, own_count_;
-};
-
-HookedParameters::HookedParameters(const ModuleTape& tape) {
-  std::vector<std::int32_t> reads(tape.modules.size());
-  for (const ModuleEvent& event : tape.events)
-    if (event.kind == ModuleEvent::Kind::read) ++at(reads, event.module);
-  for (std::size_t m = 0; m < tape.modules.size(); ++m) {
-    const ShardedModule& module = tape.modules[m];
-    const std::vector<std::int32_t>& own = module.leaf ? module.subtree : module.own;
-    first_.push_back(size_of(list_));
-    list_.insert(list_.end(), own.begin(), own.end());
-    list_.resize(list_.size() + static_cast<std::size_t>(reads[m]), kNone);
-    count_.push_back(size_of(own));
-  }
-  own_count_ = count_;
-}
-
-void HookedParameters::add(std::int32_t module, std::int32_t parameter) {
-  const auto known = of(module);
-  if (std::find(known.begin(), known.end(), parameter) != known.end()) return;
-  at(list_, slot(module) + at(count_, module)++) = parameter;
-}
-
-std::int64_t elements_of(const ModuleTape& tape, std::span<const std::int32_t> parameters) {
-  std::int64_t sum = 0;
-  for (const std::int32_t p : parameters) sum += at(tape.parameters, p).elements.value;
-  return sum;
-}
-
-void link_uses(Trace& trace, std::size_t parameters) {
-  trace.first_use.assign(parameters, kNone);
-  for (std::int32_t i = size_of(trace.uses) - 1; i >= 0; --i) {
-    TracedUse& use = at(trace.uses, i);
-    use.next = std::exchange(at(trace.first_use, use.parameter), i);
-  }
-}
-
-/// What a leaf looks ahead along: DeepSpeed then counts every module with all that is below it.
-void trace_deep(Trace& trace, const ModuleTape& tape, const HookedParameters& hooked) {
-  trace.deep_steps.resize(tape.parameters.size());
-  trace.traversed_deep = {0};
-  for (const ModuleEvent& event : tape.events) {
-    if (!enters(event)) continue;
-    std::int64_t elements = trace.traversed_deep.back();
-    for (const std::span<const std::int32_t> some :
-         {std::span<const std::int32_t>(at(tape.modules, event.module).subtree),
-          hooked.external(event.module)}) {
-      elements += elements_of(tape, some);
-      for (const std::int32_t p : some) at(trace.deep_steps, p).push_back(size_of(trace.traversed_deep) - 1);
-    }
-    trace.traversed_deep.push_back(elements);
-  }
-}
-
-Trace trace_of(const ModuleTape& tape, const HookedParameters& hooked) {
-  Trace trace;
-  trace.traversed = {0};
-  for (const ModuleEvent& event : tape.events) {
-    if (!enters(event)) continue;
-    const ShardedModule& module = at(tape.modules, event.module);
-    const auto first = trace.uses.size();
-    for (const std::int32_t p : hooked.of(event.module))
-      trace.uses.push_back({p, size_of(trace.traversed) - 1});
-    std::sort(trace.uses.begin() + static_cast<std::ptrdiff_t>(first), trace.uses.end(),
-              [](const TracedUse& a, const TracedUse& b) { return a.parameter < b.parameter; });
-    trace.traversed.push_back(trace.traversed.back() + elements_of(tape, module.own) +
-                              elements_of(tape, hooked.external(event.module)));
-  }
-  link_uses(trace, tape.parameters.size());
-  if (std::any_of(tape.modules.begin(), tape.modules.end(), [](const auto& each) { return each.leaf; }))
-    trace_deep(trace, tape, hooked);
-  return trace;
-}
-
 enum class Status : std::uint8_t { sharded, in_flight, whole };
 
-/// What the coordinator knows of a parameter.
+/// A parameter as the coordinator sees it.
 struct State {
   Status status{Status::sharded};
   bool secondary{};                 ///< a second shard lies within secondary_partition ranks
@@ -174,7 +53,7 @@ class Coordinator {
 
   [[nodiscard]] GatherPlan micro_step();
   [[nodiscard]] GatherPlan optimizer_step();
-  /// Whether the next micro-step will be as the last one: it starts from the same state.
+  /// True if the next micro-step equals the last one, because it starts from the same state.
   [[nodiscard]] bool repeats() const { return repeats_; }
 
  private:
@@ -236,7 +115,7 @@ class Coordinator {
   Trace trace_;
   GatherPlan plan_;
 
-  // Of the whole run.
+  // State of the whole run.
   bool recorded_{};  ///< the trace is complete from the second micro-step on
   bool decided_{};   ///< DeepSpeed caches what is released when, from the first micro-step with a trace
   std::vector<State> states_;
@@ -246,12 +125,12 @@ class Coordinator {
   std::vector<std::uint8_t> in_backward_;              ///< by module: the same
   std::vector<std::uint8_t> decisions_;                ///< to release or keep, in order of the tape
 
-  // Of a step.
+  // State of a step.
   std::vector<GatherCall> calls_;
   std::vector<CallGroup> groups_;
   std::vector<std::int32_t> gathered_;  ///< parameters of calls and groups
 
-  // Of a micro-step.
+  // State of a micro-step.
   std::int32_t event_{};
   std::int32_t step_{};  ///< modules entered so far
   std::size_t queue_{};  ///< next of Trace::uses to fetch
@@ -526,7 +405,7 @@ void Coordinator::issue(const CallGroup& group, std::int32_t ranks, bool seconda
     return add_call(options_.offloaded ? Placement::copied_shard : Placement::shard, ranks, group.first,
                     group.count);
   if (options_.one_by_one || group.count == 1) {
-    // What is quantised has a buffer of its own until it is a parameter again.
+    // A quantised parameter has a buffer of its own until it is a parameter again.
     const Placement placement = options_.quantized ? Placement::shared_buffer : Placement::own_buffer;
     for (std::int32_t i = 0; i < group.count; ++i)
       add_call(placement, ranks, group.first + i, 1, options_.quantized);
@@ -606,8 +485,9 @@ void Coordinator::prefetch() {
 
 // ---- letting go -------------------------------------------------------------------------------------------
 
-/// Which of the module's parameters may go, into decisions_ from decided_at_ on. DeepSpeed caches the answer
-/// by module and step for the whole run (functools.lru_cache): later micro-steps do as the first one did.
+/// Decides which of the module's parameters may go, into decisions_ from decided_at_ on. DeepSpeed caches the
+/// answer by module and step for the whole run (functools.lru_cache): later micro-steps do as the first one
+/// did.
 void Coordinator::decide(std::int32_t module) {
   auto& [step, place] = at(decided_at_, module);
   if (step == step_) return;
@@ -705,32 +585,7 @@ void Coordinator::drop_secondaries() {
   if (!scratch_.empty()) act(Kind::drop_secondary, scratch_);
 }
 
-// ---- input ------------------------------------------------------------------------------------------------
-
-void require_below(std::string_view what, std::int32_t index, std::size_t count) {
-  if (index < 0 || static_cast<std::size_t>(index) >= count)
-    throw InputError(std::string(what), std::to_string(index),
-                     "0 to " + std::to_string(count) + " exclusive");
-}
-
-void validate(const ModuleTape& tape) {
-  if (tape.events.empty()) throw InputError("module tape", "no events", "the events of a micro-step");
-  const auto require_parameter = [&](std::int32_t p) {
-    require_below("parameter", p, tape.parameters.size());
-  };
-  for (const ShardedModule& module : tape.modules) {
-    std::for_each(module.own.begin(), module.own.end(), require_parameter);
-    std::for_each(module.subtree.begin(), module.subtree.end(), require_parameter);
-  }
-  std::for_each(tape.named.begin(), tape.named.end(), require_parameter);
-  if (!tape.named.empty() && tape.named.size() != tape.parameters.size())
-    throw InputError("module tape", std::to_string(tape.named.size()) + " names",
-                     "one for each of " + std::to_string(tape.parameters.size()) + " parameters, or none");
-  for (const ModuleEvent& event : tape.events) {
-    if (event.kind >= ModuleEvent::Kind::read) require_parameter(event.parameter);
-    if (event.kind <= ModuleEvent::Kind::read) require_below("module", event.module, tape.modules.size());
-  }
-}
+// ---- steps ------------------------------------------------------------------------------------------------
 
 StepGathers step_of(Coordinator& coordinator, std::int64_t micro_steps) {
   StepGathers step;
@@ -760,15 +615,6 @@ GatherOptions gather_options(const Strategy& strategy) {
   return options;
 }
 
-void mark_persistent(ModuleTape& tape, Elements threshold, Elements model_threshold) {
-  Elements marked{};
-  for (std::size_t i = 0; i < tape.parameters.size(); ++i) {
-    ShardedParameter& each = tape.parameters[named(tape, i)];
-    each.persistent = each.elements <= threshold && each.elements + marked <= model_threshold;
-    if (each.persistent) marked += each.elements;
-  }
-}
-
 Placement persistent_placement(const ModuleTape& tape, const GatherOptions& options) {
   const auto persistent = std::count_if(tape.parameters.begin(), tape.parameters.end(),
                                         [](const ShardedParameter& each) { return each.persistent; });
@@ -779,7 +625,7 @@ Placement persistent_placement(const ModuleTape& tape, const GatherOptions& opti
 namespace {
 
 void check(const ModuleTape& tape, const GatherOptions& options) {
-  validate(tape);
+  check_tape(tape);
   if (options.micro_steps < 1)
     throw InputError("micro-steps", std::to_string(options.micro_steps), "1 or more");
   if (options.data_parallel < 1)
@@ -799,8 +645,8 @@ StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options,
 
 namespace {
 
-/// What was worked out lately. A plan plays its run by live memory and then with the allocator, a search runs
-/// that differ in the micro-batch, in what is recomputed or in what else is offloaded: all gather alike.
+/// A cache of the latest gathers. A plan simulates its run by live memory and then with the allocator, and a
+/// search simulates runs that differ in micro-batch, recomputation or other offload: all gather alike.
 class LateGathers {
  public:
   std::shared_ptr<const RunGathers> of(const ModuleTape& tape, const GatherOptions& options) {

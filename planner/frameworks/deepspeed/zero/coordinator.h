@@ -1,76 +1,19 @@
 #pragma once
-// Which parameters DeepSpeed's ZeRO-3 gathers at which module of a step, in which calls, and when it lets go
-// of them: its parameter coordinator, replayed. docs/gathered-parameters.md tells the rules in words.
+// Replays the parameter coordinator of DeepSpeed's ZeRO-3: which parameters it gathers at which module of a
+// step, in which calls, and when it releases them. docs/gathered-parameters.md has the rules.
 // Source: DeepSpeed 0.19.8 runtime/zero/partitioned_param_coordinator.py, parameter_offload.py (hooks),
 // partition_parameters.py (calls and buffers), stage3.py (the optimizer's step).
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "planner/frameworks/deepspeed/zero/hooked_parameters.h"
 #include "planner/question/strategy.h"
 
 namespace zplan {
-
-/// A parameter as ZeRO-3 shards it. Parameters go by their number: the order in which they were made
-/// (DeepSpeed's ds_id; named_parameters() order for models built at once, adapters behind all others).
-struct ShardedParameter {
-  Elements elements;
-  Bytes element_size{2};
-  bool trainable{true};
-  bool persistent{};     ///< kept whole between steps: mark_persistent()
-  std::int32_t group{};  ///< which of several process groups shares it
-  std::int32_t ranks{};  ///< that share it; 0: GatherOptions::data_parallel
-  bool operator==(const ShardedParameter&) const = default;
-};
-
-/// A module that DeepSpeed hooks: every module of the model, containers included, since each one moves the
-/// trace on and may prefetch. Modules below a leaf have no hooks and need not be listed.
-struct ShardedModule {
-  std::vector<std::int32_t> own;  ///< its direct parameters
-  /// All parameters below it, its own included. Read only where the model has leaf modules.
-  std::vector<std::int32_t> subtree{};
-  bool leaf{};  ///< gathered as one with all below it: DeepSpeed does so for blocks of experts
-  bool operator==(const ShardedModule&) const = default;
-};
-
-/// What happens in a step as far as it concerns parameters.
-struct ModuleEvent {
-  enum class Kind : std::uint8_t {
-    // Hooks of `module`. Recomputation enters and leaves forward inside the backward; where it stops early,
-    // the modules it was in are not left.
-    enter_forward,
-    leave_forward,
-    enter_backward,
-    leave_backward,
-    /// The forward of `module` reads `parameter`, which is another module's. Where that is sharded, DeepSpeed
-    /// gathers it at once, and counts it as the module's own from then on: peft reads lora_A.weight.dtype.
-    read,
-    /// Something refers to the memory of `parameter` from here on, released or not; or does not any more.
-    /// Recomputation that is not reentrant saves detached tensors of trained parameters for their backward;
-    /// autograd saves the operands of grouped matrix products.
-    keep,
-    let_go,
-  };
-  Kind kind{Kind::enter_forward};
-  std::int32_t module{-1};
-  std::int32_t parameter{-1};
-  bool operator==(const ModuleEvent&) const = default;
-};
-
-/// The forward and backward of one micro-step, as hooks see it; the same for every micro-step.
-struct ModuleTape {
-  std::vector<ModuleEvent> events;
-  std::vector<ShardedModule> modules;
-  std::vector<ShardedParameter> parameters;
-  /// All parameters as named_parameters() lists them; empty where that is by number. Adapters, which are made
-  /// last, are named with what they adapt.
-  std::vector<std::int32_t> named{};
-  bool operator==(const ModuleTape&) const = default;
-};
 
 /// DeepSpeed's knobs that decide what is gathered when.
 struct GatherOptions {
@@ -96,12 +39,7 @@ struct GatherOptions {
 
 [[nodiscard]] GatherOptions gather_options(const Strategy& strategy);
 
-/// Marks parameters of at most `threshold` elements, as long as they stay within `model_threshold` together.
-/// Source: DeepSpeed 0.19.8 parameter_offload.py mark_persistent_parameters.
-void mark_persistent(ModuleTape& tape, Elements threshold,
-                     Elements model_threshold = Elements(std::numeric_limits<std::int64_t>::max()));
-
-/// Where a call's result lies.
+/// The memory that a call writes its result into.
 enum class Placement : std::uint8_t {
   own_buffer,     ///< one parameter, padded: the buffer becomes the parameter
   shared_buffer,  ///< several, in one flat buffer; waiting copies each out
@@ -119,7 +57,7 @@ struct EnumNames<Placement> {
        {Placement::copied_shard, "copied shard"}}};
 };
 
-/// One thing that the coordinator does.
+/// One action of the coordinator.
 struct GatherAction {
   enum class Kind : std::uint8_t {
     gather,          ///< a call is issued; its parameters are on their way
@@ -169,34 +107,35 @@ struct StepGathers {
 /// second on all are alike.
 enum class StepKind : std::uint8_t { first, steady };
 
-/// InputError: the tape names modules or parameters that there are not, or has no events; no micro-step, no
-/// rank.
+/// Returns the actions of a step. Throws InputError for a tape that check_tape refuses, and without
+/// micro-steps or ranks.
 [[nodiscard]] StepGathers gather_actions(const ModuleTape& tape, const GatherOptions& options,
                                          StepKind step = StepKind::steady);
 
-/// A run's: its first step, and all others.
+/// The gathers of a run: of its first step, and of all others.
 struct RunGathers {
   StepGathers first, steady;
 };
 [[nodiscard]] std::shared_ptr<const RunGathers> gathers_of_run(const ModuleTape& tape,
                                                                const GatherOptions& options);
 
-/// Where persistent parameters lie after the optimizer's step. A single one is gathered even by one rank.
+/// Returns the placement of persistent parameters after the optimizer's step. A single one is gathered even
+/// by one rank.
 [[nodiscard]] Placement persistent_placement(const ModuleTape& tape, const GatherOptions& options);
 
-/// Whether anything is sent.
+/// True if the action sends anything.
 [[nodiscard]] inline bool is_collective(const GatherAction& action) {
   const bool call =
       action.kind == GatherAction::Kind::gather || action.kind == GatherAction::Kind::gather_now;
   return call && action.placement != Placement::shard && action.placement != Placement::copied_shard;
 }
 
-/// Groups of a tensor of `elements` that the quantiser scales by themselves, of at most 8,000 elements each:
-/// the largest that are a multiple of 8 and divide it. Caution: DeepSpeed stops where 8 does not divide it.
-/// Source: DeepSpeed 0.19.8 partition_parameters.py CUDAQuantizer.
+/// Returns the number of groups that the quantiser scales by themselves in a tensor of `elements`. They have
+/// at most 8,000 elements each: the largest multiple of 8 that divides the tensor. DeepSpeed stops where 8
+/// does not. Source: DeepSpeed 0.19.8 partition_parameters.py CUDAQuantizer.
 [[nodiscard]] std::int64_t quantized_groups(Elements elements);
 
-/// Elements that a call puts together: each parameter padded to a multiple of `ranks`.
+/// Returns the elements of a call: each parameter is padded to a multiple of `ranks`.
 [[nodiscard]] Elements call_elements(std::span<const std::int32_t> parameters,
                                      const std::vector<ShardedParameter>& of, std::int32_t ranks);
 

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "planner/frameworks/deepspeed/zero/narrow_index.h"
-
 namespace zplan {
 
 using Use = GatherBlock::Use;
