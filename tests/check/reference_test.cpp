@@ -13,7 +13,7 @@
 #include "hardware_profiles/cluster.h"
 #include "models/config.h"
 #include "planner/check/predict.h"
-#include "planner/frameworks/deepspeed/zero/long_context.h"
+#include "planner/frameworks/deepspeed/legality.h"
 #include "planner/plan/legality.h"
 #include "support.h"
 

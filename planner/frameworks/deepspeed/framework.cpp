@@ -8,7 +8,6 @@
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/deepspeed/launch.h"
 #include "planner/frameworks/deepspeed/legality.h"
-#include "planner/frameworks/deepspeed/zero/long_context.h"
 #include "planner/frameworks/deepspeed/zero/offload.h"
 #include "planner/frameworks/deepspeed/zero/partitioned_run.h"
 #include "planner/frameworks/deepspeed/zero/replicated_run.h"

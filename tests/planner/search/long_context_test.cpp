@@ -1,6 +1,6 @@
 // Ranks that divide a sample's tokens: groups, batches, rules, time, and the ladder of longest sequences.
 
-#include "planner/frameworks/deepspeed/zero/long_context.h"
+#include "planner/frameworks/deepspeed/legality.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
